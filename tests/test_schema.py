@@ -33,6 +33,7 @@ OWN = {
     "PriorBoxParameter.width",
     "PriorBoxParameter.height",
     "TransformationParameter.perturb_param",
+    "TransformationParameter.resize_param",  # repeated, as in forks that are not listed below
     "LayerParameter.placement",
     "PoolingParameter.ceil_mode",  # of forks that are not listed below
 }
@@ -80,7 +81,6 @@ FORKS = {
     "TransformationParameter.random_aspect_ratio_param": ("intel", 8011),
     "TransformationParameter.distort_param": ("nvidia", 213),
     "TransformationParameter.noise_param": ("nvidia", 209),
-    "TransformationParameter.resize_param": ("nvidia", 208),
     "TransformationParameter.emit_constraint": ("nvidia", 210),
     "TransformationParameter.expand_param": ("nvidia", 214),
     "SolverParameter.eval_type": ("nvidia", 241),

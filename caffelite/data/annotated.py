@@ -14,6 +14,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..detection import boxes as box_arithmetic
 from ..errors import CaffeliteError, Locator
+from ..prototxt import say_once
 from .augmentation.colour import Distort
 from .augmentation.fields import Fields
 from .database import Database, Datums
@@ -132,8 +133,13 @@ class AnnotatedSource(Source):
         _check_geometry(param, at)
         shape = image.shape
         self._resize = None
-        if param.HasField("resize_param"):
-            self._resize = Resize(param.resize_param, shape[0], train, at.at("resize_param"), transform_key)
+        if param.resize_param:
+            self._resize = Resize(param.resize_param[0], shape[0], train, at.at("resize_param", 0), transform_key)
+            if len(param.resize_param) > 1:
+                size = "×".join(map(str, self._resize.shape))
+                say_once(
+                    f"{at('resize_param', 1)}: all batches have the first size here, {size}; the others are ignored"
+                )
             shape = (shape[0], *self._resize.shape)
         fixed = pb.TransformationParameter()
         fixed.CopyFrom(param)
