@@ -99,9 +99,10 @@ def draw(seed: int, part: str, index: int, size: int) -> Sample:
     noise = np.float32(rng.uniform(1, 8))
     pixels += noise * rng.standard_normal(pixels.shape, np.float32)
     areas = np.bincount(owner.ravel(), minlength=len(found) + 1)[1:]
-    boxes = [
-        Box(label, *(int(v) for v in box), int(area), cut) for (label, box, cut), area in zip(found, areas, strict=True)
-    ]
+    boxes = []
+    for (label, box, cut), area in zip(found, areas, strict=True):
+        xmin, ymin, xmax, ymax = box.tolist()
+        boxes.append(Box(label, xmin, ymin, xmax, ymax, int(area), cut))
     labels = np.array([0, *(label for label, _, _ in found)], np.uint8)
     return Sample(np.rint(pixels.clip(0, 255)).astype(np.uint8), labels[owner], boxes)
 

@@ -5,6 +5,7 @@ import rows_elementwise
 import rows_images
 import rows_losses
 import rows_normalisation
+import rows_regions
 import rows_sequences
 
 ROWS = [
@@ -14,4 +15,5 @@ ROWS = [
     *rows_losses.ROWS,
     *rows_sequences.ROWS,
     *rows_detection.ROWS,
+    *rows_regions.ROWS,
 ]
