@@ -676,10 +676,10 @@ class TransformationParameter(_message.Message):
     distort_param: DistortionParameter
     noise_param: NoiseParameter
     perturb_param: PerturbationParameter
-    resize_param: ResizeParameter
+    resize_param: _containers.RepeatedCompositeFieldContainer[ResizeParameter]
     emit_constraint: EmitConstraint
     expand_param: ExpansionParameter
-    def __init__(self, scale: _Optional[float] = ..., mirror: bool = ..., crop_size: _Optional[int] = ..., crop_h: _Optional[int] = ..., crop_w: _Optional[int] = ..., mean_file: _Optional[str] = ..., mean_value: _Optional[_Iterable[float]] = ..., force_color: bool = ..., force_gray: bool = ..., img_rand_resize_lower: _Optional[int] = ..., img_rand_resize_upper: _Optional[int] = ..., rand_resize_ratio_lower: _Optional[float] = ..., rand_resize_ratio_upper: _Optional[float] = ..., vertical_stretch_lower: _Optional[float] = ..., vertical_stretch_upper: _Optional[float] = ..., horizontal_stretch_lower: _Optional[float] = ..., horizontal_stretch_upper: _Optional[float] = ..., interpolation_algo_down: _Optional[_Union[TransformationParameter.InterpolationAlgo, str]] = ..., interpolation_algo_up: _Optional[_Union[TransformationParameter.InterpolationAlgo, str]] = ..., allow_upscale: bool = ..., random_resize_param: _Optional[_Union[RandomResizeParameter, _Mapping]] = ..., random_aspect_ratio_param: _Optional[_Union[RandomAspectRatioParameter, _Mapping]] = ..., distort_param: _Optional[_Union[DistortionParameter, _Mapping]] = ..., noise_param: _Optional[_Union[NoiseParameter, _Mapping]] = ..., perturb_param: _Optional[_Union[PerturbationParameter, _Mapping]] = ..., resize_param: _Optional[_Union[ResizeParameter, _Mapping]] = ..., emit_constraint: _Optional[_Union[EmitConstraint, _Mapping]] = ..., expand_param: _Optional[_Union[ExpansionParameter, _Mapping]] = ...) -> None: ...
+    def __init__(self, scale: _Optional[float] = ..., mirror: bool = ..., crop_size: _Optional[int] = ..., crop_h: _Optional[int] = ..., crop_w: _Optional[int] = ..., mean_file: _Optional[str] = ..., mean_value: _Optional[_Iterable[float]] = ..., force_color: bool = ..., force_gray: bool = ..., img_rand_resize_lower: _Optional[int] = ..., img_rand_resize_upper: _Optional[int] = ..., rand_resize_ratio_lower: _Optional[float] = ..., rand_resize_ratio_upper: _Optional[float] = ..., vertical_stretch_lower: _Optional[float] = ..., vertical_stretch_upper: _Optional[float] = ..., horizontal_stretch_lower: _Optional[float] = ..., horizontal_stretch_upper: _Optional[float] = ..., interpolation_algo_down: _Optional[_Union[TransformationParameter.InterpolationAlgo, str]] = ..., interpolation_algo_up: _Optional[_Union[TransformationParameter.InterpolationAlgo, str]] = ..., allow_upscale: bool = ..., random_resize_param: _Optional[_Union[RandomResizeParameter, _Mapping]] = ..., random_aspect_ratio_param: _Optional[_Union[RandomAspectRatioParameter, _Mapping]] = ..., distort_param: _Optional[_Union[DistortionParameter, _Mapping]] = ..., noise_param: _Optional[_Union[NoiseParameter, _Mapping]] = ..., perturb_param: _Optional[_Union[PerturbationParameter, _Mapping]] = ..., resize_param: _Optional[_Iterable[_Union[ResizeParameter, _Mapping]]] = ..., emit_constraint: _Optional[_Union[EmitConstraint, _Mapping]] = ..., expand_param: _Optional[_Union[ExpansionParameter, _Mapping]] = ...) -> None: ...
 
 class RandomResizeParameter(_message.Message):
     __slots__ = ("min_size", "max_size")
@@ -1857,138 +1857,6 @@ class SmoothL1LossParameter(_message.Message):
     sigma: float
     def __init__(self, sigma: _Optional[float] = ...) -> None: ...
 
-class ROIPoolingParameter(_message.Message):
-    __slots__ = ("pooled_h", "pooled_w", "spatial_scale", "pad_ratio")
-    POOLED_H_FIELD_NUMBER: _ClassVar[int]
-    POOLED_W_FIELD_NUMBER: _ClassVar[int]
-    SPATIAL_SCALE_FIELD_NUMBER: _ClassVar[int]
-    PAD_RATIO_FIELD_NUMBER: _ClassVar[int]
-    pooled_h: int
-    pooled_w: int
-    spatial_scale: float
-    pad_ratio: float
-    def __init__(self, pooled_h: _Optional[int] = ..., pooled_w: _Optional[int] = ..., spatial_scale: _Optional[float] = ..., pad_ratio: _Optional[float] = ...) -> None: ...
-
-class PSROIPoolingParameter(_message.Message):
-    __slots__ = ("spatial_scale", "output_dim", "group_size")
-    SPATIAL_SCALE_FIELD_NUMBER: _ClassVar[int]
-    OUTPUT_DIM_FIELD_NUMBER: _ClassVar[int]
-    GROUP_SIZE_FIELD_NUMBER: _ClassVar[int]
-    spatial_scale: float
-    output_dim: int
-    group_size: int
-    def __init__(self, spatial_scale: _Optional[float] = ..., output_dim: _Optional[int] = ..., group_size: _Optional[int] = ...) -> None: ...
-
-class BoxAnnotatorOHEMParameter(_message.Message):
-    __slots__ = ("roi_per_img", "ignore_label")
-    ROI_PER_IMG_FIELD_NUMBER: _ClassVar[int]
-    IGNORE_LABEL_FIELD_NUMBER: _ClassVar[int]
-    roi_per_img: int
-    ignore_label: int
-    def __init__(self, roi_per_img: _Optional[int] = ..., ignore_label: _Optional[int] = ...) -> None: ...
-
-class ProposalParameter(_message.Message):
-    __slots__ = ("feat_stride", "base_size", "min_size", "ratio", "scale", "pre_nms_topn", "post_nms_topn", "nms_thresh")
-    FEAT_STRIDE_FIELD_NUMBER: _ClassVar[int]
-    BASE_SIZE_FIELD_NUMBER: _ClassVar[int]
-    MIN_SIZE_FIELD_NUMBER: _ClassVar[int]
-    RATIO_FIELD_NUMBER: _ClassVar[int]
-    SCALE_FIELD_NUMBER: _ClassVar[int]
-    PRE_NMS_TOPN_FIELD_NUMBER: _ClassVar[int]
-    POST_NMS_TOPN_FIELD_NUMBER: _ClassVar[int]
-    NMS_THRESH_FIELD_NUMBER: _ClassVar[int]
-    feat_stride: int
-    base_size: int
-    min_size: int
-    ratio: _containers.RepeatedScalarFieldContainer[float]
-    scale: _containers.RepeatedScalarFieldContainer[float]
-    pre_nms_topn: int
-    post_nms_topn: int
-    nms_thresh: float
-    def __init__(self, feat_stride: _Optional[int] = ..., base_size: _Optional[int] = ..., min_size: _Optional[int] = ..., ratio: _Optional[_Iterable[float]] = ..., scale: _Optional[_Iterable[float]] = ..., pre_nms_topn: _Optional[int] = ..., post_nms_topn: _Optional[int] = ..., nms_thresh: _Optional[float] = ...) -> None: ...
-
-class AnchorTargetParameter(_message.Message):
-    __slots__ = ("feat_stride", "base_size", "ratio", "scale", "allowed_border", "batch_size", "fg_fraction", "positive_overlap", "negative_overlap", "clobber_positives", "positive_weight")
-    FEAT_STRIDE_FIELD_NUMBER: _ClassVar[int]
-    BASE_SIZE_FIELD_NUMBER: _ClassVar[int]
-    RATIO_FIELD_NUMBER: _ClassVar[int]
-    SCALE_FIELD_NUMBER: _ClassVar[int]
-    ALLOWED_BORDER_FIELD_NUMBER: _ClassVar[int]
-    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
-    FG_FRACTION_FIELD_NUMBER: _ClassVar[int]
-    POSITIVE_OVERLAP_FIELD_NUMBER: _ClassVar[int]
-    NEGATIVE_OVERLAP_FIELD_NUMBER: _ClassVar[int]
-    CLOBBER_POSITIVES_FIELD_NUMBER: _ClassVar[int]
-    POSITIVE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
-    feat_stride: int
-    base_size: int
-    ratio: _containers.RepeatedScalarFieldContainer[float]
-    scale: _containers.RepeatedScalarFieldContainer[float]
-    allowed_border: float
-    batch_size: int
-    fg_fraction: float
-    positive_overlap: float
-    negative_overlap: float
-    clobber_positives: bool
-    positive_weight: float
-    def __init__(self, feat_stride: _Optional[int] = ..., base_size: _Optional[int] = ..., ratio: _Optional[_Iterable[float]] = ..., scale: _Optional[_Iterable[float]] = ..., allowed_border: _Optional[float] = ..., batch_size: _Optional[int] = ..., fg_fraction: _Optional[float] = ..., positive_overlap: _Optional[float] = ..., negative_overlap: _Optional[float] = ..., clobber_positives: bool = ..., positive_weight: _Optional[float] = ...) -> None: ...
-
-class ProposalTargetParameter(_message.Message):
-    __slots__ = ("num_classes", "batch_size", "fg_fraction", "fg_thresh", "bg_thresh_hi", "bg_thresh_lo", "bbox_mean", "bbox_std")
-    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
-    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
-    FG_FRACTION_FIELD_NUMBER: _ClassVar[int]
-    FG_THRESH_FIELD_NUMBER: _ClassVar[int]
-    BG_THRESH_HI_FIELD_NUMBER: _ClassVar[int]
-    BG_THRESH_LO_FIELD_NUMBER: _ClassVar[int]
-    BBOX_MEAN_FIELD_NUMBER: _ClassVar[int]
-    BBOX_STD_FIELD_NUMBER: _ClassVar[int]
-    num_classes: int
-    batch_size: int
-    fg_fraction: float
-    fg_thresh: float
-    bg_thresh_hi: float
-    bg_thresh_lo: float
-    bbox_mean: _containers.RepeatedScalarFieldContainer[float]
-    bbox_std: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, num_classes: _Optional[int] = ..., batch_size: _Optional[int] = ..., fg_fraction: _Optional[float] = ..., fg_thresh: _Optional[float] = ..., bg_thresh_hi: _Optional[float] = ..., bg_thresh_lo: _Optional[float] = ..., bbox_mean: _Optional[_Iterable[float]] = ..., bbox_std: _Optional[_Iterable[float]] = ...) -> None: ...
-
-class RoIDetectionOutputParameter(_message.Message):
-    __slots__ = ("confidence_threshold", "nms_threshold", "keep_top_k", "bbox_mean", "bbox_std")
-    CONFIDENCE_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
-    NMS_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
-    KEEP_TOP_K_FIELD_NUMBER: _ClassVar[int]
-    BBOX_MEAN_FIELD_NUMBER: _ClassVar[int]
-    BBOX_STD_FIELD_NUMBER: _ClassVar[int]
-    confidence_threshold: float
-    nms_threshold: float
-    keep_top_k: int
-    bbox_mean: _containers.RepeatedScalarFieldContainer[float]
-    bbox_std: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, confidence_threshold: _Optional[float] = ..., nms_threshold: _Optional[float] = ..., keep_top_k: _Optional[int] = ..., bbox_mean: _Optional[_Iterable[float]] = ..., bbox_std: _Optional[_Iterable[float]] = ...) -> None: ...
-
-class RoIDataParameter(_message.Message):
-    __slots__ = ("source", "root_folder", "label_file", "short_side", "max_size", "shuffle", "use_difficult", "prefetch", "num_classes")
-    SOURCE_FIELD_NUMBER: _ClassVar[int]
-    ROOT_FOLDER_FIELD_NUMBER: _ClassVar[int]
-    LABEL_FILE_FIELD_NUMBER: _ClassVar[int]
-    SHORT_SIDE_FIELD_NUMBER: _ClassVar[int]
-    MAX_SIZE_FIELD_NUMBER: _ClassVar[int]
-    SHUFFLE_FIELD_NUMBER: _ClassVar[int]
-    USE_DIFFICULT_FIELD_NUMBER: _ClassVar[int]
-    PREFETCH_FIELD_NUMBER: _ClassVar[int]
-    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
-    source: str
-    root_folder: str
-    label_file: str
-    short_side: int
-    max_size: int
-    shuffle: bool
-    use_difficult: bool
-    prefetch: int
-    num_classes: int
-    def __init__(self, source: _Optional[str] = ..., root_folder: _Optional[str] = ..., label_file: _Optional[str] = ..., short_side: _Optional[int] = ..., max_size: _Optional[int] = ..., shuffle: bool = ..., use_difficult: bool = ..., prefetch: _Optional[int] = ..., num_classes: _Optional[int] = ...) -> None: ...
-
 class LabelMapItem(_message.Message):
     __slots__ = ("name", "label", "display_name")
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -2386,6 +2254,138 @@ class VideoDataParameter(_message.Message):
     video_file: str
     skip_frames: int
     def __init__(self, video_type: _Optional[_Union[VideoDataParameter.VideoType, str]] = ..., device_id: _Optional[int] = ..., video_file: _Optional[str] = ..., skip_frames: _Optional[int] = ...) -> None: ...
+
+class ROIPoolingParameter(_message.Message):
+    __slots__ = ("pooled_h", "pooled_w", "spatial_scale", "pad_ratio")
+    POOLED_H_FIELD_NUMBER: _ClassVar[int]
+    POOLED_W_FIELD_NUMBER: _ClassVar[int]
+    SPATIAL_SCALE_FIELD_NUMBER: _ClassVar[int]
+    PAD_RATIO_FIELD_NUMBER: _ClassVar[int]
+    pooled_h: int
+    pooled_w: int
+    spatial_scale: float
+    pad_ratio: float
+    def __init__(self, pooled_h: _Optional[int] = ..., pooled_w: _Optional[int] = ..., spatial_scale: _Optional[float] = ..., pad_ratio: _Optional[float] = ...) -> None: ...
+
+class PSROIPoolingParameter(_message.Message):
+    __slots__ = ("spatial_scale", "output_dim", "group_size")
+    SPATIAL_SCALE_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_DIM_FIELD_NUMBER: _ClassVar[int]
+    GROUP_SIZE_FIELD_NUMBER: _ClassVar[int]
+    spatial_scale: float
+    output_dim: int
+    group_size: int
+    def __init__(self, spatial_scale: _Optional[float] = ..., output_dim: _Optional[int] = ..., group_size: _Optional[int] = ...) -> None: ...
+
+class BoxAnnotatorOHEMParameter(_message.Message):
+    __slots__ = ("roi_per_img", "ignore_label")
+    ROI_PER_IMG_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_LABEL_FIELD_NUMBER: _ClassVar[int]
+    roi_per_img: int
+    ignore_label: int
+    def __init__(self, roi_per_img: _Optional[int] = ..., ignore_label: _Optional[int] = ...) -> None: ...
+
+class ProposalParameter(_message.Message):
+    __slots__ = ("feat_stride", "base_size", "min_size", "ratio", "scale", "pre_nms_topn", "post_nms_topn", "nms_thresh")
+    FEAT_STRIDE_FIELD_NUMBER: _ClassVar[int]
+    BASE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    MIN_SIZE_FIELD_NUMBER: _ClassVar[int]
+    RATIO_FIELD_NUMBER: _ClassVar[int]
+    SCALE_FIELD_NUMBER: _ClassVar[int]
+    PRE_NMS_TOPN_FIELD_NUMBER: _ClassVar[int]
+    POST_NMS_TOPN_FIELD_NUMBER: _ClassVar[int]
+    NMS_THRESH_FIELD_NUMBER: _ClassVar[int]
+    feat_stride: int
+    base_size: int
+    min_size: int
+    ratio: _containers.RepeatedScalarFieldContainer[float]
+    scale: _containers.RepeatedScalarFieldContainer[float]
+    pre_nms_topn: int
+    post_nms_topn: int
+    nms_thresh: float
+    def __init__(self, feat_stride: _Optional[int] = ..., base_size: _Optional[int] = ..., min_size: _Optional[int] = ..., ratio: _Optional[_Iterable[float]] = ..., scale: _Optional[_Iterable[float]] = ..., pre_nms_topn: _Optional[int] = ..., post_nms_topn: _Optional[int] = ..., nms_thresh: _Optional[float] = ...) -> None: ...
+
+class AnchorTargetParameter(_message.Message):
+    __slots__ = ("feat_stride", "base_size", "ratio", "scale", "allowed_border", "batch_size", "fg_fraction", "positive_overlap", "negative_overlap", "clobber_positives", "positive_weight")
+    FEAT_STRIDE_FIELD_NUMBER: _ClassVar[int]
+    BASE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    RATIO_FIELD_NUMBER: _ClassVar[int]
+    SCALE_FIELD_NUMBER: _ClassVar[int]
+    ALLOWED_BORDER_FIELD_NUMBER: _ClassVar[int]
+    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
+    FG_FRACTION_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_OVERLAP_FIELD_NUMBER: _ClassVar[int]
+    NEGATIVE_OVERLAP_FIELD_NUMBER: _ClassVar[int]
+    CLOBBER_POSITIVES_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    feat_stride: int
+    base_size: int
+    ratio: _containers.RepeatedScalarFieldContainer[float]
+    scale: _containers.RepeatedScalarFieldContainer[float]
+    allowed_border: float
+    batch_size: int
+    fg_fraction: float
+    positive_overlap: float
+    negative_overlap: float
+    clobber_positives: bool
+    positive_weight: float
+    def __init__(self, feat_stride: _Optional[int] = ..., base_size: _Optional[int] = ..., ratio: _Optional[_Iterable[float]] = ..., scale: _Optional[_Iterable[float]] = ..., allowed_border: _Optional[float] = ..., batch_size: _Optional[int] = ..., fg_fraction: _Optional[float] = ..., positive_overlap: _Optional[float] = ..., negative_overlap: _Optional[float] = ..., clobber_positives: bool = ..., positive_weight: _Optional[float] = ...) -> None: ...
+
+class ProposalTargetParameter(_message.Message):
+    __slots__ = ("num_classes", "batch_size", "fg_fraction", "fg_thresh", "bg_thresh_hi", "bg_thresh_lo", "bbox_mean", "bbox_std")
+    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
+    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
+    FG_FRACTION_FIELD_NUMBER: _ClassVar[int]
+    FG_THRESH_FIELD_NUMBER: _ClassVar[int]
+    BG_THRESH_HI_FIELD_NUMBER: _ClassVar[int]
+    BG_THRESH_LO_FIELD_NUMBER: _ClassVar[int]
+    BBOX_MEAN_FIELD_NUMBER: _ClassVar[int]
+    BBOX_STD_FIELD_NUMBER: _ClassVar[int]
+    num_classes: int
+    batch_size: int
+    fg_fraction: float
+    fg_thresh: float
+    bg_thresh_hi: float
+    bg_thresh_lo: float
+    bbox_mean: _containers.RepeatedScalarFieldContainer[float]
+    bbox_std: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, num_classes: _Optional[int] = ..., batch_size: _Optional[int] = ..., fg_fraction: _Optional[float] = ..., fg_thresh: _Optional[float] = ..., bg_thresh_hi: _Optional[float] = ..., bg_thresh_lo: _Optional[float] = ..., bbox_mean: _Optional[_Iterable[float]] = ..., bbox_std: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class RoIDetectionOutputParameter(_message.Message):
+    __slots__ = ("confidence_threshold", "nms_threshold", "keep_top_k", "bbox_mean", "bbox_std")
+    CONFIDENCE_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    NMS_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    KEEP_TOP_K_FIELD_NUMBER: _ClassVar[int]
+    BBOX_MEAN_FIELD_NUMBER: _ClassVar[int]
+    BBOX_STD_FIELD_NUMBER: _ClassVar[int]
+    confidence_threshold: float
+    nms_threshold: float
+    keep_top_k: int
+    bbox_mean: _containers.RepeatedScalarFieldContainer[float]
+    bbox_std: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, confidence_threshold: _Optional[float] = ..., nms_threshold: _Optional[float] = ..., keep_top_k: _Optional[int] = ..., bbox_mean: _Optional[_Iterable[float]] = ..., bbox_std: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class RoIDataParameter(_message.Message):
+    __slots__ = ("source", "root_folder", "label_file", "short_side", "max_size", "shuffle", "use_difficult", "prefetch", "num_classes")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    ROOT_FOLDER_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FILE_FIELD_NUMBER: _ClassVar[int]
+    SHORT_SIDE_FIELD_NUMBER: _ClassVar[int]
+    MAX_SIZE_FIELD_NUMBER: _ClassVar[int]
+    SHUFFLE_FIELD_NUMBER: _ClassVar[int]
+    USE_DIFFICULT_FIELD_NUMBER: _ClassVar[int]
+    PREFETCH_FIELD_NUMBER: _ClassVar[int]
+    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
+    source: str
+    root_folder: str
+    label_file: str
+    short_side: int
+    max_size: int
+    shuffle: bool
+    use_difficult: bool
+    prefetch: int
+    num_classes: int
+    def __init__(self, source: _Optional[str] = ..., root_folder: _Optional[str] = ..., label_file: _Optional[str] = ..., short_side: _Optional[int] = ..., max_size: _Optional[int] = ..., shuffle: bool = ..., use_difficult: bool = ..., prefetch: _Optional[int] = ..., num_classes: _Optional[int] = ...) -> None: ...
 
 class RunOrigin(_message.Message):
     __slots__ = ("id", "began")

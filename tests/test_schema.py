@@ -33,6 +33,7 @@ OWN = {
     "PriorBoxParameter.width",
     "PriorBoxParameter.height",
     "TransformationParameter.perturb_param",
+    "TransformationParameter.resize_param",  # repeated, as in forks that are not listed below
     "LayerParameter.placement",
     "PoolingParameter.ceil_mode",  # of forks that are not listed below
     *(
@@ -94,7 +95,6 @@ FORKS = {
     "TransformationParameter.random_aspect_ratio_param": ("intel", 8011),
     "TransformationParameter.distort_param": ("nvidia", 213),
     "TransformationParameter.noise_param": ("nvidia", 209),
-    "TransformationParameter.resize_param": ("nvidia", 208),
     "TransformationParameter.emit_constraint": ("nvidia", 210),
     "TransformationParameter.expand_param": ("nvidia", 214),
     "SolverParameter.eval_type": ("nvidia", 241),
@@ -152,8 +152,8 @@ FORKS |= {
     if f"{message}.{field.name}" not in OWN
 }
 FORK_MESSAGES = {
-    *("BoxAnnotatorOHEMParameter", "PSROIPoolingParameter", "ROIPoolingParameter"),
     *DETECTION,
+    *("BoxAnnotatorOHEMParameter", "PSROIPoolingParameter", "ROIPoolingParameter"),
     *(
         "NormalizeParameter",
         "PermuteParameter",
@@ -168,13 +168,13 @@ OTHER_FORKS = {"LayerParameter.proposal_param": 224, "ROIPoolingParameter.pad_ra
 FORK_VALUES = {"LossParameter.NormalizationMode": {"PRE_FIXED": 8000}}  # 3, Intel's number, is NONE here
 OWN_VALUES = {"DataParameter.DB": {"ARRAYS": 8000}}
 OWN_MESSAGES = {
+    "BBoxSampler",  # the forks' Sampler, whose name is an enum here
+    "BatchSampler",
     "AnchorTargetParameter",
     "ProposalParameter",
     "ProposalTargetParameter",
     "RoIDataParameter",
     "RoIDetectionOutputParameter",
-    "BBoxSampler",  # the forks' Sampler, whose name is an enum here
-    "BatchSampler",
     "CarriedState",
     "DeployParameter",
     "PerturbationParameter",

@@ -14,6 +14,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..detection import boxes as box_arithmetic
 from ..errors import CaffeliteError, Locator
+from ..prototxt import say_once
 from .augmentation.colour import Distort
 from .augmentation.fields import Fields
 from .database import Database, Datums
@@ -112,7 +113,7 @@ class AnnotatedSource(Source):
     batch can have, and rows without an object are -1. In TRAIN, colours change first (distort_param), then the image is
     expanded (expand_param) and a part of it taken (batch_sampler); resize_param, crop, mirror, mean and scale follow in
     both phases. The boxes move along; objects without area in the part are left out. All random numbers depend on the
-    seed, the layer's name and the sample's number in the run.
+    seed, the layer's name and the sample's number in the run. typed: whether the label is of objects.
     """
 
     def __init__(
@@ -132,8 +133,13 @@ class AnnotatedSource(Source):
         _check_geometry(param, at)
         shape = image.shape
         self._resize = None
-        if param.HasField("resize_param"):
-            self._resize = Resize(param.resize_param, shape[0], train, at.at("resize_param"), transform_key)
+        if param.resize_param:
+            self._resize = Resize(param.resize_param[0], shape[0], train, at.at("resize_param", 0), transform_key)
+            if len(param.resize_param) > 1:
+                size = "×".join(map(str, self._resize.shape))
+                say_once(
+                    f"{at('resize_param', 1)}: all batches have the first size here, {size}; the others are ignored"
+                )
             shape = (shape[0], *self._resize.shape)
         fixed = pb.TransformationParameter()
         fixed.CopyFrom(param)
@@ -154,7 +160,7 @@ class AnnotatedSource(Source):
         batch = spec.data_param.batch_size
         self._most = most_objects(database) if typed and len(spec.top) > 1 else 0
         label = (1, 1, max(1, batch * self._most), ROW) if typed else (batch,)
-        self._typed = typed
+        self.typed = typed
         shapes: list[tuple[int, ...]] = [(batch, *self.transform.shape), label]
         super().__init__(shapes[: len(spec.top)], database.length, spec.data_param.prefetch, workers())
 
@@ -172,7 +178,7 @@ class AnnotatedSource(Source):
         picks[:, 1:3], picks[:, 3] = 0, choice.flips
         found: list[Objects | None] = [None] * len(numbers)
         labels = batch.arrays[0] if batch.arrays else None
-        counter = _Countdown(len(numbers), partial(_write_labels, found, labels)) if self._typed else None
+        counter = _Countdown(len(numbers), partial(_write_labels, found, labels)) if self.typed else None
         for start in range(0, len(numbers), IMAGES_PER_TASK):
             contents = self.database.read(numbers[start : start + IMAGES_PER_TASK])
             yield partial(self._process, contents, position, start, choice, pixels, found, labels, counter)

@@ -164,8 +164,9 @@ def _times(shape: tuple[int, ...]) -> str:
 
 
 def _source(open_samples: Callable[[], Samples], layer, param, phase: int, locate: Locator, seed: int) -> Source:
+    given = {field.name for field, _ in layer.transform_param.ListFields()}
     for name in ("resize_param", "expand_param", "emit_constraint"):
-        if layer.transform_param.HasField(name):
+        if name in given:
             say_once(f"{locate('transform_param', name)}: {name} acts on AnnotatedData only: it has no effect here")
     samples = open_samples()
     try:

@@ -173,7 +173,7 @@ def _image(spec: pb.LayerParameter, mean: Shape | None) -> tuple[Shape | None, s
     sizes += [
         (getattr(param, "crop_size", 0),) * 2 + ("crop_size",),
         (getattr(param, "new_height", 0), getattr(param, "new_width", 0), "new_height"),
-        (t.resize_param.height, t.resize_param.width, "resize_param"),
+        *((one.height, one.width, "resize_param") for one in t.resize_param[:1]),
     ]
     for height, width, why in sizes:
         if height and width:

@@ -14,6 +14,6 @@ ROWS = [
     *rows_normalisation.ROWS,
     *rows_losses.ROWS,
     *rows_sequences.ROWS,
-    *rows_regions.ROWS,
     *rows_detection.ROWS,
+    *rows_regions.ROWS,
 ]
