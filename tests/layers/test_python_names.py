@@ -41,7 +41,7 @@ def spec(module: str, layer: str, text: str = "") -> pb.LayerParameter:
     return found
 
 
-def test_a_train_net_of_py_faster_rcnn_builds_without_its_modules():
+def test_a_train_net_builds_without_its_modules():
     with user_modules.forbidden():
         graph = build(TRAIN_NET, "TRAIN")
     types = [node.layer.spec.type for node in graph.nodes if node.layer.spec.HasField("python_param")]
