@@ -52,7 +52,8 @@ def run(detector: Any, files: list[Path], wanted: Wanted, started: float) -> int
 
     detector.warm_up()
     opened = time.perf_counter() - started
-    found, pages = [], {}
+    found: list[dict] = []
+    pages: dict[str, Any] = {}
     for one in detector.detections(files, wanted.least, report if len(files) > 1 else None):
         entry = _entry(one, wanted.count)
         found.append(entry)

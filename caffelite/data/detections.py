@@ -181,7 +181,7 @@ def _voc_objects(content: bytes, name: str, first: int) -> list[tuple[str, tuple
         root = ElementTree.fromstring(content)
     except (ElementTree.ParseError, ValueError) as mistake:
         raise CaffeliteError(f"not an XML file: {mistake}", where=Where(name)) from None
-    found = []
+    found: list[tuple[str, tuple[float, ...], bool]] = []
     for i, item in enumerate(root.iter("object")):
         label = (item.findtext("name") or "").strip()
         texts = [item.findtext(f"bndbox/{side}") for side in ("xmin", "ymin", "xmax", "ymax")]
@@ -215,8 +215,8 @@ def annotated(
             continue
         cut += inside != box
         group = groups.setdefault(one.label, pb.AnnotationGroup(group_label=one.label))
-        corners = dict(zip(("xmin", "ymin", "xmax", "ymax"), inside, strict=True))
-        shown = pb.NormalizedBBox(**corners, difficult=one.difficult)
+        left, top, right, bottom = inside
+        shown = pb.NormalizedBBox(xmin=left, ymin=top, xmax=right, ymax=bottom, difficult=one.difficult)
         group.annotation.append(pb.Annotation(instance_id=len(group.annotation), bbox=shown))
         labels.append(one.label)
     return list(groups.values()), labels, (cut, empty)

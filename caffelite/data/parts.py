@@ -100,7 +100,7 @@ def _accepted(constraint: pb.SampleConstraint, parts: np.ndarray, boxes: np.ndar
             fits &= table >= getattr(constraint, f"min_{name}")
         if constraint.HasField(f"max_{name}"):
             fits &= table <= getattr(constraint, f"max_{name}")
-    return fits.any(1)
+    return np.asarray(fits.any(1))
 
 
 def emitted(constraint: pb.EmitConstraint | None, boxes: np.ndarray, part: np.ndarray) -> np.ndarray:

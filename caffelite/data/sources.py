@@ -1,4 +1,4 @@
-"""The sources behind the data layers: `Data`, `AnnotatedData`, `ImageData`, `WindowData` and `HDF5Data`."""
+"""The sources behind the data layers: `Data`, `AnnotatedData`, `VideoData`, `ImageData`, `WindowData`, `HDF5Data`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ from .roi_data import RoISource
 from .samples import DataSource, Samples
 from .table import read_table
 from .transforms import Transform
+from .video import VideoSource
 from .windows import WindowSource
 
 MOST_VALUES = (1 << 31) - 1  # of a blob, as in Caffe
 PARAMS = {
     "Data": "data_param",
     "AnnotatedData": "data_param",
+    "VideoData": "data_param",
     "ImageData": "image_data_param",
     "WindowData": "window_data_param",
     "HDF5Data": "hdf5_data_param",
@@ -82,6 +84,12 @@ def _annotated_data(layer: pb.LayerParameter, phase: int, locate: Locator, seed:
     except BaseException:
         database.close()
         raise
+
+
+def _video_data(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+    _tops(layer, locate, 2)
+    _batch_size(layer.data_param, locate.at("data_param"))
+    return VideoSource(layer, phase, locate, key(seed, layer.name, "transform"))
 
 
 def _order(layer: pb.LayerParameter, param, length: int, seed: int) -> Order:
@@ -225,6 +233,7 @@ def _roi_data(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) 
 _SOURCES = {
     "Data": _data,
     "AnnotatedData": _annotated_data,
+    "VideoData": _video_data,
     "ImageData": _image_data,
     "WindowData": _window_data,
     "HDF5Data": _hdf5,

@@ -64,7 +64,9 @@ class Feeds:
 
     def __call__(self, spec: pb.LayerParameter, phase: int, locate: Locator):
         param = getattr(spec, REGISTRY[spec.type].field)
-        source, batch = param.source, getattr(param, "batch_size", 1)
+        video = spec.video_data_param
+        source = param.source or video.video_file or ("camera" if spec.HasField("video_data_param") else "")
+        batch = getattr(param, "batch_size", 1)
         given = [self._given_shape(spec, i) for i in range(len(spec.top))]
         known = [shape for shape in given if shape is not None]
         if batch and len(known) == len(given):

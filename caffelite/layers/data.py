@@ -123,6 +123,16 @@ class AnnotatedData(Feed):
 
 
 @register
+class VideoData(Feed):
+    """Frames of a video or a camera, as OpenCV reads them: data (N, C, H, W) and labels (N), which are 0; N =
+    data_param.batch_size. Source: weiliu89/caffe (branch ssd) src/caffe/layers/video_data_layer.cpp."""
+
+    field = "data_param"
+    tops = (1, 2)
+    reads_images = True
+
+
+@register
 class ImageData(Feed):
     """Image files with labels, of a list, a folder or tar files: data (N, C, H, W) and labels (N), of a table labels
     (N, L), L numbers each; N = image_data_param.batch_size."""

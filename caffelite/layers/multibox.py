@@ -251,7 +251,7 @@ class _Image:
     ) -> tuple[np.ndarray, np.ndarray]:
         outside = None
         if self.p.ignore_cross_boundary_bbox:
-            outside = ((candidates < 0) | (candidates > 1)).any(-1)
+            outside = np.asarray(((candidates < 0) | (candidates > 1)).any(-1))
         overlaps = boxes.overlaps(candidates, known)
         return matching.match(overlaps, threshold, outside), overlaps.max(1)
 

@@ -31,7 +31,8 @@ def detection_head(graph: Graph) -> DetectionHead | None:
     nodes = [node for node in graph.nodes if node.layer.evaluates_detection]
     if not nodes:
         return None
-    layer, (found, known) = nodes[-1].layer, nodes[-1].bottoms[:2]
+    layer: Any = nodes[-1].layer
+    found, known = nodes[-1].bottoms[:2]
     return DetectionHead(found, known, tuple(layer.labels), float(layer.p.overlap_threshold))
 
 

@@ -120,6 +120,13 @@ def test_padding_moves_boxes(source, records):
     assert data[0, 0, 0, 0] == 7 and data[0, 0, 30, 45] == 250 and data[0, 0, 22, 45] == 10
 
 
+def test_the_first_of_several_sizes_is_used(source, database, caplog):
+    sizes = " ".join(f"resize_param {{ height: {side} width: {side} }}" for side in (20, 30))
+    s = source(LAYER % (database, 2, "") + f"transform_param {{ {sizes} }}")
+    assert s.shapes[0] == (2, 3, 20, 20)
+    assert "all batches have the first size here, 20×20; the others are ignored" in caplog.text
+
+
 def test_records_with_labels(source, records):
     datums = [pb.AnnotatedDatum(datum=pb.Datum(channels=1, height=2, width=2, data=bytes(4), label=i)) for i in (3, 1)]
     s = source(LAYER % (records(datums), 2, ""), pb.TEST)
