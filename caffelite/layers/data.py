@@ -107,6 +107,32 @@ class Data(Feed):
 
 
 @register
+class AnnotatedData(Feed):
+    """Images of a database with the objects in them: data (N, C, H, W) and objects (1, 1, M, 8), rows (item, class,
+    instance, xmin, ymin, xmax, ymax, difficult), boxes as shares of the image; N = data_param.batch_size.
+
+    M is N times the objects of the image that has the most; rows without an object are -1. Where records have labels
+    instead of boxes, the second top is labels (N). Source: weiliu89/caffe (branch ssd)
+    src/caffe/layers/annotated_data_layer.cpp, where M is the number of objects of the batch.
+    """
+
+    field = "data_param"
+    files = ("source",)
+    tops = (1, 2)
+    reads_images = reads_objects = True
+
+
+@register
+class VideoData(Feed):
+    """Frames of a video or a camera, as OpenCV reads them: data (N, C, H, W) and labels (N), which are 0; N =
+    data_param.batch_size. Source: weiliu89/caffe (branch ssd) src/caffe/layers/video_data_layer.cpp."""
+
+    field = "data_param"
+    tops = (1, 2)
+    reads_images = True
+
+
+@register
 class ImageData(Feed):
     """Image files with labels, of a list, a folder or tar files: data (N, C, H, W) and labels (N), of a table labels
     (N, L), L numbers each; N = image_data_param.batch_size."""

@@ -123,6 +123,17 @@ class Graph(Sealable):
     def feeds(self) -> list[Node]:
         return [n for n in self.nodes if n.layer.feeds]
 
+    def varied(self) -> set[Node]:
+        """The nodes whose blobs may change their shapes with the data, and which are stored as Caffe stores them: those
+        of layers that vary and all that follow; all nodes where gradients pass through such a layer."""
+        if any(node.layer.varies and node.layer.differentiable for node in self.nodes):
+            return set(self.nodes)
+        found: set[Node] = set()
+        for node in self.nodes:
+            if node.layer.varies or any(bottom.node in found for bottom in node.bottoms):
+                found.add(node)
+        return found
+
     @property
     def inputs(self) -> dict[str, Value]:
         """The tops of Input layers by name: the first version of each, which in-place layers read."""
