@@ -20,7 +20,8 @@ class Declarations:
       from one pass to the next; ``sets_shapes``: the user may set the tops' shapes (see ``set_shapes``);
     - ``frozen_params``: how many of its parameters, the first ones, the layer itself changes, and no solver;
     - ``reads_shapes_only``: its tops depend on the shapes of its bottoms, not on their numbers;
-    - ``varies``: its tops' shapes depend on the data (it calls ``resize``); ``may_vary``: it calls ``resize`` in rare
+    - ``varies``: its tops' shapes depend on the data (it calls ``resize``), those of ``varied_tops``, None: all;
+      ``may_vary``: it calls ``resize`` in rare
       cases, for which the compiler prepares nothing;
     - ``requires_host``: its passes need the host and cannot be captured in a graph; ``writes``: forward writes a file;
     - ``follows_layout``: works on channels_last images too; ``follows_precision``: then also on 16-bit ones;
@@ -48,4 +49,5 @@ class Declarations:
     reads_objects = reads_shapes_only = detects = evaluates_detection = False
     follows_layout = follows_precision = sums_spatially = needs_images = False
     couples_samples = True
+    varied_tops: frozenset[int] | None = None
     divides_outputs = False

@@ -129,9 +129,13 @@ class Graph(Sealable):
         if any(node.layer.varies and node.layer.differentiable for node in self.nodes):
             return set(self.nodes)
         found: set[Node] = set()
+        changing: set[Value] = set()
         for node in self.nodes:
-            if node.layer.varies or any(bottom.node in found for bottom in node.bottoms):
+            follows = not changing.isdisjoint(node.bottoms)
+            if node.layer.varies or follows:
                 found.add(node)
+                which = node.layer.varied_tops
+                changing.update(top for top in node.tops if follows or which is None or top.top in which)
         return found
 
     @property

@@ -1,10 +1,13 @@
 """AnnotatedData: images and boxes of a database, boxes that move along, the same batches however they are read."""
 
+from functools import partial
+
 import numpy as np
 import pytest
+from textnet import bind
 
 from caffelite import caffelite_pb2 as pb
-from caffelite.data import parts, pipeline
+from caffelite.data import open_source, parts, pipeline
 from caffelite.data.draws import key
 from caffelite.data.pipeline import set_workers
 from caffelite.detection import boxes
@@ -65,6 +68,18 @@ def test_rows_of_a_batch(source, database):
     assert found[:5, 1].tolist() == [2, 2, 1, 2, 2] and found[:5, 7].tolist() == [0, 0, 1, 0, 0]
     np.testing.assert_allclose(found[2, 3:7], [0.1, 0.1, 0.2, 0.3], atol=1e-6)
     assert data.max() == 125 and data.min() == 5
+
+
+def test_a_net_has_the_rows_of_each_batch(database):
+    text = LAYER % (database, 2, "") + 'name: "data"'
+    net = bind(f"layer {{ {text} }}", "TEST", "float32", open_source=partial(open_source, seed=1))
+    counts = []
+    for i in range(5):
+        net.forward(i)
+        label = net.blobs["label"]
+        counts.append((label.shape[2], label[0, 0, :, 0].tolist()))
+    net.close()
+    assert counts == [(3, [0, 1, 1]), (1, [0]), (2, [0, 1]), (3, [0, 0, 1]), (1, [1])]
 
 
 def test_boxes_follow_the_pixels(source, database):
