@@ -13,7 +13,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..devices.context import ExecutionContext
 from ..devices.formula import Formula
-from ..devices.interfaces import Array, Links
+from ..devices.interfaces import Array, Links, Watch
 from ..devices.protocol import CapturedGraph, Device, Ring
 from ..errors import CaffeliteError
 from . import parameters
@@ -76,6 +76,10 @@ class Net:
                 self._terms.append((dev.sum(Formula("x", ("x",)), weight), value))
         self._rings: list[Ring] = []  # of outputs that are recorded
         self._runs_recorded: CapturedGraph | None = None
+        self._prepared = [node.layer for node in graph.nodes if node.layer.config.prepared]
+        self._joined: list[tuple[int, Callable]] = []  # calls that replace the steps after a first pass
+        self._threads = self._step_threads()
+        self._watch = self._watch_weights() if self._prepared else None
         self._abs = dev.sum(Formula("abs(x)", ("x",)))
         self._mean = dev.zeros(1)
         for value, weight in self.compiled.constants:
@@ -104,7 +108,8 @@ class Net:
         fuse: bool = True,
     ) -> Net:
         """Compiles a graph for a device and binds it. keep, fuse: see ``compile.Options``."""
-        compiled = compile(graph, dev.traits, Options(keep, fuse))
+        inference = graph.phase == pb.TEST and share is None and links is None
+        compiled = compile(graph, dev.traits, Options(keep, fuse, inference))
         return cls(compiled, dev, seed=seed, random_seed=random_seed, share=share, links=links)
 
     def replica(self) -> Net:
@@ -191,12 +196,77 @@ class Net:
         else:
             self._runs_backward(add)
 
+    def _step_threads(self) -> list[int]:
+        """The number of threads of each forward step, in a net that only tests."""
+        inference, options = self.dev.inference, self.compiled.options
+        found: list[int] = []
+        if inference is None or not options.inference or self.compiled.backward:
+            return found
+        for step in self.compiled.forward:
+            bottoms, tops = ([value.shape for value in values] for values in (step.node.bottoms, step.tops))
+            work = step.node.layer.multiply_adds(bottoms, tops)
+            shapes = [*bottoms, *tops, *(spec.shape for spec in step.node.layer.param_blobs)]
+            found.append(inference.threads(work, sum(map(math.prod, shapes))))
+        return found
+
+    def _run_limited(self, observe: Callable | None) -> None:
+        """The forward steps, each with as many threads as it pays for."""
+        assert self.dev.inference is not None
+        limit = self.dev.inference.limit
+        separate = not self._joined or observe
+        try:
+            if separate:
+                for (node, run), threads in zip(self._forward, self._threads, strict=True):
+                    limit(threads)
+                    run()
+                    if observe:
+                        observe(node)
+            else:
+                for threads, run in self._joined:
+                    limit(threads)
+                    run()
+        finally:
+            limit(self.dev.inference.every)
+        if separate:
+            self._joined = self._join_steps()
+
+    def _join_steps(self) -> list[tuple[int, Callable]]:
+        """(threads, call) of the forward steps, with convolutions that follow each other on one thread as one call."""
+        assert self.dev.inference is not None
+        found: list[tuple[int, Callable]] = []
+        steps = [*zip(self._forward, self._threads, strict=True)]
+        at = 0
+        while at < len(steps):
+            group = []
+            for (node, run), threads in steps[at:]:
+                op = getattr(node.layer, "prepared_op", None)
+                if op is None or threads > 1 or op.step_bytes < 0:
+                    break
+                group.append((op, run.args[0][0], run.args[1][0]))
+            joined = self.dev.inference.joined(group)
+            found.append((1, joined) if joined else (steps[at][1], steps[at][0][1]))
+            at += len(group) if joined else 1
+        return found
+
+    def _watch_weights(self) -> Watch:
+        """Detects changes of the weights that prepared layers have folded."""
+        layers = [layer for prepared in self._prepared for layer in (prepared, *prepared.folded)]
+        assert self.dev.inference is not None
+        return self.dev.inference.watch([param.data for layer in layers for param in layer.params])
+
     def run_forward(self, observe: Callable | None = None) -> None:
         """The forward pass of the batch that was fed."""
-        for node, run in self._forward:
-            run()
-            if observe:
-                observe(node)
+        if self._watch and self._watch.changed():
+            for layer in self._prepared:
+                layer.stale = True
+            self._joined = []
+        if self._threads:
+            self._run_limited(observe)
+        else:
+            for node, run in self._forward:
+                run()
+                if observe:
+                    observe(node)
         for total, value in self._terms:
             total(self.data[value], self.loss, add=True)
 
