@@ -33,9 +33,10 @@ class ColumnsConvolution:
         self._window = (*window.kernel, *window.stride, *window.pad, *window.dilation)
         self._vectors, self._depth = rounded(m, LANES) // LANES, c * window.kernel[0] * window.kernel[1]
         self._starts = panels(self._vectors * LANES)
-        most = BLOCK_BYTES // (4 * (self._depth + 4 * LANES)) // columns.PIXELS * columns.PIXELS
-        share = rounded(-(-self._y[0] // device.threads), columns.PIXELS)
-        self._block = max(columns.PIXELS, min(most, share))
+        rows = columns.ROWS[max(1, min(4, self._vectors))]
+        most = BLOCK_BYTES // (4 * self._depth) // rows * rows
+        share = rounded(-(-self._y[0] // device.threads), rows)
+        self._block = max(rows, min(most, share))
         self._seen: tuple[Any, ...] = (None,) * 4
         self._kernel: Callable[..., None]
 
@@ -49,13 +50,13 @@ class ColumnsConvolution:
 
     def run(self, x, y) -> None:
         threads = self._device.active_threads
-        count, tail = (threads * self._block * size for size in (self._depth, 4 * LANES))
-        space = self._device.space(4 * (count + tail))
+        count = threads * self._block * self._depth
+        space = self._device.space(4 * (count + threads * 4 * LANES))
         given = x, y, space, threads
         if any(a is not b for a, b in zip(given, self._seen, strict=True)):
             parts = (
                 self._device.view(space, 0, (threads, self._block, self._depth), np.float32),
-                self._device.view(space, 4 * count, (threads, self._block * 4 * LANES), np.float32),
+                self._device.view(space, 4 * count, (threads, 4 * LANES), np.float32),
             )
             arrays = x.reshape(self._x), self._packed, self._starts, *self._after, y.reshape(self._y)
             self._arguments = *arrays, self._outputs, self._window, self._block, *parts
@@ -65,7 +66,7 @@ class ColumnsConvolution:
     @property
     def step_bytes(self) -> int:
         """Bytes of the workspace of a step."""
-        return 4 * self._block * (self._depth + 4 * LANES)
+        return 4 * (self._block * self._depth + 4 * LANES)
 
     def step(self, x, y, space: int) -> list[int]:
         """The numbers of a step of kernels/program.py. space: the address of the workspace."""

@@ -1,39 +1,18 @@
 """Convolutions of channels_last images as matrix products of columns, with weights that are packed once.
 
 A task multiplies blocks of pixels. The columns of a block (for a 1×1 kernel the images themselves) stay in a core's
-second-level cache, a panel of weights in its first-level one. Bias and slopes are applied to each block of products.
+second-level cache. Bias and slopes are applied in registers.
 """
 
 from numba import njit, prange
 
+from .lanes import LANES, copy
 from .settings import PARALLEL, SERIAL
-from .vectors import BYTES, LANES, product
+from .tiles import BYTES, tile
 
 ROWS = {1: 12, 2: 12, 3: 8, 4: 6}  # pixels of a tile by its vectors of outputs: as many as the registers hold
-PIXELS = 24  # a multiple of all ROWS: blocks are multiples of it
-DEPTH = 128  # factors that a product sums before it goes on to the next rows
-_product1, _product2, _product3, _product4 = (product(ROWS[vectors], vectors) for vectors in (1, 2, 3, 4))
+_tile1, _tile2, _tile3, _tile4 = (tile(ROWS[vectors], vectors) for vectors in (1, 2, 3, 4))
 _ROWS1, _ROWS2, _ROWS3, _ROWS4 = (ROWS[vectors] for vectors in (1, 2, 3, 4))
-
-
-@njit(**SERIAL)
-def _multiply(a, row, b, c, rows, depth, vectors):
-    """c (rows, vectors·LANES) = a (rows, depth), of rows ``row`` bytes apart, times b (depth, vectors·LANES)."""
-    width = vectors * BYTES
-    for k in range(0, depth, DEPTH):
-        count, left, right = min(DEPTH, depth - k), a + k * 4, b + k * width
-        if vectors == 4:
-            for r in range(0, rows, _ROWS4):
-                _product4(left + r * row, row, 4, right, width, c + r * width, width, count, k > 0)
-        elif vectors == 3:
-            for r in range(0, rows, _ROWS3):
-                _product3(left + r * row, row, 4, right, width, c + r * width, width, count, k > 0)
-        elif vectors == 2:
-            for r in range(0, rows, _ROWS2):
-                _product2(left + r * row, row, 4, right, width, c + r * width, width, count, k > 0)
-        else:
-            for r in range(0, rows, _ROWS1):
-                _product1(left + r * row, row, 4, right, width, c + r * width, width, count, k > 0)
 
 
 @njit(**SERIAL)
@@ -55,86 +34,90 @@ def pack(w, starts, packed):
 
 
 @njit(**SERIAL)
-def _copy(source, target):
-    for i in range(target.size):
-        target[i] = source[i]
-
-
-@njit(**SERIAL)
 def _gather(x, outputs, window, first, count, columns):
     """columns (count, kh·kw·C) of the output pixels from ``first`` on. outputs: (OH, OW)."""
     kh, kw, sh, sw, ph, pw, dh, dw = window
     (high, wide), (height, width, channels) = outputs, x.shape[1:]
-    together = kw * channels if dw == 1 else 0
-    for p in range(count):
-        image, rest = (first + p) // (high * wide), (first + p) % (high * wide)
-        top, left, row = rest // wide * sh - ph, rest % wide * sw - pw, columns[p]
+    image, rest = first // (high * wide), first % (high * wide)
+    oh, ow, size = rest // wide, rest % wide, channels * 4
+    target, base, taps = columns.ctypes.data, x.ctypes.data, columns.reshape(-1)
+    for _ in range(count):
+        top, left = oh * sh - ph, ow * sw - pw
+        inside = left >= 0 and left + (kw - 1) * dw < width
         for i in range(kh):
-            h, at = top + i * dh, i * kw * channels
-            if not 0 <= h < height:
-                row[at : at + kw * channels] = 0
-            elif together and left >= 0 and left + kw <= width:
-                pixels = x[image, h].reshape(-1)
-                _copy(pixels[left * channels : left * channels + together], row[at : at + together])
-            else:
-                for j in range(kw):
-                    w, place = left + j * dw, at + j * channels
-                    if 0 <= w < width:
-                        _copy(x[image, h, w], row[place : place + channels])
-                    else:
-                        row[place : place + channels] = 0
+            h = top + i * dh
+            row = base + ((image * height + h) * width + left) * size
+            if inside and dw == 1 and 0 <= h < height:
+                copy(row, target, kw * channels)
+                target += kw * size
+                continue
+            for j in range(kw):
+                if 0 <= h < height and 0 <= left + j * dw < width:
+                    copy(row + j * dw * size, target, channels)
+                else:
+                    start = (target - columns.ctypes.data) // 4
+                    for c in range(start, start + channels):
+                        taps[c] = 0
+                target += size
+        ow += 1
+        if ow == wide:
+            ow, oh = 0, oh + 1
+            if oh == high:
+                oh, image = 0, image + 1
 
 
 @njit(**SERIAL)
-def _finish(products, bias, slopes, y):
-    for m in range(y.size):
-        v = products[m] + bias[m]
-        y[m] = v if v > 0 else slopes[m] * v
-
-
-@njit(**SERIAL)
-def convolve_blocks(x, packed, starts, bias, slopes, y, outputs, window, block, columns, products, first, last):
+def convolve_blocks(x, packed, starts, bias, slopes, y, outputs, window, block, columns, unused, first, last):
     """The blocks ``first`` to ``last`` of ``convolve``."""
-    pixels, total, channels = columns.shape[1], y.shape[0], x.shape[3]
+    depth, total, row = columns.shape[1], y.shape[0], y.shape[1] * 4
     plain = window == (1, 1, 1, 1, 0, 0, 1, 1)
     for b in range(first, last):
         begin, count = b * block, min(block, total - b * block)
-        rows = -(-count // PIXELS) * PIXELS
-        if plain and rows == count:
-            left = x.ctypes.data + begin * channels * 4
+        left = columns.ctypes.data
+        if plain:
+            left = x.ctypes.data + begin * depth * 4
         else:
             _gather(x, outputs, window, begin, count, columns)
-            left = columns.ctypes.data
         right = packed.ctypes.data
         for j in range(starts.size - 1):
-            vectors = starts[j + 1] - starts[j]
-            width = vectors * LANES
-            _multiply(left, pixels * 4, right, products.ctypes.data, rows, pixels, vectors)
-            right += pixels * width * 4
-            low, high = starts[j] * LANES, min(y.shape[1], starts[j + 1] * LANES)
-            for p in range(count):
-                found = products[p * width : p * width + high - low]
-                _finish(found, bias[low:high], slopes[low:high], y[begin + p, low:high])
+            vectors, place = starts[j + 1] - starts[j], starts[j] * BYTES
+            channels = min(y.shape[1], starts[j + 1] * LANES) - starts[j] * LANES
+            after = unused.ctypes.data, bias.ctypes.data + place, slopes.ctypes.data + place, channels
+            out = y.ctypes.data + begin * row + place
+            if vectors == 4:
+                for r in range(0, count, _ROWS4):
+                    source = left + r * depth * 4, depth * 4, count - r
+                    _tile4(*source, right, depth, out + r * row, row, *after)
+            elif vectors == 3:
+                for r in range(0, count, _ROWS3):
+                    source = left + r * depth * 4, depth * 4, count - r
+                    _tile3(*source, right, depth, out + r * row, row, *after)
+            elif vectors == 2:
+                for r in range(0, count, _ROWS2):
+                    source = left + r * depth * 4, depth * 4, count - r
+                    _tile2(*source, right, depth, out + r * row, row, *after)
+            else:
+                for r in range(0, count, _ROWS1):
+                    source = left + r * depth * 4, depth * 4, count - r
+                    _tile1(*source, right, depth, out + r * row, row, *after)
+            right += depth * vectors * BYTES
 
 
 @njit(**PARALLEL)
-def convolve(x, packed, starts, bias, slopes, y, outputs, window, block, columns, products):
+def convolve(x, packed, starts, bias, slopes, y, outputs, window, block, columns, unused):
     """y (N·OH·OW, M) = the convolution of x (N, H, W, C) + bias (M), what is not positive times slopes (M).
 
     packed, starts: see ``pack``. outputs: (OH, OW); window: (kh, kw, sh, sw, ph, pw, dh, dw). block: pixels that are
-    multiplied at a time, a multiple of PIXELS. Workspace of each task: columns (tasks, block, kh·kw·C), products
-    (tasks, block·4·LANES).
+    multiplied at a time. Workspace of each task: columns (tasks, block, kh·kw·C), unused (tasks, 4·LANES).
     """
     tasks, blocks = columns.shape[0], -(-y.shape[0] // block)
     for t in prange(tasks):
         first, last = t * blocks // tasks, (t + 1) * blocks // tasks
-        convolve_blocks(
-            x, packed, starts, bias, slopes, y, outputs, window, block, columns[t], products[t], first, last
-        )
+        convolve_blocks(x, packed, starts, bias, slopes, y, outputs, window, block, columns[t], unused[t], first, last)
 
 
 @njit(**SERIAL)
-def convolve_alone(x, packed, starts, bias, slopes, y, outputs, window, block, columns, products):
+def convolve_alone(x, packed, starts, bias, slopes, y, outputs, window, block, columns, unused):
     """``convolve`` on the calling thread."""
     blocks = -(-y.shape[0] // block)
-    convolve_blocks(x, packed, starts, bias, slopes, y, outputs, window, block, columns[0], products[0], 0, blocks)
+    convolve_blocks(x, packed, starts, bias, slopes, y, outputs, window, block, columns[0], unused[0], 0, blocks)

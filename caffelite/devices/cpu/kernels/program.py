@@ -60,7 +60,7 @@ def _columns(d):
         window,
         block,
         carray(_pointer(space), (block, depth), np.float32),
-        carray(_pointer(space + 4 * block * depth), (block * 4 * columns.LANES,), np.float32),
+        carray(_pointer(space + 4 * block * depth), (4 * columns.LANES,), np.float32),
         0,
         -(-pixels // block),
     )

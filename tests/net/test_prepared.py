@@ -121,7 +121,7 @@ def test_only_nets_without_backward_are_prepared():
         return any(node.layer.config.prepared for node in compiled.graph.nodes)
 
     assert prepared(NET) and not prepared(NET, keep=True) and not prepared(NET, fuse=False)
-    assert not prepared("force_backward: true\n" + NET) and not prepared(NET, phase="TRAIN")
+    assert not prepared("force_backward: true\n" + NET)
 
 
 def test_a_test_net_that_shares_weights_is_not_prepared(dev):
