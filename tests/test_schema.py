@@ -32,6 +32,10 @@ OWN = {
     "TransformationParameter.perturb_param",
     "LayerParameter.placement",
     "PoolingParameter.ceil_mode",  # of forks that are not listed below
+    *(
+        f"LayerParameter.{name}_param"
+        for name in ("anchor_target", "proposal_target", "roi_data", "roi_detection_output")
+    ),
 }
 # Fields of NVCaffe ("nvidia") and Intel's Caffe ("intel"), by whose names their prototxts are read. A number of theirs
 # that means something else in another Caffe gives way to one from 8000 on: only their text files are read.
@@ -60,6 +64,16 @@ FORKS = {
     "LayerParameter.norm_param": ("nvidia", 206),
     "LayerParameter.permute_param": ("nvidia", 202),
     "LayerParameter.smooth_l1_loss_param": ("intel", 8000),
+    "LayerParameter.box_annotator_ohem_param": ("intel", 8203),
+    "LayerParameter.psroi_pooling_param": ("intel", 153),
+    "LayerParameter.roi_pooling_param": ("intel", 154),
+    "BoxAnnotatorOHEMParameter.roi_per_img": ("intel", 1),
+    "BoxAnnotatorOHEMParameter.ignore_label": ("intel", 2),
+    **{
+        f"PSROIPoolingParameter.{f}": ("intel", n)
+        for n, f in enumerate(("spatial_scale", "output_dim", "group_size"), 1)
+    },
+    **{f"ROIPoolingParameter.{f}": ("intel", n) for n, f in enumerate(("pooled_h", "pooled_w", "spatial_scale"), 1)},
     "TransformationParameter.crop_h": ("nvidia", 211),
     "TransformationParameter.crop_w": ("nvidia", 212),
     "TransformationParameter.img_rand_resize_lower": ("nvidia", 8000),
@@ -111,6 +125,7 @@ FORKS = {
     **{f"SaltPepperParameter.{f}": ("nvidia", n) for n, f in enumerate(("fraction", "value"), 1)},
 }
 FORK_MESSAGES = {
+    *("BoxAnnotatorOHEMParameter", "PSROIPoolingParameter", "ROIPoolingParameter"),
     *(
         "NormalizeParameter",
         "PermuteParameter",
@@ -120,9 +135,16 @@ FORK_MESSAGES = {
     ),
     *("DistortionParameter", "NoiseParameter", "SaltPepperParameter"),
 }
+# Fields of forks without a list of their own: luoyetx/mini-caffe and zhaoweicai/mscnn, with their numbers.
+OTHER_FORKS = {"LayerParameter.proposal_param": 224, "ROIPoolingParameter.pad_ratio": 4}
 FORK_VALUES = {"LossParameter.NormalizationMode": {"PRE_FIXED": 8000}}  # 3, Intel's number, is NONE here
 OWN_VALUES = {"DataParameter.DB": {"ARRAYS": 8000}}
 OWN_MESSAGES = {
+    "AnchorTargetParameter",
+    "ProposalParameter",
+    "ProposalTargetParameter",
+    "RoIDataParameter",
+    "RoIDetectionOutputParameter",
     "CarriedState",
     "DeployParameter",
     "PerturbationParameter",
@@ -298,6 +320,7 @@ def test_numbers_from_8000_are_ours_alone():
 def test_fields_of_forks_have_their_numbers():
     found = fields(committed())
     assert {name: found[name].number for name in FORKS} == {name: number for name, (_, number) in FORKS.items()}
+    assert {name: found[name].number for name in OTHER_FORKS} == OTHER_FORKS
 
 
 @pytest.mark.skipif(not SCHEMA, reason="CAFFELITE_SCHEMA, the list of Caffe's own fields, is not set")
@@ -343,7 +366,7 @@ def test_every_name_number_type_and_default_is_caffes():
     found = {
         name: described(f)
         for name, f in fields(file).items()
-        if name not in OWN | FORKS.keys() and name.split(".")[0] not in OWN_MESSAGES
+        if name not in OWN | FORKS.keys() | OTHER_FORKS.keys() and name.split(".")[0] not in OWN_MESSAGES
     }
     assert found == expected
     enums = {enum.name: enum for enum in file.enum_type}

@@ -63,7 +63,13 @@ class Convolution(Protocol):
 
 
 class PreparedConvolution(Protocol):
-    """A Convolution with weights that seldom change, of float32 in host memory, for channels_last images."""
+    """A Convolution with weights that seldom change, of float32 in host memory, for channels_last images.
+
+    step_bytes: -1 where it cannot be joined with others, see Inference.joined.
+    """
+
+    @property
+    def step_bytes(self) -> int: ...
 
     def prepare(self, w: Array, b: Array, slopes: Array) -> None:
         """w (M, C/groups, kh, kw), b (M), slopes (M): they must stay as they are until the next call."""
@@ -148,6 +154,21 @@ class Take(Protocol):
 
     def backward(self, index: Array, dout: Array, dtable: Array, add: bool = False) -> None:
         """add: add to dtable instead of overwriting it."""
+
+
+class RegionPooling(Protocol):
+    """y (R, C', PH, PW) of the boxes rois (R, 5) of x (N, C, H, W); a box is (image, x1, y1, x2, y2).
+
+    bad (int64, one element): 0, or 1 + the position of the first box that names no image. Such a box, and one that is
+    not finite, gives zeros and no gradient.
+    """
+
+    bad: Array
+
+    def forward(self, x: Array, rois: Array, y: Array, index: Array | None) -> None:
+        """index (int32, like y): receives the place of each maximum of MAX; None for the other methods."""
+
+    def backward(self, dy: Array, rois: Array, index: Array | None, dx: Array) -> None: ...
 
 
 class TopK(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,14 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..devices.context import ExecutionContext
 from ..devices.formula import Formula
-from ..devices.interfaces import Array, Links, Watch
+from ..devices.interfaces import Array, Links
 from ..devices.protocol import CapturedGraph, Device, Ring
 from ..errors import CaffeliteError
+from ..layers import Shape
 from . import parameters
 from .binding import Binding, instance
 from .compile import CompiledNet, Options, compile
+from .inference import inference_pass
 from .nodes import Graph, Node, Value
 from .parameters import Loaded, Parameters
 
@@ -76,18 +78,15 @@ class Net:
                 self._terms.append((dev.sum(Formula("x", ("x",)), weight), value))
         self._rings: list[Ring] = []  # of outputs that are recorded
         self._runs_recorded: CapturedGraph | None = None
-        self._prepared = [node.layer for node in graph.nodes if node.layer.config.prepared]
-        self._joined: list[tuple[int, Callable]] = []  # calls that replace the steps after a first pass
-        self._threads = self._step_threads()
-        self._watch = self._watch_weights() if self._prepared else None
+        self._inference = inference_pass(self.compiled, dev, self._forward)
         self._abs = dev.sum(Formula("abs(x)", ("x",)))
         self._mean = dev.zeros(1)
         for value, weight in self.compiled.constants:
             dev.fill(self.diff[value], weight)
         self._feeds: list[Node] = replica_of._feeds if replica_of else graph.feeds
-        # Gradients that the user sets
-        self.starts = {value: dev.zeros(value.memory_shape) for value, weight in self.compiled.starts if not weight}
-        self._seeds = [(value, self._start(value, weight)) for value, weight in self.compiled.starts]
+        self._shapes_before: dict[Node, list[Shape]] = {}  # of the layers with tops that ``set_shapes`` has changed
+        self.starts: dict[Value, Array] = {}  # gradients that the user sets
+        self._set_starts()
         # Layers that no graph can capture
         self.requires_host = [node.name for node in graph.nodes if node.layer.requires_host]
         self._adds: bool | None = None
@@ -106,10 +105,11 @@ class Net:
         links: Links | None = None,
         keep: bool = False,
         fuse: bool = True,
+        fixed_shapes: bool = True,
     ) -> Net:
-        """Compiles a graph for a device and binds it. keep, fuse: see ``compile.Options``."""
-        inference = graph.phase == pb.TEST and share is None and links is None
-        compiled = compile(graph, dev.traits, Options(keep, fuse, inference))
+        """Compiles a graph for a device and binds it. keep, fuse, fixed_shapes: see ``compile.Options``."""
+        inference = graph.phase == pb.TEST and share is None and links is None and fixed_shapes
+        compiled = compile(graph, dev.traits, Options(keep, fuse, fixed_shapes, inference))
         return cls(compiled, dev, seed=seed, random_seed=random_seed, share=share, links=links)
 
     def replica(self) -> Net:
@@ -121,11 +121,59 @@ class Net:
         """
         return Net(self.compiled, self.dev, replica_of=self)
 
+    def _set_starts(self) -> None:
+        """Makes the gradients that the user sets, and the calls that fill gradients where backward starts."""
+        user = [value for value, weight in self.compiled.starts if not weight]
+        shapes = {value: array.shape for value, array in self.starts.items()}
+        self.starts |= {v: self.dev.zeros(v.memory_shape) for v in user if shapes.get(v) != v.memory_shape}
+        self.seeds = [(value, self._start(value, weight)) for value, weight in self.compiled.starts]
+
     def _start(self, value: Value, weight: float) -> Callable:
         """The call that fills a gradient where backward starts."""
         if weight:
             return functools.partial(self.dev.fill, value=weight)
         return functools.partial(self.dev.copy, self.starts[value])
+
+    def set_shapes(self, shapes: Mapping[str, Shape]) -> None:
+        """Gives tops of Input and DummyData layers other shapes, by name. ``reshape`` must follow before a pass.
+
+        Arrays of a new shape are new objects; their content is undefined. Errors: no such top.
+        """
+        makers = {v.name: node for node in self.graph.feeds if node.layer.sets_shapes for v in node.tops}
+        if unknown := [name for name in shapes if name not in makers]:
+            expected = ", ".join(makers) or "none in this net"
+            raise CaffeliteError(f'the shape of blob "{unknown[0]}" cannot be set', expected=expected)
+        for node in {makers[name] for name in shapes}:
+            self._shapes_before.setdefault(node, [v.shape for v in node.tops])
+            self._binding.reshape_tops(node, [tuple(shapes.get(v.name, v.shape)) for v in node.tops])
+
+    def reshape(self) -> None:
+        """Gives all blobs the shapes that follow from those that ``set_shapes`` has set.
+
+        Allocates memory only for shapes larger than all before, and makes operations only for new ones. Errors: the
+        mistakes of the layers; the net then has the shapes that it had before.
+        """
+        before, self._shapes_before = self._shapes_before, {}
+        try:
+            self._follow_shapes({node: [v.shape for v in node.tops] for node in before})
+        except CaffeliteError:
+            self._follow_shapes(before)
+            raise
+
+    def _follow_shapes(self, given: Mapping[Node, list[Shape]]) -> None:
+        for node, shapes in given.items():
+            node.layer.set_shapes(shapes)
+        self._binding.reshape(given)
+        for node in given:
+            self._binding.build(node)
+        self._set_starts()
+        for value, weight in self.compiled.constants:
+            self.dev.fill(self.diff[value], weight)
+
+    @property
+    def needs_reshape(self) -> bool:
+        """Whether ``set_shapes`` was called after the last ``reshape``."""
+        return bool(self._shapes_before)
 
     def rebuild(self, node: Node) -> None:
         """Makes a layer's operations again, after the layer has changed."""
@@ -153,17 +201,22 @@ class Net:
         for name, array in arrays.items():
             self.dev.upload(self.data[inputs[name]], np.asarray(array, self.dev.dtype))
 
-    def feed(self, clocks: Sequence[tuple[int, int]], more: Callable[[int], None] | None = None) -> None:
+    def feed(
+        self,
+        clocks: Sequence[tuple[int, int]],
+        more: Callable[[int], None] | None = None,
+        nodes: Collection[Node] | None = None,
+    ) -> None:
         """Draws the batches of the coming passes, (iteration, part) each, at most ``ahead`` of them; the first one runs
         next.
 
-        more(which): writes additional values of the caller for pass ``which``.
+        more(which): writes additional values of the caller for pass ``which``. nodes: the layers that draw; None: all.
         """
         input_buffer = self.input_buffer
         input_buffer.begin()
         for which, (iteration, part) in enumerate(clocks):
             input_buffer.set_clock(which, iteration, part)
-            for node in self._feeds:
+            for node in self._feeds if nodes is None else nodes:
                 node.layer.feed(which, iteration, part)
             if more:
                 more(which)
@@ -175,7 +228,12 @@ class Net:
         return self.input_buffer.depth if all(node.layer.feeds_ahead() for node in self.graph.feeds) else 1
 
     def signature(self) -> tuple:
-        return tuple(node.layer.signature() for node in self.graph.feeds)
+        return (self._binding.reshapes, *(node.layer.signature() for node in self.graph.feeds))
+
+    @property
+    def steps(self) -> tuple[list[tuple[Node, Callable]], list[tuple[Node, Callable]]]:
+        """The calls of a forward pass and of a backward pass in order, each with the layer that it is a part of."""
+        return self._forward, self._backward
 
     def forward(self, iteration: int = 0, part: int = 0, observe: Callable | None = None) -> None:
         """One forward pass of a new batch; its loss is added to ``loss``.
@@ -196,72 +254,10 @@ class Net:
         else:
             self._runs_backward(add)
 
-    def _step_threads(self) -> list[int]:
-        """The number of threads of each forward step, in a net that only tests."""
-        inference, options = self.dev.inference, self.compiled.options
-        found: list[int] = []
-        if inference is None or not options.inference or self.compiled.backward:
-            return found
-        for step in self.compiled.forward:
-            bottoms, tops = ([value.shape for value in values] for values in (step.node.bottoms, step.tops))
-            work = step.node.layer.multiply_adds(bottoms, tops)
-            shapes = [*bottoms, *tops, *(spec.shape for spec in step.node.layer.param_blobs)]
-            found.append(inference.threads(work, sum(map(math.prod, shapes))))
-        return found
-
-    def _run_limited(self, observe: Callable | None) -> None:
-        """The forward steps, each with as many threads as it pays for."""
-        assert self.dev.inference is not None
-        limit = self.dev.inference.limit
-        separate = not self._joined or observe
-        try:
-            if separate:
-                for (node, run), threads in zip(self._forward, self._threads, strict=True):
-                    limit(threads)
-                    run()
-                    if observe:
-                        observe(node)
-            else:
-                for threads, run in self._joined:
-                    limit(threads)
-                    run()
-        finally:
-            limit(self.dev.inference.every)
-        if separate:
-            self._joined = self._join_steps()
-
-    def _join_steps(self) -> list[tuple[int, Callable]]:
-        """(threads, call) of the forward steps, with convolutions that follow each other on one thread as one call."""
-        assert self.dev.inference is not None
-        found: list[tuple[int, Callable]] = []
-        steps = [*zip(self._forward, self._threads, strict=True)]
-        at = 0
-        while at < len(steps):
-            group = []
-            for (node, run), threads in steps[at:]:
-                op = getattr(node.layer, "prepared_op", None)
-                if op is None or threads > 1 or op.step_bytes < 0:
-                    break
-                group.append((op, run.args[0][0], run.args[1][0]))
-            joined = self.dev.inference.joined(group)
-            found.append((1, joined) if joined else (steps[at][1], steps[at][0][1]))
-            at += len(group) if joined else 1
-        return found
-
-    def _watch_weights(self) -> Watch:
-        """Detects changes of the weights that prepared layers have folded."""
-        layers = [layer for prepared in self._prepared for layer in (prepared, *prepared.folded)]
-        assert self.dev.inference is not None
-        return self.dev.inference.watch([param.data for layer in layers for param in layer.params])
-
     def run_forward(self, observe: Callable | None = None) -> None:
         """The forward pass of the batch that was fed."""
-        if self._watch and self._watch.changed():
-            for layer in self._prepared:
-                layer.stale = True
-            self._joined = []
-        if self._threads:
-            self._run_limited(observe)
+        if self._inference:
+            self._inference.run(observe)
         else:
             for node, run in self._forward:
                 run()
@@ -271,15 +267,15 @@ class Net:
             total(self.data[value], self.loss, add=True)
 
     def run_backward(self, add: bool = False, observe: Callable | None = None) -> None:
-        self._set_add(add)
-        for value, fill in self._seeds:
+        self.set_add(add)
+        for value, fill in self.seeds:
             fill(self.diff[value])
         for node, run in self._backward:
             run()
             if observe:
                 observe(node)
 
-    def _set_add(self, add: bool) -> None:
+    def set_add(self, add: bool) -> None:
         """The first layer to reach a parameter overwrites its gradient, those that share it add."""
         if self._adds == add:
             return
@@ -296,7 +292,7 @@ class Net:
         """Backward starts from the losses' weights times ``factor`` (1), a number of the device."""
         starts = [*self.compiled.starts, *self.compiled.constants]
         scaled = Formula("weight * factor", (), ("factor",), ("weight",))
-        self._seeds = [
+        self.seeds = [
             (value, functools.partial(self.dev.map(scaled, weight=weight), factor)) for value, weight in starts
         ]
 

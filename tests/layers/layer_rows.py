@@ -4,6 +4,7 @@ import rows_elementwise
 import rows_images
 import rows_losses
 import rows_normalisation
+import rows_regions
 import rows_sequences
 
 ROWS = [
@@ -12,4 +13,5 @@ ROWS = [
     *rows_normalisation.ROWS,
     *rows_losses.ROWS,
     *rows_sequences.ROWS,
+    *rows_regions.ROWS,
 ]
