@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 from ..devices.interfaces import Inference
 from ..devices.protocol import Device
@@ -63,6 +64,7 @@ class InferencePass:
                 op = node.layer.prepared_op if node.layer.config.prepared else None
                 if op is None or threads > 1 or op.step_bytes < 0:
                     break
+                assert isinstance(run, partial)
                 x, y = run.args
                 group.append((op, x[0], y[0]))
             joined = self._inference.joined(group)
