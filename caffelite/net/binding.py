@@ -123,11 +123,15 @@ class Binding:
                 layer.separate()
             if layer.varies or layer.may_vary:
                 layer.resize = functools.partial(self._resize, node)
+        folded: set[Node] = set()  # these run as part of a convolution alone, and need no operations
         for step in self.compiled.forward:
-            if step.node.layer.config.fused_scale:
+            if step.node.layer.config.prepared:
+                step.node.layer.folded = [node.layer for node in step.fused]
+                folded.update(step.fused)
+            elif step.node.layer.config.fused_scale:
                 step.node.layer.fused_scale = step.fused[0].layer
         for node in self.graph.nodes:
-            if not (original and node.layer.feeds):
+            if node not in folded and not (original and node.layer.feeds):
                 self.build(node)
         if original:
             for node, other in zip(self.graph.nodes, original.nodes, strict=True):
