@@ -1,5 +1,6 @@
 """The table of layers: a row is a layer's test."""
 
+import rows_detection
 import rows_elementwise
 import rows_images
 import rows_losses
@@ -15,5 +16,6 @@ ROWS = [
     *rows_losses.ROWS,
     *rows_sequences.ROWS,
     *rows_segmentation.ROWS,
+    *rows_detection.ROWS,
     *rows_regions.ROWS,
 ]
