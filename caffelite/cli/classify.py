@@ -178,10 +178,8 @@ def classify(
     if detects(document):
         detecting.refuse({"oversample": oversample, "hierarchy": hierarchy, "list": known}, click.UsageError)
         wanted = detecting.Wanted(count, threshold, folder, table, as_json)
-        failures = detecting.run(
-            detecting.open_detector(document, weights, gpu, expected, labels), files, wanted, started
-        )
-        return _end(failures, len(files), skip)
+        detector = detecting.open_detector(document, weights, gpu, expected, labels)
+        return _end(detecting.run(detector, files, wanted, started), len(files), skip)
     count = count or 5
     classifier = _open(document, weights, gpu, expected, oversample, labels, output)
     truth = _read_known(known, classifier) if known else None
