@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from google.protobuf import descriptor_pb2
+from schema_sentinels import SENTINELS
 
 from caffelite import caffelite_pb2 as pb
 
@@ -41,6 +42,11 @@ OWN = {
         for name in ("anchor_target", "proposal_target", "roi_data", "roi_detection_output")
     ),
 }
+REGIONS = {
+    "BoxAnnotatorOHEM": "roi_per_img ignore_label",
+    "PSROIPooling": "spatial_scale output_dim group_size",
+    "ROIPooling": "pooled_h pooled_w spatial_scale",
+}
 # Fields of NVCaffe ("nvidia") and Intel's Caffe ("intel"), by whose names their prototxts are read. A number of theirs
 # that means something else in another Caffe gives way to one from 8000 on: only their text files are read.
 FORKS = {
@@ -71,13 +77,11 @@ FORKS = {
     "LayerParameter.box_annotator_ohem_param": ("intel", 8203),
     "LayerParameter.psroi_pooling_param": ("intel", 153),
     "LayerParameter.roi_pooling_param": ("intel", 154),
-    "BoxAnnotatorOHEMParameter.roi_per_img": ("intel", 1),
-    "BoxAnnotatorOHEMParameter.ignore_label": ("intel", 2),
     **{
-        f"PSROIPoolingParameter.{f}": ("intel", n)
-        for n, f in enumerate(("spatial_scale", "output_dim", "group_size"), 1)
+        f"{message}Parameter.{field}": ("intel", number)
+        for message, fields in REGIONS.items()
+        for number, field in enumerate(fields.split(), 1)
     },
-    **{f"ROIPoolingParameter.{f}": ("intel", n) for n, f in enumerate(("pooled_h", "pooled_w", "spatial_scale"), 1)},
     "TransformationParameter.crop_h": ("nvidia", 211),
     "TransformationParameter.crop_w": ("nvidia", 212),
     "TransformationParameter.img_rand_resize_lower": ("nvidia", 8000),
@@ -153,7 +157,7 @@ FORKS |= {
 }
 FORK_MESSAGES = {
     *DETECTION,
-    *("BoxAnnotatorOHEMParameter", "PSROIPoolingParameter", "ROIPoolingParameter"),
+    *(f"{message}Parameter" for message in REGIONS),
     *(
         "NormalizeParameter",
         "PermuteParameter",
@@ -212,44 +216,6 @@ NEW_ENUMS = {  # of a fork, and of our own
     "DeployParameter.SignCentre": {"BOX": 0, "MASS": 1},
 }
 Kind = descriptor_pb2.FieldDescriptorProto
-
-# field: (number, label, type, default as protobuf writes it); what files of other programs rest on
-SENTINELS = {
-    "BlobProto.data": (5, "repeated packed", "float", ""),
-    "BlobProto.double_data": (8, "repeated packed", "double", ""),
-    "BlobProto.num": (1, "optional", "int32", "0"),
-    "BlobShape.dim": (1, "repeated packed", "int64", ""),
-    "Datum.float_data": (6, "repeated", "float", ""),
-    "Datum.encoded": (7, "optional", "bool", "false"),
-    "FillerParameter.type": (1, "optional", "string", "constant"),
-    "FillerParameter.variance_norm": (8, "optional", "FillerParameter.VarianceNorm", "FAN_IN"),
-    "NetParameter.layer": (100, "repeated", "LayerParameter", ""),
-    "NetParameter.layers": (2, "repeated", "V1LayerParameter", ""),
-    "NetParameter.checksum": (8000, "optional", "bytes", ""),
-    "SolverParameter.net": (24, "optional", "string", ""),
-    "SolverParameter.delta": (31, "optional", "float", "1e-08"),
-    "SolverParameter.momentum2": (39, "optional", "float", "0.999"),
-    "SolverParameter.solver_mode": (17, "optional", "SolverParameter.SolverMode", "GPU"),
-    "SolverParameter.snapshot_format": (37, "optional", "SolverParameter.SnapshotFormat", "BINARYPROTO"),
-    "SolverParameter.random_seed": (20, "optional", "int64", "-1"),
-    "SolverState.history": (3, "repeated", "BlobProto", ""),
-    "SolverState.resume": (8001, "optional", "ResumeState", ""),
-    "SolverState.run": (8010, "optional", "RunOrigin", ""),
-    "SolverState.model_digest": (8011, "optional", "bytes", ""),
-    "NetState.phase": (1, "optional", "Phase", "TEST"),
-    "ParamSpec.lr_mult": (3, "optional", "float", "1"),
-    "LayerParameter.blobs": (7, "repeated", "BlobProto", ""),
-    "LayerParameter.convolution_param": (106, "optional", "ConvolutionParameter", ""),
-    "LayerParameter.clip_param": (148, "optional", "ClipParameter", ""),
-    "LossParameter.normalization": (3, "optional", "LossParameter.NormalizationMode", "VALID"),
-    "ClipParameter.min": (1, "required", "float", ""),
-    "ConvolutionParameter.dilation": (18, "repeated", "uint32", ""),
-    "DataParameter.backend": (8, "optional", "DataParameter.DB", "LEVELDB"),
-    "PoolingParameter.round_mode": (13, "optional", "PoolingParameter.RoundMode", "CEIL"),
-    "V1LayerParameter.blobs_lr": (7, "repeated", "float", ""),
-    "V1LayerParameter.layer": (1, "optional", "V0LayerParameter", ""),
-    "V0LayerParameter.det_crop_mode": (59, "optional", "string", "warp"),
-}
 
 
 @pytest.fixture(scope="module")

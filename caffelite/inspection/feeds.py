@@ -82,6 +82,10 @@ class Feeds:
         except CaffeliteError as error:
             if not batch or not source or os.path.exists(prototxt.resolve(source, locate)):
                 raise
+            if known := REGISTRY[spec.type].shapes_without_data(spec):
+                self.missing.append(error)
+                self.guessed.append((spec.name, spec.top[0], known[0][1:], "its fields"))
+                return Absent(known)
             return self._stand_in(opened, phase, locate, batch, given, error)
 
     def _given_shape(self, spec: pb.LayerParameter, i: int) -> Shape | None:
