@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .data import Feed
@@ -27,7 +29,7 @@ class AnnotatedData(Feed):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         found = super().shapes(bottoms)
-        self.varies = self.requires_host = len(found) > 1 and len(found[1]) == 4
+        self.varies = self.requires_host = getattr(self.source, "typed", False) and len(found) > 1
         return found
 
     def feeds_ahead(self) -> bool:
@@ -36,9 +38,10 @@ class AnnotatedData(Feed):
     def feed(self, which: int, iteration: int, part: int) -> None:
         if not self.varies:
             return super().feed(which, iteration, part)
-        self._finish.wait()
+        finish: Any = self._finish
+        finish.wait()
         batch = self.source.draw()
-        self._finish.set_batch(which, batch.pixels, batch.picks, batch.resident)
+        finish.set_batch(which, batch.pixels, batch.picks, batch.resident)
         self._rows = batch.arrays[0]
 
     def forward(self, x: list, y: list) -> None:
@@ -47,7 +50,8 @@ class AnnotatedData(Feed):
         count = max(1, int((self._rows[..., 0] != -1).sum()))
         if y[1].shape[2] != count:
             y = self.resize([y[0].shape, (1, 1, count, 8)])
-        self._finish.forward(y[0], [], [])
+        finish: Any = self._finish
+        finish.forward(y[0], [], [])
         self.dev.upload(y[1], self._rows[:, :, :count])
 
 
