@@ -17,6 +17,7 @@ class Declarations:
     - ``feeds``: tops come from outside (a source, the user) and not from bottoms; ``reads_source``: from a source;
       ``reads_images``: of images, then labels; ``batched``: its message has a batch_size; ``files``: the fields of its
       message that name files to read; ``filled_once``: the tops stay filled from one pass to the next;
+      ``scheduled``: ``feed`` sets numbers that depend on the iteration, though the tops come from bottoms;
     - ``frozen_params``: how many of its parameters, the first ones, the layer itself changes, and no solver;
     - ``varies``: its tops' shapes depend on the data (it calls ``resize``);
     - ``requires_host``: its passes need the host and cannot be captured in a graph; ``writes``: forward writes a file;
@@ -38,7 +39,7 @@ class Declarations:
     frozen_params = 0
     differentiable = True
     in_place = view = loss = adds_loss = takes_over_gradient = False
-    feeds = reads_source = reads_images = batched = filled_once = varies = requires_host = writes = False
+    feeds = reads_source = reads_images = batched = filled_once = scheduled = varies = requires_host = writes = False
     follows_layout = follows_precision = sums_spatially = needs_images = False
     couples_samples = True
     divides_outputs = False

@@ -80,7 +80,8 @@ class Net:
         self._mean = dev.zeros(1)
         for value, weight in self.compiled.constants:
             dev.fill(self.diff[value], weight)
-        self._feeds: list[Node] = replica_of._feeds if replica_of else graph.feeds
+        self._sources: list[Node] = replica_of._sources if replica_of else graph.feeds
+        self._feeds = [*self._sources, *(node for node in graph.nodes if node.layer.scheduled)]
         # Gradients that the user sets
         self.starts = {value: dev.zeros(value.memory_shape) for value, weight in self.compiled.starts if not weight}
         self._seeds = [(value, self._start(value, weight)) for value, weight in self.compiled.starts]

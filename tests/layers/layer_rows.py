@@ -1,6 +1,7 @@
 """The table of layers: a row is a layer's test."""
 
 import rows_elementwise
+import rows_faces
 import rows_images
 import rows_losses
 import rows_normalisation
@@ -12,4 +13,5 @@ ROWS = [
     *rows_normalisation.ROWS,
     *rows_losses.ROWS,
     *rows_sequences.ROWS,
+    *rows_faces.ROWS,
 ]
