@@ -29,6 +29,9 @@ OWN = {
     *(f"{name}Parameter.sampler" for name in ("Data", "ImageData", "HDF5Data")),
     "DataParameter.label_source",
     "DeployParameter.answer",
+    "DetectionEvaluateParameter.ap_version",
+    "PriorBoxParameter.width",
+    "PriorBoxParameter.height",
     "TransformationParameter.perturb_param",
     "LayerParameter.placement",
     "PoolingParameter.ceil_mode",  # of forks that are not listed below
@@ -77,6 +80,18 @@ FORKS = {
     "TransformationParameter.random_aspect_ratio_param": ("intel", 8011),
     "TransformationParameter.distort_param": ("nvidia", 213),
     "TransformationParameter.noise_param": ("nvidia", 209),
+    "TransformationParameter.resize_param": ("nvidia", 208),
+    "TransformationParameter.emit_constraint": ("nvidia", 210),
+    "TransformationParameter.expand_param": ("nvidia", 214),
+    "SolverParameter.eval_type": ("nvidia", 241),
+    "SolverParameter.ap_version": ("nvidia", 242),
+    "SolverParameter.show_per_class_result": ("nvidia", 244),
+    "LayerParameter.annotated_data_param": ("nvidia", 200),
+    "LayerParameter.multibox_loss_param": ("nvidia", 201),
+    "LayerParameter.prior_box_param": ("nvidia", 203),
+    "LayerParameter.detection_output_param": ("nvidia", 204),
+    "LayerParameter.detection_evaluate_param": ("nvidia", 205),
+    "LayerParameter.video_data_param": ("nvidia", 207),
     "LossParameter.pre_fixed_normalizer": ("intel", 8000),
     "BatchNormParameter.scale_filler": ("nvidia", 8000),
     "BatchNormParameter.scale_bias": ("nvidia", 8001),
@@ -110,7 +125,20 @@ FORKS = {
     **{f"NoiseParameter.{field.name}": ("nvidia", field.number) for field in pb.NoiseParameter.DESCRIPTOR.fields},
     **{f"SaltPepperParameter.{f}": ("nvidia", n) for n, f in enumerate(("fraction", "value"), 1)},
 }
+DETECTION = (  # messages of detectors, which NVCaffe and Intel's Caffe have from SSD's
+    "LabelMapItem LabelMap SampleConstraint EmitConstraint NormalizedBBox Annotation AnnotationGroup AnnotatedDatum "
+    "AnnotatedDataParameter ResizeParameter ExpansionParameter DetectionEvaluateParameter "
+    "NonMaximumSuppressionParameter SaveOutputParameter DetectionOutputParameter MultiBoxLossParameter "
+    "PriorBoxParameter VideoDataParameter"
+).split()
+FORKS |= {
+    f"{message}.{field.name}": ("nvidia", field.number)
+    for message in DETECTION
+    for field in getattr(pb, message).DESCRIPTOR.fields
+    if f"{message}.{field.name}" not in OWN
+}
 FORK_MESSAGES = {
+    *DETECTION,
     *(
         "NormalizeParameter",
         "PermuteParameter",
@@ -123,6 +151,8 @@ FORK_MESSAGES = {
 FORK_VALUES = {"LossParameter.NormalizationMode": {"PRE_FIXED": 8000}}  # 3, Intel's number, is NONE here
 OWN_VALUES = {"DataParameter.DB": {"ARRAYS": 8000}}
 OWN_MESSAGES = {
+    "BBoxSampler",  # the forks' Sampler, whose name is an enum here
+    "BatchSampler",
     "CarriedState",
     "DeployParameter",
     "PerturbationParameter",
@@ -132,6 +162,17 @@ OWN_MESSAGES = {
     "SourcePosition",
 }
 NEW_ENUMS = {  # of a fork, and of our own
+    "AnnotatedDatum.AnnotationType": {"BBOX": 0},
+    "EmitConstraint.EmitType": {"CENTER": 0, "MIN_OVERLAP": 1},
+    "ResizeParameter.Resize_mode": {"WARP": 1, "FIT_SMALL_SIZE": 2, "FIT_LARGE_SIZE_AND_PAD": 3},
+    "ResizeParameter.Pad_mode": {"CONSTANT": 1, "MIRRORED": 2, "REPEAT_NEAREST": 3},
+    "ResizeParameter.Interp_mode": {"LINEAR": 1, "AREA": 2, "NEAREST": 3, "CUBIC": 4, "LANCZOS4": 5},
+    "MultiBoxLossParameter.LocLossType": {"L2": 0, "SMOOTH_L1": 1},
+    "MultiBoxLossParameter.ConfLossType": {"SOFTMAX": 0, "LOGISTIC": 1},
+    "MultiBoxLossParameter.MatchType": {"BIPARTITE": 0, "PER_PREDICTION": 1},
+    "MultiBoxLossParameter.MiningType": {"NONE": 0, "MAX_NEGATIVE": 1, "HARD_EXAMPLE": 2},
+    "PriorBoxParameter.CodeType": {"CORNER": 1, "CENTER_SIZE": 2, "CORNER_SIZE": 3},
+    "VideoDataParameter.VideoType": {"WEBCAM": 0, "VIDEO": 1},
     "Type": {"DOUBLE": 0, "FLOAT": 1, "FLOAT16": 2, "INT": 3, "UINT": 4, "BOOL": 5},
     "TransformationParameter.InterpolationAlgo": {
         "INTER_NEAREST": 0,
