@@ -9,6 +9,7 @@ first = net.params["conv1"][0].data                # (20, 1, 5, 5)
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +33,7 @@ from .runs.open_net import open_net, open_trainer, read_solver
 from .training.checkpoint.snapshot import write
 from .training.nets import state as net_state
 
+log = logging.getLogger("caffelite")
 TRAIN, TEST = pb.TRAIN, pb.TEST
 user_modules.permit()  # a program's sys.path is its own choice
 
@@ -121,10 +123,12 @@ class Net:
     phase: TEST (default) or TRAIN. As in pycaffe, the two may come in either order: ``Net(model, TEST)``, ``Net(model,
     weights, TEST)``. gpu: a GPU's number, or None for the CPU. level, stages: for rules of the prototxt.
     force_backward: gradients of everything, the inputs included, in TEST too. ``iteration`` counts forward passes; it
-    keys the random numbers of each, with ``seed``, and may be set to repeat some. Errors: CaffeliteError for every
-    mistake in the files; weights that are missing or without a layer of this net.
+    keys the random numbers of each, with ``seed``, and may be set to repeat some. ``loaded``: which layers the weights
+    matched, see ``copy_from``; None before any are copied. Errors: CaffeliteError for every mistake in the files;
+    weights that are missing or without a layer of this net.
     """
 
+    loaded: nets.Loaded | None = None
     _document: prototxt.Document | None
     _state: pb.NetState | None
 
@@ -184,13 +188,19 @@ class Net:
 
     def copy_from(self, path: str | Path) -> nets.Loaded:
         """Copies weights by layer name; returns which layers matched, were skipped (not in the net) and are missing
-        (not in the file)."""
+        (not in the file), and logs the last two. Errors: no layer of the file is in the net."""
         self._copies.send()
         loaded = self._net.load(weights.read_model(path), str(path))
         if not loaded.matched:
             raise CaffeliteError(
                 f"{path}: no layer of the file is in the net", expected=", ".join(self.params) or "a net with weights"
             )
+        for name in loaded.skipped:
+            log.info("Ignoring source layer %s", name)
+        if loaded.missing:
+            missing = ", ".join(loaded.missing)
+            log.warning("%s has no weights for %s, which keep the values of their fillers", path, missing)
+        self.loaded = loaded
         return loaded
 
     def save(self, path: str | Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from google.protobuf import descriptor_pb2
+from schema_forks import UNLISTED, UNLISTED_ENUMS, UNLISTED_MESSAGES, UNLISTED_OWN, YOLO
 
 from caffelite import caffelite_pb2 as pb
 
@@ -34,6 +35,7 @@ OWN = {
     "PriorBoxParameter.height",
     "TransformationParameter.perturb_param",
     "LayerParameter.placement",
+    *UNLISTED_OWN,
     "PoolingParameter.ceil_mode",  # of forks that are not listed below
 }
 # Fields of NVCaffe ("nvidia") and Intel's Caffe ("intel"), by whose names their prototxts are read. A number of theirs
@@ -131,6 +133,7 @@ DETECTION = (  # messages of detectors, which NVCaffe and Intel's Caffe have fro
     "NonMaximumSuppressionParameter SaveOutputParameter DetectionOutputParameter MultiBoxLossParameter "
     "PriorBoxParameter VideoDataParameter"
 ).split()
+FORKS |= YOLO
 FORKS |= {
     f"{message}.{field.name}": ("nvidia", field.number)
     for message in DETECTION
@@ -139,6 +142,8 @@ FORKS |= {
 }
 FORK_MESSAGES = {
     *DETECTION,
+    "RegionLossParameter",
+    "ReorgParameter",
     *(
         "NormalizeParameter",
         "PermuteParameter",
@@ -151,6 +156,7 @@ FORK_MESSAGES = {
 FORK_VALUES = {"LossParameter.NormalizationMode": {"PRE_FIXED": 8000}}  # 3, Intel's number, is NONE here
 OWN_VALUES = {"DataParameter.DB": {"ARRAYS": 8000}}
 OWN_MESSAGES = {
+    *UNLISTED_MESSAGES,
     "BBoxSampler",  # the forks' Sampler, whose name is an enum here
     "BatchSampler",
     "CarriedState",
@@ -162,6 +168,7 @@ OWN_MESSAGES = {
     "SourcePosition",
 }
 NEW_ENUMS = {  # of a fork, and of our own
+    **UNLISTED_ENUMS,
     "AnnotatedDatum.AnnotationType": {"BBOX": 0},
     "EmitConstraint.EmitType": {"CENTER": 0, "MIN_OVERLAP": 1},
     "ResizeParameter.Resize_mode": {"WARP": 1, "FIT_SMALL_SIZE": 2, "FIT_LARGE_SIZE_AND_PAD": 3},
@@ -338,7 +345,8 @@ def test_numbers_from_8000_are_ours_alone():
 
 def test_fields_of_forks_have_their_numbers():
     found = fields(committed())
-    assert {name: found[name].number for name in FORKS} == {name: number for name, (_, number) in FORKS.items()}
+    numbers = {name: number for name, (_, number) in FORKS.items()} | UNLISTED
+    assert {name: found[name].number for name in numbers} == numbers
 
 
 @pytest.mark.skipif(not SCHEMA, reason="CAFFELITE_SCHEMA, the list of Caffe's own fields, is not set")
@@ -384,7 +392,7 @@ def test_every_name_number_type_and_default_is_caffes():
     found = {
         name: described(f)
         for name, f in fields(file).items()
-        if name not in OWN | FORKS.keys() and name.split(".")[0] not in OWN_MESSAGES
+        if name not in OWN | FORKS.keys() | UNLISTED.keys() and name.split(".")[0] not in OWN_MESSAGES
     }
     assert found == expected
     enums = {enum.name: enum for enum in file.enum_type}

@@ -112,7 +112,7 @@ def overlaps(a: np.ndarray, b: np.ndarray, kind: str = "IOU") -> np.ndarray:
 
 def overlap_slopes(box: np.ndarray, truth: np.ndarray, kind: str) -> np.ndarray:
     """How IoU, or GIOU, DIOU or CIOU, of a box (4) and a true box (4) changes with x, y, w and h of the box, as
-    MobileNet-YOLO has it: the slopes of w and h are twice the derivatives of IoU, that of DIOU is of the plain distance,
+    MobileNet-YOLO has it: the slopes of w and h are twice the derivatives of IoU, DIOU is that with the plain distance,
     and the intersection is a product of two sides even where these are negative."""
     low, high, true_low, true_high = (f(b) for b in (box, truth) for f in (_low, _high))
     sides = np.minimum(high, true_high) - np.maximum(low, true_low)  # of the intersection, (w, h)

@@ -4,11 +4,11 @@ LabelSpecificRescale; and what such layers share."""
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from ..devices.context import Field
 from ..devices.formula import Formula
 from ..devices.interfaces import Kernel
 from ..devices.protocol import Device
@@ -52,7 +52,7 @@ class ByLabel(Layer):
     constant_tops = frozenset({1})
     in_place = scheduled = True
     couples_samples = False
-    _number: Field | None = None  # of the input buffer; stays when the layer is built again
+    _number: Any = None  # of the input buffer; stays when the layer is built again
 
     def scheduled_number(self, iteration: int) -> float:
         """The number of the forward pass of an iteration."""
@@ -95,13 +95,11 @@ class ByLabel(Layer):
         self._dx = self._index.map(dx, ("x", "dy"), scalars=("w",))
 
     def feed(self, which: int, iteration: int, part: int) -> None:
-        assert self._number
         self._number.set(which, np.full(1, self.scheduled_number(iteration), self.dev.dtype))
 
     def forward(self, x: list, y: list) -> None:
         if self.view:
             return
-        assert self._number
         number = self.saved["number"]
         self._number.copy_to(number)
         if len(y) > 1:

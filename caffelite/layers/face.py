@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Any
 
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from ..devices.context import Field
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from .by_label import LabelIndex
@@ -57,7 +57,7 @@ class MarginInnerProduct(Layer):
     constant_tops = frozenset({1})
     couples_samples = False
     scheduled = True
-    _number: Field | None = None  # λ, in the input buffer; stays when the layer is built again
+    _number: Any = None  # λ, in the input buffer; stays when the layer is built again
 
     def setup(self) -> None:
         if not self.p.num_output:
@@ -114,7 +114,6 @@ class MarginInnerProduct(Layer):
     def feed(self, which: int, iteration: int, part: int) -> None:
         p = self.p
         value = max(p.lambda_min, p.base * (1 + p.gamma * (p.iteration + iteration + 1)) ** -p.power)
-        assert self._number
         self._number.set(which, np.full(1, value, self.dev.dtype))
 
     def _unit_weights(self):
@@ -123,7 +122,6 @@ class MarginInnerProduct(Layer):
 
     def forward(self, x: list, y: list) -> None:
         saved, weights, classes = self.saved, self._unit_weights(), self._index.classes
-        assert self._number
         self._number.copy_to(saved["lambda"])
         if len(y) > 1:
             self.dev.copy(saved["lambda"], y[1])

@@ -97,7 +97,7 @@ class UnitNorm(Layer):
         self._y(rows, norm, out)
         self._rows.write(out, y[0])
         if len(y) > 1:
-            self.dev.copy(norm, y[1])
+            self.dev.copy(norm.reshape(y[1].shape), y[1])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         norm, unit = self.saved["norm"], self._rows.read(y[0], self._a)

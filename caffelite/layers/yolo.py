@@ -10,8 +10,8 @@ from .layer import Layer, Shape, register
 
 @register
 class Reorg(Layer):
-    """Moves squares of stride × stride values to channels, in Darknet's order: y has the values of x, where x is seen as
-    (N, C/s², H, s, W, s) and y as (N, s, s, C/s², H, W).
+    """Moves squares of stride × stride values to channels, in Darknet's order: y has the values of x, where x is seen
+    as (N, C/s², H, s, W, s) and y as (N, s, s, C/s², H, W).
 
     x (N, C, H, W) → y (N, C·s², H/s, W/s), s = stride; with reverse x is seen as (N, s, s, C/s², H, W) and y, (N, C/s²,
     H·s, W·s), as (N, C/s², H, s, W, s), which undoes a Reorg of images of s · H · s · W. Errors: no stride, channels
@@ -33,7 +33,8 @@ class Reorg(Layer):
             raise self.bottom_error(0, "is no batch of images", expected="4 axes N×C×H×W", found=found)
         (n, c, h, w), s = bottoms[0], self.p.stride
         if c % (s * s) or not self.p.reverse and (h % s or w % s):
-            expected = f"channels that {s * s} divides" + "" if self.p.reverse else f"; height and width that {s} divides"
+            sides = "" if self.p.reverse else f"; height and width that {s} divides"
+            expected = f"channels that {s * s} divides{sides}"
             raise self.bottom_error(0, "does not divide into squares", expected=expected, found=list(bottoms[0]))
         self.squares, self.channels = (n, c // (s * s), h, s, w, s), (n, s, s, c // (s * s), h, w)
         if self.p.reverse:
@@ -86,7 +87,8 @@ class YoloOutput(Layer):
         sizes, least = np.array(self.p.biases, float), 2 * (max(indices) + 1)
         if len(sizes) < least or not (sizes > 0).all():
             found = f"{len(sizes)} values from {sizes.min():g}" if len(sizes) else "none"
-            raise self.error("bad biases", "biases", expected=f"{least} sizes above 0", found=found)
+            place = ("biases", 0) if len(sizes) else ("biases",)
+            raise self.error("bad biases", *place, expected=f"{least} sizes above 0", found=found)
         return sizes[: len(sizes) // 2 * 2].reshape(-1, 2)[list(indices)]
 
     def setup(self) -> None:
@@ -105,6 +107,8 @@ class YoloOutput(Layer):
             n, _, h, w = shape
             self.grids.append((n, self.p.num_box, self.numbers(), h, w))
             count += n * self.p.num_box * h * w
+        if self.p.nms_threshold > 1:  # nothing is suppressed: a box can stay for each class
+            count *= self.p.num_classes
         self.sizes = [self.anchors(i) / np.array([g[4], g[3]]) for i, g in enumerate(self.grids)]
         self.batch = bottoms[0][0]
         return [(1, 1, max(count, self.batch), 7)]
@@ -136,12 +140,12 @@ class YoloOutput(Layer):
 
 @register
 class YoloDetectionOutput(YoloOutput):
-    """The boxes of YOLOv2: box centre (cell + σ(x)) / grid, size e^x · anchor / grid; confidence σ(object) · the largest
-    of softmax(classes).
+    """The boxes of YOLOv2: box centre (cell + σ(x)) / grid, size e^x · anchor / grid; confidence σ(object) · the
+    largest of softmax(classes).
 
-    bottoms (N, A·(5 + K), H, W), grids of one image; A = num_box (5), K = num_classes (20); top (1, 1, M, 7), see
-    YoloOutput. A box stays where its confidence is at least confidence_threshold (0.01) and its IoU with each better box
-    of its image, of any class, is below nms_threshold (0.45). biases: sizes of the anchors in cells. Errors: other
+    bottoms (N, C, H, W), grids of one image, C = A·(5 + K), A = num_box (5), K = num_classes (20); top (1, 1, M, 7),
+    see YoloOutput. A box stays where its confidence is at least confidence_threshold (0.01) and its IoU with each better
+    box of its image, of any class, is below nms_threshold (0.45). biases: sizes of the anchors in cells. Errors: other
     channels, missing biases, coords other than 4. As in eric612/MobileNet-YOLO,
     src/caffe/layers/yolo_detection_output_layer.cpp, which treats a batch as one image; here each image has its own
     boxes.
@@ -170,9 +174,9 @@ class YoloDetectionOutput(YoloOutput):
 class Yolov3DetectionOutput(YoloOutput):
     """The boxes of YOLOv3: box centre (cell + σ(x)) / grid, size e^x · anchor / image; confidence σ(object) · σ(class).
 
-    bottoms (N, A·(5 + K), H, W), one for each of the mask_group_num (2) grids; A = num_box (3), K = num_classes (20);
-    top (1, 1, M, 7), see YoloOutput. A box stays where its confidence is above confidence_threshold (0.01) and its IoU
-    with each better box of its image, of any class, is below nms_threshold (0.45). biases: sizes of all anchors in
+    bottoms (N, C, H, W), one for each of the mask_group_num (2) grids, C = A·(5 + K), A = num_box (3), K = num_classes
+    (20); top (1, 1, M, 7), see YoloOutput. A box stays where its confidence is above confidence_threshold (0.01) and
+    its IoU with each better box of its image, of any class, is below nms_threshold (0.45). biases: sizes of all anchors in
     pixels; mask: those of each grid; anchors_scale: the pixels of a cell of each grid. gaussian_box: 8 numbers for a
     box, each coordinate with the σ of its deviation; the confidence is multiplied by 1 - the mean of these. Errors:
     other channels, missing biases, masks or scales. As in eric612/MobileNet-YOLO,

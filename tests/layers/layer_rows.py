@@ -6,6 +6,7 @@ import rows_images
 import rows_losses
 import rows_normalisation
 import rows_sequences
+import rows_yolo
 
 ROWS = [
     *rows_elementwise.ROWS,
@@ -14,4 +15,5 @@ ROWS = [
     *rows_losses.ROWS,
     *rows_sequences.ROWS,
     *rows_faces.ROWS,
+    *rows_yolo.ROWS,
 ]

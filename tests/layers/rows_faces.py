@@ -11,8 +11,8 @@ from layer_row import BATCH, IMAGE, Row, labels, numbers, off_kinks, share
 SCORES, CLASSES = (4, 6), 5
 
 
-def unit(w, eps=0.0):
-    return w / np.sqrt((w * w).sum(1, keepdims=True) + eps)
+def unit(w):
+    return w / np.sqrt((w * w).sum(1, keepdims=True))
 
 
 def margin(m, number):
@@ -45,9 +45,9 @@ def insanity(low, high):
     return oracle
 
 
-def distances(power, normalised=False):
+def distances(power):
     def oracle(x, *others):
-        w = unit(others[-1], 1e-6) if normalised else others[-1] if others[-1].ndim == 2 else others[0]
+        w = others[-1] if others[-1].ndim == 2 else others[0]
         return [(np.abs(x[:, None] - w[None]) ** power).sum(2)]
 
     return oracle
@@ -88,7 +88,7 @@ DISTANCE = 'num_output: 5 weight_filler { type: "gaussian" }'
 
 ROWS = [
     margin_row("SINGLE", 1, "base: 2", 2.0),
-    margin_row("DOUBLE", 2, "base: 1000 gamma: 0.12 power: 1 iteration: 5", 1000 / (1 + 0.12 * 6)),
+    margin_row("DOUBLE", 2, "base: 1000 gamma: 0.125 power: 1 iteration: 5", 1000 / (1 + 0.125 * 6)),
     margin_row("TRIPLE", 3, "base: 0"),
     margin_row("QUADRUPLE", 4, "base: 0 lambda_min: 5", 5.0),
     Row(
@@ -143,7 +143,7 @@ ROWS = [
         "InnerDistance",
         f"inner_distance_param {{ {DISTANCE} normalize: true update_center_only: true }}",
         [(SCORES, off_kinks), (SCORES[:1], labels(5))],
-        distances(2, True),
+        distances(2),  # of the weights as they are stored then
         constant=(1,),
         name="of the label",
         exact=False,
@@ -152,7 +152,7 @@ ROWS = [
         "InnerProduct",
         f"inner_product_param {{ {DISTANCE} normalize: true bias_term: false }}",
         [(SCORES, off_kinks)],
-        lambda x, w: [x @ unit(w, 1e-6).T],
+        lambda x, w: [x @ w.T],  # of the weights as they are stored then
         name="of unit rows",
         exact=False,
     ),

@@ -196,14 +196,14 @@ X = inputs(x=(5, 4), label=(5,))
     [
         (X + "@" + layer("MarginInnerProduct", ""), "num_output must be positive"),
         (X + "@" + layer("CenterLoss", ""), "num_output must be positive"),
-        (X + layer("Insanity", "insanity_param { lb: 3 @ub: 2 }", label=False), "a bad range"),
-        (X + layer("Insanity", "insanity_param { @lb: 0 }", label=False), "a bad range"),
+        (X + layer("Insanity", "insanity_param { lb: 3 ub: @2 }", label=False), "a bad range"),
+        (X + layer("Insanity", "insanity_param { lb: @0 }", label=False), "a bad range"),
         (X + "@" + layer("InnerDistance", "", label=False), "num_output must be positive"),
         (
-            X + layer("InnerDistance", 'inner_distance_param { num_output: 2 @distance_type: "L3" }', label=False),
+            X + layer("InnerDistance", 'inner_distance_param { num_output: 2 distance_type: @"L3" }', label=False),
             "an unknown distance_type",
         ),
-        (X + layer("Normalize", 'normalize_param { @normalize_type: "L0" }', label=False), "an unknown normalize_type"),
+        (X + layer("Normalize", 'normalize_param { normalize_type: @"L0" }', label=False), "an unknown normalize_type"),
     ],
 )
 def test_mistakes(text, message):
@@ -211,4 +211,4 @@ def test_mistakes(text, message):
 
 
 def test_flip_needs_images():
-    mistakes(X + 'layer { name: "layer" type: "Flip" @bottom: "x" top: "y" }', "is no batch of images")
+    mistakes(X + 'layer { name: "layer" type: "Flip" bottom: @"x" top: "y" }', "is no batch of images")
