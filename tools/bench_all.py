@@ -3,6 +3,7 @@
 Examples:
   python tools/bench_all.py
   python tools/bench_all.py lenet resnet50 --precision bf16 --rounds 3
+  git worktree add --detach /tmp/before REVISION && python tools/bench_all.py --checkout /tmp/before
 """
 
 from __future__ import annotations
@@ -20,11 +21,15 @@ NETS = {  # name: batch, timed iterations of a round
     "caffenet": (16, 4),
     "alexnet": (16, 4),
     "googlenet": (8, 4),
+    "squeezenet": (16, 4),
+    "resnet18": (8, 4),
     "resnet50": (8, 3),
     "vgg16": (4, 3),
+    "mobilenet": (8, 4),
     "lstm": (50, 10),
 }
 COLUMNS = "net", "batch", "ms", "PyTorch ms", "its layout", "ratio", "memory"
+CHECKOUT_COLUMNS = "checkout ms", "ratio"
 
 
 def bench(name: str, args) -> dict | None:
@@ -38,6 +43,8 @@ def bench(name: str, args) -> dict | None:
     ]
     words += ["--batch", str(batch), "--iterations", str(args.iterations or iterations), "--rounds", str(args.rounds)]
     words += ["--precision", args.precision, *["--forward"] * args.forward]
+    if args.checkout:
+        words += ["--checkout", str(args.checkout)]
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode:
         print(f"{name}: {done.stderr.strip()}", file=sys.stderr)
@@ -48,13 +55,15 @@ def bench(name: str, args) -> dict | None:
 def row(name: str, found: dict) -> dict:
     """A line of the table: PyTorch's best layout by time, and how many times as long, and how much memory ours is of
     its."""
-    mine, peers = found["sides"]["caffelite"], {side: r for side, r in found["sides"].items() if side != "caffelite"}
+    mine, peers = found["sides"]["caffelite"], {s: r for s, r in found["sides"].items() if s.startswith("torch")}
     line = {"net": name, "batch": found["batch"], "ms": mine["ms"]}
     if peers:
         best = min(peers, key=lambda side: peers[side]["ms"])
         layout = best.removeprefix("torch").strip() or "default"
         line |= {"PyTorch ms": peers[best]["ms"], "its layout": layout, "ratio": peers[best]["ms"] / mine["ms"]}
         line["memory"] = mine["mb"] / peers[best]["mb"]
+    if other := found["sides"].get("checkout"):
+        line |= {"checkout ms": other["ms"], "checkout ratio": other["ms"] / mine["ms"]}
     return line
 
 
@@ -62,6 +71,8 @@ def show(line: dict) -> None:
     print(f"{line['net']:14}{line['batch']:>6}{line['ms']:12.2f}", end="")
     if "ratio" in line:
         print(f"{line['PyTorch ms']:12.2f}{line['its layout']:>15}{line['ratio']:8.2f}{line['memory']:8.2f}", end="")
+    if "checkout ms" in line:
+        print(f"{line['checkout ms']:13.2f}{line['checkout ratio']:8.2f}", end="")
     print(flush=True)
 
 
@@ -74,12 +85,15 @@ def main() -> None:
     parser.add_argument(
         "--precision", choices=("fp32", "bf16"), default="fp32", help="what both compute in (default fp32)"
     )
+    parser.add_argument(
+        "--checkout", metavar="DIR", help="also time the caffelite of this checkout (an older revision)"
+    )
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     args = parser.parse_args()
     if unknown := set(args.nets) - set(NETS):
         parser.error(f"no such net: {', '.join(sorted(unknown))}; known are {', '.join(NETS)}")
-    widths = 14, 6, 12, 12, 15, 8, 8
-    print("".join(f"{c:{'<' if c == 'net' else '>'}{w}}" for c, w in zip(COLUMNS, widths, strict=True)), flush=True)
+    heads = zip(COLUMNS + CHECKOUT_COLUMNS * bool(args.checkout), (14, 6, 12, 12, 15, 8, 8, 13, 8), strict=False)
+    print("".join(f"{c:{'<' if c == 'net' else '>'}{w}}" for c, w in heads), flush=True)
     lines, found = [], None
     for name in args.nets or NETS:
         if found := bench(name, args):

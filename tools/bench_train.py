@@ -30,6 +30,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 SIDES = ("caffelite", "torch", "torch channels-last")
+CHECKOUT = "checkout"  # the side of --checkout
 SHAPE = (3, 227, 227)
 STEPS = 50
 FEEDS = ("Data", "ImageData", "HDF5Data", "WindowData", "MemoryData", "DummyData", "Input")
@@ -224,12 +225,16 @@ def neighbour(busy: bool) -> Iterator[None]:
 
 
 def launch(setting: Setting, args) -> dict:
+    environment, script, side = dict(os.environ), __file__, setting.side
+    if side == CHECKOUT:
+        script, side = str(args.checkout / "tools/bench_train.py"), "caffelite"
+        environment["PYTHONPATH"] = str(args.checkout)
     words = [
         sys.executable,
-        __file__,
-        args.net,
+        script,
+        str(Path(args.net).resolve()),
         "--side",
-        setting.side,
+        side,
         "--batch",
         str(args.batch),
         "--iterations",
@@ -237,7 +242,6 @@ def launch(setting: Setting, args) -> dict:
     ]
     words += ["--device", args.device, "--shape", ",".join(map(str, args.shape)), "--precision", args.precision]
     words += ["--forward"] * args.forward
-    environment = dict(os.environ)
     if setting.threads:
         environment |= dict.fromkeys(("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(setting.threads))
     if args.passive:
@@ -310,6 +314,12 @@ def arguments() -> argparse.ArgumentParser:
         action="store_true",
         help="let PyTorch's threads sleep while they wait, as caffelite's do; for busy machines",
     )
+    parser.add_argument(
+        "--checkout",
+        type=Path,
+        metavar="DIR",
+        help="also time the caffelite of this checkout, such as a git worktree of an older revision",
+    )
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     return parser
@@ -323,10 +333,15 @@ def main() -> None:
         args.shape = args.shape or guess_shape(args.net)
         if args.side:
             return run_side(args)
+        if args.checkout and not (args.checkout / "tools/bench_train.py").is_file():
+            sys.exit(f"--checkout {args.checkout}: no tools/bench_train.py there; expected a checkout of caffelite")
         net, _ = read(args.net, args.batch, args.shape, args.forward)
     except CaffeliteError as error:
         sys.exit(str(error))
     sides = SIDES[: 2 if reads_codes(net) else 3] if importlib.util.find_spec("torch") else SIDES[:1]
+    if args.checkout:
+        args.checkout = args.checkout.resolve()
+        sides = (sides[0], CHECKOUT, *sides[1:])
     what = f"texts of {args.shape[0]} steps" if reads_codes(net) else f"images of {'×'.join(map(str, args.shape))}"
     work = "forward" if args.forward else "forward, backward and update"
     print(f"{args.net}, {args.batch} {what}: {work} on random data, {args.precision}")

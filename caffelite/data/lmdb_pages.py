@@ -28,6 +28,7 @@ _META_BODY = struct.Struct("<II16x48x4xHHQQQQQQQ")
 _MAGIC, _VERSION, _NO_PAGE = 0xBEEFC0DE, 1, (1 << 64) - 1
 _MOST_DEPTH = 32  # LMDB's own limit
 _START = 16  # of what follows a page's header
+_META_BYTES = _START + _META_BODY.size
 
 
 class Damaged(ValueError):
@@ -70,6 +71,7 @@ class Pages:
                     raise Changed(f"transaction {transaction} was overwritten")
                 self.meta = known[transaction]
             self.entries = self.meta.entries
+            self._checked_metas = b""  # both meta pages as check_unchanged last found them
             self._check_sizes()
         except BaseException:
             self.close()
@@ -81,9 +83,13 @@ class Pages:
         kept: a reader's lock keeps our transaction's pages. Without it they may be used again from the second
         transaction after ours on.
         """
+        metas = os.pread(self._file, self.meta.page_bytes + _META_BYTES, 0)
+        if metas == self._checked_metas:
+            return
         now = max(meta.transaction for meta in self._metas())
         if now < self.meta.transaction or now > self.meta.transaction + 1 and not kept:
             raise Changed("another program writes to it")
+        self._checked_metas = metas
 
     def records(self, start: int = 0) -> Iterator[list[tuple[bytes, bytes]]]:
         """(key, value) of the records from one on, in lists: those of a leaf page."""
@@ -119,7 +125,7 @@ class Pages:
         return [first, self._meta(1, first.page_bytes)]
 
     def _meta(self, number: int, at: int) -> Meta:
-        data = self._read(152, at)
+        data = self._read(_META_BYTES, at)
         flags = _HEADER.unpack_from(data)[2]
         page_bytes = int.from_bytes(data[40:44], "little")  # which the tree of free pages has in place of padding
         magic, version, tree, depth, _, leaves, _, entries, root, last, transaction = _META_BODY.unpack_from(

@@ -1,5 +1,10 @@
 """Matrix products inside compiled kernels: SciPy's BLAS called by address, row-major."""
 
+import importlib.util
+import os
+import sys
+from importlib.machinery import PathFinder
+
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
@@ -8,9 +13,27 @@ from numba.extending import get_cython_function_address, intrinsic
 _NO, _YES = ord("N"), ord("T")
 
 
+_BLAS = "scipy.linalg.cython_blas"
+
+
+def _load_blas() -> None:
+    """Loads SciPy's BLAS module without the rest of scipy.linalg, which would double the time of the import. Later
+    imports of scipy.linalg find it."""
+    import scipy
+
+    folder = os.path.join(os.path.dirname(scipy.__file__), "linalg")
+    spec = PathFinder.find_spec(_BLAS, [folder])
+    if spec is None or spec.loader is None or _BLAS in sys.modules:
+        return
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    sys.modules[_BLAS] = module
+
+
 def address(dtype) -> int:
     """The address of BLAS gemm for float32 or float64; kernels take it as an argument, which keeps them cacheable."""
-    return get_cython_function_address("scipy.linalg.cython_blas", "sgemm" if dtype == "float32" else "dgemm")
+    _load_blas()
+    return get_cython_function_address(_BLAS, "sgemm" if dtype == "float32" else "dgemm")
 
 
 @intrinsic
