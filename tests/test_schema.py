@@ -14,7 +14,7 @@ from caffelite import caffelite_pb2 as pb
 
 PROTO = Path(__file__).resolve().parent.parent / "proto" / "caffelite.proto"
 SCHEMA = os.environ.get("CAFFELITE_SCHEMA")
-OWN = {
+OWN = UNLISTED_OWN | {
     "ConvolutionParameter.algorithm",
     "ResumeState.algorithm",
     "NetParameter.checksum",
@@ -35,7 +35,6 @@ OWN = {
     "PriorBoxParameter.height",
     "TransformationParameter.perturb_param",
     "LayerParameter.placement",
-    *UNLISTED_OWN,
     "PoolingParameter.ceil_mode",  # of forks that are not listed below
 }
 # Fields of NVCaffe ("nvidia") and Intel's Caffe ("intel"), by whose names their prototxts are read. A number of theirs
@@ -133,8 +132,7 @@ DETECTION = (  # messages of detectors, which NVCaffe and Intel's Caffe have fro
     "NonMaximumSuppressionParameter SaveOutputParameter DetectionOutputParameter MultiBoxLossParameter "
     "PriorBoxParameter VideoDataParameter"
 ).split()
-FORKS |= YOLO
-FORKS |= {
+FORKS |= YOLO | {
     f"{message}.{field.name}": ("nvidia", field.number)
     for message in DETECTION
     for field in getattr(pb, message).DESCRIPTOR.fields
@@ -142,8 +140,7 @@ FORKS |= {
 }
 FORK_MESSAGES = {
     *DETECTION,
-    "RegionLossParameter",
-    "ReorgParameter",
+    *("RegionLossParameter", "ReorgParameter"),
     *(
         "NormalizeParameter",
         "PermuteParameter",

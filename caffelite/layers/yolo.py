@@ -144,8 +144,8 @@ class YoloDetectionOutput(YoloOutput):
     largest of softmax(classes).
 
     bottoms (N, C, H, W), grids of one image, C = A·(5 + K), A = num_box (5), K = num_classes (20); top (1, 1, M, 7),
-    see YoloOutput. A box stays where its confidence is at least confidence_threshold (0.01) and its IoU with each better
-    box of its image, of any class, is below nms_threshold (0.45). biases: sizes of the anchors in cells. Errors: other
+    see YoloOutput. A box stays where its confidence is at least confidence_threshold (0.01) and its IoU with each
+    better box of its image, of any class, is below nms_threshold (0.45). biases: sizes of the anchors in cells. Errors: other
     channels, missing biases, coords other than 4. As in eric612/MobileNet-YOLO,
     src/caffe/layers/yolo_detection_output_layer.cpp, which treats a batch as one image; here each image has its own
     boxes.
@@ -176,8 +176,8 @@ class Yolov3DetectionOutput(YoloOutput):
 
     bottoms (N, C, H, W), one for each of the mask_group_num (2) grids, C = A·(5 + K), A = num_box (3), K = num_classes
     (20); top (1, 1, M, 7), see YoloOutput. A box stays where its confidence is above confidence_threshold (0.01) and
-    its IoU with each better box of its image, of any class, is below nms_threshold (0.45). biases: sizes of all anchors in
-    pixels; mask: those of each grid; anchors_scale: the pixels of a cell of each grid. gaussian_box: 8 numbers for a
+    its IoU with each better box of its image, of any class, is below nms_threshold (0.45). biases: sizes of all anchors
+    in pixels; mask: those of each grid; anchors_scale: the pixels of a cell of each grid. gaussian_box: 8 numbers for a
     box, each coordinate with the σ of its deviation; the confidence is multiplied by 1 - the mean of these. Errors:
     other channels, missing biases, masks or scales. As in eric612/MobileNet-YOLO,
     src/caffe/layers/yolov3_detection_output_layer.cpp, which treats a batch as one image; here each image has its own

@@ -71,6 +71,17 @@ def by_label(change):
     return oracle
 
 
+def contrast(push):
+    def oracle(x, label):
+        own = np.arange(x.shape[1]) == label[:, None]
+        pull = np.maximum(x[own] - 0.5, 0)
+        gap = 1.5 - x[~own]
+        means = [pull.mean(), np.maximum(gap, 0).mean()]
+        return [(pull.sum() + push(gap, x[~own]).sum()) / len(x), np.array(means)]
+
+    return oracle
+
+
 def margin_row(kind, m, more="", number=0.0):
     return Row(
         "MarginInnerProduct",
@@ -201,5 +212,24 @@ ROWS = [
         by_label(lambda x, own: np.where(own & (x > 0), np.abs(x) ** 0.75, x)),
         constant=(1,),
         name="powers",
+    ),
+    Row(
+        "GeneralContrastiveLoss",
+        "general_contrastive_loss_param { positive_margin: 0.5 negative_margin: 1.5 negative_weight: 0.25 "
+        "positive_outlier_thresh: 90 }",
+        [(SCORES, off_kinks), (SCORES[:1], labels(5))],
+        contrast(lambda gap, x: np.maximum(gap, 0) / 4),
+        tops=2,
+        constant=(1,),
+    ),
+    Row(
+        "GeneralContrastiveLoss",
+        "general_contrastive_loss_param { positive_margin: 0.5 negative_margin: 1.5 negative_weight: 0.25 "
+        "positive_outlier_thresh: 90 exp_negative_weight: true }",
+        [(SCORES, off_kinks), (SCORES[:1], labels(5))],
+        contrast(lambda gap, x: np.where(gap > 0, np.exp(-x), 0) / 4),
+        tops=2,
+        constant=(1,),
+        name="of powers",
     ),
 ]

@@ -188,6 +188,50 @@ def test_labels_outside_the_classes(kind, body, label):
         net.check_faults()
 
 
+CONTRAST = [  # distances of three samples to three classes; labels 0, 1, 1
+    [0.5, 0.25, 0.75],
+    [0.1, 2.0, 0.4],
+    [0.9, 0.2, 0.6],
+]
+
+
+@pytest.mark.parametrize(
+    ("more", "slopes"),
+    [
+        ("", [[1, -1, -1], [-1, 1, -1], [-1, 1, -1]]),
+        ("positive_first: true positive_upper_bound: 1", [[1, -1, -1], [0, 1, 0], [-1, 1, -1]]),
+        ("max_negative_only: true", [[1, -1, 0], [-1, 1, 0], [0, 1, -1]]),
+        ("max_positive_only: true", [[0, -1, -1], [-1, 0, -1], [-1, 1, -1]]),
+        ("normalize_negative: 0.5", [[1, -0.25, -0.25], [-0.25, 1, -0.25], [-0.25, 1, -0.25]]),
+        ("positive_outlier_thresh: 1.5", [[1, -1, -1], [-1, 0, -1], [-1, 1, -1]]),
+    ],
+)
+def test_terms_of_the_contrastive_loss(more, slopes):
+    text = "force_backward: true\n" + inputs(x=(3, 3), label=(3,))
+    text += 'layer { name: "loss" type: "GeneralContrastiveLoss" bottom: "x" bottom: "label" top: "l" top: "m" '
+    net = bind(text + f"general_contrastive_loss_param {{ {more} }} }}", keep=True)
+    feed(net, x=np.array(CONTRAST), label=np.array([0.0, 1, 1]))
+    net.forward()
+    net.backward()
+    value = next(v for v in net.diff if v.name == "x")
+    np.testing.assert_allclose(net.diff[value], np.array(slopes) / 3, rtol=1e-6)
+
+
+def test_running_mean_of_the_contrastive_loss_moves_its_margin():
+    text = inputs(x=(1, 2), label=(1,))
+    text += 'layer { name: "loss" type: "GeneralContrastiveLoss" bottom: "x" bottom: "label" top: "l" top: "m" '
+    net = bind(text + "general_contrastive_loss_param { add_intra_mae: true max_negative_margin: 0.03 } }")
+    feed(net, x=np.array([[2.0, 0.5]]), label=np.array([0.0]))
+    means, losses = [], []
+    for _ in range(3):
+        net.forward()
+        means.append(float(net.blobs["m"][2]))
+        losses.append(float(net.blobs["l"]))
+    assert means == pytest.approx([0.02, 0.03, 0.03]) and losses == pytest.approx([2.5, 2.52, 2.53])
+    carried = net.graph.nodes[-1].layer.carried
+    assert len(carried) == 1 and carried[0][0] == pytest.approx(0.03), "a snapshot has the mean"
+
+
 X = inputs(x=(5, 4), label=(5,))
 
 
