@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +16,10 @@ from ..layers import REGISTRY
 from ..net import graph as graphs
 from ..net.graph import Graph, Value
 from ..net.net import Net
-from . import pixels
+from . import (
+    fork_operators,  # noqa: F401  registers operators
+    pixels,
+)
 from .operators import OPERATORS
 from .writer import Writer
 
@@ -64,8 +69,9 @@ def plain_graph(message: pb.NetParameter, state: pb.NetState, locate: Locator) -
     return graphs.build(message, state, locate)
 
 
-def encode(graph: Graph, net: Net) -> bytes:
-    """The ONNX file of a deploy net. The batch size is open; labels and deploy_param go along as metadata.
+def encode(graph: Graph, net: Net, free: Mapping[Value, tuple[int, ...]] = MappingProxyType({})) -> bytes:
+    """The ONNX file of a deploy net. The batch size is open, and so are the axes ``free`` of blobs (see
+    `free_size.free_axes`); labels and deploy_param go along as metadata.
 
     An input with a transform_param takes pixels, 0 to 255, resized and cropped: the graph takes off the mean and
     scales. graph: the net's as it was built, before a device laid blobs out its own way; net: the same net with its
@@ -76,7 +82,7 @@ def encode(graph: Graph, net: Net) -> bytes:
         for node in net.graph.nodes
         if node.place >= 0
     }
-    writer = Writer(graph, params)
+    writer = Writer(graph, params, free)
     add_layers(writer, pixels.transforms(graph))
     helper, proto = writer.onnx.helper, writer.onnx.TensorProto
     feeds = [value for node in graph.feeds for value in node.tops]
@@ -87,8 +93,8 @@ def encode(graph: Graph, net: Net) -> bytes:
     made = helper.make_graph(
         writer.nodes,
         graph.name or "net",
-        [helper.make_tensor_value_info(value.name, proto.FLOAT, ["N", *value.shape[1:]]) for value in feeds],
-        [helper.make_tensor_value_info(name, proto.FLOAT, ["N", *value.shape[1:]]) for value, name in names.items()],
+        [helper.make_tensor_value_info(value.name, proto.FLOAT, writer.sizes(value)) for value in feeds],
+        [helper.make_tensor_value_info(name, proto.FLOAT, writer.sizes(value)) for value, name in names.items()],
         [writer.onnx.numpy_helper.from_array(array, name) for name, array in writer.constants.items()],
     )
     model = helper.make_model(

@@ -145,7 +145,8 @@ class YoloDetectionOutput(YoloOutput):
 
     bottoms (N, C, H, W), grids of one image, C = A·(5 + K), A = num_box (5), K = num_classes (20); top (1, 1, M, 7),
     see YoloOutput. A box stays where its confidence is at least confidence_threshold (0.01) and its IoU with each
-    better box of its image, of any class, is below nms_threshold (0.45). biases: sizes of the anchors in cells. Errors: other
+    better box of its image, of any class, is below nms_threshold (0.45). biases: sizes of the anchors in cells. Errors:
+    other
     channels, missing biases, coords other than 4. As in eric612/MobileNet-YOLO,
     src/caffe/layers/yolo_detection_output_layer.cpp, which treats a batch as one image; here each image has its own
     boxes.
