@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from google.protobuf import descriptor_pb2
 from schema_forks import UNLISTED, UNLISTED_ENUMS, UNLISTED_MESSAGES, UNLISTED_OWN, YOLO
+from schema_sentinels import SENTINELS
 
 from caffelite import caffelite_pb2 as pb
 
@@ -36,6 +37,10 @@ OWN = UNLISTED_OWN | {
     "TransformationParameter.perturb_param",
     "LayerParameter.placement",
     "PoolingParameter.ceil_mode",  # of forks that are not listed below
+    *(
+        f"LayerParameter.{name}_param"
+        for name in ("anchor_target", "proposal_target", "roi_data", "roi_detection_output")
+    ),
 }
 # Fields of NVCaffe ("nvidia") and Intel's Caffe ("intel"), by whose names their prototxts are read. A number of theirs
 # that means something else in another Caffe gives way to one from 8000 on: only their text files are read.
@@ -64,6 +69,16 @@ FORKS = {
     "LayerParameter.norm_param": ("nvidia", 206),
     "LayerParameter.permute_param": ("nvidia", 202),
     "LayerParameter.smooth_l1_loss_param": ("intel", 8000),
+    "LayerParameter.box_annotator_ohem_param": ("intel", 8203),
+    "LayerParameter.psroi_pooling_param": ("intel", 153),
+    "LayerParameter.roi_pooling_param": ("intel", 154),
+    "BoxAnnotatorOHEMParameter.roi_per_img": ("intel", 1),
+    "BoxAnnotatorOHEMParameter.ignore_label": ("intel", 2),
+    **{
+        f"PSROIPoolingParameter.{f}": ("intel", n)
+        for n, f in enumerate(("spatial_scale", "output_dim", "group_size"), 1)
+    },
+    **{f"ROIPoolingParameter.{f}": ("intel", n) for n, f in enumerate(("pooled_h", "pooled_w", "spatial_scale"), 1)},
     "TransformationParameter.crop_h": ("nvidia", 211),
     "TransformationParameter.crop_w": ("nvidia", 212),
     "TransformationParameter.img_rand_resize_lower": ("nvidia", 8000),
@@ -141,6 +156,7 @@ FORKS |= YOLO | {
 FORK_MESSAGES = {
     *DETECTION,
     *("RegionLossParameter", "ReorgParameter"),
+    *("BoxAnnotatorOHEMParameter", "PSROIPoolingParameter", "ROIPoolingParameter"),
     *(
         "NormalizeParameter",
         "PermuteParameter",
@@ -150,12 +166,19 @@ FORK_MESSAGES = {
     ),
     *("DistortionParameter", "NoiseParameter", "SaltPepperParameter"),
 }
+# Fields of forks without a list of their own: luoyetx/mini-caffe and zhaoweicai/mscnn, with their numbers.
+OTHER_FORKS = {"LayerParameter.proposal_param": 224, "ROIPoolingParameter.pad_ratio": 4}
 FORK_VALUES = {"LossParameter.NormalizationMode": {"PRE_FIXED": 8000}}  # 3, Intel's number, is NONE here
 OWN_VALUES = {"DataParameter.DB": {"ARRAYS": 8000}}
 OWN_MESSAGES = {
     *UNLISTED_MESSAGES,
     "BBoxSampler",  # the forks' Sampler, whose name is an enum here
     "BatchSampler",
+    "AnchorTargetParameter",
+    "ProposalParameter",
+    "ProposalTargetParameter",
+    "RoIDataParameter",
+    "RoIDetectionOutputParameter",
     "CarriedState",
     "DeployParameter",
     "PerturbationParameter",
@@ -194,44 +217,6 @@ NEW_ENUMS = {  # of a fork, and of our own
     "DeployParameter.SignCentre": {"BOX": 0, "MASS": 1},
 }
 Kind = descriptor_pb2.FieldDescriptorProto
-
-# field: (number, label, type, default as protobuf writes it); what files of other programs rest on
-SENTINELS = {
-    "BlobProto.data": (5, "repeated packed", "float", ""),
-    "BlobProto.double_data": (8, "repeated packed", "double", ""),
-    "BlobProto.num": (1, "optional", "int32", "0"),
-    "BlobShape.dim": (1, "repeated packed", "int64", ""),
-    "Datum.float_data": (6, "repeated", "float", ""),
-    "Datum.encoded": (7, "optional", "bool", "false"),
-    "FillerParameter.type": (1, "optional", "string", "constant"),
-    "FillerParameter.variance_norm": (8, "optional", "FillerParameter.VarianceNorm", "FAN_IN"),
-    "NetParameter.layer": (100, "repeated", "LayerParameter", ""),
-    "NetParameter.layers": (2, "repeated", "V1LayerParameter", ""),
-    "NetParameter.checksum": (8000, "optional", "bytes", ""),
-    "SolverParameter.net": (24, "optional", "string", ""),
-    "SolverParameter.delta": (31, "optional", "float", "1e-08"),
-    "SolverParameter.momentum2": (39, "optional", "float", "0.999"),
-    "SolverParameter.solver_mode": (17, "optional", "SolverParameter.SolverMode", "GPU"),
-    "SolverParameter.snapshot_format": (37, "optional", "SolverParameter.SnapshotFormat", "BINARYPROTO"),
-    "SolverParameter.random_seed": (20, "optional", "int64", "-1"),
-    "SolverState.history": (3, "repeated", "BlobProto", ""),
-    "SolverState.resume": (8001, "optional", "ResumeState", ""),
-    "SolverState.run": (8010, "optional", "RunOrigin", ""),
-    "SolverState.model_digest": (8011, "optional", "bytes", ""),
-    "NetState.phase": (1, "optional", "Phase", "TEST"),
-    "ParamSpec.lr_mult": (3, "optional", "float", "1"),
-    "LayerParameter.blobs": (7, "repeated", "BlobProto", ""),
-    "LayerParameter.convolution_param": (106, "optional", "ConvolutionParameter", ""),
-    "LayerParameter.clip_param": (148, "optional", "ClipParameter", ""),
-    "LossParameter.normalization": (3, "optional", "LossParameter.NormalizationMode", "VALID"),
-    "ClipParameter.min": (1, "required", "float", ""),
-    "ConvolutionParameter.dilation": (18, "repeated", "uint32", ""),
-    "DataParameter.backend": (8, "optional", "DataParameter.DB", "LEVELDB"),
-    "PoolingParameter.round_mode": (13, "optional", "PoolingParameter.RoundMode", "CEIL"),
-    "V1LayerParameter.blobs_lr": (7, "repeated", "float", ""),
-    "V1LayerParameter.layer": (1, "optional", "V0LayerParameter", ""),
-    "V0LayerParameter.det_crop_mode": (59, "optional", "string", "warp"),
-}
 
 
 @pytest.fixture(scope="module")
@@ -342,8 +327,9 @@ def test_numbers_from_8000_are_ours_alone():
 
 def test_fields_of_forks_have_their_numbers():
     found = fields(committed())
-    numbers = {name: number for name, (_, number) in FORKS.items()} | UNLISTED
-    assert {name: found[name].number for name in numbers} == numbers
+    others = OTHER_FORKS | UNLISTED
+    assert {name: found[name].number for name in FORKS} == {name: number for name, (_, number) in FORKS.items()}
+    assert {name: found[name].number for name in others} == others
 
 
 @pytest.mark.skipif(not SCHEMA, reason="CAFFELITE_SCHEMA, the list of Caffe's own fields, is not set")
@@ -389,7 +375,7 @@ def test_every_name_number_type_and_default_is_caffes():
     found = {
         name: described(f)
         for name, f in fields(file).items()
-        if name not in OWN | FORKS.keys() | UNLISTED.keys() and name.split(".")[0] not in OWN_MESSAGES
+        if name not in {*OWN, *FORKS, *OTHER_FORKS, *UNLISTED} and name.split(".")[0] not in OWN_MESSAGES
     }
     assert found == expected
     enums = {enum.name: enum for enum in file.enum_type}

@@ -58,6 +58,20 @@ ARROWS = {
     | {"progress", "user_modules", "__version__"}
     | {"zoo", "scaffold", "serve"},
     "api": LANGUAGE | {"prototxt", "weights", "layers", "net", "devices", "training", "runs", "deploy", "user_modules"},
+    "pycaffe": LANGUAGE
+    | {
+        "prototxt",
+        "weights",
+        "layers",
+        "net",
+        "devices",
+        "data",
+        "training",
+        "inspection",
+        "runs",
+        "user_modules",
+        "api",
+    },
     "__main__": {"cli", "user_modules"},
 }
 

@@ -104,6 +104,30 @@ split = click.option(
     metavar="WHAT",
     help="Divide the net over the devices of a group: their number, or stages=2,shards=2,micro_batches=8, or hybrid=2.",
 )
+cpu_slots = click.option(
+    "--cpu_slots",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Jobs on the CPU at a time. With more than one they divide the cores.",
+)
+job_gpus = click.option(
+    "--gpu",
+    "gpus",
+    metavar="IDS",
+    default="all",
+    show_default=True,
+    help='GPUs for jobs, one job on each: "all", numbers as in 0,1, or "none".',
+)
+depth = click.option(
+    "--depth",
+    type=click.IntRange(min=0),
+    metavar="N",
+    default=3,
+    show_default=True,
+    help="How many levels below DIR run folders are searched.",
+)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
 model = click.option("--model", metavar="FILE", type=click.Path(), required=True, help="The net, a prototxt.")
 

@@ -43,14 +43,7 @@ WIDE = 6  # runs that a comparison shows side by side; more of them get a row ea
 )
 @click.option("--reverse", is_flag=True, help="Sort in descending order.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N runs of that order.")
-@click.option(
-    "--depth",
-    type=click.IntRange(min=0),
-    metavar="N",
-    default=3,
-    show_default=True,
-    help="How many levels below DIR run folders are searched.",
-)
+@options.depth
 @click.option("--compare", is_flag=True, help="Show the solver and net fields in which the runs differ.")
 @click.option(
     "--out",

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from ..errors import CaffeliteError, missing_extra
+from . import options
 
 
 @click.command(short_help="Show runs, nets and data as web pages")
@@ -48,21 +49,13 @@ from ..errors import CaffeliteError, missing_extra
 @click.option("--key", type=click.Path(path_type=Path), metavar="FILE", help="Private key of -cert, PEM.")
 @click.option("--allow_python", is_flag=True, help="Accept nets with Python layers, whose modules run here.")
 @click.option(
-    "--cpu_slots",
-    type=click.IntRange(min=0),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Jobs without a GPU that run at the same time.",
+    "--allow_download",
+    is_flag=True,
+    help="Let a new run download MNIST or CIFAR-10 where no files are named. Nothing else is ever downloaded.",
 )
-@click.option(
-    "--depth",
-    type=click.IntRange(min=0),
-    default=3,
-    show_default=True,
-    metavar="N",
-    help="How many levels below a root run folders are searched.",
-)
+@options.job_gpus
+@options.cpu_slots
+@options.depth
 def serve(roots, token, **options) -> None:
     """Serves web pages: the runs below a folder with live curves, comparisons, new runs, a queue, data, models.
 

@@ -22,6 +22,7 @@ from .writers import write_records
 
 IMAGES_PER_TASK = 32
 TASKS_AHEAD = 4  # for each thread
+CUT = "the JPEG is cut short"
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -44,7 +45,7 @@ class Recipe:
         """The record, and the shape of the image in it. Errors: ValueError where the content is no complete image
         or cannot be encoded."""
         if is_cut(content):
-            raise ValueError("the JPEG is cut short")
+            raise ValueError(CUT)
         ending = os.path.splitext(name)[1][1:].lower()
         encoding = ending if self.encoding == "" else (self.encoding or "").lower()
         if (

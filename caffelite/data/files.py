@@ -17,7 +17,7 @@ import numpy as np
 from .. import inputs
 from ..errors import CaffeliteError, Where
 from . import tar
-from .convert import is_cut
+from .convert import CUT, is_cut
 from .database import EXACT_LABELS
 from .images import decode, resize
 from .listing import IMAGES, Listed, files_below, list_classes, shortened, whole_number
@@ -49,7 +49,7 @@ class Pictures(Samples[bytes]):
     def image(self, number: int, content: bytes) -> tuple[np.ndarray, int | np.ndarray]:
         try:
             if is_cut(content):
-                raise ValueError("the JPEG is cut short")
+                raise ValueError(CUT)
             image = decode(content, self.color)
         except ValueError as mistake:
             raise self.error(number, content, str(mistake)) from None

@@ -13,7 +13,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Details, Where
 from . import leveldb
-from .convert import is_cut
+from .convert import CUT, is_cut
 from .images import decode
 from .lmdb_reader import Lmdb
 
@@ -87,7 +87,7 @@ def read(value: bytes) -> tuple[pb.Datum, np.ndarray]:
         raise ValueError("not a Datum record") from None
     if datum.encoded:
         if is_cut(datum.data):
-            raise ValueError("the JPEG is cut short")
+            raise ValueError(CUT)
         return datum, decode(datum.data)
     shape = datum.channels, datum.height, datum.width
     values = np.frombuffer(datum.data, np.uint8) if datum.data else np.array(datum.float_data, np.float32)

@@ -19,6 +19,7 @@ from .images import MOST_PIXELS
 from .leveldb import LevelDB
 from .order import BalancedOrder, Order
 from .pipeline import Shard, Source
+from .roi_data import RoISource
 from .samples import DataSource, Samples
 from .table import read_table
 from .transforms import Transform
@@ -30,6 +31,7 @@ PARAMS = {
     "ImageData": "image_data_param",
     "WindowData": "window_data_param",
     "HDF5Data": "hdf5_data_param",
+    "RoIData": "roi_data_param",
 }
 MADE_BY = {
     "mnist": "mnist",
@@ -178,7 +180,25 @@ def _hdf5(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> S
     return source
 
 
-_SOURCES = {"Data": _data, "ImageData": _image_data, "WindowData": _window_data, "HDF5Data": _hdf5}
+def _roi_data(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+    at = locate.at("roi_data_param")
+    param = layer.roi_data_param
+    path = _file(param, at)
+    opened = pb.LayerParameter()
+    opened.CopyFrom(layer)
+    named = opened.roi_data_param
+    named.root_folder = _root(param.root_folder, at)
+    named.label_file = str(_named(param.label_file, "label_file", at)) if param.label_file else ""
+    return RoISource(opened, phase, path, locate, seed)
+
+
+_SOURCES = {
+    "Data": _data,
+    "ImageData": _image_data,
+    "WindowData": _window_data,
+    "HDF5Data": _hdf5,
+    "RoIData": _roi_data,
+}
 
 
 def _tops(layer: pb.LayerParameter, locate: Locator, most: int | None) -> int:

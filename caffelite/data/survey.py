@@ -6,18 +6,28 @@ import functools
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from .. import inputs
 from . import near
-from .convert import in_order
+from .convert import CUT, in_order, is_cut
+from .files import folder
+from .images import decode
+from .listing import Listed, read_list
 from .records import Records, read, shown
+from .table import read_table
 from .writers import progress_bar
 
 Shape = tuple[int, ...]
 Record = tuple[str, int]  # key, label
+IMAGE_FILES = "image files"
+LISTS = (".txt", ".lst", ".csv")
 
 
 @dataclass
@@ -76,18 +86,19 @@ class _Seen:
 
 
 def survey(path: str | os.PathLike, progress: bool = False, search_near: bool = False) -> Survey:
-    """Reads every record of a database once. Two images are the same where all their values are, however they are
-    stored.
+    """Reads every record of a database once, or every file of a folder of class folders, of a list or of a table, whose
+    names are the keys. Two images are the same where all their values are, however they are stored.
 
-    Odd is: a shape, a number of channels or a kind unlike that of more than half of the records; a label that is
-    negative or missing; one value throughout; a value that is not finite; bytes and floats in one record.
+    Names of a list are absolute, or relative to the current folder, as those of an ImageData layer. Odd is: a shape, a
+    number of channels or a kind unlike that of more than half of the records; a label that is negative or missing; one
+    value throughout; a value that is not finite; bytes and floats in one record.
     search_near: compute perceptual hashes, for near duplicates.
     """
     found = Survey(str(path))
     seen: dict[str, tuple[str, Shape]] = {}
-    with Records(path) as records, progress_bar(os.path.basename(path), len(records), progress, "records") as bar:
-        for record, one in in_order(functools.partial(_look, search_near), records):
-            key = shown(record)
+    opened, look = _opened(Path(path))
+    with opened as records, progress_bar(os.path.basename(path), len(records), progress, "records") as bar:
+        for key, one in in_order(functools.partial(look, search_near), records):
             found.count += 1
             bar.update()
             if isinstance(one, str):
@@ -106,16 +117,47 @@ def survey(path: str | os.PathLike, progress: bool = False, search_near: bool = 
     return found
 
 
-def _look(search_near: bool, record: tuple[bytes, bytes]) -> tuple[bytes, _Seen | str]:
+def _opened(path: Path) -> tuple[AbstractContextManager[Any], Callable[[bool, Any], tuple[str, _Seen | str]]]:
+    """(the records, with a length; what examines one of them) of a data set."""
+    is_database = (path / "data.mdb").exists() or (path / "CURRENT").exists()
+    if path.is_dir() and not is_database:
+        return nullcontext(folder(path)), functools.partial(_look_at_file, f"{path}/")
+    if is_database or path.suffix.lower() not in LISTS:
+        return Records(path), _look
+    listed = read_table(path).listed if path.suffix.lower() == ".csv" else read_list(path)
+    return nullcontext(listed), functools.partial(_look_at_file, "")
+
+
+def _look(search_near: bool, record: tuple[bytes, bytes]) -> tuple[str, _Seen | str]:
     """The record's key and what it is, or why it cannot be read."""
     key, value = record
     try:
         datum, image = read(value)
     except ValueError as mistake:
-        return key, str(mistake)
-    kind = "image files" if datum.encoded else "pixels" if datum.data else "float values"
+        return shown(key), str(mistake)
+    kind = IMAGE_FILES if datum.encoded else "pixels" if datum.data else "float values"
     strange = ["negative label"] * (datum.label < 0) + ["no label"] * (not datum.HasField("label"))
     strange += ["both bytes and floats"] * bool(datum.data and datum.float_data)
+    return shown(key), _seen(kind, image, datum.label, strange, search_near)
+
+
+def _look_at_file(root: str, search_near: bool, listed: Listed) -> tuple[str, _Seen | str]:
+    """The name of an image file and what it is, or why it cannot be read. root: stands before the name."""
+    name = listed.name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    try:
+        content = inputs.read(root + listed.name, inputs.IMAGE)
+        if is_cut(content):
+            raise ValueError(CUT)
+        image = decode(content)
+    except OSError as mistake:
+        return name, inputs.reason(mistake)
+    except ValueError as mistake:
+        return name, str(mistake)
+    return name, _seen(IMAGE_FILES, image, listed.label, ["negative label"] * (listed.label < 0), search_near)
+
+
+def _seen(kind: str, image: np.ndarray, label: int, strange: list[str], search_near: bool) -> _Seen:
+    """An image C×H×W. strange: what is strange about its record."""
     if not np.isfinite(image).all():
         strange.append("a value that is not finite")
     elif image.size > 1 and (image == image.flat[0]).all():
@@ -124,7 +166,7 @@ def _look(search_near: bool, record: tuple[bytes, bytes]) -> tuple[bytes, _Seen 
         repr(image.shape).encode() + np.ascontiguousarray(image, np.float32).tobytes(), digest_size=16
     ).digest()
     print_ = near.fingerprint(image) if search_near and not strange else None
-    return key, _Seen(kind, image.shape, datum.label, digest, strange, print_)
+    return _Seen(kind, image.shape, label, digest, strange, print_)
 
 
 def _mark_rare(found: Survey, seen: dict[str, tuple[str, Shape]]) -> None:

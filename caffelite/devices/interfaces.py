@@ -102,6 +102,21 @@ class Take(Protocol):
         """add: add to dtable instead of overwriting it."""
 
 
+class RegionPooling(Protocol):
+    """y (R, C', PH, PW) of the boxes rois (R, 5) of x (N, C, H, W); a box is (image, x1, y1, x2, y2).
+
+    bad (int64, one element): 0, or 1 + the position of the first box that names no image. Such a box, and one that is
+    not finite, gives zeros and no gradient.
+    """
+
+    bad: Array
+
+    def forward(self, x: Array, rois: Array, y: Array, index: Array | None) -> None:
+        """index (int32, like y): receives the place of each maximum of MAX; None for the other methods."""
+
+    def backward(self, dy: Array, rois: Array, index: Array | None, dx: Array) -> None: ...
+
+
 class TopK(Protocol):
     """The k largest over the middle axis of x (N, C, P), largest first, the first of equals, NaN last."""
 

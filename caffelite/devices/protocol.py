@@ -301,6 +301,10 @@ class Device(Protocol):
 
     def top_k(self, n: int, c: int, p: int, k: int) -> interfaces.TopK: ...
 
+    def region_pooling(self, method: str, x: Shape, y: Shape, scale: float, pad: float = 0) -> interfaces.RegionPooling:
+        """method: "MAX" (ROIPooling), "POSITION" (PSROIPooling) or "ALIGN" (ROIAlign). scale: pixels of x per pixel of
+        a box. pad: of ALIGN, see ROIPoolingParameter.pad_ratio."""
+
     def lstm(self, t: int, n: int, d: int, half: bool = False) -> interfaces.LSTM:
         """half: products of 16-bit numbers summed in float32, for an even D; hidden is then of 16-bit numbers."""
 

@@ -63,7 +63,7 @@ class Feeds:
 
     def __call__(self, spec: pb.LayerParameter, phase: int, locate: Locator):
         param = getattr(spec, REGISTRY[spec.type].field)
-        source, batch = param.source, param.batch_size
+        source, batch = param.source, getattr(param, "batch_size", 1)
         given = [self._given_shape(spec, i) for i in range(len(spec.top))]
         known = [shape for shape in given if shape is not None]
         if batch and len(known) == len(given):

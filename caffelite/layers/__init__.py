@@ -9,6 +9,7 @@ from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, did_you_mean
 from .config import CAFFE_FORMAT, GRADIENT, Format, LayerConfig
 from .layer import REGISTRY, Layer, ParameterPart, ParameterSpec, Shape
+from .python_names import native
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
@@ -16,6 +17,7 @@ for _module in pkgutil.iter_modules(__path__):
 
 def create(spec: pb.LayerParameter, phase: int, locate: Locator) -> Layer:
     """Creates the layer of a LayerParameter. Errors: an unknown type; the error names the nearest one."""
+    spec = native(spec, locate)
     if spec.type not in REGISTRY:
         what = f'layer "{spec.name}": unknown type "{spec.type}"' if spec.type else f'layer "{spec.name}" has no type'
         raise CaffeliteError(

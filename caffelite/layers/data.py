@@ -170,7 +170,7 @@ class DummyData(Layer):
 
     field = "dummy_data_param"
     bottoms, tops = (0, 0), (1, None)
-    feeds = filled_once = True
+    feeds = filled_once = sets_shapes = True
     differentiable = couples_samples = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
@@ -186,6 +186,9 @@ class DummyData(Layer):
         for i, (filler, shape) in enumerate(zip(self.fillers, self.found, strict=True)):
             fillers.check(filler, shape, self.locate.at(self.field, "data_filler", min(i, len(found) - 1)))
         return self.found
+
+    def set_shapes(self, shapes: list[Shape]) -> None:
+        self.found = shapes
 
     def bound(self, dev: Device, params: list, context: ExecutionContext) -> Self:
         copied = super().bound(dev, params, context)
@@ -278,7 +281,7 @@ class Input(Layer):
 
     field = "input_param"
     bottoms, tops = (0, 0), (1, None)
-    feeds = filled_once = True
+    feeds = filled_once = sets_shapes = True
     differentiable = couples_samples = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:

@@ -16,10 +16,12 @@ class Declarations:
       gradient memory, as Caffe's Flatten does;
     - ``feeds``: tops come from outside (a source, the user) and not from bottoms; ``reads_source``: from a source;
       ``reads_images``: of images, then labels; ``batched``: its message has a batch_size; ``files``: the fields of its
-      message that name files to read; ``filled_once``: the tops stay filled from one pass to the next;
-      ``scheduled``: ``feed`` sets numbers that depend on the iteration, though the tops come from bottoms;
+      message that name files to read; ``filled_once``: the tops stay filled from one pass to the next; ``sets_shapes``:
+      the user may set the tops' shapes (see ``set_shapes``); ``scheduled``: ``feed`` sets numbers that depend on the
+      iteration, though the tops come from bottoms;
     - ``frozen_params``: how many of its parameters, the first ones, the layer itself changes, and no solver;
-    - ``varies``: its tops' shapes depend on the data (it calls ``resize``);
+    - ``varies``: its tops' shapes depend on the data (it calls ``resize``); ``may_vary``: it calls ``resize`` in rare
+      cases, for which the compiler prepares nothing;
     - ``requires_host``: its passes need the host and cannot be captured in a graph; ``writes``: forward writes a file;
     - ``follows_layout``: works on channels_last images too; ``follows_precision``: then also on 16-bit ones;
     - ``sums_spatially``: each number of a top may depend on all places of the bottoms; ``needs_images``: its bottoms
@@ -39,7 +41,8 @@ class Declarations:
     frozen_params = 0
     differentiable = True
     in_place = view = loss = adds_loss = takes_over_gradient = False
-    feeds = reads_source = reads_images = batched = filled_once = scheduled = varies = requires_host = writes = False
+    feeds = reads_source = reads_images = batched = filled_once = sets_shapes = scheduled = False
+    varies = may_vary = requires_host = writes = False
     follows_layout = follows_precision = sums_spatially = needs_images = False
     couples_samples = True
     divides_outputs = False

@@ -18,6 +18,7 @@ class Distance(Loss):
 
     constant_bottoms = frozenset()
     each = slope = ""
+    n: float = 1  # the divisor
     constants: dict[str, float] = {}
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:

@@ -88,8 +88,11 @@ class Layer(LayerMessage, Compilable):
         blob."""
         raise NotImplementedError
 
+    def set_shapes(self, shapes: list[Shape]) -> None:
+        """Gives the tops other shapes, where the layer ``sets_shapes``; ``build`` follows."""
+
     def build(self, dev: Device) -> None:
-        """Makes the device operations, once."""
+        """Makes the device operations for the shapes; again when these change."""
 
     def feed(self, which: int, iteration: int, part: int) -> None:
         """Before a forward pass, writes what it takes from the host into the device's input buffer, as pass
@@ -142,7 +145,8 @@ class Layer(LayerMessage, Compilable):
     saved: dict[str, Array]  # by name, as ``saved_blobs`` says
     carried: Sequence[Array] = ()  # arrays that keep their values from one pass to the next; snapshots store them
     total: tuple[Any, ...] = ()  # where it adds its loss: the net's, and the weight
-    resize: Callable[[list[Shape]], list]  # where it varies: reshapes the tops and all that follows; returns the tops
+    # where it varies or may vary: reshapes the tops and all that follows; returns the tops
+    resize: Callable[[list[Shape]], list]
     fused_scale: Layer  # the bound Scale layer that runs as part of this one, where ``config`` says so
 
     # A part of the layer

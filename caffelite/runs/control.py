@@ -19,13 +19,13 @@ from .. import inputs
 from ..errors import CaffeliteError
 from ..training.checkpoint import snapshot
 from . import folder as files
-from . import registry, snapshots
+from . import lock, outcome, registry, snapshots
 from .config import RunConfig
 from .registry import RunStatus
 
 ACTIONS = ("pause", "resume", "snapshot", "kill")
 RESUMABLE = (registry.STOPPED, registry.OUT_OF_TIME, registry.FAILED, registry.KILLED)
-PATIENCE = 4.0  # seconds that a resume waits for the process to lock its folder
+PATIENCE = 4.0  # seconds until a process has locked its folder, or has ended
 
 
 def offered(state: str) -> tuple[str, ...]:
@@ -87,6 +87,11 @@ def request_snapshot(folder: Path) -> str:
 def kill(folder: Path) -> str:
     """Ends the process of a run at once, without a snapshot. Errors: the run does not run on this machine."""
     _send(folder, running(folder), signal.SIGKILL)
+    end = time.monotonic() + PATIENCE
+    while lock.is_held(folder) and time.monotonic() < end:
+        time.sleep(0.02)
+    if not lock.is_held(folder):
+        outcome.record_kill(folder)
     return f"{folder} was killed"
 
 

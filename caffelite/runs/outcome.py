@@ -13,6 +13,8 @@ from . import folder as files
 
 FINISHED, EARLY, TIME, SIGNAL, FAILED = "finished", "stopped early", "out of time", "stopped by a signal", "failed"
 CANCELLED = "cancelled"  # before its first session
+KILLED = "killed"
+ON_REQUEST = "killed on request"  # the reason of KILLED
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,12 @@ def record_before_start(folder: Path, ended: Outcome) -> None:
     """Records how a run ended that has no session. Errors: OSError."""
     content = {"kind": ended.kind, "reason": ended.reason, "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
     files.write_json(folder / files.OUTCOME, content)
+
+
+def record_kill(folder: Path) -> None:
+    """Records that a run whose process has ended was killed on request. A disk that fails is no error."""
+    with suppress(OSError):
+        record_before_start(folder, Outcome(KILLED, ON_REQUEST))
 
 
 def discard_early_failure(folder: Path) -> None:

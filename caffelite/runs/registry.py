@@ -16,6 +16,7 @@ from . import lock, outcome
 QUEUED, RUNNING, FINISHED, STOPPED = "queued", "running", "finished", "stopped"
 OUT_OF_TIME, FAILED, KILLED = "out of time", "failed", "killed"
 STATES = (QUEUED, RUNNING, FINISHED, STOPPED, OUT_OF_TIME, FAILED, KILLED)
+CRASHED = "crashed"
 STALE = 30.0  # seconds after which a heartbeat is no sign of life, where the file system has no locks
 _STATE_OF_OUTCOME = {
     outcome.FINISHED: FINISHED,
@@ -24,6 +25,7 @@ _STATE_OF_OUTCOME = {
     outcome.TIME: OUT_OF_TIME,
     outcome.FAILED: FAILED,
     outcome.CANCELLED: STOPPED,
+    outcome.KILLED: KILLED,
 }
 
 
@@ -53,6 +55,11 @@ class RunStatus:
 def state(folder: str | Path) -> str:
     """The state of a run, one of STATES. Errors: not the folder of a run."""
     return read(folder).state
+
+
+def label(state: str, reason: str = "") -> str:
+    """The word for a state on pages: a run or a job is "killed" where a user requested that, else "crashed"."""
+    return CRASHED if state == KILLED and reason != outcome.ON_REQUEST else state
 
 
 def read(folder: str | Path) -> RunStatus:

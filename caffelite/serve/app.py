@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from ..errors import CaffeliteError
-from . import assets, page, runs_of, schedulers, security
+from . import assets, page, runs_of, schedulers, security, stream
 from .config import ServeConfig
 from .inference.client import InferenceLimits, Models
 from .pages import compare, data, model, new, queue, run, run_layers, runs, try_model
@@ -51,6 +51,7 @@ def create_app(config: ServeConfig) -> Starlette:
         with ExitStack() as stack:
             for name, make in SERVICES.items():
                 setattr(app.state, name, stack.enter_context(make(config)))
+            app.state.streams = stream.Looks(config, app.state.runs)
             yield
 
     every: list[BaseRoute] = [Route("/", _start), *assets.ROUTES]

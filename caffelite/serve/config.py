@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import CaffeliteError
+from ..runs.queue.job import ALL
+from ..runs.queue.scheduler import Slots
 
 TOKEN_LENGTH = 16  # characters, at least
 
@@ -33,11 +35,12 @@ class ServeConfig:
     roots: the folders below which everything is that a page reads or writes. host, port: where the server listens; 0: a
     free port. token: what a client must present; empty: none is needed. hosts: names of this machine that requests may
     have in their Host header, besides ``host``. cert, key: PEM files for TLS. allow_python: whether nets with Python
-    layers may be used. cpu_slots: jobs without a GPU
-    that run at the same time; depth: how many levels below a root run folders are searched.
+    layers may be used. allow_download: whether jobs may download MNIST and CIFAR-10. gpus: those on which jobs run, as
+    `queue run -gpu` names them. cpu_slots: jobs without a GPU that run at the same time. depth: how many levels below a
+    root run folders are searched.
 
     Errors: CaffeliteError for a root that is no folder, a short token, an address other than loopback without a token,
-    a key without a certificate.
+    a key without a certificate, GPUs that are no numbers.
     """
 
     roots: tuple[Path, ...]
@@ -48,6 +51,8 @@ class ServeConfig:
     cert: Path | None = None
     key: Path | None = None
     allow_python: bool = False
+    allow_download: bool = False
+    gpus: str = ALL
     cpu_slots: int = 1
     depth: int = 3
     limits: Limits = Limits()
@@ -69,6 +74,8 @@ class ServeConfig:
             )
         if bool(self.cert) != bool(self.key):
             raise CaffeliteError("TLS needs both -cert and -key", remedy="name the PEM files of both")
+        if self.gpus != ALL:
+            Slots.of(self.gpus, self.cpu_slots)
 
     @property
     def scheme(self) -> str:

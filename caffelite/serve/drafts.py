@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from google.protobuf.message import Message
 
 from .. import caffelite_pb2 as pb
 from .. import inputs, prototxt
 from ..errors import CaffeliteError, Where
 from ..inspection import duration, nets, picture, scene, summary
 from ..inspection.check import check
-from ..inspection.reading import Findings, read
+from ..inspection.reading import Findings, Reading, read
 from ..inspection.schedule import schedule
 from ..prototxt.overrides import Overrides
 from ..sweep import space
-from . import paths
+from . import paths, refusals
 from .config import ServeConfig
 from .named_files import FIELDS, listed_files, named_files
 
@@ -33,7 +31,6 @@ NETS = ("net", "train_net", "test_net")
 SOLVER_FILES = (*NETS, "snapshot_prefix", "weights")
 NET_LINE = re.compile(r"""^(\s*(?:net|train_net)\s*:\s*)(["'])([^"'\\\n]*)\2""", re.MULTILINE)
 PATH_LINE = re.compile(r"""^(\s*(?:snapshot_prefix|weights)\s*:\s*)(["'])([^/"'\\\n,][^"'\\\n,]*)\2""", re.MULTILINE)
-PYTHON = "Python"
 
 
 @dataclass(frozen=True)
@@ -121,9 +118,7 @@ def forbidden(config: ServeConfig, files: Files, draft: Draft) -> Findings:
                             _hold(config, draft.root, part.strip(), reading.locate(name), found)
                         if name in NETS:
                             _other_net(config, draft.root, value, found)
-        for where, layers in _layers(reading.message):
-            for i, layer in enumerate(layers):
-                _layer(config, draft.root, layer, reading.locate.at(*where, "layer", i), found)
+        _layers(config, draft.root, reading, found)
     return found
 
 
@@ -141,27 +136,21 @@ def _setting(config: ServeConfig, root: Path, text: str, found: Findings) -> Non
 def _other_net(config: ServeConfig, root: Path, text: str, found: Findings) -> None:
     """The net of another file that a solver names."""
     reading = read(str(root / text), Findings())
-    if reading is None:
-        return
-    for where, layers in _layers(reading.message):
-        for i, layer in enumerate(layers):
-            _layer(config, root, layer, reading.locate.at(*where, "layer", i), found)
+    if reading is not None:
+        _layers(config, root, reading, found)
 
 
-def _layers(message: Message) -> Iterator[tuple[tuple, Sequence[pb.LayerParameter]]]:
-    if isinstance(message, pb.NetParameter):
-        yield (), message.layer
-    elif isinstance(message, pb.SolverParameter):
-        for name in ("net_param", "train_net_param"):
-            yield (name,), getattr(message, name).layer
-        for i, net in enumerate(message.test_net_param):
-            yield ("test_net_param", i), net.layer
+def _layers(config: ServeConfig, root: Path, reading: Reading, found: Findings) -> None:
+    """Python layers of a net, or of the nets in a solver, and files of layers that are not below the roots."""
+    for place, _ in refusals.python_layers(config, reading.message):
+        where = reading.locate.at(*place)("type")
+        found.say("mistake", refusals.REFUSED_PYTHON, where, remedy=refusals.PYTHON_REMEDY)
+    for place, net in refusals.nets_in(reading.message):
+        for i, layer in enumerate(net.layer):
+            _files(config, root, layer, reading.locate.at(*place, "layer", i), found)
 
 
-def _layer(config: ServeConfig, root: Path, layer: pb.LayerParameter, locate: Any, found: Findings) -> None:
-    if layer.type == PYTHON and not config.allow_python:
-        remedy = "whoever runs the server may start it with -allow_python"
-        found.say("mistake", "this server refuses Python layers", locate("type"), remedy=remedy)
+def _files(config: ServeConfig, root: Path, layer: pb.LayerParameter, locate: Any, found: Findings) -> None:
     for each in named_files(layer):
         _hold(config, root, each.text, locate(*each.at), found)
     for name in listed_files(layer, root):

@@ -21,6 +21,7 @@ from starlette.routing import Route
 
 from .. import __version__
 from ..errors import CaffeliteError, printable
+from ..runs import registry
 from .config import ServeConfig
 from .paths import Outside
 
@@ -87,8 +88,13 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    found.filters |= {"embedded": embedded, "score": score, "duration": duration, "size": size}
+    found.filters |= {"embedded": embedded, "score": score, "duration": duration, "size": size, "label": label}
     return found
+
+
+def label(values: Mapping[str, Any]) -> str:
+    """The word for the state of a run or a job, whose values have ``state`` and ``reason``."""
+    return registry.label(values["state"], values["reason"])
 
 
 def score(value: float | None) -> str:

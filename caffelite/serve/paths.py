@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from ..errors import CaffeliteError, printable
@@ -31,6 +33,19 @@ def resolve(config: ServeConfig, text: str, *, base: Path | None = None) -> Path
         remedy = "start the server with -root for its folder"
         raise Outside("this path is not below a root of the server", found=f'"{shown}"', remedy=remedy)
     return path
+
+
+def hold(config: ServeConfig, names: Iterable[str], base: Path) -> None:
+    """Refuses files that are not below a root, links resolved; for many names in few folders. base: where relative
+    names start. Errors: Outside."""
+    known = set()
+    for name in names:
+        folder, file = os.path.split(base / name)
+        if folder not in known:
+            resolve(config, folder)
+            known.add(folder)
+        if file == ".." or os.path.islink(base / name):
+            resolve(config, name, base=base)
 
 
 def _start(config: ServeConfig, text: str, base: Path | None) -> Path:

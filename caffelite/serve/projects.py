@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from .. import caffelite_pb2 as pb
 from .. import prototxt
 from ..errors import CaffeliteError
 from ..runs import folder as files
@@ -16,7 +17,7 @@ from ..runs import registry
 from ..runs.queue import edit
 from ..runs.queue.job import Job
 from ..scaffold.presets import PRESETS
-from . import paths
+from . import paths, refusals
 from .config import ServeConfig
 
 DIGITS, MNIST, CIFAR10, IMAGES, DATABASE = "digits", "mnist", "cifar10", "images", "database"
@@ -99,6 +100,9 @@ def prepare(config: ServeConfig, root: Path, choice: Choice) -> tuple[Path, list
             making = ["dataset", choice.data]
             if choice.source:
                 making.append(f"--from={paths.resolve(config, choice.source)}")
+            elif choice.data != DIGITS and not config.allow_download:
+                remedy = "name a folder with its files, or start the server with -allow_download"
+                raise CaffeliteError("this server downloads nothing", found=choice.data, remedy=remedy)
         words.append(names[0])
     elif choice.data in (IMAGES, DATABASE):
         words.append(_below(config, root, choice.source))
@@ -117,7 +121,8 @@ def _below(config: ServeConfig, root: Path, text: str) -> str:
     path = paths.resolve(config, text)
     if not text or not path.exists():
         raise CaffeliteError("this data does not exist", expected="a path below the root", found=text[:200])
-    return str(path.relative_to(root)) if path.is_relative_to(root) and path != root else str(path)
+    relative = str(path.relative_to(root)) if path.is_relative_to(root) and path != root else str(path)
+    return f"./{relative}" if relative.startswith("-") else relative  # never an option
 
 
 def _net(config: ServeConfig, root: Path, choice: Choice) -> list[str]:
@@ -137,13 +142,10 @@ def _net(config: ServeConfig, root: Path, choice: Choice) -> list[str]:
 
 def _pasted(config: ServeConfig, root: Path, choice: Choice) -> Path:
     """Writes a net that was pasted, after a look at it. Errors: it has Python layers, or no layers."""
-    from .. import caffelite_pb2 as pb
-
     document = prototxt.parse(choice.net_text, pb.NetParameter, "net")
     if not document.message.layer and not document.message.layers:
         raise CaffeliteError("the pasted net has no layers", expected="the prototxt of a net")
-    if not config.allow_python and any(layer.type == "Python" for layer in document.message.layer):
-        raise CaffeliteError("this server refuses Python layers")
+    refusals.refuse_python(config, document.message)
     path = root / f"{choice.name}_net.prototxt"
     if path.exists():
         raise CaffeliteError(f"{path.name} exists already", remedy="choose another name")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from google.protobuf.message import Message
@@ -15,21 +16,26 @@ from . import paths
 from .config import ServeConfig
 from .named_files import listed_files, named_files
 
+Place = tuple[str | int, ...]  # the path of a field in a message, as a Locator takes it
+REFUSED_PYTHON = "this server runs no Python layers"
+PYTHON_REMEDY = "start it with -allow_python if you trust the module"
+
 
 def refuse_python(config: ServeConfig, message: Message) -> None:
     """Refuses a net, or a solver with nets in it, that has Python layers, by its message alone: nothing is built and
     nothing imported. Errors: CaffeliteError, unless -allow_python was given."""
-    if config.allow_python:
-        return
-    for net in nets_in(message):
-        for layer in net.layer:
-            if layer.type == "Python":
-                found = printable(f'"{layer.name}" of module "{layer.python_param.module}"', keep="")
-                raise CaffeliteError(
-                    "this server runs no Python layers",
-                    found=found,
-                    remedy="start it with -allow_python if you trust the module",
-                )
+    for _, layer in python_layers(config, message):
+        found = printable(f'"{layer.name}" of module "{layer.python_param.module}"', keep="")
+        raise CaffeliteError(REFUSED_PYTHON, found=found, remedy=PYTHON_REMEDY)
+
+
+def python_layers(config: ServeConfig, message: Message) -> Iterator[tuple[Place, pb.LayerParameter]]:
+    """(place, layer) of each layer of a net, or of the nets in a solver, that the server refuses because it runs a
+    module; none with -allow_python."""
+    for place, net in nets_in(message):
+        for i, layer in enumerate(net.layer):
+            if layer.type == "Python" and not config.allow_python:
+                yield (*place, "layer", i), layer
 
 
 def refuse_outside(config: ServeConfig, net: pb.NetParameter, base: Path) -> None:
@@ -57,12 +63,15 @@ def without_outside(config: ServeConfig, net: pb.NetParameter, base: Path) -> pb
     return found
 
 
-def nets_in(message: Message) -> list[pb.NetParameter]:
-    """The nets that a solver or a net holds."""
+def nets_in(message: Message) -> Iterator[tuple[Place, pb.NetParameter]]:
+    """(place, net) of each net that a net or a solver holds."""
     if isinstance(message, pb.NetParameter):
-        return [message]
-    assert isinstance(message, pb.SolverParameter)
-    return [message.net_param, message.train_net_param, *message.test_net_param]
+        yield (), message
+    elif isinstance(message, pb.SolverParameter):
+        yield ("net_param",), message.net_param
+        yield ("train_net_param",), message.train_net_param
+        for i, net in enumerate(message.test_net_param):
+            yield ("test_net_param", i), net
 
 
 def refuse_resume(config: ServeConfig, folder: Path) -> None:

@@ -52,6 +52,7 @@ class Runs:
         stopping = control.is_stopping(run, status)
         return {
             "state": status.state,
+            "label": registry.label(status.state, status.reason),
             "stopping": stopping,
             "reason": status.reason,
             "iteration": status.iteration,

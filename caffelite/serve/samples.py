@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -52,11 +54,17 @@ class OpenSet:
         """(image C×H×W, label) by number. Errors: no such sample; it cannot be decoded, or is a file outside the
         roots."""
         with self.lock:
-            if isinstance(self.samples, Files):
-                for number in numbers:
-                    if 0 <= number < self.samples.length:
-                        paths.resolve(self.config, self.samples.place(number)[0], base=Path.cwd())
+            self._hold(number for number in numbers if 0 <= number < self.samples.length)
             return stored.read(self.samples, numbers)
+
+    def hold(self) -> None:
+        """Refuses a set with an image outside the roots. Errors: paths.Outside."""
+        self._hold(range(self.samples.length))
+
+    def _hold(self, numbers: Iterable[int]) -> None:
+        samples = self.samples
+        if isinstance(samples, Files):
+            paths.hold(self.config, (samples.place(number)[0] for number in numbers), Path.cwd())
 
 
 class OpenSets:
@@ -121,8 +129,12 @@ def _check_first(config: ServeConfig, layer: pb.LayerParameter) -> None:
 
 
 def _changed(path: Path) -> int:
+    """When a set was changed last: its database, its list, or one of its class folders."""
     try:
-        return (path / "data.mdb" if (path / "data.mdb").exists() else path).stat().st_mtime_ns
+        if path.is_dir() and not (path / "data.mdb").exists():
+            folders = [each.stat().st_mtime_ns for each in os.scandir(path) if each.is_dir()]
+            return max([path.stat().st_mtime_ns, *folders])
+        return (path / "data.mdb" if path.is_dir() else path).stat().st_mtime_ns
     except OSError:
         return 0
 
@@ -131,6 +143,17 @@ def parsed_layer(text: str) -> pb.LayerParameter:
     """A layer of a report. Errors: it cannot be parsed."""
     found: pb.LayerParameter = prototxt.parse(text, pb.LayerParameter, "<report>").message
     return found
+
+
+def layer_source(spec: pb.LayerParameter) -> str:
+    """The path of the data that a layer of type Data or ImageData reads."""
+    return spec.data_param.source or spec.image_data_param.source
+
+
+def sample_label(found: OpenSet, value: int | np.ndarray) -> str:
+    """The class of a sample by name; several numbers as text."""
+    several = np.ravel(value)
+    return found.name(int(several[0])) if len(several) == 1 else " ".join(f"{one:g}" for one in several[:8])
 
 
 def class_names(path: Path) -> list[str]:

@@ -20,10 +20,8 @@ RETRY = 3.0  # seconds until the server looks again whether it may schedule a ro
 @contextmanager
 def running(config: ServeConfig) -> Iterator[None]:
     """Within it the jobs of every root are started, where no other scheduler does it. At the end jobs continue."""
-    from ..devices import cuda
-
     over = threading.Event()
-    slots = Slots(tuple(range(cuda.count())), config.cpu_slots)
+    slots = Slots.of(config.gpus, config.cpu_slots)
     threads = [
         threading.Thread(target=_schedule, args=(root, slots, over), name="caffelite scheduler", daemon=True)
         for root in config.roots

@@ -41,6 +41,7 @@ def run(config: ServeConfig, ready: Callable[[str], None]) -> None:
     try:
         options.load()
     except OSError as error:  # ssl.SSLError is one
+        listener.close()
         raise CaffeliteError(f"-cert and -key cannot be used: {error.strerror or error}") from None
     ready(address)
     uvicorn.Server(options).run(sockets=[listener])

@@ -1,10 +1,11 @@
-"""The stream of a run: server-sent events, whose ids are positions in the run's records."""
+"""The stream of runs: server-sent events, whose ids are positions in the records."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,53 +17,106 @@ from starlette.routing import Route
 from ..errors import CaffeliteError
 from ..runs import live
 from ..runs.live import Position
-from . import runs_of
+from . import paths, runs_of
+from .config import ServeConfig
 from .page import finite
 
 PERIOD = 0.5  # seconds between looks at the files
+KEPT = 0.1  # seconds for which a look is kept for other streams
+MOST_RUNS = 20  # of one stream
 SILENCE = 15.0  # seconds after which a comment shows that the stream lives
 
 
 async def stream(request: Request) -> Response:
-    """The stream of the run that ``folder`` names.
+    """The stream of the runs that ``folder``, which may come several times, names: one connection for a page.
 
-    It starts at the position in ``Last-Event-ID``, which a browser sends when it connects again, or in ``since``. The
-    events: ``records`` (an id; reset, first, losses, rows, log), ``state``, and ``gone`` where the folder is no longer
-    that of a run.
+    It starts at the positions in ``Last-Event-ID``, separated by commas, which a browser sends when it connects again,
+    or at those in ``since``, one for each run. The events: ``records`` (an id; folder, reset, first, losses, rows,
+    log), ``state`` (folder and what the page of a run shows), and ``gone`` (folder) where a folder is no longer that of
+    a run.
     """
-    folder = await run_in_threadpool(runs_of.run_folder, request)
-    text = request.headers.get("last-event-id") or request.query_params.get("since", "")
-    events = _events(folder, Position.parse(text), runs_of.of(request))
+    names: list[str | None] = [*request.query_params.getlist("folder")] or [None]
+    if len(names) > MOST_RUNS:
+        raise CaffeliteError("a stream follows several runs", expected=f"at most {MOST_RUNS}", found=len(names))
+    folders = [await run_in_threadpool(runs_of.run_folder, request, name) for name in names]
+    last = request.headers.get("last-event-id")
+    texts = last.split(",") if last else request.query_params.getlist("since")
+    positions = [Position.parse(text) for text in texts[: len(folders)]]
+    positions += [None] * (len(folders) - len(positions))
+    looks: Looks = request.app.state.streams
+    events = _events(dict(zip(folders, positions, strict=True)), looks)
     return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 
-async def _events(folder: Path, position: Position | None, runs: runs_of.Runs) -> AsyncIterator[str]:
-    yield "retry: 1000\n\n"
-    state: dict[str, Any] = {}
-    silent = 0.0
-    while True:
+@dataclass(frozen=True)
+class Look:
+    """What a stream sends of a run: an event with records, empty where there are none, and one with the state.
+    position: after the records. more: whether further records wait."""
+
+    position: Position
+    records: str
+    state: str
+    more: bool
+
+
+class Looks:
+    """Looks at the records of runs. Streams that are at the same position at the same time share one look."""
+
+    def __init__(self, config: ServeConfig, runs: runs_of.Runs) -> None:
+        self._config, self._runs = config, runs
+        self._kept: dict[tuple[Path, Position | None], asyncio.Task[Look | None]] = {}
+
+    async def __call__(self, folder: Path, position: Position | None) -> Look | None:
+        """None where the folder is no longer that of a run."""
+        key = folder, position
+        task = self._kept.get(key)
+        if task is None:
+            task = self._kept[key] = asyncio.create_task(run_in_threadpool(self._look, folder, position))
+            task.add_done_callback(lambda _: asyncio.get_running_loop().call_later(KEPT, self._kept.pop, key, None))
+        return await asyncio.shield(task)
+
+    def address(self, folder: Path) -> dict[str, str]:
+        """How events name a run."""
+        return {"folder": paths.address(self._config, folder)}
+
+    def _look(self, folder: Path, position: Position | None) -> Look | None:
+        name = self.address(folder)
         try:
-            update, now = await run_in_threadpool(_look, folder, position, runs)
+            state = self._runs.state(folder)  # first, so that the end of a run comes after its last records
+            update = live.read(folder, position)
         except (CaffeliteError, OSError):
-            yield "event: gone\ndata: {}\n\n"
-            return
-        position = update.position
-        if update:
-            yield event("records", _record(update), str(position))
-        if now != state:
-            state = now
-            yield event("state", state)
-        silent = 0.0 if update else silent + PERIOD
+            return None
+        records = event("records", name | _record(update)) if update else ""
+        more = len(update.losses) >= live.MOST_LOSSES
+        return Look(update.position, records, event("state", name | state), more)
+
+
+async def _events(positions: dict[Path, Position | None], looks: Looks) -> AsyncIterator[str]:
+    yield "retry: 1000\n\n"
+    states: dict[Path, str] = {}
+    silent = 0.0
+    clock = asyncio.get_running_loop().time
+    gone: set[Path] = set()
+    while len(gone) < len(positions):
+        silent, more = silent + PERIOD, False
+        for folder in [each for each in positions if each not in gone]:
+            look = await looks(folder, positions[folder])
+            if look is None:
+                gone.add(folder)
+                yield event("gone", looks.address(folder))
+                continue
+            positions[folder] = look.position
+            if look.records:
+                yield f"id: {','.join(str(each or '') for each in positions.values())}\n{look.records}"
+            if look.state != states.get(folder):
+                states[folder] = look.state
+                yield look.state
+            silent, more = 0.0 if look.records else silent, more or look.more
         if silent >= SILENCE:
             silent = 0.0
             yield ": alive\n\n"
-        if not (update and len(update.losses) >= live.MOST_LOSSES):
-            await asyncio.sleep(PERIOD)
-
-
-def _look(folder: Path, position: Position | None, runs: runs_of.Runs) -> tuple[live.Update, dict[str, Any]]:
-    state = runs.state(folder)  # before the records, so that the end of a run comes after its last records
-    return live.read(folder, position), state
+        if not more:
+            await asyncio.sleep(PERIOD - clock() % PERIOD)  # all streams at the same time
 
 
 def _record(update: live.Update) -> dict[str, Any]:
@@ -75,10 +129,9 @@ def _record(update: live.Update) -> dict[str, Any]:
     }
 
 
-def event(kind: str, content: Any, position: str = "") -> str:
-    """A server-sent event."""
-    text = json.dumps(finite(content), allow_nan=False, separators=(",", ":"))
-    return (f"id: {position}\n" if position else "") + f"event: {kind}\ndata: {text}\n\n"
+def event(kind: str, content: Any) -> str:
+    """A server-sent event without an id."""
+    return f"event: {kind}\ndata: {json.dumps(finite(content), allow_nan=False, separators=(',', ':'))}\n\n"
 
 
 ROUTES = [Route("/run/stream", stream, methods=["GET"])]

@@ -15,13 +15,16 @@ from .config import ServeConfig
 KEPT = 1 << 16  # bytes of a job's output that a page shows
 
 
-def submit(config: ServeConfig, place: Path, command: Sequence[str], *, quick: bool = False) -> Job:
-    """Adds a command to the queue of the root that holds ``place``, which is also its working directory.
+def submit(
+    config: ServeConfig, place: Path, command: Sequence[str], *, quick: bool = False, directory: Path | None = None
+) -> Job:
+    """Adds a command to the queue of the root that holds ``place``.
 
-    quick: it needs no slot. Errors: CaffeliteError where the job cannot be written.
+    quick: it needs no slot. directory: where it runs; default: that root. Errors: CaffeliteError where the job
+    cannot be written.
     """
     root = next(root for root in config.roots if place.is_relative_to(root))
-    return edit.add(root, command, gpus=FREE if quick else "", working_directory=root)
+    return edit.add(root, command, gpus=FREE if quick else "", working_directory=directory or root)
 
 
 def describe(config: ServeConfig, id: str) -> dict[str, Any]:

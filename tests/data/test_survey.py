@@ -104,3 +104,24 @@ def test_no_database(tmp_path, records):
         survey(tmp_path / "none")
     with pytest.raises(CaffeliteError, match="the database is empty"):
         survey(records([]))
+
+
+def test_folders_and_lists_of_image_files(tmp_path, monkeypatch):
+    cv2 = pytest.importorskip("cv2")
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(1)
+    pixels = [random.integers(0, 256, (9, 8, 3)).astype(np.uint8) for _ in range(3)]
+    for name, image in zip(("cat/a.png", "cat/b.png", "dog/a.png"), pixels, strict=True):
+        (tmp_path / "set" / name).parent.mkdir(parents=True, exist_ok=True)
+        cv2.imwrite(str(tmp_path / "set" / name), image)
+    (tmp_path / "set/dog/b.png").write_bytes((tmp_path / "set/cat/a.png").read_bytes())
+    (tmp_path / "set/dog/c.jpg").write_bytes(b"no image")
+    found = survey("set")
+    assert (found.count, found.labels, found.shapes) == (5, {0: 2, 1: 2}, {(3, 9, 8): 4})
+    assert list(found.unreadable) == ["dog/c.jpg"] and found.kinds == {"image files": 4}
+    assert found.duplicates() == [[("cat/a.png", 0), ("dog/b.png", 1)]]
+    (tmp_path / "list.txt").write_text("set/dog/b.png 1\nset/none.png -1\n")
+    (tmp_path / "table.csv").write_text("file,label\nset/dog/b.png,1\n")
+    listed = survey("list.txt")
+    assert list(listed.unreadable) == ["set/none.png"] and [*listed.shared(survey("table.csv"))]
+    assert [here for here, _ in listed.shared(found)] == [[("set/dog/b.png", 1)]]

@@ -5,6 +5,7 @@ import rows_faces
 import rows_images
 import rows_losses
 import rows_normalisation
+import rows_regions
 import rows_sequences
 import rows_yolo
 
@@ -16,4 +17,5 @@ ROWS = [
     *rows_sequences.ROWS,
     *rows_faces.ROWS,
     *rows_yolo.ROWS,
+    *rows_regions.ROWS,
 ]

@@ -2,22 +2,25 @@
 
 import json
 import os
+import socket
 
 import pytest
 
 from caffelite.errors import CaffeliteError
-from caffelite.runs import control, notes
+from caffelite.runs import control, notes, registry
 from caffelite.runs.lock import FolderLock
+
+
+def write_run(folder, process):
+    session = {"run": "a", "host": socket.gethostname(), "process": process, "locked": True}
+    (folder / "run.json").write_text(json.dumps({"sessions": [session]}))
+    (folder / "config.json").write_text('{"solver": "x.prototxt"}')
 
 
 @pytest.fixture
 def claimed(tmp_path):
     """A run folder that this process locks, but that names another process."""
-    import socket
-
-    session = {"run": "a", "host": socket.gethostname(), "process": os.getppid(), "locked": True}
-    (tmp_path / "run.json").write_text(json.dumps({"sessions": [session]}))
-    (tmp_path / "config.json").write_text('{"solver": "x.prototxt"}')
+    write_run(tmp_path, os.getppid())
     lock = FolderLock(tmp_path)
     yield tmp_path
     lock.release()
@@ -41,7 +44,9 @@ def test_the_process_with_the_lock_gets_the_signal(claimed, monkeypatch):
     control.pause(claimed)
     assert "already stopping" in control.pause(claimed), "a second signal would end the run at once"
     control.request_snapshot(claimed)
+    monkeypatch.setattr(control, "PATIENCE", 0)  # the lock is held: the process has not ended
     control.kill(claimed)
+    assert not (claimed / "outcome.json").exists()
     assert sent == [15, 1, 9]
 
 
@@ -64,3 +69,17 @@ def test_tags_and_note(tmp_path):
             notes.change(tmp_path, add=[tag])
     (tmp_path / "notes.json").write_text('{"tags": 5, "note": []}')
     assert notes.read(tmp_path) == notes.Notes()
+
+
+def test_killed_and_crashed_runs_have_different_words(tmp_path, monkeypatch):
+    write_run(tmp_path, os.getpid())
+    held = FolderLock(tmp_path)
+    monkeypatch.setattr("signal.pidfd_send_signal", lambda *_: held.release())
+    control.kill(tmp_path)
+    found = registry.read(tmp_path)
+    assert (found.state, found.reason) == ("killed", "killed on request")
+    assert registry.label(found.state, found.reason) == "killed"
+    (tmp_path / "outcome.json").unlink()
+    found = registry.read(tmp_path)
+    assert (found.state, registry.label(found.state, found.reason)) == ("killed", "crashed")
+    assert registry.label("finished") == "finished"

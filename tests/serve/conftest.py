@@ -1,8 +1,10 @@
-"""A client of the application over a folder of runs."""
+"""Clients of the application over a folder, and a browser."""
 
+import os
 from contextlib import ExitStack
 
 import pytest
+from browsing import ARGUMENTS, CHROMIUM
 from starlette.testclient import TestClient
 
 from caffelite.serve.app import create_app
@@ -25,3 +27,19 @@ def make_client(tmp_path):
 @pytest.fixture
 def client(make_client):
     return make_client()
+
+
+@pytest.fixture(scope="package")
+def browser():
+    """Chromium; where CAFFELITE_BROWSER is set, tests fail without it."""
+    lacking = pytest.fail if os.environ.get("CAFFELITE_BROWSER") else pytest.skip
+    if not os.path.exists(CHROMIUM):
+        lacking(f"{CHROMIUM} does not exist")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        lacking("playwright is not installed")
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield found
+        found.close()

@@ -3,10 +3,10 @@
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
+from browsing import wait
 
 from caffelite.data.writers import write_lmdb
 from caffelite.runs import launch
@@ -75,14 +75,6 @@ class Trainer:
     def __exit__(self, *_: object) -> None:
         self.process.kill()
         self.process.wait()
-
-
-def wait(condition, seconds: float = 60) -> None:
-    """Waits until a condition holds."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "the condition did not come true"
-        time.sleep(0.01)
 
 
 def losses(folder: Path) -> bytes:

@@ -2,46 +2,19 @@
 
 import json
 import os
-import re
 import signal
-import subprocess
-import sys
 import time
-import urllib.request
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from small_runs import Trainer, losses, make_root, train, wait
+from browsing import Server, opened, until, wait
+from small_runs import Trainer, losses, make_root, train
 
 pytestmark = pytest.mark.browser
 
-CHROMIUM = "/usr/bin/chromium"
-ARGUMENTS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
 NAUGHTY = "<img src=x onerror=alert(1)>"
+NO_JOBS = ("-cpu_slots", "0")
 PERIOD = "stepsize=100000"  # the rates of runs of different lengths are equal
-
-
-def lacking(text):
-    """Skips, or fails where a browser has to be there."""
-    (pytest.fail if os.environ.get("CAFFELITE_BROWSER") else pytest.skip)(text)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if not os.path.exists(CHROMIUM):
-        lacking(f"{CHROMIUM} is not there")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        lacking("playwright is not installed")
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")
@@ -53,58 +26,11 @@ def root(tmp_path_factory):
     return folder
 
 
-class Server:
-    """A server process on a port that stays the same when it is started again."""
-
-    def __init__(self, root, port=0):
-        words = [sys.executable, "-m", "caffelite", "serve", "-root", str(root), "-port", str(port), "-cpu_slots", "0"]
-        self.process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
-        match = re.search(r"http://127\.0\.0\.1:(\d+)", self.process.stderr.readline())
-        self.address, self.port = match[0], int(match[1])
-
-    def json(self, path):
-        with urllib.request.urlopen(self.address + path, timeout=30) as answer:
-            return json.load(answer)
-
-    def end(self, number=signal.SIGKILL):
-        self.process.send_signal(number)
-        self.process.communicate()
-
-
 @pytest.fixture(scope="module")
 def server(root):
-    found = Server(root)
+    found = Server(root, *NO_JOBS)
     yield found
     found.end(signal.SIGINT)
-
-
-@contextmanager
-def opened(browser, server, path, *, disturbed=False, **options):
-    """A page, whose console must stay empty and whose requests must stay on the host. disturbed: the server goes away
-    meanwhile, which the browser logs."""
-    context = browser.new_context(**options)
-    page, seen = context.new_page(), []
-    own = (server.address, "blob:", "data:")
-    page.on("console", lambda message: seen.append(message.text))
-    page.on("pageerror", lambda error: seen.append(str(error)))
-    page.on("dialog", lambda dialog: seen.append(dialog.message))
-    page.on("request", lambda request: None if request.url.startswith(own) else seen.append(request.url))
-    page.goto(server.address + path)
-    yield page
-    context.close()
-    assert [text for text in seen if not (disturbed and "net::ERR_" in text)] == []
-
-
-def until(page, expression):
-    """Waits until an expression is true on the page. Not `wait_for_function`, which the page's policy refuses."""
-
-    def holds():
-        try:
-            return page.evaluate(f"Boolean({expression})")
-        except Exception:  # the page is being replaced
-            return False
-
-    wait(holds)
 
 
 def drawn(page):
@@ -116,14 +42,6 @@ def drawn(page):
     }
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_ask_nobody_else_and_log_nothing(browser, server, scheme):
-    for path in ("/runs", "/run?folder=first_run", "/compare?folder=first_run&folder=whole_run", "/new", "/queue"):
-        with opened(browser, server, path, color_scheme=scheme) as page:
-            page.wait_for_load_state("load")
-            page.wait_for_timeout(400)
-
-
 def test_chart_equals_the_records(browser, server, root):
     with opened(browser, server, "/run?folder=first_run") as page:
         curves = drawn(page)
@@ -131,6 +49,18 @@ def test_chart_equals_the_records(browser, server, root):
         rows = [row for row in server.json("/run/data.json?folder=first_run")["rows"] if row["phase"] == "test"]
         for name in ("loss", "accuracy"):
             assert curves[name, "test"] == ([row["iteration"] for row in rows], [row[name] for row in rows])
+
+
+def assert_follows(page, server):
+    """The chart of a run that trains gets the rows and losses of its table."""
+    table = server.json("/run/data.json?folder=long_run")
+    shown = "window.caffelite.series"
+    until(page, f"{shown}.rows.length >= {len(table['rows'])} && {shown}.count >= {table['losses']}")
+    assert page.evaluate(f"{shown}.rows.slice(0, {len(table['rows'])})") == table["rows"]
+    tests = [row for row in table["rows"] if row["phase"] == "test"]
+    wait(lambda: len(drawn(page)["accuracy", "test"][0]) >= len(tests))
+    x, y = drawn(page)["accuracy", "test"]
+    assert (x[: len(tests)], y[: len(tests)]) == ([r["iteration"] for r in tests], [r["accuracy"] for r in tests])
 
 
 def test_zoom_is_shared_and_kept_in_the_address(browser, server):
@@ -196,6 +126,7 @@ def test_killed_trainer_is_shown_and_resumes(browser, server, root):
         trainer.process.kill()
         trainer.process.wait()
         page.wait_for_selector("#state[data-state=killed]", timeout=3000)
+        assert page.inner_text("#state") == "crashed"
         assert "Iteration 20" in page.text_content("#log-text")
         page.click("[data-action=resume] button:not(.copy)")
         page.wait_for_selector("#state[data-state=finished]", timeout=60000)
@@ -203,17 +134,18 @@ def test_killed_trainer_is_shown_and_resumes(browser, server, root):
 
 
 def test_killed_server_disturbs_no_run_and_leaves_no_gap(browser, root):
-    server = Server(root)
-    endless = ("max_iter=1000000", "snapshot=0", "display=20", "test_interval=100000")
+    server = Server(root, *NO_JOBS)
+    endless = ("max_iter=1000000", "snapshot=0", "display=20", "test_interval=40")
     with (
         Trainer(root, "long", *endless) as trainer,
         opened(browser, server, "/run?folder=long_run", disturbed=True) as page,
     ):
         until(page, "window.caffelite?.series.count > 0")
+        assert_follows(page, server)
         server.end()
         before = len(losses(trainer.folder)) // 4
         wait(lambda: len(losses(trainer.folder)) // 4 > before + 100)
-        server = Server(root, server.port)
+        server.start()
         until(page, f"window.caffelite.series.count > {before + 100}")
         shown = page.evaluate("[...window.caffelite.series.losses.subarray(0, window.caffelite.series.count)]")
         assert shown == np.frombuffer(losses(trainer.folder), "<f4")[: len(shown)].tolist()
@@ -254,7 +186,7 @@ def test_a_thousand_runs_are_listed(browser, tmp_path):
         copy.mkdir()
         for name in ("run.json", "config.json", "metrics.csv", "losses.f32", "heartbeat.json", "solver.prototxt"):
             os.link(first / name, copy / name)
-    server = Server(tmp_path)
+    server = Server(tmp_path, *NO_JOBS)
     try:
         before = server.json("/runs.json")
         with opened(browser, server, "/runs") as page:

@@ -1,24 +1,25 @@
-"""The pages try, models and data over a folder with digits and a net that was trained on them; some in Chromium."""
+"""The pages try and models over a folder with digits and a net that was trained on them; some in Chromium."""
 
 import base64
 import csv
 import json
-import os
 import re
+import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
+from urllib.parse import quote
 
 import cv2
 import numpy as np
 import pytest
+from browsing import PAPER, SEVEN, Server, answered, draw, opened, until
+from site_folders import NAUGHTY, ended, write_class_folders
 from starlette.testclient import TestClient
 
 from caffelite.serve.app import create_app
 from caffelite.serve.config import ServeConfig
 
-CHROMIUM = os.environ.get("CAFFELITE_CHROMIUM", "/usr/bin/chromium")
 NET = """
 name: "<digits>"
 layer { name: "data" type: "Data" top: "data" top: "label" include { phase: TRAIN }
@@ -36,7 +37,8 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "
 SOLVER = """net: "net.prototxt" base_lr: 0.05 lr_policy: "fixed" momentum: 0.9 weight_decay: 0.0005 max_iter: 500
   display: 100 snapshot_prefix: "digits" random_seed: 1"""
 HIERARCHY = "round\n  0\n  6\n  8\n  9\nstraight\n  1\n  4\n  7\n"
-SEVEN = [[(70, 80), (160, 76), (262, 80)], [(262, 80), (225, 150), (190, 220), (165, 290)]]
+UNLABELLED = """() => [...document.querySelectorAll("input:not([type=hidden]), select, textarea, button")].filter(
+    (each) => !each.labels?.length && !each.ariaLabel && !each.textContent.trim()).map((each) => each.outerHTML)"""
 
 
 def caffelite(folder, *words):
@@ -78,22 +80,10 @@ def deployed(site, client):
     return found["net"]
 
 
-def ended(client, id):
-    """Waits for the end of a job, which must be good."""
-    until = time.monotonic() + 120
-    while time.monotonic() < until:
-        job = client.get(f"/queue/jobs/{id}.json").json()
-        if job["state"] not in ("queued", "running"):
-            assert job["state"] == "finished", job
-            return job
-        time.sleep(0.1)
-    raise AssertionError(f"the job does not end: {job}")
-
-
 @pytest.fixture(scope="module")
 def drawing(site):
     """A seven as a file, as one draws it."""
-    paper = np.full((336, 336), 255, np.uint8)
+    paper = np.full((PAPER, PAPER), 255, np.uint8)
     for stroke in SEVEN:
         cv2.polylines(paper, [np.array(stroke, np.int32)], False, 0, 24)
     (site / "drawn").mkdir()
@@ -181,19 +171,6 @@ def test_paths_outside_the_roots_are_refused(site, client, deployed, drawing, pa
     (site / "evil.prototxt").unlink()
 
 
-def test_images_outside_the_roots_are_not_shown(site, client, tmp_path):
-    cv2.imwrite(str(tmp_path / "secret.png"), np.full((9, 9, 3), 7, np.uint8))
-    inside = site / "inside.png"
-    cv2.imwrite(str(inside), np.zeros((9, 9, 3), np.uint8))
-    (site / "linked.png").symlink_to(tmp_path / "secret.png")
-    for outside in (tmp_path / "secret.png", site / "linked.png"):
-        (site / "mixed.txt").write_text(f"{inside} 0\n{outside} 1\n")
-        assert client.get("/data/image", params={"path": "mixed.txt", "number": 0}).status_code == 200
-        assert client.get("/data/image", params={"path": "mixed.txt", "number": 1}).status_code == 403
-        (site / "first.txt").write_text(f"{outside} 1\n{inside} 0\n")
-        assert client.get("/data/set", params={"path": "first.txt"}).status_code == 403
-
-
 def test_python_layers_are_refused_and_not_imported(site, client, deployed):
     (site / "evil_module.py").write_text("raise SystemExit('imported')")
     layer = (
@@ -205,86 +182,20 @@ def test_python_layers_are_refused_and_not_imported(site, client, deployed):
     (site / "python.prototxt").unlink()
 
 
-def test_audit_of_two_sets_finds_shared_images(site, client):
-    form = {"path": "digits_test_lmdb", "other": "digits_test_lmdb"}
-    found = client.post("/data/audit", data=form, headers={"Accept": "application/json"}).json()
-    ended(client, found["id"])
-    shown = client.get("/data/set.json", params={"path": "digits_test_lmdb"}).json()
-    assert shown["audit"]["counts"]["in_both"] == 360 and shown["audit"]["counts"]["unreadable"] == 0
-    assert sum(row["count"] for row in shown["classes"]) == 360
-    assert "Audit" in client.get("/data/set", params={"path": "digits_test_lmdb"}).text
-
-
-def test_gallery_of_a_class_and_augmentation(site, client):
-    query = {"path": "digits_test_lmdb", "label": "4", "count": "5"}
-    found = client.get("/data/samples.json", params=query).json()
-    assert {row["label"] for row in found["samples"]} == {"4"} and len(found["samples"]) == 5
-    png = client.get(found["samples"][0]["image"]).content
-    assert cv2.imdecode(np.frombuffer(png, np.uint8), -1).shape == (28, 28)
-    drawn = client.get("/data/preview.json", params={"net": "net.prototxt", "number": "3", "count": "2"}).json()
-    assert len(drawn["draws"]) == 2 and drawn["stored"].startswith("data:image/png")
-
-
-def test_class_names_are_shown_as_text(site, client):
-    name = "<img src=x onerror=alert(1)>"
-    for label in (name, "other"):
-        (site / "folders" / label).mkdir(parents=True)
-        cv2.imwrite(str(site / "folders" / label / "a.png"), np.zeros((9, 9, 3), np.uint8))
-    assert "folders" in [row["path"] for row in client.get("/data.json").json()["sets"]]
-    text = client.get("/data/set", params={"path": "folders"}).text
-    assert "<img src=x" not in text and "&lt;img src=x onerror=alert(1)&gt;" in text
-
-
 # in Chromium
 
 
 @pytest.fixture(scope="module")
 def server(site, deployed):
-    """A server in a process of its own: its address."""
-    command = [sys.executable, "-m", "caffelite", "serve", "-port", "0", "-root", str(site)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        yield re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())[0]
-        process.terminate()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
-    if not Path(CHROMIUM).exists():
-        pytest.skip("Chromium is not installed")
-    with playwright.sync_playwright() as started:
-        found = started.chromium.launch(executable_path=CHROMIUM)
-        yield found
-        found.close()
+    found = Server(site)
+    yield found
+    found.end()
 
 
 @pytest.fixture
 def tab(browser, server):
-    """A page whose console must stay empty and whose requests must stay on the host."""
-    found = browser.new_page(base_url=server)
-    said, asked = [], []
-    found.on("console", lambda message: said.append(message.text))
-    found.on("pageerror", lambda error: said.append(str(error)))
-    found.on("request", lambda request: asked.append(request.url))
-    yield found
-    found.close()
-    assert said == [] and all(url.startswith((server, "data:", "blob:")) for url in asked)
-
-
-def draw(tab, strokes):
-    box = tab.locator("#paper").bounding_box()
-    scale = box["width"] / 336
-    for stroke in strokes:
-        places = [(box["x"] + x * scale, box["y"] + y * scale) for x, y in stroke]
-        tab.mouse.move(*places[0])
-        tab.mouse.down()
-        for place in places[1:]:
-            tab.mouse.move(*place, steps=5)
-        tab.mouse.up()
-
-
-def answered(tab, label):
-    tab.wait_for_function("label => document.querySelector('.answer').dataset.best === label", arg=label)
+    with opened(browser, server) as found:
+        yield found
 
 
 @pytest.mark.browser
@@ -304,6 +215,59 @@ def test_a_drawn_seven_is_answered_7_with_its_group(tab, deployed):
 
 
 @pytest.mark.browser
+def test_images_come_from_files_the_clipboard_and_a_camera(tab, deployed, drawing):
+    tab.goto(f"/try?net={deployed}")
+    tab.wait_for_selector(".answer[data-ready]")
+    tab.click("#tab-image")
+    tab.set_input_files("#file", drawing)
+    answered(tab, "7")
+    content = base64.b64encode(drawing.read_bytes()).decode()
+    carried = tab.evaluate_handle(
+        """(content) => {
+            const bytes = Uint8Array.from(atob(content), (each) => each.charCodeAt(0));
+            const found = new DataTransfer();
+            found.items.add(new File([bytes], "seven.png", { type: "image/png" }));
+            return found;
+        }""",
+        content,
+    )
+    for act in (
+        lambda: tab.dispatch_event("#drop", "drop", {"dataTransfer": carried}),
+        lambda: carried.evaluate(
+            "data => document.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true }))"
+        ),
+    ):
+        tab.evaluate("delete document.querySelector('.answer').dataset.best")
+        act()
+        answered(tab, "7")
+    tab.click("#tab-camera")
+    tab.click("#camera")
+    tab.evaluate("delete document.querySelector('.answer').dataset.best")
+    tab.locator("#snap:not([disabled])").click()
+    tab.wait_for_selector(".answer[data-best]")
+    tab.click("#tab-draw")
+    assert tab.evaluate("document.getElementById('video').srcObject") is None, "the camera is off"
+
+
+@pytest.mark.browser
+def test_a_layer_shows_its_output_for_a_sample(site, tab, client, deployed):
+    tab.goto("/run?folder=digits_run")
+    tab.click("#net [data-layer=conv]")
+    tab.locator("#activations .thumbs button").nth(3).click()
+    tab.wait_for_selector("#activations > img:not([hidden])")
+    picture = client.get("/run/sample.png", params={"folder": "digits_run", "number": "3"}).content
+    form = {"data": {"net": deployed, "layer": "conv"}, "files": {"image": ("a.png", picture)}}
+    (row,) = client.post("/try/layers", **form).json()["layers"]
+    assert tab.get_attribute("#activations > img", "src") == row["picture"]
+    assert f"8×12×12, {row['least']:#.3g} … {row['greatest']:#.3g}" in tab.inner_text("#activations [role=status]")
+    tab.click("#net [data-layer=ip]")  # the sample stays
+    tab.wait_for_selector("#activations > img:not([hidden])")
+    assert "sample 3" in tab.inner_text("#activations [role=status]")
+    form["data"]["layer"] = "data"
+    assert "the deploy net has no such layer" in client.post("/try/layers", **form).text
+
+
+@pytest.mark.browser
 def test_a_sample_is_answered_by_two_models(site, tab, deployed):
     (site / "digits_run/second.prototxt").write_text((site / deployed).read_text())
     tab.goto(f"/try?net={deployed}&other=digits_run/second.prototxt")
@@ -315,8 +279,22 @@ def test_a_sample_is_answered_by_two_models(site, tab, deployed):
     assert best[0] == best[1]
 
 
+def any_report(client, deployed):
+    """A test report; made where there is none."""
+    if not (found := client.get("/models.json").json()["reports"]):
+        form = {"path": deployed, "train_net": "digits_run/net.prototxt"}
+        ended(client, client.post("/models/test", data=form, headers={"Accept": "application/json"}).json()["id"])
+        found = client.get("/models.json").json()["reports"]
+    return found[0]
+
+
+def report_of(tab):
+    """The address of the report that a page shows."""
+    return tab.evaluate("new URLSearchParams(location.search).get('path')")
+
+
 @pytest.mark.browser
-def test_a_confusion_cell_opens_exactly_its_samples(site, tab, deployed):
+def test_a_confusion_cell_opens_exactly_its_samples(site, client, tab, deployed):
     from caffelite import caffelite_pb2 as pb
     from caffelite import devices, prototxt, weights
     from caffelite.data import stored
@@ -343,6 +321,8 @@ def test_a_confusion_cell_opens_exactly_its_samples(site, tab, deployed):
         tab.wait_for_selector("#cell")
         shown = tab.locator("#cell [data-sample]").evaluate_all("every => every.map(one => Number(one.dataset.sample))")
         assert shown == [i for i, cell in enumerate(cells) if cell == pair]
+    answer = client.get("/models/report.json", params={"path": report_of(tab), "label": "4", "answer": "9"}).json()
+    assert [row["sample"] for row in answer["cell"]["samples"]] == [i for i, cell in enumerate(cells) if cell == (4, 9)]
     picture = tab.request.get(tab.locator("#cell img").first.get_attribute("src")).body()
     assert (cv2.imdecode(np.frombuffer(picture, np.uint8), -1) == found[shown[0]][0][0]).all()
 
@@ -369,3 +349,25 @@ def test_5000_images_are_a_job_and_pages_still_answer(site, tab, deployed):
         tab.click("#result a")
     rows = table(download.value.path())
     assert len(rows) == 5000 == len({row["file"] for row in rows}) and all(row["label1"] for row in rows)
+
+
+@pytest.mark.browser
+def test_pages_ask_nobody_else_log_nothing_and_fit_a_phone(site, browser, server, client, deployed):
+    write_class_folders(site)
+    shutil.copytree(site / "digits_run", site / "copy_run", ignore=shutil.ignore_patterns("*.prototxt.*"))
+    job = client.get("/queue.json").json()["ended"][0]["id"]
+    report = any_report(client, deployed)
+    paths = ["/runs", "/run?folder=digits_run", "/compare?folder=digits_run&folder=copy_run", "/new", "/queue"]
+    paths += ["/new/edit?solver=solver.prototxt", f"/queue/jobs/{job}", "/data", "/data/set?path=digits_test_lmdb"]
+    paths += ["/data/set?path=folders", "/data/preview?net=net.prototxt&number=1", "/models"]
+    paths += [f"/models/net?path={deployed}", f"/models/report?path={quote(report['path'])}", f"/try?net={deployed}"]
+    for path in paths:
+        with opened(browser, server, path, color_scheme="light") as page:
+            page.wait_for_load_state("networkidle") if "/run?" not in path else page.wait_for_selector(".main-svg")
+            assert page.evaluate(UNLABELLED) == [], path
+            page.emulate_media(color_scheme="dark")
+            page.set_viewport_size({"width": 380, "height": 800})
+            until(page, "document.documentElement.scrollWidth <= 380")
+            assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(18, 20, 23)"
+            if "folders" in path:
+                assert NAUGHTY in page.inner_text(".histogram") and page.locator("img[src=x]").count() == 0

@@ -1,26 +1,16 @@
 """The pages queue and new in a browser, against a server process."""
 
 import os
-import re
 import signal
-import subprocess
-import sys
-import time
-import urllib.request
-from pathlib import Path
 
 import pytest
+from browsing import Server, answered, draw, opened, wait
 
 from caffelite.runs import listing, registry
 from caffelite.runs.queue import edit, job, scan
 from caffelite.runs.queue.submission import submit_run
 
-playwright = pytest.importorskip("playwright.sync_api")
-CHROMIUM = Path("/usr/bin/chromium")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason="Chromium is not installed"),
-]
+pytestmark = pytest.mark.browser
 
 NET = """name: "tiny"
 layer { name: "data" type: "DummyData" top: "data" top: "label" dummy_data_param {
@@ -51,40 +41,6 @@ solver_mode: CPU
 LONG = "max_iter=100000000"
 
 
-class Server:
-    """A server process over a folder, which can be killed and started again at the same address."""
-
-    def __init__(self, root: Path):
-        self.root, self.port, self.process = root, "0", None
-        self.start()
-
-    def start(self) -> None:
-        command = [sys.executable, "-m", "caffelite", "serve", "-port", self.port, "-root", str(self.root)]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        self.address = re.search(r"http://[\d.]+:\d+", self.process.stderr.readline())[0]
-        self.port = self.address.rpartition(":")[2]
-        until = time.monotonic() + 20
-        while time.monotonic() < until:
-            try:
-                urllib.request.urlopen(f"{self.address}/queue.json").close()
-                return
-            except OSError:
-                time.sleep(0.05)
-
-    def end(self, number: int = signal.SIGKILL) -> None:
-        self.process.send_signal(number)
-        self.process.wait()
-        self.process.stderr.close()
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with playwright.sync_playwright() as found:
-        browser = found.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     root = tmp_path_factory.mktemp("root")
@@ -97,24 +53,9 @@ def server(tmp_path_factory):
 
 
 @pytest.fixture
-def page(chromium, server):
-    """A page whose console must stay empty, except on the pages of runs, while no server is killed; requests must
-    stay on this host."""
-    context = chromium.new_context(base_url=server.address)
-    found = context.new_page()
-    said, foreign = [], []
-    found.on("console", lambda message: None if "/run" in found.url else said.append(message.text))
-    found.on("pageerror", lambda error: said.append(str(error)))
-    found.on("request", lambda request: foreign.append(request.url) if _is_foreign(request.url) else None)
-    found.set_default_timeout(60_000)
-    yield found
-    context.close()
-    assert not [text for text in said if "net::ERR_" not in text], said
-    assert not foreign
-
-
-def _is_foreign(url: str) -> bool:
-    return not url.startswith(("http://127.0.0.1:", "data:", "blob:"))
+def page(browser, server, request):
+    with opened(browser, server, disturbed="restart" in request.node.name) as found:
+        yield found
 
 
 @pytest.fixture
@@ -125,14 +66,6 @@ def project(server):
     (folder / "net.prototxt").write_text(NET)
     (folder / "solver.prototxt").write_text(SOLVER)
     return folder
-
-
-def wait(condition, seconds: float = 60):
-    until = time.monotonic() + seconds
-    while not (found := condition()) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert found
-    return found
 
 
 def start_button(page):
@@ -207,8 +140,12 @@ def test_three_values_make_three_runs(page, project, server):
     different = listing.compare([listing.summary(each) for each in found]).fields
     assert {each.field for each in different} == {"base_lr"}
     assert sorted(different[0].values) == ["0.01", "0.02", "0.03"]
+    folders = [str(each.folder.relative_to(server.root)) for each in found]
     page.locator('tr[data-state="finished"] >> text=tiny/tiny_sweep/trial_3_run').first.wait_for()
     assert {each.kind for each in scan.jobs(folder)} == {"train"}
+    page.goto("/compare?" + "&".join(f"folder={each}" for each in folders))
+    shown = page.locator("#differences tbody").first.locator("tr").all_inner_texts()
+    assert [row.split() for row in shown] == [["base_lr", *different[0].values]]
 
 
 def queued(page) -> list[str]:
@@ -267,7 +204,15 @@ def test_digits_train_from_an_empty_folder(page, server):
     page.wait_for_selector("#start:not([disabled])")
     start_button(page).click()
     page.wait_for_url("**/run?folder=digits*")
+    page.evaluate("window.first = true")  # a mark that a reload would remove
+    accuracy = page.locator("#scores tr", has_text="accuracy").locator("td").nth(1)
+    wait(lambda: accuracy.count() and float(accuracy.inner_text()) >= 0.98, 180)
+    page.locator("#state[data-state=finished]").wait_for()
+    assert page.evaluate("window.first")
+    page.click("#actions >> text=Try")
+    page.click("text=Make one from the newest snapshot")
+    page.wait_for_selector(".answer[data-ready]")
+    draw(page)
+    answered(page, "7")
     page.goto("/queue")
-    reached = """() => [...document.querySelectorAll(".score")].some(
-        (each) => each.textContent.startsWith("accuracy ") && Number(each.textContent.split(" ")[1]) >= 0.98)"""
-    page.wait_for_function(reached, timeout=180_000)
+    assert page.locator(".score", has_text="accuracy").count() == 1

@@ -82,6 +82,7 @@ def test_queue_page_shows_and_changes_jobs(client, root):
         ("/new/prepare", {"name": "x", "data": "digits", "net": "run:../.."}),
         ("/new/prepare", {"name": "x", "data": "digits", "net": "--force"}),
         ("/new/prepare", {"name": "x", "data": "digits", "size": "-1"}),
+        ("/new/prepare", {"name": "x", "data": "mnist"}),
         ("/new/prepare", {"name": "x", "data": "digits", "net": "pasted", "net_text": "layer { type: 'Python' }"}),
         ("/new/check", draft(solver="../solver.prototxt")),
         ("/new/check", draft(solver="/etc/passwd")),
@@ -207,6 +208,20 @@ def test_prepare_queues_the_data_and_the_project(client, root):
     assert waiting["job"]["id"] == first["id"]
     for each in (second, first):
         shutil.rmtree(root / "jobs" / each["id"])
+
+
+def test_a_name_with_a_dash_is_no_option(client, root):
+    (root / "--force").mkdir()
+    found = post(client, "/new/prepare", name="x", data="images", source="--force").json()
+    assert found["jobs"][0]["command"] == ["new", "x", "./--force"]
+
+
+def test_downloads_need_the_option_of_the_server(root):
+    app = create_app(ServeConfig(roots=(root,), allow_download=True))
+    client = TestClient(app, base_url="http://127.0.0.1:5000")
+    found = post(client, "/new/prepare", name="x", data="mnist").json()
+    assert found["jobs"][0]["command"] == ["dataset", "mnist"]
+    assert "else downloaded" in client.get("/new").text
 
 
 def test_new_page_lists_what_there_is(client, root):

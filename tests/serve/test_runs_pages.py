@@ -190,3 +190,39 @@ def test_live_records_continue_from_a_position(root, tmp_path):
     os.truncate(folder / "losses.f32", 40)
     assert live.read(folder, more.position).reset
     assert live.Position.parse("1-2") is None and live.Position.parse("x") is None
+
+
+def test_streams_at_one_position_share_a_look(root, monkeypatch):
+    """Two streams of two runs: their events, ids, and how often the records are read."""
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
+
+    from caffelite.runs import live
+    from caffelite.serve import stream
+    from caffelite.serve.runs_of import service
+
+    config = ServeConfig((root,), cpu_slots=0)
+    folders = [root / "first_run", root / "second_run"]
+    reads, live_read = [], live.read
+    monkeypatch.setattr(live, "read", lambda *given: reads.append(given) or live_read(*given))
+
+    async def take(looks, count):
+        events = stream._events(dict.fromkeys(folders), looks)
+        return [await anext(events) for _ in range(count)]
+
+    async def both():
+        with service(config) as runs:
+            looks = stream.Looks(config, runs)
+            return await asyncio.gather(take(looks, 5), take(looks, 5))
+
+    with ThreadPoolExecutor(1) as threads:  # this thread may have a loop: that of the browser
+        one, other = threads.submit(asyncio.run, both()).result()
+    assert one == other and len(reads) == 2
+    assert one[0] == "retry: 1000\n\n"
+    ids, kind, data = one[1].strip().split("\n")
+    position = str(live_read(folders[0]).position)
+    assert (ids, kind) == (f"id: {position},", "event: records")
+    found = json.loads(data.removeprefix("data: "))
+    assert found["folder"] == "first_run" and len(found["losses"]) == 60
+    assert one[3].startswith(f"id: {position},{live_read(folders[1]).position}\n")
+    assert json.loads(one[4].partition("data: ")[2])["label"] == "finished"

@@ -12,8 +12,8 @@ LISTED = 10  # of each finding; --json gives all
 BAR = 30
 
 
-@click.command(short_help="Tell what is in a database")
-@click.argument("sets", metavar="DB [OTHER_DB]", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.command(short_help="Report what is in a data set")
+@click.argument("sets", metavar="SET [OTHER_SET]", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--near",
     "search_near",
@@ -30,18 +30,20 @@ BAR = 30
     "--out", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="Write the JSON to a file instead."
 )
 def info(sets: tuple[Path, ...], search_near: bool, as_json: bool, out: Path | None) -> None:
-    """Reports what is in a database: number of images, shapes, classes, unreadable and unusual records, duplicates.
+    """Reports what is in a data set: number of images, shapes, classes, unreadable and unusual records, duplicates.
 
-    For two databases, such as train and test, it also reports the images that are in both. Each record is read and
-    decoded.
+    A set is a database, a folder with a folder of images for each class, or a list of images (.txt with "NAME LABEL" a
+    line, .csv). For two sets, such as train and test, it also reports the images that are in both. Each record is read
+    and decoded.
 
     \b
-    Example:
+    Examples:
       caffelite dataset info mnist_train_lmdb
+      caffelite dataset info flowers/ -near
       caffelite dataset info cifar10_train_lmdb cifar10_test_lmdb --json
     """
     if len(sets) > 2:
-        raise click.UsageError(f"expected one database or two, found {len(sets)}")
+        raise click.UsageError(f"expected one data set or two, found {len(sets)}")
     from ...data.survey import survey
 
     found = [survey(path, progress=True, search_near=search_near) for path in sets]

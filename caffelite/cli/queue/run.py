@@ -7,28 +7,15 @@ from types import FrameType
 
 import click
 
+from .. import options
 from ..logs import start
 from . import arguments
 
 
 @click.command(short_help="Run the jobs of the queue")
 @arguments.root
-@click.option(
-    "--gpu",
-    "gpus",
-    metavar="IDS",
-    default="all",
-    show_default=True,
-    help='GPUs for jobs, one job on each: "all", numbers as in 0,1, or "none".',
-)
-@click.option(
-    "--cpu_slots",
-    type=click.IntRange(min=0),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Jobs on the CPU at a time. With more than one they divide the cores.",
-)
+@options.job_gpus
+@options.cpu_slots
 @click.option("--until_idle", is_flag=True, help="Stop when no job is queued or running.")
 def run(root: str, gpus: str, cpu_slots: int, until_idle: bool) -> None:
     """Runs the scheduler of the queue in the foreground, until Ctrl-C. Running jobs then continue.
@@ -41,9 +28,9 @@ def run(root: str, gpus: str, cpu_slots: int, until_idle: bool) -> None:
       caffelite queue run -gpu 0,1 -cpu_slots 2 -until_idle
     """
     start()
-    from ...runs.queue.scheduler import Scheduler
+    from ...runs.queue.scheduler import Scheduler, Slots
 
-    scheduler = Scheduler(root, slots(gpus, cpu_slots))
+    scheduler = Scheduler(root, Slots.of(gpus, cpu_slots))
     stopped: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -56,15 +43,3 @@ def run(root: str, gpus: str, cpu_slots: int, until_idle: bool) -> None:
         scheduler.close()
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def slots(gpus: str, cpu_slots: int):
-    """The slots that the options name. Errors: no list of numbers."""
-    from ...runs.device_choice import gpu_numbers
-    from ...runs.queue.scheduler import Slots
-
-    if gpus == "all":
-        from ...devices import cuda
-
-        return Slots(tuple(range(cuda.count())), cpu_slots)
-    return Slots(tuple(gpu_numbers(gpus)) if gpus != "none" else (), cpu_slots)

@@ -29,6 +29,7 @@ from . import (
     preprocessing,
     primitives,
     recurrent,
+    regions,
     selection,
     windows,
 )
@@ -207,6 +208,9 @@ class CPU(FormulaKernels):
 
     def top_k(self, n: int, c: int, p: int, k: int) -> selection.TopK:
         return selection.TopK(n, c, p, k)
+
+    def region_pooling(self, method: str, x: Shape, y: Shape, scale: float, pad: float = 0) -> regions.RegionPooling:
+        return regions.RegionPooling(self.dtype, method, x, y, scale, pad)
 
     def lstm(self, t: int, n: int, d: int, half: bool = False) -> recurrent.LSTM:
         return recurrent.LSTM(self, t, n, d, half)

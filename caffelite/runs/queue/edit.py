@@ -288,7 +288,9 @@ def _record_kill(found: Job) -> None:
     while lock.is_held(found.folder, files.JOB_LOCK) and time.monotonic() < until:
         time.sleep(PERIOD)
     with suppress(OSError):
-        job.record_end(found.folder, found.id, job.KILLED, "killed on request")
+        job.record_end(found.folder, found.id, job.KILLED, outcome.ON_REQUEST)
+    if found.is_run and not lock.is_held(found.folder):
+        outcome.record_kill(found.folder)
 
 
 def settle(found: Job) -> None:

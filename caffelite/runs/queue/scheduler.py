@@ -20,6 +20,7 @@ from ...errors import CaffeliteError
 from ...parallel.transports import star
 from .. import folder as files
 from .. import lock
+from ..device_choice import gpu_numbers
 from ..lock import FileLock, HeldByAnother
 from . import edit, job, process
 from .job import ALL, ANY, FREE, Job
@@ -42,6 +43,15 @@ class Slots:
 
     gpus: tuple[int, ...] = ()
     cpu: int = 1
+
+    @classmethod
+    def of(cls, gpus: str, cpu: int) -> Slots:
+        """gpus: "all" of this machine, numbers as in "0,1", or "none". Errors: another text."""
+        if gpus == ALL:
+            from ...devices import cuda
+
+            return cls(tuple(range(cuda.count())), cpu)
+        return cls(tuple(gpu_numbers(gpus)) if gpus != "none" else (), cpu)
 
 
 class Scheduler:

@@ -101,19 +101,28 @@ class OpenModel:
         return self._explained
 
     def _layers(self, content: dict[str, Any], image: bytes) -> tuple[dict[str, Any], list[bytes]]:
-        """layers: name, type, shape, least, greatest and mean value of each layer's first output, in order; part i: its
-        picture, PNG."""
+        """layers: name, type, shape, least, greatest and mean value of each layer's first output, in order, or of the
+        one that "layer" names; part i: its picture, PNG. Errors: no such layer."""
         net = self._explain()
         net.scores(net.picture(image).input)
         names = {layer.name for layer in self._document.message.layer}
+        wanted = content.get("layer")
         rows, pictures = [], []
         for node in net.net.graph.nodes:
-            if not node.tops or node.layer.spec.type == "Input" or node.name not in names:
-                continue  # a layer that the compiler added
+            if (
+                not node.tops
+                or node.layer.spec.type == "Input"
+                or node.name not in names
+                or wanted not in (None, node.name)
+            ):
+                continue  # not wanted, or added by the compiler
             values = net.values(node.tops[0])
             facts = {"least": float(values.min()), "greatest": float(values.max()), "mean": float(values.mean())}
             rows.append({"name": node.name, "type": node.layer.spec.type, "shape": list(values.shape), **facts})
             pictures.append(encode_png(thumbnails.activations(values, MOST_CHANNELS)))
+        if wanted is not None and not rows:
+            expected = "a layer between the data and the scores"
+            raise CaffeliteError("the deploy net has no such layer", expected=expected, found=str(wanted)[:100])
         return {"layers": rows}, pictures
 
     def _saliency(self, content: dict[str, Any], image: bytes) -> tuple[dict[str, Any], list[bytes]]:

@@ -17,7 +17,7 @@ from ... import inputs
 from ...data import augmentation_preview
 from ...errors import CaffeliteError
 from .. import catalog, nets, page, paths, work
-from ..samples import OpenSet, OpenSets, parsed_layer, png_of
+from ..samples import OpenSet, OpenSets, layer_source, parsed_layer, png_of, sample_label
 from .try_model import data_url
 
 MOST_SHOWN = 200  # samples of one answer
@@ -92,8 +92,11 @@ def audit(request: Request, fields: page.Fields) -> Response:
     root = next(root for root in config.roots if path.is_relative_to(root))
     report = root / AUDITS / f"{time.strftime('%m%d-%H%M%S-')}{secrets.token_hex(2)}.json"
     report.parent.mkdir(exist_ok=True)
-    command = ["dataset", "info", str(path), *([str(paths.resolve(config, other))] if other else [])]
-    job = work.submit(config, path, [*command, "--near", "--out", str(report)])
+    sets = [text, *([other] if other else [])]
+    for each in sets:
+        _open(request, each).hold()
+    command = ["dataset", "info", *(str(paths.resolve(config, each)) for each in sets), "--near", "--out", str(report)]
+    job = work.submit(config, path, command, directory=Path.cwd())
     address = paths.address(config, report)
     where = page.address("/data/set", path=text, audit=address)
     return page.done(request, where, {**work.summary(config, job), "result": address})
@@ -107,7 +110,7 @@ def of_report(request: Request, text: str) -> OpenSet:
     if not isinstance(layer, str):
         raise CaffeliteError("the report names no images", remedy="test again: caffelite test -report DIR")
     spec = parsed_layer(layer)
-    source = Path(spec.data_param.source or spec.image_data_param.source)
+    source = Path(layer_source(spec))
     sets: OpenSets = request.app.state.data_sets
     return sets.of_layer(config, spec, source)
 
@@ -158,8 +161,7 @@ def _samples(request: Request, found: OpenSet, labels: np.ndarray | None) -> dic
         numbers = list(range(start, min(start + count, total)))
     rows = []
     for number, (_, value) in zip(numbers, found.read(numbers), strict=True):
-        several = np.ravel(value)
-        name = found.name(int(several[0])) if len(several) == 1 else " ".join(f"{one:g}" for one in several[:8])
+        name = sample_label(found, value)
         address = f"/data/image?{urlencode({'path': query.get('path', ''), 'number': number})}"
         rows.append({"number": number, "label": name, "image": address})
     return {"label": label, "start": start, "shown_total": total, "samples": rows, "total": found.samples.length}

@@ -17,6 +17,7 @@ from ...errors import CaffeliteError
 from ...runs.config import RunConfig
 from ...runs.queue import edit, job
 from ...runs.queue.job import ANY, FREE, Job
+from ...runs.queue.scheduler import Slots
 from ...runs.queue.submission import submit_run
 from ...scaffold.presets import PRESETS
 from ...training.checkpoint import snapshot
@@ -39,6 +40,7 @@ def new(request: Request) -> Response:
         "runs": runs,
         "solvers": _solvers(config),
         "roots": config.root_names(),
+        "downloads": config.allow_download,
         "picked": request.query_params.get("data", ""),
     }
     return page.render(request, "new.html", values)
@@ -87,7 +89,7 @@ def edit_page(request: Request) -> Response:
         "net_text": _read(net) if net else "",
         "net": paths.address(config, net) if net else None,
         "settings": {name: _value(text, name) for name in SETTINGS},
-        "gpus": _gpus(),
+        "gpus": len(Slots.of(config.gpus, 0).gpus),
     }
     return page.render(request, "edit.html", values)
 
@@ -117,12 +119,6 @@ def _value(text: str, name: str) -> str | None:
     """A top-level field of a solver's text; None where it is not set."""
     found = re.search(rf"^\s*{name}\s*:\s*([^\s#]+)", text, re.MULTILINE)
     return found[1] if found else None
-
-
-def _gpus() -> int:
-    from ...devices import cuda
-
-    return cuda.count()
 
 
 def _draft(request: Request, fields: page.Fields) -> tuple[Draft, Path | None]:

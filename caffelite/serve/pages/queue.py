@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from ...errors import CaffeliteError, printable
 from ...runs import folder as files
-from ...runs import history
+from ...runs import history, registry
 from ...runs.queue import edit, job, scan, scheduler
 from ...runs.queue.job import Job
 from .. import page, paths, work
@@ -71,6 +71,7 @@ def row(config: ServeConfig, each: Job) -> dict[str, Any]:
     progress = found["progress"]
     part = progress["done"] / progress["total"] if progress and progress["total"] else None
     scores = last_scores(each.folder) if each.is_run else {}
+    found["label"] = registry.label(each.state, each.reason)
     return found | {"fraction": None if part is None else min(part, 1.0), "is_run": each.is_run, "scores": scores}
 
 

@@ -44,7 +44,12 @@ def run(request: Request) -> Response:
         "log": text,
         "printed": printed,
     }
-    script = {"folder": summary["folder"], "name": summary["name"], "log_end": end}
+    script = {
+        "folder": summary["folder"],
+        "name": summary["name"],
+        "log_end": end,
+        "net": (folder / files.SOLVER).is_file(),
+    }
     return page.render(request, "run.html", values, only_html={"script": script, "plotly": assets.plotly_url()})
 
 

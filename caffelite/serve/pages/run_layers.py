@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,17 +14,22 @@ from starlette.routing import Route
 
 from ... import caffelite_pb2 as pb
 from ... import weights
-from ...errors import CaffeliteError, did_you_mean
+from ...data import stored
+from ...errors import CaffeliteError, Locator, did_you_mean
 from ...inspection import nets, picture, scene, summary
 from ...net.graph import Graph
 from ...runs import folder as files
 from ...runs import snapshots
 from ...visualize import pictures
 from ...visualize import snapshots as parameters
-from .. import page, paths, refusals, runs_of
+from .. import page, paths, projects, refusals, runs_of
 from ..config import ServeConfig
+from ..samples import OpenSet, OpenSets, layer_source, png_of, sample_label
+from .try_model import deploy_command
 
 MOST_SNAPSHOTS = 12  # of a histogram
+MOST_SAMPLES = 100  # of one answer
+SAMPLE = "/run/sample.png"
 _drawing = threading.Lock()  # matplotlib draws one picture at a time
 
 
@@ -83,12 +89,75 @@ def histogram(request: Request) -> Response:
         return Response(pictures.histograms(found, "png", f"{name}: weights by iteration"), media_type="image/png")
 
 
+def samples(request: Request) -> Response:
+    """Samples of the data of the run's test net, else of its train net, and the deploy net that computes activations.
+
+    Query: folder, start, count. net: the address of the deploy net of the newest snapshot; empty where it is missing or
+    older. command: what makes it; empty where there is no snapshot.
+    """
+    config, folder, query = page.config_of(request), runs_of.run_folder(request), request.query_params
+    start = page.number(query.get("start"), "start", 0, 1 << 60, 0)
+    count = page.number(query.get("count"), "count", 0, MOST_SAMPLES, MOST_SAMPLES)
+    found = _data(request)
+    numbers = list(range(start, min(start + count, found.samples.length)))
+    name = query["folder"]
+    rows = [
+        {
+            "number": number,
+            "label": sample_label(found, label),
+            "image": page.address(SAMPLE, folder=name, number=str(number)),
+        }
+        for number, (_, label) in zip(numbers, found.read(numbers), strict=True)
+    ]
+    net, command = _deployed(config, folder)
+    return page.JSONResponse({"samples": rows, "total": found.samples.length, "net": net, "command": command})
+
+
+def _deployed(config: ServeConfig, folder: Path) -> tuple[str, str]:
+    """(net, command) of ``samples``."""
+    models, deploy = _models(config, folder), folder / "deploy.prototxt"
+    if not models:
+        return "", ""
+    command = projects.shell(deploy_command(config, paths.address(config, folder)))
+    current = deploy.is_file() and deploy.stat().st_mtime >= models[-1].stat().st_mtime
+    return paths.address(config, deploy) if current else "", command
+
+
+def sample(request: Request) -> Response:
+    """A sample of ``samples`` as PNG. Query: folder, number."""
+    number = page.number(request.query_params.get("number"), "number", 0, 1 << 60, 0)
+    [(pixels, _)] = _data(request).read([number])
+    return Response(png_of(pixels), media_type="image/png", headers={"Cache-Control": "private, max-age=300"})
+
+
+def _data(request: Request) -> OpenSet:
+    """The data set of the run's test net, else of its train net. Errors: the nets read no images."""
+    config, solver = page.config_of(request), runs_of.run_folder(request) / files.SOLVER
+    spec = _data_layer(config, solver, solver.stat().st_mtime_ns if solver.exists() else 0)
+    sets: OpenSets = request.app.state.data_sets
+    return sets.of_layer(config, spec, Path(layer_source(spec)))
+
+
+@functools.lru_cache(64)
+def _data_layer(config: ServeConfig, solver: Path, changed: int) -> pb.LayerParameter:
+    """The layer that reads the images of a run. changed: when its solver was written."""
+    for phase in ("TEST", "TRAIN"):
+        graph, _ = _graph_of(config, solver.parent, phase)
+        for node in graph.nodes:
+            if node.layer.spec.type in ("Data", "ImageData"):
+                return stored.independent(node.layer.spec, Locator(str(solver)))
+    raise CaffeliteError("the run reads no images that are stored", expected="a layer of type Data or ImageData")
+
+
 def _graph(request: Request) -> tuple[Graph, list[str]]:
     """The graph of the phase that a request names, with notes about guessed shapes."""
-    config, folder = page.config_of(request), runs_of.run_folder(request)
     phase = request.query_params.get("phase", "TRAIN")
     if phase not in ("TRAIN", "TEST"):
         raise CaffeliteError("unknown phase", expected="TRAIN or TEST", found=phase[:40])
+    return _graph_of(page.config_of(request), runs_of.run_folder(request), phase)
+
+
+def _graph_of(config: ServeConfig, folder: Path, phase: str) -> tuple[Graph, list[str]]:
     subject = nets.subject(None, str(folder / files.SOLVER), {}, lenient=True)
     if subject.solver is not None:
         refusals.refuse_python(config, subject.solver)
@@ -146,6 +215,8 @@ ROUTES = [
     Route("/run/net.svg", net, methods=["GET"]),
     Route("/run/layers.json", layers, methods=["GET"]),
     Route("/run/layer.json", layer, methods=["GET"]),
+    Route("/run/samples.json", samples, methods=["GET"]),
+    Route(SAMPLE, sample, methods=["GET"]),
     Route("/run/filters.png", filters, methods=["GET"]),
     Route("/run/histogram.png", histogram, methods=["GET"]),
 ]

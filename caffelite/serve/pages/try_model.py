@@ -113,8 +113,11 @@ def _json(values: dict[str, Any]) -> Response:
 
 
 def layers(request: Request, fields: page.Fields) -> Response:
-    """The activations of every layer, each with a picture."""
-    found, parts = worker_of(request, page.text_field(fields, "net")).request({"op": "layers"}, image_of(fields))
+    """The activations of every layer, or of one, each with a picture."""
+    content = {"op": "layers"}
+    if chosen := page.text_field(fields, "layer", ""):
+        content["layer"] = chosen
+    found, parts = worker_of(request, page.text_field(fields, "net")).request(content, image_of(fields))
     rows = [{**row, "picture": data_url(part)} for row, part in zip(found["layers"], parts, strict=True)]
     return _json({"layers": rows})
 

@@ -335,22 +335,40 @@ export async function loaded(series) {
   }
 }
 
-/** Follows a run by its stream; handlers: records, state. A reset reads everything again. */
-export function follow(series, handlers) {
-  const source = new EventSource(`/run/stream?folder=${encodeURIComponent(series.folder)}&since=${series.position}`);
-  source.addEventListener("records", async (event) => {
-    const update = JSON.parse(event.data);
-    if (update.reset) {
-      source.close();
-      await loaded(series);
-      handlers.records(update);
-      follow(series, handlers);
-      return;
+/** Follows runs by one stream; handlers: records, state. A reset reads a run again. A page that is hidden has no
+ * stream, because a browser opens six connections to a server at most. */
+export function follow(all, handlers) {
+  const byFolder = new Map(all.map((series) => [series.folder, series]));
+  let source = null;
+  let reading = false;
+
+  function open() {
+    const query = new URLSearchParams();
+    for (const series of all) {
+      query.append("folder", series.folder);
+      query.append("since", series.position);
     }
-    series.append(update.first, update.losses, update.rows);
-    handlers.records(update);
+    source = new EventSource(`/run/stream?${query}`);
+    source.addEventListener("records", async (event) => {
+      const update = JSON.parse(event.data);
+      const series = byFolder.get(update.folder);
+      event.lastEventId.split(",").forEach((position, i) => (all[i].position = position));
+      if (update.reset) {
+        source.close();
+        reading = true;
+        await loaded(series);
+        reading = false;
+        open();
+      } else series.append(update.first, update.losses, update.rows);
+      handlers.records(update);
+    });
+    source.addEventListener("state", (event) => handlers.state?.(JSON.parse(event.data)));
+    source.addEventListener("gone", () => all.length === 1 && source.close());
+  }
+
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) source.close();
+    else if (!reading && source.readyState === EventSource.CLOSED) open();
   });
-  source.addEventListener("state", (event) => handlers.state?.(JSON.parse(event.data)));
-  source.addEventListener("gone", () => source.close());
-  return source;
+  open();
 }

@@ -4,7 +4,6 @@ import { Chart, Series, follow } from "./charts.js";
 import "./copy.js";
 
 const script = JSON.parse(document.getElementById("compare-data").textContent);
-const FOLLOWED = 4; // a browser opens six connections to a server at most
 
 async function start() {
   const series = script.runs.map((run) => new Series(run.folder, run.name));
@@ -13,8 +12,8 @@ async function start() {
   document.querySelector("#axis [value=epoch]").disabled = !series.every((each) => each.epoch);
   window.caffelite = { series, chart };
   chart.draw();
-  const running = series.filter((each) => each.state?.state === "running").slice(0, FOLLOWED);
-  for (const each of running) follow(each, { records: () => chart.draw() });
+  const followed = series.filter((each) => each.state && each.state.state !== "finished");
+  if (followed.length) follow(followed, { records: () => chart.draw() });
 }
 
 start();

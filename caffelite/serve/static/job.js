@@ -5,7 +5,7 @@ const PERIOD = 700;
 
 function show(job) {
   const state = document.getElementById("state");
-  state.textContent = job.state;
+  state.textContent = job.label;
   state.dataset.state = job.state;
   document.getElementById("reason").textContent = job.reason;
   document.getElementById("output").textContent = job.output;
@@ -19,11 +19,11 @@ function show(job) {
 }
 
 async function poll() {
-  const answer = await fetch(box.dataset.url);
-  if (!answer.ok) return;
-  const job = await answer.json();
-  show(job);
-  if (["queued", "running"].includes(job.state)) setTimeout(poll, PERIOD);
+  const answer = await fetch(box.dataset.url).catch(() => null); // null: the server restarts
+  if (answer && !answer.ok) return;
+  const job = await answer?.json();
+  if (job) show(job);
+  if (!job || ["queued", "running"].includes(job.state)) setTimeout(poll, PERIOD);
 }
 
 poll();

@@ -1,18 +1,22 @@
 // The page of one run: live curves, state, log; the net and its layers.
 
+import { activations } from "./activations.js";
 import { Chart, Series, follow, loaded } from "./charts.js";
 import "./copy.js";
 
 const LONGEST_LOG = 400000; // characters
-const script = JSON.parse(document.getElementById("run-data").textContent);
+let script = JSON.parse(document.getElementById("run-data").textContent);
 const query = `folder=${encodeURIComponent(script.folder)}`;
+let shown = null; // the state that the page shows
 const byId = (id) => document.getElementById(id);
 
 function showState(state) {
   const badge = byId("state");
-  badge.textContent = state.stopping ? "stopping" : state.state;
+  badge.textContent = state.stopping ? "stopping" : state.label;
   badge.dataset.state = state.state;
   byId("reason").textContent = state.reason;
+  if (shown && state.state !== shown) refresh();
+  shown = state.state;
   if (state.iteration !== null) showIteration(state.iteration);
   for (const form of document.querySelectorAll("[data-action]")) {
     form.hidden = !state.actions.includes(form.dataset.action);
@@ -26,6 +30,17 @@ function showState(state) {
       ]
     : [];
   byId("usage").textContent = parts.filter(Boolean).map((part) => ` · ${part}`).join("");
+}
+
+// What the page says of the run's session and files, again: after its start, its end, a snapshot.
+async function refresh() {
+  const answer = await fetch(location.href, { headers: { Accept: "text/html" } }).catch(() => null);
+  if (!answer?.ok) return;
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  for (const id of ["length", "about", "files"]) byId(id).replaceChildren(...page.getElementById(id).childNodes);
+  byId("progress").max = page.getElementById("progress").max;
+  script = JSON.parse(page.getElementById("run-data").textContent);
+  if (!byId("net").childElementCount) showNet("TRAIN");
 }
 
 function bytes(count) {
@@ -83,9 +98,10 @@ async function start() {
   window.caffelite = { series, chart };
   chart.draw();
   showState(series.state);
-  follow(series, {
+  follow([series], {
     records: (update) => {
       if (update.log) showLog(update.log);
+      if (!script.net || update.log.includes("Snapshotting")) refresh();
       if (update.losses.length) showIteration(series.count);
       if (update.rows.length) showScores(series);
       chart.draw();
@@ -96,6 +112,10 @@ async function start() {
 
 async function showNet(phase) {
   const place = byId("net");
+  if (!script.net) {
+    place.textContent = "The run has not begun.";
+    return;
+  }
   const answer = await fetch(`/run/net.svg?${query}&phase=${phase}`).catch(() => new Response("{}", { status: 503 }));
   if (!answer.ok) {
     place.textContent = (await answer.json().catch(() => ({}))).error ?? "The net cannot be drawn.";
@@ -177,6 +197,7 @@ async function showLayer(name, phase) {
     picture.alt = `${title} of ${name}`;
     parts.push(element("h3", title), picture);
   }
+  if (found.bottoms.length) parts.push(activations(script.folder, name)); // else it is the data
   place.replaceChildren(...parts);
   for (const box of document.querySelectorAll("#net [data-layer]")) {
     box.classList.toggle("chosen", box.dataset.layer === name);

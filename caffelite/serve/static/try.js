@@ -17,9 +17,10 @@ const byId = (id) => document.getElementById(id);
 
 async function followJob() {
   const state = byId("job-state");
-  const answer = await fetch(`/queue/jobs/${encodeURIComponent(values.job)}.json`);
+  const answer = await fetch(`/queue/jobs/${encodeURIComponent(values.job)}.json`).catch(() => null);
+  if (!answer) return setTimeout(followJob, WAIT); // the server restarts
   const job = await answer.json();
-  state.textContent = `${job.state ?? ""} ${job.reason ?? job.error ?? ""}`;
+  state.textContent = `${job.label ?? ""} ${job.reason ?? job.error ?? ""}`;
   if (job.state === "finished") location.replace(`/try?run=${encodeURIComponent(values.run)}`);
   else if (["queued", "running"].includes(job.state)) setTimeout(followJob, WAIT);
 }
@@ -186,6 +187,7 @@ function openTabs() {
       each.tabIndex = chosen ? 0 : -1;
       byId(each.getAttribute("aria-controls")).hidden = !chosen;
     }
+    if (tab.id !== "tab-camera") stopCamera();
     if (tab.id === "tab-samples" && !byId("thumbs").childElementCount) showSamples();
   };
   tabs.forEach((tab, i) => {
@@ -290,18 +292,25 @@ function openFiles(choose) {
   });
 }
 
+function stopCamera() {
+  const video = byId("video");
+  for (const track of video.srcObject?.getTracks() ?? []) track.stop();
+  video.srcObject = null;
+  byId("snap").disabled = true;
+}
+
 function openCamera() {
   const video = byId("video");
   const message = byId("camera-message");
   byId("camera").addEventListener("click", async () => {
     try {
       video.srcObject = await navigator.mediaDevices.getUserMedia({ video: true });
-      byId("snap").disabled = false;
       message.textContent = "";
     } catch (error) {
       message.textContent = `There is no camera for this page: ${error.message}`;
     }
   });
+  video.addEventListener("loadeddata", () => (byId("snap").disabled = false));
   byId("snap").addEventListener("click", () => {
     const canvas = element("canvas", undefined, { width: video.videoWidth, height: video.videoHeight });
     canvas.getContext("2d").drawImage(video, 0, 0);

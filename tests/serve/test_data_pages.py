@@ -1,0 +1,81 @@
+"""The pages of data sets over a small database, class folders and lists."""
+
+import cv2
+import numpy as np
+import pytest
+from site_folders import NAUGHTY, ended, write_class_folders
+from small_runs import make_root
+from starlette.testclient import TestClient
+
+from caffelite.serve.app import create_app
+from caffelite.serve.config import ServeConfig
+
+AS_JSON = {"Accept": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("root")
+    make_root(folder)
+    write_class_folders(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def client(root):
+    with TestClient(create_app(ServeConfig((root,))), base_url="http://127.0.0.1:5000") as found:
+        yield found
+
+
+def test_images_outside_the_roots_are_not_shown(root, client, tmp_path):
+    cv2.imwrite(str(tmp_path / "secret.png"), np.full((9, 9, 3), 7, np.uint8))
+    inside = root / "inside.png"
+    cv2.imwrite(str(inside), np.zeros((9, 9, 3), np.uint8))
+    (root / "linked.png").symlink_to(tmp_path / "secret.png")
+    for outside in (tmp_path / "secret.png", root / "linked.png"):
+        (root / "mixed.txt").write_text(f"{inside} 0\n{outside} 1\n")
+        assert client.get("/data/image", params={"path": "mixed.txt", "number": 0}).status_code == 200
+        assert client.get("/data/image", params={"path": "mixed.txt", "number": 1}).status_code == 403
+        (root / "first.txt").write_text(f"{outside} 1\n{inside} 0\n")
+        assert client.get("/data/set", params={"path": "first.txt"}).status_code == 403
+
+
+def test_audit_of_two_sets_finds_shared_images(root, client):
+    found = client.post("/data/audit", data={"path": "db", "other": "db"}, headers=AS_JSON).json()
+    ended(client, found["id"])
+    shown = client.get("/data/set.json", params={"path": "db"}).json()
+    assert shown["audit"]["counts"]["in_both"] == 40 and shown["audit"]["counts"]["unreadable"] == 0
+    assert [row["count"] for row in shown["classes"]] == [14, 13, 13]
+    assert "Audit" in client.get("/data/set", params={"path": "db"}).text
+
+
+def test_gallery_of_a_class_and_augmentation(client):
+    query = {"path": "db", "label": "2", "count": "5"}
+    found = client.get("/data/samples.json", params=query).json()
+    assert {row["label"] for row in found["samples"]} == {"2"} and len(found["samples"]) == 5
+    png = client.get(found["samples"][0]["image"]).content
+    assert cv2.imdecode(np.frombuffer(png, np.uint8), -1).shape == (8, 8)
+    drawn = client.get("/data/preview.json", params={"net": "net.prototxt", "number": "3", "count": "2"}).json()
+    assert len(drawn["draws"]) == 2 and drawn["stored"].startswith("data:image/png")
+
+
+def test_class_names_are_shown_as_text(client):
+    assert "folders" in [row["path"] for row in client.get("/data.json").json()["sets"]]
+    text = client.get("/data/set", params={"path": "folders"}).text
+    assert "<img src=x" not in text and "&lt;img src=x onerror=alert(1)&gt;" in text
+
+
+def test_audit_of_a_folder_and_a_list(root, client, tmp_path):
+    folders = root / "folders"
+    images = [folders / "other/a.png", folders / NAUGHTY / "a.png"]
+    (root / "both.txt").write_text("".join(f"{image} {i}\n" for i, image in enumerate(images)))
+    form = {"path": "folders", "other": "both.txt"}
+    found = client.post("/data/audit", data=form, headers=AS_JSON).json()
+    ended(client, found["id"])
+    audit = client.get("/data/set.json", params={"path": "folders"}).json()["audit"]
+    assert audit["counts"] | {"near_in_both": 0} == audit["counts"]
+    assert (audit["counts"]["duplicates"], audit["counts"]["in_both"]) == (1, 1)
+    assert {one["key"] for one in audit["duplicates"][0]} == {f"{NAUGHTY}/a.png", "other/a.png"}
+    (folders / "other/linked.png").symlink_to(tmp_path / "secret.png")
+    assert client.post("/data/audit", data=form).status_code == 403
+    (folders / "other/linked.png").unlink()

@@ -1,0 +1,161 @@
+"""Takes the pictures of the pages for the documents, in Chromium: light, dark, and as wide as a phone.
+
+python tools/picture_pages.py [FOLDER] makes a site with digits, runs, jobs, a deploy net and a report in a temporary
+folder, which takes some minutes. It writes serve_PAGE.png, serve_PAGE_dark.png and, with --phone, serve_PAGE_phone.png.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from load_serve import ROOT, command, end_jobs
+from time_pages import ARGUMENTS, serve, start, wait
+
+NET = "models/lenet/digits_train_val.prototxt"
+SEVEN = [[(70, 80), (160, 76), (262, 80)], [(262, 80), (225, 150), (190, 220), (165, 290)]]
+WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 380, "height": 800}
+MAIN = ("--set=max_iter=1000", "--set=test_interval=100", "--set=snapshot=250")
+
+
+def make_site(folder: Path) -> list[Any]:
+    """Data, four runs, one of which goes on, a deploy net; the processes that still run."""
+    command("dataset", "digits", cwd=folder)
+    for name, rate in (("lenet_slow", "0.003"), ("lenet_fast", "0.03"), ("lenet_wild", "0.1")):
+        fields = [
+            f"--set=net={ROOT / NET}",
+            f"--set=snapshot_prefix={name}",
+            f"--set=base_lr={rate}",
+            "--set=random_seed=1",
+        ]
+        command("train", "--solver", f"{ROOT}/solvers/digits_solver.prototxt", *MAIN, *fields, cwd=folder)
+    (folder / "lenet_fast_run/notes.json").write_text(
+        json.dumps({"tags": ["best"], "note": "The rate of the tutorial."})
+    )
+    model = ["--model", "lenet_fast_run/net.prototxt", "--weights", "lenet_fast_iter_1000.caffemodel"]
+    command("deploy", *model, "--out", "lenet_fast_run/deploy.prototxt", cwd=folder)
+    (folder / "lenet_fast_run/hierarchy.txt").write_text("round\n  0\n  6\n  8\n  9\nstraight\n  1\n  4\n  7\n")
+    command("test", *model, "--report", "reports/lenet_fast", cwd=folder)
+    command("new", "digits", "digits_train_lmdb", "--net=lenet", cwd=folder)
+    fields = [
+        f"--set=net={ROOT / NET}",
+        "--set=snapshot_prefix=lenet_long",
+        "--set=max_iter=100000",
+        "--set=test_interval=100",
+    ]
+    trainer = start(["train", "--solver", f"{ROOT}/solvers/digits_solver.prototxt", *fields], folder)
+    wait(lambda: (folder / "lenet_long_run/losses.f32").exists())
+    return [trainer]
+
+
+def queue_jobs(folder: Path) -> None:
+    for name, length in (("first", 10**6), ("second", 2000), ("third", 5000)):
+        fields = [f"--set=net={ROOT / NET}", f"--set=snapshot_prefix={name}", f"--set=max_iter={length}"]
+        words = ["train", "--solver", f"{ROOT}/solvers/digits_solver.prototxt", *fields]
+        command("queue", "add", "--", *words, cwd=folder)
+    command("queue", "add", "--", "dataset", "info", "digits_train_lmdb", "digits_test_lmdb", "--near", cwd=folder)
+
+
+def draw(page: Any) -> None:
+    box = page.locator("#paper").bounding_box()
+    scale = box["width"] / 336
+    for stroke in SEVEN:
+        places = [(box["x"] + x * scale, box["y"] + y * scale) for x, y in stroke]
+        page.mouse.move(*places[0])
+        page.mouse.down()
+        for place in places[1:]:
+            page.mouse.move(*place, steps=8)
+        page.mouse.up()
+    page.wait_for_selector(".answer[data-best]")
+    page.click("[data-part=layers-button]")
+    page.wait_for_selector("[data-part=layers] img")
+
+
+def choose_layer(page: Any) -> None:
+    page.wait_for_selector("#chart .main-svg")
+    page.click("#net [data-layer=conv1]")
+    page.locator("#activations .thumbs button").nth(2).click()
+    page.wait_for_selector("#activations > img:not([hidden])")
+    page.wait_for_timeout(1500)
+
+
+def audit(page: Any) -> None:
+    page.locator("select[name=other]").select_option("digits_test_lmdb")
+    page.click("text=Audit as a job")
+    page.wait_for_selector("text=images that occur more than once")
+
+
+PAGES = {
+    "runs": ("/runs?group=state", None),
+    "run": ("/run?folder=lenet_fast_run", choose_layer),
+    "live": ("/run?folder=lenet_long_run", lambda page: page.wait_for_timeout(2000)),
+    "compare": (
+        "/compare?folder=lenet_slow_run&folder=lenet_fast_run&folder=lenet_wild_run",
+        lambda page: page.wait_for_selector("#chart .main-svg"),
+    ),
+    "new": ("/new", None),
+    "edit": ("/new/edit?solver=digits/solver.prototxt", lambda page: page.wait_for_selector("#start:not([disabled])")),
+    "queue": ("/queue", lambda page: page.wait_for_selector("[data-state=running] progress")),
+    "data": ("/data/set?path=digits_train_lmdb", audit),
+    "models": ("/models", None),
+    "model": ("/models/net?path=lenet_fast_run/deploy.prototxt", None),
+    "report": ("/models/report?path=reports/lenet_fast&label=3&answer=3", None),
+    "try": ("/try?net=lenet_fast_run/deploy.prototxt", draw),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Takes the pictures of the pages for the documents.")
+    parser.add_argument("folder", type=Path, nargs="?", default=ROOT / "docs/pictures", help="where they are written")
+    parser.add_argument("--pages", default=",".join(PAGES), help="of which, separated by commas")
+    parser.add_argument("--phone", action="store_true", help="also as wide as a phone")
+    parser.add_argument("--site", type=Path, help="a site that an earlier call made; it stays")
+    parser.add_argument("--chromium", default="/usr/bin/chromium", help="the browser")
+    given = parser.parse_args()
+    from playwright.sync_api import sync_playwright
+
+    with tempfile.TemporaryDirectory() as text, sync_playwright() as playwright:
+        folder = given.site or Path(text)
+        folder.mkdir(exist_ok=True)
+        processes = [] if (folder / "digits").exists() else make_site(folder)
+        server, address = serve(folder)
+        try:
+            if "queue" in given.pages:
+                queue_jobs(folder)
+            browser = playwright.chromium.launch(executable_path=given.chromium, args=ARGUMENTS)
+            for name in given.pages.split(","):
+                take(browser, address, given.folder, name, given.phone)
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.communicate()
+            end_jobs(folder)
+            for process in processes:
+                process.kill()
+                process.communicate()
+
+
+def take(browser: Any, address: str, folder: Path, name: str, phone: bool) -> None:
+    """Takes the pictures of a page."""
+    path, act = PAGES[name]
+    page = browser.new_context(base_url=address, viewport=WIDE, device_scale_factor=1).new_page()
+    page.set_default_timeout(90_000)
+    page.goto(path)
+    if act:
+        act(page)
+    time.sleep(0.5)
+    for mark, scheme, size in (("", "light", WIDE), ("_dark", "dark", WIDE), ("_phone", "dark", PHONE)):
+        if mark != "_phone" or phone:
+            page.emulate_media(color_scheme=scheme)
+            page.set_viewport_size(size)
+            page.wait_for_timeout(700)
+            page.screenshot(path=folder / f"serve_{name}{mark}.png", full_page=True)
+    page.context.close()
+
+
+if __name__ == "__main__":
+    main()
