@@ -15,6 +15,7 @@ YOLO = {
 # Fields of forks without a list: sphereface, caffe-face, happynear/caffe-windows, eric612/MobileNet-YOLO
 UNLISTED = {
     "InnerProductParameter.normalize": 7,
+    "ParameterParameter.blob_filler": 2,
     "LayerParameter.channel_scale_param": 237,
     "LayerParameter.flip_param": 212,
     "LayerParameter.general_contrastive_loss_param": 215,
@@ -28,7 +29,12 @@ UNLISTED = {
     "LayerParameter.yolov3_param": 603,
 }
 
+CASCADE = ("bbox_reg", "box_group_output", "box_output", "decode_bbox", "scale_route")
 UNLISTED_MESSAGES = {
+    *(
+        f"{name}Parameter"
+        for name in ("BBoxReg", "BoxGroup", "BoxGroupOutput", "BoxOutput", "DecodeBBox", "ScaleRoute")
+    ),
     *(f"{name}Parameter" for name in ("CenterLoss", "ChannelScale", "Flip", "GeneralContrastive", "InnerDistance")),
     *(f"{name}Parameter" for name in ("Insanity", "LabelSpecificAdd", "LabelSpecificRescale", "MarginInnerProduct")),
     *(f"{name}Parameter" for name in ("UnitNorm", "YoloDetectionOutput", "Yolov3", "Yolov3DetectionOutput")),
@@ -37,4 +43,4 @@ UNLISTED_ENUMS = {
     "MarginInnerProductParameter.MarginType": {"SINGLE": 0, "DOUBLE": 1, "TRIPLE": 2, "QUADRUPLE": 3},
     "Yolov3Parameter.IOU_LOSS": {"IOU": 0, "GIOU": 1, "MSE": 2, "DIOU": 3, "CIOU": 4},
 }
-UNLISTED_OWN = {f"LayerParameter.{name}_param" for name in ("center_loss", "insanity")}  # theirs are taken
+UNLISTED_OWN = {f"LayerParameter.{name}_param" for name in ("center_loss", "insanity", *CASCADE)}  # theirs are taken

@@ -72,7 +72,7 @@ def test_shapes_of_nets_that_ship_one_pixel(folder, call):
     for shape in ("image=3x46x54", "3x46x54"):
         assert call("check", "pixel.prototxt", "-shape", shape).status == 0
         answer = json.loads(call("summary", "-model", "pixel.prototxt", "-shape", shape, "-json").out)
-        assert answer["phases"][0]["layers"][-1]["tops"][0]["shape"] == [1, 4, 44, 52]
+        assert answer["phases"][0]["rows"][-1]["tops"][0] == [1, 4, 44, 52]
 
 
 def test_check_needs_no_device():

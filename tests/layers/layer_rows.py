@@ -1,5 +1,6 @@
 """The table of layers: a row is a layer's test."""
 
+import rows_cascade
 import rows_elementwise
 import rows_faces
 import rows_images
@@ -17,5 +18,6 @@ ROWS = [
     *rows_sequences.ROWS,
     *rows_faces.ROWS,
     *rows_yolo.ROWS,
+    *rows_cascade.ROWS,
     *rows_regions.ROWS,
 ]
