@@ -888,14 +888,16 @@ class LossParameter(_message.Message):
     def __init__(self, ignore_label: _Optional[int] = ..., normalization: _Optional[_Union[LossParameter.NormalizationMode, str]] = ..., normalize: bool = ..., pre_fixed_normalizer: _Optional[float] = ..., class_weight: _Optional[_Iterable[float]] = ..., class_weight_source: _Optional[str] = ..., class_weight_balanced: bool = ...) -> None: ...
 
 class AccuracyParameter(_message.Message):
-    __slots__ = ("top_k", "axis", "ignore_label")
+    __slots__ = ("top_k", "axis", "ignore_label", "min_is_better")
     TOP_K_FIELD_NUMBER: _ClassVar[int]
     AXIS_FIELD_NUMBER: _ClassVar[int]
     IGNORE_LABEL_FIELD_NUMBER: _ClassVar[int]
+    MIN_IS_BETTER_FIELD_NUMBER: _ClassVar[int]
     top_k: int
     axis: int
     ignore_label: int
-    def __init__(self, top_k: _Optional[int] = ..., axis: _Optional[int] = ..., ignore_label: _Optional[int] = ...) -> None: ...
+    min_is_better: bool
+    def __init__(self, top_k: _Optional[int] = ..., axis: _Optional[int] = ..., ignore_label: _Optional[int] = ..., min_is_better: bool = ...) -> None: ...
 
 class ArgMaxParameter(_message.Message):
     __slots__ = ("out_max_val", "top_k", "axis")

@@ -93,6 +93,13 @@ def channel_scale(w: Writer, node: Node, x: list[str], params: list[np.ndarray])
     return [w.add("Mul", [x[0], scale])]
 
 
+@operator("ROIPooling")
+def roi_pooling(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    p = node.layer.p
+    rows = x[1] if len(node.bottoms[1].shape) == 2 else w.add("Reshape", [x[1], w.numbers([-1, 5])])
+    return [w.add("MaxRoiPool", [x[0], rows], pooled_shape=[p.pooled_h, p.pooled_w], spatial_scale=p.spatial_scale)]
+
+
 @operator("LabelSpecificAdd", "LabelSpecificRescale")
 def unchanged(w: Writer, node: Node, x: list[str], _) -> list[str]:
     if not node.layer.view:

@@ -13,6 +13,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, Mistakes, missing_extra
 from ..layers import REGISTRY
+from ..layers.regions import RegionPooled
 from ..net import graph as graphs
 from ..net.graph import Graph, Value
 from ..net.net import Net
@@ -133,6 +134,17 @@ def metadata(message: pb.NetParameter) -> dict[str, str]:
     return found
 
 
+def _drawn(value: Value, rng: np.random.Generator) -> np.ndarray:
+    """Random values of an input: normal, or boxes in the images where a layer pools over them."""
+    pools = [node.layer for node, i in value.readers if i == 1 and isinstance(node.layer, RegionPooled)]
+    if not pools:
+        return rng.standard_normal(value.shape).astype(np.float32)
+    images, _, height, width = pools[0].x_shape
+    corners = np.sort(rng.uniform(0, 1, (2, value.shape[0], 2)) * [width, height] / pools[0].p.spatial_scale, 0)
+    numbers = rng.integers(0, images, value.shape[0])
+    return np.column_stack([numbers, *corners]).reshape(value.shape).astype(np.float32)
+
+
 @dataclass(frozen=True)
 class Checked:
     """outputs compared, by name: the greatest difference, as a share of the greatest value; version: of onnxruntime."""
@@ -154,7 +166,7 @@ def check(net: Net, body: bytes | Path, seed: int = 0) -> Checked:
         if name in transforms:
             given[name], fed[name] = pixels.drawn(transforms[name], value.shape[0], rng)
         else:
-            given[name] = fed[name] = rng.standard_normal(value.shape).astype(np.float32)
+            given[name] = fed[name] = _drawn(value, rng)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(

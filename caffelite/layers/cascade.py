@@ -198,8 +198,8 @@ class DecodeBBox(Layer):
     offsets (R, 8), those of background first, boxes (R, 5), rows of image, xmin, ymin, xmax, ymax, and in TRAIN
     optionally matched true boxes (R, C), their IoU last; top (M, 5), M = R in TEST. TRAIN drops boxes whose maximum is
     below their minimum, and those whose IoU is gt_iou_thr (0.95) or more. bbox_reg_param: mean and deviation of
-    offsets. Errors: other shapes; no box is left. As in zhaoweicai/mscnn, src/caffe/layers/decode_bbox_layer.cpp (also in
-    zhaoweicai/cascade-rcnn).
+    offsets. Errors: other shapes; no box is left. As in zhaoweicai/mscnn, src/caffe/layers/decode_bbox_layer.cpp
+    (also in zhaoweicai/cascade-rcnn).
     """
 
     field = "decode_bbox_param"
@@ -251,8 +251,8 @@ class ScaleRoute(Layer):
     rows of each bottom.
 
     boxes (R, 5), rows of image, xmin, ymin, xmax, ymax, and others (R, ...); tops (M, ...), one for each bottom.
-    Without such a box: the one whose scale is the nearest, by ratio, to √(low_scale · high_scale), or to the limit that is
-    set, or to 256. No gradient. Errors: another number of tops; other rows. As in zhaoweicai/cascade-rcnn,
+    Without such a box: the one whose scale is the nearest, by ratio, to √(low_scale · high_scale), or to the limit
+    that is set, or to 256. No gradient. Errors: another number of tops; other rows. As in zhaoweicai/cascade-rcnn,
     src/caffe/layers/scale_route_layer.cpp.
     """
 

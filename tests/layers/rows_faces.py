@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 import reference
-from layer_row import BATCH, IMAGE, Row, labels, numbers, off_kinks, share
+from layer_row import BATCH, IMAGE, Row, distinct, labels, numbers, off_kinks, share
 
 SCORES, CLASSES = (4, 6), 5
 
@@ -212,6 +212,13 @@ ROWS = [
         by_label(lambda x, own: np.where(own & (x > 0), np.abs(x) ** 0.75, x)),
         constant=(1,),
         name="powers",
+    ),
+    Row(
+        "Accuracy",
+        "accuracy_param { min_is_better: true }",
+        [((9, 3), distinct), ((9,), labels(3))],
+        lambda x, label: [(np.argmin(x, 1) == label).mean()],
+        name="of distances",
     ),
     Row(
         "GeneralContrastiveLoss",
