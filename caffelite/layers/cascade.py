@@ -31,7 +31,7 @@ class Proposals(Layer):
     the scores as sixth column (R, 6).
 
     R depends on the data; until the first pass it is the number of places, or max_post_nms_num of each image. Where
-    there is no box: one box (0, 1, 1, 10, 10), of score 0.
+    there is no box: one box (0, 1, 1, 10, 10); with scores zeros.
     """
 
     bottoms, tops = (1, None), (1, 2)
@@ -79,7 +79,8 @@ class Proposals(Layer):
     def forward(self, x: list, y: list) -> None:
         maps, rows = [self.dev.download(array).astype(float) for array in x], []
         for image in range(self.batch):
-            boxes, scores = self.candidates(image, maps)
+            with np.errstate(invalid="ignore"):  # numbers that are not finite are no boxes
+                boxes, scores = self.candidates(image, maps)
             limits = self.p.max_nms_num, self.p.max_post_nms_num
             kept = cascade.proposals(boxes, scores, self.p.iou_thr, self.p.nms_type, self.pixels, *limits)
             rows.append(np.column_stack([np.full(len(kept), image), boxes[kept], scores[kept]]))

@@ -35,7 +35,7 @@ def output(found, batch, threshold, pixels, kind, most):
                 stays.append((score, corners))
         rows += [[image, *corners, score] for score, corners in stays[:most]]
     table = np.array(rows or [[0, 1, 1, 10, 10, 0]], float)
-    return [table[:, :5], table]
+    return [table[:, :5], table if rows else np.zeros((1, 6))]
 
 
 def of_maps(threshold, kind, most, least):

@@ -69,7 +69,7 @@ OUT = 'layer { name: "l" type: "BoxOutput" bottom: "x" top: "y" '
     [
         (X + OUT + f'box_output_param {{ {ONE} nms_type: @"IOX" }} }}', "an unknown nms_type"),
         (X + OUT + f"box_output_param {{ {ONE} field_whr: @0 }} }}", "a bad field_whr"),
-        (X + "@" + OUT + "box_output_param { } }", "field_w has no value for each bottom"),
+        (X + OUT + "@box_output_param { } }", "field_w has no value for each bottom"),
         (
             X + OUT.replace('bottom: "x"', 'bottom: @"b"') + f"box_output_param {{ {ONE} }} }}",
             "is no map of boxes",
