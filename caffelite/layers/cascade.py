@@ -100,7 +100,7 @@ class BoxOutput(Proposals):
     """The boxes that maps of different strides propose: a score is the largest of the classes 1 to K - 1 less that of
     class 0, a box an offset from a field of the map.
 
-    bottoms (N, K + 4, H, W), a map for each of field_w, field_h and downsample_rate; tops (R, 5) and (R, 6), see
+    bottoms (N, C, H, W), C = K + 4, a map for each of field_w, field_h and downsample_rate; tops (R, 5) and (R, 6), see
     Proposals. Centres are (cell + 0.5) · downsample_rate + offset · field, offsets within ±1/field_xyr (2), sizes
     field · e^offset within field_whr (2) and 1/field_whr. A box stays where its score is at least fg_thr (0), its sides
     are at least min_size (15), and it overlaps no better one by more than iou_thr (0.5), by nms_type: IOU, IOMU (of the
