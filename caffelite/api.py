@@ -9,7 +9,6 @@ first = net.params["conv1"][0].data                # (20, 1, 5, 5)
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +32,6 @@ from .runs.open_net import open_net, open_trainer, read_solver
 from .training.checkpoint.snapshot import write
 from .training.nets import state as net_state
 
-log = logging.getLogger("caffelite")
 TRAIN, TEST = pb.TRAIN, pb.TEST
 user_modules.permit()  # a program's sys.path is its own choice
 
@@ -195,11 +193,7 @@ class Net:
             raise CaffeliteError(
                 f"{path}: no layer of the file is in the net", expected=", ".join(self.params) or "a net with weights"
             )
-        for name in loaded.skipped:
-            log.info("Ignoring source layer %s", name)
-        if loaded.missing:
-            missing = ", ".join(loaded.missing)
-            log.warning("%s has no weights for %s, which keep the values of their fillers", path, missing)
+        loaded.log(str(path))
         self.loaded = loaded
         return loaded
 
