@@ -1,4 +1,4 @@
-"""Fields of the schema that files of other programs rest on."""
+"""Fields of the schema that must not change, with their number, label, type and default."""
 
 # field: (number, label, type, default as protobuf writes it); what files of other programs rest on
 SENTINELS = {

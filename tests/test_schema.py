@@ -35,12 +35,18 @@ OWN = UNLISTED_OWN | {
     "PriorBoxParameter.width",
     "PriorBoxParameter.height",
     "TransformationParameter.perturb_param",
+    "TransformationParameter.resize_param",  # repeated, as in forks that are not listed below
     "LayerParameter.placement",
     "PoolingParameter.ceil_mode",  # of forks that are not listed below
     *(
         f"LayerParameter.{name}_param"
         for name in ("anchor_target", "proposal_target", "roi_data", "roi_detection_output")
     ),
+}
+REGIONS = {
+    "BoxAnnotatorOHEM": "roi_per_img ignore_label",
+    "PSROIPooling": "spatial_scale output_dim group_size",
+    "ROIPooling": "pooled_h pooled_w spatial_scale",
 }
 # Fields of NVCaffe ("nvidia") and Intel's Caffe ("intel"), by whose names their prototxts are read. A number of theirs
 # that means something else in another Caffe gives way to one from 8000 on: only their text files are read.
@@ -72,13 +78,11 @@ FORKS = {
     "LayerParameter.box_annotator_ohem_param": ("intel", 8203),
     "LayerParameter.psroi_pooling_param": ("intel", 153),
     "LayerParameter.roi_pooling_param": ("intel", 154),
-    "BoxAnnotatorOHEMParameter.roi_per_img": ("intel", 1),
-    "BoxAnnotatorOHEMParameter.ignore_label": ("intel", 2),
     **{
-        f"PSROIPoolingParameter.{f}": ("intel", n)
-        for n, f in enumerate(("spatial_scale", "output_dim", "group_size"), 1)
+        f"{message}Parameter.{field}": ("intel", number)
+        for message, fields in REGIONS.items()
+        for number, field in enumerate(fields.split(), 1)
     },
-    **{f"ROIPoolingParameter.{f}": ("intel", n) for n, f in enumerate(("pooled_h", "pooled_w", "spatial_scale"), 1)},
     "TransformationParameter.crop_h": ("nvidia", 211),
     "TransformationParameter.crop_w": ("nvidia", 212),
     "TransformationParameter.img_rand_resize_lower": ("nvidia", 8000),
@@ -96,7 +100,6 @@ FORKS = {
     "TransformationParameter.random_aspect_ratio_param": ("intel", 8011),
     "TransformationParameter.distort_param": ("nvidia", 213),
     "TransformationParameter.noise_param": ("nvidia", 209),
-    "TransformationParameter.resize_param": ("nvidia", 208),
     "TransformationParameter.emit_constraint": ("nvidia", 210),
     "TransformationParameter.expand_param": ("nvidia", 214),
     "SolverParameter.eval_type": ("nvidia", 241),
@@ -156,7 +159,7 @@ FORKS |= YOLO | {
 FORK_MESSAGES = {
     *DETECTION,
     *("RegionLossParameter", "ReorgParameter"),
-    *("BoxAnnotatorOHEMParameter", "PSROIPoolingParameter", "ROIPoolingParameter"),
+    *(f"{message}Parameter" for message in REGIONS),
     *(
         "NormalizeParameter",
         "PermuteParameter",

@@ -27,7 +27,7 @@ ARROWS = {
     "weights": LANGUAGE,
     "charts": {"errors"},
     "devices": {"errors"},
-    "detection": {"errors"},
+    "detection": LANGUAGE | {"prototxt"},
     "layers": LANGUAGE | {"prototxt", "weights", "devices", "user_modules", "detection"},
     "net": LANGUAGE | {"devices", "layers"},
     "parallel": {"errors", "devices"},
@@ -56,7 +56,7 @@ ARROWS = {
     | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices", "training", "runs"}
     | {"inspection", "deploy", "report", "sweep", "visualize", "export", "selftest", "planner"}
     | {"progress", "user_modules", "__version__"}
-    | {"zoo", "scaffold", "serve"},
+    | {"zoo", "scaffold", "serve", "detection"},
     "api": LANGUAGE | {"prototxt", "weights", "layers", "net", "devices", "training", "runs", "deploy", "user_modules"},
     "pycaffe": LANGUAGE
     | {

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+BLOCK = 256  # boxes that suppression compares at once
 CORNER, CENTER_SIZE, CORNER_SIZE = 1, 2, 3  # the values of PriorBoxParameter.CodeType
 
 
@@ -20,15 +21,18 @@ def areas(boxes: np.ndarray, pixels: bool = False) -> np.ndarray:
 
 
 def intersections(a: np.ndarray, b: np.ndarray, pixels: bool = False) -> np.ndarray:
-    """The areas of the intersections of boxes (..., 4) with boxes (..., 4), broadcast."""
-    low, high = np.maximum(a[..., :2], b[..., :2]), np.minimum(a[..., 2:], b[..., 2:])
-    sides = high - low
-    return np.where((sides >= 0).all(-1), (sides[..., 0] + pixels) * (sides[..., 1] + pixels), 0)
+    """The areas (N, M) of the intersections of boxes (N, 4) with boxes (M, 4)."""
+    # Coordinate by coordinate, each contiguous: many times faster than over the last axis
+    left, top, right, bottom = np.ascontiguousarray(a.T)[:, :, None]
+    other = np.ascontiguousarray(b.T)
+    width = np.minimum(right, other[2]) - np.maximum(left, other[0])
+    height = np.minimum(bottom, other[3]) - np.maximum(top, other[1])
+    return np.where((width >= 0) & (height >= 0), (width + pixels) * (height + pixels), 0)
 
 
 def overlaps(a: np.ndarray, b: np.ndarray, pixels: bool = False) -> np.ndarray:
     """Intersection over union (N, M) of boxes (N, 4) and (M, 4); 0 where a box is empty, has no area or is NaN."""
-    common = intersections(a[:, None], b[None], pixels)
+    common = intersections(a, b, pixels)
     union = areas(a, pixels)[:, None] + areas(b, pixels)[None] - common
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = common / union
@@ -37,7 +41,7 @@ def overlaps(a: np.ndarray, b: np.ndarray, pixels: bool = False) -> np.ndarray:
 
 def coverages(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The share (N, M) of each box a (N, 4) that a box b (M, 4) covers; 0 for boxes without area."""
-    common, own = intersections(a[:, None], b[None]), areas(a)[:, None]
+    common, own = intersections(a, b), areas(a)[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = common / own
     return np.where((common > 0) & (own > 0), ratio, 0)
@@ -133,13 +137,26 @@ def suppress(
     order = by_score(scores, most, above)
     if eta < 1:
         return _suppress_adaptively(boxes, order, threshold, eta, pixels, kept)
-    stays = []
-    boxes, rest = boxes[order], np.arange(len(order))
-    while len(rest) and len(stays) != kept:
-        best, rest = rest[0], rest[1:]
-        stays.append(order[best])
-        rest = rest[overlaps(boxes[best : best + 1], boxes[rest], pixels)[0] <= threshold]
-    return np.array(stays, np.intp)
+    boxes, left = boxes[order], np.ones(len(order), bool)
+    stays: list[int] = []
+    # Blocks of a table of all overlaps: faster than a row at a time, and small enough for a cache
+    for start in range(0, len(order), BLOCK):
+        block = boxes[start : start + BLOCK]
+        own = overlaps(block, block, pixels) > threshold
+        mine: list[int] = []
+        for i in np.flatnonzero(left[start : start + BLOCK]).tolist():
+            if len(stays) + len(mine) == kept:
+                break
+            if left[start + i]:
+                mine.append(i)
+                left[start + i + 1 : start + len(block)] &= ~own[i, i + 1 :]
+        stays += [start + i for i in mine]
+        if len(stays) == kept:
+            break
+        later = start + BLOCK + np.flatnonzero(left[start + BLOCK :])
+        if len(later) and mine:
+            left[later[(overlaps(block[mine], boxes[later], pixels) > threshold).any(0)]] = False
+    return order[stays]
 
 
 def _suppress_adaptively(

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike
 
+from .window import Window
+
 Array: TypeAlias = Any  # numpy.ndarray on a CPU, cupy.ndarray on a GPU
 Kernel: TypeAlias = Callable[..., None]  # a compiled formula: its docstring in Device lists the arguments
 
@@ -58,6 +60,58 @@ class Convolution(Protocol):
         add_b: bool = False,
     ) -> None:
         """add_w, add_b: add to dw, db instead of overwriting them."""
+
+
+class PreparedConvolution(Protocol):
+    """A Convolution with weights that seldom change, of float32 in host memory, for channels_last images.
+
+    step_bytes: -1 where it cannot be joined with others, see Inference.joined.
+    """
+
+    @property
+    def step_bytes(self) -> int: ...
+
+    def prepare(self, w: Array, b: Array, slopes: Array) -> None:
+        """w (M, C/groups, kh, kw), b (M), slopes (M): they must stay as they are until the next call."""
+
+    def run(self, x: Array, y: Array) -> None:
+        """y = w * x + b; what is not positive is multiplied by its channel's slope."""
+
+
+class Watch(Protocol):
+    """Detects changes of arrays."""
+
+    def changed(self) -> bool:
+        """Whether the arrays have changed since the last call; True at first."""
+
+
+class Inference(Protocol):
+    """Operations of nets that only test. ``every``: the number of all threads."""
+
+    every: int
+
+    def convolution(
+        self,
+        x: tuple[int, ...],
+        y: tuple[int, ...],
+        window: Window,
+        groups: int = 1,
+        half: bool = False,
+        algorithm: str | None = None,
+    ) -> PreparedConvolution:
+        """As Device.convolution, of channels_last images."""
+
+    def watch(self, arrays: Sequence[Array]) -> Watch: ...
+
+    def threads(self, multiply_adds: int, numbers: int) -> int:
+        """How many threads a step pays for. numbers: those that it reads and writes."""
+
+    def joined(self, operations: Sequence[tuple[Any, Array, Array]]) -> Callable[[], None] | None:
+        """One call for several prepared convolutions, each with its x and y, that run on one thread and have run
+        before; None where there is none."""
+
+    def limit(self, threads: int) -> None:
+        """The operations that run from now on use so many threads."""
 
 
 class Pooling(Protocol):

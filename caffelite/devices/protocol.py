@@ -90,6 +90,7 @@ class Device(Protocol):
     dtype: np.dtype[Any]  # of arrays where no other is given: float32 or float64
     precision: str  # of products: fp32, tf32, fp16 or bf16
     eager: str  # why nothing is captured; "" where functions are captured
+    inference: interfaces.Inference | None  # where the traits say ``prepares_convolutions``
 
     # memory
 

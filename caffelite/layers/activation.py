@@ -3,6 +3,8 @@ powers.py."""
 
 import math
 
+import numpy as np
+
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.interfaces import MaskPart
@@ -200,6 +202,9 @@ class PReLU(Layer):
 
     def divisible(self, axis: int) -> bool:
         return axis == 0 or (axis == 1 and not self.p.channel_shared)
+
+    def channel_slopes(self) -> np.ndarray | None:
+        return np.broadcast_to(self.params[0].data, self.split[1])
 
     def backward_reads_top(self, index: int) -> bool:
         return False

@@ -55,7 +55,8 @@ class Proposals(Layer):
         self.batch = batch
         most = min(places, self.p.max_nms_num or places)
         count = batch * min(most, self.p.max_post_nms_num or most)
-        return [(max(1, count), 5), (max(1, count), 6)][: len(self.spec.top)]
+        tops: list[Shape] = [(max(1, count), 5), (max(1, count), 6)]
+        return tops[: len(self.spec.top)]
 
     def backward_reads_bottom(self, index: int) -> bool:
         return False
@@ -168,8 +169,8 @@ class BoxGroupOutput(Proposals):
                 expected = f"N·{fields}×K×H×W"
                 raise self.bottom_error(2 * i, "is no map", expected=expected, found=f"shape {list(scores)}")
             if offsets != (scores[0], 4, *scores[2:]):
-                expected = [scores[0], 4, *scores[2:]]
-                raise self.bottom_error(2 * i + 1, "does not fit", expected=expected, found=list(offsets))
+                shape = [scores[0], 4, *scores[2:]]
+                raise self.bottom_error(2 * i + 1, "does not fit", expected=shape, found=list(offsets))
             batch = scores[0] // fields
             if batch != bottoms[0][0] // len(groups[0].field_w):
                 what = f"{bottoms[0][0] // len(groups[0].field_w)} images"
@@ -235,7 +236,7 @@ class DecodeBBox(Layer):
         found = cascade.decode_boxes(offsets[:, 4:] * self.deviation + self.mean, boxes[:, 1:])
         kept = np.ones(len(found), bool)
         if self.phase == pb.TRAIN:
-            kept = (found[:, :2] <= found[:, 2:]).all(1)
+            kept &= (found[:, :2] <= found[:, 2:]).all(1)
             if len(x) > 2:
                 kept &= self.dev.download(x[2]).reshape(len(found), -1)[:, -1] < self.p.gt_iou_thr
         if not kept.any():

@@ -20,6 +20,7 @@ from ..layers import Shape
 from . import parameters
 from .binding import Binding, instance
 from .compile import CompiledNet, Options, compile
+from .inference import inference_pass
 from .nodes import Graph, Node, Value
 from .parameters import Loaded, Parameters
 
@@ -77,6 +78,7 @@ class Net:
                 self._terms.append((dev.sum(Formula("x", ("x",)), weight), value))
         self._rings: list[Ring] = []  # of outputs that are recorded
         self._runs_recorded: CapturedGraph | None = None
+        self._inference = inference_pass(self.compiled, dev, self._forward)
         self._abs = dev.sum(Formula("abs(x)", ("x",)))
         self._mean = dev.zeros(1)
         for value, weight in self.compiled.constants:
@@ -107,7 +109,8 @@ class Net:
         fixed_shapes: bool = True,
     ) -> Net:
         """Compiles a graph for a device and binds it. keep, fuse, fixed_shapes: see ``compile.Options``."""
-        compiled = compile(graph, dev.traits, Options(keep, fuse, fixed_shapes))
+        inference = graph.phase == pb.TEST and share is None and links is None and fixed_shapes
+        compiled = compile(graph, dev.traits, Options(keep, fuse, fixed_shapes, inference))
         return cls(compiled, dev, seed=seed, random_seed=random_seed, share=share, links=links)
 
     def replica(self) -> Net:
@@ -254,10 +257,13 @@ class Net:
 
     def run_forward(self, observe: Callable | None = None) -> None:
         """The forward pass of the batch that was fed."""
-        for node, run in self._forward:
-            run()
-            if observe:
-                observe(node)
+        if self._inference:
+            self._inference.run(observe)
+        else:
+            for node, run in self._forward:
+                run()
+                if observe:
+                    observe(node)
         for total, value in self._terms:
             total(self.data[value], self.loss, add=True)
 
@@ -317,6 +323,8 @@ class Net:
         """(blob, loss weight, values) of the tops that no layer reads, in alphabetical order."""
         weights = dict(self.graph.losses)
         for value in self._binding.varied & set(self.graph.outputs) if not self.training else ():
+            if value.node.layer.evaluates_detection:
+                continue  # its mean is the mean average precision
             what = f'output "{value.name}" changes its shape with the data, and has no mean'
             raise value.node.layer.outer_error(what, "top", value.top, remedy="give it to a Silence layer")
         return [(v, weights.get(v, 0.0), self.dev.download(self.data[v]).reshape(-1)) for v in self.graph.outputs]

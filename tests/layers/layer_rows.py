@@ -1,6 +1,7 @@
 """The table of layers: a row is a layer's test."""
 
 import rows_cascade
+import rows_detection
 import rows_elementwise
 import rows_faces
 import rows_images
@@ -19,5 +20,6 @@ ROWS = [
     *rows_faces.ROWS,
     *rows_yolo.ROWS,
     *rows_cascade.ROWS,
+    *rows_detection.ROWS,
     *rows_regions.ROWS,
 ]

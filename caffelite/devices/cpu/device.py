@@ -23,6 +23,7 @@ from . import (
     blas,
     choices,
     convolution,
+    inference,
     input_buffer,
     onednn,
     operations,
@@ -62,7 +63,7 @@ class CPU(FormulaKernels):
 
         _log_compiling()
         self.dtype = np.dtype(dtype)
-        self.threads = numba.get_num_threads()
+        self.threads = self.active_threads = numba.get_num_threads()
         self._workspace = np.empty(0, np.uint8)
         self._onednn = onednn.load() if dtype == "float32" else None
         if dtype == "float32" and not self._onednn:
@@ -70,6 +71,7 @@ class CPU(FormulaKernels):
         self._choices = None
         if self._onednn and not deterministic:
             self._choices = choices.Choices(self.threads, self._onednn.version)
+        self.inference = inference.Inference(self, self._onednn, self._choices) if self._onednn else None
         self.traits = traits = cpu_traits(precision, self.dtype.name, self._onednn is not None)
         self.precision = precision
         if traits.half:

@@ -49,6 +49,7 @@ class GPU(FormulaKernels):
     """
 
     name = "gpu"
+    inference = None
 
     def __init__(
         self,
