@@ -8,7 +8,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -168,79 +168,63 @@ def classify(
     import glob
 
     from ..deploy.classify import gather
-    from ..deploy.detect import detects
+    from ..deploy.hierarchy import Hierarchy
 
     if bool(images) == bool(known):
         raise click.UsageError("name images, or a list of them with -list")
     files, started = gather(images, glob.glob), time.perf_counter()
-    expected = len(files) or MANY
-    document = picture_net.read(model, set_fields, preparation)
-    if detects(document):
+    document, expected = picture_net.read(model, set_fields, preparation), len(files) or MANY
+    if detecting.detects(document):
         detecting.refuse({"oversample": oversample, "hierarchy": hierarchy, "list": known}, click.UsageError)
         wanted = detecting.Wanted(count, threshold, folder, table, as_json)
-        failures = detecting.run(
-            detecting.open_detector(document, weights, gpu, expected, labels), files, wanted, started
-        )
-        return _end(failures, len(files), skip)
-    count = count or 5
-    classifier = _open(document, weights, gpu, expected, oversample, labels, output)
+        detector = detecting.open_detector(document, weights, gpu, expected, labels)
+        return _end(detecting.run(detector, files, wanted, started), len(files), skip)
+    count, classifier = count or 5, _open(document, weights, gpu, expected, oversample, labels, output)
     if classifier.pixels:
         segmenting.refuse({"oversample": oversample, "hierarchy": hierarchy, "list": known, "csv": table})
-        failures = segmenting.run(classifier, files, segmenting.Wanted(count, folder, as_json), started)
-        return _end(failures, len(files), skip)
-    wanted = _Wanted(count, known, hierarchy, folder, table, as_json)
-    failures, read = _classify(classifier, files, wanted, started)
-    _end(failures, read, skip)
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """What is printed and written: count: answers for each image; known: a list with the right answers; hierarchy:
-    groups of classes; folder: for annotated images; table: a CSV file."""
-
-    count: int
-    known: Path | None
-    hierarchy: Path | None
-    folder: Path | None
-    table: Path | None
-    as_json: bool
-
-
-def _classify(classifier: Any, files: list[Path], wanted: _Wanted, started: float) -> tuple[int, int]:
-    """Classifies images; returns how many could not be read, and how many there are. started: when the command
-    began."""
-    from ..deploy.hierarchy import Hierarchy
-
-    truth = _read_known(wanted.known, classifier) if wanted.known else None
+        return _end(segmenting.run(classifier, files, count, folder, as_json, started), len(files), skip)
+    truth = _read_known(known, classifier) if known else None
     files = truth.files if truth else files
-    groups = Hierarchy(wanted.hierarchy, classifier.labels) if wanted.hierarchy else None
+    groups = Hierarchy(hierarchy, classifier.labels) if hierarchy else None
     classifier.warm_up()
     opened = time.perf_counter() - started
-    found: list[dict] = []
+    found, scores = list[dict](), list["np.ndarray"]()
     pages: dict[str, np.ndarray] = {}
     failed: dict[Path, str] = {}
-    scores: list[np.ndarray] = []
 
     def report(file: Path, error: CaffeliteError) -> None:
         failed[file] = str(error)
         click.echo(f"caffelite: {error}", err=True)
 
     for answer in _reported(len(files), classifier.answers(files, report if len(files) > 1 else None)):
-        entry = _entry(answer, classifier.labels, wanted.count, groups, classifier.classifies)
+        entry = _entry(answer, classifier.labels, count, groups, classifier.classifies)
         found.append(entry)
         if truth:
             scores.append(answer.scores)
-        elif not wanted.as_json and not wanted.table:
+        elif not as_json and not table:
             _show(entry, classifier.answer)
-        if wanted.folder:
+        if folder:
             pages[_free_name(answer.file.stem, pages)] = _page(classifier.preparation, answer.file, entry)
-    if pages:
-        _write(wanted.folder, pages)
-    if wanted.table:
-        _write_table(wanted.table, files, found, failed, min(wanted.count, len(classifier.labels)))
+    _write_files(folder, pages, table, files, found, failed, min(count, len(classifier.labels)))
     compared = _compare(truth, scores, list(failed), classifier) if truth and scores else None
-    _print_end(found, opened, wanted.as_json, compared)
-    return len(failed), len(files)
+    _print_end(found, opened, as_json, compared)
+    _end(len(failed), len(files), skip)
+
+
+def _write_files(
+    folder: Path | None,
+    pages: dict,
+    table: Path | None,
+    files: list[Path],
+    found: list[dict],
+    failed: dict[Path, str],
+    count: int,
+) -> None:
+    """Writes the pictures and the table that the options name."""
+    if folder and pages:
+        _write(folder, pages)
+    if table:
+        _write_table(table, files, found, failed, count)
 
 
 def _end(failed: int, count: int, skip: bool) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +16,6 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What the command prints and writes: count: classes of each image; folder: for coloured images."""
-
-    count: int
-    folder: Path | None
-    as_json: bool
-
-
 def refuse(given: dict[str, Any]) -> None:
     """Errors: an option that does not apply to pixels."""
     for name, value in given.items():
@@ -33,8 +23,9 @@ def refuse(given: dict[str, Any]) -> None:
             raise click.UsageError(f"-{name} does not apply to a net that classifies pixels")
 
 
-def run(classifier: Any, files: list[Path], wanted: Wanted, started: float) -> int:
-    """Classifies the pixels of images; returns how many images could not be read. started: when the command began."""
+def run(classifier: Any, files: list[Path], count: int, folder: Path | None, as_json: bool, started: float) -> int:
+    """Classifies the pixels of images; returns how many images could not be read. count: classes of each image; folder:
+    for coloured images; started: when the command began."""
     from ..deploy import segment
     from ..deploy.annotate import annotate, png
 
@@ -50,15 +41,15 @@ def run(classifier: Any, files: list[Path], wanted: Wanted, started: float) -> i
     for answer in classifier.answers(files, report if len(files) > 1 else None):
         image = classifier.preparation.read(answer.file)
         classes = segment.pixel_classes(answer.scores, classifier.output.shape[1:], image.shape[1:])
-        entry = _entry(answer, segment.shares(classes, len(classifier.labels)), classifier.labels, wanted.count)
+        entry = _entry(answer, segment.shares(classes, len(classifier.labels)), classifier.labels, count)
         found.append(entry)
-        if not wanted.as_json:
+        if not as_json:
             _show(entry)
-        if wanted.folder:
+        if folder:
             page = segment.coloured(image, classes, len(classifier.labels))
             answers = [(one["label"], one["share"]) for one in entry["answers"][:3]]
-            _write(wanted.folder, _free_name(answer.file.stem, len(found), found), png(annotate(page, answers)))
-    if wanted.as_json:
+            _write(folder, _free_name(answer.file.stem, len(found), found), png(annotate(page, answers)))
+    if as_json:
         click.echo(json.dumps(found, indent=2, ensure_ascii=False))
     elif found:
         each = sum(entry["seconds"] for entry in found) / len(found)

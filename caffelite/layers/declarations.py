@@ -18,7 +18,8 @@ class Declarations:
       ``reads_images``: of images, then labels, or where ``reads_objects`` objects; ``labels_pixels``: the labels are of
       pixels; ``batched``: its message has a batch_size; ``files``: the fields of its message that name files to read;
       ``filled_once``: the tops stay filled from one pass to the next; ``sets_shapes``: the user may set the tops'
-      shapes (see ``set_shapes``);
+      shapes (see ``set_shapes``); ``scheduled``: ``feed`` sets numbers that depend on the iteration, though the tops
+      come from bottoms;
     - ``statistics``: the indices of its parameters that the layer itself changes, and no solver; ``ignores_rates``: a
       learning rate for one of them has no effect, and is no mistake;
     - ``reads_shapes_only``: its tops depend on the shapes of its bottoms, not on their numbers;
@@ -47,7 +48,7 @@ class Declarations:
     ignores_rates = False
     differentiable = True
     in_place = view = loss = adds_loss = takes_over_gradient = False
-    feeds = reads_source = reads_images = labels_pixels = batched = filled_once = sets_shapes = False
+    feeds = reads_source = reads_images = labels_pixels = batched = filled_once = sets_shapes = scheduled = False
     varies = may_vary = requires_host = writes = False
     reads_objects = reads_shapes_only = detects = evaluates_detection = False
     follows_layout = follows_precision = sums_spatially = needs_images = False
