@@ -33,8 +33,10 @@ def aligned(size: int, start: int, length: int, count: int) -> Axis:
     inputs = np.arange(size, dtype=np.int64) - start
     first, last = np.searchsorted(high, inputs), np.searchsorted(low, inputs, "right")
     first, last = (np.where((0 <= inputs) & (inputs < length), ends, 0) for ends in (first, last))
-    tables = (table.astype(np.int32) for table in (low + start, high + start, first, last))
-    return Axis(*tables, share)
+    whole = np.int32
+    return Axis(
+        (low + start).astype(whole), (high + start).astype(whole), first.astype(whole), last.astype(whole), share
+    )
 
 
 def aligned_axes(x: Shape, y: Shape, start: Shape, length: Shape) -> list[Axis]:
