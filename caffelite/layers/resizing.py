@@ -30,7 +30,6 @@ class Interp(Layer):
 
     field = "interp_param"
     bottoms = (1, 2)
-    constant_bottoms = frozenset({1})
     couples_samples = False
     needs_images = True
 
@@ -93,6 +92,8 @@ class Interp(Layer):
             self.op.forward(x[0], y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        if len(dx) > 1 and dx[1] is not None:  # the numbers of the second have no effect
+            self.dev.fill(dx[1], 0)
         if not self.view and dx[0] is not None:
             self.op.backward(dy[0], dx[0])
 

@@ -1,12 +1,12 @@
 """The fields that forks of Caffe added to its messages, so that their files can be read, with a warning for each field.
 
 The names come from the forks' schemas (src/caffe/proto/caffe.proto): NVIDIA/caffe 0.17, intel/caffe 1.1,
-rbgirshick/caffe-fast-rcnn, weiliu89/caffe, hszhao/PSPNet, yjxiong/caffe, tianzhi0549/CTPN, happynear/caffe-windows,
-eric612/MobileNet-YOLO, twtygqyy/caffe-augmentation, zhaoweicai/cascade-rcnn, naibaf7/caffe (OpenCL), wenwei202/caffe
-(SkimCaffe), may0324/DeepCompression-caffe, Xilinx/CHaiDNN, facebookarchive/C3D, lmb-freiburg/flownet2,
-LisaAnne/lisa-caffe-public. A field that the schema here also has is read, and its entry here has
-no effect. The forks' own messages need no table: they are
-inside these fields and are skipped with them.
+rbgirshick/caffe-fast-rcnn, weiliu89/caffe, chuanqi305/ssd, sfzhang15/RefineDet, hszhao/PSPNet, yjxiong/caffe,
+tianzhi0549/CTPN, happynear/caffe-windows, eric612/MobileNet-YOLO, twtygqyy/caffe-augmentation,
+zhaoweicai/cascade-rcnn, naibaf7/caffe (OpenCL), wenwei202/caffe (SkimCaffe), may0324/DeepCompression-caffe, Xilinx/CHaiDNN,
+facebookarchive/C3D, lmb-freiburg/flownet2, LisaAnne/lisa-caffe-public. A field that the schema here also has is read,
+and its entry here has no effect. The forks' own messages need no table: they are inside these fields and are skipped
+with them.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ _FIELDS = {
         ),
         "NoiseParameter": "convert_to_hsv convert_to_lab",
         "LossParameter": "label_smoothing",
+        "MultiBoxLossParameter": "ignore_difficult_gt",
         "BatchNormParameter": "bias_filler engine scale_bias scale_filler",
         "ConvolutionParameter": "conv_algos_override cudnn_convolution_algo_seeker",
         "DataParameter": "cache parser_threads precache shuffle threads",
@@ -88,7 +89,12 @@ _FIELDS = {
         "ReshapeParameter": "pixelshuffler",
     },
     "Fast R-CNN's Caffe": {"DropoutParameter": "scale_train"},
+    "RefineDet's Caffe": {
+        "DetectionOutputParameter": "objectness_score",
+        "MultiBoxLossParameter": "objectness_score",
+    },
     "SSD's Caffe": {
+        "PriorBoxParameter": "reduce_boxes",
         "SolverParameter": "ap_version eval_type show_per_class_result",
         "TransformationParameter": "emit_constraint expand_param resize_param",
         "NoiseParameter": "convert_to_hsv convert_to_lab",
@@ -134,6 +140,10 @@ _FIELDS = {
         "TransformationParameter": "aspect_max aspect_min center_crop erase_ratio scale_max scale_min",
     },
     "MobileNet-YOLO's Caffe": {
+        "AnnotatedDataParameter": (
+            "difficult_label_warmup seg_resize_height seg_resize_width seg_scales single_class train_diffcult "
+            "yolo_data_jitter yolo_data_type"
+        ),
         "Datum": "seg_label",
         "SolverParameter": "ap_version eval_type show_per_class_result",
         "NoiseParameter": "convert_to_hsv convert_to_lab",
@@ -206,14 +216,15 @@ _FIELDS = {
 # Those that change the shapes of blobs or parameters: the net would be another one without them.
 SHAPES = frozenset(
     (
-        "BNParameter.axis ConcatParameter.per_fla_fuse ConvolutionParameter.dilation_h ConvolutionParameter.dilation_w "
-        "ConvolutionParameter.eltwise_param ConvolutionParameter.filter_group ConvolutionParameter.fuse_type "
-        "ConvolutionParameter.kernel_depth ConvolutionParameter.shape_offset ConvolutionParameter.temporal_pad "
+        "BNParameter.axis ConcatParameter.per_fla_fuse ConvolutionParameter.dilation_h "
+        "ConvolutionParameter.dilation_w ConvolutionParameter.eltwise_param "
+        "ConvolutionParameter.filter_group ConvolutionParameter.fuse_type ConvolutionParameter.kernel_depth "
+        "ConvolutionParameter.shape_offset ConvolutionParameter.temporal_pad "
         "ConvolutionParameter.temporal_stride DataParameter.slice_point ImageDataParameter.new_length "
-        "LRNParameter.fuse_type LRNParameter.pooling_param MemoryDataParameter.dim "
-        "PoolingParameter.axis PoolingParameter.dilation PoolingParameter.kernel_depth PoolingParameter.kernel_size_3d "
-        "PoolingParameter.pad_3d PoolingParameter.stride_3d PoolingParameter.temporal_stride ReductionParameter.k "
-        "ReshapeParameter.pixelshuffler"
+        "LRNParameter.fuse_type LRNParameter.pooling_param MemoryDataParameter.dim PoolingParameter.axis "
+        "PoolingParameter.dilation PoolingParameter.kernel_depth PoolingParameter.kernel_size_3d "
+        "PoolingParameter.pad_3d PoolingParameter.stride_3d PoolingParameter.temporal_stride "
+        "PriorBoxParameter.reduce_boxes ReductionParameter.k ReshapeParameter.pixelshuffler"
     ).split()
 )
 

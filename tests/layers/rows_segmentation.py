@@ -135,7 +135,6 @@ ROWS = [
         "interp_param { use_blob_size: true }",
         [(IMAGE, off_kinks), ((2, 1, 3, 8), off_kinks)],
         lambda x, reference: resized(3, 8)(x),
-        constant=(1,),
         name="to the size of a blob",
     ),
     Row("Interp", "interp_param { zoom_factor: 3 }", [(IMAGE, off_kinks)], resized(16, 13), name="zoomed"),
