@@ -29,6 +29,9 @@ class InferencePass:
         layers = [layer for prepared in self._prepared for layer in (prepared, *prepared.folded)]
         self._weights = inference.watch([param.data for layer in layers for param in layer.params])
         self._joined: list[tuple[int, Callable]] = []  # calls that replace the steps after a first pass
+        # Calls change with the shapes of blobs: before a pass, or where a layer varies within it
+        self._varies = any(node.layer.varies or node.layer.may_vary for node in compiled.graph.nodes)
+        self._first: Callable | None = None  # of the calls that were joined
 
     def run(self, observe: Callable | None = None) -> None:
         """observe(node) is called after each layer."""
@@ -36,6 +39,9 @@ class InferencePass:
             for layer in self._prepared:
                 layer.stale = True
             self._joined = []
+        first = self._calls[0][1] if self._calls else None
+        if first is not self._first:
+            self._first, self._joined = first, []
         limit, separate = self._inference.limit, not self._joined or observe
         try:
             if separate:
@@ -50,7 +56,7 @@ class InferencePass:
                     run()
         finally:
             limit(self._inference.every)
-        if separate:
+        if separate and not self._varies:
             self._joined = self._join()
 
     def _join(self) -> list[tuple[int, Callable]]:
