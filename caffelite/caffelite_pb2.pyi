@@ -452,7 +452,7 @@ class ParamSpec(_message.Message):
     def __init__(self, name: _Optional[str] = ..., share_mode: _Optional[_Union[ParamSpec.DimCheckMode, str]] = ..., lr_mult: _Optional[float] = ..., decay_mult: _Optional[float] = ...) -> None: ...
 
 class LayerParameter(_message.Message):
-    __slots__ = ("name", "type", "bottom", "top", "phase", "loss_weight", "param", "blobs", "propagate_down", "include", "exclude", "placement", "transform_param", "loss_param", "accuracy_param", "annotated_data_param", "argmax_param", "batch_norm_param", "bias_param", "clip_param", "concat_param", "contrastive_loss_param", "convolution_param", "crop_param", "data_param", "detection_evaluate_param", "detection_output_param", "dropout_param", "dummy_data_param", "eltwise_param", "elu_param", "embed_param", "exp_param", "flatten_param", "hdf5_data_param", "hdf5_output_param", "hinge_loss_param", "image_data_param", "infogain_loss_param", "inner_product_param", "input_param", "log_param", "lrn_param", "memory_data_param", "multibox_loss_param", "mvn_param", "norm_param", "parameter_param", "permute_param", "pooling_param", "power_param", "prelu_param", "prior_box_param", "python_param", "anchor_target_param", "box_annotator_ohem_param", "proposal_param", "proposal_target_param", "psroi_pooling_param", "roi_data_param", "roi_detection_output_param", "roi_pooling_param", "recurrent_param", "reduction_param", "relu_param", "reshape_param", "scale_param", "sigmoid_param", "softmax_param", "spp_param", "slice_param", "smooth_l1_loss_param", "swish_param", "tanh_param", "threshold_param", "tile_param", "video_data_param", "window_data_param")
+    __slots__ = ("name", "type", "bottom", "top", "phase", "loss_weight", "param", "blobs", "propagate_down", "include", "exclude", "placement", "transform_param", "loss_param", "accuracy_param", "annotated_data_param", "argmax_param", "batch_norm_param", "bias_param", "clip_param", "concat_param", "contrastive_loss_param", "convolution_param", "crop_param", "data_param", "detection_evaluate_param", "detection_output_param", "dropout_param", "dummy_data_param", "eltwise_param", "elu_param", "embed_param", "exp_param", "flatten_param", "hdf5_data_param", "hdf5_output_param", "hinge_loss_param", "image_data_param", "infogain_loss_param", "inner_product_param", "input_param", "log_param", "lrn_param", "memory_data_param", "multibox_loss_param", "mvn_param", "norm_param", "parameter_param", "permute_param", "pooling_param", "power_param", "prelu_param", "prior_box_param", "python_param", "anchor_target_param", "box_annotator_ohem_param", "proposal_param", "proposal_target_param", "psroi_pooling_param", "roi_data_param", "roi_detection_output_param", "roi_pooling_param", "recurrent_param", "reduction_param", "relu_param", "reshape_param", "scale_param", "sigmoid_param", "softmax_param", "spp_param", "slice_param", "smooth_l1_loss_param", "swish_param", "tanh_param", "threshold_param", "tile_param", "video_data_param", "window_data_param", "bbox_reg_param", "box_group_output_param", "box_output_param", "decode_bbox_param", "scale_route_param", "center_loss_param", "channel_scale_param", "flip_param", "general_contrastive_loss_param", "inner_distance_param", "insanity_param", "label_specific_add_param", "label_specific_rescale_param", "margin_inner_product_param", "normalize_param", "region_loss_param", "reorg_param", "yolo_detection_output_param", "yolov3_param", "yolov3_detection_output_param")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     BOTTOM_FIELD_NUMBER: _ClassVar[int]
@@ -531,6 +531,26 @@ class LayerParameter(_message.Message):
     TILE_PARAM_FIELD_NUMBER: _ClassVar[int]
     VIDEO_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
     WINDOW_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
+    BBOX_REG_PARAM_FIELD_NUMBER: _ClassVar[int]
+    BOX_GROUP_OUTPUT_PARAM_FIELD_NUMBER: _ClassVar[int]
+    BOX_OUTPUT_PARAM_FIELD_NUMBER: _ClassVar[int]
+    DECODE_BBOX_PARAM_FIELD_NUMBER: _ClassVar[int]
+    SCALE_ROUTE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    CENTER_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
+    CHANNEL_SCALE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    FLIP_PARAM_FIELD_NUMBER: _ClassVar[int]
+    GENERAL_CONTRASTIVE_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
+    INNER_DISTANCE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    INSANITY_PARAM_FIELD_NUMBER: _ClassVar[int]
+    LABEL_SPECIFIC_ADD_PARAM_FIELD_NUMBER: _ClassVar[int]
+    LABEL_SPECIFIC_RESCALE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    MARGIN_INNER_PRODUCT_PARAM_FIELD_NUMBER: _ClassVar[int]
+    NORMALIZE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    REGION_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
+    REORG_PARAM_FIELD_NUMBER: _ClassVar[int]
+    YOLO_DETECTION_OUTPUT_PARAM_FIELD_NUMBER: _ClassVar[int]
+    YOLOV3_PARAM_FIELD_NUMBER: _ClassVar[int]
+    YOLOV3_DETECTION_OUTPUT_PARAM_FIELD_NUMBER: _ClassVar[int]
     name: str
     type: str
     bottom: _containers.RepeatedScalarFieldContainer[str]
@@ -609,7 +629,27 @@ class LayerParameter(_message.Message):
     tile_param: TileParameter
     video_data_param: VideoDataParameter
     window_data_param: WindowDataParameter
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., bottom: _Optional[_Iterable[str]] = ..., top: _Optional[_Iterable[str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., loss_weight: _Optional[_Iterable[float]] = ..., param: _Optional[_Iterable[_Union[ParamSpec, _Mapping]]] = ..., blobs: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ..., propagate_down: _Optional[_Iterable[bool]] = ..., include: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., exclude: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., placement: _Optional[_Union[PlacementParameter, _Mapping]] = ..., transform_param: _Optional[_Union[TransformationParameter, _Mapping]] = ..., loss_param: _Optional[_Union[LossParameter, _Mapping]] = ..., accuracy_param: _Optional[_Union[AccuracyParameter, _Mapping]] = ..., annotated_data_param: _Optional[_Union[AnnotatedDataParameter, _Mapping]] = ..., argmax_param: _Optional[_Union[ArgMaxParameter, _Mapping]] = ..., batch_norm_param: _Optional[_Union[BatchNormParameter, _Mapping]] = ..., bias_param: _Optional[_Union[BiasParameter, _Mapping]] = ..., clip_param: _Optional[_Union[ClipParameter, _Mapping]] = ..., concat_param: _Optional[_Union[ConcatParameter, _Mapping]] = ..., contrastive_loss_param: _Optional[_Union[ContrastiveLossParameter, _Mapping]] = ..., convolution_param: _Optional[_Union[ConvolutionParameter, _Mapping]] = ..., crop_param: _Optional[_Union[CropParameter, _Mapping]] = ..., data_param: _Optional[_Union[DataParameter, _Mapping]] = ..., detection_evaluate_param: _Optional[_Union[DetectionEvaluateParameter, _Mapping]] = ..., detection_output_param: _Optional[_Union[DetectionOutputParameter, _Mapping]] = ..., dropout_param: _Optional[_Union[DropoutParameter, _Mapping]] = ..., dummy_data_param: _Optional[_Union[DummyDataParameter, _Mapping]] = ..., eltwise_param: _Optional[_Union[EltwiseParameter, _Mapping]] = ..., elu_param: _Optional[_Union[ELUParameter, _Mapping]] = ..., embed_param: _Optional[_Union[EmbedParameter, _Mapping]] = ..., exp_param: _Optional[_Union[ExpParameter, _Mapping]] = ..., flatten_param: _Optional[_Union[FlattenParameter, _Mapping]] = ..., hdf5_data_param: _Optional[_Union[HDF5DataParameter, _Mapping]] = ..., hdf5_output_param: _Optional[_Union[HDF5OutputParameter, _Mapping]] = ..., hinge_loss_param: _Optional[_Union[HingeLossParameter, _Mapping]] = ..., image_data_param: _Optional[_Union[ImageDataParameter, _Mapping]] = ..., infogain_loss_param: _Optional[_Union[InfogainLossParameter, _Mapping]] = ..., inner_product_param: _Optional[_Union[InnerProductParameter, _Mapping]] = ..., input_param: _Optional[_Union[InputParameter, _Mapping]] = ..., log_param: _Optional[_Union[LogParameter, _Mapping]] = ..., lrn_param: _Optional[_Union[LRNParameter, _Mapping]] = ..., memory_data_param: _Optional[_Union[MemoryDataParameter, _Mapping]] = ..., multibox_loss_param: _Optional[_Union[MultiBoxLossParameter, _Mapping]] = ..., mvn_param: _Optional[_Union[MVNParameter, _Mapping]] = ..., norm_param: _Optional[_Union[NormalizeParameter, _Mapping]] = ..., parameter_param: _Optional[_Union[ParameterParameter, _Mapping]] = ..., permute_param: _Optional[_Union[PermuteParameter, _Mapping]] = ..., pooling_param: _Optional[_Union[PoolingParameter, _Mapping]] = ..., power_param: _Optional[_Union[PowerParameter, _Mapping]] = ..., prelu_param: _Optional[_Union[PReLUParameter, _Mapping]] = ..., prior_box_param: _Optional[_Union[PriorBoxParameter, _Mapping]] = ..., python_param: _Optional[_Union[PythonParameter, _Mapping]] = ..., anchor_target_param: _Optional[_Union[AnchorTargetParameter, _Mapping]] = ..., box_annotator_ohem_param: _Optional[_Union[BoxAnnotatorOHEMParameter, _Mapping]] = ..., proposal_param: _Optional[_Union[ProposalParameter, _Mapping]] = ..., proposal_target_param: _Optional[_Union[ProposalTargetParameter, _Mapping]] = ..., psroi_pooling_param: _Optional[_Union[PSROIPoolingParameter, _Mapping]] = ..., roi_data_param: _Optional[_Union[RoIDataParameter, _Mapping]] = ..., roi_detection_output_param: _Optional[_Union[RoIDetectionOutputParameter, _Mapping]] = ..., roi_pooling_param: _Optional[_Union[ROIPoolingParameter, _Mapping]] = ..., recurrent_param: _Optional[_Union[RecurrentParameter, _Mapping]] = ..., reduction_param: _Optional[_Union[ReductionParameter, _Mapping]] = ..., relu_param: _Optional[_Union[ReLUParameter, _Mapping]] = ..., reshape_param: _Optional[_Union[ReshapeParameter, _Mapping]] = ..., scale_param: _Optional[_Union[ScaleParameter, _Mapping]] = ..., sigmoid_param: _Optional[_Union[SigmoidParameter, _Mapping]] = ..., softmax_param: _Optional[_Union[SoftmaxParameter, _Mapping]] = ..., spp_param: _Optional[_Union[SPPParameter, _Mapping]] = ..., slice_param: _Optional[_Union[SliceParameter, _Mapping]] = ..., smooth_l1_loss_param: _Optional[_Union[SmoothL1LossParameter, _Mapping]] = ..., swish_param: _Optional[_Union[SwishParameter, _Mapping]] = ..., tanh_param: _Optional[_Union[TanHParameter, _Mapping]] = ..., threshold_param: _Optional[_Union[ThresholdParameter, _Mapping]] = ..., tile_param: _Optional[_Union[TileParameter, _Mapping]] = ..., video_data_param: _Optional[_Union[VideoDataParameter, _Mapping]] = ..., window_data_param: _Optional[_Union[WindowDataParameter, _Mapping]] = ...) -> None: ...
+    bbox_reg_param: BBoxRegParameter
+    box_group_output_param: BoxGroupOutputParameter
+    box_output_param: BoxOutputParameter
+    decode_bbox_param: DecodeBBoxParameter
+    scale_route_param: ScaleRouteParameter
+    center_loss_param: CenterLossParameter
+    channel_scale_param: ChannelScaleParameter
+    flip_param: FlipParameter
+    general_contrastive_loss_param: GeneralContrastiveParameter
+    inner_distance_param: InnerDistanceParameter
+    insanity_param: InsanityParameter
+    label_specific_add_param: LabelSpecificAddParameter
+    label_specific_rescale_param: LabelSpecificRescaleParameter
+    margin_inner_product_param: MarginInnerProductParameter
+    normalize_param: UnitNormParameter
+    region_loss_param: RegionLossParameter
+    reorg_param: ReorgParameter
+    yolo_detection_output_param: YoloDetectionOutputParameter
+    yolov3_param: Yolov3Parameter
+    yolov3_detection_output_param: Yolov3DetectionOutputParameter
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., bottom: _Optional[_Iterable[str]] = ..., top: _Optional[_Iterable[str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., loss_weight: _Optional[_Iterable[float]] = ..., param: _Optional[_Iterable[_Union[ParamSpec, _Mapping]]] = ..., blobs: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ..., propagate_down: _Optional[_Iterable[bool]] = ..., include: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., exclude: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., placement: _Optional[_Union[PlacementParameter, _Mapping]] = ..., transform_param: _Optional[_Union[TransformationParameter, _Mapping]] = ..., loss_param: _Optional[_Union[LossParameter, _Mapping]] = ..., accuracy_param: _Optional[_Union[AccuracyParameter, _Mapping]] = ..., annotated_data_param: _Optional[_Union[AnnotatedDataParameter, _Mapping]] = ..., argmax_param: _Optional[_Union[ArgMaxParameter, _Mapping]] = ..., batch_norm_param: _Optional[_Union[BatchNormParameter, _Mapping]] = ..., bias_param: _Optional[_Union[BiasParameter, _Mapping]] = ..., clip_param: _Optional[_Union[ClipParameter, _Mapping]] = ..., concat_param: _Optional[_Union[ConcatParameter, _Mapping]] = ..., contrastive_loss_param: _Optional[_Union[ContrastiveLossParameter, _Mapping]] = ..., convolution_param: _Optional[_Union[ConvolutionParameter, _Mapping]] = ..., crop_param: _Optional[_Union[CropParameter, _Mapping]] = ..., data_param: _Optional[_Union[DataParameter, _Mapping]] = ..., detection_evaluate_param: _Optional[_Union[DetectionEvaluateParameter, _Mapping]] = ..., detection_output_param: _Optional[_Union[DetectionOutputParameter, _Mapping]] = ..., dropout_param: _Optional[_Union[DropoutParameter, _Mapping]] = ..., dummy_data_param: _Optional[_Union[DummyDataParameter, _Mapping]] = ..., eltwise_param: _Optional[_Union[EltwiseParameter, _Mapping]] = ..., elu_param: _Optional[_Union[ELUParameter, _Mapping]] = ..., embed_param: _Optional[_Union[EmbedParameter, _Mapping]] = ..., exp_param: _Optional[_Union[ExpParameter, _Mapping]] = ..., flatten_param: _Optional[_Union[FlattenParameter, _Mapping]] = ..., hdf5_data_param: _Optional[_Union[HDF5DataParameter, _Mapping]] = ..., hdf5_output_param: _Optional[_Union[HDF5OutputParameter, _Mapping]] = ..., hinge_loss_param: _Optional[_Union[HingeLossParameter, _Mapping]] = ..., image_data_param: _Optional[_Union[ImageDataParameter, _Mapping]] = ..., infogain_loss_param: _Optional[_Union[InfogainLossParameter, _Mapping]] = ..., inner_product_param: _Optional[_Union[InnerProductParameter, _Mapping]] = ..., input_param: _Optional[_Union[InputParameter, _Mapping]] = ..., log_param: _Optional[_Union[LogParameter, _Mapping]] = ..., lrn_param: _Optional[_Union[LRNParameter, _Mapping]] = ..., memory_data_param: _Optional[_Union[MemoryDataParameter, _Mapping]] = ..., multibox_loss_param: _Optional[_Union[MultiBoxLossParameter, _Mapping]] = ..., mvn_param: _Optional[_Union[MVNParameter, _Mapping]] = ..., norm_param: _Optional[_Union[NormalizeParameter, _Mapping]] = ..., parameter_param: _Optional[_Union[ParameterParameter, _Mapping]] = ..., permute_param: _Optional[_Union[PermuteParameter, _Mapping]] = ..., pooling_param: _Optional[_Union[PoolingParameter, _Mapping]] = ..., power_param: _Optional[_Union[PowerParameter, _Mapping]] = ..., prelu_param: _Optional[_Union[PReLUParameter, _Mapping]] = ..., prior_box_param: _Optional[_Union[PriorBoxParameter, _Mapping]] = ..., python_param: _Optional[_Union[PythonParameter, _Mapping]] = ..., anchor_target_param: _Optional[_Union[AnchorTargetParameter, _Mapping]] = ..., box_annotator_ohem_param: _Optional[_Union[BoxAnnotatorOHEMParameter, _Mapping]] = ..., proposal_param: _Optional[_Union[ProposalParameter, _Mapping]] = ..., proposal_target_param: _Optional[_Union[ProposalTargetParameter, _Mapping]] = ..., psroi_pooling_param: _Optional[_Union[PSROIPoolingParameter, _Mapping]] = ..., roi_data_param: _Optional[_Union[RoIDataParameter, _Mapping]] = ..., roi_detection_output_param: _Optional[_Union[RoIDetectionOutputParameter, _Mapping]] = ..., roi_pooling_param: _Optional[_Union[ROIPoolingParameter, _Mapping]] = ..., recurrent_param: _Optional[_Union[RecurrentParameter, _Mapping]] = ..., reduction_param: _Optional[_Union[ReductionParameter, _Mapping]] = ..., relu_param: _Optional[_Union[ReLUParameter, _Mapping]] = ..., reshape_param: _Optional[_Union[ReshapeParameter, _Mapping]] = ..., scale_param: _Optional[_Union[ScaleParameter, _Mapping]] = ..., sigmoid_param: _Optional[_Union[SigmoidParameter, _Mapping]] = ..., softmax_param: _Optional[_Union[SoftmaxParameter, _Mapping]] = ..., spp_param: _Optional[_Union[SPPParameter, _Mapping]] = ..., slice_param: _Optional[_Union[SliceParameter, _Mapping]] = ..., smooth_l1_loss_param: _Optional[_Union[SmoothL1LossParameter, _Mapping]] = ..., swish_param: _Optional[_Union[SwishParameter, _Mapping]] = ..., tanh_param: _Optional[_Union[TanHParameter, _Mapping]] = ..., threshold_param: _Optional[_Union[ThresholdParameter, _Mapping]] = ..., tile_param: _Optional[_Union[TileParameter, _Mapping]] = ..., video_data_param: _Optional[_Union[VideoDataParameter, _Mapping]] = ..., window_data_param: _Optional[_Union[WindowDataParameter, _Mapping]] = ..., bbox_reg_param: _Optional[_Union[BBoxRegParameter, _Mapping]] = ..., box_group_output_param: _Optional[_Union[BoxGroupOutputParameter, _Mapping]] = ..., box_output_param: _Optional[_Union[BoxOutputParameter, _Mapping]] = ..., decode_bbox_param: _Optional[_Union[DecodeBBoxParameter, _Mapping]] = ..., scale_route_param: _Optional[_Union[ScaleRouteParameter, _Mapping]] = ..., center_loss_param: _Optional[_Union[CenterLossParameter, _Mapping]] = ..., channel_scale_param: _Optional[_Union[ChannelScaleParameter, _Mapping]] = ..., flip_param: _Optional[_Union[FlipParameter, _Mapping]] = ..., general_contrastive_loss_param: _Optional[_Union[GeneralContrastiveParameter, _Mapping]] = ..., inner_distance_param: _Optional[_Union[InnerDistanceParameter, _Mapping]] = ..., insanity_param: _Optional[_Union[InsanityParameter, _Mapping]] = ..., label_specific_add_param: _Optional[_Union[LabelSpecificAddParameter, _Mapping]] = ..., label_specific_rescale_param: _Optional[_Union[LabelSpecificRescaleParameter, _Mapping]] = ..., margin_inner_product_param: _Optional[_Union[MarginInnerProductParameter, _Mapping]] = ..., normalize_param: _Optional[_Union[UnitNormParameter, _Mapping]] = ..., region_loss_param: _Optional[_Union[RegionLossParameter, _Mapping]] = ..., reorg_param: _Optional[_Union[ReorgParameter, _Mapping]] = ..., yolo_detection_output_param: _Optional[_Union[YoloDetectionOutputParameter, _Mapping]] = ..., yolov3_param: _Optional[_Union[Yolov3Parameter, _Mapping]] = ..., yolov3_detection_output_param: _Optional[_Union[Yolov3DetectionOutputParameter, _Mapping]] = ...) -> None: ...
 
 class TransformationParameter(_message.Message):
     __slots__ = ("scale", "mirror", "crop_size", "crop_h", "crop_w", "mean_file", "mean_value", "force_color", "force_gray", "img_rand_resize_lower", "img_rand_resize_upper", "rand_resize_ratio_lower", "rand_resize_ratio_upper", "vertical_stretch_lower", "vertical_stretch_upper", "horizontal_stretch_lower", "horizontal_stretch_upper", "interpolation_algo_down", "interpolation_algo_up", "allow_upscale", "random_resize_param", "random_aspect_ratio_param", "distort_param", "noise_param", "perturb_param", "resize_param", "emit_constraint", "expand_param")
@@ -848,14 +888,16 @@ class LossParameter(_message.Message):
     def __init__(self, ignore_label: _Optional[int] = ..., normalization: _Optional[_Union[LossParameter.NormalizationMode, str]] = ..., normalize: bool = ..., pre_fixed_normalizer: _Optional[float] = ..., class_weight: _Optional[_Iterable[float]] = ..., class_weight_source: _Optional[str] = ..., class_weight_balanced: bool = ...) -> None: ...
 
 class AccuracyParameter(_message.Message):
-    __slots__ = ("top_k", "axis", "ignore_label")
+    __slots__ = ("top_k", "axis", "ignore_label", "min_is_better")
     TOP_K_FIELD_NUMBER: _ClassVar[int]
     AXIS_FIELD_NUMBER: _ClassVar[int]
     IGNORE_LABEL_FIELD_NUMBER: _ClassVar[int]
+    MIN_IS_BETTER_FIELD_NUMBER: _ClassVar[int]
     top_k: int
     axis: int
     ignore_label: int
-    def __init__(self, top_k: _Optional[int] = ..., axis: _Optional[int] = ..., ignore_label: _Optional[int] = ...) -> None: ...
+    min_is_better: bool
+    def __init__(self, top_k: _Optional[int] = ..., axis: _Optional[int] = ..., ignore_label: _Optional[int] = ..., min_is_better: bool = ...) -> None: ...
 
 class ArgMaxParameter(_message.Message):
     __slots__ = ("out_max_val", "top_k", "axis")
@@ -1186,13 +1228,14 @@ class InfogainLossParameter(_message.Message):
     def __init__(self, source: _Optional[str] = ..., axis: _Optional[int] = ...) -> None: ...
 
 class InnerProductParameter(_message.Message):
-    __slots__ = ("num_output", "bias_term", "weight_filler", "bias_filler", "axis", "transpose", "relu", "negative_slope")
+    __slots__ = ("num_output", "bias_term", "weight_filler", "bias_filler", "axis", "transpose", "normalize", "relu", "negative_slope")
     NUM_OUTPUT_FIELD_NUMBER: _ClassVar[int]
     BIAS_TERM_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FILLER_FIELD_NUMBER: _ClassVar[int]
     BIAS_FILLER_FIELD_NUMBER: _ClassVar[int]
     AXIS_FIELD_NUMBER: _ClassVar[int]
     TRANSPOSE_FIELD_NUMBER: _ClassVar[int]
+    NORMALIZE_FIELD_NUMBER: _ClassVar[int]
     RELU_FIELD_NUMBER: _ClassVar[int]
     NEGATIVE_SLOPE_FIELD_NUMBER: _ClassVar[int]
     num_output: int
@@ -1201,9 +1244,10 @@ class InnerProductParameter(_message.Message):
     bias_filler: FillerParameter
     axis: int
     transpose: bool
+    normalize: bool
     relu: bool
     negative_slope: float
-    def __init__(self, num_output: _Optional[int] = ..., bias_term: bool = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., axis: _Optional[int] = ..., transpose: bool = ..., relu: bool = ..., negative_slope: _Optional[float] = ...) -> None: ...
+    def __init__(self, num_output: _Optional[int] = ..., bias_term: bool = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., axis: _Optional[int] = ..., transpose: bool = ..., normalize: bool = ..., relu: bool = ..., negative_slope: _Optional[float] = ...) -> None: ...
 
 class InputParameter(_message.Message):
     __slots__ = ("shape",)
@@ -1274,10 +1318,12 @@ class MVNParameter(_message.Message):
     def __init__(self, normalize_variance: bool = ..., across_channels: bool = ..., eps: _Optional[float] = ...) -> None: ...
 
 class ParameterParameter(_message.Message):
-    __slots__ = ("shape",)
+    __slots__ = ("shape", "blob_filler")
     SHAPE_FIELD_NUMBER: _ClassVar[int]
+    BLOB_FILLER_FIELD_NUMBER: _ClassVar[int]
     shape: BlobShape
-    def __init__(self, shape: _Optional[_Union[BlobShape, _Mapping]] = ...) -> None: ...
+    blob_filler: FillerParameter
+    def __init__(self, shape: _Optional[_Union[BlobShape, _Mapping]] = ..., blob_filler: _Optional[_Union[FillerParameter, _Mapping]] = ...) -> None: ...
 
 class PoolingParameter(_message.Message):
     __slots__ = ("pool", "pad", "pad_h", "pad_w", "kernel_size", "kernel_h", "kernel_w", "stride", "stride_h", "stride_w", "engine", "global_pooling", "round_mode", "ceil_mode")
@@ -1856,6 +1902,424 @@ class SmoothL1LossParameter(_message.Message):
     SIGMA_FIELD_NUMBER: _ClassVar[int]
     sigma: float
     def __init__(self, sigma: _Optional[float] = ...) -> None: ...
+
+class CenterLossParameter(_message.Message):
+    __slots__ = ("num_output", "center_filler", "axis")
+    NUM_OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    CENTER_FILLER_FIELD_NUMBER: _ClassVar[int]
+    AXIS_FIELD_NUMBER: _ClassVar[int]
+    num_output: int
+    center_filler: FillerParameter
+    axis: int
+    def __init__(self, num_output: _Optional[int] = ..., center_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., axis: _Optional[int] = ...) -> None: ...
+
+class ChannelScaleParameter(_message.Message):
+    __slots__ = ("do_forward", "do_backward_feature", "do_backward_scale", "global_scale", "max_global_scale", "min_global_scale", "init_global_scale")
+    DO_FORWARD_FIELD_NUMBER: _ClassVar[int]
+    DO_BACKWARD_FEATURE_FIELD_NUMBER: _ClassVar[int]
+    DO_BACKWARD_SCALE_FIELD_NUMBER: _ClassVar[int]
+    GLOBAL_SCALE_FIELD_NUMBER: _ClassVar[int]
+    MAX_GLOBAL_SCALE_FIELD_NUMBER: _ClassVar[int]
+    MIN_GLOBAL_SCALE_FIELD_NUMBER: _ClassVar[int]
+    INIT_GLOBAL_SCALE_FIELD_NUMBER: _ClassVar[int]
+    do_forward: bool
+    do_backward_feature: bool
+    do_backward_scale: bool
+    global_scale: bool
+    max_global_scale: float
+    min_global_scale: float
+    init_global_scale: float
+    def __init__(self, do_forward: bool = ..., do_backward_feature: bool = ..., do_backward_scale: bool = ..., global_scale: bool = ..., max_global_scale: _Optional[float] = ..., min_global_scale: _Optional[float] = ..., init_global_scale: _Optional[float] = ...) -> None: ...
+
+class FlipParameter(_message.Message):
+    __slots__ = ("flip_width", "flip_height")
+    FLIP_WIDTH_FIELD_NUMBER: _ClassVar[int]
+    FLIP_HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    flip_width: bool
+    flip_height: bool
+    def __init__(self, flip_width: bool = ..., flip_height: bool = ...) -> None: ...
+
+class GeneralContrastiveParameter(_message.Message):
+    __slots__ = ("positive_margin", "negative_margin", "positive_weight", "negative_weight", "normalize_negative", "positive_outlier_thresh", "square", "max_negative_only", "max_positive_only", "positive_first", "positive_upper_bound", "exp_negative_weight", "add_intra_mae", "max_negative_margin")
+    POSITIVE_MARGIN_FIELD_NUMBER: _ClassVar[int]
+    NEGATIVE_MARGIN_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    NEGATIVE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    NORMALIZE_NEGATIVE_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_OUTLIER_THRESH_FIELD_NUMBER: _ClassVar[int]
+    SQUARE_FIELD_NUMBER: _ClassVar[int]
+    MAX_NEGATIVE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    MAX_POSITIVE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_FIRST_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_UPPER_BOUND_FIELD_NUMBER: _ClassVar[int]
+    EXP_NEGATIVE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    ADD_INTRA_MAE_FIELD_NUMBER: _ClassVar[int]
+    MAX_NEGATIVE_MARGIN_FIELD_NUMBER: _ClassVar[int]
+    positive_margin: float
+    negative_margin: float
+    positive_weight: float
+    negative_weight: float
+    normalize_negative: float
+    positive_outlier_thresh: float
+    square: bool
+    max_negative_only: bool
+    max_positive_only: bool
+    positive_first: bool
+    positive_upper_bound: float
+    exp_negative_weight: bool
+    add_intra_mae: bool
+    max_negative_margin: float
+    def __init__(self, positive_margin: _Optional[float] = ..., negative_margin: _Optional[float] = ..., positive_weight: _Optional[float] = ..., negative_weight: _Optional[float] = ..., normalize_negative: _Optional[float] = ..., positive_outlier_thresh: _Optional[float] = ..., square: bool = ..., max_negative_only: bool = ..., max_positive_only: bool = ..., positive_first: bool = ..., positive_upper_bound: _Optional[float] = ..., exp_negative_weight: bool = ..., add_intra_mae: bool = ..., max_negative_margin: _Optional[float] = ...) -> None: ...
+
+class InnerDistanceParameter(_message.Message):
+    __slots__ = ("num_output", "bias_term", "weight_filler", "bias_filler", "axis", "transpose", "distance_type", "normalize", "update_center_only")
+    NUM_OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    BIAS_TERM_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FILLER_FIELD_NUMBER: _ClassVar[int]
+    BIAS_FILLER_FIELD_NUMBER: _ClassVar[int]
+    AXIS_FIELD_NUMBER: _ClassVar[int]
+    TRANSPOSE_FIELD_NUMBER: _ClassVar[int]
+    DISTANCE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    NORMALIZE_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_CENTER_ONLY_FIELD_NUMBER: _ClassVar[int]
+    num_output: int
+    bias_term: bool
+    weight_filler: FillerParameter
+    bias_filler: FillerParameter
+    axis: int
+    transpose: bool
+    distance_type: str
+    normalize: bool
+    update_center_only: bool
+    def __init__(self, num_output: _Optional[int] = ..., bias_term: bool = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., axis: _Optional[int] = ..., transpose: bool = ..., distance_type: _Optional[str] = ..., normalize: bool = ..., update_center_only: bool = ...) -> None: ...
+
+class InsanityParameter(_message.Message):
+    __slots__ = ("lb", "ub")
+    LB_FIELD_NUMBER: _ClassVar[int]
+    UB_FIELD_NUMBER: _ClassVar[int]
+    lb: float
+    ub: float
+    def __init__(self, lb: _Optional[float] = ..., ub: _Optional[float] = ...) -> None: ...
+
+class LabelSpecificAddParameter(_message.Message):
+    __slots__ = ("bias", "transform_test", "bias_base", "bias_gamma", "bias_power", "bias_min", "bias_max", "iteration")
+    BIAS_FIELD_NUMBER: _ClassVar[int]
+    TRANSFORM_TEST_FIELD_NUMBER: _ClassVar[int]
+    BIAS_BASE_FIELD_NUMBER: _ClassVar[int]
+    BIAS_GAMMA_FIELD_NUMBER: _ClassVar[int]
+    BIAS_POWER_FIELD_NUMBER: _ClassVar[int]
+    BIAS_MIN_FIELD_NUMBER: _ClassVar[int]
+    BIAS_MAX_FIELD_NUMBER: _ClassVar[int]
+    ITERATION_FIELD_NUMBER: _ClassVar[int]
+    bias: float
+    transform_test: bool
+    bias_base: float
+    bias_gamma: float
+    bias_power: float
+    bias_min: float
+    bias_max: float
+    iteration: int
+    def __init__(self, bias: _Optional[float] = ..., transform_test: bool = ..., bias_base: _Optional[float] = ..., bias_gamma: _Optional[float] = ..., bias_power: _Optional[float] = ..., bias_min: _Optional[float] = ..., bias_max: _Optional[float] = ..., iteration: _Optional[int] = ...) -> None: ...
+
+class LabelSpecificRescaleParameter(_message.Message):
+    __slots__ = ("positive_weight", "negative_weight", "positive_lower_bound", "negative_upper_bound", "rescale_test", "for_ip", "positive_weight_base", "gamma", "power", "positive_weight_min", "positive_weight_max", "iteration", "bias_fix", "power_on_positive")
+    POSITIVE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    NEGATIVE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_LOWER_BOUND_FIELD_NUMBER: _ClassVar[int]
+    NEGATIVE_UPPER_BOUND_FIELD_NUMBER: _ClassVar[int]
+    RESCALE_TEST_FIELD_NUMBER: _ClassVar[int]
+    FOR_IP_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_WEIGHT_BASE_FIELD_NUMBER: _ClassVar[int]
+    GAMMA_FIELD_NUMBER: _ClassVar[int]
+    POWER_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_WEIGHT_MIN_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_WEIGHT_MAX_FIELD_NUMBER: _ClassVar[int]
+    ITERATION_FIELD_NUMBER: _ClassVar[int]
+    BIAS_FIX_FIELD_NUMBER: _ClassVar[int]
+    POWER_ON_POSITIVE_FIELD_NUMBER: _ClassVar[int]
+    positive_weight: float
+    negative_weight: float
+    positive_lower_bound: float
+    negative_upper_bound: float
+    rescale_test: bool
+    for_ip: bool
+    positive_weight_base: float
+    gamma: float
+    power: float
+    positive_weight_min: float
+    positive_weight_max: float
+    iteration: int
+    bias_fix: bool
+    power_on_positive: bool
+    def __init__(self, positive_weight: _Optional[float] = ..., negative_weight: _Optional[float] = ..., positive_lower_bound: _Optional[float] = ..., negative_upper_bound: _Optional[float] = ..., rescale_test: bool = ..., for_ip: bool = ..., positive_weight_base: _Optional[float] = ..., gamma: _Optional[float] = ..., power: _Optional[float] = ..., positive_weight_min: _Optional[float] = ..., positive_weight_max: _Optional[float] = ..., iteration: _Optional[int] = ..., bias_fix: bool = ..., power_on_positive: bool = ...) -> None: ...
+
+class MarginInnerProductParameter(_message.Message):
+    __slots__ = ("num_output", "type", "weight_filler", "axis", "base", "gamma", "power", "iteration", "lambda_min")
+    class MarginType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        SINGLE: _ClassVar[MarginInnerProductParameter.MarginType]
+        DOUBLE: _ClassVar[MarginInnerProductParameter.MarginType]
+        TRIPLE: _ClassVar[MarginInnerProductParameter.MarginType]
+        QUADRUPLE: _ClassVar[MarginInnerProductParameter.MarginType]
+    SINGLE: MarginInnerProductParameter.MarginType
+    DOUBLE: MarginInnerProductParameter.MarginType
+    TRIPLE: MarginInnerProductParameter.MarginType
+    QUADRUPLE: MarginInnerProductParameter.MarginType
+    NUM_OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FILLER_FIELD_NUMBER: _ClassVar[int]
+    AXIS_FIELD_NUMBER: _ClassVar[int]
+    BASE_FIELD_NUMBER: _ClassVar[int]
+    GAMMA_FIELD_NUMBER: _ClassVar[int]
+    POWER_FIELD_NUMBER: _ClassVar[int]
+    ITERATION_FIELD_NUMBER: _ClassVar[int]
+    LAMBDA_MIN_FIELD_NUMBER: _ClassVar[int]
+    num_output: int
+    type: MarginInnerProductParameter.MarginType
+    weight_filler: FillerParameter
+    axis: int
+    base: float
+    gamma: float
+    power: float
+    iteration: int
+    lambda_min: float
+    def __init__(self, num_output: _Optional[int] = ..., type: _Optional[_Union[MarginInnerProductParameter.MarginType, str]] = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., axis: _Optional[int] = ..., base: _Optional[float] = ..., gamma: _Optional[float] = ..., power: _Optional[float] = ..., iteration: _Optional[int] = ..., lambda_min: _Optional[float] = ...) -> None: ...
+
+class UnitNormParameter(_message.Message):
+    __slots__ = ("normalize_type", "fix_gradient", "bp_norm")
+    NORMALIZE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    FIX_GRADIENT_FIELD_NUMBER: _ClassVar[int]
+    BP_NORM_FIELD_NUMBER: _ClassVar[int]
+    normalize_type: str
+    fix_gradient: bool
+    bp_norm: bool
+    def __init__(self, normalize_type: _Optional[str] = ..., fix_gradient: bool = ..., bp_norm: bool = ...) -> None: ...
+
+class RegionLossParameter(_message.Message):
+    __slots__ = ("side", "num_class", "bias_match", "coords", "num", "softmax", "jitter", "rescore", "object_scale", "class_scale", "noobject_scale", "coord_scale", "absolute", "thresh", "random", "biases", "softmax_tree", "class_map")
+    SIDE_FIELD_NUMBER: _ClassVar[int]
+    NUM_CLASS_FIELD_NUMBER: _ClassVar[int]
+    BIAS_MATCH_FIELD_NUMBER: _ClassVar[int]
+    COORDS_FIELD_NUMBER: _ClassVar[int]
+    NUM_FIELD_NUMBER: _ClassVar[int]
+    SOFTMAX_FIELD_NUMBER: _ClassVar[int]
+    JITTER_FIELD_NUMBER: _ClassVar[int]
+    RESCORE_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_SCALE_FIELD_NUMBER: _ClassVar[int]
+    CLASS_SCALE_FIELD_NUMBER: _ClassVar[int]
+    NOOBJECT_SCALE_FIELD_NUMBER: _ClassVar[int]
+    COORD_SCALE_FIELD_NUMBER: _ClassVar[int]
+    ABSOLUTE_FIELD_NUMBER: _ClassVar[int]
+    THRESH_FIELD_NUMBER: _ClassVar[int]
+    RANDOM_FIELD_NUMBER: _ClassVar[int]
+    BIASES_FIELD_NUMBER: _ClassVar[int]
+    SOFTMAX_TREE_FIELD_NUMBER: _ClassVar[int]
+    CLASS_MAP_FIELD_NUMBER: _ClassVar[int]
+    side: int
+    num_class: int
+    bias_match: int
+    coords: int
+    num: int
+    softmax: int
+    jitter: float
+    rescore: int
+    object_scale: float
+    class_scale: float
+    noobject_scale: float
+    coord_scale: float
+    absolute: int
+    thresh: float
+    random: int
+    biases: _containers.RepeatedScalarFieldContainer[float]
+    softmax_tree: str
+    class_map: str
+    def __init__(self, side: _Optional[int] = ..., num_class: _Optional[int] = ..., bias_match: _Optional[int] = ..., coords: _Optional[int] = ..., num: _Optional[int] = ..., softmax: _Optional[int] = ..., jitter: _Optional[float] = ..., rescore: _Optional[int] = ..., object_scale: _Optional[float] = ..., class_scale: _Optional[float] = ..., noobject_scale: _Optional[float] = ..., coord_scale: _Optional[float] = ..., absolute: _Optional[int] = ..., thresh: _Optional[float] = ..., random: _Optional[int] = ..., biases: _Optional[_Iterable[float]] = ..., softmax_tree: _Optional[str] = ..., class_map: _Optional[str] = ...) -> None: ...
+
+class ReorgParameter(_message.Message):
+    __slots__ = ("stride", "reverse")
+    STRIDE_FIELD_NUMBER: _ClassVar[int]
+    REVERSE_FIELD_NUMBER: _ClassVar[int]
+    stride: int
+    reverse: bool
+    def __init__(self, stride: _Optional[int] = ..., reverse: bool = ...) -> None: ...
+
+class YoloDetectionOutputParameter(_message.Message):
+    __slots__ = ("side", "num_classes", "num_box", "coords", "confidence_threshold", "nms_threshold", "biases", "label_map_file")
+    SIDE_FIELD_NUMBER: _ClassVar[int]
+    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
+    NUM_BOX_FIELD_NUMBER: _ClassVar[int]
+    COORDS_FIELD_NUMBER: _ClassVar[int]
+    CONFIDENCE_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    NMS_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    BIASES_FIELD_NUMBER: _ClassVar[int]
+    LABEL_MAP_FILE_FIELD_NUMBER: _ClassVar[int]
+    side: int
+    num_classes: int
+    num_box: int
+    coords: int
+    confidence_threshold: float
+    nms_threshold: float
+    biases: _containers.RepeatedScalarFieldContainer[float]
+    label_map_file: str
+    def __init__(self, side: _Optional[int] = ..., num_classes: _Optional[int] = ..., num_box: _Optional[int] = ..., coords: _Optional[int] = ..., confidence_threshold: _Optional[float] = ..., nms_threshold: _Optional[float] = ..., biases: _Optional[_Iterable[float]] = ..., label_map_file: _Optional[str] = ...) -> None: ...
+
+class Yolov3Parameter(_message.Message):
+    __slots__ = ("side", "num_class", "num", "object_scale", "class_scale", "noobject_scale", "coord_scale", "thresh", "anchors_scale", "biases", "mask", "use_logic_gradient", "use_focal_loss", "iou_loss", "iou_normalizer", "iou_thresh", "max_delta", "accumulate", "label_smooth_eps")
+    class IOU_LOSS(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        IOU: _ClassVar[Yolov3Parameter.IOU_LOSS]
+        GIOU: _ClassVar[Yolov3Parameter.IOU_LOSS]
+        MSE: _ClassVar[Yolov3Parameter.IOU_LOSS]
+        DIOU: _ClassVar[Yolov3Parameter.IOU_LOSS]
+        CIOU: _ClassVar[Yolov3Parameter.IOU_LOSS]
+    IOU: Yolov3Parameter.IOU_LOSS
+    GIOU: Yolov3Parameter.IOU_LOSS
+    MSE: Yolov3Parameter.IOU_LOSS
+    DIOU: Yolov3Parameter.IOU_LOSS
+    CIOU: Yolov3Parameter.IOU_LOSS
+    SIDE_FIELD_NUMBER: _ClassVar[int]
+    NUM_CLASS_FIELD_NUMBER: _ClassVar[int]
+    NUM_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_SCALE_FIELD_NUMBER: _ClassVar[int]
+    CLASS_SCALE_FIELD_NUMBER: _ClassVar[int]
+    NOOBJECT_SCALE_FIELD_NUMBER: _ClassVar[int]
+    COORD_SCALE_FIELD_NUMBER: _ClassVar[int]
+    THRESH_FIELD_NUMBER: _ClassVar[int]
+    ANCHORS_SCALE_FIELD_NUMBER: _ClassVar[int]
+    BIASES_FIELD_NUMBER: _ClassVar[int]
+    MASK_FIELD_NUMBER: _ClassVar[int]
+    USE_LOGIC_GRADIENT_FIELD_NUMBER: _ClassVar[int]
+    USE_FOCAL_LOSS_FIELD_NUMBER: _ClassVar[int]
+    IOU_LOSS_FIELD_NUMBER: _ClassVar[int]
+    IOU_NORMALIZER_FIELD_NUMBER: _ClassVar[int]
+    IOU_THRESH_FIELD_NUMBER: _ClassVar[int]
+    MAX_DELTA_FIELD_NUMBER: _ClassVar[int]
+    ACCUMULATE_FIELD_NUMBER: _ClassVar[int]
+    LABEL_SMOOTH_EPS_FIELD_NUMBER: _ClassVar[int]
+    side: int
+    num_class: int
+    num: int
+    object_scale: float
+    class_scale: float
+    noobject_scale: float
+    coord_scale: float
+    thresh: float
+    anchors_scale: int
+    biases: _containers.RepeatedScalarFieldContainer[float]
+    mask: _containers.RepeatedScalarFieldContainer[int]
+    use_logic_gradient: bool
+    use_focal_loss: bool
+    iou_loss: Yolov3Parameter.IOU_LOSS
+    iou_normalizer: float
+    iou_thresh: float
+    max_delta: float
+    accumulate: bool
+    label_smooth_eps: float
+    def __init__(self, side: _Optional[int] = ..., num_class: _Optional[int] = ..., num: _Optional[int] = ..., object_scale: _Optional[float] = ..., class_scale: _Optional[float] = ..., noobject_scale: _Optional[float] = ..., coord_scale: _Optional[float] = ..., thresh: _Optional[float] = ..., anchors_scale: _Optional[int] = ..., biases: _Optional[_Iterable[float]] = ..., mask: _Optional[_Iterable[int]] = ..., use_logic_gradient: bool = ..., use_focal_loss: bool = ..., iou_loss: _Optional[_Union[Yolov3Parameter.IOU_LOSS, str]] = ..., iou_normalizer: _Optional[float] = ..., iou_thresh: _Optional[float] = ..., max_delta: _Optional[float] = ..., accumulate: bool = ..., label_smooth_eps: _Optional[float] = ...) -> None: ...
+
+class Yolov3DetectionOutputParameter(_message.Message):
+    __slots__ = ("num_classes", "num_box", "confidence_threshold", "nms_threshold", "biases", "anchors_scale", "mask_group_num", "mask", "gaussian_box")
+    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
+    NUM_BOX_FIELD_NUMBER: _ClassVar[int]
+    CONFIDENCE_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    NMS_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    BIASES_FIELD_NUMBER: _ClassVar[int]
+    ANCHORS_SCALE_FIELD_NUMBER: _ClassVar[int]
+    MASK_GROUP_NUM_FIELD_NUMBER: _ClassVar[int]
+    MASK_FIELD_NUMBER: _ClassVar[int]
+    GAUSSIAN_BOX_FIELD_NUMBER: _ClassVar[int]
+    num_classes: int
+    num_box: int
+    confidence_threshold: float
+    nms_threshold: float
+    biases: _containers.RepeatedScalarFieldContainer[float]
+    anchors_scale: _containers.RepeatedScalarFieldContainer[int]
+    mask_group_num: int
+    mask: _containers.RepeatedScalarFieldContainer[int]
+    gaussian_box: bool
+    def __init__(self, num_classes: _Optional[int] = ..., num_box: _Optional[int] = ..., confidence_threshold: _Optional[float] = ..., nms_threshold: _Optional[float] = ..., biases: _Optional[_Iterable[float]] = ..., anchors_scale: _Optional[_Iterable[int]] = ..., mask_group_num: _Optional[int] = ..., mask: _Optional[_Iterable[int]] = ..., gaussian_box: bool = ...) -> None: ...
+
+class BBoxRegParameter(_message.Message):
+    __slots__ = ("bbox_mean", "bbox_std", "cls_aware")
+    BBOX_MEAN_FIELD_NUMBER: _ClassVar[int]
+    BBOX_STD_FIELD_NUMBER: _ClassVar[int]
+    CLS_AWARE_FIELD_NUMBER: _ClassVar[int]
+    bbox_mean: _containers.RepeatedScalarFieldContainer[float]
+    bbox_std: _containers.RepeatedScalarFieldContainer[float]
+    cls_aware: bool
+    def __init__(self, bbox_mean: _Optional[_Iterable[float]] = ..., bbox_std: _Optional[_Iterable[float]] = ..., cls_aware: bool = ...) -> None: ...
+
+class BoxGroupParameter(_message.Message):
+    __slots__ = ("field_h", "field_w", "stride")
+    FIELD_H_FIELD_NUMBER: _ClassVar[int]
+    FIELD_W_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_FIELD_NUMBER: _ClassVar[int]
+    field_h: _containers.RepeatedScalarFieldContainer[int]
+    field_w: _containers.RepeatedScalarFieldContainer[int]
+    stride: int
+    def __init__(self, field_h: _Optional[_Iterable[int]] = ..., field_w: _Optional[_Iterable[int]] = ..., stride: _Optional[int] = ...) -> None: ...
+
+class BoxGroupOutputParameter(_message.Message):
+    __slots__ = ("fg_thr", "iou_thr", "nms_type", "box_group_param", "field_whr", "field_xyr", "max_nms_num", "max_post_nms_num", "min_size")
+    FG_THR_FIELD_NUMBER: _ClassVar[int]
+    IOU_THR_FIELD_NUMBER: _ClassVar[int]
+    NMS_TYPE_FIELD_NUMBER: _ClassVar[int]
+    BOX_GROUP_PARAM_FIELD_NUMBER: _ClassVar[int]
+    FIELD_WHR_FIELD_NUMBER: _ClassVar[int]
+    FIELD_XYR_FIELD_NUMBER: _ClassVar[int]
+    MAX_NMS_NUM_FIELD_NUMBER: _ClassVar[int]
+    MAX_POST_NMS_NUM_FIELD_NUMBER: _ClassVar[int]
+    MIN_SIZE_FIELD_NUMBER: _ClassVar[int]
+    fg_thr: float
+    iou_thr: float
+    nms_type: str
+    box_group_param: _containers.RepeatedCompositeFieldContainer[BoxGroupParameter]
+    field_whr: float
+    field_xyr: float
+    max_nms_num: int
+    max_post_nms_num: int
+    min_size: float
+    def __init__(self, fg_thr: _Optional[float] = ..., iou_thr: _Optional[float] = ..., nms_type: _Optional[str] = ..., box_group_param: _Optional[_Iterable[_Union[BoxGroupParameter, _Mapping]]] = ..., field_whr: _Optional[float] = ..., field_xyr: _Optional[float] = ..., max_nms_num: _Optional[int] = ..., max_post_nms_num: _Optional[int] = ..., min_size: _Optional[float] = ...) -> None: ...
+
+class BoxOutputParameter(_message.Message):
+    __slots__ = ("fg_thr", "iou_thr", "nms_type", "field_h", "field_w", "downsample_rate", "field_whr", "field_xyr", "max_nms_num", "max_post_nms_num", "min_size")
+    FG_THR_FIELD_NUMBER: _ClassVar[int]
+    IOU_THR_FIELD_NUMBER: _ClassVar[int]
+    NMS_TYPE_FIELD_NUMBER: _ClassVar[int]
+    FIELD_H_FIELD_NUMBER: _ClassVar[int]
+    FIELD_W_FIELD_NUMBER: _ClassVar[int]
+    DOWNSAMPLE_RATE_FIELD_NUMBER: _ClassVar[int]
+    FIELD_WHR_FIELD_NUMBER: _ClassVar[int]
+    FIELD_XYR_FIELD_NUMBER: _ClassVar[int]
+    MAX_NMS_NUM_FIELD_NUMBER: _ClassVar[int]
+    MAX_POST_NMS_NUM_FIELD_NUMBER: _ClassVar[int]
+    MIN_SIZE_FIELD_NUMBER: _ClassVar[int]
+    fg_thr: float
+    iou_thr: float
+    nms_type: str
+    field_h: _containers.RepeatedScalarFieldContainer[int]
+    field_w: _containers.RepeatedScalarFieldContainer[int]
+    downsample_rate: _containers.RepeatedScalarFieldContainer[int]
+    field_whr: float
+    field_xyr: float
+    max_nms_num: int
+    max_post_nms_num: int
+    min_size: float
+    def __init__(self, fg_thr: _Optional[float] = ..., iou_thr: _Optional[float] = ..., nms_type: _Optional[str] = ..., field_h: _Optional[_Iterable[int]] = ..., field_w: _Optional[_Iterable[int]] = ..., downsample_rate: _Optional[_Iterable[int]] = ..., field_whr: _Optional[float] = ..., field_xyr: _Optional[float] = ..., max_nms_num: _Optional[int] = ..., max_post_nms_num: _Optional[int] = ..., min_size: _Optional[float] = ...) -> None: ...
+
+class DecodeBBoxParameter(_message.Message):
+    __slots__ = ("gt_iou_thr",)
+    GT_IOU_THR_FIELD_NUMBER: _ClassVar[int]
+    gt_iou_thr: float
+    def __init__(self, gt_iou_thr: _Optional[float] = ...) -> None: ...
+
+class ScaleRouteParameter(_message.Message):
+    __slots__ = ("low_scale", "high_scale")
+    LOW_SCALE_FIELD_NUMBER: _ClassVar[int]
+    HIGH_SCALE_FIELD_NUMBER: _ClassVar[int]
+    low_scale: float
+    high_scale: float
+    def __init__(self, low_scale: _Optional[float] = ..., high_scale: _Optional[float] = ...) -> None: ...
 
 class LabelMapItem(_message.Message):
     __slots__ = ("name", "label", "display_name")

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 from google.protobuf import descriptor_pb2
+from schema_forks import UNLISTED, UNLISTED_ENUMS, UNLISTED_MESSAGES, UNLISTED_OWN, YOLO
 from schema_sentinels import SENTINELS
 
 from caffelite import caffelite_pb2 as pb
 
 PROTO = Path(__file__).resolve().parent.parent / "proto" / "caffelite.proto"
 SCHEMA = os.environ.get("CAFFELITE_SCHEMA")
-OWN = {
+OWN = UNLISTED_OWN | {
     "ConvolutionParameter.algorithm",
     "ResumeState.algorithm",
     "NetParameter.checksum",
@@ -149,7 +150,7 @@ DETECTION = (  # messages of detectors, which NVCaffe and Intel's Caffe have fro
     "NonMaximumSuppressionParameter SaveOutputParameter DetectionOutputParameter MultiBoxLossParameter "
     "PriorBoxParameter VideoDataParameter"
 ).split()
-FORKS |= {
+FORKS |= YOLO | {
     f"{message}.{field.name}": ("nvidia", field.number)
     for message in DETECTION
     for field in getattr(pb, message).DESCRIPTOR.fields
@@ -157,6 +158,7 @@ FORKS |= {
 }
 FORK_MESSAGES = {
     *DETECTION,
+    *("RegionLossParameter", "ReorgParameter"),
     *(f"{message}Parameter" for message in REGIONS),
     *(
         "NormalizeParameter",
@@ -172,6 +174,7 @@ OTHER_FORKS = {"LayerParameter.proposal_param": 224, "ROIPoolingParameter.pad_ra
 FORK_VALUES = {"LossParameter.NormalizationMode": {"PRE_FIXED": 8000}}  # 3, Intel's number, is NONE here
 OWN_VALUES = {"DataParameter.DB": {"ARRAYS": 8000}}
 OWN_MESSAGES = {
+    *UNLISTED_MESSAGES,
     "BBoxSampler",  # the forks' Sampler, whose name is an enum here
     "BatchSampler",
     "AnchorTargetParameter",
@@ -188,6 +191,7 @@ OWN_MESSAGES = {
     "SourcePosition",
 }
 NEW_ENUMS = {  # of a fork, and of our own
+    **UNLISTED_ENUMS,
     "AnnotatedDatum.AnnotationType": {"BBOX": 0},
     "EmitConstraint.EmitType": {"CENTER": 0, "MIN_OVERLAP": 1},
     "ResizeParameter.Resize_mode": {"WARP": 1, "FIT_SMALL_SIZE": 2, "FIT_LARGE_SIZE_AND_PAD": 3},
@@ -326,8 +330,9 @@ def test_numbers_from_8000_are_ours_alone():
 
 def test_fields_of_forks_have_their_numbers():
     found = fields(committed())
+    others = OTHER_FORKS | UNLISTED
     assert {name: found[name].number for name in FORKS} == {name: number for name, (_, number) in FORKS.items()}
-    assert {name: found[name].number for name in OTHER_FORKS} == OTHER_FORKS
+    assert {name: found[name].number for name in others} == others
 
 
 @pytest.mark.skipif(not SCHEMA, reason="CAFFELITE_SCHEMA, the list of Caffe's own fields, is not set")
@@ -373,7 +378,7 @@ def test_every_name_number_type_and_default_is_caffes():
     found = {
         name: described(f)
         for name, f in fields(file).items()
-        if name not in OWN | FORKS.keys() | OTHER_FORKS.keys() and name.split(".")[0] not in OWN_MESSAGES
+        if name not in {*OWN, *FORKS, *OTHER_FORKS, *UNLISTED} and name.split(".")[0] not in OWN_MESSAGES
     }
     assert found == expected
     enums = {enum.name: enum for enum in file.enum_type}

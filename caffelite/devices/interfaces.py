@@ -282,6 +282,25 @@ class Dropout(Protocol):
     def backward(self, mask: Array, dy: Array, dx: Array) -> None: ...
 
 
+class Uniform(Protocol):
+    """Random numbers from low to high. They follow from the context's seed and clock, from ``stream`` (which layer) and
+    from the sample: they are the same on every device."""
+
+    def forward(self, out: Array) -> None:
+        """out (N, D)."""
+
+
+class Distances(Protocol):
+    """y (M, N): the distance of each row of x (M, K) to each row of w (N, K): Σ (x - w)², or Σ |x - w|."""
+
+    def forward(self, x: Array, w: Array, y: Array) -> None: ...
+
+    def backward_x(self, x: Array, w: Array, dy: Array, dx: Array) -> None: ...
+
+    def backward_w(self, x: Array, w: Array, dy: Array, dw: Array, add: bool = False) -> None:
+        """add: add to dw instead of overwriting it."""
+
+
 class Preprocess(Protocol):
     """out (N, C, h, w) = (pixels - mean) · scale, in float32."""
 

@@ -332,6 +332,13 @@ class Device(Protocol):
     ) -> interfaces.Dropout:
         """part: of the mask of a larger blob that several devices divide."""
 
+    def uniform(
+        self, n: int, d: int, low: float, high: float, stream: int, context: ExecutionContext
+    ) -> interfaces.Uniform: ...
+
+    def distances(self, m: int, n: int, k: int, squared: bool) -> interfaces.Distances:
+        """squared: sums of squares; else of absolute values."""
+
     def preprocess(
         self, out: Shape, mean: np.ndarray | None, scale: float, context: ExecutionContext
     ) -> interfaces.Preprocess:

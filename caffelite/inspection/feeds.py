@@ -202,9 +202,32 @@ def rebatched(net: pb.NetParameter, batch: int) -> pb.NetParameter:
     return new
 
 
+def with_shapes(net: pb.NetParameter, shapes: dict[str, Shape]) -> pb.NetParameter:
+    """The net with these sample shapes of its Input layers, by top; under "" that of the first top. The batch stays."""
+    first = next((spec for spec in net.layer if spec.type == "Input" and spec.top), None)
+    given = {first.top[0]: shapes[""]} if first is not None and "" in shapes else {}
+    given |= {top: shape for top, shape in shapes.items() if top}
+    if not any(spec.type == "Input" and given.keys() & set(spec.top) for spec in net.layer):
+        return net
+    new = pb.NetParameter()
+    new.CopyFrom(net)
+    for spec in new.layer:
+        if spec.type == "Input" and given.keys() & set(spec.top):
+            old = [list(shape.dim) for shape in spec.input_param.shape] or [[1]]
+            old = old * len(spec.top) if len(old) == 1 else old
+            dims = [
+                [*(dim[:1] or [1]), *given[top]] if top in given else dim
+                for top, dim in zip(spec.top, old, strict=False)
+            ]
+            del spec.input_param.shape[:]
+            spec.input_param.shape.extend(pb.BlobShape(dim=dim) for dim in dims)
+    return new
+
+
 def with_inputs(net: pb.NetParameter, shapes: dict[str, Shape]) -> pb.NetParameter:
-    """The net with inputs in place of what feeds it by Python or by a type that is not known here, where ``shapes`` has
-    all its tops."""
+    """The net ``with_shapes``, and with inputs in place of what feeds it by Python or by a type that is not known here,
+    where ``shapes`` has all its tops."""
+    net = with_shapes(net, shapes)
     strange = [
         s
         for s in net.layer

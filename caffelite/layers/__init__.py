@@ -26,7 +26,7 @@ def create(spec: pb.LayerParameter, phase: int, locate: Locator) -> Layer:
             expected=f"one of {len(REGISTRY)} types",
             remedy=did_you_mean(spec.type, REGISTRY),
         )
-    return REGISTRY[spec.type](spec, phase, locate)
+    return REGISTRY[spec.type].variant(spec)(spec, phase, locate)
 
 
 def batch_messages() -> list[str]:

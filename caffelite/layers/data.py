@@ -299,7 +299,7 @@ class Input(Layer):
 
 @register
 class Parameter(Layer):
-    """A top that is itself a learned parameter: parameter_param.shape, starting at 0."""
+    """A top that is itself a learned parameter: parameter_param.shape, from blob_filler (default 0)."""
 
     field = "parameter_param"
     bottoms = (0, 0)
@@ -307,7 +307,7 @@ class Parameter(Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = positive(self, [tuple(self.p.shape.dim)], ("shape",))[0]
-        self.add_param(shape, pb.FillerParameter(), "shape")
+        self.add_param(shape, self.p.blob_filler, "blob_filler")
         return [shape]
 
     def backward_reads_top(self, index: int) -> bool:

@@ -18,6 +18,7 @@ class Declarations:
       ``reads_images``: of images, then labels, or where ``reads_objects`` objects; ``batched``: its message has a
       batch_size; ``files``: the fields of its message that name files to read; ``filled_once``: the tops stay filled
       from one pass to the next; ``sets_shapes``: the user may set the tops' shapes (see ``set_shapes``);
+      ``scheduled``: ``feed`` sets numbers that depend on the iteration, though the tops come from bottoms;
     - ``frozen_params``: how many of its parameters, the first ones, the layer itself changes, and no solver;
     - ``reads_shapes_only``: its tops depend on the shapes of its bottoms, not on their numbers;
     - ``varies``: its tops' shapes depend on the data (it calls ``resize``), those of ``varied_tops``, None: all;
@@ -44,7 +45,7 @@ class Declarations:
     frozen_params = 0
     differentiable = True
     in_place = view = loss = adds_loss = takes_over_gradient = False
-    feeds = reads_source = reads_images = batched = filled_once = sets_shapes = False
+    feeds = reads_source = reads_images = batched = filled_once = sets_shapes = scheduled = False
     varies = may_vary = requires_host = writes = False
     reads_objects = reads_shapes_only = detects = evaluates_detection = False
     follows_layout = follows_precision = sums_spatially = needs_images = False

@@ -77,6 +77,11 @@ class Layer(LayerMessage, Compilable):
         self.saved_shapes: dict[str, tuple[Shape, str | None]] = {}  # for ``saved_blobs``
         self.setup()
 
+    @classmethod
+    def variant(cls, spec: pb.LayerParameter) -> type[Layer]:
+        """The class of a layer with this message, where forks have given a type several meanings."""
+        return cls
+
     def setup(self) -> None:
         """Checks of the message that need no shapes."""
 

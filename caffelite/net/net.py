@@ -83,7 +83,8 @@ class Net:
         self._mean = dev.zeros(1)
         for value, weight in self.compiled.constants:
             dev.fill(self.diff[value], weight)
-        self._feeds: list[Node] = replica_of._feeds if replica_of else graph.feeds
+        self._sources: list[Node] = replica_of._sources if replica_of else graph.feeds
+        self.fed: list[Node] = [*self._sources, *(node for node in graph.nodes if node.layer.scheduled)]
         self._shapes_before: dict[Node, list[Shape]] = {}  # of the layers with tops that ``set_shapes`` has changed
         self.starts: dict[Value, Array] = {}  # gradients that the user sets
         self._set_starts()
@@ -216,7 +217,7 @@ class Net:
         input_buffer.begin()
         for which, (iteration, part) in enumerate(clocks):
             input_buffer.set_clock(which, iteration, part)
-            for node in self._feeds if nodes is None else nodes:
+            for node in self.fed if nodes is None else nodes:
                 node.layer.feed(which, iteration, part)
             if more:
                 more(which)

@@ -31,7 +31,7 @@ class PartialPasses:
         """Runs layers forward. iteration: keys their random numbers. before, after: called around each layer of the
         prototxt. Data layers outside of the range draw nothing."""
         selected = self._selected(first, last, False)
-        self.net.feed([(iteration, 0)], nodes=[node for node in self.net.graph.feeds if node in selected])
+        self.net.feed([(iteration, 0)], nodes=[node for node in self.net.fed if node in selected])
         _run(self.net.steps[0], selected, before, after)
 
     def backward(

@@ -274,12 +274,14 @@ class Net(NetStructure):
             self._net.rebuild(node)
 
     def copy_from(self, trained_file: str | os.PathLike[str]) -> None:
-        """Copies the parameters of a caffemodel, binary or HDF5, by layer name. Layers of one side alone are skipped.
+        """Copies the parameters of a caffemodel, binary or HDF5, by layer name. Layers of one side alone are logged.
         Errors: no such file; parameters of another shape."""
         self._copies.send()
         loaded = self._net.load(weights.read_model(Path(trained_file)), str(trained_file))
         if not loaded.matched:
             log.warning("%s: no layer of the file is in the net", trained_file)
+        else:
+            loaded.log(str(trained_file))
 
     load_hdf5 = copy_from
 

@@ -219,6 +219,14 @@ class GPU(FormulaKernels):
     ) -> operations.Dropout:
         return operations.Dropout(self, n, d, ratio, stream, context, part)
 
+    def uniform(
+        self, n: int, d: int, low: float, high: float, stream: int, context: ExecutionContext
+    ) -> operations.Uniform:
+        return operations.Uniform(self, n, d, low, high, stream, context)
+
+    def distances(self, m: int, n: int, k: int, squared: bool) -> selection.Distances:
+        return selection.Distances(self, m, n, k, squared)
+
     def preprocess(
         self, out: Shape, mean: np.ndarray | None, scale: float, context: ExecutionContext
     ) -> preprocessing.Preprocess:
