@@ -1,9 +1,8 @@
 """The fields that forks of Caffe added to its messages, so that their files can be read, with a warning for each field.
 
 The names come from the forks' schemas (NVIDIA/caffe 0.17, intel/caffe 1.1, rbgirshick/caffe-fast-rcnn,
-eric612/MobileNet-YOLO, OpenVINO). A field that
-the schema here also has is read, and its entry here has no effect. The forks' own messages need no table: they are
-inside these fields and are skipped with them.
+eric612/MobileNet-YOLO) and from nets of OpenVINO. A field that the schema here also has is read, and its entry here has
+no effect. The forks' own messages need no table: they are inside these fields and are skipped with them.
 """
 
 from __future__ import annotations
