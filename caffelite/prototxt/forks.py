@@ -1,8 +1,8 @@
 """The fields that forks of Caffe added to its messages, so that their files can be read, with a warning for each field.
 
-The names come from the forks' schemas (NVIDIA/caffe 0.17, intel/caffe 1.1, rbgirshick/caffe-fast-rcnn). A field that
-the schema here also has is read, and its entry here has no effect. The forks' own messages need no table: they are
-inside these fields and are skipped with them.
+The names come from the forks' schemas (NVIDIA/caffe 0.17, intel/caffe 1.1, rbgirshick/caffe-fast-rcnn,
+eric612/MobileNet-YOLO) and from nets of OpenVINO. A field that the schema here also has is read, and its entry here has
+no effect. The forks' own messages need no table: they are inside these fields and are skipped with them.
 """
 
 from __future__ import annotations
@@ -84,6 +84,13 @@ _FIELDS = {
         "ReshapeParameter": "pixelshuffler",
     },
     "Fast R-CNN's Caffe": {"DropoutParameter": "scale_train"},
+    "MobileNet-YOLO's Caffe": {
+        "AnnotatedDataParameter": (
+            "difficult_label_warmup seg_resize_height seg_resize_width seg_scales single_class train_diffcult "
+            "yolo_data_jitter yolo_data_type"
+        ),
+    },
+    "OpenVINO's Caffe": {"DetectionOutputParameter": "input_height input_width normalized"},
 }
 
 
