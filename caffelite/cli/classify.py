@@ -167,32 +167,26 @@ def classify(
     import glob
 
     from ..deploy.classify import gather
-    from ..deploy.detect import detects
     from ..deploy.hierarchy import Hierarchy
 
     if bool(images) == bool(known):
         raise click.UsageError("name images, or a list of them with -list")
     files, started = gather(images, glob.glob), time.perf_counter()
-    expected = len(files) or MANY
-    document = picture_net.read(model, set_fields, preparation)
-    if detects(document):
+    document, expected = picture_net.read(model, set_fields, preparation), len(files) or MANY
+    if detecting.detects(document):
         detecting.refuse({"oversample": oversample, "hierarchy": hierarchy, "list": known}, click.UsageError)
         wanted = detecting.Wanted(count, threshold, folder, table, as_json)
-        failures = detecting.run(
-            detecting.open_detector(document, weights, gpu, expected, labels), files, wanted, started
-        )
-        return _end(failures, len(files), skip)
-    count = count or 5
-    classifier = _open(document, weights, gpu, expected, oversample, labels, output)
+        detector = detecting.open_detector(document, weights, gpu, expected, labels)
+        return _end(detecting.run(detector, files, wanted, started), len(files), skip)
+    count, classifier = count or 5, _open(document, weights, gpu, expected, oversample, labels, output)
     truth = _read_known(known, classifier) if known else None
     files = truth.files if truth else files
     groups = Hierarchy(hierarchy, classifier.labels) if hierarchy else None
     classifier.warm_up()
     opened = time.perf_counter() - started
-    found: list[dict] = []
+    found, scores = list[dict](), list["np.ndarray"]()
     pages: dict[str, np.ndarray] = {}
     failed: dict[Path, str] = {}
-    scores: list[np.ndarray] = []
 
     def report(file: Path, error: CaffeliteError) -> None:
         failed[file] = str(error)
@@ -207,13 +201,26 @@ def classify(
             _show(entry, classifier.answer)
         if folder:
             pages[_free_name(answer.file.stem, pages)] = _page(classifier.preparation, answer.file, entry)
-    if pages:
-        _write(folder, pages)
-    if table:
-        _write_table(table, files, found, failed, min(count, len(classifier.labels)))
+    _write_files(folder, pages, table, files, found, failed, min(count, len(classifier.labels)))
     compared = _compare(truth, scores, list(failed), classifier) if truth and scores else None
     _print_end(found, opened, as_json, compared)
     _end(len(failed), len(files), skip)
+
+
+def _write_files(
+    folder: Path | None,
+    pages: dict,
+    table: Path | None,
+    files: list[Path],
+    found: list[dict],
+    failed: dict[Path, str],
+    count: int,
+) -> None:
+    """Writes the pictures and the table that the options name."""
+    if folder and pages:
+        _write(folder, pages)
+    if table:
+        _write_table(table, files, found, failed, count)
 
 
 def _end(failed: int, count: int, skip: bool) -> None:

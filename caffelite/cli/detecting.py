@@ -30,6 +30,13 @@ class Wanted:
     as_json: bool
 
 
+def detects(document: Any) -> bool:
+    """Whether a net detects objects."""
+    from ..deploy import detect
+
+    return detect.detects(document)
+
+
 def open_detector(document: Any, weights: str | None, gpu: str | None, count: int, labels: Path | None) -> Any:
     """The detector of a net, with its weights."""
     from ..deploy.detect import Detector

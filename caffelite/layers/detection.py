@@ -120,8 +120,8 @@ def _each(variances: np.ndarray | None) -> np.ndarray | None:
 
 @register
 class DetectionEvaluate(Layer):
-    """Which detections are right: detections (1, 1, D, 7) as DetectionOutput makes them, objects (1, 1, G, 8) as
-    MultiBoxLoss reads them → (1, 1, C - 1 + D, 5).
+    """Which detections in images (N, C, H, W) are right: detections (1, 1, D, 7) as DetectionOutput makes them, objects
+    (1, 1, G, 8) as MultiBoxLoss reads them → (1, 1, C - 1 + D, 5).
 
     First a row (-1, class, objects, -1, -1) for each class, then (item, class, score, right, wrong) for each detection;
     both are 0 where it finds a difficult object and evaluate_difficult_gt is false. A detection is right if the object

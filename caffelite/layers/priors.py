@@ -132,7 +132,8 @@ class PriorBox(Priors):
 
 @register
 class PriorBoxClustered(Priors):
-    """Boxes of given widths and heights around each place of a feature map; bottoms, top and other fields as PriorBox.
+    """Boxes of given widths and heights around each place of a feature map: feature (N, C, H, W), image (N, C', H',
+    W') → (1, 2, H·W·B·4); top and other fields as PriorBox.
 
     Errors: no width, other numbers of widths and heights. Source: openvinotoolkit/openvino
     docs/articles_en/documentation/openvino-ir-format/operation-sets (PriorBoxClustered).

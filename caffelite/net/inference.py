@@ -29,6 +29,8 @@ class InferencePass:
         layers = [layer for prepared in self._prepared for layer in (prepared, *prepared.folded)]
         self._weights = inference.watch([param.data for layer in layers for param in layer.params])
         self._joined: list[tuple[int, Callable]] = []  # calls that replace the steps after a first pass
+        # Layers whose tops change their shape replace the calls of a pass while it runs.
+        self._joins = not any(node.layer.varies or node.layer.may_vary for node in compiled.graph.nodes)
 
     def run(self, observe: Callable | None = None) -> None:
         """observe(node) is called after each layer."""
@@ -50,7 +52,7 @@ class InferencePass:
                     run()
         finally:
             limit(self._inference.every)
-        if separate:
+        if separate and self._joins:
             self._joined = self._join()
 
     def _join(self) -> list[tuple[int, Callable]]:

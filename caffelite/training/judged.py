@@ -33,17 +33,31 @@ class Judged:
         self._rows[output].append(rows)
         return np.array([mean_precision(rows, self.versions[output])[0]])
 
-    def gathered(self, comm: Any) -> dict[int, np.ndarray]:
-        """The rows of all processes."""
-        mine = {i: np.concatenate([np.zeros((0, WIDTH)), *rows]) for i, rows in self._rows.items()}
-        if not mine:
-            return mine
-        every = comm.gather(mine, "scores")
-        return {i: np.concatenate([part[i] for part in every]) for i in mine}
+    def collected(self, outputs: list[tuple[Value, float, np.ndarray]]) -> list[tuple[Value, float, np.ndarray]]:
+        """The outputs of a batch (blob, loss weight, values) with the mean average precision in place of rows, which
+        are added."""
+        if not self.versions:
+            return outputs
+        return [
+            (value, weight, self.add(i, values) if i in self.versions else values)
+            for i, (value, weight, values) in enumerate(outputs)
+        ]
 
-    def scores(self, rows: Mapping[int, np.ndarray]) -> dict[int, tuple[float, dict[int, float]]]:
-        """The mean average precision of each output, and that of each class."""
-        return {i: mean_precision(found, self.versions[i]) for i, found in rows.items()}
+    def finished(self, comm: Any, means: list[np.ndarray]) -> tuple[dict[int, np.ndarray], dict[int, dict[int, float]]]:
+        """The rows of all processes, and what ``scores`` returns for them."""
+        rows = {i: np.concatenate([np.zeros((0, WIDTH)), *parts]) for i, parts in self._rows.items()}
+        if rows:
+            every = comm.gather(rows, "scores")
+            rows = {i: np.concatenate([part[i] for part in every]) for i in rows}
+        return rows, self.scores(rows, means)
+
+    def scores(self, rows: Mapping[int, np.ndarray], means: list[np.ndarray]) -> dict[int, dict[int, float]]:
+        """The average precision of each class of each output; writes the means over classes into ``means``."""
+        found = {}
+        for i, one in rows.items():
+            mean, found[i] = mean_precision(one, self.versions[i])
+            means[i] = np.array([mean])
+        return found
 
 
 def judged_of(graph: Graph, version: str | None = None) -> Judged:

@@ -65,13 +65,8 @@ def mean_scores(
     starts = [source.position for _, source in net.sources()]
     net.clear_loss()
     mark = functools.partial(comm.mark, TESTING) if comm.mark else None
-    at_once = not (
-        net.dev.eager
-        or net.requires_host
-        or parts.divided
-        or each
-        or any(_counted(v) is not None for v in net.graph.outputs)
-    )
+    one_by_one = net.dev.eager or net.requires_host or parts.divided or each
+    at_once = not (one_by_one or any(_counted(v) is not None for v in net.graph.outputs))
     mine = range(comm.rank, count, comm.size)
     passes = net.recorded(mine) if at_once else _one_by_one(net, mine, mark)
     for first in range(0, count, comm.size):
@@ -81,11 +76,7 @@ def mean_scores(
         i = first + comm.rank
         if i >= count:
             break
-        found = next(passes)
-        if judged.versions:
-            found = [
-                (v, w, judged.add(k, rows) if k in judged.versions else rows) for k, (v, w, rows) in enumerate(found)
-            ]
+        found = judged.collected(next(passes))
         if at_once and mark:
             mark()
         for total, many, (value, _, values) in zip(totals, tested, found, strict=True):
@@ -96,27 +87,29 @@ def mean_scores(
         if each:
             each(i, found)
     net.check_faults()
-    for start, (_, source) in zip(starts, net.sources() if comm.size > 1 else (), strict=comm.size > 1):
-        end = start + count * source.shapes[0][0] * source.shard.size // comm.size
-        if source.position != end:  # not every process had a batch in the last round
-            source.seek(end)
+    if comm.size > 1:
+        _align(net, starts, count, comm.size)
     sums = comm.total(np.concatenate([*totals, *tested, net.dev.download(net.loss).astype(float)]))
     pieces = np.split(sums[:-1], np.cumsum([t.size for t in (*totals, *tested)])[:-1]) if totals else []
     totals, tested = pieces[: len(totals)], pieces[len(totals) :]
     means = [np.divide(t, n, out=np.zeros_like(t), where=n > 0) for t, n in zip(totals, tested, strict=True)]
-    rows = judged.gathered(comm)
-    precisions = judged.scores(rows)
-    for i, (value_of_all, _) in precisions.items():
-        means[i] = np.array([value_of_all])
+    rows, by_class = judged.finished(comm, means)
     outputs = [(v, dict(net.graph.losses).get(v, 0.0), mean) for v, mean in zip(net.graph.outputs, means, strict=True)]
     batch = parts.complete(net).batch_size
     for i, value in enumerate(net.graph.outputs):
         if _counted(value) is None and not _by_sample(value, batch):
             tested[i] = tested[i] * (math.prod(value.node.bottoms[1].shape) if _shares(value) else batch)
-    by_class = {i: each_class for i, (_, each_class) in precisions.items()}
     loss = float(sums[-1]) / count
     scores = Scores([(v.name, w, mean) for v, w, mean in outputs], loss, tested, count * batch, rows, by_class)
     return _joined(parts.gather(scores)) if parts.divided else scores
+
+
+def _align(net: Net, starts: list[int], count: int, processes: int) -> None:
+    """Moves the sources of a process to where all are after ``count`` batches from ``starts`` on."""
+    for start, (_, source) in zip(starts, net.sources(), strict=True):
+        end = start + count * source.shapes[0][0] * source.shard.size // processes
+        if source.position != end:  # not every process had a batch in the last round
+            source.seek(end)
 
 
 def _joined(stages: list[Scores]) -> Scores:
@@ -175,16 +168,15 @@ def combined(net: Net, parts: list[Scores]) -> Scores:
         outputs.append((name, weight, np.divide(total, count, out=np.zeros_like(total), where=count > 0)))
         counts.append(count)
     rows = {i: np.concatenate([part.judged[i] for part in parts]) for i in parts[0].judged}
-    precisions = judged_of(net.graph).scores(rows)
-    for i, (value, _) in precisions.items():
-        outputs[i] = (*outputs[i][:2], np.array([value]))
+    means = [values for _, _, values in outputs]
+    by_class = judged_of(net.graph).scores(rows, means)
+    outputs = [(*output[:2], values) for output, values in zip(outputs, means, strict=True)]
     samples = sum(part.samples for part in parts)
     losses = [(weight, float(values[0])) for _, weight, values in outputs if weight and values.size == 1]
     if len(losses) == len(net.graph.losses):
         loss = sum(weight * value for weight, value in losses)
     else:  # a loss that another layer reads
         loss = sum(part.loss * part.samples for part in parts) / samples
-    by_class = {i: each_class for i, (_, each_class) in precisions.items()}
     return Scores(outputs, loss, counts, samples, rows, by_class)
 
 

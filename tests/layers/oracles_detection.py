@@ -86,80 +86,84 @@ def score_loss(scores, label, logistic):
     return math.log(sum(math.exp(s - max(scores)) for s in scores)) + max(scores) - scores[label]
 
 
-def multibox(
-    classes,
-    code="CORNER",
-    mining="MAX_NEGATIVE",
-    ratio=3.0,
-    least=0.5,
-    logistic=False,
-    squares=False,
-    weight=1.0,
-    threshold=0.5,
-    difficult=True,
-    separate=False,
-    predicted=False,
-    in_target=False,
-    inside=False,
-    cross=True,
-    samples=64,
-    divisor=None,
-):
-    def term(d):
-        return d * d / 2 if squares or abs(d) < 1 else abs(d) - 0.5
+MULTIBOX = {
+    "code": "CORNER", "mining": "MAX_NEGATIVE", "ratio": 3.0, "least": 0.5, "logistic": False, "squares": False,
+    "weight": 1.0, "threshold": 0.5, "difficult": True, "separate": False, "predicted": False, "in_target": False,
+    "inside": False, "cross": True, "samples": 64, "divisor": None,
+}  # fmt: skip
+
+
+class Image:
+    """An image of a batch: its predictions, and the objects in it. o: options as in MULTIBOX."""
+
+    def __init__(self, o, offsets, scores, boxes, variances, rows):
+        self.o, self.offsets, self.scores, self.boxes, self.variances = o, offsets, scores, boxes, variances
+        self.coding = np.ones_like(variances) if o["in_target"] else variances
+        self.labels, self.objects = [int(r[1]) for r in rows], [r[3:7] for r in rows]
+        self.count = len(boxes)
+        self.candidates = boxes
+        if o["predicted"]:
+            self.candidates = [self.decoded(k) for k in range(self.count)]
+        self.out = [not o["cross"] and any(v < 0 or v > 1 for v in c) for c in self.candidates]
+        self.found, self.best = [-1] * self.count, [0.0] * self.count
+        if rows:
+            _, self.best = matched(self.candidates, self.objects, o["threshold"])
+            keep = [k for k in range(self.count) if not self.out[k]]
+            some, _ = matched([self.candidates[k] for k in keep], self.objects, o["threshold"])
+            for k, f in zip(keep, some, strict=True):
+                self.found[k] = f
+
+    def decoded(self, k):
+        return decoded(self.offsets[k, 0], self.boxes[k], self.coding[k], self.o["code"])
+
+    def location(self, k):
+        o, j = self.o, self.found[k]
+        target = encoded(self.objects[j], self.boxes[k], self.coding[k], o["code"])
+        given = self.offsets[k, self.labels[j] if o["separate"] else 0]
+        total = 0.0
+        for a, t, v, c in zip(given, target, self.variances[k], self.candidates[k], strict=True):
+            d = (a - t) / (v if o["in_target"] else 1)
+            if not (o["inside"] and (c < 0 or c > 1)):
+                total += d * d / 2 if o["squares"] or abs(d) < 1 else abs(d) - 0.5
+        return total
+
+    def confidence(self, k):
+        o = self.o
+        none = -1 if o["mining"] == "NONE" and o["logistic"] else 0
+        label = self.labels[self.found[k]] if self.found[k] >= 0 else none
+        return score_loss(self.scores[k].tolist(), label, o["logistic"])
+
+    def loss(self):
+        """The sum, and the number of matched priors in it."""
+        o, every = self.o, range(self.count)
+        chosen, total = [k for k in every if self.found[k] >= 0], 0.0
+        if o["mining"] == "NONE":
+            total = sum(self.confidence(k) for k in every)
+        elif self.objects and o["mining"] == "MAX_NEGATIVE":
+            others = [k for k in every if self.found[k] < 0 and self.best[k] < o["least"] and not self.out[k]]
+            others = sorted(others, key=lambda k: -self.confidence(k))[: int(len(chosen) * o["ratio"])]
+            total = sum(self.confidence(k) for k in chosen + others)
+        elif self.objects:
+            both = {k: self.confidence(k) + (self.location(k) if self.found[k] >= 0 else 0) for k in every}
+            hard = sorted(both, key=lambda k: -both[k])[: o["samples"]]
+            chosen = [k for k in chosen if k in hard]
+            total = sum(self.confidence(k) for k in hard if self.found[k] >= 0 or not self.out[k])
+        return total + o["weight"] * sum(self.location(k) for k in chosen), len(chosen)
+
+
+def multibox(classes, **options):
+    o = MULTIBOX | options
 
     def oracle(offsets, scores, priors, rows):
         n, (boxes, variances) = len(offsets), priors.reshape(2, -1, 4)
         p = len(boxes)
         offsets, scores = offsets.reshape(n, p, -1, 4), scores.reshape(n, p, classes)
-        coding = np.ones_like(variances) if in_target else variances
         total, positives = 0.0, 0
         for i in range(n):
-            mine = [r for r in rows.reshape(-1, 8) if r[0] == i and (difficult or not r[7])]
-            labels, objects = [int(r[1]) for r in mine], [r[3:7] for r in mine]
-
-            def predictions(i=i):
-                return [decoded(offsets[i, k, 0], boxes[k], coding[k], code) for k in range(p)]
-
-            candidates = predictions() if predicted else boxes
-            found, best = matched(candidates, objects, threshold) if mine else ([-1] * p, [0.0] * p)
-            out = [not cross and any(v < 0 or v > 1 for v in c) for c in candidates]
-            if any(out) and mine:
-                keep = [k for k in range(p) if not out[k]]
-                some, _ = matched([candidates[k] for k in keep], objects, threshold)
-                found = [-1] * p
-                for k, f in zip(keep, some, strict=True):
-                    found[k] = f
-
-            def location(k, found=found, objects=objects, labels=labels, i=i, candidates=candidates):
-                j = found[k]
-                target = encoded(objects[j], boxes[k], coding[k], code)
-                given = offsets[i, k, labels[j] if separate else 0]
-                losses = []
-                for a, t, v, c in zip(given, target, variances[k], candidates[k], strict=True):
-                    d = (a - t) / (v if in_target else 1)
-                    losses.append(0.0 if inside and (c < 0 or c > 1) else term(d))
-                return sum(losses)
-
-            def confidence(k, found=found, labels=labels, i=i):
-                none = -1 if mining == "NONE" and logistic else 0
-                return score_loss(scores[i, k].tolist(), labels[found[k]] if found[k] >= 0 else none, logistic)
-
-            chosen = [k for k in range(p) if found[k] >= 0]
-            if mining == "NONE":
-                total += sum(confidence(k) for k in range(p))
-            elif mine and mining == "MAX_NEGATIVE":
-                others = [k for k in range(p) if found[k] < 0 and best[k] < least and not out[k]]
-                others = sorted(others, key=lambda k: -confidence(k))[: int(len(chosen) * ratio)]
-                total += sum(confidence(k) for k in chosen + others)
-            elif mine:
-                both = {k: confidence(k) + (weight and location(k) if found[k] >= 0 else 0) for k in range(p)}
-                hard = sorted(both, key=lambda k: -both[k])[:samples]
-                chosen = [k for k in chosen if k in hard]
-                total += sum(confidence(k) for k in hard if found[k] >= 0 or not out[k])
-            total += weight * sum(location(k) for k in chosen)
-            positives += len(chosen)
-        return [total / (divisor(n, p) if divisor else max(1, positives))]
+            mine = [r for r in rows.reshape(-1, 8) if r[0] == i and (o["difficult"] or not r[7])]
+            loss, count = Image(o, offsets[i], scores[i], boxes, variances, mine).loss()
+            total, positives = total + loss, positives + count
+        return [total / (o["divisor"](n, p) if o["divisor"] else max(1, positives))]
 
     return oracle
 

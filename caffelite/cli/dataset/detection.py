@@ -36,7 +36,13 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Pixels in XML files count from 1, as VOC's own do. Default: from 0, as SSD's tool reads them.",
 )
-@click.option("--backend", type=click.Choice(["lmdb", "leveldb"]), default="lmdb", show_default=True)
+@click.option(
+    "--backend",
+    type=click.Choice(["lmdb", "leveldb"]),
+    default="lmdb",
+    show_default=True,
+    help="Format of the database.",
+)
 @imaging.options
 @making.out
 @making.force
