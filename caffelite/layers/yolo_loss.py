@@ -219,7 +219,7 @@ class Yolov3(YoloLoss):
         else:
             loss = (errors[:, :, 4:] ** 2).sum() + (p.iou_normalizer * np.mean(missing) if missing else 0)
         if p.use_logic_gradient:
-            sloped = [0, 1, *range(4, errors.shape[2])]
+            sloped = [0, 1, *range(4, 5 + p.num_class)]
             errors[:, :, sloped] *= slope(activated[:, :, sloped])
         return errors, float(loss)
 
