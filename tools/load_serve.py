@@ -23,7 +23,9 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from caffelite.runs.config import RunConfig
 from caffelite.runs.queue import edit, job, scan
+from caffelite.runs.queue.submission import submit_run
 
 ROOT = Path(__file__).parents[1]
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -54,6 +56,13 @@ class Load:
         for found in await asyncio.gather(*tasks, return_exceptions=True):
             if isinstance(found, Exception):
                 self.failures.append(repr(found))
+
+    async def open_each(self) -> None:
+        """Opens each page once: the first request of a page compiles its template."""
+        for text in PAGES:
+            reader, writer = await self._send(text.format(run=self.runs[0], other=self.runs[-1]), True)
+            await reader.read()
+            writer.close()
 
     async def _send(self, path: str, close: bool) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 24)
@@ -97,19 +106,9 @@ def main() -> None:
         folder = Path(text)
         command("dataset", "digits", cwd=folder)
         for i in range(given.jobs):
-            fields = [f"net={ROOT}/models/lenet/digits_train_val.prototxt", "max_iter=100000000", "test_interval=1000"]
-            fields.append(f"snapshot_prefix=job{i}")
-            options = ["--solver", f"{ROOT}/solvers/digits_solver.prototxt", *(f"--set={each}" for each in fields)]
-            command(
-                "queue",
-                "add",
-                "--",
-                "train",
-                "--solver",
-                f"{ROOT}/solvers/digits_solver.prototxt",
-                *options,
-                cwd=folder,
-            )
+            fields = (f"net={ROOT}/models/lenet/digits_train_val.prototxt", "max_iter=100000000", "test_interval=1000")
+            config = RunConfig(f"{ROOT}/solvers/digits_solver.prototxt", overrides=(*fields, f"snapshot_prefix=job{i}"))
+            submit_run(folder, config, working_directory=folder)
         words = ["-m", "caffelite", "serve", "-root", text, "-port", "0", "-cpu_slots", str(given.jobs)]
         server = subprocess.Popen([sys.executable, *words], stderr=subprocess.PIPE, text=True, cwd=folder)
         try:
@@ -142,6 +141,7 @@ def measure(given: argparse.Namespace, folder: Path, load: Load, server: int) ->
     while not all(beat(run)[0] > 50 for run in runs):
         assert time.monotonic() < until, "the jobs do not start"
         time.sleep(0.2)
+    asyncio.run(load.open_each())
     rates: dict[bool, list[float]] = {False: [], True: []}
     used = {"server": 0.0, "clients": 0.0}
     for phase in range(2 * given.phases):

@@ -20,13 +20,13 @@ from time_pages import ARGUMENTS, serve, start, wait
 NET = "models/lenet/digits_train_val.prototxt"
 SEVEN = [[(70, 80), (160, 76), (262, 80)], [(262, 80), (225, 150), (190, 220), (165, 290)]]
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 380, "height": 800}
-MAIN = ("--set=max_iter=1000", "--set=test_interval=100", "--set=snapshot=250")
+MAIN = ("--set=max_iter=400", "--set=test_interval=50", "--set=snapshot=100")
 
 
 def make_site(folder: Path) -> list[Any]:
     """Data, four runs, one of which goes on, a deploy net; the processes that still run."""
     command("dataset", "digits", cwd=folder)
-    for name, rate in (("lenet_slow", "0.003"), ("lenet_fast", "0.03"), ("lenet_wild", "0.1")):
+    for name, rate in (("lenet_slow", "0.003"), ("lenet_fast", "0.03"), ("lenet_high", "0.06")):
         fields = [
             f"--set=net={ROOT / NET}",
             f"--set=snapshot_prefix={name}",
@@ -37,7 +37,7 @@ def make_site(folder: Path) -> list[Any]:
     (folder / "lenet_fast_run/notes.json").write_text(
         json.dumps({"tags": ["best"], "note": "The rate of the tutorial."})
     )
-    model = ["--model", "lenet_fast_run/net.prototxt", "--weights", "lenet_fast_iter_1000.caffemodel"]
+    model = ["--model", "lenet_fast_run/net.prototxt", "--weights", "lenet_fast_iter_400.caffemodel"]
     command("deploy", *model, "--out", "lenet_fast_run/deploy.prototxt", cwd=folder)
     (folder / "lenet_fast_run/hierarchy.txt").write_text("round\n  0\n  6\n  8\n  9\nstraight\n  1\n  4\n  7\n")
     command("test", *model, "--report", "reports/lenet_fast", cwd=folder)
@@ -95,7 +95,7 @@ PAGES = {
     "run": ("/run?folder=lenet_fast_run", choose_layer),
     "live": ("/run?folder=lenet_long_run", lambda page: page.wait_for_timeout(2000)),
     "compare": (
-        "/compare?folder=lenet_slow_run&folder=lenet_fast_run&folder=lenet_wild_run",
+        "/compare?folder=lenet_slow_run&folder=lenet_fast_run&folder=lenet_high_run",
         lambda page: page.wait_for_selector("#chart .main-svg"),
     ),
     "new": ("/new", None),

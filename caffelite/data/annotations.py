@@ -1,4 +1,4 @@
-"""Images with boxes, from COCO JSON and from lists of PASCAL VOC annotations."""
+"""Images with boxes, from COCO JSON, from lists of PASCAL VOC annotations, and from databases of AnnotatedDatum."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import inputs
 from ..errors import CaffeliteError, Where
+from .annotated import AnnotatedDatabase, objects_of, parsed
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,26 @@ def read(path: Path, root: str = "", label_file: str = "") -> list[AnnotatedImag
         found = _voc_list(path, folder, label_file)
     if not found:
         raise CaffeliteError("no images", where=Where(str(path)), expected="at least one")
+    return found
+
+
+def of_database(database: AnnotatedDatabase) -> list[AnnotatedImage]:
+    """The images of a database of AnnotatedDatum, whose files are keys. Reads all records; decodes those that do not
+    store the size of their image."""
+    found = []
+    for number, record in enumerate(database.walk(0)):
+        try:
+            content = parsed(record[1])
+        except ValueError as mistake:
+            raise database.error(number, record, str(mistake)) from None
+        height, width = content.datum.height, content.datum.width
+        if min(height, width) < 1:
+            height, width = database.image(number, record)[0].shape[1:]
+        objects = objects_of(content)
+        corners = objects.boxes * ([width, height] * 2) - (0, 0, 1, 1)
+        boxes = np.concatenate([corners, objects.others[:, :1]], 1).astype(np.float32)
+        found.append(AnnotatedImage(bytes(record[0]).decode(errors="backslashreplace"), height, width, boxes,
+                                    objects.others[:, 2] != 0))  # fmt: skip
     return found
 
 

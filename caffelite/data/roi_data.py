@@ -11,7 +11,8 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from .. import inputs
 from ..errors import CaffeliteError, Locator, Where
-from .annotations import AnnotatedImage, read
+from .annotated import AnnotatedDatabase
+from .annotations import AnnotatedImage, of_database, read
 from .draws import below, key, per_sample
 from .images import decode, opencv
 from .order import Order
@@ -31,8 +32,23 @@ class RoISource(Source):
     """
 
     def __init__(self, layer: pb.LayerParameter, phase: int, path: Path, locate: Locator, seed: int):
+        param = layer.roi_data_param
+        self._database = AnnotatedDatabase(path, True, param.shuffle) if path.is_dir() else None
+        try:
+            self._images = (
+                of_database(self._database) if self._database else read(path, param.root_folder, param.label_file)
+            )
+            self._set_up(layer, phase, locate, seed)
+        except BaseException:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        if self._database:
+            self._database.close()
+
+    def _set_up(self, layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> None:
         param, transform = layer.roi_data_param, layer.transform_param
-        self._images = read(path, param.root_folder, param.label_file)
         self._difficult, self._mirror = param.use_difficult, transform.mirror and phase == pb.TRAIN
         self._scale, self._mean = np.float32(transform.scale), self._read_mean(transform, locate.at("transform_param"))
         self._short, self._long = param.short_side, param.max_size
@@ -78,17 +94,23 @@ class RoISource(Source):
         return image.boxes if self._difficult else image.boxes[~image.difficult]
 
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
-        image = self._images[int(self._order(position, 1)[0])]
+        numbers = self._order(position, 1)
+        number = int(numbers[0])
         flip = bool(self._mirror and below(per_sample(self._flips, position, 1)[:, 0], 2)[0])
+        if self._database:
+            load = partial(self._database.image, number, self._database.read(numbers)[0])
+            yield partial(self._process, self._images[number], lambda: load()[0], flip, batch)
+            return
+        file = self._images[number].file
         try:
-            content = inputs.read(image.file, inputs.IMAGE)
+            content = inputs.read(file, inputs.IMAGE)
         except OSError as mistake:
-            raise CaffeliteError(f"cannot read image: {mistake.strerror}", where=Where(image.file)) from None
-        yield partial(self._process, image, content, flip, position, batch)
+            raise CaffeliteError(f"cannot read image: {mistake.strerror}", where=Where(file)) from None
+        yield partial(self._process, self._images[number], partial(decode, content, True), flip, batch)
 
-    def _process(self, image: AnnotatedImage, content: bytes, flip: bool, position: int, batch: Batch) -> None:
+    def _process(self, image: AnnotatedImage, load: Callable[[], np.ndarray], flip: bool, batch: Batch) -> None:
         try:
-            pixels = decode(content, True).transpose(1, 2, 0)
+            pixels = load().transpose(1, 2, 0)
         except ValueError as mistake:
             raise CaffeliteError(str(mistake), where=Where(image.file)) from None
         if pixels.shape[:2] != (image.height, image.width):
@@ -107,14 +129,14 @@ class RoISource(Source):
         if flip:
             rows[:, [0, 2]] = image.width - 1 - rows[:, [2, 0]]
         if len(batch.arrays) > 3:
-            self._as_ssd(rows, image, position, batch.arrays[3][0, 0])
+            self._as_ssd(rows, image, batch.arrays[3][0, 0])
         if not self._difficult:
             rows = rows[~image.difficult]
         rows[:, :4] *= scale
         batch.arrays[2][:], batch.arrays[2][:, 4] = 0, NO_OBJECT
         batch.arrays[2][: len(rows)] = rows
 
-    def _as_ssd(self, rows: np.ndarray, image: AnnotatedImage, position: int, out: np.ndarray) -> None:
+    def _as_ssd(self, rows: np.ndarray, image: AnnotatedImage, out: np.ndarray) -> None:
         """Rows of image in the batch (0), label, instance, corners as shares of the image, difficult."""
         out[:], out[:, 0] = 0, NO_OBJECT
         for k, (row, hard) in enumerate(list(zip(rows, image.difficult, strict=True))[: len(out)]):

@@ -42,7 +42,8 @@ def source_messages() -> list[str]:
 def file_fields() -> list[tuple[str, str]]:
     """(message, field) of LayerParameter that name files which a layer reads."""
     found = [(kind.field, name) for kind in REGISTRY.values() for name in kind.files]
-    return [*found, ("transform_param", "mean_file"), ("loss_param", "class_weight_source")]
+    others = [("annotated_data_param", "label_map_file"), ("video_data_param", "video_file")]
+    return [*found, *others, ("transform_param", "mean_file"), ("loss_param", "class_weight_source")]
 
 
 __all__ = [

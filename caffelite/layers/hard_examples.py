@@ -17,39 +17,16 @@ LOSS = pb.LossParameter
 
 @register
 class SoftmaxWithLossOHEM(SoftmaxWithLoss):
-    """SoftmaxWithLoss with a third top: -log softmax(x)[label] of each label, 0 where it is ignored.
+    """SoftmaxWithLoss, by the name that intel/caffe gives to the one with three tops.
 
     x (N, C, P...), label (N, P...); tops: the loss (), the probabilities (N, C, P...), the losses (N, 1, P...), which
     have no gradient. Source: Shrivastava et al. 2016; intel/caffe src/caffe/layers/softmax_loss_ohem_layer.cu.
     """
 
-    tops = (1, 3)
-    constant_tops = frozenset({1, 2})
-
-    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        found = super().shapes(bottoms)
-        self.requires_host = len(self.spec.top) > 2
-        axis, shape = self.axis(self.p.axis, len(bottoms[0])), bottoms[0]
-        return [*found, (*shape[:axis], 1, *shape[axis + 1 :])][: len(self.spec.top)]
-
-    def forward(self, x: list, y: list) -> None:
-        super().forward(x, y[:2])
-        if len(y) < 3:
-            return
-        n, c, p = self.split
-        prob = self.dev.download(self.saved["prob"]).reshape(n, c, p)
-        label = self.dev.download(x[1]).reshape(n, 1, p)
-        valid = (label >= 0) & (label < c)
-        if self.ignored() is not None:
-            valid &= label != self.ignored()
-        own = np.take_along_axis(prob, np.where(valid, label, 0).astype(np.intp), 1)
-        each = np.where(valid, -np.log(np.maximum(own, np.finfo(np.float32).tiny)), 0)
-        self.dev.upload(y[2], np.ascontiguousarray(each, self.dev.dtype).reshape(y[2].shape))
-
 
 @register
 class SmoothL1LossOHEM(SmoothL1Loss):
-    """loss = Σ f(w · (a - b)) / divisor, f as in SmoothL1Loss with sigma 1; a second top has the sum of each place.
+    """loss = Σ f(w · (a - b)) / divisor, f as in SmoothL1Loss; a second top has the sum of each place.
 
     a, b and optionally the weights w (N, C, P...); tops: the loss () and the losses (N, 1, P...), which have no
     gradient. Divisor by loss_param.normalization: VALID (default) and FULL (N·P), BATCH_SIZE (N), NONE (1), PRE_FIXED
@@ -57,28 +34,13 @@ class SmoothL1LossOHEM(SmoothL1Loss):
     Shrivastava et al. 2016; intel/caffe src/caffe/layers/smooth_L1_loss_ohem_layer.cpp.
     """
 
-    bottoms, tops = (2, 3), (1, 2)
-    constant_tops = frozenset({1})
+    bottoms = (2, 3)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        super().shapes(bottoms)
-        shape = bottoms[0]
-        if len(shape) < 2:
-            raise self.bottom_error(0, "has no channels", expected="N×C×...", found=f"shape {list(shape)}")
-        self.split = (*shape[:2], math.prod(shape[2:]))
-        self.n = self.divisor(shape[0], shape[0] * self.split[2]) or 1
-        self.requires_host = len(self.spec.top) > 1
-        return [(), (shape[0], 1, *shape[2:])][: len(self.spec.top)]
-
-    def forward(self, x: list, y: list) -> None:
-        super().forward(x, y[:1])
-        if len(y) < 2:
-            return
-        a, b, *weights = (self.dev.download(blob).reshape(self.split) for blob in x)
-        far = np.abs((a - b) * weights[0] if weights else a - b)
-        square = self.constants["square"]
-        each = np.where(far < 1 / square, 0.5 * square * far * far, far - 0.5 / square).sum(1)
-        self.dev.upload(y[1], np.ascontiguousarray(each, self.dev.dtype).reshape(y[1].shape))
+        tops, shape = super().shapes(bottoms), bottoms[0]
+        batch = shape[0] if shape else 1
+        self.n = self.divisor(batch, batch * math.prod(shape[2:])) or 1
+        return tops
 
 
 @register

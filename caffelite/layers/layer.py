@@ -131,6 +131,11 @@ class Layer(LayerMessage, Compilable):
         copied.context = context
         return copied
 
+    @staticmethod
+    def shapes_without_data(spec: pb.LayerParameter) -> list[Shape]:
+        """Of a layer with a source: the tops' shapes where the message alone decides them; none where the data does."""
+        return []
+
     def separate(self) -> None:
         """Gives the layer of a replica objects of its own where ``bound`` copies references; before ``build``."""
 

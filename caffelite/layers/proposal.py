@@ -151,6 +151,7 @@ class AnchorTarget(Anchored):
     field = "anchor_target_param"
     bottoms, tops = (3, 4), (4, 4)
     constant_bottoms = frozenset(range(4))
+    reads_shapes_only = True  # of what is learned
 
     def setup(self) -> None:
         super().setup()

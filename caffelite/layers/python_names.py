@@ -1,13 +1,15 @@
 """Python layers of well-known detectors that are native here: module and class → type, and what their param_str means.
 
 The layer of such a name is built from this table, and nothing is imported, unless the user gave a folder (-python DIR
-or CAFFELITE_PYTHON) that has the module. Fields of the native message that the layer also has go before param_str.
+or CAFFELITE_PYTHON) that has the module, or the calling program has imported the package of the module. Fields of the
+native message that the layer also has go before param_str.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,10 +72,15 @@ def native(spec: pb.LayerParameter, locate: Locator) -> pb.LayerParameter:
 
 
 def _given_by_user(module: str) -> bool:
-    """Whether a folder that the user gave has the module. Its code need not run for that."""
+    """Whether a folder that the user gave has the module, or the calling program has imported its package. The code of
+    the module need not run for that."""
+    if not user_modules.permitted():
+        return False
+    if module.partition(".")[0] in sys.modules:
+        return True
     path = Path(*module.split("."))
     files = [path.with_suffix(".py"), path / "__init__.py"]
-    return user_modules.permitted() and any((Path(f) / p).is_file() for f in user_modules.folders() for p in files)
+    return any((Path(folder) / p).is_file() for folder in user_modules.folders() for p in files)
 
 
 def _settings(spec: pb.LayerParameter, locate: Locator) -> dict[str, float | list[float]]:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from typing import Self
 
+from .. import caffelite_pb2 as pb
 from ..devices.context import ExecutionContext
 from ..devices.protocol import Device
 from .data import Feed
-from .layer import Layer, Shape, register
+from .layer import Shape, register
 
-IN_FAST_RCNN = 6  # tops: data, rois, labels, bbox_targets, bbox_inside_weights, bbox_outside_weights
+IN_FAST_RCNN = (3, 5, 6)  # tops: data, rois, labels, bbox_targets, weights once, or inside and outside
 ROIS = 128  # of a batch of Fast R-CNN
+
+
+def for_fast_rcnn(spec: pb.LayerParameter) -> bool:
+    """Whether the tops are those of Fast R-CNN."""
+    return spec.top[1:2] == ["rois"] or len(spec.top) > 4
 
 
 @register
 class RoIData(Feed):
-    """An image with its objects, of a COCO JSON file or a list of PASCAL VOC annotations: data (1, 3, H, W), im_info
+    """An image with its objects, of COCO JSON, PASCAL VOC or a database of AnnotatedDatum: data (1, 3, H, W), im_info
     (1, 3), height, width and scale, gt_boxes (G, 5), x1, y1, x2, y2 and label, and optionally the objects in SSD's form
     (1, 1, G, 8); all are blobs (N, ...) with N = 1.
 
@@ -23,7 +29,8 @@ class RoIData(Feed):
     follow. G is the largest number of objects of an image: rows without one have the label -1. Where images differ in
     size, H and W vary from pass to pass. Without a source the layer has shapes only. As the Python layer
     roi_data_layer.layer.RoIDataLayer of rbgirshick/py-faster-rcnn lib/roi_data_layer, which gets its data from a
-    program. Its six tops for Fast R-CNN, which need proposals of another program, have shapes only.
+    program. Its tops for Fast R-CNN, the second of which is named rois, need proposals of another program and have
+    shapes only: data, rois, labels, and optionally offsets and one or two blobs of weights.
     """
 
     field = "roi_data_param"
@@ -35,18 +42,30 @@ class RoIData(Feed):
 
     def setup(self) -> None:
         count = len(self.spec.top)
-        if count not in (3, 4, IN_FAST_RCNN):
-            raise self.outer_error(f"has {count} tops", "top", count, expected="3, 4 or 6")
-        if count == IN_FAST_RCNN and self.p.source:
-            what = "cannot read the proposals that its six tops need"
+        self.fast = for_fast_rcnn(self.spec)
+        allowed = IN_FAST_RCNN if self.fast else (3, 4)
+        if count not in allowed:
+            expected = " or ".join(map(str, allowed))
+            raise self.outer_error(f"has {count} tops", "top", min(count, *allowed), expected=expected)
+        if self.fast and self.p.source:
+            what = "cannot read the proposals that its tops need"
             raise self.error(what, "source", expected="3 tops: data, im_info, gt_boxes")
         self.reads_source = bool(self.p.source)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         if self.source is None:
-            return without_data(self)
+            return self.shapes_without_data(self.spec)
         self.varies = self.requires_host = getattr(self.source, "varies", False)
         return super().shapes(bottoms)
+
+    @staticmethod
+    def shapes_without_data(spec: pb.LayerParameter) -> list[Shape]:
+        p, count = spec.roi_data_param, len(spec.top)
+        image = (3, p.short_side or p.max_size, p.max_size)
+        if not for_fast_rcnn(spec):
+            return [(1, *image), (1, 3), (1, 5), (1, 1, 1, 8)][:count]
+        targets = (ROIS, 4 * (p.num_classes or 21))
+        return [(2, *image), (ROIS, 5), (ROIS,), targets, targets, targets][:count]
 
     def bound(self, dev: Device, params: list, context: ExecutionContext) -> Self:
         copied = super().bound(dev, params, context)
@@ -61,8 +80,8 @@ class RoIData(Feed):
     def feed(self, which: int, iteration: int, part: int) -> None:
         if self.source is None:
             remedy = 'set roi_data_param { source: "train.json" }'
-            if len(self.spec.top) == IN_FAST_RCNN:
-                remedy = "its six tops need proposals of another program, which are not read"
+            if self.fast:
+                remedy = "its tops need proposals of another program, which are not read"
             raise self.error("has no data", "source", remedy=remedy)
         arrays = self.source.next()
         for field, array in zip(self._arrays, arrays, strict=True):
@@ -79,13 +98,3 @@ class RoIData(Feed):
         self.dev.upload(y[0], pixels.reshape(-1)[: 3 * height * width].reshape(1, 3, height, width))
         for top, field in zip(y[1:], self._arrays[1:], strict=True):
             field.copy_to(top)
-
-
-def without_data(layer: Layer) -> list[Shape]:
-    """The shapes of RoIData without its source."""
-    p, count = layer.p, len(layer.spec.top)
-    image = (3, p.short_side or p.max_size, p.max_size)
-    if count < IN_FAST_RCNN:
-        return [(1, *image), (1, 3), (1, 5), (1, 1, 1, 8)][:count]
-    targets = (ROIS, 4 * (p.num_classes or 21))
-    return [(2, *image), (ROIS, 5), (ROIS,), targets, targets, targets]

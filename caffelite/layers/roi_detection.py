@@ -28,7 +28,7 @@ class RoIDetectionOutput(Layer):
     bottoms = (4, 4)
     constant_bottoms = frozenset(range(4))
     differentiable = False
-    varies = requires_host = True
+    varies = requires_host = detects = True
 
     def setup(self) -> None:
         p = self.p

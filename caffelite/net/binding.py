@@ -109,7 +109,6 @@ class Binding:
         if memory is None or memory.size < size:
             memory = self._grown[storage] = self.dev.zeros((aligned(size),), np.uint8)
             self._grown_views = {key: view for key, view in self._grown_views.items() if key[0] is not storage}
-            self._operations.clear()  # they may refer to the old memory
         key = storage, shape, dtype
         if key not in self._grown_views:
             self._grown_views[key] = self.dev.view(memory, 0, shape, dtype)
@@ -246,16 +245,16 @@ class Binding:
 
 
 class Operations:
-    """The operations that layers made for the shapes that they had, so that going back to a shape makes none."""
+    """The operations that layers made for the shapes that they had, so that going back to a shape makes none.
+
+    They come with the arrays that the layer saved for these shapes, whose memory stays as long as they are kept.
+    """
 
     MOST = 16  # shapes of a layer that are kept
 
     def __init__(self) -> None:
         self._made: dict[Any, dict[tuple[Shape, ...], dict[str, Any]]] = {}  # a layer's attributes after ``build``
         self._set: dict[Any, set[str]] = {}  # the names of those that ``build`` sets
-
-    def clear(self) -> None:
-        self._made.clear()
 
     def take(self, layer: Any, shapes: tuple[Shape, ...], build: Callable[[], None]) -> None:
         """Sets what ``build`` sets in a layer for bottoms of these shapes, and calls it for new shapes only."""

@@ -122,7 +122,8 @@ def _mark_values(graph: Graph, starts: set[Value], learned: set[Value]) -> None:
         if not any(top.gradient for top in node.tops):
             node.backward, node.gradient_to = False, [False] * len(node.bottoms)
         read = any(reader.backward for top in node.tops for reader, _ in top.readers)
-        if read and not node.layer.differentiable and learned & set(node.bottoms):
+        stops = not node.layer.differentiable and not node.layer.reads_shapes_only
+        if read and stops and learned & set(node.bottoms):
             graph.notes.append(
                 f'layer "{node.name}" ({node.layer.spec.type}) passes no gradient on: nothing is learned through it'
             )

@@ -322,6 +322,8 @@ class Net:
         """(blob, loss weight, values) of the tops that no layer reads, in alphabetical order."""
         weights = dict(self.graph.losses)
         for value in self._binding.varied & set(self.graph.outputs) if not self.training else ():
+            if value.node.layer.evaluates_detection:
+                continue  # its mean is the mean average precision
             what = f'output "{value.name}" changes its shape with the data, and has no mean'
             raise value.node.layer.outer_error(what, "top", value.top, remedy="give it to a Silence layer")
         return [(v, weights.get(v, 0.0), self.dev.download(self.data[v]).reshape(-1)) for v in self.graph.outputs]

@@ -21,6 +21,7 @@ from google.protobuf.message import Message
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, did_you_mean
+from ..layers import REGISTRY
 
 
 class Top:
@@ -87,10 +88,10 @@ class _Writer:
             message.top.extend(self._name(top, fn.type_name) for top in fn.tops)
         key = fn if fn in self._names or not fn.tops else fn.tops[0]
         message.name = self._name(key, fn.type_name)
-        own = _own_messages().get(fn.type_name)
+        own = _own_messages().get(fn.type_name) or getattr(REGISTRY.get(fn.type_name), "field", "")
         for name, value in fn.params.items():
             fields = getattr(message, own).DESCRIPTOR.fields_by_name if own else {}
-            inside = not name.endswith("param") and own is not None and name in fields
+            inside = not name.endswith("param") and name in fields
             _assign(getattr(message, own) if inside and own else message, name, value, fn.type_name, fields)
         return message
 

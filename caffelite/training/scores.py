@@ -14,6 +14,7 @@ import numpy as np
 from ..net.graph import Node, Value
 from ..net.net import Net
 from ..parallel import TESTING, alone
+from .judged import judged_of
 from .parts import CompleteNets
 
 log = logging.getLogger("caffelite")
@@ -29,13 +30,16 @@ class Scores:
     """Means over the tested batches: ``outputs`` of (name, loss weight, values), and the net's total loss.
 
     counts: for each output the number of samples that each of its values is a mean of; for an output with a row a
-    sample, the number of batches. samples: of all batches.
+    sample, the number of batches. samples: of all batches. judged: rows of detections by the number of their output,
+    whose value is the mean average precision; ``by_class``: that of each class.
     """
 
     outputs: list[tuple[str, float, np.ndarray]]
     loss: float
     counts: list[np.ndarray] = field(default_factory=list)
     samples: int = 0
+    judged: dict[int, np.ndarray] = field(default_factory=dict)
+    by_class: dict[int, dict[int, float]] = field(default_factory=dict)
 
 
 def mean_scores(
@@ -44,16 +48,20 @@ def mean_scores(
     stopped: Callable[[], bool] = lambda: False,
     each: Callable[[int, Outputs], None] | None = None,
     parts: CompleteNets | None = None,
+    ap_version: str | None = None,
 ) -> Scores | None:
     """Runs ``count`` batches, shared among processes; the mean of every output, added up in float64. parts: of the net
     that the processes hold.
 
     stopped: whether to stop; processes must agree; the result is None then. A batch is weighted by its labels that are
-    not ignored. each: called as each(i, outputs) with every batch that this process tests.
+    not ignored. each: called as each(i, outputs) with every batch that this process tests. ap_version: how the average
+    precision of detections is computed; None: as their layer says.
     """
     parts = parts or CompleteNets(alone())
     comm = parts.mesh.data
-    totals, tested = ([np.zeros(math.prod(v.shape)) for v in net.graph.outputs] for _ in range(2))
+    judged = judged_of(net.graph, ap_version)
+    sizes = [1 if i in judged.versions else math.prod(v.shape) for i, v in enumerate(net.graph.outputs)]
+    totals, tested = ([np.zeros(size) for size in sizes] for _ in range(2))
     starts = [source.position for _, source in net.sources()]
     net.clear_loss()
     mark = functools.partial(comm.mark, TESTING) if comm.mark else None
@@ -74,6 +82,10 @@ def mean_scores(
         if i >= count:
             break
         found = next(passes)
+        if judged.versions:
+            found = [
+                (v, w, judged.add(k, rows) if k in judged.versions else rows) for k, (v, w, rows) in enumerate(found)
+            ]
         if at_once and mark:
             mark()
         for total, many, (value, _, values) in zip(totals, tested, found, strict=True):
@@ -92,12 +104,18 @@ def mean_scores(
     pieces = np.split(sums[:-1], np.cumsum([t.size for t in (*totals, *tested)])[:-1]) if totals else []
     totals, tested = pieces[: len(totals)], pieces[len(totals) :]
     means = [np.divide(t, n, out=np.zeros_like(t), where=n > 0) for t, n in zip(totals, tested, strict=True)]
+    rows = judged.gathered(comm)
+    precisions = judged.scores(rows)
+    for i, (value_of_all, _) in precisions.items():
+        means[i] = np.array([value_of_all])
     outputs = [(v, dict(net.graph.losses).get(v, 0.0), mean) for v, mean in zip(net.graph.outputs, means, strict=True)]
     batch = parts.complete(net).batch_size
     for i, value in enumerate(net.graph.outputs):
         if _counted(value) is None and not _by_sample(value, batch):
             tested[i] = tested[i] * (math.prod(value.node.bottoms[1].shape) if _shares(value) else batch)
-    scores = Scores([(v.name, w, mean) for v, w, mean in outputs], float(sums[-1]) / count, tested, count * batch)
+    by_class = {i: each_class for i, (_, each_class) in precisions.items()}
+    loss = float(sums[-1]) / count
+    scores = Scores([(v.name, w, mean) for v, w, mean in outputs], loss, tested, count * batch, rows, by_class)
     return _joined(parts.gather(scores)) if parts.divided else scores
 
 
@@ -156,13 +174,18 @@ def combined(net: Net, parts: list[Scores]) -> Scores:
             count[: mine.size] += part.counts[i]
         outputs.append((name, weight, np.divide(total, count, out=np.zeros_like(total), where=count > 0)))
         counts.append(count)
+    rows = {i: np.concatenate([part.judged[i] for part in parts]) for i in parts[0].judged}
+    precisions = judged_of(net.graph).scores(rows)
+    for i, (value, _) in precisions.items():
+        outputs[i] = (*outputs[i][:2], np.array([value]))
     samples = sum(part.samples for part in parts)
     losses = [(weight, float(values[0])) for _, weight, values in outputs if weight and values.size == 1]
     if len(losses) == len(net.graph.losses):
         loss = sum(weight * value for weight, value in losses)
     else:  # a loss that another layer reads
         loss = sum(part.loss * part.samples for part in parts) / samples
-    return Scores(outputs, loss, counts, samples)
+    by_class = {i: each_class for i, (_, each_class) in precisions.items()}
+    return Scores(outputs, loss, counts, samples, rows, by_class)
 
 
 def _one_by_one(net: Net, passes: Iterable[int], observe: Callable[[Node], None] | None) -> Iterator[Outputs]:

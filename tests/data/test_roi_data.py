@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from google.protobuf import text_format
 from textnet import bind
 
@@ -82,6 +83,21 @@ def annotations_pixels(path) -> np.ndarray:
     from caffelite.data.images import decode
 
     return decode(path.read_bytes(), True).astype(np.float32)
+
+
+def test_a_database_gives_the_same(folder, tmp_path):
+    from caffelite.cli.dataset import dataset
+
+    done = CliRunner().invoke(dataset, ["detection", str(folder / "coco.json"), "--out", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    (path,) = tmp_path.glob("*_lmdb")
+    given = "short_side: 0 shuffle: true"
+    files, _ = batches(folder, 5, text=f'source: "@coco.json" {given}', transform="mirror: true", tops=4)
+    records, source = batches(folder, 5, text=f'source: "{path}" {given}', transform="mirror: true", tops=4)
+    assert source.length == 3 and source.shapes == [a.shape for a in files[0]]
+    for one, other in zip(files, records, strict=True):
+        for a, b in zip(one, other, strict=True):
+            np.testing.assert_allclose(a[..., :5], b[..., :5], rtol=1e-5, atol=1e-4)
 
 
 def test_resizing_scales_boxes(folder):

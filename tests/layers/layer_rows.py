@@ -1,5 +1,6 @@
 """The table of layers: a row is a layer's test."""
 
+import rows_detection
 import rows_elementwise
 import rows_images
 import rows_losses
@@ -13,5 +14,6 @@ ROWS = [
     *rows_normalisation.ROWS,
     *rows_losses.ROWS,
     *rows_sequences.ROWS,
+    *rows_detection.ROWS,
     *rows_regions.ROWS,
 ]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import types
+
 import pytest
 from textnet import build
 
@@ -38,7 +41,7 @@ def spec(module: str, layer: str, text: str = "") -> pb.LayerParameter:
     return found
 
 
-def test_a_train_net_of_py_faster_rcnn_builds_without_its_modules():
+def test_a_train_net_builds_without_its_modules():
     with user_modules.forbidden():
         graph = build(TRAIN_NET, "TRAIN")
     types = [node.layer.spec.type for node in graph.nodes if node.layer.spec.HasField("python_param")]
@@ -104,4 +107,13 @@ def test_a_module_in_the_user_s_folder_goes_before(tmp_path, monkeypatch):
         user_modules.permit()
         assert native(layer, NOWHERE).type == "Proposal", "a module that is merely installed"
         user_modules.permit([tmp_path])
+        assert native(layer, NOWHERE).type == "Python"
+
+
+def test_a_package_that_the_program_has_imported_goes_before(monkeypatch):
+    layer = spec("rpn.proposal_layer", "ProposalLayer", "feat_stride: 16")
+    monkeypatch.setitem(sys.modules, "rpn", types.ModuleType("rpn"))
+    with user_modules.forbidden():
+        assert native(layer, NOWHERE).type == "Proposal"
+        user_modules.permit()
         assert native(layer, NOWHERE).type == "Python"
