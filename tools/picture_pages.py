@@ -108,6 +108,8 @@ PAGES = {
     "try": ("/try?net=lenet_fast_run/deploy.prototxt", draw),
 }
 
+HEIGHTS = {"run": 1420, "models": 360, "model": 360}  # pixels, of long pages and of pages with little on them
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Takes the pictures of the pages for the documents.")
@@ -154,7 +156,11 @@ def take(browser: Any, address: str, folder: Path, name: str, phone: bool) -> No
             page.set_viewport_size(size)
             page.evaluate("scrollTo(0, 0)")
             page.wait_for_timeout(700)
-            page.screenshot(path=folder / f"serve_{name}{mark}.png", full_page=True)
+            height = page.evaluate("document.documentElement.scrollHeight")
+            clip = {"x": 0, "y": 0, "width": size["width"], "height": min(height, HEIGHTS.get(name, height))}
+            page.screenshot(path=folder / f"serve_{name}{mark}.png", full_page=True, clip=clip)
+            if name == "run" and mark != "_phone":
+                page.locator("#layer").screenshot(path=folder / f"serve_layer{mark}.png")
     page.context.close()
 
 
