@@ -121,10 +121,12 @@ class Net:
     phase: TEST (default) or TRAIN. As in pycaffe, the two may come in either order: ``Net(model, TEST)``, ``Net(model,
     weights, TEST)``. gpu: a GPU's number, or None for the CPU. level, stages: for rules of the prototxt.
     force_backward: gradients of everything, the inputs included, in TEST too. ``iteration`` counts forward passes; it
-    keys the random numbers of each, with ``seed``, and may be set to repeat some. Errors: CaffeliteError for every
-    mistake in the files; weights that are missing or without a layer of this net.
+    keys the random numbers of each, with ``seed``, and may be set to repeat some. ``loaded``: which layers the weights
+    matched, see ``copy_from``; None before any are copied. Errors: CaffeliteError for every mistake in the files;
+    weights that are missing or without a layer of this net.
     """
 
+    loaded: nets.Loaded | None = None
     _document: prototxt.Document | None
     _state: pb.NetState | None
 
@@ -184,13 +186,15 @@ class Net:
 
     def copy_from(self, path: str | Path) -> nets.Loaded:
         """Copies weights by layer name; returns which layers matched, were skipped (not in the net) and are missing
-        (not in the file)."""
+        (not in the file), and logs the last two. Errors: no layer of the file is in the net."""
         self._copies.send()
         loaded = self._net.load(weights.read_model(path), str(path))
         if not loaded.matched:
             raise CaffeliteError(
                 f"{path}: no layer of the file is in the net", expected=", ".join(self.params) or "a net with weights"
             )
+        loaded.log(str(path))
+        self.loaded = loaded
         return loaded
 
     def save(self, path: str | Path) -> None:

@@ -206,7 +206,7 @@ class DeployParameter(_message.Message):
     def __init__(self, label: _Optional[_Iterable[str]] = ..., weights: _Optional[str] = ..., height: _Optional[int] = ..., width: _Optional[int] = ..., channel_order: _Optional[_Union[DeployParameter.ChannelOrder, str]] = ..., ground: _Optional[_Union[DeployParameter.Ground, str]] = ..., sign_size: _Optional[int] = ..., sign_centre: _Optional[_Union[DeployParameter.SignCentre, str]] = ..., answer: _Optional[_Union[DeployParameter.Answer, str]] = ...) -> None: ...
 
 class SolverParameter(_message.Message):
-    __slots__ = ("net", "net_param", "train_net", "test_net", "train_net_param", "test_net_param", "train_state", "test_state", "test_iter", "test_interval", "test_compute_loss", "test_initialization", "base_lr", "display", "average_loss", "max_iter", "iter_size", "max_epoch", "test_epoch", "snapshot_epoch", "step_epoch", "lr_policy", "gamma", "power", "momentum", "weight_decay", "regularization_type", "stepsize", "stepvalue", "stagelr", "stageiter", "plateau_winsize", "min_lr", "warmup_iter", "warmup_start_lr", "rampup_interval", "rampup_lr", "clip_gradients", "snapshot", "snapshot_prefix", "snapshot_diff", "snapshot_keep", "best_score", "best_lowest", "early_stop", "snapshot_format", "ema_decay", "solver_mode", "device_id", "random_seed", "type", "delta", "momentum2", "rms_decay", "local_lr_auto", "local_gw_ratio", "larc", "larc_policy", "larc_eta", "debug_info", "snapshot_after_train", "solver_type", "layer_wise_reduce", "weights")
+    __slots__ = ("net", "net_param", "train_net", "test_net", "train_net_param", "test_net_param", "train_state", "test_state", "eval_type", "ap_version", "show_per_class_result", "test_iter", "test_interval", "test_compute_loss", "test_initialization", "base_lr", "display", "average_loss", "max_iter", "iter_size", "max_epoch", "test_epoch", "snapshot_epoch", "step_epoch", "lr_policy", "gamma", "power", "momentum", "weight_decay", "regularization_type", "stepsize", "stepvalue", "stagelr", "stageiter", "plateau_winsize", "min_lr", "warmup_iter", "warmup_start_lr", "rampup_interval", "rampup_lr", "clip_gradients", "snapshot", "snapshot_prefix", "snapshot_diff", "snapshot_keep", "best_score", "best_lowest", "early_stop", "snapshot_format", "ema_decay", "solver_mode", "device_id", "random_seed", "type", "delta", "momentum2", "rms_decay", "local_lr_auto", "local_gw_ratio", "larc", "larc_policy", "larc_eta", "debug_info", "snapshot_after_train", "solver_type", "layer_wise_reduce", "weights")
     class SnapshotFormat(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         HDF5: _ClassVar[SolverParameter.SnapshotFormat]
@@ -241,6 +241,9 @@ class SolverParameter(_message.Message):
     TEST_NET_PARAM_FIELD_NUMBER: _ClassVar[int]
     TRAIN_STATE_FIELD_NUMBER: _ClassVar[int]
     TEST_STATE_FIELD_NUMBER: _ClassVar[int]
+    EVAL_TYPE_FIELD_NUMBER: _ClassVar[int]
+    AP_VERSION_FIELD_NUMBER: _ClassVar[int]
+    SHOW_PER_CLASS_RESULT_FIELD_NUMBER: _ClassVar[int]
     TEST_ITER_FIELD_NUMBER: _ClassVar[int]
     TEST_INTERVAL_FIELD_NUMBER: _ClassVar[int]
     TEST_COMPUTE_LOSS_FIELD_NUMBER: _ClassVar[int]
@@ -305,6 +308,9 @@ class SolverParameter(_message.Message):
     test_net_param: _containers.RepeatedCompositeFieldContainer[NetParameter]
     train_state: NetState
     test_state: _containers.RepeatedCompositeFieldContainer[NetState]
+    eval_type: str
+    ap_version: str
+    show_per_class_result: bool
     test_iter: _containers.RepeatedScalarFieldContainer[int]
     test_interval: int
     test_compute_loss: bool
@@ -361,7 +367,7 @@ class SolverParameter(_message.Message):
     solver_type: SolverParameter.SolverType
     layer_wise_reduce: bool
     weights: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, net: _Optional[str] = ..., net_param: _Optional[_Union[NetParameter, _Mapping]] = ..., train_net: _Optional[str] = ..., test_net: _Optional[_Iterable[str]] = ..., train_net_param: _Optional[_Union[NetParameter, _Mapping]] = ..., test_net_param: _Optional[_Iterable[_Union[NetParameter, _Mapping]]] = ..., train_state: _Optional[_Union[NetState, _Mapping]] = ..., test_state: _Optional[_Iterable[_Union[NetState, _Mapping]]] = ..., test_iter: _Optional[_Iterable[int]] = ..., test_interval: _Optional[int] = ..., test_compute_loss: bool = ..., test_initialization: bool = ..., base_lr: _Optional[float] = ..., display: _Optional[int] = ..., average_loss: _Optional[int] = ..., max_iter: _Optional[int] = ..., iter_size: _Optional[int] = ..., max_epoch: _Optional[float] = ..., test_epoch: _Optional[float] = ..., snapshot_epoch: _Optional[float] = ..., step_epoch: _Optional[_Iterable[float]] = ..., lr_policy: _Optional[str] = ..., gamma: _Optional[float] = ..., power: _Optional[float] = ..., momentum: _Optional[float] = ..., weight_decay: _Optional[float] = ..., regularization_type: _Optional[str] = ..., stepsize: _Optional[int] = ..., stepvalue: _Optional[_Iterable[int]] = ..., stagelr: _Optional[_Iterable[float]] = ..., stageiter: _Optional[_Iterable[int]] = ..., plateau_winsize: _Optional[_Iterable[int]] = ..., min_lr: _Optional[float] = ..., warmup_iter: _Optional[int] = ..., warmup_start_lr: _Optional[float] = ..., rampup_interval: _Optional[int] = ..., rampup_lr: _Optional[float] = ..., clip_gradients: _Optional[float] = ..., snapshot: _Optional[int] = ..., snapshot_prefix: _Optional[str] = ..., snapshot_diff: bool = ..., snapshot_keep: _Optional[int] = ..., best_score: _Optional[str] = ..., best_lowest: bool = ..., early_stop: _Optional[int] = ..., snapshot_format: _Optional[_Union[SolverParameter.SnapshotFormat, str]] = ..., ema_decay: _Optional[float] = ..., solver_mode: _Optional[_Union[SolverParameter.SolverMode, str]] = ..., device_id: _Optional[int] = ..., random_seed: _Optional[int] = ..., type: _Optional[str] = ..., delta: _Optional[float] = ..., momentum2: _Optional[float] = ..., rms_decay: _Optional[float] = ..., local_lr_auto: bool = ..., local_gw_ratio: _Optional[float] = ..., larc: bool = ..., larc_policy: _Optional[str] = ..., larc_eta: _Optional[float] = ..., debug_info: bool = ..., snapshot_after_train: bool = ..., solver_type: _Optional[_Union[SolverParameter.SolverType, str]] = ..., layer_wise_reduce: bool = ..., weights: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, net: _Optional[str] = ..., net_param: _Optional[_Union[NetParameter, _Mapping]] = ..., train_net: _Optional[str] = ..., test_net: _Optional[_Iterable[str]] = ..., train_net_param: _Optional[_Union[NetParameter, _Mapping]] = ..., test_net_param: _Optional[_Iterable[_Union[NetParameter, _Mapping]]] = ..., train_state: _Optional[_Union[NetState, _Mapping]] = ..., test_state: _Optional[_Iterable[_Union[NetState, _Mapping]]] = ..., eval_type: _Optional[str] = ..., ap_version: _Optional[str] = ..., show_per_class_result: bool = ..., test_iter: _Optional[_Iterable[int]] = ..., test_interval: _Optional[int] = ..., test_compute_loss: bool = ..., test_initialization: bool = ..., base_lr: _Optional[float] = ..., display: _Optional[int] = ..., average_loss: _Optional[int] = ..., max_iter: _Optional[int] = ..., iter_size: _Optional[int] = ..., max_epoch: _Optional[float] = ..., test_epoch: _Optional[float] = ..., snapshot_epoch: _Optional[float] = ..., step_epoch: _Optional[_Iterable[float]] = ..., lr_policy: _Optional[str] = ..., gamma: _Optional[float] = ..., power: _Optional[float] = ..., momentum: _Optional[float] = ..., weight_decay: _Optional[float] = ..., regularization_type: _Optional[str] = ..., stepsize: _Optional[int] = ..., stepvalue: _Optional[_Iterable[int]] = ..., stagelr: _Optional[_Iterable[float]] = ..., stageiter: _Optional[_Iterable[int]] = ..., plateau_winsize: _Optional[_Iterable[int]] = ..., min_lr: _Optional[float] = ..., warmup_iter: _Optional[int] = ..., warmup_start_lr: _Optional[float] = ..., rampup_interval: _Optional[int] = ..., rampup_lr: _Optional[float] = ..., clip_gradients: _Optional[float] = ..., snapshot: _Optional[int] = ..., snapshot_prefix: _Optional[str] = ..., snapshot_diff: bool = ..., snapshot_keep: _Optional[int] = ..., best_score: _Optional[str] = ..., best_lowest: bool = ..., early_stop: _Optional[int] = ..., snapshot_format: _Optional[_Union[SolverParameter.SnapshotFormat, str]] = ..., ema_decay: _Optional[float] = ..., solver_mode: _Optional[_Union[SolverParameter.SolverMode, str]] = ..., device_id: _Optional[int] = ..., random_seed: _Optional[int] = ..., type: _Optional[str] = ..., delta: _Optional[float] = ..., momentum2: _Optional[float] = ..., rms_decay: _Optional[float] = ..., local_lr_auto: bool = ..., local_gw_ratio: _Optional[float] = ..., larc: bool = ..., larc_policy: _Optional[str] = ..., larc_eta: _Optional[float] = ..., debug_info: bool = ..., snapshot_after_train: bool = ..., solver_type: _Optional[_Union[SolverParameter.SolverType, str]] = ..., layer_wise_reduce: bool = ..., weights: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SolverState(_message.Message):
     __slots__ = ("iter", "learned_net", "history", "current_step", "minimum_loss", "iter_last_event", "checksum", "resume", "run", "model_digest")
@@ -446,7 +452,7 @@ class ParamSpec(_message.Message):
     def __init__(self, name: _Optional[str] = ..., share_mode: _Optional[_Union[ParamSpec.DimCheckMode, str]] = ..., lr_mult: _Optional[float] = ..., decay_mult: _Optional[float] = ...) -> None: ...
 
 class LayerParameter(_message.Message):
-    __slots__ = ("name", "type", "bottom", "top", "phase", "loss_weight", "param", "blobs", "propagate_down", "include", "exclude", "placement", "transform_param", "loss_param", "accuracy_param", "argmax_param", "batch_norm_param", "bias_param", "clip_param", "concat_param", "contrastive_loss_param", "convolution_param", "crop_param", "data_param", "dropout_param", "dummy_data_param", "eltwise_param", "elu_param", "embed_param", "exp_param", "flatten_param", "hdf5_data_param", "hdf5_output_param", "hinge_loss_param", "image_data_param", "infogain_loss_param", "inner_product_param", "input_param", "log_param", "lrn_param", "memory_data_param", "mvn_param", "norm_param", "parameter_param", "permute_param", "pooling_param", "power_param", "prelu_param", "python_param", "recurrent_param", "reduction_param", "relu_param", "reshape_param", "scale_param", "sigmoid_param", "softmax_param", "spp_param", "slice_param", "smooth_l1_loss_param", "swish_param", "tanh_param", "threshold_param", "tile_param", "window_data_param")
+    __slots__ = ("name", "type", "bottom", "top", "phase", "loss_weight", "param", "blobs", "propagate_down", "include", "exclude", "placement", "transform_param", "loss_param", "accuracy_param", "annotated_data_param", "argmax_param", "batch_norm_param", "bias_param", "clip_param", "concat_param", "contrastive_loss_param", "convolution_param", "crop_param", "data_param", "detection_evaluate_param", "detection_output_param", "dropout_param", "dummy_data_param", "eltwise_param", "elu_param", "embed_param", "exp_param", "flatten_param", "hdf5_data_param", "hdf5_output_param", "hinge_loss_param", "image_data_param", "infogain_loss_param", "inner_product_param", "input_param", "log_param", "lrn_param", "memory_data_param", "multibox_loss_param", "mvn_param", "norm_param", "parameter_param", "permute_param", "pooling_param", "power_param", "prelu_param", "prior_box_param", "python_param", "anchor_target_param", "box_annotator_ohem_param", "proposal_param", "proposal_target_param", "psroi_pooling_param", "roi_data_param", "roi_detection_output_param", "roi_pooling_param", "recurrent_param", "reduction_param", "relu_param", "reshape_param", "scale_param", "sigmoid_param", "softmax_param", "spp_param", "slice_param", "smooth_l1_loss_param", "swish_param", "tanh_param", "threshold_param", "tile_param", "video_data_param", "window_data_param", "bbox_reg_param", "box_group_output_param", "box_output_param", "decode_bbox_param", "scale_route_param", "center_loss_param", "channel_scale_param", "flip_param", "general_contrastive_loss_param", "inner_distance_param", "insanity_param", "label_specific_add_param", "label_specific_rescale_param", "margin_inner_product_param", "normalize_param", "region_loss_param", "reorg_param", "yolo_detection_output_param", "yolov3_param", "yolov3_detection_output_param")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     BOTTOM_FIELD_NUMBER: _ClassVar[int]
@@ -462,6 +468,7 @@ class LayerParameter(_message.Message):
     TRANSFORM_PARAM_FIELD_NUMBER: _ClassVar[int]
     LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
     ACCURACY_PARAM_FIELD_NUMBER: _ClassVar[int]
+    ANNOTATED_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
     ARGMAX_PARAM_FIELD_NUMBER: _ClassVar[int]
     BATCH_NORM_PARAM_FIELD_NUMBER: _ClassVar[int]
     BIAS_PARAM_FIELD_NUMBER: _ClassVar[int]
@@ -471,6 +478,8 @@ class LayerParameter(_message.Message):
     CONVOLUTION_PARAM_FIELD_NUMBER: _ClassVar[int]
     CROP_PARAM_FIELD_NUMBER: _ClassVar[int]
     DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
+    DETECTION_EVALUATE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    DETECTION_OUTPUT_PARAM_FIELD_NUMBER: _ClassVar[int]
     DROPOUT_PARAM_FIELD_NUMBER: _ClassVar[int]
     DUMMY_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
     ELTWISE_PARAM_FIELD_NUMBER: _ClassVar[int]
@@ -488,6 +497,7 @@ class LayerParameter(_message.Message):
     LOG_PARAM_FIELD_NUMBER: _ClassVar[int]
     LRN_PARAM_FIELD_NUMBER: _ClassVar[int]
     MEMORY_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
+    MULTIBOX_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
     MVN_PARAM_FIELD_NUMBER: _ClassVar[int]
     NORM_PARAM_FIELD_NUMBER: _ClassVar[int]
     PARAMETER_PARAM_FIELD_NUMBER: _ClassVar[int]
@@ -495,7 +505,16 @@ class LayerParameter(_message.Message):
     POOLING_PARAM_FIELD_NUMBER: _ClassVar[int]
     POWER_PARAM_FIELD_NUMBER: _ClassVar[int]
     PRELU_PARAM_FIELD_NUMBER: _ClassVar[int]
+    PRIOR_BOX_PARAM_FIELD_NUMBER: _ClassVar[int]
     PYTHON_PARAM_FIELD_NUMBER: _ClassVar[int]
+    ANCHOR_TARGET_PARAM_FIELD_NUMBER: _ClassVar[int]
+    BOX_ANNOTATOR_OHEM_PARAM_FIELD_NUMBER: _ClassVar[int]
+    PROPOSAL_PARAM_FIELD_NUMBER: _ClassVar[int]
+    PROPOSAL_TARGET_PARAM_FIELD_NUMBER: _ClassVar[int]
+    PSROI_POOLING_PARAM_FIELD_NUMBER: _ClassVar[int]
+    ROI_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
+    ROI_DETECTION_OUTPUT_PARAM_FIELD_NUMBER: _ClassVar[int]
+    ROI_POOLING_PARAM_FIELD_NUMBER: _ClassVar[int]
     RECURRENT_PARAM_FIELD_NUMBER: _ClassVar[int]
     REDUCTION_PARAM_FIELD_NUMBER: _ClassVar[int]
     RELU_PARAM_FIELD_NUMBER: _ClassVar[int]
@@ -510,7 +529,28 @@ class LayerParameter(_message.Message):
     TANH_PARAM_FIELD_NUMBER: _ClassVar[int]
     THRESHOLD_PARAM_FIELD_NUMBER: _ClassVar[int]
     TILE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    VIDEO_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
     WINDOW_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
+    BBOX_REG_PARAM_FIELD_NUMBER: _ClassVar[int]
+    BOX_GROUP_OUTPUT_PARAM_FIELD_NUMBER: _ClassVar[int]
+    BOX_OUTPUT_PARAM_FIELD_NUMBER: _ClassVar[int]
+    DECODE_BBOX_PARAM_FIELD_NUMBER: _ClassVar[int]
+    SCALE_ROUTE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    CENTER_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
+    CHANNEL_SCALE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    FLIP_PARAM_FIELD_NUMBER: _ClassVar[int]
+    GENERAL_CONTRASTIVE_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
+    INNER_DISTANCE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    INSANITY_PARAM_FIELD_NUMBER: _ClassVar[int]
+    LABEL_SPECIFIC_ADD_PARAM_FIELD_NUMBER: _ClassVar[int]
+    LABEL_SPECIFIC_RESCALE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    MARGIN_INNER_PRODUCT_PARAM_FIELD_NUMBER: _ClassVar[int]
+    NORMALIZE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    REGION_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
+    REORG_PARAM_FIELD_NUMBER: _ClassVar[int]
+    YOLO_DETECTION_OUTPUT_PARAM_FIELD_NUMBER: _ClassVar[int]
+    YOLOV3_PARAM_FIELD_NUMBER: _ClassVar[int]
+    YOLOV3_DETECTION_OUTPUT_PARAM_FIELD_NUMBER: _ClassVar[int]
     name: str
     type: str
     bottom: _containers.RepeatedScalarFieldContainer[str]
@@ -526,6 +566,7 @@ class LayerParameter(_message.Message):
     transform_param: TransformationParameter
     loss_param: LossParameter
     accuracy_param: AccuracyParameter
+    annotated_data_param: AnnotatedDataParameter
     argmax_param: ArgMaxParameter
     batch_norm_param: BatchNormParameter
     bias_param: BiasParameter
@@ -535,6 +576,8 @@ class LayerParameter(_message.Message):
     convolution_param: ConvolutionParameter
     crop_param: CropParameter
     data_param: DataParameter
+    detection_evaluate_param: DetectionEvaluateParameter
+    detection_output_param: DetectionOutputParameter
     dropout_param: DropoutParameter
     dummy_data_param: DummyDataParameter
     eltwise_param: EltwiseParameter
@@ -552,6 +595,7 @@ class LayerParameter(_message.Message):
     log_param: LogParameter
     lrn_param: LRNParameter
     memory_data_param: MemoryDataParameter
+    multibox_loss_param: MultiBoxLossParameter
     mvn_param: MVNParameter
     norm_param: NormalizeParameter
     parameter_param: ParameterParameter
@@ -559,7 +603,16 @@ class LayerParameter(_message.Message):
     pooling_param: PoolingParameter
     power_param: PowerParameter
     prelu_param: PReLUParameter
+    prior_box_param: PriorBoxParameter
     python_param: PythonParameter
+    anchor_target_param: AnchorTargetParameter
+    box_annotator_ohem_param: BoxAnnotatorOHEMParameter
+    proposal_param: ProposalParameter
+    proposal_target_param: ProposalTargetParameter
+    psroi_pooling_param: PSROIPoolingParameter
+    roi_data_param: RoIDataParameter
+    roi_detection_output_param: RoIDetectionOutputParameter
+    roi_pooling_param: ROIPoolingParameter
     recurrent_param: RecurrentParameter
     reduction_param: ReductionParameter
     relu_param: ReLUParameter
@@ -574,11 +627,32 @@ class LayerParameter(_message.Message):
     tanh_param: TanHParameter
     threshold_param: ThresholdParameter
     tile_param: TileParameter
+    video_data_param: VideoDataParameter
     window_data_param: WindowDataParameter
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., bottom: _Optional[_Iterable[str]] = ..., top: _Optional[_Iterable[str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., loss_weight: _Optional[_Iterable[float]] = ..., param: _Optional[_Iterable[_Union[ParamSpec, _Mapping]]] = ..., blobs: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ..., propagate_down: _Optional[_Iterable[bool]] = ..., include: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., exclude: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., placement: _Optional[_Union[PlacementParameter, _Mapping]] = ..., transform_param: _Optional[_Union[TransformationParameter, _Mapping]] = ..., loss_param: _Optional[_Union[LossParameter, _Mapping]] = ..., accuracy_param: _Optional[_Union[AccuracyParameter, _Mapping]] = ..., argmax_param: _Optional[_Union[ArgMaxParameter, _Mapping]] = ..., batch_norm_param: _Optional[_Union[BatchNormParameter, _Mapping]] = ..., bias_param: _Optional[_Union[BiasParameter, _Mapping]] = ..., clip_param: _Optional[_Union[ClipParameter, _Mapping]] = ..., concat_param: _Optional[_Union[ConcatParameter, _Mapping]] = ..., contrastive_loss_param: _Optional[_Union[ContrastiveLossParameter, _Mapping]] = ..., convolution_param: _Optional[_Union[ConvolutionParameter, _Mapping]] = ..., crop_param: _Optional[_Union[CropParameter, _Mapping]] = ..., data_param: _Optional[_Union[DataParameter, _Mapping]] = ..., dropout_param: _Optional[_Union[DropoutParameter, _Mapping]] = ..., dummy_data_param: _Optional[_Union[DummyDataParameter, _Mapping]] = ..., eltwise_param: _Optional[_Union[EltwiseParameter, _Mapping]] = ..., elu_param: _Optional[_Union[ELUParameter, _Mapping]] = ..., embed_param: _Optional[_Union[EmbedParameter, _Mapping]] = ..., exp_param: _Optional[_Union[ExpParameter, _Mapping]] = ..., flatten_param: _Optional[_Union[FlattenParameter, _Mapping]] = ..., hdf5_data_param: _Optional[_Union[HDF5DataParameter, _Mapping]] = ..., hdf5_output_param: _Optional[_Union[HDF5OutputParameter, _Mapping]] = ..., hinge_loss_param: _Optional[_Union[HingeLossParameter, _Mapping]] = ..., image_data_param: _Optional[_Union[ImageDataParameter, _Mapping]] = ..., infogain_loss_param: _Optional[_Union[InfogainLossParameter, _Mapping]] = ..., inner_product_param: _Optional[_Union[InnerProductParameter, _Mapping]] = ..., input_param: _Optional[_Union[InputParameter, _Mapping]] = ..., log_param: _Optional[_Union[LogParameter, _Mapping]] = ..., lrn_param: _Optional[_Union[LRNParameter, _Mapping]] = ..., memory_data_param: _Optional[_Union[MemoryDataParameter, _Mapping]] = ..., mvn_param: _Optional[_Union[MVNParameter, _Mapping]] = ..., norm_param: _Optional[_Union[NormalizeParameter, _Mapping]] = ..., parameter_param: _Optional[_Union[ParameterParameter, _Mapping]] = ..., permute_param: _Optional[_Union[PermuteParameter, _Mapping]] = ..., pooling_param: _Optional[_Union[PoolingParameter, _Mapping]] = ..., power_param: _Optional[_Union[PowerParameter, _Mapping]] = ..., prelu_param: _Optional[_Union[PReLUParameter, _Mapping]] = ..., python_param: _Optional[_Union[PythonParameter, _Mapping]] = ..., recurrent_param: _Optional[_Union[RecurrentParameter, _Mapping]] = ..., reduction_param: _Optional[_Union[ReductionParameter, _Mapping]] = ..., relu_param: _Optional[_Union[ReLUParameter, _Mapping]] = ..., reshape_param: _Optional[_Union[ReshapeParameter, _Mapping]] = ..., scale_param: _Optional[_Union[ScaleParameter, _Mapping]] = ..., sigmoid_param: _Optional[_Union[SigmoidParameter, _Mapping]] = ..., softmax_param: _Optional[_Union[SoftmaxParameter, _Mapping]] = ..., spp_param: _Optional[_Union[SPPParameter, _Mapping]] = ..., slice_param: _Optional[_Union[SliceParameter, _Mapping]] = ..., smooth_l1_loss_param: _Optional[_Union[SmoothL1LossParameter, _Mapping]] = ..., swish_param: _Optional[_Union[SwishParameter, _Mapping]] = ..., tanh_param: _Optional[_Union[TanHParameter, _Mapping]] = ..., threshold_param: _Optional[_Union[ThresholdParameter, _Mapping]] = ..., tile_param: _Optional[_Union[TileParameter, _Mapping]] = ..., window_data_param: _Optional[_Union[WindowDataParameter, _Mapping]] = ...) -> None: ...
+    bbox_reg_param: BBoxRegParameter
+    box_group_output_param: BoxGroupOutputParameter
+    box_output_param: BoxOutputParameter
+    decode_bbox_param: DecodeBBoxParameter
+    scale_route_param: ScaleRouteParameter
+    center_loss_param: CenterLossParameter
+    channel_scale_param: ChannelScaleParameter
+    flip_param: FlipParameter
+    general_contrastive_loss_param: GeneralContrastiveParameter
+    inner_distance_param: InnerDistanceParameter
+    insanity_param: InsanityParameter
+    label_specific_add_param: LabelSpecificAddParameter
+    label_specific_rescale_param: LabelSpecificRescaleParameter
+    margin_inner_product_param: MarginInnerProductParameter
+    normalize_param: UnitNormParameter
+    region_loss_param: RegionLossParameter
+    reorg_param: ReorgParameter
+    yolo_detection_output_param: YoloDetectionOutputParameter
+    yolov3_param: Yolov3Parameter
+    yolov3_detection_output_param: Yolov3DetectionOutputParameter
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., bottom: _Optional[_Iterable[str]] = ..., top: _Optional[_Iterable[str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., loss_weight: _Optional[_Iterable[float]] = ..., param: _Optional[_Iterable[_Union[ParamSpec, _Mapping]]] = ..., blobs: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ..., propagate_down: _Optional[_Iterable[bool]] = ..., include: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., exclude: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., placement: _Optional[_Union[PlacementParameter, _Mapping]] = ..., transform_param: _Optional[_Union[TransformationParameter, _Mapping]] = ..., loss_param: _Optional[_Union[LossParameter, _Mapping]] = ..., accuracy_param: _Optional[_Union[AccuracyParameter, _Mapping]] = ..., annotated_data_param: _Optional[_Union[AnnotatedDataParameter, _Mapping]] = ..., argmax_param: _Optional[_Union[ArgMaxParameter, _Mapping]] = ..., batch_norm_param: _Optional[_Union[BatchNormParameter, _Mapping]] = ..., bias_param: _Optional[_Union[BiasParameter, _Mapping]] = ..., clip_param: _Optional[_Union[ClipParameter, _Mapping]] = ..., concat_param: _Optional[_Union[ConcatParameter, _Mapping]] = ..., contrastive_loss_param: _Optional[_Union[ContrastiveLossParameter, _Mapping]] = ..., convolution_param: _Optional[_Union[ConvolutionParameter, _Mapping]] = ..., crop_param: _Optional[_Union[CropParameter, _Mapping]] = ..., data_param: _Optional[_Union[DataParameter, _Mapping]] = ..., detection_evaluate_param: _Optional[_Union[DetectionEvaluateParameter, _Mapping]] = ..., detection_output_param: _Optional[_Union[DetectionOutputParameter, _Mapping]] = ..., dropout_param: _Optional[_Union[DropoutParameter, _Mapping]] = ..., dummy_data_param: _Optional[_Union[DummyDataParameter, _Mapping]] = ..., eltwise_param: _Optional[_Union[EltwiseParameter, _Mapping]] = ..., elu_param: _Optional[_Union[ELUParameter, _Mapping]] = ..., embed_param: _Optional[_Union[EmbedParameter, _Mapping]] = ..., exp_param: _Optional[_Union[ExpParameter, _Mapping]] = ..., flatten_param: _Optional[_Union[FlattenParameter, _Mapping]] = ..., hdf5_data_param: _Optional[_Union[HDF5DataParameter, _Mapping]] = ..., hdf5_output_param: _Optional[_Union[HDF5OutputParameter, _Mapping]] = ..., hinge_loss_param: _Optional[_Union[HingeLossParameter, _Mapping]] = ..., image_data_param: _Optional[_Union[ImageDataParameter, _Mapping]] = ..., infogain_loss_param: _Optional[_Union[InfogainLossParameter, _Mapping]] = ..., inner_product_param: _Optional[_Union[InnerProductParameter, _Mapping]] = ..., input_param: _Optional[_Union[InputParameter, _Mapping]] = ..., log_param: _Optional[_Union[LogParameter, _Mapping]] = ..., lrn_param: _Optional[_Union[LRNParameter, _Mapping]] = ..., memory_data_param: _Optional[_Union[MemoryDataParameter, _Mapping]] = ..., multibox_loss_param: _Optional[_Union[MultiBoxLossParameter, _Mapping]] = ..., mvn_param: _Optional[_Union[MVNParameter, _Mapping]] = ..., norm_param: _Optional[_Union[NormalizeParameter, _Mapping]] = ..., parameter_param: _Optional[_Union[ParameterParameter, _Mapping]] = ..., permute_param: _Optional[_Union[PermuteParameter, _Mapping]] = ..., pooling_param: _Optional[_Union[PoolingParameter, _Mapping]] = ..., power_param: _Optional[_Union[PowerParameter, _Mapping]] = ..., prelu_param: _Optional[_Union[PReLUParameter, _Mapping]] = ..., prior_box_param: _Optional[_Union[PriorBoxParameter, _Mapping]] = ..., python_param: _Optional[_Union[PythonParameter, _Mapping]] = ..., anchor_target_param: _Optional[_Union[AnchorTargetParameter, _Mapping]] = ..., box_annotator_ohem_param: _Optional[_Union[BoxAnnotatorOHEMParameter, _Mapping]] = ..., proposal_param: _Optional[_Union[ProposalParameter, _Mapping]] = ..., proposal_target_param: _Optional[_Union[ProposalTargetParameter, _Mapping]] = ..., psroi_pooling_param: _Optional[_Union[PSROIPoolingParameter, _Mapping]] = ..., roi_data_param: _Optional[_Union[RoIDataParameter, _Mapping]] = ..., roi_detection_output_param: _Optional[_Union[RoIDetectionOutputParameter, _Mapping]] = ..., roi_pooling_param: _Optional[_Union[ROIPoolingParameter, _Mapping]] = ..., recurrent_param: _Optional[_Union[RecurrentParameter, _Mapping]] = ..., reduction_param: _Optional[_Union[ReductionParameter, _Mapping]] = ..., relu_param: _Optional[_Union[ReLUParameter, _Mapping]] = ..., reshape_param: _Optional[_Union[ReshapeParameter, _Mapping]] = ..., scale_param: _Optional[_Union[ScaleParameter, _Mapping]] = ..., sigmoid_param: _Optional[_Union[SigmoidParameter, _Mapping]] = ..., softmax_param: _Optional[_Union[SoftmaxParameter, _Mapping]] = ..., spp_param: _Optional[_Union[SPPParameter, _Mapping]] = ..., slice_param: _Optional[_Union[SliceParameter, _Mapping]] = ..., smooth_l1_loss_param: _Optional[_Union[SmoothL1LossParameter, _Mapping]] = ..., swish_param: _Optional[_Union[SwishParameter, _Mapping]] = ..., tanh_param: _Optional[_Union[TanHParameter, _Mapping]] = ..., threshold_param: _Optional[_Union[ThresholdParameter, _Mapping]] = ..., tile_param: _Optional[_Union[TileParameter, _Mapping]] = ..., video_data_param: _Optional[_Union[VideoDataParameter, _Mapping]] = ..., window_data_param: _Optional[_Union[WindowDataParameter, _Mapping]] = ..., bbox_reg_param: _Optional[_Union[BBoxRegParameter, _Mapping]] = ..., box_group_output_param: _Optional[_Union[BoxGroupOutputParameter, _Mapping]] = ..., box_output_param: _Optional[_Union[BoxOutputParameter, _Mapping]] = ..., decode_bbox_param: _Optional[_Union[DecodeBBoxParameter, _Mapping]] = ..., scale_route_param: _Optional[_Union[ScaleRouteParameter, _Mapping]] = ..., center_loss_param: _Optional[_Union[CenterLossParameter, _Mapping]] = ..., channel_scale_param: _Optional[_Union[ChannelScaleParameter, _Mapping]] = ..., flip_param: _Optional[_Union[FlipParameter, _Mapping]] = ..., general_contrastive_loss_param: _Optional[_Union[GeneralContrastiveParameter, _Mapping]] = ..., inner_distance_param: _Optional[_Union[InnerDistanceParameter, _Mapping]] = ..., insanity_param: _Optional[_Union[InsanityParameter, _Mapping]] = ..., label_specific_add_param: _Optional[_Union[LabelSpecificAddParameter, _Mapping]] = ..., label_specific_rescale_param: _Optional[_Union[LabelSpecificRescaleParameter, _Mapping]] = ..., margin_inner_product_param: _Optional[_Union[MarginInnerProductParameter, _Mapping]] = ..., normalize_param: _Optional[_Union[UnitNormParameter, _Mapping]] = ..., region_loss_param: _Optional[_Union[RegionLossParameter, _Mapping]] = ..., reorg_param: _Optional[_Union[ReorgParameter, _Mapping]] = ..., yolo_detection_output_param: _Optional[_Union[YoloDetectionOutputParameter, _Mapping]] = ..., yolov3_param: _Optional[_Union[Yolov3Parameter, _Mapping]] = ..., yolov3_detection_output_param: _Optional[_Union[Yolov3DetectionOutputParameter, _Mapping]] = ...) -> None: ...
 
 class TransformationParameter(_message.Message):
-    __slots__ = ("scale", "mirror", "crop_size", "crop_h", "crop_w", "mean_file", "mean_value", "force_color", "force_gray", "img_rand_resize_lower", "img_rand_resize_upper", "rand_resize_ratio_lower", "rand_resize_ratio_upper", "vertical_stretch_lower", "vertical_stretch_upper", "horizontal_stretch_lower", "horizontal_stretch_upper", "interpolation_algo_down", "interpolation_algo_up", "allow_upscale", "random_resize_param", "random_aspect_ratio_param", "distort_param", "noise_param", "perturb_param")
+    __slots__ = ("scale", "mirror", "crop_size", "crop_h", "crop_w", "mean_file", "mean_value", "force_color", "force_gray", "img_rand_resize_lower", "img_rand_resize_upper", "rand_resize_ratio_lower", "rand_resize_ratio_upper", "vertical_stretch_lower", "vertical_stretch_upper", "horizontal_stretch_lower", "horizontal_stretch_upper", "interpolation_algo_down", "interpolation_algo_up", "allow_upscale", "random_resize_param", "random_aspect_ratio_param", "distort_param", "noise_param", "perturb_param", "resize_param", "emit_constraint", "expand_param")
     class InterpolationAlgo(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         INTER_NEAREST: _ClassVar[TransformationParameter.InterpolationAlgo]
@@ -614,6 +688,9 @@ class TransformationParameter(_message.Message):
     DISTORT_PARAM_FIELD_NUMBER: _ClassVar[int]
     NOISE_PARAM_FIELD_NUMBER: _ClassVar[int]
     PERTURB_PARAM_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    EMIT_CONSTRAINT_FIELD_NUMBER: _ClassVar[int]
+    EXPAND_PARAM_FIELD_NUMBER: _ClassVar[int]
     scale: float
     mirror: bool
     crop_size: int
@@ -639,7 +716,10 @@ class TransformationParameter(_message.Message):
     distort_param: DistortionParameter
     noise_param: NoiseParameter
     perturb_param: PerturbationParameter
-    def __init__(self, scale: _Optional[float] = ..., mirror: bool = ..., crop_size: _Optional[int] = ..., crop_h: _Optional[int] = ..., crop_w: _Optional[int] = ..., mean_file: _Optional[str] = ..., mean_value: _Optional[_Iterable[float]] = ..., force_color: bool = ..., force_gray: bool = ..., img_rand_resize_lower: _Optional[int] = ..., img_rand_resize_upper: _Optional[int] = ..., rand_resize_ratio_lower: _Optional[float] = ..., rand_resize_ratio_upper: _Optional[float] = ..., vertical_stretch_lower: _Optional[float] = ..., vertical_stretch_upper: _Optional[float] = ..., horizontal_stretch_lower: _Optional[float] = ..., horizontal_stretch_upper: _Optional[float] = ..., interpolation_algo_down: _Optional[_Union[TransformationParameter.InterpolationAlgo, str]] = ..., interpolation_algo_up: _Optional[_Union[TransformationParameter.InterpolationAlgo, str]] = ..., allow_upscale: bool = ..., random_resize_param: _Optional[_Union[RandomResizeParameter, _Mapping]] = ..., random_aspect_ratio_param: _Optional[_Union[RandomAspectRatioParameter, _Mapping]] = ..., distort_param: _Optional[_Union[DistortionParameter, _Mapping]] = ..., noise_param: _Optional[_Union[NoiseParameter, _Mapping]] = ..., perturb_param: _Optional[_Union[PerturbationParameter, _Mapping]] = ...) -> None: ...
+    resize_param: _containers.RepeatedCompositeFieldContainer[ResizeParameter]
+    emit_constraint: EmitConstraint
+    expand_param: ExpansionParameter
+    def __init__(self, scale: _Optional[float] = ..., mirror: bool = ..., crop_size: _Optional[int] = ..., crop_h: _Optional[int] = ..., crop_w: _Optional[int] = ..., mean_file: _Optional[str] = ..., mean_value: _Optional[_Iterable[float]] = ..., force_color: bool = ..., force_gray: bool = ..., img_rand_resize_lower: _Optional[int] = ..., img_rand_resize_upper: _Optional[int] = ..., rand_resize_ratio_lower: _Optional[float] = ..., rand_resize_ratio_upper: _Optional[float] = ..., vertical_stretch_lower: _Optional[float] = ..., vertical_stretch_upper: _Optional[float] = ..., horizontal_stretch_lower: _Optional[float] = ..., horizontal_stretch_upper: _Optional[float] = ..., interpolation_algo_down: _Optional[_Union[TransformationParameter.InterpolationAlgo, str]] = ..., interpolation_algo_up: _Optional[_Union[TransformationParameter.InterpolationAlgo, str]] = ..., allow_upscale: bool = ..., random_resize_param: _Optional[_Union[RandomResizeParameter, _Mapping]] = ..., random_aspect_ratio_param: _Optional[_Union[RandomAspectRatioParameter, _Mapping]] = ..., distort_param: _Optional[_Union[DistortionParameter, _Mapping]] = ..., noise_param: _Optional[_Union[NoiseParameter, _Mapping]] = ..., perturb_param: _Optional[_Union[PerturbationParameter, _Mapping]] = ..., resize_param: _Optional[_Iterable[_Union[ResizeParameter, _Mapping]]] = ..., emit_constraint: _Optional[_Union[EmitConstraint, _Mapping]] = ..., expand_param: _Optional[_Union[ExpansionParameter, _Mapping]] = ...) -> None: ...
 
 class RandomResizeParameter(_message.Message):
     __slots__ = ("min_size", "max_size")
@@ -808,14 +888,16 @@ class LossParameter(_message.Message):
     def __init__(self, ignore_label: _Optional[int] = ..., normalization: _Optional[_Union[LossParameter.NormalizationMode, str]] = ..., normalize: bool = ..., pre_fixed_normalizer: _Optional[float] = ..., class_weight: _Optional[_Iterable[float]] = ..., class_weight_source: _Optional[str] = ..., class_weight_balanced: bool = ...) -> None: ...
 
 class AccuracyParameter(_message.Message):
-    __slots__ = ("top_k", "axis", "ignore_label")
+    __slots__ = ("top_k", "axis", "ignore_label", "min_is_better")
     TOP_K_FIELD_NUMBER: _ClassVar[int]
     AXIS_FIELD_NUMBER: _ClassVar[int]
     IGNORE_LABEL_FIELD_NUMBER: _ClassVar[int]
+    MIN_IS_BETTER_FIELD_NUMBER: _ClassVar[int]
     top_k: int
     axis: int
     ignore_label: int
-    def __init__(self, top_k: _Optional[int] = ..., axis: _Optional[int] = ..., ignore_label: _Optional[int] = ...) -> None: ...
+    min_is_better: bool
+    def __init__(self, top_k: _Optional[int] = ..., axis: _Optional[int] = ..., ignore_label: _Optional[int] = ..., min_is_better: bool = ...) -> None: ...
 
 class ArgMaxParameter(_message.Message):
     __slots__ = ("out_max_val", "top_k", "axis")
@@ -1146,13 +1228,14 @@ class InfogainLossParameter(_message.Message):
     def __init__(self, source: _Optional[str] = ..., axis: _Optional[int] = ...) -> None: ...
 
 class InnerProductParameter(_message.Message):
-    __slots__ = ("num_output", "bias_term", "weight_filler", "bias_filler", "axis", "transpose", "relu", "negative_slope")
+    __slots__ = ("num_output", "bias_term", "weight_filler", "bias_filler", "axis", "transpose", "normalize", "relu", "negative_slope")
     NUM_OUTPUT_FIELD_NUMBER: _ClassVar[int]
     BIAS_TERM_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FILLER_FIELD_NUMBER: _ClassVar[int]
     BIAS_FILLER_FIELD_NUMBER: _ClassVar[int]
     AXIS_FIELD_NUMBER: _ClassVar[int]
     TRANSPOSE_FIELD_NUMBER: _ClassVar[int]
+    NORMALIZE_FIELD_NUMBER: _ClassVar[int]
     RELU_FIELD_NUMBER: _ClassVar[int]
     NEGATIVE_SLOPE_FIELD_NUMBER: _ClassVar[int]
     num_output: int
@@ -1161,9 +1244,10 @@ class InnerProductParameter(_message.Message):
     bias_filler: FillerParameter
     axis: int
     transpose: bool
+    normalize: bool
     relu: bool
     negative_slope: float
-    def __init__(self, num_output: _Optional[int] = ..., bias_term: bool = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., axis: _Optional[int] = ..., transpose: bool = ..., relu: bool = ..., negative_slope: _Optional[float] = ...) -> None: ...
+    def __init__(self, num_output: _Optional[int] = ..., bias_term: bool = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., axis: _Optional[int] = ..., transpose: bool = ..., normalize: bool = ..., relu: bool = ..., negative_slope: _Optional[float] = ...) -> None: ...
 
 class InputParameter(_message.Message):
     __slots__ = ("shape",)
@@ -1234,10 +1318,12 @@ class MVNParameter(_message.Message):
     def __init__(self, normalize_variance: bool = ..., across_channels: bool = ..., eps: _Optional[float] = ...) -> None: ...
 
 class ParameterParameter(_message.Message):
-    __slots__ = ("shape",)
+    __slots__ = ("shape", "blob_filler")
     SHAPE_FIELD_NUMBER: _ClassVar[int]
+    BLOB_FILLER_FIELD_NUMBER: _ClassVar[int]
     shape: BlobShape
-    def __init__(self, shape: _Optional[_Union[BlobShape, _Mapping]] = ...) -> None: ...
+    blob_filler: FillerParameter
+    def __init__(self, shape: _Optional[_Union[BlobShape, _Mapping]] = ..., blob_filler: _Optional[_Union[FillerParameter, _Mapping]] = ...) -> None: ...
 
 class PoolingParameter(_message.Message):
     __slots__ = ("pool", "pad", "pad_h", "pad_w", "kernel_size", "kernel_h", "kernel_w", "stride", "stride_h", "stride_w", "engine", "global_pooling", "round_mode", "ceil_mode")
@@ -1816,6 +1902,954 @@ class SmoothL1LossParameter(_message.Message):
     SIGMA_FIELD_NUMBER: _ClassVar[int]
     sigma: float
     def __init__(self, sigma: _Optional[float] = ...) -> None: ...
+
+class CenterLossParameter(_message.Message):
+    __slots__ = ("num_output", "center_filler", "axis")
+    NUM_OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    CENTER_FILLER_FIELD_NUMBER: _ClassVar[int]
+    AXIS_FIELD_NUMBER: _ClassVar[int]
+    num_output: int
+    center_filler: FillerParameter
+    axis: int
+    def __init__(self, num_output: _Optional[int] = ..., center_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., axis: _Optional[int] = ...) -> None: ...
+
+class ChannelScaleParameter(_message.Message):
+    __slots__ = ("do_forward", "do_backward_feature", "do_backward_scale", "global_scale", "max_global_scale", "min_global_scale", "init_global_scale")
+    DO_FORWARD_FIELD_NUMBER: _ClassVar[int]
+    DO_BACKWARD_FEATURE_FIELD_NUMBER: _ClassVar[int]
+    DO_BACKWARD_SCALE_FIELD_NUMBER: _ClassVar[int]
+    GLOBAL_SCALE_FIELD_NUMBER: _ClassVar[int]
+    MAX_GLOBAL_SCALE_FIELD_NUMBER: _ClassVar[int]
+    MIN_GLOBAL_SCALE_FIELD_NUMBER: _ClassVar[int]
+    INIT_GLOBAL_SCALE_FIELD_NUMBER: _ClassVar[int]
+    do_forward: bool
+    do_backward_feature: bool
+    do_backward_scale: bool
+    global_scale: bool
+    max_global_scale: float
+    min_global_scale: float
+    init_global_scale: float
+    def __init__(self, do_forward: bool = ..., do_backward_feature: bool = ..., do_backward_scale: bool = ..., global_scale: bool = ..., max_global_scale: _Optional[float] = ..., min_global_scale: _Optional[float] = ..., init_global_scale: _Optional[float] = ...) -> None: ...
+
+class FlipParameter(_message.Message):
+    __slots__ = ("flip_width", "flip_height")
+    FLIP_WIDTH_FIELD_NUMBER: _ClassVar[int]
+    FLIP_HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    flip_width: bool
+    flip_height: bool
+    def __init__(self, flip_width: bool = ..., flip_height: bool = ...) -> None: ...
+
+class GeneralContrastiveParameter(_message.Message):
+    __slots__ = ("positive_margin", "negative_margin", "positive_weight", "negative_weight", "normalize_negative", "positive_outlier_thresh", "square", "max_negative_only", "max_positive_only", "positive_first", "positive_upper_bound", "exp_negative_weight", "add_intra_mae", "max_negative_margin")
+    POSITIVE_MARGIN_FIELD_NUMBER: _ClassVar[int]
+    NEGATIVE_MARGIN_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    NEGATIVE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    NORMALIZE_NEGATIVE_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_OUTLIER_THRESH_FIELD_NUMBER: _ClassVar[int]
+    SQUARE_FIELD_NUMBER: _ClassVar[int]
+    MAX_NEGATIVE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    MAX_POSITIVE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_FIRST_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_UPPER_BOUND_FIELD_NUMBER: _ClassVar[int]
+    EXP_NEGATIVE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    ADD_INTRA_MAE_FIELD_NUMBER: _ClassVar[int]
+    MAX_NEGATIVE_MARGIN_FIELD_NUMBER: _ClassVar[int]
+    positive_margin: float
+    negative_margin: float
+    positive_weight: float
+    negative_weight: float
+    normalize_negative: float
+    positive_outlier_thresh: float
+    square: bool
+    max_negative_only: bool
+    max_positive_only: bool
+    positive_first: bool
+    positive_upper_bound: float
+    exp_negative_weight: bool
+    add_intra_mae: bool
+    max_negative_margin: float
+    def __init__(self, positive_margin: _Optional[float] = ..., negative_margin: _Optional[float] = ..., positive_weight: _Optional[float] = ..., negative_weight: _Optional[float] = ..., normalize_negative: _Optional[float] = ..., positive_outlier_thresh: _Optional[float] = ..., square: bool = ..., max_negative_only: bool = ..., max_positive_only: bool = ..., positive_first: bool = ..., positive_upper_bound: _Optional[float] = ..., exp_negative_weight: bool = ..., add_intra_mae: bool = ..., max_negative_margin: _Optional[float] = ...) -> None: ...
+
+class InnerDistanceParameter(_message.Message):
+    __slots__ = ("num_output", "bias_term", "weight_filler", "bias_filler", "axis", "transpose", "distance_type", "normalize", "update_center_only")
+    NUM_OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    BIAS_TERM_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FILLER_FIELD_NUMBER: _ClassVar[int]
+    BIAS_FILLER_FIELD_NUMBER: _ClassVar[int]
+    AXIS_FIELD_NUMBER: _ClassVar[int]
+    TRANSPOSE_FIELD_NUMBER: _ClassVar[int]
+    DISTANCE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    NORMALIZE_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_CENTER_ONLY_FIELD_NUMBER: _ClassVar[int]
+    num_output: int
+    bias_term: bool
+    weight_filler: FillerParameter
+    bias_filler: FillerParameter
+    axis: int
+    transpose: bool
+    distance_type: str
+    normalize: bool
+    update_center_only: bool
+    def __init__(self, num_output: _Optional[int] = ..., bias_term: bool = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., axis: _Optional[int] = ..., transpose: bool = ..., distance_type: _Optional[str] = ..., normalize: bool = ..., update_center_only: bool = ...) -> None: ...
+
+class InsanityParameter(_message.Message):
+    __slots__ = ("lb", "ub")
+    LB_FIELD_NUMBER: _ClassVar[int]
+    UB_FIELD_NUMBER: _ClassVar[int]
+    lb: float
+    ub: float
+    def __init__(self, lb: _Optional[float] = ..., ub: _Optional[float] = ...) -> None: ...
+
+class LabelSpecificAddParameter(_message.Message):
+    __slots__ = ("bias", "transform_test", "bias_base", "bias_gamma", "bias_power", "bias_min", "bias_max", "iteration")
+    BIAS_FIELD_NUMBER: _ClassVar[int]
+    TRANSFORM_TEST_FIELD_NUMBER: _ClassVar[int]
+    BIAS_BASE_FIELD_NUMBER: _ClassVar[int]
+    BIAS_GAMMA_FIELD_NUMBER: _ClassVar[int]
+    BIAS_POWER_FIELD_NUMBER: _ClassVar[int]
+    BIAS_MIN_FIELD_NUMBER: _ClassVar[int]
+    BIAS_MAX_FIELD_NUMBER: _ClassVar[int]
+    ITERATION_FIELD_NUMBER: _ClassVar[int]
+    bias: float
+    transform_test: bool
+    bias_base: float
+    bias_gamma: float
+    bias_power: float
+    bias_min: float
+    bias_max: float
+    iteration: int
+    def __init__(self, bias: _Optional[float] = ..., transform_test: bool = ..., bias_base: _Optional[float] = ..., bias_gamma: _Optional[float] = ..., bias_power: _Optional[float] = ..., bias_min: _Optional[float] = ..., bias_max: _Optional[float] = ..., iteration: _Optional[int] = ...) -> None: ...
+
+class LabelSpecificRescaleParameter(_message.Message):
+    __slots__ = ("positive_weight", "negative_weight", "positive_lower_bound", "negative_upper_bound", "rescale_test", "for_ip", "positive_weight_base", "gamma", "power", "positive_weight_min", "positive_weight_max", "iteration", "bias_fix", "power_on_positive")
+    POSITIVE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    NEGATIVE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_LOWER_BOUND_FIELD_NUMBER: _ClassVar[int]
+    NEGATIVE_UPPER_BOUND_FIELD_NUMBER: _ClassVar[int]
+    RESCALE_TEST_FIELD_NUMBER: _ClassVar[int]
+    FOR_IP_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_WEIGHT_BASE_FIELD_NUMBER: _ClassVar[int]
+    GAMMA_FIELD_NUMBER: _ClassVar[int]
+    POWER_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_WEIGHT_MIN_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_WEIGHT_MAX_FIELD_NUMBER: _ClassVar[int]
+    ITERATION_FIELD_NUMBER: _ClassVar[int]
+    BIAS_FIX_FIELD_NUMBER: _ClassVar[int]
+    POWER_ON_POSITIVE_FIELD_NUMBER: _ClassVar[int]
+    positive_weight: float
+    negative_weight: float
+    positive_lower_bound: float
+    negative_upper_bound: float
+    rescale_test: bool
+    for_ip: bool
+    positive_weight_base: float
+    gamma: float
+    power: float
+    positive_weight_min: float
+    positive_weight_max: float
+    iteration: int
+    bias_fix: bool
+    power_on_positive: bool
+    def __init__(self, positive_weight: _Optional[float] = ..., negative_weight: _Optional[float] = ..., positive_lower_bound: _Optional[float] = ..., negative_upper_bound: _Optional[float] = ..., rescale_test: bool = ..., for_ip: bool = ..., positive_weight_base: _Optional[float] = ..., gamma: _Optional[float] = ..., power: _Optional[float] = ..., positive_weight_min: _Optional[float] = ..., positive_weight_max: _Optional[float] = ..., iteration: _Optional[int] = ..., bias_fix: bool = ..., power_on_positive: bool = ...) -> None: ...
+
+class MarginInnerProductParameter(_message.Message):
+    __slots__ = ("num_output", "type", "weight_filler", "axis", "base", "gamma", "power", "iteration", "lambda_min")
+    class MarginType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        SINGLE: _ClassVar[MarginInnerProductParameter.MarginType]
+        DOUBLE: _ClassVar[MarginInnerProductParameter.MarginType]
+        TRIPLE: _ClassVar[MarginInnerProductParameter.MarginType]
+        QUADRUPLE: _ClassVar[MarginInnerProductParameter.MarginType]
+    SINGLE: MarginInnerProductParameter.MarginType
+    DOUBLE: MarginInnerProductParameter.MarginType
+    TRIPLE: MarginInnerProductParameter.MarginType
+    QUADRUPLE: MarginInnerProductParameter.MarginType
+    NUM_OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FILLER_FIELD_NUMBER: _ClassVar[int]
+    AXIS_FIELD_NUMBER: _ClassVar[int]
+    BASE_FIELD_NUMBER: _ClassVar[int]
+    GAMMA_FIELD_NUMBER: _ClassVar[int]
+    POWER_FIELD_NUMBER: _ClassVar[int]
+    ITERATION_FIELD_NUMBER: _ClassVar[int]
+    LAMBDA_MIN_FIELD_NUMBER: _ClassVar[int]
+    num_output: int
+    type: MarginInnerProductParameter.MarginType
+    weight_filler: FillerParameter
+    axis: int
+    base: float
+    gamma: float
+    power: float
+    iteration: int
+    lambda_min: float
+    def __init__(self, num_output: _Optional[int] = ..., type: _Optional[_Union[MarginInnerProductParameter.MarginType, str]] = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., axis: _Optional[int] = ..., base: _Optional[float] = ..., gamma: _Optional[float] = ..., power: _Optional[float] = ..., iteration: _Optional[int] = ..., lambda_min: _Optional[float] = ...) -> None: ...
+
+class UnitNormParameter(_message.Message):
+    __slots__ = ("normalize_type", "fix_gradient", "bp_norm")
+    NORMALIZE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    FIX_GRADIENT_FIELD_NUMBER: _ClassVar[int]
+    BP_NORM_FIELD_NUMBER: _ClassVar[int]
+    normalize_type: str
+    fix_gradient: bool
+    bp_norm: bool
+    def __init__(self, normalize_type: _Optional[str] = ..., fix_gradient: bool = ..., bp_norm: bool = ...) -> None: ...
+
+class RegionLossParameter(_message.Message):
+    __slots__ = ("side", "num_class", "bias_match", "coords", "num", "softmax", "jitter", "rescore", "object_scale", "class_scale", "noobject_scale", "coord_scale", "absolute", "thresh", "random", "biases", "softmax_tree", "class_map")
+    SIDE_FIELD_NUMBER: _ClassVar[int]
+    NUM_CLASS_FIELD_NUMBER: _ClassVar[int]
+    BIAS_MATCH_FIELD_NUMBER: _ClassVar[int]
+    COORDS_FIELD_NUMBER: _ClassVar[int]
+    NUM_FIELD_NUMBER: _ClassVar[int]
+    SOFTMAX_FIELD_NUMBER: _ClassVar[int]
+    JITTER_FIELD_NUMBER: _ClassVar[int]
+    RESCORE_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_SCALE_FIELD_NUMBER: _ClassVar[int]
+    CLASS_SCALE_FIELD_NUMBER: _ClassVar[int]
+    NOOBJECT_SCALE_FIELD_NUMBER: _ClassVar[int]
+    COORD_SCALE_FIELD_NUMBER: _ClassVar[int]
+    ABSOLUTE_FIELD_NUMBER: _ClassVar[int]
+    THRESH_FIELD_NUMBER: _ClassVar[int]
+    RANDOM_FIELD_NUMBER: _ClassVar[int]
+    BIASES_FIELD_NUMBER: _ClassVar[int]
+    SOFTMAX_TREE_FIELD_NUMBER: _ClassVar[int]
+    CLASS_MAP_FIELD_NUMBER: _ClassVar[int]
+    side: int
+    num_class: int
+    bias_match: int
+    coords: int
+    num: int
+    softmax: int
+    jitter: float
+    rescore: int
+    object_scale: float
+    class_scale: float
+    noobject_scale: float
+    coord_scale: float
+    absolute: int
+    thresh: float
+    random: int
+    biases: _containers.RepeatedScalarFieldContainer[float]
+    softmax_tree: str
+    class_map: str
+    def __init__(self, side: _Optional[int] = ..., num_class: _Optional[int] = ..., bias_match: _Optional[int] = ..., coords: _Optional[int] = ..., num: _Optional[int] = ..., softmax: _Optional[int] = ..., jitter: _Optional[float] = ..., rescore: _Optional[int] = ..., object_scale: _Optional[float] = ..., class_scale: _Optional[float] = ..., noobject_scale: _Optional[float] = ..., coord_scale: _Optional[float] = ..., absolute: _Optional[int] = ..., thresh: _Optional[float] = ..., random: _Optional[int] = ..., biases: _Optional[_Iterable[float]] = ..., softmax_tree: _Optional[str] = ..., class_map: _Optional[str] = ...) -> None: ...
+
+class ReorgParameter(_message.Message):
+    __slots__ = ("stride", "reverse")
+    STRIDE_FIELD_NUMBER: _ClassVar[int]
+    REVERSE_FIELD_NUMBER: _ClassVar[int]
+    stride: int
+    reverse: bool
+    def __init__(self, stride: _Optional[int] = ..., reverse: bool = ...) -> None: ...
+
+class YoloDetectionOutputParameter(_message.Message):
+    __slots__ = ("side", "num_classes", "num_box", "coords", "confidence_threshold", "nms_threshold", "biases", "label_map_file")
+    SIDE_FIELD_NUMBER: _ClassVar[int]
+    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
+    NUM_BOX_FIELD_NUMBER: _ClassVar[int]
+    COORDS_FIELD_NUMBER: _ClassVar[int]
+    CONFIDENCE_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    NMS_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    BIASES_FIELD_NUMBER: _ClassVar[int]
+    LABEL_MAP_FILE_FIELD_NUMBER: _ClassVar[int]
+    side: int
+    num_classes: int
+    num_box: int
+    coords: int
+    confidence_threshold: float
+    nms_threshold: float
+    biases: _containers.RepeatedScalarFieldContainer[float]
+    label_map_file: str
+    def __init__(self, side: _Optional[int] = ..., num_classes: _Optional[int] = ..., num_box: _Optional[int] = ..., coords: _Optional[int] = ..., confidence_threshold: _Optional[float] = ..., nms_threshold: _Optional[float] = ..., biases: _Optional[_Iterable[float]] = ..., label_map_file: _Optional[str] = ...) -> None: ...
+
+class Yolov3Parameter(_message.Message):
+    __slots__ = ("side", "num_class", "num", "object_scale", "class_scale", "noobject_scale", "coord_scale", "thresh", "anchors_scale", "biases", "mask", "use_logic_gradient", "use_focal_loss", "iou_loss", "iou_normalizer", "iou_thresh", "max_delta", "accumulate", "label_smooth_eps")
+    class IOU_LOSS(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        IOU: _ClassVar[Yolov3Parameter.IOU_LOSS]
+        GIOU: _ClassVar[Yolov3Parameter.IOU_LOSS]
+        MSE: _ClassVar[Yolov3Parameter.IOU_LOSS]
+        DIOU: _ClassVar[Yolov3Parameter.IOU_LOSS]
+        CIOU: _ClassVar[Yolov3Parameter.IOU_LOSS]
+    IOU: Yolov3Parameter.IOU_LOSS
+    GIOU: Yolov3Parameter.IOU_LOSS
+    MSE: Yolov3Parameter.IOU_LOSS
+    DIOU: Yolov3Parameter.IOU_LOSS
+    CIOU: Yolov3Parameter.IOU_LOSS
+    SIDE_FIELD_NUMBER: _ClassVar[int]
+    NUM_CLASS_FIELD_NUMBER: _ClassVar[int]
+    NUM_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_SCALE_FIELD_NUMBER: _ClassVar[int]
+    CLASS_SCALE_FIELD_NUMBER: _ClassVar[int]
+    NOOBJECT_SCALE_FIELD_NUMBER: _ClassVar[int]
+    COORD_SCALE_FIELD_NUMBER: _ClassVar[int]
+    THRESH_FIELD_NUMBER: _ClassVar[int]
+    ANCHORS_SCALE_FIELD_NUMBER: _ClassVar[int]
+    BIASES_FIELD_NUMBER: _ClassVar[int]
+    MASK_FIELD_NUMBER: _ClassVar[int]
+    USE_LOGIC_GRADIENT_FIELD_NUMBER: _ClassVar[int]
+    USE_FOCAL_LOSS_FIELD_NUMBER: _ClassVar[int]
+    IOU_LOSS_FIELD_NUMBER: _ClassVar[int]
+    IOU_NORMALIZER_FIELD_NUMBER: _ClassVar[int]
+    IOU_THRESH_FIELD_NUMBER: _ClassVar[int]
+    MAX_DELTA_FIELD_NUMBER: _ClassVar[int]
+    ACCUMULATE_FIELD_NUMBER: _ClassVar[int]
+    LABEL_SMOOTH_EPS_FIELD_NUMBER: _ClassVar[int]
+    side: int
+    num_class: int
+    num: int
+    object_scale: float
+    class_scale: float
+    noobject_scale: float
+    coord_scale: float
+    thresh: float
+    anchors_scale: int
+    biases: _containers.RepeatedScalarFieldContainer[float]
+    mask: _containers.RepeatedScalarFieldContainer[int]
+    use_logic_gradient: bool
+    use_focal_loss: bool
+    iou_loss: Yolov3Parameter.IOU_LOSS
+    iou_normalizer: float
+    iou_thresh: float
+    max_delta: float
+    accumulate: bool
+    label_smooth_eps: float
+    def __init__(self, side: _Optional[int] = ..., num_class: _Optional[int] = ..., num: _Optional[int] = ..., object_scale: _Optional[float] = ..., class_scale: _Optional[float] = ..., noobject_scale: _Optional[float] = ..., coord_scale: _Optional[float] = ..., thresh: _Optional[float] = ..., anchors_scale: _Optional[int] = ..., biases: _Optional[_Iterable[float]] = ..., mask: _Optional[_Iterable[int]] = ..., use_logic_gradient: bool = ..., use_focal_loss: bool = ..., iou_loss: _Optional[_Union[Yolov3Parameter.IOU_LOSS, str]] = ..., iou_normalizer: _Optional[float] = ..., iou_thresh: _Optional[float] = ..., max_delta: _Optional[float] = ..., accumulate: bool = ..., label_smooth_eps: _Optional[float] = ...) -> None: ...
+
+class Yolov3DetectionOutputParameter(_message.Message):
+    __slots__ = ("num_classes", "num_box", "confidence_threshold", "nms_threshold", "biases", "anchors_scale", "mask_group_num", "mask", "gaussian_box")
+    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
+    NUM_BOX_FIELD_NUMBER: _ClassVar[int]
+    CONFIDENCE_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    NMS_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    BIASES_FIELD_NUMBER: _ClassVar[int]
+    ANCHORS_SCALE_FIELD_NUMBER: _ClassVar[int]
+    MASK_GROUP_NUM_FIELD_NUMBER: _ClassVar[int]
+    MASK_FIELD_NUMBER: _ClassVar[int]
+    GAUSSIAN_BOX_FIELD_NUMBER: _ClassVar[int]
+    num_classes: int
+    num_box: int
+    confidence_threshold: float
+    nms_threshold: float
+    biases: _containers.RepeatedScalarFieldContainer[float]
+    anchors_scale: _containers.RepeatedScalarFieldContainer[int]
+    mask_group_num: int
+    mask: _containers.RepeatedScalarFieldContainer[int]
+    gaussian_box: bool
+    def __init__(self, num_classes: _Optional[int] = ..., num_box: _Optional[int] = ..., confidence_threshold: _Optional[float] = ..., nms_threshold: _Optional[float] = ..., biases: _Optional[_Iterable[float]] = ..., anchors_scale: _Optional[_Iterable[int]] = ..., mask_group_num: _Optional[int] = ..., mask: _Optional[_Iterable[int]] = ..., gaussian_box: bool = ...) -> None: ...
+
+class BBoxRegParameter(_message.Message):
+    __slots__ = ("bbox_mean", "bbox_std", "cls_aware")
+    BBOX_MEAN_FIELD_NUMBER: _ClassVar[int]
+    BBOX_STD_FIELD_NUMBER: _ClassVar[int]
+    CLS_AWARE_FIELD_NUMBER: _ClassVar[int]
+    bbox_mean: _containers.RepeatedScalarFieldContainer[float]
+    bbox_std: _containers.RepeatedScalarFieldContainer[float]
+    cls_aware: bool
+    def __init__(self, bbox_mean: _Optional[_Iterable[float]] = ..., bbox_std: _Optional[_Iterable[float]] = ..., cls_aware: bool = ...) -> None: ...
+
+class BoxGroupParameter(_message.Message):
+    __slots__ = ("field_h", "field_w", "stride")
+    FIELD_H_FIELD_NUMBER: _ClassVar[int]
+    FIELD_W_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_FIELD_NUMBER: _ClassVar[int]
+    field_h: _containers.RepeatedScalarFieldContainer[int]
+    field_w: _containers.RepeatedScalarFieldContainer[int]
+    stride: int
+    def __init__(self, field_h: _Optional[_Iterable[int]] = ..., field_w: _Optional[_Iterable[int]] = ..., stride: _Optional[int] = ...) -> None: ...
+
+class BoxGroupOutputParameter(_message.Message):
+    __slots__ = ("fg_thr", "iou_thr", "nms_type", "box_group_param", "field_whr", "field_xyr", "max_nms_num", "max_post_nms_num", "min_size")
+    FG_THR_FIELD_NUMBER: _ClassVar[int]
+    IOU_THR_FIELD_NUMBER: _ClassVar[int]
+    NMS_TYPE_FIELD_NUMBER: _ClassVar[int]
+    BOX_GROUP_PARAM_FIELD_NUMBER: _ClassVar[int]
+    FIELD_WHR_FIELD_NUMBER: _ClassVar[int]
+    FIELD_XYR_FIELD_NUMBER: _ClassVar[int]
+    MAX_NMS_NUM_FIELD_NUMBER: _ClassVar[int]
+    MAX_POST_NMS_NUM_FIELD_NUMBER: _ClassVar[int]
+    MIN_SIZE_FIELD_NUMBER: _ClassVar[int]
+    fg_thr: float
+    iou_thr: float
+    nms_type: str
+    box_group_param: _containers.RepeatedCompositeFieldContainer[BoxGroupParameter]
+    field_whr: float
+    field_xyr: float
+    max_nms_num: int
+    max_post_nms_num: int
+    min_size: float
+    def __init__(self, fg_thr: _Optional[float] = ..., iou_thr: _Optional[float] = ..., nms_type: _Optional[str] = ..., box_group_param: _Optional[_Iterable[_Union[BoxGroupParameter, _Mapping]]] = ..., field_whr: _Optional[float] = ..., field_xyr: _Optional[float] = ..., max_nms_num: _Optional[int] = ..., max_post_nms_num: _Optional[int] = ..., min_size: _Optional[float] = ...) -> None: ...
+
+class BoxOutputParameter(_message.Message):
+    __slots__ = ("fg_thr", "iou_thr", "nms_type", "field_h", "field_w", "downsample_rate", "field_whr", "field_xyr", "max_nms_num", "max_post_nms_num", "min_size")
+    FG_THR_FIELD_NUMBER: _ClassVar[int]
+    IOU_THR_FIELD_NUMBER: _ClassVar[int]
+    NMS_TYPE_FIELD_NUMBER: _ClassVar[int]
+    FIELD_H_FIELD_NUMBER: _ClassVar[int]
+    FIELD_W_FIELD_NUMBER: _ClassVar[int]
+    DOWNSAMPLE_RATE_FIELD_NUMBER: _ClassVar[int]
+    FIELD_WHR_FIELD_NUMBER: _ClassVar[int]
+    FIELD_XYR_FIELD_NUMBER: _ClassVar[int]
+    MAX_NMS_NUM_FIELD_NUMBER: _ClassVar[int]
+    MAX_POST_NMS_NUM_FIELD_NUMBER: _ClassVar[int]
+    MIN_SIZE_FIELD_NUMBER: _ClassVar[int]
+    fg_thr: float
+    iou_thr: float
+    nms_type: str
+    field_h: _containers.RepeatedScalarFieldContainer[int]
+    field_w: _containers.RepeatedScalarFieldContainer[int]
+    downsample_rate: _containers.RepeatedScalarFieldContainer[int]
+    field_whr: float
+    field_xyr: float
+    max_nms_num: int
+    max_post_nms_num: int
+    min_size: float
+    def __init__(self, fg_thr: _Optional[float] = ..., iou_thr: _Optional[float] = ..., nms_type: _Optional[str] = ..., field_h: _Optional[_Iterable[int]] = ..., field_w: _Optional[_Iterable[int]] = ..., downsample_rate: _Optional[_Iterable[int]] = ..., field_whr: _Optional[float] = ..., field_xyr: _Optional[float] = ..., max_nms_num: _Optional[int] = ..., max_post_nms_num: _Optional[int] = ..., min_size: _Optional[float] = ...) -> None: ...
+
+class DecodeBBoxParameter(_message.Message):
+    __slots__ = ("gt_iou_thr",)
+    GT_IOU_THR_FIELD_NUMBER: _ClassVar[int]
+    gt_iou_thr: float
+    def __init__(self, gt_iou_thr: _Optional[float] = ...) -> None: ...
+
+class ScaleRouteParameter(_message.Message):
+    __slots__ = ("low_scale", "high_scale")
+    LOW_SCALE_FIELD_NUMBER: _ClassVar[int]
+    HIGH_SCALE_FIELD_NUMBER: _ClassVar[int]
+    low_scale: float
+    high_scale: float
+    def __init__(self, low_scale: _Optional[float] = ..., high_scale: _Optional[float] = ...) -> None: ...
+
+class LabelMapItem(_message.Message):
+    __slots__ = ("name", "label", "display_name")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    DISPLAY_NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    label: int
+    display_name: str
+    def __init__(self, name: _Optional[str] = ..., label: _Optional[int] = ..., display_name: _Optional[str] = ...) -> None: ...
+
+class LabelMap(_message.Message):
+    __slots__ = ("item",)
+    ITEM_FIELD_NUMBER: _ClassVar[int]
+    item: _containers.RepeatedCompositeFieldContainer[LabelMapItem]
+    def __init__(self, item: _Optional[_Iterable[_Union[LabelMapItem, _Mapping]]] = ...) -> None: ...
+
+class BBoxSampler(_message.Message):
+    __slots__ = ("min_scale", "max_scale", "min_aspect_ratio", "max_aspect_ratio")
+    MIN_SCALE_FIELD_NUMBER: _ClassVar[int]
+    MAX_SCALE_FIELD_NUMBER: _ClassVar[int]
+    MIN_ASPECT_RATIO_FIELD_NUMBER: _ClassVar[int]
+    MAX_ASPECT_RATIO_FIELD_NUMBER: _ClassVar[int]
+    min_scale: float
+    max_scale: float
+    min_aspect_ratio: float
+    max_aspect_ratio: float
+    def __init__(self, min_scale: _Optional[float] = ..., max_scale: _Optional[float] = ..., min_aspect_ratio: _Optional[float] = ..., max_aspect_ratio: _Optional[float] = ...) -> None: ...
+
+class SampleConstraint(_message.Message):
+    __slots__ = ("min_jaccard_overlap", "max_jaccard_overlap", "min_sample_coverage", "max_sample_coverage", "min_object_coverage", "max_object_coverage")
+    MIN_JACCARD_OVERLAP_FIELD_NUMBER: _ClassVar[int]
+    MAX_JACCARD_OVERLAP_FIELD_NUMBER: _ClassVar[int]
+    MIN_SAMPLE_COVERAGE_FIELD_NUMBER: _ClassVar[int]
+    MAX_SAMPLE_COVERAGE_FIELD_NUMBER: _ClassVar[int]
+    MIN_OBJECT_COVERAGE_FIELD_NUMBER: _ClassVar[int]
+    MAX_OBJECT_COVERAGE_FIELD_NUMBER: _ClassVar[int]
+    min_jaccard_overlap: float
+    max_jaccard_overlap: float
+    min_sample_coverage: float
+    max_sample_coverage: float
+    min_object_coverage: float
+    max_object_coverage: float
+    def __init__(self, min_jaccard_overlap: _Optional[float] = ..., max_jaccard_overlap: _Optional[float] = ..., min_sample_coverage: _Optional[float] = ..., max_sample_coverage: _Optional[float] = ..., min_object_coverage: _Optional[float] = ..., max_object_coverage: _Optional[float] = ...) -> None: ...
+
+class BatchSampler(_message.Message):
+    __slots__ = ("use_original_image", "sampler", "sample_constraint", "max_sample", "max_trials")
+    USE_ORIGINAL_IMAGE_FIELD_NUMBER: _ClassVar[int]
+    SAMPLER_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_CONSTRAINT_FIELD_NUMBER: _ClassVar[int]
+    MAX_SAMPLE_FIELD_NUMBER: _ClassVar[int]
+    MAX_TRIALS_FIELD_NUMBER: _ClassVar[int]
+    use_original_image: bool
+    sampler: BBoxSampler
+    sample_constraint: SampleConstraint
+    max_sample: int
+    max_trials: int
+    def __init__(self, use_original_image: bool = ..., sampler: _Optional[_Union[BBoxSampler, _Mapping]] = ..., sample_constraint: _Optional[_Union[SampleConstraint, _Mapping]] = ..., max_sample: _Optional[int] = ..., max_trials: _Optional[int] = ...) -> None: ...
+
+class EmitConstraint(_message.Message):
+    __slots__ = ("emit_type", "emit_overlap")
+    class EmitType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        CENTER: _ClassVar[EmitConstraint.EmitType]
+        MIN_OVERLAP: _ClassVar[EmitConstraint.EmitType]
+    CENTER: EmitConstraint.EmitType
+    MIN_OVERLAP: EmitConstraint.EmitType
+    EMIT_TYPE_FIELD_NUMBER: _ClassVar[int]
+    EMIT_OVERLAP_FIELD_NUMBER: _ClassVar[int]
+    emit_type: EmitConstraint.EmitType
+    emit_overlap: float
+    def __init__(self, emit_type: _Optional[_Union[EmitConstraint.EmitType, str]] = ..., emit_overlap: _Optional[float] = ...) -> None: ...
+
+class NormalizedBBox(_message.Message):
+    __slots__ = ("xmin", "ymin", "xmax", "ymax", "label", "difficult", "score", "size")
+    XMIN_FIELD_NUMBER: _ClassVar[int]
+    YMIN_FIELD_NUMBER: _ClassVar[int]
+    XMAX_FIELD_NUMBER: _ClassVar[int]
+    YMAX_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    DIFFICULT_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    xmin: float
+    ymin: float
+    xmax: float
+    ymax: float
+    label: int
+    difficult: bool
+    score: float
+    size: float
+    def __init__(self, xmin: _Optional[float] = ..., ymin: _Optional[float] = ..., xmax: _Optional[float] = ..., ymax: _Optional[float] = ..., label: _Optional[int] = ..., difficult: bool = ..., score: _Optional[float] = ..., size: _Optional[float] = ...) -> None: ...
+
+class Annotation(_message.Message):
+    __slots__ = ("instance_id", "bbox")
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    BBOX_FIELD_NUMBER: _ClassVar[int]
+    instance_id: int
+    bbox: NormalizedBBox
+    def __init__(self, instance_id: _Optional[int] = ..., bbox: _Optional[_Union[NormalizedBBox, _Mapping]] = ...) -> None: ...
+
+class AnnotationGroup(_message.Message):
+    __slots__ = ("group_label", "annotation")
+    GROUP_LABEL_FIELD_NUMBER: _ClassVar[int]
+    ANNOTATION_FIELD_NUMBER: _ClassVar[int]
+    group_label: int
+    annotation: _containers.RepeatedCompositeFieldContainer[Annotation]
+    def __init__(self, group_label: _Optional[int] = ..., annotation: _Optional[_Iterable[_Union[Annotation, _Mapping]]] = ...) -> None: ...
+
+class AnnotatedDatum(_message.Message):
+    __slots__ = ("datum", "type", "annotation_group")
+    class AnnotationType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        BBOX: _ClassVar[AnnotatedDatum.AnnotationType]
+    BBOX: AnnotatedDatum.AnnotationType
+    DATUM_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    ANNOTATION_GROUP_FIELD_NUMBER: _ClassVar[int]
+    datum: Datum
+    type: AnnotatedDatum.AnnotationType
+    annotation_group: _containers.RepeatedCompositeFieldContainer[AnnotationGroup]
+    def __init__(self, datum: _Optional[_Union[Datum, _Mapping]] = ..., type: _Optional[_Union[AnnotatedDatum.AnnotationType, str]] = ..., annotation_group: _Optional[_Iterable[_Union[AnnotationGroup, _Mapping]]] = ...) -> None: ...
+
+class AnnotatedDataParameter(_message.Message):
+    __slots__ = ("batch_sampler", "label_map_file", "anno_type")
+    BATCH_SAMPLER_FIELD_NUMBER: _ClassVar[int]
+    LABEL_MAP_FILE_FIELD_NUMBER: _ClassVar[int]
+    ANNO_TYPE_FIELD_NUMBER: _ClassVar[int]
+    batch_sampler: _containers.RepeatedCompositeFieldContainer[BatchSampler]
+    label_map_file: str
+    anno_type: AnnotatedDatum.AnnotationType
+    def __init__(self, batch_sampler: _Optional[_Iterable[_Union[BatchSampler, _Mapping]]] = ..., label_map_file: _Optional[str] = ..., anno_type: _Optional[_Union[AnnotatedDatum.AnnotationType, str]] = ...) -> None: ...
+
+class ResizeParameter(_message.Message):
+    __slots__ = ("prob", "resize_mode", "height", "width", "height_scale", "width_scale", "pad_mode", "pad_value", "interp_mode")
+    class Resize_mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        WARP: _ClassVar[ResizeParameter.Resize_mode]
+        FIT_SMALL_SIZE: _ClassVar[ResizeParameter.Resize_mode]
+        FIT_LARGE_SIZE_AND_PAD: _ClassVar[ResizeParameter.Resize_mode]
+    WARP: ResizeParameter.Resize_mode
+    FIT_SMALL_SIZE: ResizeParameter.Resize_mode
+    FIT_LARGE_SIZE_AND_PAD: ResizeParameter.Resize_mode
+    class Pad_mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        CONSTANT: _ClassVar[ResizeParameter.Pad_mode]
+        MIRRORED: _ClassVar[ResizeParameter.Pad_mode]
+        REPEAT_NEAREST: _ClassVar[ResizeParameter.Pad_mode]
+    CONSTANT: ResizeParameter.Pad_mode
+    MIRRORED: ResizeParameter.Pad_mode
+    REPEAT_NEAREST: ResizeParameter.Pad_mode
+    class Interp_mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        LINEAR: _ClassVar[ResizeParameter.Interp_mode]
+        AREA: _ClassVar[ResizeParameter.Interp_mode]
+        NEAREST: _ClassVar[ResizeParameter.Interp_mode]
+        CUBIC: _ClassVar[ResizeParameter.Interp_mode]
+        LANCZOS4: _ClassVar[ResizeParameter.Interp_mode]
+    LINEAR: ResizeParameter.Interp_mode
+    AREA: ResizeParameter.Interp_mode
+    NEAREST: ResizeParameter.Interp_mode
+    CUBIC: ResizeParameter.Interp_mode
+    LANCZOS4: ResizeParameter.Interp_mode
+    PROB_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_MODE_FIELD_NUMBER: _ClassVar[int]
+    HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    WIDTH_FIELD_NUMBER: _ClassVar[int]
+    HEIGHT_SCALE_FIELD_NUMBER: _ClassVar[int]
+    WIDTH_SCALE_FIELD_NUMBER: _ClassVar[int]
+    PAD_MODE_FIELD_NUMBER: _ClassVar[int]
+    PAD_VALUE_FIELD_NUMBER: _ClassVar[int]
+    INTERP_MODE_FIELD_NUMBER: _ClassVar[int]
+    prob: float
+    resize_mode: ResizeParameter.Resize_mode
+    height: int
+    width: int
+    height_scale: int
+    width_scale: int
+    pad_mode: ResizeParameter.Pad_mode
+    pad_value: _containers.RepeatedScalarFieldContainer[float]
+    interp_mode: _containers.RepeatedScalarFieldContainer[ResizeParameter.Interp_mode]
+    def __init__(self, prob: _Optional[float] = ..., resize_mode: _Optional[_Union[ResizeParameter.Resize_mode, str]] = ..., height: _Optional[int] = ..., width: _Optional[int] = ..., height_scale: _Optional[int] = ..., width_scale: _Optional[int] = ..., pad_mode: _Optional[_Union[ResizeParameter.Pad_mode, str]] = ..., pad_value: _Optional[_Iterable[float]] = ..., interp_mode: _Optional[_Iterable[_Union[ResizeParameter.Interp_mode, str]]] = ...) -> None: ...
+
+class ExpansionParameter(_message.Message):
+    __slots__ = ("prob", "max_expand_ratio")
+    PROB_FIELD_NUMBER: _ClassVar[int]
+    MAX_EXPAND_RATIO_FIELD_NUMBER: _ClassVar[int]
+    prob: float
+    max_expand_ratio: float
+    def __init__(self, prob: _Optional[float] = ..., max_expand_ratio: _Optional[float] = ...) -> None: ...
+
+class DetectionEvaluateParameter(_message.Message):
+    __slots__ = ("num_classes", "background_label_id", "overlap_threshold", "evaluate_difficult_gt", "name_size_file", "resize_param", "ap_version")
+    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
+    BACKGROUND_LABEL_ID_FIELD_NUMBER: _ClassVar[int]
+    OVERLAP_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    EVALUATE_DIFFICULT_GT_FIELD_NUMBER: _ClassVar[int]
+    NAME_SIZE_FILE_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    AP_VERSION_FIELD_NUMBER: _ClassVar[int]
+    num_classes: int
+    background_label_id: int
+    overlap_threshold: float
+    evaluate_difficult_gt: bool
+    name_size_file: str
+    resize_param: ResizeParameter
+    ap_version: str
+    def __init__(self, num_classes: _Optional[int] = ..., background_label_id: _Optional[int] = ..., overlap_threshold: _Optional[float] = ..., evaluate_difficult_gt: bool = ..., name_size_file: _Optional[str] = ..., resize_param: _Optional[_Union[ResizeParameter, _Mapping]] = ..., ap_version: _Optional[str] = ...) -> None: ...
+
+class NonMaximumSuppressionParameter(_message.Message):
+    __slots__ = ("nms_threshold", "top_k", "eta")
+    NMS_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    TOP_K_FIELD_NUMBER: _ClassVar[int]
+    ETA_FIELD_NUMBER: _ClassVar[int]
+    nms_threshold: float
+    top_k: int
+    eta: float
+    def __init__(self, nms_threshold: _Optional[float] = ..., top_k: _Optional[int] = ..., eta: _Optional[float] = ...) -> None: ...
+
+class SaveOutputParameter(_message.Message):
+    __slots__ = ("output_directory", "output_name_prefix", "output_format", "label_map_file", "name_size_file", "num_test_image", "resize_param")
+    OUTPUT_DIRECTORY_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_NAME_PREFIX_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FORMAT_FIELD_NUMBER: _ClassVar[int]
+    LABEL_MAP_FILE_FIELD_NUMBER: _ClassVar[int]
+    NAME_SIZE_FILE_FIELD_NUMBER: _ClassVar[int]
+    NUM_TEST_IMAGE_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    output_directory: str
+    output_name_prefix: str
+    output_format: str
+    label_map_file: str
+    name_size_file: str
+    num_test_image: int
+    resize_param: ResizeParameter
+    def __init__(self, output_directory: _Optional[str] = ..., output_name_prefix: _Optional[str] = ..., output_format: _Optional[str] = ..., label_map_file: _Optional[str] = ..., name_size_file: _Optional[str] = ..., num_test_image: _Optional[int] = ..., resize_param: _Optional[_Union[ResizeParameter, _Mapping]] = ...) -> None: ...
+
+class DetectionOutputParameter(_message.Message):
+    __slots__ = ("num_classes", "share_location", "background_label_id", "nms_param", "save_output_param", "code_type", "variance_encoded_in_target", "keep_top_k", "confidence_threshold", "visualize", "visualize_threshold", "save_file")
+    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
+    SHARE_LOCATION_FIELD_NUMBER: _ClassVar[int]
+    BACKGROUND_LABEL_ID_FIELD_NUMBER: _ClassVar[int]
+    NMS_PARAM_FIELD_NUMBER: _ClassVar[int]
+    SAVE_OUTPUT_PARAM_FIELD_NUMBER: _ClassVar[int]
+    CODE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    VARIANCE_ENCODED_IN_TARGET_FIELD_NUMBER: _ClassVar[int]
+    KEEP_TOP_K_FIELD_NUMBER: _ClassVar[int]
+    CONFIDENCE_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    VISUALIZE_FIELD_NUMBER: _ClassVar[int]
+    VISUALIZE_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    SAVE_FILE_FIELD_NUMBER: _ClassVar[int]
+    num_classes: int
+    share_location: bool
+    background_label_id: int
+    nms_param: NonMaximumSuppressionParameter
+    save_output_param: SaveOutputParameter
+    code_type: PriorBoxParameter.CodeType
+    variance_encoded_in_target: bool
+    keep_top_k: int
+    confidence_threshold: float
+    visualize: bool
+    visualize_threshold: float
+    save_file: str
+    def __init__(self, num_classes: _Optional[int] = ..., share_location: bool = ..., background_label_id: _Optional[int] = ..., nms_param: _Optional[_Union[NonMaximumSuppressionParameter, _Mapping]] = ..., save_output_param: _Optional[_Union[SaveOutputParameter, _Mapping]] = ..., code_type: _Optional[_Union[PriorBoxParameter.CodeType, str]] = ..., variance_encoded_in_target: bool = ..., keep_top_k: _Optional[int] = ..., confidence_threshold: _Optional[float] = ..., visualize: bool = ..., visualize_threshold: _Optional[float] = ..., save_file: _Optional[str] = ...) -> None: ...
+
+class MultiBoxLossParameter(_message.Message):
+    __slots__ = ("loc_loss_type", "conf_loss_type", "loc_weight", "num_classes", "share_location", "match_type", "overlap_threshold", "use_prior_for_matching", "background_label_id", "use_difficult_gt", "do_neg_mining", "neg_pos_ratio", "neg_overlap", "code_type", "encode_variance_in_target", "map_object_to_agnostic", "ignore_cross_boundary_bbox", "bp_inside", "mining_type", "nms_param", "sample_size", "use_prior_for_nms")
+    class LocLossType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        L2: _ClassVar[MultiBoxLossParameter.LocLossType]
+        SMOOTH_L1: _ClassVar[MultiBoxLossParameter.LocLossType]
+    L2: MultiBoxLossParameter.LocLossType
+    SMOOTH_L1: MultiBoxLossParameter.LocLossType
+    class ConfLossType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        SOFTMAX: _ClassVar[MultiBoxLossParameter.ConfLossType]
+        LOGISTIC: _ClassVar[MultiBoxLossParameter.ConfLossType]
+    SOFTMAX: MultiBoxLossParameter.ConfLossType
+    LOGISTIC: MultiBoxLossParameter.ConfLossType
+    class MatchType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        BIPARTITE: _ClassVar[MultiBoxLossParameter.MatchType]
+        PER_PREDICTION: _ClassVar[MultiBoxLossParameter.MatchType]
+    BIPARTITE: MultiBoxLossParameter.MatchType
+    PER_PREDICTION: MultiBoxLossParameter.MatchType
+    class MiningType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        NONE: _ClassVar[MultiBoxLossParameter.MiningType]
+        MAX_NEGATIVE: _ClassVar[MultiBoxLossParameter.MiningType]
+        HARD_EXAMPLE: _ClassVar[MultiBoxLossParameter.MiningType]
+    NONE: MultiBoxLossParameter.MiningType
+    MAX_NEGATIVE: MultiBoxLossParameter.MiningType
+    HARD_EXAMPLE: MultiBoxLossParameter.MiningType
+    LOC_LOSS_TYPE_FIELD_NUMBER: _ClassVar[int]
+    CONF_LOSS_TYPE_FIELD_NUMBER: _ClassVar[int]
+    LOC_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
+    SHARE_LOCATION_FIELD_NUMBER: _ClassVar[int]
+    MATCH_TYPE_FIELD_NUMBER: _ClassVar[int]
+    OVERLAP_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    USE_PRIOR_FOR_MATCHING_FIELD_NUMBER: _ClassVar[int]
+    BACKGROUND_LABEL_ID_FIELD_NUMBER: _ClassVar[int]
+    USE_DIFFICULT_GT_FIELD_NUMBER: _ClassVar[int]
+    DO_NEG_MINING_FIELD_NUMBER: _ClassVar[int]
+    NEG_POS_RATIO_FIELD_NUMBER: _ClassVar[int]
+    NEG_OVERLAP_FIELD_NUMBER: _ClassVar[int]
+    CODE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    ENCODE_VARIANCE_IN_TARGET_FIELD_NUMBER: _ClassVar[int]
+    MAP_OBJECT_TO_AGNOSTIC_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_CROSS_BOUNDARY_BBOX_FIELD_NUMBER: _ClassVar[int]
+    BP_INSIDE_FIELD_NUMBER: _ClassVar[int]
+    MINING_TYPE_FIELD_NUMBER: _ClassVar[int]
+    NMS_PARAM_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    USE_PRIOR_FOR_NMS_FIELD_NUMBER: _ClassVar[int]
+    loc_loss_type: MultiBoxLossParameter.LocLossType
+    conf_loss_type: MultiBoxLossParameter.ConfLossType
+    loc_weight: float
+    num_classes: int
+    share_location: bool
+    match_type: MultiBoxLossParameter.MatchType
+    overlap_threshold: float
+    use_prior_for_matching: bool
+    background_label_id: int
+    use_difficult_gt: bool
+    do_neg_mining: bool
+    neg_pos_ratio: float
+    neg_overlap: float
+    code_type: PriorBoxParameter.CodeType
+    encode_variance_in_target: bool
+    map_object_to_agnostic: bool
+    ignore_cross_boundary_bbox: bool
+    bp_inside: bool
+    mining_type: MultiBoxLossParameter.MiningType
+    nms_param: NonMaximumSuppressionParameter
+    sample_size: int
+    use_prior_for_nms: bool
+    def __init__(self, loc_loss_type: _Optional[_Union[MultiBoxLossParameter.LocLossType, str]] = ..., conf_loss_type: _Optional[_Union[MultiBoxLossParameter.ConfLossType, str]] = ..., loc_weight: _Optional[float] = ..., num_classes: _Optional[int] = ..., share_location: bool = ..., match_type: _Optional[_Union[MultiBoxLossParameter.MatchType, str]] = ..., overlap_threshold: _Optional[float] = ..., use_prior_for_matching: bool = ..., background_label_id: _Optional[int] = ..., use_difficult_gt: bool = ..., do_neg_mining: bool = ..., neg_pos_ratio: _Optional[float] = ..., neg_overlap: _Optional[float] = ..., code_type: _Optional[_Union[PriorBoxParameter.CodeType, str]] = ..., encode_variance_in_target: bool = ..., map_object_to_agnostic: bool = ..., ignore_cross_boundary_bbox: bool = ..., bp_inside: bool = ..., mining_type: _Optional[_Union[MultiBoxLossParameter.MiningType, str]] = ..., nms_param: _Optional[_Union[NonMaximumSuppressionParameter, _Mapping]] = ..., sample_size: _Optional[int] = ..., use_prior_for_nms: bool = ...) -> None: ...
+
+class PriorBoxParameter(_message.Message):
+    __slots__ = ("min_size", "max_size", "aspect_ratio", "flip", "clip", "variance", "img_size", "img_h", "img_w", "step", "step_h", "step_w", "offset", "width", "height")
+    class CodeType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        CORNER: _ClassVar[PriorBoxParameter.CodeType]
+        CENTER_SIZE: _ClassVar[PriorBoxParameter.CodeType]
+        CORNER_SIZE: _ClassVar[PriorBoxParameter.CodeType]
+    CORNER: PriorBoxParameter.CodeType
+    CENTER_SIZE: PriorBoxParameter.CodeType
+    CORNER_SIZE: PriorBoxParameter.CodeType
+    MIN_SIZE_FIELD_NUMBER: _ClassVar[int]
+    MAX_SIZE_FIELD_NUMBER: _ClassVar[int]
+    ASPECT_RATIO_FIELD_NUMBER: _ClassVar[int]
+    FLIP_FIELD_NUMBER: _ClassVar[int]
+    CLIP_FIELD_NUMBER: _ClassVar[int]
+    VARIANCE_FIELD_NUMBER: _ClassVar[int]
+    IMG_SIZE_FIELD_NUMBER: _ClassVar[int]
+    IMG_H_FIELD_NUMBER: _ClassVar[int]
+    IMG_W_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    STEP_H_FIELD_NUMBER: _ClassVar[int]
+    STEP_W_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    WIDTH_FIELD_NUMBER: _ClassVar[int]
+    HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    min_size: _containers.RepeatedScalarFieldContainer[float]
+    max_size: _containers.RepeatedScalarFieldContainer[float]
+    aspect_ratio: _containers.RepeatedScalarFieldContainer[float]
+    flip: bool
+    clip: bool
+    variance: _containers.RepeatedScalarFieldContainer[float]
+    img_size: int
+    img_h: int
+    img_w: int
+    step: float
+    step_h: float
+    step_w: float
+    offset: float
+    width: _containers.RepeatedScalarFieldContainer[float]
+    height: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, min_size: _Optional[_Iterable[float]] = ..., max_size: _Optional[_Iterable[float]] = ..., aspect_ratio: _Optional[_Iterable[float]] = ..., flip: bool = ..., clip: bool = ..., variance: _Optional[_Iterable[float]] = ..., img_size: _Optional[int] = ..., img_h: _Optional[int] = ..., img_w: _Optional[int] = ..., step: _Optional[float] = ..., step_h: _Optional[float] = ..., step_w: _Optional[float] = ..., offset: _Optional[float] = ..., width: _Optional[_Iterable[float]] = ..., height: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class VideoDataParameter(_message.Message):
+    __slots__ = ("video_type", "device_id", "video_file", "skip_frames")
+    class VideoType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        WEBCAM: _ClassVar[VideoDataParameter.VideoType]
+        VIDEO: _ClassVar[VideoDataParameter.VideoType]
+    WEBCAM: VideoDataParameter.VideoType
+    VIDEO: VideoDataParameter.VideoType
+    VIDEO_TYPE_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_ID_FIELD_NUMBER: _ClassVar[int]
+    VIDEO_FILE_FIELD_NUMBER: _ClassVar[int]
+    SKIP_FRAMES_FIELD_NUMBER: _ClassVar[int]
+    video_type: VideoDataParameter.VideoType
+    device_id: int
+    video_file: str
+    skip_frames: int
+    def __init__(self, video_type: _Optional[_Union[VideoDataParameter.VideoType, str]] = ..., device_id: _Optional[int] = ..., video_file: _Optional[str] = ..., skip_frames: _Optional[int] = ...) -> None: ...
+
+class ROIPoolingParameter(_message.Message):
+    __slots__ = ("pooled_h", "pooled_w", "spatial_scale", "pad_ratio")
+    POOLED_H_FIELD_NUMBER: _ClassVar[int]
+    POOLED_W_FIELD_NUMBER: _ClassVar[int]
+    SPATIAL_SCALE_FIELD_NUMBER: _ClassVar[int]
+    PAD_RATIO_FIELD_NUMBER: _ClassVar[int]
+    pooled_h: int
+    pooled_w: int
+    spatial_scale: float
+    pad_ratio: float
+    def __init__(self, pooled_h: _Optional[int] = ..., pooled_w: _Optional[int] = ..., spatial_scale: _Optional[float] = ..., pad_ratio: _Optional[float] = ...) -> None: ...
+
+class PSROIPoolingParameter(_message.Message):
+    __slots__ = ("spatial_scale", "output_dim", "group_size")
+    SPATIAL_SCALE_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_DIM_FIELD_NUMBER: _ClassVar[int]
+    GROUP_SIZE_FIELD_NUMBER: _ClassVar[int]
+    spatial_scale: float
+    output_dim: int
+    group_size: int
+    def __init__(self, spatial_scale: _Optional[float] = ..., output_dim: _Optional[int] = ..., group_size: _Optional[int] = ...) -> None: ...
+
+class BoxAnnotatorOHEMParameter(_message.Message):
+    __slots__ = ("roi_per_img", "ignore_label")
+    ROI_PER_IMG_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_LABEL_FIELD_NUMBER: _ClassVar[int]
+    roi_per_img: int
+    ignore_label: int
+    def __init__(self, roi_per_img: _Optional[int] = ..., ignore_label: _Optional[int] = ...) -> None: ...
+
+class ProposalParameter(_message.Message):
+    __slots__ = ("feat_stride", "base_size", "min_size", "ratio", "scale", "pre_nms_topn", "post_nms_topn", "nms_thresh")
+    FEAT_STRIDE_FIELD_NUMBER: _ClassVar[int]
+    BASE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    MIN_SIZE_FIELD_NUMBER: _ClassVar[int]
+    RATIO_FIELD_NUMBER: _ClassVar[int]
+    SCALE_FIELD_NUMBER: _ClassVar[int]
+    PRE_NMS_TOPN_FIELD_NUMBER: _ClassVar[int]
+    POST_NMS_TOPN_FIELD_NUMBER: _ClassVar[int]
+    NMS_THRESH_FIELD_NUMBER: _ClassVar[int]
+    feat_stride: int
+    base_size: int
+    min_size: int
+    ratio: _containers.RepeatedScalarFieldContainer[float]
+    scale: _containers.RepeatedScalarFieldContainer[float]
+    pre_nms_topn: int
+    post_nms_topn: int
+    nms_thresh: float
+    def __init__(self, feat_stride: _Optional[int] = ..., base_size: _Optional[int] = ..., min_size: _Optional[int] = ..., ratio: _Optional[_Iterable[float]] = ..., scale: _Optional[_Iterable[float]] = ..., pre_nms_topn: _Optional[int] = ..., post_nms_topn: _Optional[int] = ..., nms_thresh: _Optional[float] = ...) -> None: ...
+
+class AnchorTargetParameter(_message.Message):
+    __slots__ = ("feat_stride", "base_size", "ratio", "scale", "allowed_border", "batch_size", "fg_fraction", "positive_overlap", "negative_overlap", "clobber_positives", "positive_weight")
+    FEAT_STRIDE_FIELD_NUMBER: _ClassVar[int]
+    BASE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    RATIO_FIELD_NUMBER: _ClassVar[int]
+    SCALE_FIELD_NUMBER: _ClassVar[int]
+    ALLOWED_BORDER_FIELD_NUMBER: _ClassVar[int]
+    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
+    FG_FRACTION_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_OVERLAP_FIELD_NUMBER: _ClassVar[int]
+    NEGATIVE_OVERLAP_FIELD_NUMBER: _ClassVar[int]
+    CLOBBER_POSITIVES_FIELD_NUMBER: _ClassVar[int]
+    POSITIVE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    feat_stride: int
+    base_size: int
+    ratio: _containers.RepeatedScalarFieldContainer[float]
+    scale: _containers.RepeatedScalarFieldContainer[float]
+    allowed_border: float
+    batch_size: int
+    fg_fraction: float
+    positive_overlap: float
+    negative_overlap: float
+    clobber_positives: bool
+    positive_weight: float
+    def __init__(self, feat_stride: _Optional[int] = ..., base_size: _Optional[int] = ..., ratio: _Optional[_Iterable[float]] = ..., scale: _Optional[_Iterable[float]] = ..., allowed_border: _Optional[float] = ..., batch_size: _Optional[int] = ..., fg_fraction: _Optional[float] = ..., positive_overlap: _Optional[float] = ..., negative_overlap: _Optional[float] = ..., clobber_positives: bool = ..., positive_weight: _Optional[float] = ...) -> None: ...
+
+class ProposalTargetParameter(_message.Message):
+    __slots__ = ("num_classes", "batch_size", "fg_fraction", "fg_thresh", "bg_thresh_hi", "bg_thresh_lo", "bbox_mean", "bbox_std")
+    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
+    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
+    FG_FRACTION_FIELD_NUMBER: _ClassVar[int]
+    FG_THRESH_FIELD_NUMBER: _ClassVar[int]
+    BG_THRESH_HI_FIELD_NUMBER: _ClassVar[int]
+    BG_THRESH_LO_FIELD_NUMBER: _ClassVar[int]
+    BBOX_MEAN_FIELD_NUMBER: _ClassVar[int]
+    BBOX_STD_FIELD_NUMBER: _ClassVar[int]
+    num_classes: int
+    batch_size: int
+    fg_fraction: float
+    fg_thresh: float
+    bg_thresh_hi: float
+    bg_thresh_lo: float
+    bbox_mean: _containers.RepeatedScalarFieldContainer[float]
+    bbox_std: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, num_classes: _Optional[int] = ..., batch_size: _Optional[int] = ..., fg_fraction: _Optional[float] = ..., fg_thresh: _Optional[float] = ..., bg_thresh_hi: _Optional[float] = ..., bg_thresh_lo: _Optional[float] = ..., bbox_mean: _Optional[_Iterable[float]] = ..., bbox_std: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class RoIDetectionOutputParameter(_message.Message):
+    __slots__ = ("confidence_threshold", "nms_threshold", "keep_top_k", "bbox_mean", "bbox_std")
+    CONFIDENCE_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    NMS_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    KEEP_TOP_K_FIELD_NUMBER: _ClassVar[int]
+    BBOX_MEAN_FIELD_NUMBER: _ClassVar[int]
+    BBOX_STD_FIELD_NUMBER: _ClassVar[int]
+    confidence_threshold: float
+    nms_threshold: float
+    keep_top_k: int
+    bbox_mean: _containers.RepeatedScalarFieldContainer[float]
+    bbox_std: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, confidence_threshold: _Optional[float] = ..., nms_threshold: _Optional[float] = ..., keep_top_k: _Optional[int] = ..., bbox_mean: _Optional[_Iterable[float]] = ..., bbox_std: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class RoIDataParameter(_message.Message):
+    __slots__ = ("source", "root_folder", "label_file", "short_side", "max_size", "shuffle", "use_difficult", "prefetch", "num_classes")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    ROOT_FOLDER_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FILE_FIELD_NUMBER: _ClassVar[int]
+    SHORT_SIDE_FIELD_NUMBER: _ClassVar[int]
+    MAX_SIZE_FIELD_NUMBER: _ClassVar[int]
+    SHUFFLE_FIELD_NUMBER: _ClassVar[int]
+    USE_DIFFICULT_FIELD_NUMBER: _ClassVar[int]
+    PREFETCH_FIELD_NUMBER: _ClassVar[int]
+    NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
+    source: str
+    root_folder: str
+    label_file: str
+    short_side: int
+    max_size: int
+    shuffle: bool
+    use_difficult: bool
+    prefetch: int
+    num_classes: int
+    def __init__(self, source: _Optional[str] = ..., root_folder: _Optional[str] = ..., label_file: _Optional[str] = ..., short_side: _Optional[int] = ..., max_size: _Optional[int] = ..., shuffle: bool = ..., use_difficult: bool = ..., prefetch: _Optional[int] = ..., num_classes: _Optional[int] = ...) -> None: ...
 
 class RunOrigin(_message.Message):
     __slots__ = ("id", "began")

@@ -115,6 +115,14 @@ class Mistakes(CaffeliteError):
         Exception.__init__(self, "\n".join(str(m) for m in self.mistakes))
 
 
+class Further(CaffeliteError):
+    """Says how many more mistakes a file has; ``rest`` has them."""
+
+    def __init__(self, rest: Iterable[CaffeliteError], where: Where):
+        self.rest = list(rest)
+        super().__init__(f"and {len(self.rest)} more", where=where)
+
+
 class Collector:
     """Gathers mistakes so that one pass reports them all."""
 

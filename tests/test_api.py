@@ -91,6 +91,20 @@ def test_weights_are_saved_and_copied(folder, name):
     np.testing.assert_array_equal(one.forward(data=x)["out"], other.forward(data=x)["out"])
 
 
+def test_weights_that_do_not_match_are_reported(folder, caplog):
+    one = caffelite.Net("deploy.prototxt", seed=1)
+    one.save("net.caffemodel")
+    assert one.loaded is None
+    text = (folder / "deploy.prototxt").read_text().replace('name: "out"', 'name: "other"')
+    (folder / "renamed.prototxt").write_text(text)
+    with caplog.at_level("INFO", "caffelite"):
+        found = caffelite.Net("renamed.prototxt", "net.caffemodel").loaded
+    assert (found.matched, found.missing) == (["ip"], ["other"]) and "out" in found.skipped
+    assert "Ignoring source layer out" in caplog.messages
+    missing = "net.caffemodel has no weights for other, which keep the values of their fillers"
+    assert [r.message for r in caplog.records if r.levelname == "WARNING"] == [missing]
+
+
 def test_a_solver_steps_and_snapshots(folder):
     solver = caffelite.Solver("solver.prototxt")
     first = solver.step(1)

@@ -55,6 +55,12 @@ def test_sparse_gaussian():
     assert (fill(type="gaussian", sparse=40) != 0).all()
 
 
+def test_gaussian_unitball():
+    values = fill(type="gaussian_unitball").reshape(len(fill(type="gaussian_unitball")), -1)
+    np.testing.assert_allclose(np.linalg.norm(values, axis=1), 1, rtol=1e-5)
+    assert (values < 0).any() and (values > 0).any()
+
+
 def test_positive_unitball():
     values = fill(type="positive_unitball")
     assert values.min() >= 0

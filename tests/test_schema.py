@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 from google.protobuf import descriptor_pb2
+from schema_forks import UNLISTED, UNLISTED_ENUMS, UNLISTED_MESSAGES, UNLISTED_OWN, YOLO
+from schema_sentinels import SENTINELS
 
 from caffelite import caffelite_pb2 as pb
 
 PROTO = Path(__file__).resolve().parent.parent / "proto" / "caffelite.proto"
 SCHEMA = os.environ.get("CAFFELITE_SCHEMA")
-OWN = {
+OWN = UNLISTED_OWN | {
     "ConvolutionParameter.algorithm",
     "ResumeState.algorithm",
     "NetParameter.checksum",
@@ -29,9 +31,22 @@ OWN = {
     *(f"{name}Parameter.sampler" for name in ("Data", "ImageData", "HDF5Data")),
     "DataParameter.label_source",
     "DeployParameter.answer",
+    "DetectionEvaluateParameter.ap_version",
+    "PriorBoxParameter.width",
+    "PriorBoxParameter.height",
     "TransformationParameter.perturb_param",
+    "TransformationParameter.resize_param",  # repeated, as in forks that are not listed below
     "LayerParameter.placement",
     "PoolingParameter.ceil_mode",  # of forks that are not listed below
+    *(
+        f"LayerParameter.{name}_param"
+        for name in ("anchor_target", "proposal_target", "roi_data", "roi_detection_output")
+    ),
+}
+REGIONS = {
+    "BoxAnnotatorOHEM": "roi_per_img ignore_label",
+    "PSROIPooling": "spatial_scale output_dim group_size",
+    "ROIPooling": "pooled_h pooled_w spatial_scale",
 }
 # Fields of NVCaffe ("nvidia") and Intel's Caffe ("intel"), by whose names their prototxts are read. A number of theirs
 # that means something else in another Caffe gives way to one from 8000 on: only their text files are read.
@@ -60,6 +75,14 @@ FORKS = {
     "LayerParameter.norm_param": ("nvidia", 206),
     "LayerParameter.permute_param": ("nvidia", 202),
     "LayerParameter.smooth_l1_loss_param": ("intel", 8000),
+    "LayerParameter.box_annotator_ohem_param": ("intel", 8203),
+    "LayerParameter.psroi_pooling_param": ("intel", 153),
+    "LayerParameter.roi_pooling_param": ("intel", 154),
+    **{
+        f"{message}Parameter.{field}": ("intel", number)
+        for message, fields in REGIONS.items()
+        for number, field in enumerate(fields.split(), 1)
+    },
     "TransformationParameter.crop_h": ("nvidia", 211),
     "TransformationParameter.crop_w": ("nvidia", 212),
     "TransformationParameter.img_rand_resize_lower": ("nvidia", 8000),
@@ -77,6 +100,17 @@ FORKS = {
     "TransformationParameter.random_aspect_ratio_param": ("intel", 8011),
     "TransformationParameter.distort_param": ("nvidia", 213),
     "TransformationParameter.noise_param": ("nvidia", 209),
+    "TransformationParameter.emit_constraint": ("nvidia", 210),
+    "TransformationParameter.expand_param": ("nvidia", 214),
+    "SolverParameter.eval_type": ("nvidia", 241),
+    "SolverParameter.ap_version": ("nvidia", 242),
+    "SolverParameter.show_per_class_result": ("nvidia", 244),
+    "LayerParameter.annotated_data_param": ("nvidia", 200),
+    "LayerParameter.multibox_loss_param": ("nvidia", 201),
+    "LayerParameter.prior_box_param": ("nvidia", 203),
+    "LayerParameter.detection_output_param": ("nvidia", 204),
+    "LayerParameter.detection_evaluate_param": ("nvidia", 205),
+    "LayerParameter.video_data_param": ("nvidia", 207),
     "LossParameter.pre_fixed_normalizer": ("intel", 8000),
     "BatchNormParameter.scale_filler": ("nvidia", 8000),
     "BatchNormParameter.scale_bias": ("nvidia", 8001),
@@ -110,7 +144,22 @@ FORKS = {
     **{f"NoiseParameter.{field.name}": ("nvidia", field.number) for field in pb.NoiseParameter.DESCRIPTOR.fields},
     **{f"SaltPepperParameter.{f}": ("nvidia", n) for n, f in enumerate(("fraction", "value"), 1)},
 }
+DETECTION = (  # messages of detectors, which NVCaffe and Intel's Caffe have from SSD's
+    "LabelMapItem LabelMap SampleConstraint EmitConstraint NormalizedBBox Annotation AnnotationGroup AnnotatedDatum "
+    "AnnotatedDataParameter ResizeParameter ExpansionParameter DetectionEvaluateParameter "
+    "NonMaximumSuppressionParameter SaveOutputParameter DetectionOutputParameter MultiBoxLossParameter "
+    "PriorBoxParameter VideoDataParameter"
+).split()
+FORKS |= YOLO | {
+    f"{message}.{field.name}": ("nvidia", field.number)
+    for message in DETECTION
+    for field in getattr(pb, message).DESCRIPTOR.fields
+    if f"{message}.{field.name}" not in OWN
+}
 FORK_MESSAGES = {
+    *DETECTION,
+    *("RegionLossParameter", "ReorgParameter"),
+    *(f"{message}Parameter" for message in REGIONS),
     *(
         "NormalizeParameter",
         "PermuteParameter",
@@ -120,9 +169,19 @@ FORK_MESSAGES = {
     ),
     *("DistortionParameter", "NoiseParameter", "SaltPepperParameter"),
 }
+# Fields of forks without a list of their own: luoyetx/mini-caffe and zhaoweicai/mscnn, with their numbers.
+OTHER_FORKS = {"LayerParameter.proposal_param": 224, "ROIPoolingParameter.pad_ratio": 4}
 FORK_VALUES = {"LossParameter.NormalizationMode": {"PRE_FIXED": 8000}}  # 3, Intel's number, is NONE here
 OWN_VALUES = {"DataParameter.DB": {"ARRAYS": 8000}}
 OWN_MESSAGES = {
+    *UNLISTED_MESSAGES,
+    "BBoxSampler",  # the forks' Sampler, whose name is an enum here
+    "BatchSampler",
+    "AnchorTargetParameter",
+    "ProposalParameter",
+    "ProposalTargetParameter",
+    "RoIDataParameter",
+    "RoIDetectionOutputParameter",
     "CarriedState",
     "DeployParameter",
     "PerturbationParameter",
@@ -132,6 +191,18 @@ OWN_MESSAGES = {
     "SourcePosition",
 }
 NEW_ENUMS = {  # of a fork, and of our own
+    **UNLISTED_ENUMS,
+    "AnnotatedDatum.AnnotationType": {"BBOX": 0},
+    "EmitConstraint.EmitType": {"CENTER": 0, "MIN_OVERLAP": 1},
+    "ResizeParameter.Resize_mode": {"WARP": 1, "FIT_SMALL_SIZE": 2, "FIT_LARGE_SIZE_AND_PAD": 3},
+    "ResizeParameter.Pad_mode": {"CONSTANT": 1, "MIRRORED": 2, "REPEAT_NEAREST": 3},
+    "ResizeParameter.Interp_mode": {"LINEAR": 1, "AREA": 2, "NEAREST": 3, "CUBIC": 4, "LANCZOS4": 5},
+    "MultiBoxLossParameter.LocLossType": {"L2": 0, "SMOOTH_L1": 1},
+    "MultiBoxLossParameter.ConfLossType": {"SOFTMAX": 0, "LOGISTIC": 1},
+    "MultiBoxLossParameter.MatchType": {"BIPARTITE": 0, "PER_PREDICTION": 1},
+    "MultiBoxLossParameter.MiningType": {"NONE": 0, "MAX_NEGATIVE": 1, "HARD_EXAMPLE": 2},
+    "PriorBoxParameter.CodeType": {"CORNER": 1, "CENTER_SIZE": 2, "CORNER_SIZE": 3},
+    "VideoDataParameter.VideoType": {"WEBCAM": 0, "VIDEO": 1},
     "Type": {"DOUBLE": 0, "FLOAT": 1, "FLOAT16": 2, "INT": 3, "UINT": 4, "BOOL": 5},
     "TransformationParameter.InterpolationAlgo": {
         "INTER_NEAREST": 0,
@@ -149,44 +220,6 @@ NEW_ENUMS = {  # of a fork, and of our own
     "DeployParameter.SignCentre": {"BOX": 0, "MASS": 1},
 }
 Kind = descriptor_pb2.FieldDescriptorProto
-
-# field: (number, label, type, default as protobuf writes it); what files of other programs rest on
-SENTINELS = {
-    "BlobProto.data": (5, "repeated packed", "float", ""),
-    "BlobProto.double_data": (8, "repeated packed", "double", ""),
-    "BlobProto.num": (1, "optional", "int32", "0"),
-    "BlobShape.dim": (1, "repeated packed", "int64", ""),
-    "Datum.float_data": (6, "repeated", "float", ""),
-    "Datum.encoded": (7, "optional", "bool", "false"),
-    "FillerParameter.type": (1, "optional", "string", "constant"),
-    "FillerParameter.variance_norm": (8, "optional", "FillerParameter.VarianceNorm", "FAN_IN"),
-    "NetParameter.layer": (100, "repeated", "LayerParameter", ""),
-    "NetParameter.layers": (2, "repeated", "V1LayerParameter", ""),
-    "NetParameter.checksum": (8000, "optional", "bytes", ""),
-    "SolverParameter.net": (24, "optional", "string", ""),
-    "SolverParameter.delta": (31, "optional", "float", "1e-08"),
-    "SolverParameter.momentum2": (39, "optional", "float", "0.999"),
-    "SolverParameter.solver_mode": (17, "optional", "SolverParameter.SolverMode", "GPU"),
-    "SolverParameter.snapshot_format": (37, "optional", "SolverParameter.SnapshotFormat", "BINARYPROTO"),
-    "SolverParameter.random_seed": (20, "optional", "int64", "-1"),
-    "SolverState.history": (3, "repeated", "BlobProto", ""),
-    "SolverState.resume": (8001, "optional", "ResumeState", ""),
-    "SolverState.run": (8010, "optional", "RunOrigin", ""),
-    "SolverState.model_digest": (8011, "optional", "bytes", ""),
-    "NetState.phase": (1, "optional", "Phase", "TEST"),
-    "ParamSpec.lr_mult": (3, "optional", "float", "1"),
-    "LayerParameter.blobs": (7, "repeated", "BlobProto", ""),
-    "LayerParameter.convolution_param": (106, "optional", "ConvolutionParameter", ""),
-    "LayerParameter.clip_param": (148, "optional", "ClipParameter", ""),
-    "LossParameter.normalization": (3, "optional", "LossParameter.NormalizationMode", "VALID"),
-    "ClipParameter.min": (1, "required", "float", ""),
-    "ConvolutionParameter.dilation": (18, "repeated", "uint32", ""),
-    "DataParameter.backend": (8, "optional", "DataParameter.DB", "LEVELDB"),
-    "PoolingParameter.round_mode": (13, "optional", "PoolingParameter.RoundMode", "CEIL"),
-    "V1LayerParameter.blobs_lr": (7, "repeated", "float", ""),
-    "V1LayerParameter.layer": (1, "optional", "V0LayerParameter", ""),
-    "V0LayerParameter.det_crop_mode": (59, "optional", "string", "warp"),
-}
 
 
 @pytest.fixture(scope="module")
@@ -297,7 +330,9 @@ def test_numbers_from_8000_are_ours_alone():
 
 def test_fields_of_forks_have_their_numbers():
     found = fields(committed())
+    others = OTHER_FORKS | UNLISTED
     assert {name: found[name].number for name in FORKS} == {name: number for name, (_, number) in FORKS.items()}
+    assert {name: found[name].number for name in others} == others
 
 
 @pytest.mark.skipif(not SCHEMA, reason="CAFFELITE_SCHEMA, the list of Caffe's own fields, is not set")
@@ -343,7 +378,7 @@ def test_every_name_number_type_and_default_is_caffes():
     found = {
         name: described(f)
         for name, f in fields(file).items()
-        if name not in OWN | FORKS.keys() and name.split(".")[0] not in OWN_MESSAGES
+        if name not in {*OWN, *FORKS, *OTHER_FORKS, *UNLISTED} and name.split(".")[0] not in OWN_MESSAGES
     }
     assert found == expected
     enums = {enum.name: enum for enum in file.enum_type}

@@ -27,20 +27,22 @@ ARROWS = {
     "weights": LANGUAGE,
     "charts": {"errors"},
     "devices": {"errors"},
-    "layers": LANGUAGE | {"prototxt", "weights", "devices", "user_modules"},
+    "detection": LANGUAGE | {"prototxt"},
+    "layers": LANGUAGE | {"prototxt", "weights", "devices", "user_modules", "detection"},
     "net": LANGUAGE | {"devices", "layers"},
     "parallel": {"errors", "devices"},
     "planner": LANGUAGE | {"devices", "layers", "net", "parallel"},
-    "data": LANGUAGE | {"prototxt", "progress"},
-    "training": LANGUAGE | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices", "planner"},
+    "data": LANGUAGE | {"prototxt", "progress", "detection"},
+    "training": LANGUAGE
+    | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices", "planner", "detection"},
     "inspection": LANGUAGE
     | {"charts", "prototxt", "layers", "net", "parallel", "planner", "data", "training", "devices", "user_modules"},
     "zoo": LANGUAGE | {"layers", "data", "inspection"},
     "runs": LANGUAGE
     | {"charts", "prototxt", "weights", "devices", "layers", "net", "parallel", "data", "training", "inspection"}
     | {"planner", "progress", "user_modules"},
-    "deploy": LANGUAGE | {"prototxt", "net", "data"},
-    "report": LANGUAGE | {"charts", "prototxt", "net", "data", "training"},
+    "deploy": LANGUAGE | {"prototxt", "net", "data", "detection"},
+    "report": LANGUAGE | {"charts", "prototxt", "net", "data", "training", "detection"},
     "visualize": LANGUAGE | {"charts", "prototxt", "weights", "devices", "net", "deploy"},
     "sweep": LANGUAGE | {"charts", "prototxt", "layers", "parallel", "training", "inspection", "runs", "report"},
     "export": LANGUAGE | {"layers", "net", "data"},
@@ -54,8 +56,22 @@ ARROWS = {
     | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices", "training", "runs"}
     | {"inspection", "deploy", "report", "sweep", "visualize", "export", "selftest", "planner"}
     | {"progress", "user_modules", "__version__"}
-    | {"zoo", "scaffold", "serve"},
+    | {"zoo", "scaffold", "serve", "detection"},
     "api": LANGUAGE | {"prototxt", "weights", "layers", "net", "devices", "training", "runs", "deploy", "user_modules"},
+    "pycaffe": LANGUAGE
+    | {
+        "prototxt",
+        "weights",
+        "layers",
+        "net",
+        "devices",
+        "data",
+        "training",
+        "inspection",
+        "runs",
+        "user_modules",
+        "api",
+    },
     "__main__": {"cli", "user_modules"},
 }
 

@@ -6,6 +6,8 @@ thread, in turn, and the shortest of several runs counts.
 Examples:
   python tools/bench_convolutions.py
   python tools/bench_convolutions.py 8x64x56x64 4x512x14x512 --rounds 9
+  python tools/bench_convolutions.py --depthwise
+  python tools/bench_convolutions.py 8x512x14xd1 8x64x112xd2 --precision bf16
 """
 
 import argparse
@@ -13,27 +15,38 @@ import os
 import time
 
 SHAPES = ("8x64x56x64", "8x128x28x128", "8x256x14x256", "8x512x7x512", "4x256x56x256", "4x512x28x512", "4x512x14x512")
+DEPTHWISE = ("8x32x112xd1", "8x64x112xd2", "8x128x56xd1", "8x256x28xd1", "8x256x28xd2", "8x512x14xd1", "8x1024x7xd1")
 PASSES = "forward", "data gradient", "weight gradient"
 
 
 def bench(device, shape: str, rounds: int) -> dict[str, list[float]]:
-    """Milliseconds of each pass, by algorithm. shape: N×C×side×M."""
+    """Milliseconds of each pass, by algorithm. shape: N×C×side×M, or N×C×side×dS for a depthwise one of stride S."""
     import numpy as np
 
     from caffelite.devices import Window, algorithms
 
-    n, c, side, m = map(int, shape.split("x"))
-    x, y, window = (n, c, side, side), (n, m, side, side), Window((3, 3), pad=(1, 1))
+    n, c, side, last = shape.split("x")
+    stride, m, groups = (int(last[1:]), int(c), int(c)) if last.startswith("d") else (1, int(last), 1)
+    x, window = (int(n), int(c), int(side), int(side)), Window((3, 3), (stride, stride), (1, 1))
+    y, half = (x[0], m, *window.outputs(x[2:])), device.precision == "bf16"
     rng = np.random.default_rng(1)
-    image, dy, w = (rng.standard_normal(s, np.float32) for s in ((n, side, side, c), (n, side, side, m), (m, c, 3, 3)))
-    top, dx, dw = np.empty_like(dy), np.empty_like(image), np.empty_like(w)
+
+    def image(shape: tuple[int, ...]):
+        values = np.ascontiguousarray(rng.standard_normal(shape, np.float32).transpose(0, 2, 3, 1))
+        if not half:
+            return values
+        device.conversions()[0](values, narrow := np.empty(values.shape, np.uint16))
+        return narrow
+
+    pixels, dy, w = image(x), image(y), rng.standard_normal((m, x[1] // groups, 3, 3), np.float32)
+    top, dx, dw = np.empty_like(dy), np.empty_like(pixels), np.empty_like(w)
     found = {}
-    for name in algorithms.candidates(x, y, window, 1, False):
-        op = device.convolution(x, y, window, channels_last=True, algorithm=name)
+    for name in algorithms.candidates(x, y, window, groups, half):
+        op = device.convolution(x, y, window, groups, channels_last=True, half=half, algorithm=name)
         runs = (
-            lambda op=op: op.forward(image, w, None, top),
-            lambda op=op: op.backward(image, w, dy, dx, None, None),
-            lambda op=op: op.backward(image, w, dy, None, dw, None),
+            lambda op=op: op.forward(pixels, w, None, top),
+            lambda op=op: op.backward(pixels, w, dy, dx, None, None),
+            lambda op=op: op.backward(pixels, w, dy, None, dw, None),
         )
         found[name] = [shortest(run, rounds) for run in runs]
     return found
@@ -51,15 +64,17 @@ def shortest(run, rounds: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("shapes", nargs="*", default=SHAPES, metavar="shape", help="N×C×side×M, as 8x64x56x64")
+    parser.add_argument("shapes", nargs="*", metavar="shape", help="N×C×side×M, as 8x64x56x64, or depthwise")
+    parser.add_argument("--depthwise", action="store_true", help="the depthwise convolutions of MobileNet")
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
     parser.add_argument("--rounds", type=int, default=5, help="timed runs of each pass (default 5)")
     args = parser.parse_args()
     os.environ["NUMBA_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
     from caffelite.devices import open_device
 
-    device = open_device()
+    device = open_device(precision=args.precision)
     print(f"{'shape':16}{'algorithm':12}" + "".join(f"{name:>17}" for name in PASSES))
-    for shape in args.shapes:
+    for shape in args.shapes or (DEPTHWISE if args.depthwise else SHAPES):
         for name, laps in bench(device, shape, args.rounds).items():
             print(f"{shape:16}{name:12}" + "".join(f"{ms:14.1f} ms" for ms in laps), flush=True)
 

@@ -44,9 +44,10 @@ def check(files, shape, phase, level, stage, strict, as_json) -> None:
             if str(found.error) not in said:
                 said.add(str(found.error))
                 findings.append(found)
-    counts = {kind: sum(f.kind == kind for f in findings) for kind in ("mistake", "lint", "note")}
+    every = [(f.kind, error) for f in findings for error in getattr(f.error, "rest", [f.error])]
+    counts = {kind: sum(other == kind for other, _ in every) for kind in ("mistake", "lint", "note")}
     if as_json:
-        click.echo(json.dumps({"findings": [_record(f) for f in findings], "counts": counts}, indent=2))
+        click.echo(json.dumps({"findings": [_record(*one) for one in every], "counts": counts}, indent=2))
     else:
         for found in findings:
             click.echo(_text(found))
@@ -101,13 +102,13 @@ def _text(found) -> str:
     return "\n".join(lines)
 
 
-def _record(found) -> dict:
-    where = found.error.where
+def _record(kind: str, error) -> dict:
+    where = error.where
     place = {"file": where.file, "line": where.line or None, "column": where.column or None} if where else {}
     return {
-        "kind": found.kind,
+        "kind": kind,
         **place,
-        "message": found.error.what,
-        **_parts(found.error),
+        "message": error.what,
+        **_parts(error),
         "text": _line(where) or None,
     }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 import json
-import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import CaffeliteError
-from . import options
+from . import detecting, options, picture_net
 from .deploy import read_labels
 
 if TYPE_CHECKING:
@@ -68,10 +67,8 @@ def _preparation(command: Callable) -> Callable:
     "--top",
     "count",
     type=click.IntRange(min=1),
-    default=5,
-    show_default=True,
     metavar="N",
-    help="Answers for each image.",
+    help="Answers for each image. Default: 5, and all boxes of a net that detects objects.",
 )
 @click.option(
     "--labels",
@@ -115,6 +112,14 @@ def _preparation(command: Callable) -> Callable:
 @_preparation
 @click.option("--output", metavar="BLOB", help="The blob with the scores. Default: prob, or the only output.")
 @click.option("--skip", is_flag=True, help="Exit with status 0 although some of several images could not be read.")
+@click.option(
+    "--threshold",
+    type=click.FloatRange(0, 1),
+    default=0.3,
+    show_default=True,
+    metavar="SCORE",
+    help="For nets that detect objects: the least score of a box.",
+)
 @options.set_layers
 @options.gpu
 @options.python
@@ -133,6 +138,7 @@ def classify(
     preparation,
     output,
     skip,
+    threshold,
     set_fields,
     gpu,
     as_json,
@@ -145,6 +151,9 @@ def classify(
 
     A hierarchy is a text file with a name on each line; what belongs to a group is indented below it. Answers go
     from the best class to the root, each more probable than the one before; bits are the information of an answer.
+
+    A net that ends in DetectionOutput detects objects instead: each is listed with score, class and box (xmin, ymin,
+    xmax, ymax) in pixels, and -annotate draws the boxes.
 
     If one of several images cannot be read, it is reported, the others are classified, and the exit status is 1.
 
@@ -163,17 +172,21 @@ def classify(
     if bool(images) == bool(known):
         raise click.UsageError("name images, or a list of them with -list")
     files, started = gather(images, glob.glob), time.perf_counter()
-    expected = len(files) or MANY
-    classifier = _open(model, weights, set_fields, preparation, gpu, expected, oversample, labels, output)
+    document, expected = picture_net.read(model, set_fields, preparation), len(files) or MANY
+    if detecting.detects(document):
+        detecting.refuse({"oversample": oversample, "hierarchy": hierarchy, "list": known}, click.UsageError)
+        wanted = detecting.Wanted(count, threshold, folder, table, as_json)
+        detector = detecting.open_detector(document, weights, gpu, expected, labels)
+        return _end(detecting.run(detector, files, wanted, started), len(files), skip)
+    count, classifier = count or 5, _open(document, weights, gpu, expected, oversample, labels, output)
     truth = _read_known(known, classifier) if known else None
     files = truth.files if truth else files
     groups = Hierarchy(hierarchy, classifier.labels) if hierarchy else None
     classifier.warm_up()
     opened = time.perf_counter() - started
-    found: list[dict] = []
+    found, scores = list[dict](), list["np.ndarray"]()
     pages: dict[str, np.ndarray] = {}
     failed: dict[Path, str] = {}
-    scores: list[np.ndarray] = []
 
     def report(file: Path, error: CaffeliteError) -> None:
         failed[file] = str(error)
@@ -188,13 +201,26 @@ def classify(
             _show(entry, classifier.answer)
         if folder:
             pages[_free_name(answer.file.stem, pages)] = _page(classifier.preparation, answer.file, entry)
-    if pages:
-        _write(folder, pages)
-    if table:
-        _write_table(table, files, found, failed, min(count, len(classifier.labels)))
+    _write_files(folder, pages, table, files, found, failed, min(count, len(classifier.labels)))
     compared = _compare(truth, scores, list(failed), classifier) if truth and scores else None
     _print_end(found, opened, as_json, compared)
     _end(len(failed), len(files), skip)
+
+
+def _write_files(
+    folder: Path | None,
+    pages: dict,
+    table: Path | None,
+    files: list[Path],
+    found: list[dict],
+    failed: dict[Path, str],
+    count: int,
+) -> None:
+    """Writes the pictures and the table that the options name."""
+    if folder and pages:
+        _write(folder, pages)
+    if table:
+        _write_table(table, files, found, failed, count)
 
 
 def _end(failed: int, count: int, skip: bool) -> None:
@@ -252,63 +278,24 @@ def _print_end(found: list[dict], opened: float, as_json: bool, compared: list |
 
 
 def _open(
-    model: str,
+    document: Any,
     weights: str | None,
-    set_fields: tuple[str, ...],
-    preparation: dict[str, Any],
     gpu: str | None,
     count: int,
     oversample: bool,
     labels: Path | None,
     output: str | None,
 ) -> Any:
-    """The classifier that the options name, with its weights. Errors: no weights are named."""
-    from .. import prototxt
+    """The classifier of a net, with its weights."""
     from ..deploy.classify import Classifier
-    from ..layers import unknown_types
-    from ..prototxt.overrides import Overrides
     from ..runs.device_choice import open_device
     from ..runs.open_net import load_weights
 
-    document = Overrides(set_fields).net(prototxt.read_net(model, tolerate=unknown_types.tolerate))
-    _override(document.message, **preparation)
-    named = document.message.deploy_param.weights
-    weights = weights or named and str(prototxt.resolve(named, document.locate))
-    if not weights:
-        raise click.UsageError("-weights is missing, and the net names none")
+    weights = picture_net.weights(document, weights)
     names = read_labels(labels) if labels else None
     classifier = Classifier(document, open_device(gpu), count, oversample, names, output)
     load_weights(classifier.net, options.names(weights))
     return classifier
-
-
-def _override(net, mean: str | None, scale: float | None, size: str | None, channel_order: str | None) -> None:
-    """Replaces the net's preprocessing by that of the options."""
-    inputs = [layer for layer in net.layer if layer.type == "Input"]
-    if not inputs:
-        return  # the classifier reports it
-    param = inputs[0].transform_param
-    if mean is not None:
-        values = [_number(part) for part in options.names(mean)]
-        param.ClearField("mean_file")
-        param.ClearField("mean_value")
-        param.mean_value.extend(values)
-    if scale is not None:
-        param.scale = scale
-    if size is not None:
-        sides = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", size)
-        if not sides:
-            raise CaffeliteError("a bad -size", expected="rows x columns, as in 256x256", found=size)
-        net.deploy_param.height, net.deploy_param.width = map(int, sides.groups())
-    if channel_order is not None:
-        net.deploy_param.channel_order = net.deploy_param.ChannelOrder.Value(channel_order.upper())
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise CaffeliteError("a bad -mean", expected="numbers, as in 104,117,123", found=text) from None
 
 
 def _entry(answer, labels: list[str], count: int, groups, classified: bool = True) -> dict:

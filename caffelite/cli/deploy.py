@@ -110,7 +110,9 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
         for source in sources:
             source.close()
     if labels:
-        how.label.extend(read_labels(labels))
+        how.label.extend(class_names(labels))
+    elif names := _label_map(graph):
+        how.label.extend(names)
     if weights:
         how.weights = os.path.relpath(options.names(weights)[-1], out.parent)
     _copy_means(made, document.locate, out)
@@ -125,6 +127,29 @@ def read_labels(path: Path) -> list[str]:
         return inputs.read_text(path, errors="replace").rstrip("\n").split("\n")
     except OSError as error:
         raise CaffeliteError(f"cannot read labels from {path}: {error.strerror}") from None
+
+
+def _label_map(graph) -> list[str]:
+    """The names of the classes in the label map of an AnnotatedData layer; none where there is no such file."""
+    from .. import prototxt
+
+    for node in graph.feeds:
+        locate = node.layer.locate.at("annotated_data_param")
+        if name := node.layer.spec.annotated_data_param.label_map_file:
+            file = prototxt.resolve(name, locate)
+            if file.exists() and any(other.layer.detects for other in graph.nodes):
+                return class_names(file)
+    return []
+
+
+def class_names(path: Path) -> list[str]:
+    """The names of classes by number, of a LabelMap (.prototxt) or a line each."""
+    if path.suffix != ".prototxt":
+        return read_labels(path)
+    from ..detection.names import read_label_map
+
+    names = read_label_map(path)
+    return [names.get(label, f"class {label}") for label in range(max(names, default=-1) + 1)]
 
 
 def _graph(document, there: bool, shape: tuple[str, ...], level: int | None, stages: tuple[str, ...]):

@@ -25,15 +25,18 @@ log = logging.getLogger("caffelite")
     help="The ONNX file to write.",
 )
 @click.option("--check/--no_check", default=True, show_default=True, help="Compare its numbers with onnxruntime's.")
+@options.shape
+@click.option("--free_size", is_flag=True, help="Leave height and width of images open too.")
 @options.gpu
 @options.python_if_asked
 @click.option("--force", is_flag=True, help="Replace FILE where it exists.")
-def export(model, weights, out, check, gpu, force) -> None:
+def export(model, weights, out, check, shape, free_size, gpu, force) -> None:
     """Writes a deploy net with its weights as ONNX, and checks that onnxruntime gets the same numbers from it.
 
-    The batch size is open. An input with a transform_param takes pixels, 0 to 255, resized and cropped: mean and scale
-    are in the graph. Labels, size and channel order go along as metadata. A layer that ONNX cannot express is an error
-    that names it. Needs onnx and onnxruntime (extra: onnx).
+    The batch size is open; with --free_size also height and width of images, where no layer fixes them. An input with a
+    transform_param takes pixels, 0 to 255, resized and cropped: mean and scale are in the graph. Labels, size and
+    channel order go along as metadata. A layer that ONNX cannot express is an error that names it. Needs onnx and
+    onnxruntime (extra: onnx).
 
     \b
     Example:
@@ -42,7 +45,9 @@ def export(model, weights, out, check, gpu, force) -> None:
     start()
     from .. import caffelite_pb2 as pb
     from .. import prototxt
+    from ..export import free_size as sizes
     from ..export import onnx
+    from ..inspection.feeds import parse_shapes, with_shapes
     from ..layers import unknown_types
     from ..net.net import Net
     from ..runs.device_choice import open_device
@@ -57,13 +62,16 @@ def export(model, weights, out, check, gpu, force) -> None:
     weights = weights or named and str(prototxt.resolve(named, document.locate))
     if not weights:
         raise click.UsageError("-weights is missing, and the net names none")
-    state = nets.state(pb.TEST, document.message)
-    plain, bound = (onnx.plain_graph(document.message, state, document.locate) for _ in range(2))
+    message = with_shapes(document.message, parse_shapes(shape))
+    state = nets.state(pb.TEST, message)
+    plain, bound = (onnx.plain_graph(message, state, document.locate) for _ in range(2))
+    other = onnx.plain_graph(sizes.larger(message), state, document.locate) if free_size else None
+    free = sizes.free_axes(plain, other) if other else {}
     net = Net.of(bound, open_device(gpu), keep=True)
     load_weights(net, options.names(weights))
-    body = onnx.encode(plain, net)
-    if check:
-        checked = onnx.check(net, body)
+    body = onnx.encode(plain, net, free)
+    for tried in (net, *([Net.of(other, net.dev, keep=True, share=net)] if other else [])) if check else ():
+        checked = onnx.check(tried, body)
         for name, difference in checked.outputs.items():
             log.info('onnxruntime %s: "%s" differs by at most %.2g of the greatest', checked.version, name, difference)
     write(out, body)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from . import options
+
+log = logging.getLogger("caffelite")
 
 
 def open_net(
@@ -18,13 +21,16 @@ def open_net(
     set_fields: tuple[str, ...] = (),
     batch: int | None = None,
     share: Any = None,
+    timing: bool = False,
 ) -> Any:
     """The net of -model with the fields of -set, on the device of -gpu. how: the values of ``options.running``.
 
-    batch: replaces the file's batch size. share: this net uses that net's weights and device.
+    batch: replaces the file's batch size. share: this net uses that net's weights and device. timing: zeros replace
+    data that is not there, which is reported.
     """
     from .. import caffelite_pb2 as pb
     from .. import prototxt
+    from ..inspection import nets
     from ..inspection.feeds import rebatched
     from ..layers import unknown_types
     from ..prototxt.overrides import Overrides
@@ -33,7 +39,13 @@ def open_net(
 
     document = Overrides(set_fields).net(prototxt.read_net(model, tolerate=unknown_types.tolerate))
     dev = share.dev if share else open_device(gpu, None, how, lambda: document.message)
+    number = pb.Phase.Value(phase.upper())
+    if timing:
+        subject = nets.Subject(document.message, document.locate, {}, level, options.names(stage))
+        message, notes = subject.timed(number)
+        for note in notes:
+            log.warning("Data is missing: %s; zeros replace it", note)
+        document = prototxt.Document(message, document.locate)
     if batch:
         document = prototxt.Document(rebatched(document.message, batch), document.locate)
-    number = pb.Phase.Value(phase.upper())
     return open_net.open_net(document, dev, number, level=level, stages=options.names(stage), keep=keep, share=share)

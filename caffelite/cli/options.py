@@ -72,7 +72,7 @@ shape = click.option(
     "--shape",
     multiple=True,
     metavar="TOP=DIMS",
-    help="The shape of a sample of a top whose data does not exist, as in data=3x227x227; repeatable.",
+    help="The shape of a sample of an input, or of a top whose data does not exist, as in data=3x227x227; repeatable.",
 )
 set_fields = click.option(
     "--set",

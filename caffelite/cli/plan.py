@@ -72,6 +72,8 @@ def plan(
     """Predicts how training scales: times the layers here, in one process, and adds the time to sum gradients over
     processes.
 
+    Data that is not there is replaced by zeros, which take as long.
+
     With -split it compares arrangements of the devices: data parallelism, pipelines of stages, layers that devices
     divide (shards), and their combinations. It prints time, memory of a device and the bytes that a device sends in
     an iteration, then the stages of the best arrangement.
@@ -94,7 +96,7 @@ def plan(
     one_core_each(gpu)
     from ..runs.scaling import measure
 
-    net = open_net(model, gpu, phase or "TRAIN", level, stage)
+    net = open_net(model, gpu, phase or "TRAIN", level, stage, timing=True)
     try:
         if net.params.diff is None:
             remedy = "name a net that trains, with its loss: train_val.prototxt"

@@ -178,7 +178,7 @@ def _measured(given: Subject, graph: Any, compiled: Any, micro_batches: int | No
     large = min(batch, 4 * small)
 
     def open_at(size: int) -> Any:
-        return open_net(given.model, given.gpu, given.phase, given.level, given.stage, batch=size)
+        return open_net(given.model, given.gpu, given.phase, given.level, given.stage, batch=size, timing=True)
 
     return measure_layers(open_at, graph, compiled, (small, large), given.iterations)
 

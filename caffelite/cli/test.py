@@ -29,8 +29,9 @@ log = logging.getLogger("caffelite")
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
     help="Write report.html: confusion matrix, precision and recall, calibration, ROC and precision-recall curves, the "
-    "worst errors; for several labels figures of each label; for pixels IoU; for a regression errors, predicted "
-    "against true values, and residuals. Its pictures and report.json go into DIR too.",
+    "worst errors; for several labels figures of each label; for pixels IoU; for detectors mean average precision "
+    "(VOC, COCO); for a regression errors, predicted against true values, and residuals. Its pictures and report.json "
+    "go into DIR too.",
 )
 @click.option(
     "--labels",
@@ -80,7 +81,7 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
     try:
         load_weights(net, options.names(weights))
         collector = OutputCollector(net, judge)
-        if folder and (collector.classification or collector.multi_label or collector.fit):
+        if folder and (collector.classification or collector.multi_label or collector.fit or collector.detections):
             pictures.check_installed(mistakes=collector.classification is not None)
         count = scoring.count_batches(iterations, collector, bool(folder))
         log.info("Running for %d iterations.", count)

@@ -30,6 +30,8 @@ def time(model, gpu, how, iterations, phase, level, stage, weights, set_fields) 
     that is. The last column has the algorithms that a CPU's convolution takes where several are measured, for forward,
     data gradient and weight gradient.
 
+    Data that is not there is replaced by zeros, which take as long.
+
     The ceilings are measured too: a product of large matrices, a large copy. A layer's bytes are the fewest that it can
     move: what it reads and writes, each once.
 
@@ -41,7 +43,7 @@ def time(model, gpu, how, iterations, phase, level, stage, weights, set_fields) 
     from ..inspection import timing
     from ..runs.open_net import load_weights
 
-    net = open_net(model, gpu, phase or "TRAIN", level, stage, how, set_fields=set_fields)
+    net = open_net(model, gpu, phase or "TRAIN", level, stage, how, set_fields=set_fields, timing=True)
     try:
         if weights:
             load_weights(net, options.names(weights))

@@ -14,6 +14,18 @@ if TYPE_CHECKING:
     from ..runs.config import RunConfig
 
 
+class Auto(click.Choice[str]):
+    """The word auto. Another value is taken for a snapshot, and the error names the option for it."""
+
+    def __init__(self) -> None:
+        super().__init__(["auto"])
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value != "auto":
+            self.fail(f"expected auto, found {value!r}; to resume from a snapshot: -snapshot {value}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 @click.command(short_help="Train a net, or resume from a snapshot")
 @click.option("--solver", required=True, metavar="FILE", type=click.Path(), help="The solver, a prototxt.")
 @options.gpu
@@ -22,7 +34,7 @@ if TYPE_CHECKING:
 @click.option("--snapshot", metavar="FILE", type=click.Path(), help="Resume from this solverstate.")
 @click.option(
     "--resume",
-    type=click.Choice(["auto"]),
+    type=Auto(),
     help="auto: resume from the newest valid snapshot of the last run, or start from iteration 0 if there is none.",
 )
 @options.weights

@@ -13,9 +13,12 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Details, Where
 from . import leveldb
+from .annotated import Objects, objects_of, parsed
 from .convert import CUT, is_cut
 from .images import decode
 from .lmdb_reader import Lmdb
+
+ANNOTATED = b"\x0a"  # the first byte of an AnnotatedDatum: its field 1 is a message; that of a Datum is a number
 
 
 class Records:
@@ -76,13 +79,18 @@ def shown(key: bytes) -> str:
     return key.decode(errors="backslashreplace")
 
 
+def objects(value: bytes) -> Objects | None:
+    """The objects of an AnnotatedDatum record; None of a Datum. Errors: ValueError where it is neither."""
+    return objects_of(parsed(value)) if value[:1] == ANNOTATED else None
+
+
 def read(value: bytes) -> tuple[pb.Datum, np.ndarray]:
-    """A record's message and its image, C×H×W of uint8 or float32. Errors: ValueError where it is no Datum, or not of
-    the size it says."""
+    """A record's message and its image, C×H×W of uint8 or float32; of an AnnotatedDatum those of its datum. Errors:
+    ValueError where it is no Datum, or not of the size it says."""
     from google.protobuf.message import DecodeError
 
     try:
-        datum = pb.Datum.FromString(value)
+        datum = parsed(value).datum if value[:1] == ANNOTATED else pb.Datum.FromString(value)
     except DecodeError:
         raise ValueError("not a Datum record") from None
     if datum.encoded:

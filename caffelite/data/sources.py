@@ -1,4 +1,4 @@
-"""The sources behind the data layers: `Data`, `ImageData`, `WindowData` and `HDF5Data`."""
+"""The sources behind the data layers: `Data`, `AnnotatedData`, `VideoData`, `ImageData`, `WindowData`, `HDF5Data`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pathlib import Path
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, Where
-from ..prototxt import resolve
+from ..prototxt import resolve, say_once
 from . import files, listing
+from .annotated import AnnotatedDatabase, AnnotatedLevelDB, AnnotatedSource
 from .arrays import Arrays, holds_arrays
 from .database import Database
 from .draws import below, key, per_sample
@@ -19,17 +20,22 @@ from .images import MOST_PIXELS
 from .leveldb import LevelDB
 from .order import BalancedOrder, Order
 from .pipeline import Shard, Source
+from .roi_data import RoISource
 from .samples import DataSource, Samples
 from .table import read_table
 from .transforms import Transform
+from .video import VideoSource
 from .windows import WindowSource
 
 MOST_VALUES = (1 << 31) - 1  # of a blob, as in Caffe
 PARAMS = {
     "Data": "data_param",
+    "AnnotatedData": "data_param",
+    "VideoData": "data_param",
     "ImageData": "image_data_param",
     "WindowData": "window_data_param",
     "HDF5Data": "hdf5_data_param",
+    "RoIData": "roi_data_param",
 }
 MADE_BY = {
     "mnist": "mnist",
@@ -58,6 +64,39 @@ def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int
                 remedy="lower batch_size",
             )
     return source
+
+
+def _annotated_data(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+    param, at = layer.data_param, locate.at("data_param")
+    _tops(layer, locate, 2)
+    _batch_size(param, at)
+    path = _file(param, at)
+    if _balanced(param, phase):
+        what, remedy = "sampler BALANCED needs one label for each sample", "leave it out"
+        raise CaffeliteError(what, where=at("sampler"), remedy=remedy)
+    transform = layer.transform_param
+    color = False if transform.force_gray else True if transform.force_color or param.force_encoded_color else None
+    is_leveldb = param.backend == pb.DataParameter.LEVELDB and not (path / "data.mdb").is_file()
+    database = AnnotatedLevelDB(path, color) if is_leveldb else AnnotatedDatabase(path, color, param.shuffle)
+    try:
+        order = _order(layer, param, database.length, seed)
+        return AnnotatedSource(database, layer, phase, order, locate, key(seed, layer.name, "transform"))
+    except BaseException:
+        database.close()
+        raise
+
+
+def _video_data(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+    _tops(layer, locate, 2)
+    _batch_size(layer.data_param, locate.at("data_param"))
+    return VideoSource(layer, phase, locate, key(seed, layer.name, "transform"))
+
+
+def _order(layer: pb.LayerParameter, param, length: int, seed: int) -> Order:
+    """The order of the samples: their own or shuffled, from a random one on where the layer skips some."""
+    skip = per_sample(key(seed, layer.name, "skip"), 0, 1)[0]
+    skipped = int(below(skip, param.rand_skip)[0]) if param.rand_skip else 0
+    return Order(length, key(seed, layer.name, "shuffle") if param.shuffle else None, skipped)
 
 
 def _data(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
@@ -133,20 +172,21 @@ def _times(shape: tuple[int, ...]) -> str:
 
 
 def _source(open_samples: Callable[[], Samples], layer, param, phase: int, locate: Locator, seed: int) -> Source:
+    given = {field.name for field, _ in layer.transform_param.ListFields()}
+    for name in ("resize_param", "expand_param", "emit_constraint"):
+        if name in given:
+            say_once(f"{locate('transform_param', name)}: {name} acts on AnnotatedData only: it has no effect here")
     samples = open_samples()
     try:
         keyed = key(seed, layer.name, "transform")
         transform = Transform(layer.transform_param, phase, samples.first.shape, locate.at("transform_param"), keyed)
-        skip = per_sample(key(seed, layer.name, "skip"), 0, 1)[0]
-        skipped = int(below(skip, param.rand_skip)[0]) if param.rand_skip else 0
-        shuffle = key(seed, layer.name, "shuffle") if param.shuffle else None
-        order = Order(samples.length, shuffle, skipped)
+        order = _order(layer, param, samples.length, seed)
         if _balanced(param, phase):
             if samples.label_shape:
                 what, found = "sampler BALANCED needs one label for each sample", f"{samples.label_shape[0]} numbers"
                 where = locate(PARAMS[layer.type], "sampler")
                 raise CaffeliteError(what, where=where, found=found, remedy="class_weight weighs several labels")
-            order = BalancedOrder(samples.length, samples.all_labels, shuffle, skipped)
+            order = BalancedOrder(samples.length, samples.all_labels, order.shuffle, order.skipped)
         # As in Caffe, prefetch is in data_param for ImageData too.
         return DataSource(
             samples, transform, order, param.batch_size, len(layer.top), layer.data_param.prefetch, param.cache
@@ -178,7 +218,27 @@ def _hdf5(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> S
     return source
 
 
-_SOURCES = {"Data": _data, "ImageData": _image_data, "WindowData": _window_data, "HDF5Data": _hdf5}
+def _roi_data(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+    at = locate.at("roi_data_param")
+    param = layer.roi_data_param
+    path = _file(param, at)
+    opened = pb.LayerParameter()
+    opened.CopyFrom(layer)
+    named = opened.roi_data_param
+    named.root_folder = _root(param.root_folder, at)
+    named.label_file = str(_named(param.label_file, "label_file", at)) if param.label_file else ""
+    return RoISource(opened, phase, path, locate, seed)
+
+
+_SOURCES = {
+    "Data": _data,
+    "AnnotatedData": _annotated_data,
+    "VideoData": _video_data,
+    "ImageData": _image_data,
+    "WindowData": _window_data,
+    "HDF5Data": _hdf5,
+    "RoIData": _roi_data,
+}
 
 
 def _tops(layer: pb.LayerParameter, locate: Locator, most: int | None) -> int:

@@ -16,11 +16,12 @@ import numpy as np
 
 from .. import inputs
 from . import near
+from .annotated import Objects
 from .convert import CUT, in_order, is_cut
 from .files import folder
 from .images import decode
 from .listing import Listed, read_list
-from .records import Records, read, shown
+from .records import Records, objects, read, shown
 from .table import read_table
 from .writers import progress_bar
 
@@ -34,6 +35,8 @@ LISTS = (".txt", ".lst", ".csv")
 class Survey:
     """A data set's records counted by kind (pixels, image file, float values), by shape C×H×W and by label.
 
+    Of annotated images, ``objects`` counts objects by class and ``per_image`` images by their number of objects.
+
     unreadable, odd: key → what is wrong, or strange. images: digest of an image → (key, label) of its records. prints:
     (digest, perceptual hash) of each image; empty unless near duplicates are searched.
     """
@@ -43,6 +46,8 @@ class Survey:
     kinds: Counter = field(default_factory=Counter)
     shapes: Counter = field(default_factory=Counter)
     labels: Counter = field(default_factory=Counter)
+    objects: Counter = field(default_factory=Counter)
+    per_image: Counter = field(default_factory=Counter)
     unreadable: dict[str, str] = field(default_factory=dict)
     odd: dict[str, str] = field(default_factory=dict)
     images: dict[bytes, list[Record]] = field(default_factory=dict)
@@ -83,6 +88,7 @@ class _Seen:
     digest: bytes
     strange: list[str]
     print: near.Print | None
+    objects: list[int] | None  # the class of each
 
 
 def survey(path: str | os.PathLike, progress: bool = False, search_near: bool = False) -> Survey:
@@ -106,7 +112,11 @@ def survey(path: str | os.PathLike, progress: bool = False, search_near: bool = 
                 continue
             found.kinds[one.kind] += 1
             found.shapes[one.shape] += 1
-            found.labels[one.label] += 1
+            if one.objects is None:
+                found.labels[one.label] += 1
+            else:
+                found.objects.update(one.objects)
+                found.per_image[len(one.objects)] += 1
             if one.print and one.digest not in found.images:
                 found.prints.append((one.digest, one.print))
             found.images.setdefault(one.digest, []).append((key, one.label))
@@ -136,9 +146,14 @@ def _look(search_near: bool, record: tuple[bytes, bytes]) -> tuple[str, _Seen | 
     except ValueError as mistake:
         return shown(key), str(mistake)
     kind = IMAGE_FILES if datum.encoded else "pixels" if datum.data else "float values"
-    strange = ["negative label"] * (datum.label < 0) + ["no label"] * (not datum.HasField("label"))
+    known = objects(value)
+    if known is None:
+        strange = ["negative label"] * (datum.label < 0) + ["no label"] * (not datum.HasField("label"))
+    else:
+        strange = _strange_boxes(known)
     strange += ["both bytes and floats"] * bool(datum.data and datum.float_data)
-    return shown(key), _seen(kind, image, datum.label, strange, search_near)
+    classes = None if known is None else known.others[:, 0].astype(int).tolist()
+    return shown(key), _seen(kind, image, datum.label, strange, search_near, classes)
 
 
 def _look_at_file(root: str, search_near: bool, listed: Listed) -> tuple[str, _Seen | str]:
@@ -156,8 +171,15 @@ def _look_at_file(root: str, search_near: bool, listed: Listed) -> tuple[str, _S
     return name, _seen(IMAGE_FILES, image, listed.label, ["negative label"] * (listed.label < 0), search_near)
 
 
-def _seen(kind: str, image: np.ndarray, label: int, strange: list[str], search_near: bool) -> _Seen:
-    """An image C×H×W. strange: what is strange about its record."""
+def _seen(
+    kind: str,
+    image: np.ndarray,
+    label: int,
+    strange: list[str],
+    search_near: bool,
+    classes: list[int] | None = None,
+) -> _Seen:
+    """An image C×H×W. strange: what is strange about its record. classes: of its objects, where it is annotated."""
     if not np.isfinite(image).all():
         strange.append("a value that is not finite")
     elif image.size > 1 and (image == image.flat[0]).all():
@@ -166,7 +188,18 @@ def _seen(kind: str, image: np.ndarray, label: int, strange: list[str], search_n
         repr(image.shape).encode() + np.ascontiguousarray(image, np.float32).tobytes(), digest_size=16
     ).digest()
     print_ = near.fingerprint(image) if search_near and not strange else None
-    return _Seen(kind, image.shape, label, digest, strange, print_)
+    return _Seen(kind, image.shape, label, digest, strange, print_, classes)
+
+
+def _strange_boxes(known: Objects) -> list[str]:
+    """What is strange about the boxes of an image."""
+    boxes = known.boxes
+    outside, empty = ((boxes < 0) | (boxes > 1)).any(1), ~(boxes[:, 2:] > boxes[:, :2]).all(1)
+    return (
+        [f"boxes beyond the image: {outside.sum()}"] * bool(outside.any())
+        + [f"boxes without area: {empty.sum()}"] * bool(empty.any())
+        + ["an object of the background or of a negative class"] * bool((known.others[:, 0] < 1).any())
+    )
 
 
 def _mark_rare(found: Survey, seen: dict[str, tuple[str, Shape]]) -> None:

@@ -15,7 +15,10 @@ SCORE_LAYERS = ("Accuracy",)  # layers without a loss that only measure scores
 RECURRENT = ("RNN", "LSTM")  # their first axis is time, not the batch
 FILLERS = ("weight_filler", "bias_filler", "filler", "scale_filler")
 # Fields of a transform_param that are random or follow from the input's channels: not needed for a single image.
-CHANCE = ("mirror", "perturb_param", "distort_param", "noise_param", "force_color", "force_gray")
+CHANCE = (
+    *("mirror", "perturb_param", "distort_param", "noise_param", "force_color", "force_gray"),
+    *("resize_param", "expand_param", "emit_constraint"),  # the input has the size
+)
 
 
 @dataclass
@@ -41,8 +44,11 @@ def convert(graph: Graph, wanted: Iterable[str] = (), batch: int = 1) -> Convert
     blob is wanted, or one that only labels lead to.
     """
     notes: list[str] = []
+    detectors = [node for node in graph.nodes if node.layer.detects]
     if wanted:
         scores: list[tuple[Value, Node | None]] = [(_value(graph, name), None) for name in wanted]
+    elif detectors:
+        scores = [(node.tops[0], None) for node in detectors]
     else:
         scores = _scores(graph, notes)
     needed = _ancestors(value for value, _ in scores)
@@ -78,6 +84,8 @@ def convert(graph: Graph, wanted: Iterable[str] = (), batch: int = 1) -> Convert
     both = {value.name: value for value, _ in scores} | {
         name: graph.values[name] for name in outputs if name in graph.values
     }
+    if detectors and not wanted:  # offsets and scores: rows of detections change their number with rounding
+        both = {value.name: value for node in detectors for value in node.bottoms[:2]}
     return Converted(made, inputs, list(dict.fromkeys(outputs)), both, notes)
 
 
@@ -150,7 +158,7 @@ def _input(
         if batch is not None and spec.type != "Input" and shape:
             shape[0] = batch
         made.input_param.shape.add(dim=shape)
-    if spec.type in ("Data", "ImageData", "WindowData"):
+    if spec.type in ("Data", "AnnotatedData", "ImageData", "WindowData"):
         made.transform_param.CopyFrom(spec.transform_param)
         for name in CHANCE:
             made.transform_param.ClearField(name)

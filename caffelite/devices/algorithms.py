@@ -6,13 +6,15 @@ import math
 
 from .window import Window
 
-DIRECT, PRODUCT = "direct", "product"
+DIRECT, PRODUCT, DEPTHWISE, COLUMNS = "direct", "product", "depthwise", "columns"
 WINOGRAD = {"winograd2": 2, "winograd4": 4}  # by algorithm: the side of a tile of outputs
 MEASURED_WORK = 1 << 26  # multiply-adds below which a convolution is direct, and nothing is measured
+MEASURED_DEPTHWISE = 1 << 16  # the same for a depthwise convolution, which takes longer to read than to multiply
 LANES = 16  # channels in a vector: Winograd's kernels take multiples of it
 ROWS = 6  # tiles in a product of Winograd's kernels
 GROUP = 8  # channels whose weights are reordered together: rows of weights are far apart in memory
 BLOCK_BYTES = 3 << 19  # of transformed tiles, which stay in a core's second-level cache
+DEPTHWISE_PARTS = 32  # at most, of the sums over pixels in a depthwise convolution's weight gradient
 CHUNK_BYTES = 24 << 20  # of both factors of a weight gradient
 Shape = tuple[int, ...]
 
@@ -26,6 +28,8 @@ def candidates(x: Shape, y: Shape, window: Window, groups: int, half: bool) -> l
     """The algorithms for a convolution of channels_last images x (N, C, H, W) to y (N, M, OH, OW); the first is the one
     that runs where nothing is measured. half: of 16-bit numbers."""
     found = [DIRECT]
+    if is_depthwise(x, y, groups) and window.kernel == (3, 3) and window.dilation == (1, 1) and max(window.pad) <= 2:
+        return found + [DEPTHWISE] * (window.stride in ((1, 1), (2, 2)))
     if half or groups > 1 or window.stride != (1, 1):
         return found
     if window.kernel == (1, 1) and not any(window.pad):
@@ -34,6 +38,17 @@ def candidates(x: Shape, y: Shape, window: Window, groups: int, half: bool) -> l
         if x[1] % LANES == 0 and y[1] % LANES == 0:
             found += WINOGRAD
     return found
+
+
+def is_depthwise(x: Shape, y: Shape, groups: int) -> bool:
+    """Whether each output channel reads one input channel, and each input channel one output channel."""
+    return groups == x[1] == y[1] > 1
+
+
+def measured(x: Shape, y: Shape, window: Window, groups: int) -> bool:
+    """Whether a convolution has work enough for its algorithms to be measured."""
+    least = MEASURED_DEPTHWISE if is_depthwise(x, y, groups) else MEASURED_WORK
+    return work(x, y, window, groups) >= least
 
 
 def work(x: Shape, y: Shape, window: Window, groups: int = 1) -> int:
@@ -81,10 +96,17 @@ def gradient_sizes(c: int, m: int, tiles: int, outputs: int, threads: int) -> tu
     return *factors, square * padded(c, m), threads * GROUP * 9 * max(c, m)
 
 
+def depthwise_sizes(x: Shape, y: Shape) -> tuple[tuple[int, int], tuple[int, int, int]]:
+    """Shapes of float32 in the workspace of a depthwise convolution: the packed weights, and the partial sums of the
+    weight gradient. The number of parts does not depend on the number of threads, as results depend on it."""
+    width, parts = rounded(x[1], LANES), max(1, min(DEPTHWISE_PARTS, y[0] * y[2], y[0] * y[2] * y[3] // 48))
+    return (9, width), (parts, 9, width)
+
+
 def workspace(x: Shape, y: Shape, window: Window, groups: int, half: bool, threads: int, backward: bool) -> int:
     """Bytes of the workspace of a convolution by the algorithm that needs most."""
     largest = 0
-    if work(x, y, window, groups) < MEASURED_WORK:
+    if not measured(x, y, window, groups):
         return largest
     for name in candidates(x, y, window, groups, half):
         if outputs := WINOGRAD.get(name):
@@ -94,4 +116,7 @@ def workspace(x: Shape, y: Shape, window: Window, groups: int, half: bool, threa
                 passes.append(pass_sizes(m, c, tile_count(x, outputs), outputs, threads))
                 passes.append(gradient_sizes(c, m, tiles, outputs, threads))
             largest = max(largest, *(4 * sum(sizes) for sizes in passes))
+        elif name == DEPTHWISE:
+            packed, partial = depthwise_sizes(x, y)
+            largest = max(4 * (9 + threads) * packed[1], backward * 4 * math.prod(partial))
     return largest

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike
 
+from .window import Window
+
 Array: TypeAlias = Any  # numpy.ndarray on a CPU, cupy.ndarray on a GPU
 Kernel: TypeAlias = Callable[..., None]  # a compiled formula: its docstring in Device lists the arguments
 
@@ -60,6 +62,58 @@ class Convolution(Protocol):
         """add_w, add_b: add to dw, db instead of overwriting them."""
 
 
+class PreparedConvolution(Protocol):
+    """A Convolution with weights that seldom change, of float32 in host memory, for channels_last images.
+
+    step_bytes: -1 where it cannot be joined with others, see Inference.joined.
+    """
+
+    @property
+    def step_bytes(self) -> int: ...
+
+    def prepare(self, w: Array, b: Array, slopes: Array) -> None:
+        """w (M, C/groups, kh, kw), b (M), slopes (M): they must stay as they are until the next call."""
+
+    def run(self, x: Array, y: Array) -> None:
+        """y = w * x + b; what is not positive is multiplied by its channel's slope."""
+
+
+class Watch(Protocol):
+    """Detects changes of arrays."""
+
+    def changed(self) -> bool:
+        """Whether the arrays have changed since the last call; True at first."""
+
+
+class Inference(Protocol):
+    """Operations of nets that only test. ``every``: the number of all threads."""
+
+    every: int
+
+    def convolution(
+        self,
+        x: tuple[int, ...],
+        y: tuple[int, ...],
+        window: Window,
+        groups: int = 1,
+        half: bool = False,
+        algorithm: str | None = None,
+    ) -> PreparedConvolution:
+        """As Device.convolution, of channels_last images."""
+
+    def watch(self, arrays: Sequence[Array]) -> Watch: ...
+
+    def threads(self, multiply_adds: int, numbers: int) -> int:
+        """How many threads a step pays for. numbers: those that it reads and writes."""
+
+    def joined(self, operations: Sequence[tuple[Any, Array, Array]]) -> Callable[[], None] | None:
+        """One call for several prepared convolutions, each with its x and y, that run on one thread and have run
+        before; None where there is none."""
+
+    def limit(self, threads: int) -> None:
+        """The operations that run from now on use so many threads."""
+
+
 class Pooling(Protocol):
     """x (N, C, H, W) → y (N, C, OH, OW), or both channels_last."""
 
@@ -100,6 +154,21 @@ class Take(Protocol):
 
     def backward(self, index: Array, dout: Array, dtable: Array, add: bool = False) -> None:
         """add: add to dtable instead of overwriting it."""
+
+
+class RegionPooling(Protocol):
+    """y (R, C', PH, PW) of the boxes rois (R, 5) of x (N, C, H, W); a box is (image, x1, y1, x2, y2).
+
+    bad (int64, one element): 0, or 1 + the position of the first box that names no image. Such a box, and one that is
+    not finite, gives zeros and no gradient.
+    """
+
+    bad: Array
+
+    def forward(self, x: Array, rois: Array, y: Array, index: Array | None) -> None:
+        """index (int32, like y): receives the place of each maximum of MAX; None for the other methods."""
+
+    def backward(self, dy: Array, rois: Array, index: Array | None, dx: Array) -> None: ...
 
 
 class TopK(Protocol):
@@ -211,6 +280,25 @@ class Dropout(Protocol):
         """mask: uint8, like x, saved for backward."""
 
     def backward(self, mask: Array, dy: Array, dx: Array) -> None: ...
+
+
+class Uniform(Protocol):
+    """Random numbers from low to high. They follow from the context's seed and clock, from ``stream`` (which layer) and
+    from the sample: they are the same on every device."""
+
+    def forward(self, out: Array) -> None:
+        """out (N, D)."""
+
+
+class Distances(Protocol):
+    """y (M, N): the distance of each row of x (M, K) to each row of w (N, K): Σ (x - w)², or Σ |x - w|."""
+
+    def forward(self, x: Array, w: Array, y: Array) -> None: ...
+
+    def backward_x(self, x: Array, w: Array, dy: Array, dx: Array) -> None: ...
+
+    def backward_w(self, x: Array, w: Array, dy: Array, dw: Array, add: bool = False) -> None:
+        """add: add to dw instead of overwriting it."""
 
 
 class Preprocess(Protocol):

@@ -90,6 +90,7 @@ class Device(Protocol):
     dtype: np.dtype[Any]  # of arrays where no other is given: float32 or float64
     precision: str  # of products: fp32, tf32, fp16 or bf16
     eager: str  # why nothing is captured; "" where functions are captured
+    inference: interfaces.Inference | None  # where the traits say ``prepares_convolutions``
 
     # memory
 
@@ -301,6 +302,10 @@ class Device(Protocol):
 
     def top_k(self, n: int, c: int, p: int, k: int) -> interfaces.TopK: ...
 
+    def region_pooling(self, method: str, x: Shape, y: Shape, scale: float, pad: float = 0) -> interfaces.RegionPooling:
+        """method: "MAX" (ROIPooling), "POSITION" (PSROIPooling) or "ALIGN" (ROIAlign). scale: pixels of x per pixel of
+        a box. pad: of ALIGN, see ROIPoolingParameter.pad_ratio."""
+
     def lstm(self, t: int, n: int, d: int, half: bool = False) -> interfaces.LSTM:
         """half: products of 16-bit numbers summed in float32, for an even D; hidden is then of 16-bit numbers."""
 
@@ -326,6 +331,13 @@ class Device(Protocol):
         part: interfaces.MaskPart | None = None,
     ) -> interfaces.Dropout:
         """part: of the mask of a larger blob that several devices divide."""
+
+    def uniform(
+        self, n: int, d: int, low: float, high: float, stream: int, context: ExecutionContext
+    ) -> interfaces.Uniform: ...
+
+    def distances(self, m: int, n: int, k: int, squared: bool) -> interfaces.Distances:
+        """squared: sums of squares; else of absolute values."""
 
     def preprocess(
         self, out: Shape, mean: np.ndarray | None, scale: float, context: ExecutionContext

@@ -31,6 +31,7 @@ class DeviceTraits:
     losses_bring_gradients: bool = False  # a loss can compute its bottom's gradient in the forward pass
     synchronous: bool = True  # an operation has finished when it returns
     captures: bool = False  # passes can be captured in graphs
+    prepares_convolutions: bool = False  # nets that only test fold and pack weights when they change
     host_memory: bool = False  # arrays are NumPy's, in the memory of the host
     memory: int | None = None  # bytes, where known
 
@@ -68,6 +69,7 @@ def cpu_traits(
         product_dtype=half,
         image_dtype=half,
         channels_last=onednn and dtype == "float32",
+        prepares_convolutions=onednn and dtype == "float32",
         memory=memory,
     )
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,10 +13,14 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, Mistakes, missing_extra
 from ..layers import REGISTRY
+from ..layers.regions import RegionPooled
 from ..net import graph as graphs
 from ..net.graph import Graph, Value
 from ..net.net import Net
-from . import pixels
+from . import (
+    fork_operators,  # noqa: F401  registers operators
+    pixels,
+)
 from .operators import OPERATORS
 from .writer import Writer
 
@@ -64,8 +70,9 @@ def plain_graph(message: pb.NetParameter, state: pb.NetState, locate: Locator) -
     return graphs.build(message, state, locate)
 
 
-def encode(graph: Graph, net: Net) -> bytes:
-    """The ONNX file of a deploy net. The batch size is open; labels and deploy_param go along as metadata.
+def encode(graph: Graph, net: Net, free: Mapping[Value, tuple[int, ...]] = MappingProxyType({})) -> bytes:
+    """The ONNX file of a deploy net. The batch size is open, and so are the axes ``free`` of blobs (see
+    `free_size.free_axes`); labels and deploy_param go along as metadata.
 
     An input with a transform_param takes pixels, 0 to 255, resized and cropped: the graph takes off the mean and
     scales. graph: the net's as it was built, before a device laid blobs out its own way; net: the same net with its
@@ -76,7 +83,7 @@ def encode(graph: Graph, net: Net) -> bytes:
         for node in net.graph.nodes
         if node.place >= 0
     }
-    writer = Writer(graph, params)
+    writer = Writer(graph, params, free)
     add_layers(writer, pixels.transforms(graph))
     helper, proto = writer.onnx.helper, writer.onnx.TensorProto
     feeds = [value for node in graph.feeds for value in node.tops]
@@ -87,8 +94,8 @@ def encode(graph: Graph, net: Net) -> bytes:
     made = helper.make_graph(
         writer.nodes,
         graph.name or "net",
-        [helper.make_tensor_value_info(value.name, proto.FLOAT, ["N", *value.shape[1:]]) for value in feeds],
-        [helper.make_tensor_value_info(name, proto.FLOAT, ["N", *value.shape[1:]]) for value, name in names.items()],
+        [helper.make_tensor_value_info(value.name, proto.FLOAT, writer.sizes(value)) for value in feeds],
+        [helper.make_tensor_value_info(name, proto.FLOAT, writer.sizes(value)) for value, name in names.items()],
         [writer.onnx.numpy_helper.from_array(array, name) for name, array in writer.constants.items()],
     )
     model = helper.make_model(
@@ -127,6 +134,17 @@ def metadata(message: pb.NetParameter) -> dict[str, str]:
     return found
 
 
+def _drawn(value: Value, rng: np.random.Generator) -> np.ndarray:
+    """Random values of an input: normal, or boxes in the images where a layer pools over them."""
+    pools = [node.layer for node, i in value.readers if i == 1 and isinstance(node.layer, RegionPooled)]
+    if not pools:
+        return rng.standard_normal(value.shape).astype(np.float32)
+    images, _, height, width = pools[0].x_shape
+    corners = np.sort(rng.uniform(0, 1, (2, value.shape[0], 2)) * [width, height] / pools[0].p.spatial_scale, 0)
+    numbers = rng.integers(0, images, value.shape[0])
+    return np.column_stack([numbers, *corners]).reshape(value.shape).astype(np.float32)
+
+
 @dataclass(frozen=True)
 class Checked:
     """outputs compared, by name: the greatest difference, as a share of the greatest value; version: of onnxruntime."""
@@ -148,7 +166,7 @@ def check(net: Net, body: bytes | Path, seed: int = 0) -> Checked:
         if name in transforms:
             given[name], fed[name] = pixels.drawn(transforms[name], value.shape[0], rng)
         else:
-            given[name] = fed[name] = rng.standard_normal(value.shape).astype(np.float32)
+            given[name] = fed[name] = _drawn(value, rng)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..layers.batch_norm import BatchNorm
+from ..layers.dense import NormalisedInnerProduct
 from ..layers.join import Joint
 from ..layers.layer import Layer
 from ..layers.normalisation import LRN
@@ -64,11 +65,16 @@ def kernels(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) -> li
 
 @operator("InnerProduct")
 def inner_product(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) -> list[str]:
-    axis = node.layer.axis(node.layer.p.axis, len(node.bottoms[0].shape))
+    layer = node.layer
+    axis = layer.axis(layer.p.axis, len(node.bottoms[0].shape))
     if axis != 1:
         raise w.cannot(node, f"axis {axis}")
-    flat = x[0] if len(node.bottoms[0].shape) == 2 else w.add("Flatten", x, axis=1)
-    given = [w.constant(node, i, array) for i, array in enumerate(params)]
+    flat = x[0] if len(node.bottoms[0].shape) == 2 else w.add("Flatten", x[:1], axis=1)
+    if isinstance(layer, NormalisedInnerProduct):
+        params = [layer.unit_rows(params[0]), *params[1:]]
+    given = [*x[1:], *(w.constant(node, i, array) for i, array in enumerate(params))]
+    if len(x) > 2 and not layer.p.bias_term:
+        given = given[:1]
     return [w.add("Gemm", [flat, *given], transB=int(not node.layer.p.transpose))]
 
 
@@ -79,6 +85,8 @@ def pooling(w: Writer, node: Node, x: list[str], _) -> list[str]:
         raise w.cannot(node, "STOCHASTIC" if layer.method == "STOCHASTIC" else "a second top")
     if layer.p.global_pooling:
         return [w.add("GlobalMaxPool" if layer.method == "MAX" else "GlobalAveragePool", x)]
+    if w.free.get(node.bottoms[0]):
+        return [_free_pooling(w, layer, x[0])]
     k, sizes, outs = layer.window, layer.x_shape[2:], layer.y_shape[2:]
     # The end's padding that gives Caffe's number of windows; where AVE counts zeros around the image, they are put
     # there first.
@@ -91,6 +99,17 @@ def pooling(w: Writer, node: Node, x: list[str], _) -> list[str]:
     if layer.method == "MAX":
         return [w.add("MaxPool", [given], **how)]
     return [w.add("AveragePool", [given], count_include_pad=0, **how)]
+
+
+def _free_pooling(w: Writer, layer: Pooling, x: str) -> str:
+    """Of images of any size: whether the last window is cut off depends on it, and is left to the operator."""
+    k, pad = layer.window, list(layer.window.pad)
+    if layer.method == "AVE" and any(pad):
+        x, pad = w.add("Pad", [x, w.numbers([0, 0, *pad, 0, 0, *pad])], mode="constant"), [0] * len(pad)
+    how = {"kernel_shape": k.kernel, "strides": k.stride, "pads": [*pad, *pad], "ceil_mode": int(layer.up)}
+    if layer.method == "MAX":
+        return w.add("MaxPool", [x], **how)
+    return w.add("AveragePool", [x], count_include_pad=0, **how)
 
 
 @operator("LRN")
@@ -236,6 +255,8 @@ def concat(w: Writer, node: Node, x: list[str], _) -> list[str]:
 @operator("Slice")
 def slices(w: Writer, node: Node, x: list[str], _) -> list[str]:
     axis = _layer(node, Joint).joint_axis(len(node.bottoms[0].shape))
+    if axis in w.free.get(node.bottoms[0], ()):
+        raise w.cannot(node, "a Slice of an axis that depends on the size of images")
     return w.add_many("Split", [x[0], w.numbers([top.shape[axis] for top in node.tops])], len(node.tops), axis=axis)
 
 
@@ -244,7 +265,21 @@ def reshape(w: Writer, node: Node, x: list[str], _) -> list[str]:
     before, after = node.bottoms[0].shape, node.tops[0].shape
     if before[:1] != after[:1]:
         raise w.cannot(node, "another batch size")
+    if w.free.get(node.bottoms[0]):
+        return [_free_reshape(w, node, x[0])]
     return [w.add("Reshape", [x[0], w.numbers([0 if before else 1, *after[1:]])])]
+
+
+def _free_reshape(w: Writer, node: Node, x: str) -> str:
+    """Of images of any size: an axis that does not change, or one that takes what is left."""
+    before, after, free = node.bottoms[0].shape, node.tops[0].shape, w.free.get(node.tops[0], ())
+    same = set(w.free[node.bottoms[0]])
+    kept = [axis for axis in free if axis in same and before[axis] == after[axis]]
+    rest = [axis for axis in free if axis not in kept]
+    if len(rest) > 1:
+        raise w.cannot(node, "a shape with several axes that depend on the size of images")
+    dims = [0 if i in kept else -1 if i in rest else after[i] for i in range(1, len(after))]
+    return w.add("Reshape", [x, w.numbers([0, *dims])])
 
 
 @operator("Softmax")
@@ -266,5 +301,8 @@ def crop(w: Writer, node: Node, x: list[str], _) -> list[str]:
     if axis == 0:
         raise w.cannot(node, "axis 0")
     starts = given if len(given) > 1 else given * (len(whole) - axis)
+    if w.free.get(node.tops[0]):
+        ends_of = w.add("Add", [w.add("Shape", [x[1]], start=axis), w.numbers(starts)])
+        return [w.add("Slice", [x[0], w.numbers(starts), ends_of, w.numbers(list(range(axis, len(whole))))])]
     ends = [start + size for start, size in zip(starts, part[axis:], strict=True)]
     return [w.add("Slice", [x[0], w.numbers(starts), w.numbers(ends), w.numbers(list(range(axis, len(whole))))])]

@@ -8,6 +8,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..data.draws import key
 from ..data.transforms import Choice, Transform
+from ..errors import CaffeliteError
 from ..net.graph import Graph, Node
 from .writer import Writer
 
@@ -52,6 +53,8 @@ def write(w: Writer, name: str, transform: Transform) -> str:
     if transform.mean is not None:
         top, left = np.maximum(np.array(transform.mean.shape[1:]) - transform.shape[1:], 0) // 2
         mean = transform.mean[:, top : top + transform.shape[1], left : left + transform.shape[2]]
+        if w.free and mean.shape[1:] != (1, 1):
+            raise CaffeliteError(f'input "{name}": the size of its mean_file is fixed', remedy="use mean_value")
         x = w.add("Sub", [x, w.array(f"{name} mean", mean)])
     return w.add("Mul", [x, w.scalar(float(transform.scale))]) if transform.scale != 1 else x
 

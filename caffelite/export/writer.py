@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from types import ModuleType
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,10 +24,16 @@ def import_onnx() -> ModuleType:
 
 
 class Writer:
-    """Collects ONNX nodes and constants, and the ONNX name of each blob."""
+    """Collects ONNX nodes and constants, and the ONNX name of each blob. free: the axes of each blob that are open,
+    besides the batch."""
 
-    def __init__(self, graph: Graph, params: dict[int, list[np.ndarray]]):
-        self.graph, self.params, self.onnx = graph, params, import_onnx()
+    def __init__(
+        self,
+        graph: Graph,
+        params: dict[int, list[np.ndarray]],
+        free: Mapping[Value, tuple[int, ...]] = MappingProxyType({}),
+    ):
+        self.graph, self.params, self.free, self.onnx = graph, params, free, import_onnx()
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, np.ndarray] = {}
         self.names: dict[Value, str] = {}
@@ -74,6 +80,12 @@ class Writer:
     def _store(self, name: str, array: np.ndarray) -> str:
         self.constants.setdefault(name, np.ascontiguousarray(array))
         return name
+
+    def sizes(self, value: Value) -> list[str | int]:
+        """The dimensions of an input or output, the open ones by name."""
+        free, named = self.free.get(value, ()), {2: "height", 3: "width"}
+        dims = (f"{value.name}_{named.get(i, i)}" if i in free else d for i, d in enumerate(value.shape))
+        return ["N", *list(dims)[1:]]
 
     def cannot(self, node: Node, what: str) -> CaffeliteError:
         return node.layer.error(f"{what} cannot be expressed in ONNX")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 
 from .. import caffelite_pb2 as pb
@@ -9,7 +10,7 @@ from ..layers import Shape
 from ..net.graph import Graph
 from ..training import nets
 from . import lint, partial, solvers
-from .feeds import Feeds
+from .feeds import Feeds, with_shapes
 from .nets import phases_of
 from .reading import Findings, Reading, read
 
@@ -60,6 +61,8 @@ def _net(
     decay: float | None = None,
 ) -> Graph | None:
     feeds = Feeds(shapes)
+    if shapes:
+        reading = dataclasses.replace(reading, message=with_shapes(reading.message, shapes))
     graph, whole = partial.build(reading, state, findings, feeds)
     for missing in feeds.missing:
         findings.add("note", missing)

@@ -21,6 +21,7 @@ KNOWN = {
     "siamese": (2, 28, 28),
     "mnist_siamese": (2, 28, 28),
 }
+OBJECTS = 8  # of an image
 LABEL_TOPS = ("label", "labels")
 IMAGE_SIZES = (
     (3, 224, 224),
@@ -63,11 +64,13 @@ class Feeds:
 
     def __call__(self, spec: pb.LayerParameter, phase: int, locate: Locator):
         param = getattr(spec, REGISTRY[spec.type].field)
-        source, batch = param.source, param.batch_size
+        video = spec.video_data_param
+        source = param.source or video.video_file or ("camera" if spec.HasField("video_data_param") else "")
+        batch = getattr(param, "batch_size", 1)
         given = [self._given_shape(spec, i) for i in range(len(spec.top))]
         known = [shape for shape in given if shape is not None]
         if batch and len(known) == len(given):
-            return Absent([(batch, *shape) for shape in known])
+            return Absent([_batched(spec, i, batch, shape) for i, shape in enumerate(known)])
         opened = spec
         if mean := self._missing_mean(spec, locate):
             opened = pb.LayerParameter()
@@ -79,6 +82,10 @@ class Feeds:
         except CaffeliteError as error:
             if not batch or not source or os.path.exists(prototxt.resolve(source, locate)):
                 raise
+            if known := REGISTRY[spec.type].shapes_without_data(spec):
+                self.missing.append(error)
+                self.guessed.append((spec.name, spec.top[0], known[0][1:], "its fields"))
+                return Absent(known)
             return self._stand_in(opened, phase, locate, batch, given, error)
 
     def _given_shape(self, spec: pb.LayerParameter, i: int) -> Shape | None:
@@ -129,7 +136,7 @@ class Feeds:
                 if unknown is None:
                     unknown = CaffeliteError(what, where=locate("top", i), remedy=remedy)
                     self.missing.append(unknown)
-            shapes.append((batch, *(shape or ())))
+            shapes.append(_batched(spec, i, batch, shape or ()))
         if unknown is not None:
             raise unknown
         return Absent(shapes)
@@ -149,6 +156,11 @@ def stand_ins(net: pb.NetParameter, unshaped: list[tuple[str, str]]) -> Iterator
             yield dict.fromkeys(labels, label) | dict.fromkeys((top for _, top in unshaped), shape)
 
 
+def _batched(spec: pb.LayerParameter, top: int, batch: int, shape: Shape) -> Shape:
+    """The shape of a top of a batch; of objects, as if no image had more than ``OBJECTS``."""
+    return (1, 1, batch * OBJECTS, 8) if top == 1 and REGISTRY[spec.type].reads_objects else (batch, *shape)
+
+
 def _image(spec: pb.LayerParameter, mean: Shape | None) -> tuple[Shape | None, str]:
     """(C, H, W) of a layer's images, as far as the layer and its mean image tell, and how."""
     t, param = spec.transform_param, getattr(spec, REGISTRY[spec.type].field)
@@ -163,6 +175,7 @@ def _image(spec: pb.LayerParameter, mean: Shape | None) -> tuple[Shape | None, s
     sizes += [
         (getattr(param, "crop_size", 0),) * 2 + ("crop_size",),
         (getattr(param, "new_height", 0), getattr(param, "new_width", 0), "new_height"),
+        *((one.height, one.width, "resize_param") for one in t.resize_param[:1]),
     ]
     for height, width, why in sizes:
         if height and width:
@@ -189,9 +202,32 @@ def rebatched(net: pb.NetParameter, batch: int) -> pb.NetParameter:
     return new
 
 
+def with_shapes(net: pb.NetParameter, shapes: dict[str, Shape]) -> pb.NetParameter:
+    """The net with these sample shapes of its Input layers, by top; under "" that of the first top. The batch stays."""
+    first = next((spec for spec in net.layer if spec.type == "Input" and spec.top), None)
+    given = {first.top[0]: shapes[""]} if first is not None and "" in shapes else {}
+    given |= {top: shape for top, shape in shapes.items() if top}
+    if not any(spec.type == "Input" and given.keys() & set(spec.top) for spec in net.layer):
+        return net
+    new = pb.NetParameter()
+    new.CopyFrom(net)
+    for spec in new.layer:
+        if spec.type == "Input" and given.keys() & set(spec.top):
+            old = [list(shape.dim) for shape in spec.input_param.shape] or [[1]]
+            old = old * len(spec.top) if len(old) == 1 else old
+            dims = [
+                [*(dim[:1] or [1]), *given[top]] if top in given else dim
+                for top, dim in zip(spec.top, old, strict=False)
+            ]
+            del spec.input_param.shape[:]
+            spec.input_param.shape.extend(pb.BlobShape(dim=dim) for dim in dims)
+    return new
+
+
 def with_inputs(net: pb.NetParameter, shapes: dict[str, Shape]) -> pb.NetParameter:
-    """The net with inputs in place of what feeds it by Python or by a type that is not known here, where ``shapes`` has
-    all its tops."""
+    """The net ``with_shapes``, and with inputs in place of what feeds it by Python or by a type that is not known here,
+    where ``shapes`` has all its tops."""
+    net = with_shapes(net, shapes)
     strange = [
         s
         for s in net.layer

@@ -15,7 +15,7 @@ from ..net.graph import Graph, Node
 from ..prototxt.overrides import Overrides
 from ..training import nets
 from . import partial
-from .feeds import Feeds, rebatched, stand_ins, with_inputs
+from .feeds import Absent, Feeds, rebatched, stand_ins, with_inputs
 from .reading import Findings, Reading, tolerant
 
 NO_FEEDS = ("Parameter",)  # layers without bottoms that provide no data
@@ -50,6 +50,23 @@ class Subject:
                 except CaffeliteError:
                     continue
             raise
+
+    def timed(self, phase: int) -> tuple[pb.NetParameter, list[str]]:
+        """The net with zeros in place of data that is not there, which take as long to compute, and notes about them.
+        Errors: mistakes of the net; data that is there but cannot be read."""
+        found, notes = self.graph(phase)
+        absent = {
+            node.name: [top.shape for top in node.tops]
+            for node in found.feeds
+            if isinstance(getattr(node.layer, "source", None), Absent)
+        }
+        new, state = pb.NetParameter(), self._state(phase)
+        new.CopyFrom(self.message)
+        for spec in new.layer:
+            if spec.name in absent and graph.keeps(spec, state) is None:
+                spec.type = "DummyData"
+                spec.dummy_data_param.shape.extend(pb.BlobShape(dim=shape) for shape in absent[spec.name])
+        return new, notes
 
     def _build(self, net: pb.NetParameter, phase: int, feeds: Feeds) -> Graph:
         return graph.build(net, self._state(phase), self.locate, feeds)

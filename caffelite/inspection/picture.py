@@ -91,16 +91,16 @@ def picture(graph: Graph, placement: Placement | None = None) -> Scene:
     scene = Scene(width, laid.height + top + MARGIN, head)
     batch = counts.batch_of(graph)
     labels: list[Text] = []
-    ports = _ports(links, laid, left)
+    at_ends = ports(links, laid, left)
     named: set[Value] = set()
     uses = Counter(value for _, _, value in links)
     for number, (a, b, value) in enumerate(links):
-        start, end = ports[number]
+        start, end = at_ends[number]
         stops = [(start, laid.boxes[a].y + laid.boxes[a].height + top)]
         for bend in laid.bends[number]:
             stops += [(bend.x + left, bend.y + top), (bend.x + left, bend.y + bend.height + top)]
         stops.append((end, laid.boxes[b].y + top - 6))
-        scene.shapes.append(Curve(_smooth(stops), arrow=True))
+        scene.shapes.append(Curve(smooth(stops), arrow=True))
         if value not in named:
             named.add(value)
             (x0, y0), (x1, y1) = stops[:2]
@@ -177,7 +177,7 @@ def _shape(value: Value, batch: int) -> str:
     return times(value.shape[1:] if value.shape[:1] == (batch,) else value.shape)
 
 
-def _ports(links: list, laid, left: float) -> dict[int, tuple[float, float]]:
+def ports(links: list, laid, left: float) -> dict[int, tuple[float, float]]:
     """The x at which each edge leaves and enters a box: distributed along the box, in the order of the other ends. All
     edges of a blob leave at one x."""
     ports: dict[int, list[float]] = {i: [0.0, 0.0] for i in range(len(links))}
@@ -202,7 +202,7 @@ def _next(links: list, laid, i: int, side: int) -> float:
     return (bends[-side].x) if bends else laid.boxes[links[i][1 - side]].x
 
 
-def _smooth(stops: list[tuple[float, float]]) -> list[tuple[float, float]]:
+def smooth(stops: list[tuple[float, float]]) -> list[tuple[float, float]]:
     """Cubic curves through points, vertical at each point."""
     points = [stops[0]]
     for (x0, y0), (x1, y1) in zip(stops, stops[1:], strict=False):

@@ -9,6 +9,7 @@ from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, did_you_mean
 from .config import CAFFE_FORMAT, GRADIENT, Format, LayerConfig
 from .layer import REGISTRY, Layer, ParameterPart, ParameterSpec, Shape
+from .python_names import native
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
@@ -16,6 +17,7 @@ for _module in pkgutil.iter_modules(__path__):
 
 def create(spec: pb.LayerParameter, phase: int, locate: Locator) -> Layer:
     """Creates the layer of a LayerParameter. Errors: an unknown type; the error names the nearest one."""
+    spec = native(spec, locate)
     if spec.type not in REGISTRY:
         what = f'layer "{spec.name}": unknown type "{spec.type}"' if spec.type else f'layer "{spec.name}" has no type'
         raise CaffeliteError(
@@ -24,7 +26,7 @@ def create(spec: pb.LayerParameter, phase: int, locate: Locator) -> Layer:
             expected=f"one of {len(REGISTRY)} types",
             remedy=did_you_mean(spec.type, REGISTRY),
         )
-    return REGISTRY[spec.type](spec, phase, locate)
+    return REGISTRY[spec.type].variant(spec)(spec, phase, locate)
 
 
 def batch_messages() -> list[str]:
@@ -40,7 +42,8 @@ def source_messages() -> list[str]:
 def file_fields() -> list[tuple[str, str]]:
     """(message, field) of LayerParameter that name files which a layer reads."""
     found = [(kind.field, name) for kind in REGISTRY.values() for name in kind.files]
-    return [*found, ("transform_param", "mean_file"), ("loss_param", "class_weight_source")]
+    others = [("annotated_data_param", "label_map_file"), ("video_data_param", "video_file")]
+    return [*found, *others, ("transform_param", "mean_file"), ("loss_param", "class_weight_source")]
 
 
 __all__ = [

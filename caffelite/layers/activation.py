@@ -3,6 +3,8 @@ powers.py."""
 
 import math
 
+import numpy as np
+
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.interfaces import MaskPart
@@ -120,6 +122,63 @@ class Dropout(Layer):
 
 
 @register
+class Insanity(Layer):
+    """y = x where x > 0, else x / a; in TRAIN a is drawn from lb to ub for each number, in TEST it is
+    (ub - lb) / (log |ub| - log |lb|).
+
+    x, y (N, C, ...). Defaults: lb 5, ub 10. Errors: ub not above lb, a bound of 0. Source: Xu et al. 2015 (randomised
+    leaky ReLU), as in happynear/caffe-windows, insanity_layer.cpp; the gradient in TEST is that of its formula.
+    """
+
+    field = "insanity_param"
+    in_place = True
+    couples_samples = False
+
+    def setup(self) -> None:
+        low, high = self.p.lb, self.p.ub
+        if not (low < high and low and high and math.isfinite(high - low)):
+            expected, found = "ub above lb, both finite and not 0", f"lb {low:g}, ub {high:g}"
+            raise self.error("a bad range", "ub" if self.p.HasField("ub") else "lb", expected=expected, found=found)
+        self.training = self.phase == pb.TRAIN
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        if self.training:
+            self.saved_shapes["slope"] = (bottoms[0], None)
+        self.rows = bottoms[0][0] if bottoms[0] else 1
+        self.width = math.prod(bottoms[0]) // max(1, self.rows)
+        return [bottoms[0]]
+
+    def divisible(self, axis: int) -> bool:
+        return not self.training
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return self.p.lb < 0
+
+    def backward_reads_top(self, index: int) -> bool:
+        return self.p.lb > 0
+
+    def build(self, dev: Device) -> None:
+        low, high = self.p.lb, self.p.ub
+        y, dx = "where(x > 0, x, x / a)", "where(x > 0, dy, dy / a)"
+        if self.training:
+            self._draw = dev.uniform(self.rows, self.width, low, high, self.stream, self.context)
+            self._y, self._dx = dev.map(Formula(y, ("x", "a"))), dev.map(Formula(dx, ("x", "dy", "a")))
+            return
+        mean = {"a": (high - low) / (math.log(abs(high)) - math.log(abs(low))) if low != -high else math.inf}
+        self._y = dev.map(Formula(y, ("x",), constants=("a",)), **mean)
+        self._dx = dev.map(Formula(dx, ("x", "dy"), constants=("a",)), **mean)
+
+    def forward(self, x: list, y: list) -> None:
+        if self.training:
+            self._draw.forward(self.saved["slope"])
+        self._y(x[0], *([self.saved["slope"]] if self.training else []), y[0])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        read = x[0] if self.p.lb < 0 else y[0]
+        self._dx(read, dy[0], *([self.saved["slope"]] if self.training else []), dx[0])
+
+
+@register
 class PReLU(Layer):
     """y = x where x > 0, else a · x; a learned for each channel, or one for all with channel_shared; a starts at 0.25.
 
@@ -143,6 +202,9 @@ class PReLU(Layer):
 
     def divisible(self, axis: int) -> bool:
         return axis == 0 or (axis == 1 and not self.p.channel_shared)
+
+    def channel_slopes(self) -> np.ndarray | None:
+        return np.broadcast_to(self.params[0].data, self.split[1])
 
     def backward_reads_top(self, index: int) -> bool:
         return False

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import numpy as np
+
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
@@ -96,6 +98,17 @@ class BatchNorm(Layer):
 
     def backward_reads_top(self, index: int) -> bool:
         return not self.stored and not self.backward_reads_bottom(index)
+
+    def channel_affine(self) -> tuple[np.ndarray, np.ndarray] | None:
+        if not self.stored:
+            return None
+        mean, variance, factor = (param.data.astype(np.float64) for param in self.params[:3])
+        share = 1 / factor[0] if factor[0] else 0.0
+        scale = 1 / np.sqrt(variance * share + self.p.eps)
+        if self.learnt:
+            scale *= self.params[3].data
+        shift = -mean * share * scale
+        return scale, shift + self.params[4].data if len(self.params) > 4 else shift
 
     def build(self, dev: Device) -> None:
         n, c, p = self.stored_split(self.split)

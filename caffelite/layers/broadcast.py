@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
@@ -76,6 +78,12 @@ class Scale(Broadcast):
 
     def backward_reads_top(self, index: int) -> bool:
         return False
+
+    def channel_affine(self) -> tuple[np.ndarray, np.ndarray] | None:
+        if not self._by_channel:
+            return None
+        scale = self.params[0].data.astype(np.float64)
+        return scale, self.params[1].data.astype(np.float64) if self.p.bias_term else np.zeros_like(scale)
 
     def build(self, dev: Device) -> None:
         split = self.stored_split(self.split)

@@ -52,6 +52,14 @@ class Compilable(Declarations):
         """Whether the layer can do the work, forward and backward, of one that alone reads its top (a Scale)."""
         return False
 
+    def can_prepare(self) -> bool:
+        """Whether forward can work with weights that are packed when they change."""
+        return False
+
+    def can_fold(self, follower: Compilable) -> bool:
+        """Whether a layer that can be prepared can do the work of one that alone reads its top."""
+        return False
+
     def can_fuse_sum(self, follower: Compilable) -> bool:
         """Whether the layer can do the work, forward and backward, of one that adds its top and another blob."""
         return False

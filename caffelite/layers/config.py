@@ -36,7 +36,8 @@ class LayerConfig:
     """What compilation decided about one layer of one net.
 
     ``saved``: the blobs that forward keeps for backward, by name. A fused Scale, sum and ReLU run as part of the layer,
-    in that order. ``bottoms_in_top``: bottoms that are stored in the layer's top, where it need not copy them;
+    in that order. ``prepared``: a convolution whose weights are folded with layers behind it, and packed, when they
+    change. ``bottoms_in_top``: bottoms that are stored in the layer's top, where it need not copy them;
     ``gradients_in_top``: bottoms whose gradients are stored in the top's. ``gradient_in_forward``: forward computes the
     first bottom's gradient into ``saved``, and backward does nothing.
     """
@@ -47,6 +48,7 @@ class LayerConfig:
     fused_scale: bool = False
     fused_sum: bool = False
     relu_slope: float | None = None
+    prepared: bool = False
     bottoms_in_top: frozenset[int] = frozenset()
     gradients_in_top: frozenset[int] = frozenset()
     gradient_in_forward: bool = False

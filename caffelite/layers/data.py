@@ -170,7 +170,7 @@ class DummyData(Layer):
 
     field = "dummy_data_param"
     bottoms, tops = (0, 0), (1, None)
-    feeds = filled_once = True
+    feeds = filled_once = sets_shapes = True
     differentiable = couples_samples = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
@@ -186,6 +186,9 @@ class DummyData(Layer):
         for i, (filler, shape) in enumerate(zip(self.fillers, self.found, strict=True)):
             fillers.check(filler, shape, self.locate.at(self.field, "data_filler", min(i, len(found) - 1)))
         return self.found
+
+    def set_shapes(self, shapes: list[Shape]) -> None:
+        self.found = shapes
 
     def bound(self, dev: Device, params: list, context: ExecutionContext) -> Self:
         copied = super().bound(dev, params, context)
@@ -278,7 +281,7 @@ class Input(Layer):
 
     field = "input_param"
     bottoms, tops = (0, 0), (1, None)
-    feeds = filled_once = True
+    feeds = filled_once = sets_shapes = True
     differentiable = couples_samples = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
@@ -296,7 +299,7 @@ class Input(Layer):
 
 @register
 class Parameter(Layer):
-    """A top that is itself a learned parameter: parameter_param.shape, starting at 0."""
+    """A top that is itself a learned parameter: parameter_param.shape, from blob_filler (default 0)."""
 
     field = "parameter_param"
     bottoms = (0, 0)
@@ -304,7 +307,7 @@ class Parameter(Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = positive(self, [tuple(self.p.shape.dim)], ("shape",))[0]
-        self.add_param(shape, pb.FillerParameter(), "shape")
+        self.add_param(shape, self.p.blob_filler, "blob_filler")
         return [shape]
 
     def backward_reads_top(self, index: int) -> bool:

@@ -15,14 +15,21 @@ class Declarations:
       ``constant_tops``: tops whose gradient goes no further down; ``takes_over_gradient``: gives its bottom its top's
       gradient memory, as Caffe's Flatten does;
     - ``feeds``: tops come from outside (a source, the user) and not from bottoms; ``reads_source``: from a source;
-      ``reads_images``: of images, then labels; ``batched``: its message has a batch_size; ``files``: the fields of its
-      message that name files to read; ``filled_once``: the tops stay filled from one pass to the next;
+      ``reads_images``: of images, then labels, or where ``reads_objects`` objects; ``batched``: its message has a
+      batch_size; ``files``: the fields of its message that name files to read; ``filled_once``: the tops stay filled
+      from one pass to the next; ``sets_shapes``: the user may set the tops' shapes (see ``set_shapes``);
+      ``scheduled``: ``feed`` sets numbers that depend on the iteration, though the tops come from bottoms;
     - ``frozen_params``: how many of its parameters, the first ones, the layer itself changes, and no solver;
-    - ``varies``: its tops' shapes depend on the data (it calls ``resize``);
+    - ``reads_shapes_only``: its tops depend on the shapes of its bottoms, not on their numbers;
+    - ``varies``: its tops' shapes depend on the data (it calls ``resize``), those of ``varied_tops``, None: all;
+      ``may_vary``: it calls ``resize`` in rare
+      cases, for which the compiler prepares nothing;
     - ``requires_host``: its passes need the host and cannot be captured in a graph; ``writes``: forward writes a file;
     - ``follows_layout``: works on channels_last images too; ``follows_precision``: then also on 16-bit ones;
     - ``sums_spatially``: each number of a top may depend on all places of the bottoms; ``needs_images``: its bottoms
       are images;
+    - ``detects``: its top has rows of detections; ``evaluates_detection``: its top says which of them are right, and a
+      test reports the mean average precision of all its batches;
     - ``couples_samples``: the numbers of a sample (its index on axis 0) may depend on other samples of the batch, or a
       loss of the batch is not the mean of the losses of its equal parts; ``divides_outputs``: several devices can
       compute a part of the outputs each (see ``output_part``).
@@ -38,7 +45,10 @@ class Declarations:
     frozen_params = 0
     differentiable = True
     in_place = view = loss = adds_loss = takes_over_gradient = False
-    feeds = reads_source = reads_images = batched = filled_once = varies = requires_host = writes = False
+    feeds = reads_source = reads_images = batched = filled_once = sets_shapes = scheduled = False
+    varies = may_vary = requires_host = writes = False
+    reads_objects = reads_shapes_only = detects = evaluates_detection = False
     follows_layout = follows_precision = sums_spatially = needs_images = False
     couples_samples = True
+    varied_tops: frozenset[int] | None = None
     divides_outputs = False

@@ -6,10 +6,12 @@ import math
 
 import numpy as np
 
+from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from .config import SavedBlobs
 from .layer import Layer, Shape, register
+from .unit_rows import UnitRows
 
 HALF_ROWS = 32  # with fewer, reading the weights is the work, and rounding them first more of it
 
@@ -24,6 +26,12 @@ class InnerProduct(Layer):
 
     field = "inner_product_param"
     sums_spatially = divides_outputs = True
+
+    @classmethod
+    def variant(cls, spec: pb.LayerParameter) -> type[Layer]:
+        if len(spec.bottom) > 1:
+            return InnerProductOfBlobs
+        return NormalisedInnerProduct if spec.inner_product_param.normalize else cls
 
     def setup(self) -> None:
         if not self.p.num_output:
@@ -73,7 +81,7 @@ class InnerProduct(Layer):
 
     def forward(self, x: list, y: list) -> None:
         bias = self.params[1].data if self.p.bias_term else None
-        self.op.forward(x[0], self.params[0].data, bias, y[0], self.slope, *self._rounded)
+        self.op.forward(x[0], self.weights(), bias, y[0], self.slope, *self._rounded)
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         (dw, add_w), (db, add_b) = self._param_args(0), self._param_args(1)
@@ -81,7 +89,89 @@ class InnerProduct(Layer):
         if self._relu_backward:
             self._relu_backward(y[0], dy[0], db, add_b)
             db = None
-        self.op.backward(x[0], self.params[0].data, dy[0], dx[0], dw, db, add_w, add_b)
+        self.op.backward(x[0], self.weights(), dy[0], dx[0], dw, db, add_w, add_b)
+
+    def weights(self):
+        return self.params[0].data
+
+
+class NormalisedInnerProduct(InnerProduct):
+    """`InnerProduct` with normalize: TRAIN stores the weights with each row w scaled to w / √(|w|² + 1e-6), TEST
+    computes with such rows. The gradient of the weights is that of x w^T. Errors: transpose. Source: Wang et al. 2017
+    (NormFace), as in happynear/caffe-windows, inner_product_layer.cpp."""
+
+    divides_outputs = False
+
+    def setup(self) -> None:
+        super().setup()
+        if self.p.transpose:
+            raise self.error("normalize does not support transpose", "transpose", expected="false")
+
+    def build(self, dev: Device) -> None:
+        super().build(dev)
+        self._normalise = UnitRows(dev, self.n, self.k, 1e-6)
+        self._scaled = None if self.phase == pb.TRAIN else dev.empty((self.n, self.k))
+
+    def weights(self):
+        return self.params[0].data if self._scaled is None else self._scaled
+
+    @staticmethod
+    def unit_rows(weights: np.ndarray) -> np.ndarray:
+        """The weights that TEST computes with."""
+        lengths = np.sqrt((weights.astype(float) ** 2).sum(1, keepdims=True) + 1e-6)
+        return (weights / lengths).astype(weights.dtype)
+
+    def forward(self, x: list, y: list) -> None:
+        self._normalise(self.params[0].data, self.weights())
+        super().forward(x, y)
+
+
+class InnerProductOfBlobs(Layer):
+    """`InnerProduct` with weights from a second bottom: y = x w^T + b.
+
+    x (M..., K...), w (N, K), stored (K, N) where transpose; y (M..., N). b: a third bottom (N), or learned where
+    bias_term (default true). num_output has no effect. As in happynear/caffe-windows, inner_product_layer.cpp.
+    """
+
+    field = "inner_product_param"
+    bottoms = (2, 3)
+    couples_samples = False
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        axis = self.axis(self.p.axis, len(bottoms[0]), end=True)
+        self.m, self.k = math.prod(bottoms[0][:axis]), math.prod(bottoms[0][axis:])
+        count = math.prod(bottoms[1])
+        self.n = count // max(1, self.k)
+        if len(bottoms[1]) < 2 or (self.k, self.n)[not self.p.transpose] != bottoms[1][0] or self.n * self.k != count:
+            expected = f"K×N with K {self.k}" if self.p.transpose else f"N×K with K {self.k}"
+            what = f'{expected}, the values of a sample of "{self.spec.bottom[0]}" {list(bottoms[0])}'
+            raise self.bottom_error(1, "does not fit", expected=what, found=f"shape {list(bottoms[1])}")
+        if len(bottoms) > 2 and math.prod(bottoms[2]) != self.n:
+            raise self.bottom_error(2, "does not fit", expected=f"{self.n} values", found=f"shape {list(bottoms[2])}")
+        self.learned = self.p.bias_term and len(bottoms) == 2
+        if self.learned:
+            self.add_param((self.n,), self.p.bias_filler, "bias_filler")
+        return [(*bottoms[0][:axis], self.n)]
+
+    def divisible(self, axis: int) -> bool:
+        return False
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return index < 2
+
+    def backward_reads_top(self, index: int) -> bool:
+        return False
+
+    def build(self, dev: Device) -> None:
+        self.op = dev.inner_product(self.m, self.k, self.n, self.p.transpose)
+
+    def forward(self, x: list, y: list) -> None:
+        bias = self.params[0].data if self.learned else x[2] if len(x) > 2 and self.p.bias_term else None
+        self.op.forward(x[0], x[1], bias, y[0])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        db, add = self._param_args(0) if self.learned else (dx[2] if len(dx) > 2 else None, False)
+        self.op.backward(x[0], x[1], dy[0], dx[0], dx[1], db, False, add)
 
 
 @register

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 
+import numpy as np
+
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
@@ -18,6 +20,7 @@ class Distance(Loss):
 
     constant_bottoms = frozenset()
     each = slope = ""
+    n: float = 1  # the divisor
     constants: dict[str, float] = {}
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
@@ -56,13 +59,14 @@ class SmoothL1Loss(Distance):
     """loss = Σ outside · f(inside · (a - b)) / N, f(d) = (σd)² / 2 where |d| < 1/σ², else |d| - 1/(2σ²); a and b get
     gradients.
 
-    a, b, and optionally the weights inside and outside, (N, ...) of one count. sigma (σ) 1; normalization NONE: not
-    divided by N. Errors: a sigma of 0 or less. Source: Girshick 2015, sigma as in Intel's Caffe.
+    a, b, and optionally the weights inside and outside, (N, ...) of one count. A second top has the sum over the
+    channels of each place, (N, 1, P...), without gradient. sigma (σ) 1; normalization NONE: not divided by N. Errors: a
+    sigma of 0 or less. Source: Girshick 2015, sigma as in Intel's Caffe.
     """
 
     field = "smooth_l1_loss_param"
 
-    bottoms = (2, 4)
+    bottoms, tops = (2, 4), (1, 2)
     constant_bottoms = frozenset({2, 3})
     each = "where(abs(d) < 1 / square, 0.5 * square * d * d, abs(d) - 0.5 / square)"
     slope = "where(abs(d) < 1 / square, square * d, sign(d))"
@@ -74,7 +78,24 @@ class SmoothL1Loss(Distance):
         self.constants = {"square": self.p.sigma**2}
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        tops = super().shapes(bottoms)
+        super().shapes(bottoms)
         if self.normalization() == pb.LossParameter.NONE:
             self.n, self.couples_samples = 1, True
-        return tops
+        if len(self.spec.top) == 1:
+            return [()]
+        self.requires_host, shape = True, bottoms[0]
+        if len(shape) < 2:
+            raise self.bottom_error(0, "has no channels", expected="N×C×...", found=f"shape {list(shape)}")
+        self.split = (*shape[:2], math.prod(shape[2:]))
+        return [(), (shape[0], 1, *shape[2:])]
+
+    def forward(self, x: list, y: list) -> None:
+        super().forward(x, y[:1])
+        if len(y) == 1:
+            return
+        a, b, *weights = (self.dev.download(blob).reshape(self.split) for blob in x)
+        far = np.abs((a - b) * weights[0] if weights else a - b)
+        square = self.constants["square"]
+        each = np.where(far < 1 / square, 0.5 * square * far * far, far - 0.5 / square)
+        each = (each * weights[1] if len(weights) > 1 else each).sum(1)
+        self.dev.upload(y[1], np.ascontiguousarray(each, self.dev.dtype).reshape(y[1].shape))

@@ -50,6 +50,12 @@ def positive_unitball(f, shape, rng):
     return (values / values.sum(axis=1, keepdims=True)).reshape(shape)
 
 
+def gaussian_unitball(f, shape, rng):
+    """Normal, each of the shape[0] rows scaled to length 1. As in NormFace."""
+    values = rng.normal(size=(shape[0], math.prod(shape[1:])))
+    return (values / np.sqrt((values * values).sum(axis=1, keepdims=True) + 1e-12)).reshape(shape)
+
+
 def xavier(f, shape, rng, part=None):
     """Uniform in ±√(3/n) (Glorot and Bengio 2010)."""
     bound = math.sqrt(3 / _fan(shape, f.variance_norm))
@@ -72,7 +78,7 @@ def bilinear(f, shape, rng):
 PIECE = 1 << 20  # numbers that are drawn at once
 DRAWN = ("uniform", "gaussian", "xavier", "msra")  # number after number: ``part`` is the shape of the next of them
 FILLERS: dict[str, Callable] = {
-    f.__name__: f for f in (constant, uniform, gaussian, positive_unitball, xavier, msra, bilinear)
+    f.__name__: f for f in (constant, uniform, gaussian, positive_unitball, gaussian_unitball, xavier, msra, bilinear)
 }
 
 
@@ -93,7 +99,7 @@ def check(f: pb.FillerParameter, shape: tuple[int, ...], locate: Locator) -> Non
             where=locate("sparse"),
             remedy='use type "gaussian", or drop sparse',
         )
-    if not shape and (f.sparse >= 0 or f.type in ("positive_unitball", "xavier", "msra")):
+    if not shape and (f.sparse >= 0 or f.type in ("positive_unitball", "gaussian_unitball", "xavier", "msra")):
         raise CaffeliteError(
             f'the filler "{f.type}" cannot fill a single number',
             where=locate("type"),

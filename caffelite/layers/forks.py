@@ -8,6 +8,7 @@ from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from .layer import Layer, Shape, register
+from .normface import UnitNorm
 
 
 @register
@@ -112,6 +113,11 @@ class Normalize(Layer):
 
     field = "norm_param"
     couples_samples = False
+
+    @classmethod
+    def variant(cls, spec: pb.LayerParameter) -> type[Layer]:
+        normface = spec.HasField("normalize_param") or len(spec.top) > 1
+        return UnitNorm if normface and not spec.HasField("norm_param") else cls
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
+
 from .. import caffelite_pb2 as pb
 from ..devices.context import ExecutionContext
 from ..devices.formula import Formula
@@ -75,6 +77,11 @@ class Layer(LayerMessage, Compilable):
         self.saved_shapes: dict[str, tuple[Shape, str | None]] = {}  # for ``saved_blobs``
         self.setup()
 
+    @classmethod
+    def variant(cls, spec: pb.LayerParameter) -> type[Layer]:
+        """The class of a layer with this message, where forks have given a type several meanings."""
+        return cls
+
     def setup(self) -> None:
         """Checks of the message that need no shapes."""
 
@@ -83,8 +90,11 @@ class Layer(LayerMessage, Compilable):
         blob."""
         raise NotImplementedError
 
+    def set_shapes(self, shapes: list[Shape]) -> None:
+        """Gives the tops other shapes, where the layer ``sets_shapes``; ``build`` follows."""
+
     def build(self, dev: Device) -> None:
-        """Makes the device operations, once."""
+        """Makes the device operations for the shapes; again when these change."""
 
     def feed(self, which: int, iteration: int, part: int) -> None:
         """Before a forward pass, writes what it takes from the host into the device's input buffer, as pass
@@ -126,6 +136,11 @@ class Layer(LayerMessage, Compilable):
         copied.context = context
         return copied
 
+    @staticmethod
+    def shapes_without_data(spec: pb.LayerParameter) -> list[Shape]:
+        """Of a layer with a source: the tops' shapes where the message alone decides them; none where the data does."""
+        return []
+
     def separate(self) -> None:
         """Gives the layer of a replica objects of its own where ``bound`` copies references; before ``build``."""
 
@@ -137,8 +152,24 @@ class Layer(LayerMessage, Compilable):
     saved: dict[str, Array]  # by name, as ``saved_blobs`` says
     carried: Sequence[Array] = ()  # arrays that keep their values from one pass to the next; snapshots store them
     total: tuple[Any, ...] = ()  # where it adds its loss: the net's, and the weight
-    resize: Callable[[list[Shape]], list]  # where it varies: reshapes the tops and all that follows; returns the tops
+    # where it varies or may vary: reshapes the tops and all that follows; returns the tops
+    resize: Callable[[list[Shape]], list]
+    prepared_op: Any  # of a prepared layer: its convolution
+    stale: bool  # of a prepared layer: its weights have to be prepared again
+    folded: Sequence[Layer] = ()  # the bound layers that run as part of a prepared convolution
     fused_scale: Layer  # the bound Scale layer that runs as part of this one, where ``config`` says so
+
+    # Folded into a convolution, in nets that only test
+
+    def channel_affine(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """(scale, shift) of each channel, float64, of a bound layer in host memory that multiplies and adds these; None
+        for another layer."""
+        return None
+
+    def channel_slopes(self) -> np.ndarray | None:
+        """What a bound layer in host memory multiplies values by, in each channel, that are not positive; None for
+        another layer."""
+        return None
 
     # A part of the layer
 

@@ -103,13 +103,15 @@ class SoftmaxWithLoss(Loss):
     """loss = -Σ log softmax(x)[label] / divisor along softmax_param.axis (default 1).
 
     x (N, C, P...), label (N, P...), integers 0 to C - 1; tops: the loss () and optionally the probabilities, like
-    x. Divisor by loss_param.normalization: VALID (default: labels not ignored), FULL (N·P), BATCH_SIZE (N), NONE (1),
-    PRE_FIXED (pre_fixed_normalizer). With class weights (loss_param.class_weight and its like) each term is multiplied
-    by w[label], and VALID is Σ w[label]. Errors: labels out of range.
+    x, and each label's loss (N, 1, P...), 0 where it is ignored. Divisor by loss_param.normalization: VALID (default:
+    labels not ignored), FULL (N·P), BATCH_SIZE (N), NONE (1), PRE_FIXED (pre_fixed_normalizer). With class weights
+    (loss_param.class_weight and its like) each term of the loss is multiplied by w[label], and VALID is Σ w[label].
+    Errors: labels out of range.
     """
 
     field = "softmax_param"
-    tops = (1, 2)
+    tops = (1, 3)
+    constant_tops = frozenset({1, 2})
     adds_loss = takes_class_weights = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
@@ -119,7 +121,9 @@ class SoftmaxWithLoss(Loss):
         self.class_weights = class_weights.read(self, self.classes)
         self.divide = self.divisor(n, n * p)
         self.saved_shapes["prob"] = (bottoms[0], None)
-        return [(), bottoms[0]][: len(self.spec.top)]
+        self.requires_host = len(self.spec.top) > 2
+        each = (*bottoms[0][:axis], 1, *bottoms[0][axis + 1 :])
+        return [(), bottoms[0], each][: len(self.spec.top)]
 
     def backward_reads_bottom(self, index: int) -> bool:
         return index == 1
@@ -142,6 +146,19 @@ class SoftmaxWithLoss(Loss):
         self.op.forward(x[0], x[1], prob, y[0], *self.total, *self._gradient)
         if len(y) > 1:
             self.dev.copy(prob, y[1])
+        if len(y) > 2:
+            self._write_losses(prob, x[1], y[2])
+
+    def _write_losses(self, prob, label, losses) -> None:
+        """Each label's loss, by the host."""
+        n, c, p = self.split
+        probs, labels = self.dev.download(prob).reshape(n, c, p), self.dev.download(label).reshape(n, 1, p)
+        valid = (labels >= 0) & (labels < c)
+        if self.ignored() is not None:
+            valid &= labels != self.ignored()
+        own = np.take_along_axis(probs, np.where(valid, labels, 0).astype(np.intp), 1)
+        each = np.where(valid, -np.log(np.maximum(own, np.finfo(np.float32).tiny)), 0)
+        self.dev.upload(losses, np.ascontiguousarray(each, self.dev.dtype).reshape(losses.shape))
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         if not self._gradient:

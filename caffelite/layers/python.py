@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import math
-import sys
-import traceback
 import types
 from pathlib import Path
 from typing import Any
@@ -17,6 +13,7 @@ from .. import caffelite_pb2 as pb
 from .. import user_modules
 from ..devices.protocol import Device
 from .layer import Layer, Shape, register
+from .user_code import caffe_importable, conversion, described, load
 
 
 class HostBlob:
@@ -32,8 +29,15 @@ class HostBlob:
         if sizes != self.shape:
             self.shape, self._arrays = sizes, {}
 
+    def attach(self, data: np.ndarray, diff: np.ndarray | None) -> None:
+        """From now on ``data`` and ``diff`` are these arrays, of the same shape; diff: None leaves it."""
+        self._arrays |= {"data": data} if diff is None else {"data": data, "diff": diff}
+
     def retype(self, dtype: np.dtype) -> None:
-        self.dtype, self._arrays = dtype, {name: array.astype(dtype) for name, array in self._arrays.items()}
+        self.dtype, self._arrays = (
+            dtype,
+            {name: array.astype(dtype, copy=False) for name, array in self._arrays.items()},
+        )
 
     def _array(self, name: str) -> np.ndarray:
         if name not in self._arrays:
@@ -61,46 +65,44 @@ class HostBlobs(list):
 
 
 class UserLayer:
-    """What ``caffe.Layer`` is to files that import caffe for nothing but this name."""
+    """``caffe.Layer``: the base class of users' layers. The net sets ``param_str``, ``phase`` and ``blobs``."""
 
+    type = "Python"
+    param_str = ""
+    phase = pb.TRAIN
+    blobs: HostBlobs
 
-def load(name: str) -> types.ModuleType:
-    """Imports a module by name from the folders of `user_modules`."""
-    importlib.invalidate_caches()
-    known = list(sys.path)
-    sys.path[:] = user_modules.search_path()
-    lent = "caffe" not in sys.modules and importlib.util.find_spec("caffe") is None
-    if lent:
-        sys.modules["caffe"] = types.ModuleType("caffe", "Stands in while a layer's module is imported.")
-        vars(sys.modules["caffe"]).update(Layer=UserLayer, TRAIN=pb.TRAIN, TEST=pb.TEST)
-    try:
-        return importlib.import_module(name)
-    finally:
-        sys.path[:] = known + [
-            f for f in user_modules.folders() if f not in known
-        ]  # last: for what the module imports later
-        if lent:
-            del sys.modules["caffe"]
+    def setup(self, bottom: list[HostBlob], top: list[HostBlob]) -> None:
+        """Called once, before ``reshape``."""
+
+    def reshape(self, bottom: list[HostBlob], top: list[HostBlob]) -> None:
+        """Gives the tops their shapes."""
+        raise NotImplementedError("the class has no reshape")
+
+    def forward(self, bottom: list[HostBlob], top: list[HostBlob]) -> None:
+        """Computes the tops."""
+        raise NotImplementedError("the class has no forward")
 
 
 @register
 class Python(Layer):
     """Runs a class of the user's: python_param { module, layer, param_str }. The module is searched in a folder
     given by -python or CAFFELITE_PYTHON, and on PYTHONPATH; never in the current folder or in that of
-    the prototxt, unless one of these names it. Commands that run no net import it only with -python. Bottoms and tops
-    are of any shape.
+    the prototxt, unless one of these names it. Commands that run no net import it only with -python. Where no caffe is
+    installed, the module's ``import caffe`` gives caffelite.pycaffe. Bottoms and tops are of any shape.
 
     The class has setup(bottom, top), reshape(bottom, top), which gives the tops their shapes, forward(bottom, top) and,
     for gradients, backward(top, propagate_down, bottom). bottom and top are lists of blobs with .data, .diff (NumPy
     arrays), .reshape(...), .shape, .count, .num, .channels, .height and .width; the object has param_str, phase and
-    blobs, whose blobs.add_blob(...) in setup makes parameters. share_in_parallel has no effect. In a net that devices
-    divide into stages, each micro-batch in flight has an object of the class. Errors: any exception that the class
-    raises, with its file and line. As in Caffe.
+    blobs, whose blobs.add_blob(...) in setup makes parameters. A top that changes its shape while the net runs reshapes
+    the layers above. share_in_parallel has no effect. In a net that devices divide into stages, each micro-batch in
+    flight has an object of the class. Errors: any exception that the class raises, with its file and line; code for
+    Python 2. As in Caffe.
     """
 
     field = "python_param"
     bottoms, tops = (0, None), (0, None)
-    requires_host = True
+    requires_host = may_vary = True
 
     def setup(self) -> None:
         for name in ("module", "layer"):
@@ -137,7 +139,8 @@ class Python(Layer):
                 raise self.error(
                     f'there is no module "{name}"', "module", expected=expected, remedy=self._found(name)
                 ) from None
-            raise self.error(f'module "{name}" {described(mistake, None)}', "module") from mistake
+            what = f'module "{name}" {described(mistake, None)}'
+            raise self.error(what, "module", remedy=conversion(mistake, None)) from mistake
 
     def _found(self, name: str) -> str:
         """The remedy for a module that is not found; it may be in a folder that is not searched by default."""
@@ -153,9 +156,11 @@ class Python(Layer):
 
     def _call(self, method: str, *arguments):
         try:
-            return getattr(self.user, method)(*arguments)
+            with caffe_importable():
+                return getattr(self.user, method)(*arguments)
         except Exception as mistake:  # a user's class may raise anything
-            raise self.error(f"{self.p.layer}.{method} {described(mistake, self.file)}") from mistake
+            what = f"{self.p.layer}.{method} {described(mistake, self.file)}"
+            raise self.error(what, remedy=conversion(mistake, self.file)) from mistake
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         self._reshape(bottoms)
@@ -170,7 +175,8 @@ class Python(Layer):
         if first:
             self.bottom, self.top = ([HostBlob() for _ in names] for names in (self.spec.bottom, self.spec.top))
             try:
-                self.user = self.kind()
+                with caffe_importable():
+                    self.user = self.kind()
             except Exception as mistake:
                 raise self.error(f"{self.p.layer}() {described(mistake, self.file)}") from mistake
             self.user.param_str, self.user.phase, self.user.blobs = self.p.param_str, self.phase, HostBlobs()
@@ -193,9 +199,11 @@ class Python(Layer):
     def build(self, dev: Device) -> None:
         for blob in (*self.bottom, *self.top, *self.user.blobs):
             blob.retype(dev.dtype)
-        if not getattr(self, "started", False):  # what setup wrote into its parameters is how they start
-            for blob, param in zip(self.user.blobs, self.params, strict=True):
+        for blob, param in zip(self.user.blobs, self.params, strict=True):
+            if not getattr(self, "started", False):  # what setup wrote into its parameters is how they start
                 dev.upload(param.data, blob.data)
+            if dev.traits.host_memory:
+                blob.attach(param.data, param.diff)
         self.started = True
 
     def forward(self, x: list, y: list) -> None:
@@ -203,38 +211,31 @@ class Python(Layer):
             *zip(self.bottom, x, strict=True),
             *zip(self.user.blobs, (p.data for p in self.params), strict=True),
         ):
-            blob.data[...] = self.dev.download(array)
+            if blob.data is not array:
+                blob.data[...] = self.dev.download(array)
         self._call("reshape", self.bottom, self.top)
-        for i, (blob, shape) in enumerate(zip(self.top, self.top_shapes, strict=True)):
-            if blob.shape != shape:
-                what = f'{self.p.layer}.reshape gave top "{self.spec.top[i]}" another shape while running'
-                raise self.error(what, expected=list(shape), found=list(blob.shape))
         self._call("forward", self.bottom, self.top)
+        shapes = [blob.shape for blob in self.top]
+        if shapes != self.top_shapes:
+            for name, shape in zip(self.spec.top, shapes, strict=True):
+                if min(shape, default=1) < 1:
+                    raise self.error(f'{self.p.layer} gave top "{name}" an empty shape', found=list(shape))
+            self.top_shapes = shapes
+            y = self.resize(shapes)
         for blob, array in zip(self.top, y, strict=True):
             self.dev.upload(array, blob.data)
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         for blob, gradient in zip(self.top, dy, strict=True):
             blob.diff[...] = 0 if gradient is None else self.dev.download(gradient)
+        gradients = [self._param_args(i) for i in range(len(self.user.blobs))]
+        earlier = [np.array(self.dev.download(g)) if g is not None and add else 0 for g, add in gradients]
         for blob in (*self.bottom, *self.user.blobs):
             blob.diff[...] = 0
         self._call("backward", self.top, [gradient is not None for gradient in dx], self.bottom)
         for blob, gradient in zip(self.bottom, dx, strict=True):
             if gradient is not None:
                 self.dev.upload(gradient, blob.diff)
-        for i, blob in enumerate(self.user.blobs):
-            gradient, add = self._param_args(i)
+        for blob, (gradient, _), before in zip(self.user.blobs, gradients, earlier, strict=True):
             if gradient is not None:
-                self.dev.upload(gradient, blob.diff + self.dev.download(gradient) if add else blob.diff)
-
-
-def described(mistake: Exception, file: str | None) -> str:
-    """The exception of user code and its location: the last line in the user's file, else the last of the traceback."""
-    if isinstance(mistake, SyntaxError) and mistake.filename:
-        return f"does not parse: {mistake.msg} ({mistake.filename}:{mistake.lineno})"
-    frames = traceback.extract_tb(mistake.__traceback__)
-    own = [f for f in frames if f.filename == file] or [
-        f for f in frames if "importlib" not in f.filename and f.filename != __file__
-    ]
-    place = (own or frames)[-1]
-    return f"raised {type(mistake).__name__}: {mistake} ({place.filename}:{place.lineno})"
+                self.dev.upload(gradient, blob.diff + before)

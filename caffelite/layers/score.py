@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ..devices.formula import Formula
 from ..devices.protocol import Device
 from .layer import Layer, Shape, register, split_axis
 
@@ -20,14 +21,14 @@ def check_labels(layer: Layer, bottoms: list[Shape], axis: int) -> None:
         )
 
 
-def label_fault(layer: Layer, op, shape: tuple[int, int, int]) -> str | None:
-    """The error for the first label that is no class, where the operation saw one."""
+def label_fault(layer: Layer, op, shape: tuple[int, int, int], bottom: int = 1) -> str | None:
+    """The error for the first label that is no class, where the operation saw one. bottom: of the labels."""
     place = int(layer.dev.download(op.bad)[0])
     if not place:
         return None
     sample, position = divmod(place - 1, shape[2])
     spot = f"sample {sample} of the batch" + (f", position {position}" if shape[2] > 1 else "")
-    scores, labels = layer.spec.bottom[:2]
+    scores, labels = layer.spec.bottom[0], layer.spec.bottom[bottom]
     return (
         f'a label in bottom "{labels}" is no class ({spot}); expected integers 0 to {shape[1] - 1}, the '
         f'channels of "{scores}"'
@@ -67,9 +68,9 @@ class Accuracy(Layer):
     """The share of labels that are among their top_k scores (default 1) along ``axis`` (default 1); ignore_label does
     not count.
 
-    x (N, C, P...), label (N, P...); tops: the score (), and optionally each class's own share (C). A tie counts as
-    wrong, as in Caffe, and so does a NaN, which Caffe counted as right. Errors: labels outside 0 to C - 1, top_k above
-    C.
+    x (N, C, P...), label (N, P...); tops: the score (), and optionally each class's own share (C). min_is_better
+    (NormFace): the lowest scores instead, as of distances. A tie counts as wrong, as in Caffe, and so does a NaN, which
+    Caffe counted as right. Errors: labels outside 0 to C - 1, top_k above C.
     """
 
     field = "accuracy_param"
@@ -78,7 +79,7 @@ class Accuracy(Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]))
-        self.split = split_axis(bottoms[0], axis)
+        self.scores, self.split = bottoms[0], split_axis(bottoms[0], axis)
         self.couples_samples = axis == 0 or self.p.HasField("ignore_label") or len(self.spec.top) > 1
         check_labels(self, bottoms, axis)
         if not 1 <= self.p.top_k <= self.split[1]:
@@ -97,9 +98,15 @@ class Accuracy(Layer):
         self.op = dev.accuracy(
             *self.split, self.p.top_k, self.p.ignore_label if self.p.HasField("ignore_label") else None
         )
+        if self.p.min_is_better:
+            self._negate, self._negated = dev.map(Formula("-x", ("x",))), dev.empty(self.scores)
 
     def forward(self, x: list, y: list) -> None:
-        self.op.forward(x[0], x[1], y[0], y[1] if len(y) > 1 else None)
+        scores = x[0]
+        if self.p.min_is_better:
+            self._negate(scores, self._negated)
+            scores = self._negated
+        self.op.forward(scores, x[1], y[0], y[1] if len(y) > 1 else None)
 
     def counted(self, top: int):
         if not top and not self.p.HasField("ignore_label"):

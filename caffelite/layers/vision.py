@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from ..devices.traits import DeviceTraits
 from . import sliding
+from .activation import PReLU
+from .batch_norm import BatchNorm
+from .broadcast import Scale
+from .compilation import Compilable
 from .layer import Layer, Shape, register
 
 ALGORITHMS = {
@@ -121,6 +127,14 @@ class Convolution(Kernels):
     def can_fuse_relu(self) -> bool:
         return len(self.x_shape) < 5
 
+    def can_prepare(self) -> bool:
+        return self.config.traits.prepares_convolutions and self.channels_last and len(self.spec.bottom) == 1
+
+    def can_fold(self, follower: Compilable) -> bool:
+        kinds = BatchNorm, Scale, PReLU
+        fits = isinstance(follower, kinds) and follower.split[:2] == self.y_shape[:2] and len(follower.spec.bottom) == 1
+        return fits and not (isinstance(follower, BatchNorm) and not follower.stored)
+
     def relu_backward_overwrites(self) -> bool:
         return self.config.traits.fuses_relu_backward
 
@@ -132,7 +146,12 @@ class Convolution(Kernels):
         self.slope, self._relu_backward = self.config.relu_slope, None
         if self.slope is not None and self.relu_backward_overwrites():
             self._relu_backward = dev.relu_backward(*split, self.slope)
-        if self.channels_last:
+        if self.config.prepared:
+            assert dev.inference is not None
+            half, algorithm = self.config.format.dtype is not None, ALGORITHMS[self.p.algorithm]
+            self.stale, sizes = True, (self.x_shape, self.y_shape, self.window)
+            self.prepared_op = dev.inference.convolution(*sizes, self.p.group, half, algorithm)
+        elif self.channels_last:
             self.op = dev.convolution(
                 self.x_shape,
                 self.y_shape,
@@ -146,7 +165,25 @@ class Convolution(Kernels):
         else:
             self.op = sliding.convolution(dev, self.x_shape, self.y_shape, self.window, self.p.group, self.name)
 
+    def prepare(self) -> None:
+        """Folds the layers behind it into the weights of the prepared convolution."""
+        m = self.p.num_output
+        w, b = self.params[0].data, self.params[1].data if self.p.bias_term else np.zeros(m)
+        slopes = np.full(m, 1 if self.slope is None else self.slope, np.float32)
+        for layer in self.folded:
+            if affine := layer.channel_affine():
+                w = w * affine[0].reshape(-1, 1, 1, 1)
+                b = b * affine[0] + affine[1]
+            elif (bends := layer.channel_slopes()) is not None:
+                slopes = np.ascontiguousarray(bends, np.float32)
+        self.prepared_op.prepare(np.ascontiguousarray(w, np.float32), np.ascontiguousarray(b, np.float32), slopes)
+        self.stale = False
+
     def forward(self, x: list, y: list) -> None:
+        if self.config.prepared:
+            if self.stale:
+                self.prepare()
+            return self.prepared_op.run(x[0], y[0])
         bias = self.params[1].data if self.p.bias_term else None
         for bottom, top in zip(x, y, strict=True):
             self.op.forward(bottom, self.params[0].data, bias, top, self.slope)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -19,7 +20,7 @@ from ..devices.protocol import Device
 from ..layers import Shape
 from .compile import CompiledNet
 from .nodes import Graph, Node, Value, copied
-from .packing import ALIGN, Storage
+from .packing import ALIGN, Storage, aligned
 from .parameters import Parameters
 from .slices import Slice
 from .steps import Step
@@ -63,13 +64,18 @@ def instance(compiled: CompiledNet) -> CompiledNet:
 
 class Binding:
     """The arrays and steps of a compiled net on a device. ``data`` and ``diff``: arrays by value; ``forward`` and
-    ``backward``: (node, call) in order; ``varied``: values whose shapes have changed."""
+    ``backward``: (node, call) in order; ``varied``: values whose shapes have changed; ``reshapes``: how often shapes
+    have changed."""
 
     def __init__(self, compiled: CompiledNet, dev: Device, context: ExecutionContext):
         self.compiled, self.dev, self.context, self.graph = compiled, dev, context, compiled.graph
         self.arena = dev.zeros((max(compiled.arena, ALIGN),), np.uint8)
         self.constants = dev.zeros((max(compiled.constant_bytes, ALIGN),), np.uint8)
         self.varied: set[Value] = set()
+        self.reshapes = 0
+        self._operations = Operations()
+        self._grown: dict[Storage, Array] = {}  # the memory of storages that a new shape no longer fits into
+        self._grown_views: dict[tuple[Storage, Shape, Any], Array] = {}
         # The same storage, offset and format give the same array object, so that layers can detect unneeded copies.
         self._view = functools.cache(self._make_view)
         self.data = {v: self._array(v, s, compiled.data_slices.get(v)) for v, s in compiled.data.items()}
@@ -90,7 +96,23 @@ class Binding:
             wide = self._view(storage.constant, at, (*shape[:-1], place.pitch), dtype)
             return wide[..., place.start : place.start + shape[-1]]
         itemsize = np.dtype(dtype or self.dev.dtype).itemsize
-        return self._view(storage.constant, at + place.start * itemsize if place else at, shape, dtype)
+        if place:
+            return self._view(storage.constant, at + place.start * itemsize, shape, dtype)
+        return self._view_of(storage, shape, dtype)
+
+    def _view_of(self, storage: Storage, shape: Shape, dtype: Any) -> Array:
+        """An array in a storage. The storage gets memory of its own once the array needs more bytes than it has."""
+        size = math.prod(shape) * np.dtype(dtype or self.dev.dtype).itemsize
+        if storage not in self._grown and size <= storage.bytes:
+            return self._view(storage.constant, storage.offset, shape, dtype)
+        memory = self._grown.get(storage)
+        if memory is None or memory.size < size:
+            memory = self._grown[storage] = self.dev.zeros((aligned(size),), np.uint8)
+            self._grown_views = {key: view for key, view in self._grown_views.items() if key[0] is not storage}
+        key = storage, shape, dtype
+        if key not in self._grown_views:
+            self._grown_views[key] = self.dev.view(memory, 0, shape, dtype)
+        return self._grown_views[key]
 
     def bind_layers(self, params: Parameters, original: Graph | None = None) -> None:
         """Replaces the layers by bound ones, and makes the calls of all steps. original: of the net that this one is a
@@ -99,13 +121,17 @@ class Binding:
             layer = node.layer = node.layer.bound(self.dev, params.views(node), self.context)
             if original:
                 layer.separate()
-            if layer.varies:
+            if layer.varies or layer.may_vary:
                 layer.resize = functools.partial(self._resize, node)
+        folded: set[Node] = set()  # these run as part of a convolution alone, and need no operations
         for step in self.compiled.forward:
-            if step.node.layer.config.fused_scale:
+            if step.node.layer.config.prepared:
+                step.node.layer.folded = [node.layer for node in step.fused]
+                folded.update(step.fused)
+            elif step.node.layer.config.fused_scale:
                 step.node.layer.fused_scale = step.fused[0].layer
         for node in self.graph.nodes:
-            if not (original and node.layer.feeds):
+            if node not in folded and not (original and node.layer.feeds):
                 self.build(node)
         if original:
             for node, other in zip(self.graph.nodes, original.nodes, strict=True):
@@ -116,7 +142,7 @@ class Binding:
         """Makes the operations of a layer, for the shapes that it has now."""
         layer, storages = node.layer, self.compiled.saved.get(node, {})
         layer.saved = {
-            name: self.dev.view(self.arena, storages[name].offset, shape, stored_dtype(dtype))
+            name: self._view_of(storages[name], tuple(shape), stored_dtype(dtype))
             for name, (shape, dtype) in layer.saved_blobs().items()
             if name in storages
         }
@@ -158,33 +184,89 @@ class Binding:
         """See ``Net.gradient``."""
         return self._partial.get((node, i), self.diff.get(node.bottoms[i])) if node.gradient_to[i] else None
 
-    def _resize(self, node: Node, shapes: list[Shape]) -> list:
-        """Gives a node's tops other shapes, none larger than compiled, and so to all that follows; the memory stays
-        where it is."""
-        changed: set[Value] = set()
-        self._reshape(node, shapes, changed)
-        for follower in self.graph.nodes[node.index + 1 :]:
-            layer = follower.layer
-            if changed.isdisjoint(follower.bottoms):
-                continue
-            params = [p.shape for p in layer.param_blobs]
-            layer.param_blobs, layer.saved_shapes = [], {}
-            self._reshape(follower, layer.shapes([b.shape for b in follower.bottoms]), changed)
-            if params != [p.shape for p in layer.param_blobs]:
-                remedy = f'its parameters must not depend on how many samples "{node.name}" lets pass'
-                raise layer.outer_error("its parameters change their shape with the data", remedy=remedy)
-            self.build(follower)
-        self.varied |= changed
-        self._make_calls()
+    def _resize(self, node: Node, shapes: list[Shape]) -> list[Array]:
+        """Gives a node's tops other shapes while the net runs, and so all that follows; returns the tops."""
+        self.reshape({node: shapes})
         return [self.data[top] for top in node.tops]
 
-    def _reshape(self, node: Node, shapes: list[Shape], changed: set[Value]) -> None:
+    def reshape(self, given: Mapping[Node, list[Shape]]) -> None:
+        """Gives the tops of nodes shapes, and all blobs that depend on them. Memory that is large enough stays where it
+        is. Errors: a layer whose parameters would change their shape; a blob that is stored in another."""
+        changed = {value for node in given for value in node.tops}
+        for node, shapes in given.items():
+            self.reshape_tops(node, shapes)
+        for node in self.graph.nodes[min(node.index for node in given) :]:
+            if node not in given and not changed.isdisjoint(node.bottoms):
+                changed |= self._follow(node)
+        self.varied |= changed
+        self.reshapes += 1
+        self._make_calls()
+
+    def _follow(self, node: Node) -> set[Value]:
+        """Gives a node the shapes that follow from its bottoms. Returns the tops that change theirs."""
+        layer, params = node.layer, node.layer.param_blobs
+        bottoms = tuple(b.shape for b in node.bottoms)
+        layer.param_blobs, layer.saved_shapes = [], {}
+        try:
+            tops = layer.shapes(list(bottoms))
+            found, expected = ([list(p.shape) for p in blobs] for blobs in (layer.param_blobs, params))
+        finally:
+            layer.param_blobs = params
+        if found != expected:
+            what = "its parameters change their shape with the data"
+            raise layer.outer_error(what, expected=expected, found=found)
+        changed = self.reshape_tops(node, tops)
+        self._operations.take(layer, bottoms, functools.partial(self.build, node))
+        return changed
+
+    def reshape_tops(self, node: Node, shapes: list[Shape]) -> set[Value]:
+        """Gives the tops of a node other shapes and memory for them. Returns those that change."""
+        changed = set()
         for value, shape in zip(node.tops, shapes, strict=True):
             if value.shape == tuple(shape):
                 continue
+            self._check_change(value, shape)
             value.shape = tuple(shape)
             changed.add(value)
             for arrays, storages in ((self.data, self.compiled.data), (self.diff, self.compiled.diff)):
                 if value in arrays:
-                    memory = self.constants if storages[value].constant else self.arena
-                    arrays[value] = self.dev.view(memory, storages[value].offset, value.shape)
+                    arrays[value] = self._array(value, storages[value])
+        return changed
+
+    def _check_change(self, value: Value, shape: Shape) -> None:
+        """Errors: a value that is stored in another; another number of axes of an image."""
+        layer = value.node.layer
+        if value in self.compiled.data_slices or value in self.compiled.diff_slices:
+            what = f'"{value.name}" changes its shape, and is stored within a Concat\'s top'
+            raise layer.outer_error(what, "top", value.top, remedy="give the Concat another bottom")
+        if value.channels_last and len(shape) != len(value.shape):
+            what = f'"{value.name}" cannot have another number of axes'
+            raise layer.outer_error(what, "top", value.top, expected=len(value.shape), found=list(shape))
+
+
+class Operations:
+    """The operations that layers made for the shapes that they had, so that going back to a shape makes none.
+
+    They come with the arrays that the layer saved for these shapes, whose memory stays as long as they are kept.
+    """
+
+    MOST = 16  # shapes of a layer that are kept
+
+    def __init__(self) -> None:
+        self._made: dict[Any, dict[tuple[Shape, ...], dict[str, Any]]] = {}  # a layer's attributes after ``build``
+        self._set: dict[Any, set[str]] = {}  # the names of those that ``build`` sets
+
+    def take(self, layer: Any, shapes: tuple[Shape, ...], build: Callable[[], None]) -> None:
+        """Sets what ``build`` sets in a layer for bottoms of these shapes, and calls it for new shapes only."""
+        made, names, now = self._made.setdefault(layer, {}), self._set.setdefault(layer, set()), vars(layer)
+        known = made.pop(shapes, None)
+        if known is None:
+            before = dict(now)
+            build()
+            names.update(name for name, value in now.items() if before.get(name, made) is not value)
+            known = dict(now)
+        else:
+            now.update({name: known[name] for name in names if name in known})
+        made[shapes] = known
+        if len(made) > self.MOST:
+            del made[next(iter(made))]

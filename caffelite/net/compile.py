@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from ..devices.traits import DeviceTraits
 from . import fusion, layout, slices
+from .copies import Transposition
 from .gradient_memory import GradientMemory
 from .memory import DataMemory, Storages
 from .nodes import Graph, Node, Value
@@ -23,10 +24,14 @@ from .steps import ITEMSIZES, Lifetimes, Step
 @dataclass(frozen=True)
 class Options:
     """keep: every blob and gradient keeps separate memory, so that it can be read after the pass; nothing is fused
-    then. A view has the memory of its bottom. fuse: layers run as part of others where they can."""
+    then. A view has the memory of its bottom. fuse: layers run as part of others where they can. fixed_shapes: False:
+    ``Net.reshape`` may give blobs any shape. inference: weights seldom change; a net that never runs backward folds
+    them and packs them when they do."""
 
     keep: bool = False
     fuse: bool = True
+    fixed_shapes: bool = True
+    inference: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +71,13 @@ class CompiledNet:
 def compile(graph: Graph, traits: DeviceTraits, options: Options = Options()) -> CompiledNet:
     """Compiles a graph for devices of ``traits``."""
     own, nodes, values = layout.insert_copies(graph, layout.choose_layouts(graph, traits), traits)
+    if not options.fixed_shapes:
+        for node in own.nodes:
+            if isinstance(node.layer, Transposition):
+                node.layer.view = False
     fuses = options.fuse and not options.keep
-    fusions = fusion.fuse(own) if fuses else fusion.Fusions()
+    prepares = options.inference and traits.prepares_convolutions and not any(node.backward for node in own.nodes)
+    fusions = fusion.fuse(own, prepares) if fuses else fusion.Fusions()
     filled_once = {v for n in own.feeds for v in n.tops if n.layer.filled_once}
     lifetimes = Lifetimes(own, fusions, options.keep, filled_once | set(own.outputs))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .. import caffelite_pb2 as pb
 from ..devices.protocol import Device
-from ..errors import NOWHERE
-from ..layers import Layer
+from ..errors import NOWHERE, CaffeliteError
+from ..layers import Layer, Shape
 from .nodes import Value
 
 
@@ -17,6 +17,9 @@ class Copy(Layer):
     def __init__(self, value: Value, forth: bool, phase: int):
         super().__init__(pb.LayerParameter(name=f"{value.name} {self.verb}", type=self.type), phase, NOWHERE)
         self.forth = forth
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        return bottoms
 
     def backward_reads_bottom(self, index: int) -> bool:
         return False
@@ -32,9 +35,21 @@ class Transposition(Copy):
 
     def __init__(self, value: Value, forth: bool, phase: int):
         super().__init__(value, forth, phase)
-        n, c, *spatial = value.shape
+        self.shapes([value.shape])
+        self.view = self.same_bytes
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        n, c, *spatial = bottoms[0]
         self.split = n, c, spatial[0] * spatial[1]
-        self.view = self.split[1] == 1 or self.split[2] == 1
+        if self.view and not self.same_bytes:
+            what = f'blob "{self.name.removesuffix(f" {self.verb}")}" cannot change its shape while the net runs'
+            raise CaffeliteError(what, found=list(bottoms[0]))
+        return bottoms
+
+    @property
+    def same_bytes(self) -> bool:
+        """Whether both layouts have the numbers in the same order."""
+        return self.split[1] == 1 or self.split[2] == 1
 
     def build(self, dev: Device) -> None:
         n, c, p = self.split

@@ -37,11 +37,15 @@ class Fusions:
         return {part for chain in self.chains.values() for part in chain}
 
 
-def fuse(graph: Graph) -> Fusions:
-    """The fusions of a graph; records them in the layers' configs."""
-    fusions = Fusions()
+def fuse(graph: Graph, prepares: bool = False) -> Fusions:
+    """The fusions of a graph; records them in the layers' configs. prepares: convolutions have constant weights."""
+    fusions, folded = Fusions(), set[Node]()
     for node in graph.nodes:
-        if node not in fusions.backward_in and (chain := _chain(node, fusions)):
+        if prepares and node.layer.can_prepare():
+            folded.update(chain := _folded(node))
+            if chain:
+                fusions.chains[node] = tuple(chain)
+        elif node not in fusions.backward_in and node not in folded and (chain := _chain(node, fusions)):
             fusions.chains[node] = tuple(chain)
             if node.layer.config.fused_scale or node.layer.can_fuse_relu_backward():
                 fusions.backward_in |= dict.fromkeys(chain, node)
@@ -63,6 +67,20 @@ def _chain(node: Node, fusions: Fusions) -> list[Node]:
     if relu and node.layer.can_fuse_relu() and _is_plain_relu(relu) and (chain or not node.layer.backward_reads_top(0)):
         configure(node, relu_slope=relu.layer.p.negative_slope)
         chain.append(relu)
+    return chain
+
+
+def _folded(node: Node) -> list[Node]:
+    """The nodes behind a convolution with constant weights that run as part of it."""
+    configure(node, prepared=True)
+    chain: list[Node] = []
+    while (reader := _only_reader(chain[-1] if chain else node)) and node.layer.can_fold(reader.layer):
+        chain.append(reader)
+        if reader.layer.spec.type == "PReLU":
+            return chain
+    if reader and node.layer.can_fuse_relu() and _is_plain_relu(reader):
+        configure(node, relu_slope=reader.layer.p.negative_slope)
+        chain.append(reader)
     return chain
 
 

@@ -12,14 +12,29 @@ from .nodes import Graph, Node, Value
 Refused = Mapping[Node, list[int]]  # bottoms of a node that would need a gradient which the layer cannot compute
 
 
-def mark(graph: Graph, mistakes: Collector) -> None:
+def mark(graph: Graph, mistakes: Collector, in_test: bool = False) -> None:
     """Sets ``backward`` and ``gradient_to`` of all nodes and ``gradient`` of all values. In TEST nothing runs backward
     unless the net says force_backward. Losses and layers that would need a gradient which they cannot compute go into
-    ``mistakes``."""
+    ``mistakes``. in_test: in TEST too what is below a loss runs backward, unless that would be a mistake."""
     if graph.phase == pb.TEST and not graph.message.force_backward:
-        for node in graph.nodes:
-            node.gradient_to = [False] * len(node.bottoms)
+        refused = Collector()
+        if in_test:
+            _mark(graph, refused)
+        if not in_test or refused.mistakes:
+            _unmark(graph)
         return
+    _mark(graph, mistakes)
+
+
+def _unmark(graph: Graph) -> None:
+    """Sets that nothing runs backward."""
+    for node in graph.nodes:
+        node.backward, node.gradient_to = False, [False] * len(node.bottoms)
+        for top in node.tops:
+            top.gradient = False
+
+
+def _mark(graph: Graph, mistakes: Collector) -> None:
     _stop_parameters_taken_over(graph)
     refused = _mark_above_parameters(graph)
     learned = {top for node in graph.nodes for top in node.tops if top.gradient}
@@ -107,7 +122,8 @@ def _mark_values(graph: Graph, starts: set[Value], learned: set[Value]) -> None:
         if not any(top.gradient for top in node.tops):
             node.backward, node.gradient_to = False, [False] * len(node.bottoms)
         read = any(reader.backward for top in node.tops for reader, _ in top.readers)
-        if read and not node.layer.differentiable and learned & set(node.bottoms):
+        stops = not node.layer.differentiable and not node.layer.reads_shapes_only
+        if read and stops and learned & set(node.bottoms):
             graph.notes.append(
                 f'layer "{node.name}" ({node.layer.spec.type}) passes no gradient on: nothing is learned through it'
             )

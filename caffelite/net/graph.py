@@ -54,16 +54,21 @@ OpenSource = Callable[[pb.LayerParameter, int, Locator], object]
 
 
 def build(
-    net: pb.NetParameter, state: pb.NetState, locate: Locator = NOWHERE, open_source: OpenSource | None = None
+    net: pb.NetParameter,
+    state: pb.NetState,
+    locate: Locator = NOWHERE,
+    open_source: OpenSource | None = None,
+    test_gradients: bool = False,
 ) -> Graph:
     """The graph of the layers that ``state`` (phase, level, stages) keeps.
 
-    ``open_source(spec, phase, locate)`` gives a feeding layer its source, which knows the shapes of the data. Raises
-    all mistakes of the wiring in one pass, each with its place.
+    ``open_source(spec, phase, locate)`` gives a feeding layer its source, which knows the shapes of the data.
+    test_gradients: a net in TEST runs backward below its losses too. Raises all mistakes of the wiring in one pass,
+    each with its place.
     """
     builder = _Builder(net, state, locate, open_source)
     try:
-        return builder.graph()
+        return builder.graph(test_gradients)
     except BaseException:
         for node in builder.nodes:
             if getattr(node.layer, "source", None) is not None:
@@ -82,7 +87,7 @@ class _Builder:
         self.mistakes = Collector()
         self.notes: list[str] = []
 
-    def graph(self) -> Graph:
+    def graph(self, test_gradients: bool) -> Graph:
         if not self.net.layer:
             self.mistakes.add(
                 CaffeliteError(
@@ -108,7 +113,7 @@ class _Builder:
         graph = Graph(
             self.net.name, self.state.phase, self.nodes, values, self.parameters, self.net, dropped, self.notes
         )
-        gradients.mark(graph, self.mistakes)
+        gradients.mark(graph, self.mistakes, test_gradients)
         self.mistakes.raise_any()
         return graph
 
@@ -146,7 +151,7 @@ class _Builder:
                 self.values[top] = None
             return
         if self.open_source and layer.reads_source:
-            layer.source = self.open_source(spec, self.state.phase, at)
+            layer.source = self.open_source(layer.spec, self.state.phase, at)
         self.nodes.append(node)
         shapes = layer.shapes([b.shape for b in known])
         for i, bottom in enumerate(known):

@@ -23,7 +23,8 @@ def choose_layouts(graph: Graph, traits: DeviceTraits) -> dict[Node, Format]:
     work = sum(
         node.layer.multiply_adds([b.shape for b in node.bottoms], [t.shape for t in node.tops]) for node in preferring
     )
-    if not preferring or work < traits.little_work * len(preferring) or any(node.layer.varies for node in graph.nodes):
+    varied = graph.varied()
+    if not preferring or work < traits.little_work * len(preferring) or varied & set(preferring):
         return dict.fromkeys(graph.nodes, CAFFE_FORMAT)
     preferred = Format(True, traits.image_dtype if traits.half_images else None)
     chosen: dict[Node, Format] = {}
@@ -32,7 +33,7 @@ def choose_layouts(graph: Graph, traits: DeviceTraits) -> dict[Node, Format]:
         layer = node.layer
         if layer.prefers_channels_last(traits):
             chosen[node] = preferred
-        elif layer.follows_layout and first.channels_last:
+        elif layer.follows_layout and first.channels_last and node not in varied:
             chosen[node] = first if layer.follows_precision else Format(True)
         else:
             chosen[node] = CAFFE_FORMAT

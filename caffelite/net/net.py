@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,11 @@ from ..devices.formula import Formula
 from ..devices.interfaces import Array, Links
 from ..devices.protocol import CapturedGraph, Device, Ring
 from ..errors import CaffeliteError
+from ..layers import Shape
 from . import parameters
 from .binding import Binding, instance
 from .compile import CompiledNet, Options, compile
+from .inference import inference_pass
 from .nodes import Graph, Node, Value
 from .parameters import Loaded, Parameters
 
@@ -76,14 +78,16 @@ class Net:
                 self._terms.append((dev.sum(Formula("x", ("x",)), weight), value))
         self._rings: list[Ring] = []  # of outputs that are recorded
         self._runs_recorded: CapturedGraph | None = None
+        self._inference = inference_pass(self.compiled, dev, self._forward)
         self._abs = dev.sum(Formula("abs(x)", ("x",)))
         self._mean = dev.zeros(1)
         for value, weight in self.compiled.constants:
             dev.fill(self.diff[value], weight)
-        self._feeds: list[Node] = replica_of._feeds if replica_of else graph.feeds
-        # Gradients that the user sets
-        self.starts = {value: dev.zeros(value.memory_shape) for value, weight in self.compiled.starts if not weight}
-        self._seeds = [(value, self._start(value, weight)) for value, weight in self.compiled.starts]
+        self._sources: list[Node] = replica_of._sources if replica_of else graph.feeds
+        self.fed: list[Node] = [*self._sources, *(node for node in graph.nodes if node.layer.scheduled)]
+        self._shapes_before: dict[Node, list[Shape]] = {}  # of the layers with tops that ``set_shapes`` has changed
+        self.starts: dict[Value, Array] = {}  # gradients that the user sets
+        self._set_starts()
         # Layers that no graph can capture
         self.requires_host = [node.name for node in graph.nodes if node.layer.requires_host]
         self._adds: bool | None = None
@@ -102,9 +106,11 @@ class Net:
         links: Links | None = None,
         keep: bool = False,
         fuse: bool = True,
+        fixed_shapes: bool = True,
     ) -> Net:
-        """Compiles a graph for a device and binds it. keep, fuse: see ``compile.Options``."""
-        compiled = compile(graph, dev.traits, Options(keep, fuse))
+        """Compiles a graph for a device and binds it. keep, fuse, fixed_shapes: see ``compile.Options``."""
+        inference = graph.phase == pb.TEST and share is None and links is None and fixed_shapes
+        compiled = compile(graph, dev.traits, Options(keep, fuse, fixed_shapes, inference))
         return cls(compiled, dev, seed=seed, random_seed=random_seed, share=share, links=links)
 
     def replica(self) -> Net:
@@ -116,11 +122,59 @@ class Net:
         """
         return Net(self.compiled, self.dev, replica_of=self)
 
+    def _set_starts(self) -> None:
+        """Makes the gradients that the user sets, and the calls that fill gradients where backward starts."""
+        user = [value for value, weight in self.compiled.starts if not weight]
+        shapes = {value: array.shape for value, array in self.starts.items()}
+        self.starts |= {v: self.dev.zeros(v.memory_shape) for v in user if shapes.get(v) != v.memory_shape}
+        self.seeds = [(value, self._start(value, weight)) for value, weight in self.compiled.starts]
+
     def _start(self, value: Value, weight: float) -> Callable:
         """The call that fills a gradient where backward starts."""
         if weight:
             return functools.partial(self.dev.fill, value=weight)
         return functools.partial(self.dev.copy, self.starts[value])
+
+    def set_shapes(self, shapes: Mapping[str, Shape]) -> None:
+        """Gives tops of Input and DummyData layers other shapes, by name. ``reshape`` must follow before a pass.
+
+        Arrays of a new shape are new objects; their content is undefined. Errors: no such top.
+        """
+        makers = {v.name: node for node in self.graph.feeds if node.layer.sets_shapes for v in node.tops}
+        if unknown := [name for name in shapes if name not in makers]:
+            expected = ", ".join(makers) or "none in this net"
+            raise CaffeliteError(f'the shape of blob "{unknown[0]}" cannot be set', expected=expected)
+        for node in {makers[name] for name in shapes}:
+            self._shapes_before.setdefault(node, [v.shape for v in node.tops])
+            self._binding.reshape_tops(node, [tuple(shapes.get(v.name, v.shape)) for v in node.tops])
+
+    def reshape(self) -> None:
+        """Gives all blobs the shapes that follow from those that ``set_shapes`` has set.
+
+        Allocates memory only for shapes larger than all before, and makes operations only for new ones. Errors: the
+        mistakes of the layers; the net then has the shapes that it had before.
+        """
+        before, self._shapes_before = self._shapes_before, {}
+        try:
+            self._follow_shapes({node: [v.shape for v in node.tops] for node in before})
+        except CaffeliteError:
+            self._follow_shapes(before)
+            raise
+
+    def _follow_shapes(self, given: Mapping[Node, list[Shape]]) -> None:
+        for node, shapes in given.items():
+            node.layer.set_shapes(shapes)
+        self._binding.reshape(given)
+        for node in given:
+            self._binding.build(node)
+        self._set_starts()
+        for value, weight in self.compiled.constants:
+            self.dev.fill(self.diff[value], weight)
+
+    @property
+    def needs_reshape(self) -> bool:
+        """Whether ``set_shapes`` was called after the last ``reshape``."""
+        return bool(self._shapes_before)
 
     def rebuild(self, node: Node) -> None:
         """Makes a layer's operations again, after the layer has changed."""
@@ -148,17 +202,22 @@ class Net:
         for name, array in arrays.items():
             self.dev.upload(self.data[inputs[name]], np.asarray(array, self.dev.dtype))
 
-    def feed(self, clocks: Sequence[tuple[int, int]], more: Callable[[int], None] | None = None) -> None:
+    def feed(
+        self,
+        clocks: Sequence[tuple[int, int]],
+        more: Callable[[int], None] | None = None,
+        nodes: Collection[Node] | None = None,
+    ) -> None:
         """Draws the batches of the coming passes, (iteration, part) each, at most ``ahead`` of them; the first one runs
         next.
 
-        more(which): writes additional values of the caller for pass ``which``.
+        more(which): writes additional values of the caller for pass ``which``. nodes: the layers that draw; None: all.
         """
         input_buffer = self.input_buffer
         input_buffer.begin()
         for which, (iteration, part) in enumerate(clocks):
             input_buffer.set_clock(which, iteration, part)
-            for node in self._feeds:
+            for node in self.fed if nodes is None else nodes:
                 node.layer.feed(which, iteration, part)
             if more:
                 more(which)
@@ -170,7 +229,12 @@ class Net:
         return self.input_buffer.depth if all(node.layer.feeds_ahead() for node in self.graph.feeds) else 1
 
     def signature(self) -> tuple:
-        return tuple(node.layer.signature() for node in self.graph.feeds)
+        return (self._binding.reshapes, *(node.layer.signature() for node in self.graph.feeds))
+
+    @property
+    def steps(self) -> tuple[list[tuple[Node, Callable]], list[tuple[Node, Callable]]]:
+        """The calls of a forward pass and of a backward pass in order, each with the layer that it is a part of."""
+        return self._forward, self._backward
 
     def forward(self, iteration: int = 0, part: int = 0, observe: Callable | None = None) -> None:
         """One forward pass of a new batch; its loss is added to ``loss``.
@@ -193,23 +257,26 @@ class Net:
 
     def run_forward(self, observe: Callable | None = None) -> None:
         """The forward pass of the batch that was fed."""
-        for node, run in self._forward:
-            run()
-            if observe:
-                observe(node)
+        if self._inference:
+            self._inference.run(observe)
+        else:
+            for node, run in self._forward:
+                run()
+                if observe:
+                    observe(node)
         for total, value in self._terms:
             total(self.data[value], self.loss, add=True)
 
     def run_backward(self, add: bool = False, observe: Callable | None = None) -> None:
-        self._set_add(add)
-        for value, fill in self._seeds:
+        self.set_add(add)
+        for value, fill in self.seeds:
             fill(self.diff[value])
         for node, run in self._backward:
             run()
             if observe:
                 observe(node)
 
-    def _set_add(self, add: bool) -> None:
+    def set_add(self, add: bool) -> None:
         """The first layer to reach a parameter overwrites its gradient, those that share it add."""
         if self._adds == add:
             return
@@ -226,7 +293,7 @@ class Net:
         """Backward starts from the losses' weights times ``factor`` (1), a number of the device."""
         starts = [*self.compiled.starts, *self.compiled.constants]
         scaled = Formula("weight * factor", (), ("factor",), ("weight",))
-        self._seeds = [
+        self.seeds = [
             (value, functools.partial(self.dev.map(scaled, weight=weight), factor)) for value, weight in starts
         ]
 
@@ -256,6 +323,8 @@ class Net:
         """(blob, loss weight, values) of the tops that no layer reads, in alphabetical order."""
         weights = dict(self.graph.losses)
         for value in self._binding.varied & set(self.graph.outputs) if not self.training else ():
+            if value.node.layer.evaluates_detection:
+                continue  # its mean is the mean average precision
             what = f'output "{value.name}" changes its shape with the data, and has no mean'
             raise value.node.layer.outer_error(what, "top", value.top, remedy="give it to a Silence layer")
         return [(v, weights.get(v, 0.0), self.dev.download(self.data[v]).reshape(-1)) for v in self.graph.outputs]

@@ -123,6 +123,21 @@ class Graph(Sealable):
     def feeds(self) -> list[Node]:
         return [n for n in self.nodes if n.layer.feeds]
 
+    def varied(self) -> set[Node]:
+        """The nodes whose blobs may change their shapes with the data, and which are stored as Caffe stores them: those
+        of layers that vary and all that follow; all nodes where gradients pass through such a layer."""
+        if any(node.layer.varies and node.layer.differentiable for node in self.nodes):
+            return set(self.nodes)
+        found: set[Node] = set()
+        changing: set[Value] = set()
+        for node in self.nodes:
+            follows = not changing.isdisjoint(node.bottoms)
+            if node.layer.varies or follows:
+                found.add(node)
+                which = node.layer.varied_tops
+                changing.update(top for top in node.tops if follows or which is None or top.top in which)
+        return found
+
     @property
     def inputs(self) -> dict[str, Value]:
         """The tops of Input layers by name: the first version of each, which in-place layers read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from ..errors import CaffeliteError
 from ..layers import ParameterSpec, fillers
 from ..layers.layer import ParameterView
 from .nodes import Graph, Node, Parameter
+
+log = logging.getLogger("caffelite")
 
 PARAM_ALIGN = 16  # elements: each parameter starts on a cache line
 
@@ -125,6 +128,14 @@ class Loaded:
     matched: list[str]
     skipped: list[str]
     missing: list[str]
+
+    def log(self, source: str) -> None:
+        """Logs what did not match: layers of the file as Caffe does, and with a warning layers of the net."""
+        for name in self.skipped:
+            log.info("Ignoring source layer %s", name)
+        if self.missing:
+            missing = ", ".join(self.missing)
+            log.warning("%s has no weights for %s, which keep the values of their fillers", source, missing)
 
 
 def layer_blobs(graph: Graph, dev: Device) -> Iterator[tuple[Node, list[np.ndarray]]]:

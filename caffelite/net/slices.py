@@ -30,9 +30,10 @@ def store_in_tops(graph: Graph, lifetimes: Lifetimes, itemsize: Callable[[str | 
     """The bottoms of concatenations that are stored in the top; records them in the layers' configs. None where shapes
     may change. itemsize: bytes of a number by its dtype."""
     found: Slices = {}
-    if any(node.layer.varies for node in graph.nodes):
-        return found
+    varied = graph.varied()
     for node in graph.nodes:
+        if node in varied:
+            continue
         bottoms = {}
         for i, bottom, place in _candidates(node):
             if _fits(bottom, node, place, lifetimes, itemsize):

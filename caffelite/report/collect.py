@@ -12,6 +12,7 @@ import numpy as np
 from ..data.order import BalancedOrder
 from ..net.graph import Graph, Node, Value
 from ..net.net import Net
+from .detection import Detections, detection_head
 from .fit import Fit, Regression, regression
 from .multilabel import LabelHead, MultiLabel, label_head
 from .statistics import Classification, mean_interval, share_interval
@@ -66,6 +67,8 @@ class OutputCollector:
         if several:
             self.multi_label = MultiLabel(several.scores.shape[1] if len(several.scores.shape) > 1 else 1)
         self.fit = Fit(math.prod(r.prediction.shape[1:])) if r else None
+        d = self.detection_head
+        self.detections = Detections(d.classes, d.threshold) if d else None
         self._batches: dict[str, list[np.ndarray]] = defaultdict(list)
         self._counts: dict[str, float] = defaultdict(float)
         self.first = self.source.position if self.source else 0
@@ -79,6 +82,7 @@ class OutputCollector:
         single = self._with_report and not self.head
         self.regression = regression(net.graph) if single else None
         self.label_head = label_head(net.graph) if single else None
+        self.detection_head = detection_head(net.graph) if self._with_report else None
         sources = [source for _, source in net.sources() if source.length]
         alike = len({(source.length, source.shapes[0][0]) for source in sources}) == 1
         alike &= not any(isinstance(getattr(source, "order", None), BalancedOrder) for source in sources)
@@ -107,6 +111,10 @@ class OutputCollector:
             self._judge_labels(self.multi_label, self.label_head, new)
         if self.fit and self.regression:
             self._compare(self.fit, self.regression, new)
+        if self.detections and (d := self.detection_head):
+            fresh = new >= 0 if new is not None else np.ones(self.net.graph.batch_size, bool)
+            found, known = (self.net.dev.download(self.net.data[v]) for v in (d.found, d.known))
+            self.detections.add(found, known, fresh)
 
     def _compare(self, fit: Fit, r: Regression, new: np.ndarray | None) -> None:
         """Adds the batch's predictions and targets of samples that are new."""

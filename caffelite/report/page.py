@@ -10,8 +10,9 @@ from pathlib import Path
 
 from .. import prototxt
 from ..data import stored
+from ..detection.names import read_label_map
 from ..errors import CaffeliteError
-from . import metrics_page, pictures
+from . import detection, metrics_page, pictures
 from .collect import OutputCollector
 from .elements import image, number, percent, section, table
 from .statistics import TOP
@@ -63,6 +64,9 @@ def report(collector: OutputCollector, scores: list[dict], about: dict, labels: 
         names = class_names(several.labels, labels)
         rows = [{"label": name, **row} for name, row in zip(names, several.by_label(), strict=True)]
         found["multi_label"] = {**several.found(), "labels": rows}
+    if (detected := collector.detections) and detected.found:
+        names = detected_names(collector, labels)
+        found["detection"] = detected.figures(names)
     r = collector.regression
     if collector.fit and r and collector.fit.values + collector.fit.nan:
         found["regression"] = {
@@ -73,6 +77,18 @@ def report(collector: OutputCollector, scores: list[dict], about: dict, labels: 
             "outputs": [output.found() for output in collector.fit.outputs],
         }
     return found
+
+
+def detected_names(collector: OutputCollector, labels: list[str] | None) -> list[str]:
+    """The names of the classes of objects: of labels, which have the background too, else of the data layer's label
+    map, else numbers."""
+    classes = collector.detections.classes if collector.detections else ()
+    names = dict(enumerate(labels)) if labels else {}
+    for node in collector.net.graph.feeds if not names else ():
+        if name := node.layer.spec.annotated_data_param.label_map_file:
+            file = prototxt.resolve(name, node.layer.locate)
+            names = read_label_map(file) if file.exists() else {}
+    return [names.get(label, str(label)) for label in classes]
 
 
 def _data_layer(collector: OutputCollector) -> str | None:
@@ -106,6 +122,9 @@ def write(folder: Path, collector: OutputCollector, found: dict) -> Path:
         }
     if several and "multi_label" in found:
         images |= metrics_page.label_images(several, found["multi_label"])
+    if collector.detections and "detection" in found:
+        names = [row["label"] for row in found["detection"]["classes"]]
+        images["precision_recall"] = pictures.precision_recall(collector.detections.curves(), names)
     if collector.fit and "regression" in found:
         points = collector.fit.points
         images |= {
@@ -169,6 +188,8 @@ def page(found: dict, images: dict[str, bytes | None]) -> str:
     parts.append(section("Scores", text, table(["output", "value", "95 %", "over"], rows)))
     if "accuracy" in found:
         parts += [*_classifier(found, images), *metrics_page.class_sections(found, images)]
+    if "detection" in found:
+        parts += detection.sections(found, images)
     if "multi_label" in found:
         parts += metrics_page.label_sections(found, images, nan_note(found))
     if "regression" in found:

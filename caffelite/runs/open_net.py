@@ -34,25 +34,30 @@ def open_net(
     seed: int = 0,
     keep: bool = False,
     share: Net | None = None,
+    random_seed: int = 0,
+    test_gradients: bool = False,
+    fixed_shapes: bool = True,
 ) -> Net:
     """Builds the net of a prototxt on a device, with its data sources open.
 
-    phase: pb.TRAIN or pb.TEST. level, stages: for the rules of the prototxt. keep: every blob keeps its values after a
-    pass. share: a net of the same layers, whose parameters and class weights this one uses. Errors: every mistake in
-    the prototxt and its data.
+    phase: pb.TRAIN or pb.TEST. level, stages: for the rules of the prototxt. seed: of fillers and data; random_seed: of
+    passes. keep: every blob keeps its values after a pass. share: a net of the same layers, whose parameters and class
+    weights this one uses. test_gradients: see ``graph.build``. fixed_shapes: False for a net that ``Net.reshape``
+    serves. Errors: every mistake in the prototxt and its data.
     """
     message, locate = document.message, document.locate
     open_source = functools.partial(data.open_source, seed=seed)
 
     def build(phase: int) -> graph.Graph:
-        return graph.build(message, nets.state(phase, message, None, level, tuple(stages)), locate, open_source)
+        state = nets.state(phase, message, None, level, tuple(stages))
+        return graph.build(message, state, locate, open_source, test_gradients)
 
     measured = class_weights.known(share.graph) if share else None
     if measured is None and phase != pb.TRAIN:
         measured = _class_weights(build, message)
     wiring = build(phase)
     class_weights.set_weights(wiring, class_weights.measure(wiring) if measured is None else measured)
-    return Net.of(wiring, dev, seed=seed, share=share, keep=keep)
+    return Net.of(wiring, dev, seed=seed, random_seed=random_seed, share=share, keep=keep, fixed_shapes=fixed_shapes)
 
 
 def _class_weights(build: Callable[[int], graph.Graph], message: pb.NetParameter) -> dict[str, np.ndarray]:

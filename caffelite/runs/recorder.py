@@ -280,7 +280,11 @@ def _data(specs: list) -> list[dict[str, object]]:
 
 def _outputs(trainer: Trainer) -> list[str]:
     graphs = map(trainer.parts.complete, [trainer.net, *(net for net, _ in trainer.tests)])
-    sizes = {v.name: int(np.prod(v.shape)) for graph in graphs for v in graph.outputs}
+    sizes = {
+        v.name: 1 if v.node.layer.evaluates_detection else int(np.prod(v.shape))
+        for graph in graphs
+        for v in graph.outputs
+    }
     return [column for name, size in sizes.items() for column in _names(name, size) if column not in FIXED]
 
 

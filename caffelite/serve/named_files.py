@@ -14,6 +14,15 @@ from .. import inputs
 # Fields of layers and of deploy nets, in all their messages and versions.
 FIELDS = frozenset(
     {"source", "label_source", "class_weight_source", "mean_file", "meanfile", "file_name", "root_folder", "weights"}
+    | {
+        "label_file",
+        "label_map_file",
+        "name_size_file",
+        "output_directory",
+        "output_name_prefix",
+        "save_file",
+        "video_file",
+    }
 )
 
 

@@ -23,6 +23,7 @@ class CapturedIterations:
     ):
         self._p, self._state, self._iteration, self._rate = p, state, iteration, rate
         self._agreement = agreement
+        self.observed = False  # whether a program observes every iteration
         self._net, self._dev = iteration.net, iteration.net.dev
         self._learns = self._net.params.diff is not None
         self._run = self._dev.capture(self.queue, self._net.context, self._net.signature, self._gather)
@@ -36,6 +37,8 @@ class CapturedIterations:
         reducer = self._iteration.reducer
         if why := self._dev.eager or self._run.eager:
             return why
+        if self.observed:
+            return "a program observes every iteration"
         if self._iteration.parts.divided:
             return "the processes hold parts of the net"
         if self._net.requires_host:

@@ -14,6 +14,7 @@ import numpy as np
 from ..net.graph import Node, Value
 from ..net.net import Net
 from ..parallel import TESTING, alone
+from .judged import judged_of
 from .parts import CompleteNets
 
 log = logging.getLogger("caffelite")
@@ -29,13 +30,16 @@ class Scores:
     """Means over the tested batches: ``outputs`` of (name, loss weight, values), and the net's total loss.
 
     counts: for each output the number of samples that each of its values is a mean of; for an output with a row a
-    sample, the number of batches. samples: of all batches.
+    sample, the number of batches. samples: of all batches. judged: rows of detections by the number of their output,
+    whose value is the mean average precision; ``by_class``: that of each class.
     """
 
     outputs: list[tuple[str, float, np.ndarray]]
     loss: float
     counts: list[np.ndarray] = field(default_factory=list)
     samples: int = 0
+    judged: dict[int, np.ndarray] = field(default_factory=dict)
+    by_class: dict[int, dict[int, float]] = field(default_factory=dict)
 
 
 def mean_scores(
@@ -44,26 +48,25 @@ def mean_scores(
     stopped: Callable[[], bool] = lambda: False,
     each: Callable[[int, Outputs], None] | None = None,
     parts: CompleteNets | None = None,
+    ap_version: str | None = None,
 ) -> Scores | None:
     """Runs ``count`` batches, shared among processes; the mean of every output, added up in float64. parts: of the net
     that the processes hold.
 
     stopped: whether to stop; processes must agree; the result is None then. A batch is weighted by its labels that are
-    not ignored. each: called as each(i, outputs) with every batch that this process tests.
+    not ignored. each: called as each(i, outputs) with every batch that this process tests. ap_version: how the average
+    precision of detections is computed; None: as their layer says.
     """
     parts = parts or CompleteNets(alone())
     comm = parts.mesh.data
-    totals, tested = ([np.zeros(math.prod(v.shape)) for v in net.graph.outputs] for _ in range(2))
+    judged = judged_of(net.graph, ap_version)
+    sizes = [1 if i in judged.versions else math.prod(v.shape) for i, v in enumerate(net.graph.outputs)]
+    totals, tested = ([np.zeros(size) for size in sizes] for _ in range(2))
     starts = [source.position for _, source in net.sources()]
     net.clear_loss()
     mark = functools.partial(comm.mark, TESTING) if comm.mark else None
-    at_once = not (
-        net.dev.eager
-        or net.requires_host
-        or parts.divided
-        or each
-        or any(_counted(v) is not None for v in net.graph.outputs)
-    )
+    one_by_one = net.dev.eager or net.requires_host or parts.divided or each
+    at_once = not (one_by_one or any(_counted(v) is not None for v in net.graph.outputs))
     mine = range(comm.rank, count, comm.size)
     passes = net.recorded(mine) if at_once else _one_by_one(net, mine, mark)
     for first in range(0, count, comm.size):
@@ -73,7 +76,7 @@ def mean_scores(
         i = first + comm.rank
         if i >= count:
             break
-        found = next(passes)
+        found = judged.collected(next(passes))
         if at_once and mark:
             mark()
         for total, many, (value, _, values) in zip(totals, tested, found, strict=True):
@@ -84,21 +87,29 @@ def mean_scores(
         if each:
             each(i, found)
     net.check_faults()
-    for start, (_, source) in zip(starts, net.sources() if comm.size > 1 else (), strict=comm.size > 1):
-        end = start + count * source.shapes[0][0] * source.shard.size // comm.size
-        if source.position != end:  # not every process had a batch in the last round
-            source.seek(end)
+    if comm.size > 1:
+        _align(net, starts, count, comm.size)
     sums = comm.total(np.concatenate([*totals, *tested, net.dev.download(net.loss).astype(float)]))
     pieces = np.split(sums[:-1], np.cumsum([t.size for t in (*totals, *tested)])[:-1]) if totals else []
     totals, tested = pieces[: len(totals)], pieces[len(totals) :]
     means = [np.divide(t, n, out=np.zeros_like(t), where=n > 0) for t, n in zip(totals, tested, strict=True)]
+    rows, by_class = judged.finished(comm, means)
     outputs = [(v, dict(net.graph.losses).get(v, 0.0), mean) for v, mean in zip(net.graph.outputs, means, strict=True)]
     batch = parts.complete(net).batch_size
     for i, value in enumerate(net.graph.outputs):
         if _counted(value) is None and not _by_sample(value, batch):
             tested[i] = tested[i] * (math.prod(value.node.bottoms[1].shape) if _shares(value) else batch)
-    scores = Scores([(v.name, w, mean) for v, w, mean in outputs], float(sums[-1]) / count, tested, count * batch)
+    loss = float(sums[-1]) / count
+    scores = Scores([(v.name, w, mean) for v, w, mean in outputs], loss, tested, count * batch, rows, by_class)
     return _joined(parts.gather(scores)) if parts.divided else scores
+
+
+def _align(net: Net, starts: list[int], count: int, processes: int) -> None:
+    """Moves the sources of a process to where all are after ``count`` batches from ``starts`` on."""
+    for start, (_, source) in zip(starts, net.sources(), strict=True):
+        end = start + count * source.shapes[0][0] * source.shard.size // processes
+        if source.position != end:  # not every process had a batch in the last round
+            source.seek(end)
 
 
 def _joined(stages: list[Scores]) -> Scores:
@@ -156,13 +167,17 @@ def combined(net: Net, parts: list[Scores]) -> Scores:
             count[: mine.size] += part.counts[i]
         outputs.append((name, weight, np.divide(total, count, out=np.zeros_like(total), where=count > 0)))
         counts.append(count)
+    rows = {i: np.concatenate([part.judged[i] for part in parts]) for i in parts[0].judged}
+    means = [values for _, _, values in outputs]
+    by_class = judged_of(net.graph).scores(rows, means)
+    outputs = [(*output[:2], values) for output, values in zip(outputs, means, strict=True)]
     samples = sum(part.samples for part in parts)
     losses = [(weight, float(values[0])) for _, weight, values in outputs if weight and values.size == 1]
     if len(losses) == len(net.graph.losses):
         loss = sum(weight * value for weight, value in losses)
     else:  # a loss that another layer reads
         loss = sum(part.loss * part.samples for part in parts) / samples
-    return Scores(outputs, loss, counts, samples)
+    return Scores(outputs, loss, counts, samples, rows, by_class)
 
 
 def _one_by_one(net: Net, passes: Iterable[int], observe: Callable[[Node], None] | None) -> Iterator[Outputs]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from .. import caffelite_pb2 as pb
@@ -50,8 +50,9 @@ class Trainer:
     divide the prototxt's batches among them, instead of each reading such a batch. fp16_gradients: gradients travel in
     16 bits. level, stages: of the train net. requests: where signals request a stop or a snapshot. resume: a
     solverstate to continue from, exactly where this program wrote it. overrides: fields of layers that the command
-    line sets. keep: every blob of the nets keeps its values after a pass, and nothing is fused. nan_recoveries: how
-    often the run may continue from a snapshot after a NaN. snapshots: False: it writes none.
+    line sets. keep: every blob of the nets keeps its values after a pass, and nothing is fused. net_options: more
+    options of ``Net.of``. nan_recoveries: how often the run may continue from a snapshot after a NaN. snapshots: False:
+    it writes none.
     """
 
     def __init__(
@@ -70,12 +71,14 @@ class Trainer:
         resume: str | None = None,
         overrides: Overrides | None = None,
         keep: bool = False,
+        net_options: Mapping[str, bool] | None = None,
         nan_recoveries: int = 0,
         snapshots: bool = True,
         split: str = "",
     ):
         self.p, self.dev, self.comm, self.locate = message, dev, comm or SingleProcess(), locate
-        self._keep, self._fp16_gradients, self._strong_scaling = keep, fp16_gradients, strong_scaling
+        self._net_options = {"keep": keep, **(net_options or {})}
+        self._fp16_gradients, self._strong_scaling = fp16_gradients, strong_scaling
         self.requests = requests or Requests()
         self.agreement = Agreement(self.requests, self.comm)
         checked = epochs.provisional(message, locate)
@@ -122,7 +125,7 @@ class Trainer:
             self._class_weights = class_weights.measure(wiring)
         class_weights.set_weights(wiring, self._class_weights, spec)
         seeds = {"seed": self.seed, "random_seed": self.seed}
-        return self.parts.open(wiring, self.dev, share=share, keep=self._keep, **seeds)
+        return self.parts.open(wiring, self.dev, share=share, **self._net_options, **seeds)
 
     def _resolve_epochs(self) -> None:
         """Replaces the epoch fields of the solver by iterations."""
@@ -351,6 +354,16 @@ class Trainer:
     def snapshot(self) -> None:
         """Writes the model, then the state; of several processes the first does."""
         self.snapshots.write(self.state)
+
+    def restore(self, path: Path) -> None:
+        """Goes on from a checkpoint: iteration, parameters, histories, positions of sources."""
+        self.checkpoints.restore(self.state, path)
+        self.checkpoints.written.append((self.iteration, path))
+
+    def apply_update(self) -> None:
+        """Updates the parameters from their gradients as they are, at the rate of the current iteration."""
+        if self.learns:
+            self.iteration_parts.update(self.rate(self.iteration))
 
     def _write_best(self, state: TrainingState) -> None:
         if self.snapshots.enabled:

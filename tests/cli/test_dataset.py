@@ -374,3 +374,12 @@ def test_show_a_database(flowers, tmp_path):
     data, _ = lmdb_of(tmp_path / "flowers_train_lmdb", 20)
     assert (a[4, 4] == data[0, :, 0, 0]).all() and (c[4, 4] == data[1, :, 0, 0]).all()
     assert a.shape == b.shape and (a != b).any() and (a[4:70, 4:90] == b[4:70, 4:90]).all(), "only the captions differ"
+
+
+def test_shapes_have_images_boxes_and_masks(tmp_path):
+    said = invoke("shapes", "--images", 2, "--test-images", 1, "--size", 40, "--out", tmp_path)
+    assert said == f"wrote {tmp_path}/shapes: 2 images to train and 1 to test, of 40×40\n"
+    for name in ("images", "masks"):
+        assert len(list((tmp_path / "shapes" / name).glob("*.png"))) == 3
+    with pytest.raises(CaffeliteError, match="already exists"):
+        invoke("shapes", "--images", 1, "--test-images", 1, "--size", 40, "--out", tmp_path)

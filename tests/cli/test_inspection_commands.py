@@ -49,6 +49,32 @@ def test_check_json(folder, call):
     }
 
 
+def test_check_json_has_every_mistake(folder, call):
+    """The text ends after a hundred of a file's mistakes; both count all."""
+    (folder / "bad.prototxt").write_text("\n".join(f"word{i}: 1" for i in range(150)))
+    answer = json.loads(call("check", "bad.prototxt", "-json").out)
+    assert answer["counts"]["mistake"] == len(answer["findings"]) == 151, "the net also has no layers"
+    assert [f["line"] for f in answer["findings"]][1:] == list(range(1, 151))
+    assert answer["findings"][-1]["message"] == 'unknown field "word149" in NetParameter'
+    lines = call("check", "bad.prototxt").out.splitlines()
+    assert "bad.prototxt:101:1: mistake: and 50 more" in lines and lines[-1].startswith("151 mistakes, ")
+
+
+ONE_PIXEL = """input: "image" input_dim: 1 input_dim: 3 input_dim: 1 input_dim: 1
+layer { name: "conv" type: "Convolution" bottom: "image" top: "conv"
+  convolution_param { num_output: 4 kernel_size: 3 } }
+"""
+
+
+def test_shapes_of_nets_that_ship_one_pixel(folder, call):
+    (folder / "pixel.prototxt").write_text(ONE_PIXEL)
+    assert call("check", "pixel.prototxt").status == 1
+    for shape in ("image=3x46x54", "3x46x54"):
+        assert call("check", "pixel.prototxt", "-shape", shape).status == 0
+        answer = json.loads(call("summary", "-model", "pixel.prototxt", "-shape", shape, "-json").out)
+        assert answer["phases"][0]["rows"][-1]["tops"][0] == [1, 4, 44, 52]
+
+
 def test_check_needs_no_device():
     code = (
         "import sys; from caffelite.cli import main\ntry: main(['check', sys.argv[1]])\nexcept SystemExit: "

@@ -67,3 +67,22 @@ def test_device_query_without_a_gpu(call):
 def test_device_query_with_a_number_that_is_none(call):
     answer = call("device_query", "-gpu", "x")
     assert answer.status == 2 and '"all", or numbers as in 0,1' in answer.err
+
+
+NO_DATA = """
+layer { name: "data" type: "Data" top: "data" top: "label" include { phase: TRAIN }
+  data_param { source: "absent_lmdb" batch_size: 2 } transform_param { crop_size: 4 } }
+layer { name: "data" type: "Data" top: "data" top: "label" include { phase: TEST }
+  data_param { source: "absent_lmdb" batch_size: 3 } transform_param { crop_size: 4 } }
+layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 2 } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" }
+"""
+
+
+@pytest.mark.parametrize("command", [("time",), ("plan", "-gpus", "4")])
+def test_zeros_replace_missing_data(tmp_path, monkeypatch, call, command):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.prototxt").write_text(NO_DATA)
+    answer = call(*command, "-model", "net.prototxt", "-iterations", "1")
+    assert answer.status == 0
+    assert any('"data" taken as 3×4×4 by crop_size; zeros replace it' in line for line in answer.lines)

@@ -67,6 +67,11 @@ def test_resume_goes_on(folder, call):
     assert losses(resumed) == losses(whole)[-len(losses(resumed)) :] and len(losses(resumed)) == 5
 
 
+def test_resume_from_a_file_names_the_other_option(folder, call):
+    answer = call("train", "-solver", "solver.prototxt", "-resume", "run_iter_10.solverstate")
+    assert answer.status == 2 and "to resume from a snapshot: -snapshot run_iter_10.solverstate" in answer.err
+
+
 def test_resume_auto_takes_the_newest_good_snapshot(folder, call):
     first = call("train", "-solver", "solver.prototxt", "-resume", "auto").lines
     assert "There is no snapshot yet to resume from" in first

@@ -69,6 +69,7 @@ OPERATIONS = {
     "pooling": (("MAX", (1, 1, 4, 4), (1, 1, 2, 2), WINDOW), interfaces.Pooling),
     "lrn": ((1, 4, 6, 3, 1.0, 0.75, 1.0), interfaces.LRN),
     "im2col": (((1, 1, 4, 4), WINDOW), interfaces.Im2col),
+    "region_pooling": (("MAX", (1, 1, 4, 4), (2, 1, 2, 2), 0.5), interfaces.RegionPooling),
     "take": ((5, 2, 3), interfaces.Take),
     "top_k": ((2, 5, 1, 2), interfaces.TopK),
     "lstm": ((2, 3, 4), interfaces.LSTM),
@@ -76,6 +77,7 @@ OPERATIONS = {
     "softmax": ((2, 3, 1), interfaces.Softmax),
     "softmax_loss": ((2, 3, 1, None, None), interfaces.SoftmaxLoss),
     "accuracy": ((2, 3, 1, 1, None), interfaces.Accuracy),
+    "distances": ((2, 3, 4, True), interfaces.Distances),
 }
 
 
@@ -88,6 +90,7 @@ def test_operation_has_its_interface(device, name):
 def test_operation_with_context_has_its_interface(device):
     context = device.make_context()
     assert mismatches(device.dropout(2, 3, 0.5, 1, context), interfaces.Dropout) == []
+    assert mismatches(device.uniform(2, 3, 0.0, 1.0, 1, context), interfaces.Uniform) == []
     assert mismatches(device.preprocess((1, 1, 2, 2), None, 1.0, context), interfaces.Preprocess) == []
 
 

@@ -58,6 +58,36 @@ def test_a_part_of_a_dropout_mask(dev, rng, row, column, n, d):
     close(dev, y, x * expected / 0.6)
 
 
+def test_uniform_numbers(dev):
+    """The words of Dropout's mask, as numbers of a range."""
+    n, d, seed, stream, clock = 3, 6, 2**64 - 5, 7, (123_456, 2)
+    context, out = dev.make_context(seed), blank(dev, (n, d))
+    context.set_clock(*clock)
+    dev.uniform(n, d, -2.0, 3.0, stream, context).forward(out)
+    expected = np.empty((n, d))
+    for row, i in np.ndindex(n, d):
+        words = reference.philox((i // 4, clock[1] * n + row, clock[0], stream), (seed % 2**32, seed >> 32))
+        expected[row, i] = -2 + 5 * (words[i % 4] + 0.5) / 2**32
+    close(dev, out, expected)
+
+
+@pytest.mark.parametrize("squared", [True, False])
+def test_distances(dev, rng, squared):
+    m, n, k = 5, 3, 7
+    x, w, dy = rng.normal(size=(m, k)), rng.normal(size=(n, k)), rng.normal(size=(m, n))
+    op, y, dx, dw = dev.distances(m, n, k, squared), blank(dev, (m, n)), blank(dev, (m, k)), put(dev, w)
+    gap = x[:, None] - w[None]
+    slope = 2 * gap if squared else np.sign(gap)
+    op.forward(put(dev, x), put(dev, w), y)
+    close(dev, y, (gap**2 if squared else np.abs(gap)).sum(2))
+    op.backward_x(put(dev, x), put(dev, w), put(dev, dy), dx)
+    close(dev, dx, (dy[:, :, None] * slope).sum(1))
+    op.backward_w(put(dev, x), put(dev, w), put(dev, dy), dw, True)
+    close(dev, dw, w - (dy[:, :, None] * slope).sum(0))
+    op.backward_w(put(dev, x), put(dev, w), put(dev, dy), dw)
+    close(dev, dw, -(dy[:, :, None] * slope).sum(0))
+
+
 @pytest.mark.parametrize("case", POOLS)
 def test_stochastic_pooling(dev, rng, case):
     shape, window = POOLS[case]

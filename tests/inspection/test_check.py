@@ -156,7 +156,11 @@ def test_missing_files(folder):
 
 
 def test_forks_are_named(folder):
-    edit(folder, "net.prototxt", ('type: "ReLU"', 'type: "ReLU" forward_type: FLOAT prior_box_param { min_size: 3 }'))
+    edit(
+        folder,
+        "net.prototxt",
+        ('type: "ReLU"', 'type: "ReLU" forward_type: FLOAT detectnet_groundtruth_param { stride: 3 }'),
+    )
     reported = [(f.kind, f.error.what) for f in check("net.prototxt", SHAPES)]
     assert [kind for kind, _ in reported] == ["note", "lint"] and all("NVCaffe" in what for _, what in reported)
 

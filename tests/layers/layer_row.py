@@ -58,6 +58,7 @@ class Row:
     constant: tuple[int, ...] = ()  # bottoms without gradient
     phase: str = "TRAIN"
     name: str = ""
+    exact: bool = True  # whether its gradients are the derivatives
     source: list | None = field(default=None)
     prepare: Callable = lambda net: None  # done to each net
 

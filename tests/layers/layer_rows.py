@@ -1,10 +1,15 @@
 """The table of layers: a row is a layer's test."""
 
+import rows_cascade
+import rows_detection
 import rows_elementwise
+import rows_faces
 import rows_images
 import rows_losses
 import rows_normalisation
+import rows_regions
 import rows_sequences
+import rows_yolo
 
 ROWS = [
     *rows_elementwise.ROWS,
@@ -12,4 +17,9 @@ ROWS = [
     *rows_normalisation.ROWS,
     *rows_losses.ROWS,
     *rows_sequences.ROWS,
+    *rows_faces.ROWS,
+    *rows_yolo.ROWS,
+    *rows_cascade.ROWS,
+    *rows_detection.ROWS,
+    *rows_regions.ROWS,
 ]

@@ -123,6 +123,8 @@ ROWS = [
         lambda x: [3 * x],
     ),
     Row("Data", "", [], lambda: FED, tops=2, source=FED),
+    Row("VideoData", "", [], lambda: FED, tops=2, source=FED),
+    Row("AnnotatedData", "", [], lambda: FED, tops=2, source=FED),
     Row("ImageData", "", [], lambda: FED, tops=2, source=FED),
     Row("WindowData", "", [], lambda: FED, tops=2, source=FED),
     Row("HDF5Data", "", [], lambda: FED[:1], source=FED),

@@ -71,3 +71,16 @@ def test_an_output_without_a_mean():
     net.forward()
     with pytest.raises(CaffeliteError, match="changes its shape with the data, and has no mean"):
         net.outputs()
+
+
+def test_shapes_vary_from_pass_to_pass_in_test():
+    text = inputs(x=(3, 2), select=(3,)) + 'layer { name: "f" type: "Filter" bottom: "x" bottom: "select" top: "some" }'
+    text += "".join(
+        f'layer {{ name: "{top}" type: "Power" bottom: "{bottom}" top: "{top}" power_param {{ scale: 2 }} }}'
+        for bottom, top in (("some", "y"), ("y", "z"))
+    )
+    net, x = bind(text, "TEST", "float32"), np.arange(6, dtype=np.float32).reshape(3, 2)
+    for chosen in ([1, 1, 1], [1, 1, 1], [0, 1, 0], [0, 1, 0], [1, 0, 1]):
+        feed(net, x=x, select=np.array(chosen, np.float32))
+        net.forward()
+        assert net.blobs["z"].tolist() == (4 * x[np.array(chosen) > 0]).tolist()

@@ -17,7 +17,7 @@ from caffelite.errors import CaffeliteError
 from caffelite.layers import REGISTRY
 
 every_row = pytest.mark.parametrize("row", ROWS, ids=str)
-every_gradient = pytest.mark.parametrize("row", [r for r in ROWS if r.differentiable], ids=str)
+every_gradient = pytest.mark.parametrize("row", [r for r in ROWS if r.differentiable and r.exact], ids=str)
 
 
 @functools.cache
@@ -121,7 +121,9 @@ def test_gradient(row, rng, kind):
         assert not dev.why_eager() and len(dev.backend.graphs) >= 2, "passes from the third on were captured"
 
 
-@pytest.mark.parametrize("kind", sorted(k for k, cls in REGISTRY.items() if cls.in_place and cls.differentiable))
+@pytest.mark.parametrize(
+    "kind", sorted(k for k, cls in REGISTRY.items() if cls.in_place and cls.differentiable and cls.bottoms[0] == 1)
+)
 def test_in_place_gives_the_same(kind, rng):
     """Over a layer of its own, whose output nobody else reads: the request is granted where backward can do without the
     bottom."""
@@ -150,7 +152,11 @@ def test_in_place_gives_the_same(kind, rng):
 NAN_ROWS = [
     r
     for r in ROWS
-    if r.differentiable and r.bottoms and 0 not in r.constant and r.kind not in ("Im2col", "BatchNorm", "LSTMUnit")
+    if r.differentiable
+    and r.bottoms
+    and 0 not in r.constant
+    and r.kind not in ("Im2col", "BatchNorm", "LSTMUnit")
+    and r.name != "of blobs"  # a row of weights reaches every sample
 ]
 
 

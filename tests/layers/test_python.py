@@ -1,5 +1,6 @@
 """Layers that users write: what their code sees, where it is found, and what its mistakes look like."""
 
+import sys
 import textwrap
 
 import numpy as np
@@ -11,7 +12,6 @@ from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt, user_modules
 from caffelite.devices.cuda import GPU
 from caffelite.errors import CaffeliteError
-from caffelite.layers import python
 from caffelite.net import graph
 from caffelite.net.net import Net
 
@@ -147,7 +147,7 @@ def test_without_permission_nothing_is_imported(write):
     module = write(SQUARE)
     with user_modules.forbidden():
         fails(layer(module, "Square"), f'its module "{module}" is not imported; ', "-python DIR")
-    assert module not in python.sys.modules
+    assert module not in sys.modules
 
 
 def test_files_that_import_caffe_for_its_layer(write):
@@ -155,7 +155,13 @@ def test_files_that_import_caffe_for_its_layer(write):
         "(object)", "(caffe.Layer)"
     )
     assert bind(layer(write(text), "Square")).blobs["y"].shape == (2, 3)
-    assert "caffe" not in python.sys.modules
+    assert "caffe" not in sys.modules
+
+
+def test_caffe_is_there_within_methods(write):
+    text = SQUARE.replace("self.scale =", "from caffe.proto import caffe_pb2; import caffe.io; self.scale =")
+    assert bind(layer(write(text), "Square")).blobs["y"].shape == (2, 3)
+    assert not [name for name in sys.modules if name.partition(".")[0] == "caffe"]
 
 
 def fails(text: str, *parts: str, run=bind) -> None:
@@ -219,22 +225,75 @@ def test_mistakes_while_running(write, method, line):
     assert str(caught.value).endswith(f"{module}.py:12)")
 
 
-def test_a_top_that_changes_its_shape(write):
+@pytest.mark.parametrize("make", [bind, on_a_gpu])
+def test_top_changes_its_shape_while_running(make, write):
     module = write("""
         class Grow(object):
             def setup(self, bottom, top):
                 self.size = 0
             def reshape(self, bottom, top):
                 self.size += 1
-                top[0].reshape(self.size)
+                top[0].reshape(self.size, 3)
             def forward(self, bottom, top):
-                pass
+                if self.size == 4:
+                    top[0].reshape(2, 3)
+                top[0].data[...] = self.size
+            def backward(self, top, propagate_down, bottom):
+                bottom[0].diff[...] = top[0].diff.sum()
     """)
-    net = bind(layer(module, "Grow"))
-    with pytest.raises(
-        CaffeliteError, match=r'Grow.reshape gave top "y" another shape while running; expected .1., found .2.'
-    ):
+    loss = 'layer { name: "j" type: "Reduction" bottom: "z" top: "j" loss_weight: 1 }'
+    double = 'layer { name: "z" type: "Power" bottom: "y" top: "z" power_param { scale: 2 } }'
+    net = make("force_backward: true\n" + layer(module, "Grow") + double + loss)
+    for rows, value in ((2, 2), (3, 3), (2, 4)):
+        net.clear_loss()
         net.forward()
+        assert net.dev.download(net.blobs["z"]).tolist() == [[2 * value] * 3] * rows
+        net.backward()
+        assert net.dev.download(net.loss)[0] == 6 * value * rows
+        assert (net.dev.download(net.diff[net.graph.values["x"]]) == 6 * rows).all()
+
+
+def test_empty_top_is_an_error(write):
+    module = write("""
+        class Empty(object):
+            def setup(self, bottom, top): pass
+            def reshape(self, bottom, top):
+                top[0].reshape(2)
+            def forward(self, bottom, top):
+                top[0].reshape(0)
+    """)
+    net = bind(layer(module, "Empty"))
+    with pytest.raises(CaffeliteError, match=r'Empty gave top "y" an empty shape; found \[0\]'):
+        net.forward()
+
+
+@pytest.mark.parametrize(
+    ("line", "number"),
+    [
+        ('print "loading"', 2),
+        ("except ValueError, error:", 2),
+        ('raise ValueError, "text"', 2),
+        ("import cPickle", 2),
+        ("size = unicode(3)", 2),
+        ("for a in {}.iteritems(): pass", 2),
+    ],
+)
+def test_python_2_is_named_with_line_and_remedy(write, line, number):
+    module = write(f"\ntry: pass\n{line}\n  pass" if line.startswith("except") else f"\n{line}\n")
+    number += line.startswith("except")
+    fails(layer(module, "Square"), f"{module}.py:{number})", "written for Python 2: convert it with 2to3 -w ")
+
+
+def test_python_2_in_a_method_is_named(write):
+    module = write(SQUARE.replace("self.scale =", "xrange(3); self.scale ="))
+    fails(layer(module, "Square"), "Square.setup raised NameError", f"{module}.py:6); ", "convert it with 2to3 -w ")
+
+
+def test_other_mistakes_are_not_called_python_2(write):
+    module = write("\ndef f(:\n")
+    with pytest.raises(CaffeliteError) as caught:
+        bind(layer(module, "Square"))
+    assert "2to3" not in str(caught.value)
 
 
 def test_modules_and_classes_that_are_not_there(write, tmp_path):

@@ -147,7 +147,7 @@ def test_files_of_layers_stay_below_the_roots(client, root, layer):
 
 def test_every_field_that_names_a_file_is_known():
     """Strings of layers are names of blobs, layers and modules, expressions, or files."""
-    words = ("file", "source", "folder", "weights", "path", "prefix")
+    words = ("file", "source", "folder", "weights", "path", "prefix", "directory")
     named = {
         field.name
         for message in pb.DESCRIPTOR.message_types_by_name.values()

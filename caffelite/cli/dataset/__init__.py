@@ -6,7 +6,7 @@ import click
 
 from .. import Commands
 
-COMMANDS = ("digits", "mnist", "cifar10", "folder", "blobs", "info", "show")
+COMMANDS = ("digits", "mnist", "cifar10", "folder", "blobs", "shapes", "detection", "info", "show")
 
 
 @click.group(cls=Commands, package=__name__, names=COMMANDS, short_help="Make a data set, or look into one")

@@ -88,12 +88,23 @@ def _as_json(one, search_near: bool) -> dict:
         "count": one.count,
         "stored_as": dict(one.kinds),
         "shapes": [{"shape": list(shape), "count": count} for shape, count in one.shapes.most_common()],
+        **_objects(one),
         "labels": {str(label): one.labels[label] for label in sorted(one.labels)},
         "unreadable": one.unreadable,
         "odd": one.odd,
         "duplicates": [_records(records) for records in one.duplicates()],
     }
     return {**found, "near_duplicates": [_records(pair) for pair in one.near_duplicates()]} if search_near else found
+
+
+def _objects(one) -> dict:
+    """For JSON: the objects of annotated images by class, and how many images have how many."""
+    if not one.per_image:
+        return {}
+    return {
+        "objects": {str(label): one.objects[label] for label in sorted(one.objects)},
+        "objects_per_image": {str(count): one.per_image[count] for count in sorted(one.per_image)},
+    }
 
 
 def _records(records: Iterable[tuple[str, int]]) -> list[dict]:
@@ -117,6 +128,15 @@ def _print(one, search_near: bool) -> None:
         most = max(one.labels.values())
         for label in sorted(one.labels):
             click.echo(f"    {label:>6} {one.labels[label]:>8} {'#' * max(1, round(BAR * one.labels[label] / most))}")
+    if one.per_image:
+        least, most = min(one.per_image), max(one.per_image)
+        click.echo(
+            f"  objects: {one.objects.total()} of {len(one.objects)} classes, {least} to {most} an image; "
+            f"{one.per_image[0]} images without any"
+        )
+        most = max(one.objects.values(), default=1)
+        for label in sorted(one.objects):
+            click.echo(f"    {label:>6} {one.objects[label]:>8} {'#' * max(1, round(BAR * one.objects[label] / most))}")
     for title, records in (("unreadable", one.unreadable), ("odd", one.odd)):
         _print_list(f"  {title}", [f"{key}: {what}" for key, what in records.items()])
     twice = one.duplicates()

@@ -108,14 +108,27 @@ def _augmented(net: Path, start: int, count: int, draws: int, seed: int) -> tupl
 
 
 def _drawn(opened, start: int, count: int) -> tuple[list, list]:
-    """(images, labels) that a source returns."""
+    """(images, labels) that a source returns; boxes are drawn."""
+    import numpy as np
+
+    from ...data.annotated import AnnotatedSource
+    from ...data.box_drawing import outlined
+
     images: list = []
     labels: list = []
     with closing(opened) as source:
         count = min(count, max(source.length, source.shapes[0][0]))
         source.seek(start)
         while len(images) < count:
-            batch = [array[: count - len(images)].copy() for array in source.next()]
+            tops = source.next()
+            batch = [array[: count - len(images)].copy() for array in tops]
+            if len(tops) > 1 and isinstance(source, AnnotatedSource) and source.typed:
+                rows = tops[1].reshape(-1, 8)
+                for item, image in enumerate(batch[0]):
+                    mine = rows[rows[:, 0] == item]
+                    images.append(outlined(image, mine[:, 1].astype(int), mine[:, 3:7]))
+                    labels.append(np.unique(mine[:, 1]))
+                continue
             images += list(batch[0])
             labels += list(batch[1]) if len(batch) > 1 else []
     return images, labels
@@ -125,7 +138,8 @@ def _stored(path: Path, start: int, count: int) -> tuple[list, list]:
     """(images, labels) of a database's records, of any shapes."""
     import numpy as np
 
-    from ...data.records import Records, read
+    from ...data.box_drawing import outlined
+    from ...data.records import Records, objects, read
 
     images, labels = [], []
     with Records(path) as records:
@@ -138,11 +152,15 @@ def _stored(path: Path, start: int, count: int) -> tuple[list, list]:
             )
         for key, value in islice(records, start, start + count):
             try:
-                datum, image = read(value)
+                (datum, image), known = read(value), objects(value)
             except ValueError as mistake:
                 raise records.bad(key, mistake) from None
-            images.append(image)
-            labels.append(np.array(datum.label))
+            if known is None:
+                images.append(image)
+                labels.append(np.array(datum.label))
+            else:
+                images.append(outlined(image, known.others[:, 0].astype(int), known.boxes))
+                labels.append(np.unique(known.others[:, 0]))
     return images, labels
 
 
@@ -176,9 +194,11 @@ def _of_net(path: Path, name: str | None, seed: int, phase: str, level: int | No
 
 
 def _caption(value, names: list[str]) -> str:
-    """A label's class, or its numbers."""
+    """A label's class or those of several objects, or its numbers."""
     if value.size == 1 and value.item() in range(len(names)):
         return names[int(value.item())]
+    if names and value.size and all(number in range(len(names)) for number in value.ravel().tolist()):
+        return " ".join(names[int(number)] for number in value.ravel())
     return " ".join(f"{number:g}" for number in value.ravel())
 
 

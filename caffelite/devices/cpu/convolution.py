@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from .. import algorithms
-from ..algorithms import DIRECT, PRODUCT, WINOGRAD
+from ..algorithms import DEPTHWISE, DIRECT, PRODUCT, WINOGRAD
 from ..window import Window
 from .choices import Choices
+from .depthwise import DepthwiseConvolution
 from .primitives import Convolution, InnerProduct
 from .winograd import WinogradConvolution
 
-Operation = Convolution | InnerProduct | WinogradConvolution
+Operation = Convolution | InnerProduct | WinogradConvolution | DepthwiseConvolution
 Run = Callable[[], None]
 FORWARD, DATA, WEIGHTS = "forward", "data gradient", "weight gradient"
 
@@ -62,13 +63,13 @@ class MeasuredConvolution:
 
     @staticmethod
     def _data_gradient(op: Operation, x, w, dy, dx) -> None:
-        if isinstance(op, WinogradConvolution):
+        if isinstance(op, WinogradConvolution | DepthwiseConvolution):
             op.data_gradient(dy, w, dx)
         else:
             op.backward(x, w, dy, dx, None, None)
 
     def _gradients(self, op: Operation, x, w, dy, dw, db, add_w: bool = False, add_b: bool = False) -> None:
-        if isinstance(op, WinogradConvolution):
+        if isinstance(op, WinogradConvolution | DepthwiseConvolution):
             op.weight_gradient(x, dy, dw, add_w)
             if db is not None:
                 self._bias_gradient.backward(x, w, dy, None, None, db, False, add_b)
@@ -97,7 +98,7 @@ def convolution(
     where it can; None for the fastest, where there is work enough that this matters."""
     direct = Convolution(device, library, x, y, window, groups, half)
     names = algorithms.candidates(x, y, window, groups, half)
-    little = algorithms.work(x, y, window, groups) < algorithms.MEASURED_WORK
+    little = not algorithms.measured(x, y, window, groups)
     if algorithm:
         names = [name for name in names if name in (DIRECT, algorithm)]
     if choices is None or len(names) == 1 or (little and not algorithm):
@@ -106,6 +107,11 @@ def convolution(
     found |= {name: WinogradConvolution(device, x, y, window, WINOGRAD[name]) for name in names if name in WINOGRAD}
     if PRODUCT in names:
         found[PRODUCT] = InnerProduct(device, library, x[0] * x[2] * x[3], x[1], y[1])
-    sizes = ("x".join(map(str, shape)) for shape in (x, y, window.kernel, window.pad))
+    if DEPTHWISE in names:
+        found[DEPTHWISE] = DepthwiseConvolution(device, x, y, window, half)
+    sizes = ["x".join(map(str, shape)) for shape in (x, y, window.kernel, window.pad, window.stride)]
     problem = "convolution of {} to {}, kernel {}, pad {}".format(*sizes)
+    if DEPTHWISE in names:
+        problem = "depthwise convolution of {} to {}, kernel {}, pad {}, stride {}".format(*sizes)
+        problem += ", bfloat16" * half
     return MeasuredConvolution(choices, found, problem, algorithm)

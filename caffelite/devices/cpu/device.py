@@ -23,12 +23,14 @@ from . import (
     blas,
     choices,
     convolution,
+    inference,
     input_buffer,
     onednn,
     operations,
     preprocessing,
     primitives,
     recurrent,
+    regions,
     selection,
     windows,
 )
@@ -61,7 +63,7 @@ class CPU(FormulaKernels):
 
         _log_compiling()
         self.dtype = np.dtype(dtype)
-        self.threads = numba.get_num_threads()
+        self.threads = self.active_threads = numba.get_num_threads()
         self._workspace = np.empty(0, np.uint8)
         self._onednn = onednn.load() if dtype == "float32" else None
         if dtype == "float32" and not self._onednn:
@@ -69,6 +71,7 @@ class CPU(FormulaKernels):
         self._choices = None
         if self._onednn and not deterministic:
             self._choices = choices.Choices(self.threads, self._onednn.version)
+        self.inference = inference.Inference(self, self._onednn, self._choices) if self._onednn else None
         self.traits = traits = cpu_traits(precision, self.dtype.name, self._onednn is not None)
         self.precision = precision
         if traits.half:
@@ -208,6 +211,9 @@ class CPU(FormulaKernels):
     def top_k(self, n: int, c: int, p: int, k: int) -> selection.TopK:
         return selection.TopK(n, c, p, k)
 
+    def region_pooling(self, method: str, x: Shape, y: Shape, scale: float, pad: float = 0) -> regions.RegionPooling:
+        return regions.RegionPooling(self.dtype, method, x, y, scale, pad)
+
     def lstm(self, t: int, n: int, d: int, half: bool = False) -> recurrent.LSTM:
         return recurrent.LSTM(self, t, n, d, half)
 
@@ -229,6 +235,14 @@ class CPU(FormulaKernels):
         self, n: int, d: int, ratio: float, stream: int, context: ExecutionContext, part: MaskPart | None = None
     ) -> operations.Dropout:
         return operations.Dropout(self, n, d, ratio, stream, context, part)
+
+    def uniform(
+        self, n: int, d: int, low: float, high: float, stream: int, context: ExecutionContext
+    ) -> operations.Uniform:
+        return operations.Uniform(n, d, low, high, stream, context)
+
+    def distances(self, m: int, n: int, k: int, squared: bool) -> selection.Distances:
+        return selection.Distances(m, n, k, squared)
 
     def preprocess(
         self, out: Shape, mean: np.ndarray | None, scale: float, context: ExecutionContext

@@ -150,12 +150,14 @@ class FormulaKernels(Memory):
     ) -> Kernel:
         """``run(*arrays, outs)``: ``channel_sum`` of several formulas, in one pass where P = 1; arrays are those of all
         formulas, each once. kept: ``run(*arrays, outs, kept)``; ``kept`` receives the values of the first formula."""
-        if kept:
-            return self._sums_and_values(formulas_, channels, n, c, p, scale, constants)
         if p > 1:
+            if kept:
+                return self._sums_and_values(formulas_, channels, n, c, p, scale, constants)
             return one_by_one(self, formulas_, channels, n, c, p, scale, constants)
         whole = Formula(formulas_[-1].text, merged(formulas_), constants=tuple(constants))
-        kernel = formulas.column_sums_kernel(formulas_, self.dtype.name, tuple(channels), tuple(constants))
+        how = formulas_, self.dtype.name, tuple(channels), tuple(constants), kept
+        kernels = functools.cache(lambda over: formulas.column_sums_kernel(*how, over))
+        kernels(None)  # written now, not in the first iteration
         values = tuple(self.dtype.type(value) for value in constants.values())
         joined = _joined_rows(n, c)
         rows, width = n // joined, c * joined
@@ -163,12 +165,23 @@ class FormulaKernels(Memory):
         size, wide, sums = (_parts(rows), count, width), np.empty((count, width)), np.empty((count, c))
 
         def run(*operands):
-            arrays = [a.reshape(s) for a, s in zip(operands[:-1], shapes, strict=True)]
+            outs, targets = operands[-2 if kept else -1], operands[-1:] * kept
+            arrays = {
+                name: a.reshape(s) for name, a, s in zip(whole.arrays, operands, shapes, strict=False)
+            }  # without the results
+            over = None
+            for target in targets:
+                same = [
+                    name for name, a in arrays.items() if a.size == target.size and a.ctypes.data == target.ctypes.data
+                ]
+                over = same[0] if same else None
+                arrays.pop(over, None)
             partial, rough = self._partial_sums(size)
-            kernel(partial, rough, rows, *arrays, *values)
+            stored = [target.reshape(rows, width) for target in targets]
+            kernels(over)(*stored, partial, rough, rows, *arrays.values(), *values)
             partial.sum(0, out=wide)
             wide.reshape(count, joined, c).sum(1, out=sums)
-            for out, total in zip(operands[-1], sums, strict=True):
+            for out, total in zip(outs, sums, strict=True):
                 out.reshape(c)[...] = scale * total
 
         return self._repeating(run, whole.arrays, channels, joined, c)

@@ -165,7 +165,7 @@ def kernel(partial__, rows__, {names}):
 # Some rows are added up in the arrays' type before their sum joins that in float64: a vector loop of half the width of
 # numbers.
 _COLUMN_SUMS = """\
-def kernel(partial__, rough__, rows__, {names}):
+def kernel({kept}partial__, rough__, rows__, {names}):
     lo__, hi__ = 0, partial__.shape[2]
     for t__ in prange(partial__.shape[0]):
         {starts}
@@ -260,26 +260,36 @@ def channel_sum_kernel(formula: Formula, dtype: str, channels: tuple[str, ...], 
     return _fill_channels(_COLUMN_SUM if columns else _PLANE_SUM, formula, dtype, channels, columns)
 
 
-def column_sums_kernel(several: tuple[Formula, ...], dtype: str, channels: tuple[str, ...], constants: tuple[str, ...]):
+def column_sums_kernel(
+    several: tuple[Formula, ...],
+    dtype: str,
+    channels: tuple[str, ...],
+    constants: tuple[str, ...],
+    kept: bool = False,
+    over: str | None = None,
+):
     """``kernel(partial, rough, N, *arrays, *constants)``: the sums of several formulas over the same rows (N, C).
 
-    partial (parts, F, C) takes them; rough: workspace like it, of the arrays' type.
+    partial (parts, F, C) takes them; rough: workspace like it, of the arrays' type. kept: ``kernel(out, partial, …)``;
+    out receives the values of the first formula; over: the array that it overwrites, which is then no argument.
     """
     names, halves = merged(several), tuple({name for formula in several for name in formula.halves})
-    outer, each = (
-        "; ".join(f"{a}_row__ = {a}_array__[{'' if a in channels else 'i__, '}lo__:hi__]" for a in names),
-        range(len(several)),
-    )
+    rows = {a: "out_row__" if a == over else f"{a}_row__" for a in names}
+    outer = [f"{rows[a]} = {a}_array__[{'' if a in channels else 'i__, '}lo__:hi__]" for a in names if a != over]
+    outer += ["out_row__ = out__[i__, lo__:hi__]"] * kept
+    each, value = range(len(several)), several[0].typed("T")
+    store = [f"out_row__[j__] = {f'narrow__({value})' if 'out' in halves else value}"] * kept
     parts = {
-        "names": ", ".join([*(f"{a}_array__" for a in names), *constants]),
+        "kept": "out__, " * kept,
+        "names": ", ".join([*(f"{a}_array__" for a in names if a != over), *constants]),
         "starts": "; ".join(
             f"sums{k}__, rough{k}__ = partial__[t__, {k}], rough__[t__, {k}]; sums{k}__[:] = 0" for k in each
         ),
         "zeros": "; ".join(f"rough{k}__[:] = 0" for k in each),
         "joins": "; ".join(f"sums{k}__[j__] += rough{k}__[j__]" for k in each),
-        "outer": outer,
-        "loads": "; ".join(_load(a, f"{a}_row__[j__]", halves) for a in names),
-        "totals": "; ".join(f"rough{k}__[j__] += {f.typed('T')}" for k, f in enumerate(several)),
+        "outer": "; ".join(outer),
+        "loads": "; ".join(_load(a, f"{rows[a]}[j__]", halves) for a in names),
+        "totals": "; ".join([f"rough{k}__[j__] += {f.typed('T')}" for k, f in enumerate(several)] + store),
     }
     return _compiled(_header(dtype, halves) + _COLUMN_SUMS.format(**parts))
 

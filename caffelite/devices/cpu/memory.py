@@ -15,6 +15,7 @@ class Memory:
 
     dtype: np.dtype[Any]
     threads: int  # of kernels
+    active_threads: int  # that operations use at present
     _workspace: np.ndarray
 
     def empty(self, shape: tuple[int, ...] | int, dtype: DTypeLike | None = None) -> np.ndarray:

@@ -100,6 +100,10 @@ class Library:
         self("stream_create", ct.byref(self.stream), self.engine, _IN_ORDER)
         self.execute, self.set_handle = functions.dnnl_primitive_execute, functions.dnnl_memory_set_data_handle
 
+    def set_threads(self, count: int) -> None:
+        """Primitives that are created or executed from now on by this thread use so many threads."""
+        self._functions.omp_set_num_threads(count)
+
     def bf16(self) -> str | None:
         """How bfloat16 numbers are multiplied: "native" (AVX-512 with that extension, AMX), "emulated" (AVX-512), or
         not at all."""

@@ -235,3 +235,16 @@ class Dropout:
 
     def backward(self, mask, dy, dx) -> None:
         dropout.dropout_backward(mask.reshape(-1), dy.reshape(-1), dx.reshape(-1), self._scale)
+
+
+class Uniform:
+    """Random numbers from low to high, out (N, D), keyed as the mask of Dropout."""
+
+    def __init__(self, n: int, d: int, low: float, high: float, stream: int, context: ExecutionContext):
+        self._inputs, self._shape, self._stream = context.input_buffer, (n, d), stream
+        self._range = low, high - low
+
+    def forward(self, out) -> None:
+        low, high, iteration, sample = self._inputs.random_key(self._shape[0])
+        key = np.uint64(low), np.uint64(high), self._stream, iteration, sample
+        dropout.uniform(out.reshape(self._shape), *self._range, *key)

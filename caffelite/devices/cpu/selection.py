@@ -38,3 +38,24 @@ class TopK:
 
     def forward(self, x, values, places) -> None:
         selection.top_k(x.reshape(self._x), values.reshape(self._y), places.reshape(self._y))
+
+
+class Distances:
+    """y (M, N): the distance of each row of x (M, K) to each row of w (N, K): Σ (x - w)², or Σ |x - w|."""
+
+    def __init__(self, m: int, n: int, k: int, squared: bool):
+        self._x, self._w, self._y, self._squared = (m, k), (n, k), (m, n), squared
+
+    def forward(self, x, w, y) -> None:
+        selection.distances(x.reshape(self._x), w.reshape(self._w), y.reshape(self._y), self._squared)
+
+    def backward_x(self, x, w, dy, dx) -> None:
+        selection.distances_backward(
+            x.reshape(self._x), w.reshape(self._w), dy.reshape(self._y), dx.reshape(self._x), self._squared, False
+        )
+
+    def backward_w(self, x, w, dy, dw, add: bool = False) -> None:
+        """add: add to dw instead of overwriting it."""
+        selection.distances_backward(
+            w.reshape(self._w), x.reshape(self._x), dy.reshape(self._y).T, dw.reshape(self._w), self._squared, add
+        )

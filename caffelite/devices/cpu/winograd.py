@@ -14,7 +14,7 @@ from .memory import Memory
 LINE = 64  # bytes: parts of the workspace start on cache lines
 
 
-def _panels(channels: int) -> np.ndarray:
+def panels(channels: int) -> np.ndarray:
     """The first vector of each panel of at most 4 vectors, of nearly equal widths, and the end of the last."""
     vectors = channels // LANES
     count = -(-vectors // 4)
@@ -29,7 +29,7 @@ class _Geometry:
         self.x, self.y = ((shape[0], *shape[2:], shape[1]) for shape in (x, y))
         self.tiles = algorithms.tile_count(y, outputs)
         self.block = algorithms.block_tiles(x[1], self.tiles, outputs, threads)
-        self.panels = _panels(y[1])
+        self.panels = panels(y[1])
         self.sizes = algorithms.pass_sizes(x[1], y[1], self.tiles, outputs, threads)
 
 
@@ -64,14 +64,31 @@ class WinogradConvolution:
 
     def _run(self, geometry: _Geometry, x, w, rotated: bool, bias, slope: float | None, y) -> None:
         packed, blocks, rough = self._parts(geometry.sizes)
-        threads = len(self._tables)
-        blocks, rough = blocks.reshape(threads, -1), rough.reshape(threads, -1)
-        w = w.reshape(self._weights)
+        self._transform(geometry, w, rotated, packed, rough)
+        self._multiply(geometry, x, packed, blocks, bias, slope, y)
+
+    def _transform(self, geometry: _Geometry, w, rotated: bool, packed, rough) -> None:
+        rough, w = rough.reshape(len(self._tables), -1), w.reshape(self._weights)
         winograd.transform_weights(w, rotated, geometry.panels, packed, rough, self._tables, self._outputs)
+
+    def _multiply(self, geometry: _Geometry, x, packed, blocks, bias, slope: float | None, y) -> None:
+        blocks = blocks.reshape(len(self._tables), -1)
         bias = self._zeros if bias is None else bias.reshape(-1)
         x, y, factor = x.reshape(geometry.x), y.reshape(geometry.y), np.float32(1 if slope is None else slope)
         how = geometry.pad, self._outputs, geometry.block, blocks, self._tables
         winograd.convolve(x, packed, geometry.panels, bias, factor, y, *how)
+
+    def prepare(self, w) -> np.ndarray:
+        """The transformed weights for ``run_prepared``."""
+        packed = np.empty(self._forward.sizes[0], np.float32)
+        (rough,) = self._parts(self._forward.sizes[2:])
+        self._transform(self._forward, w, False, packed, rough)
+        return packed
+
+    def run_prepared(self, packed: np.ndarray, x, b, y, slope: float | None = None) -> None:
+        """``forward`` with the weights that ``prepare`` returned."""
+        (blocks,) = self._parts(self._forward.sizes[1:2])
+        self._multiply(self._forward, x, packed, blocks, b, slope, y)
 
     def forward(self, x, w, b, y, slope: float | None = None) -> None:
         """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""

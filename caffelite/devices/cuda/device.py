@@ -16,7 +16,18 @@ from ..interfaces import Array, MaskPart
 from ..protocol import Gather, Shape
 from ..traits import LITTLE_WORK, cuda_traits
 from ..window import Window
-from . import convolution, cudnn, input_buffer, operations, precisions, preprocessing, recurrent, selection, windows
+from . import (
+    convolution,
+    cudnn,
+    input_buffer,
+    operations,
+    precisions,
+    preprocessing,
+    recurrent,
+    regions,
+    selection,
+    windows,
+)
 from .backend import CuPyBackend
 from .formula_kernels import FormulaKernels
 from .graphs import CapturedGraph
@@ -38,6 +49,7 @@ class GPU(FormulaKernels):
     """
 
     name = "gpu"
+    inference = None
 
     def __init__(
         self,
@@ -182,6 +194,9 @@ class GPU(FormulaKernels):
     def top_k(self, n: int, c: int, p: int, k: int) -> selection.TopK:
         return selection.TopK(self, n, c, p, k)
 
+    def region_pooling(self, method: str, x: Shape, y: Shape, scale: float, pad: float = 0) -> regions.RegionPooling:
+        return regions.RegionPooling(self, method, x, y, scale, pad)
+
     def lstm(self, t: int, n: int, d: int, half: bool = False) -> recurrent.LSTM:
         return recurrent.LSTM(self, t, n, d, half)
 
@@ -203,6 +218,14 @@ class GPU(FormulaKernels):
         self, n: int, d: int, ratio: float, stream: int, context: ExecutionContext, part: MaskPart | None = None
     ) -> operations.Dropout:
         return operations.Dropout(self, n, d, ratio, stream, context, part)
+
+    def uniform(
+        self, n: int, d: int, low: float, high: float, stream: int, context: ExecutionContext
+    ) -> operations.Uniform:
+        return operations.Uniform(self, n, d, low, high, stream, context)
+
+    def distances(self, m: int, n: int, k: int, squared: bool) -> selection.Distances:
+        return selection.Distances(self, m, n, k, squared)
 
     def preprocess(
         self, out: Shape, mean: np.ndarray | None, scale: float, context: ExecutionContext

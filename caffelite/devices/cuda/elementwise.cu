@@ -50,6 +50,17 @@ KERNEL dropout_backward(const byte* mask, const blob* dy, blob* dx, real scale, 
   }
 }
 
+// Random numbers from start to start + width; out (N, D); row n draws from sample part · samples + n.
+KERNEL uniform(real* out, const unsigned* clock, unsigned samples, unsigned stream, double start, double width, idx n, idx d) {
+  idx quads = (d + 3) / 4;
+  EACH(i, n * quads) {
+    idx row = i / quads, quad = i % quads;
+    unsigned words[4] = {(unsigned)quad, clock[3] * samples + (unsigned)row, clock[2], stream};
+    philox(words, clock[0], clock[1]);
+    for (int j = 0; j < 4 && 4 * quad + j < d; ++j) out[row * d + 4 * quad + j] = real(start + width * ((words[j] + 0.5) / 4294967296.0));
+  }
+}
+
 // dx = (prob - onehot(label)) · dloss / divisor over (N, C, P); 0 where the label (N, P) is ignored.
 // weights (C), or null: factors of the losses by label; a label that is no class has none.
 KERNEL softmax_loss_backward(const real* prob, const real* label, const real* weights, const real* dloss, const real* divisor, real* dx,

@@ -278,3 +278,17 @@ class Dropout:
 
     def backward(self, mask, dy, dx) -> None:
         self._backward(mask, dy, dx)
+
+
+class Uniform:
+    """Random numbers from low to high, out (N, D), keyed as the mask of Dropout."""
+
+    def __init__(
+        self, device: FormulaKernels, n: int, d: int, low: float, high: float, stream: int, context: ExecutionContext
+    ):
+        self._inputs, self._n = context.input_buffer, n
+        tail = np.uint32(stream & 0xFFFFFFFF), np.float64(low), np.float64(high - low), n, d
+        self._forward = device.kernel("elementwise", "uniform", n * math.ceil(d / 4), *tail, size=n * d)
+
+    def forward(self, out) -> None:
+        self._forward(out, *self._inputs.random_key(self._n))

@@ -85,3 +85,28 @@ KERNEL top_k(const real* x, real* values, real* places, idx k, idx team, idx n, 
     }
   }
 }
+
+// y (M, N): the sum of (x - w)^2, or of |x - w|, of each row of x (M, K) and of w (N, K).
+KERNEL distances(const real* x, const real* w, real* y, idx squared, idx m, idx n, idx k) {
+  EACH(at, m * n) {
+    const real *a = x + at / n * k, *b = w + at % n * k;
+    real total = 0;
+    for (idx i = 0; i < k; ++i) {
+      real d = a[i] - b[i];
+      total += squared ? d * d : fabs(d);
+    }
+    y[at] = total;
+  }
+}
+
+// dx [+]= the gradient of x (M, K) of the distances to w (N, K); dy[m * row + n * column] is the gradient of that of x[m] and w[n].
+KERNEL distances_backward(const real* x, const real* w, const real* dy, real* dx, idx keep, idx squared, idx row, idx column, idx m, idx n, idx k) {
+  EACH(at, m * k) {
+    real total = keep ? dx[at] : real(0);
+    for (idx j = 0; j < n; ++j) {
+      real d = x[at] - w[j * k + at % k];
+      total += dy[at / k * row + j * column] * (squared ? 2 * d : real((d > 0) - (d < 0)));
+    }
+    dx[at] = total;
+  }
+}

@@ -41,3 +41,24 @@ class TopK:
 
     def forward(self, x, values, places) -> None:
         self._forward(x, values, places)
+
+
+class Distances:
+    """y (M, N): the distance of each row of x (M, K) to each row of w (N, K): Σ (x - w)², or Σ |x - w|."""
+
+    def __init__(self, device: FormulaKernels, m: int, n: int, k: int, squared: bool):
+        size = max(m * n, m * k, n * k)
+        self._forward = device.kernel("selection", "distances", m * n, squared, m, n, k, size=size)
+        backward = "selection", "distances_backward"
+        self._x = device.kernel(*backward, m * k, squared, n, 1, m, n, k, size=size)
+        self._w = device.kernel(*backward, n * k, squared, 1, n, n, m, k, size=size)
+
+    def forward(self, x, w, y) -> None:
+        self._forward(x, w, y)
+
+    def backward_x(self, x, w, dy, dx) -> None:
+        self._x(x, w, dy, dx, False)
+
+    def backward_w(self, x, w, dy, dw, add: bool = False) -> None:
+        """add: add to dw instead of overwriting it."""
+        self._w(w, x, dy, dw, add)

@@ -6,10 +6,10 @@ import re
 from bisect import bisect_right
 from operator import itemgetter
 
-from ...errors import CaffeliteError, Collector, Where
+from ...errors import CaffeliteError, Collector, Further, Where
 from .values import shown
 
-MOST_REPORTED = 100  # mistakes spelt out; a file of prose would give thousands
+MOST_REPORTED = 100  # mistakes in a message; a file of prose would give thousands
 TOKEN = re.compile(
     r"""(?P<gap>[ \t\r\n\f\v]+|\#[^\n]*)
     |(?P<name>[A-Za-z_][A-Za-z0-9_]*)
@@ -31,13 +31,13 @@ class Tokens:
     """The tokens of a text; ``at`` is the index of the current one. The last one is END.
 
     kinds: a sign itself, or name, number, string, unclosed or strange; texts, starts: the text of each token and its
-    offset. mistakes: (place, error), where errors past the first MOST_REPORTED are None.
+    offset. mistakes: (place, error).
     """
 
     def __init__(self, text: str, file: str):
         self.text, self.file = text, file
         self.line_starts = [0, *(m.end() for m in re.finditer("\n", text))]
-        self.mistakes: list[tuple[tuple[int, int], CaffeliteError | None]] = []
+        self.mistakes: list[tuple[tuple[int, int], CaffeliteError]] = []
         self.kinds: list[str] = []
         self.texts: list[str] = []
         self.starts: list[int] = []
@@ -111,17 +111,13 @@ class Tokens:
 
     def mistake_at(self, place: tuple[int, int], what: str, **more: str | None) -> None:
         if place[0] not in self.broken:
-            spelt = len(self.mistakes) < MOST_REPORTED
-            self.mistakes.append(
-                (place, CaffeliteError(what, where=Where(self.file, *place), **more) if spelt else None)
-            )
+            self.mistakes.append((place, CaffeliteError(what, where=Where(self.file, *place), **more)))
 
     def raise_any(self) -> None:
         collector = Collector()
         for _, mistake in sorted(self.mistakes[:MOST_REPORTED], key=itemgetter(0)):
-            if mistake is not None:
-                collector.add(mistake)
-        rest = [place for place, _ in self.mistakes[MOST_REPORTED:]]
+            collector.add(mistake)
+        rest = sorted(self.mistakes[MOST_REPORTED:], key=itemgetter(0))
         if rest:
-            collector.add(CaffeliteError(f"and {len(rest)} more", where=Where(self.file, *min(rest))))
+            collector.add(Further((mistake for _, mistake in rest), Where(self.file, *rest[0][0])))
         collector.raise_any()

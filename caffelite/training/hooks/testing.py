@@ -36,6 +36,8 @@ class Testing(Hook):
         hooks: Hook,
     ):
         self._interval, self._at_start, self._logs_loss = p.test_interval, p.test_initialization, p.test_compute_loss
+        self._ap_version = p.ap_version if p.HasField("ap_version") else None
+        self._shows_classes = p.show_per_class_result
         self._net, self._tests, self._average, self._parts = net, tests, average, parts
         self._agreement, self._over, self._hooks = agreement, over, hooks
 
@@ -65,7 +67,8 @@ class Testing(Hook):
             log.info("Iteration %d, Testing net (#%d)", state.iteration, which)
             if mark := self._parts.mesh.data.mark:
                 mark(TESTING, iteration=state.iteration)
-            found = scores.mean_scores(net, count, self._agreement.stop_now, parts=self._parts)
+            version = self._ap_version
+            found = scores.mean_scores(net, count, self._agreement.stop_now, parts=self._parts, ap_version=version)
             if found is None:
                 log.info("Test interrupted.")
                 for entry, position in zip(state.sources, positions, strict=True):
@@ -74,6 +77,9 @@ class Testing(Hook):
                 return []
             if self._logs_loss:
                 log.info("Test loss: %.6g", found.loss)
+            for each in found.by_class.values() if self._shows_classes else ():
+                for label, value in each.items():
+                    log.info("class%d: %.6g", label, value)
             scores.show("Test", found.outputs)
             self._hooks.tested(state, which, found)
             done.append(found)

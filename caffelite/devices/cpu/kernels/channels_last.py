@@ -7,6 +7,7 @@ from numba.extending import overload
 from .panels import half
 from .settings import PARALLEL, SERIAL
 
+FEW, PIECE = 4, 4096  # rows of x that are read together, and numbers of each that a task reads
 BLOCK = 16  # rows and columns of a transposed tile: a cache line of float32
 
 
@@ -14,6 +15,12 @@ BLOCK = 16  # rows and columns of a transposed tile: a cache line of float32
 def transpose(x, y):
     """y (N, B, A) = x (N, A, B) with its last axes swapped, tile by tile."""
     rows, columns = x.shape[1], x.shape[2]
+    if rows <= FEW:
+        pieces = -(-columns // PIECE)
+        for t in prange(x.shape[0] * pieces):
+            n, lo = t // pieces, t % pieces * PIECE
+            _interleave(x[n], y[n], lo, min(columns, lo + PIECE))
+        return
     high, wide = -(-rows // BLOCK), -(-columns // BLOCK)
     bands = x.shape[0] * max(high, wide)
     for t in prange(bands):
@@ -26,6 +33,22 @@ def transpose(x, y):
             lo, hi = band * BLOCK, min(columns, (band + 1) * BLOCK)
             for i in range(0, rows, BLOCK):
                 _tile(x[n, i : i + BLOCK, lo:hi], y[n, lo:hi, i : i + BLOCK])
+
+
+@njit(**SERIAL)
+def _interleave(x, y, lo, hi):
+    """y = x turned, of few rows, for the columns from ``lo`` to ``hi`` of x."""
+    if x.shape[0] == 3:
+        a, b, c = x[0], x[1], x[2]
+        for j in range(lo, hi):
+            y[j, 0] = a[j]
+            y[j, 1] = b[j]
+            y[j, 2] = c[j]
+    else:
+        for i in range(x.shape[0]):
+            row = x[i]
+            for j in range(lo, hi):
+                y[j, i] = row[j]
 
 
 @njit(**SERIAL)

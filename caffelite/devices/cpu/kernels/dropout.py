@@ -60,3 +60,13 @@ def dropout_backward(mask, dy, dx, scale):
     zero = dy.dtype.type(0)
     for i in prange(dx.size):
         dx[i] = dy[i] * scale if mask[i] else zero
+
+
+@njit(**PARALLEL)
+def uniform(out, start, width, low, high, stream, iteration, sample):
+    """Random numbers from start to start + width; out (N, D); row n draws from sample + n."""
+    for n in prange(out.shape[0]):
+        for quad in range((out.shape[1] + 3) // 4):
+            words = philox(quad, sample + n, iteration, stream, low, high)
+            for lane in range(min(4, out.shape[1] - 4 * quad)):
+                out[n, 4 * quad + lane] = start + width * ((words[lane] + 0.5) / 4294967296.0)

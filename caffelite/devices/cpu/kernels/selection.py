@@ -67,3 +67,35 @@ def top_k(x, values, places):
             values[i, j, p] = best
             places[i, j, p] = where
             last, place = best, where
+
+
+@njit(**PARALLEL)
+def distances(x, w, y, squared):
+    """y (M, N): Σ (x - w)² or Σ |x - w| of each row of x (M, K) and of w (N, K)."""
+    for m in prange(x.shape[0]):
+        for n in range(w.shape[0]):
+            total = x.dtype.type(0)
+            if squared:
+                for k in range(x.shape[1]):
+                    d = x[m, k] - w[n, k]
+                    total += d * d
+            else:
+                for k in range(x.shape[1]):
+                    total += abs(x[m, k] - w[n, k])
+            y[m, n] = total
+
+
+@njit(**PARALLEL)
+def distances_backward(x, w, dy, dx, squared, keep):
+    """dx [+]= the gradient of x, of the distances (M, N) of x (M, K) and w (N, K); dy of any strides."""
+    for m in prange(x.shape[0]):
+        if not keep:
+            dx[m] = 0
+        for n in range(w.shape[0]):
+            g = dy[m, n]
+            if squared:
+                for k in range(x.shape[1]):
+                    dx[m, k] += 2 * g * (x[m, k] - w[n, k])
+            else:
+                for k in range(x.shape[1]):
+                    dx[m, k] += g * np.sign(x[m, k] - w[n, k])

@@ -1,0 +1,131 @@
+"""caffelite dataset detection"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ...errors import CaffeliteError, Where
+from .. import imaging
+from . import making
+
+if TYPE_CHECKING:
+    from ...data.detections import Annotated
+
+
+@click.command(cls=imaging.GflagsCommand, short_help="A database of images with boxes, from VOC or COCO")
+@click.argument("origin", metavar="FILE|FOLDER", type=click.Path(path_type=Path))
+@click.option("--name", help="Start of the names of the output. Default: that of FILE or FOLDER.")
+@click.option(
+    "--root",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="Folder to which names of images and annotations are relative. Default: that of FILE.",
+)
+@click.option(
+    "--labels",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Classes: a label map, or names on lines, the background first. Default: those of FILE, from 1.",
+)
+@click.option("--part", default="trainval", show_default=True, metavar="NAME", help="Image set of a VOC folder.")
+@click.option(
+    "--one-based",
+    is_flag=True,
+    help="Pixels in XML files count from 1, as VOC's own do. Default: from 0, as SSD's tool reads them.",
+)
+@click.option(
+    "--backend",
+    type=click.Choice(["lmdb", "leveldb"]),
+    default="lmdb",
+    show_default=True,
+    help="Format of the database.",
+)
+@imaging.options
+@making.out
+@making.force
+def detection(
+    origin, name, root, labels, part, one_based, backend, out, force, check_size, skip, threads, **how
+) -> None:
+    """A database for AnnotatedData layers, of images with boxes: NAME_lmdb, NAME_labelmap.prototxt with the classes,
+    NAME_sizes.txt with the size of each image.
+
+    FILE is COCO's JSON, or a list of lines "image annotation" with VOC's XML files; FOLDER is a VOC folder with
+    JPEGImages, Annotations and ImageSets. Image files are stored as they are unless they are resized. Boxes are cut at
+    the sides of the image; boxes without area are left out.
+
+    \b
+    Example:
+      caffelite dataset detection shapes/train.json --out data
+      caffelite dataset detection VOCdevkit/VOC2007 --part test --name voc2007_test
+    """
+    from ...data import detections
+    from ...data.convert import reader
+    from ...data.writers import write_lines
+
+    stem = origin.absolute().name
+    name = name or (stem if origin.is_dir() else stem.rsplit(".", 1)[0])
+    ends = f"{name}_{backend}", f"{name}_labelmap.prototxt", f"{name}_sizes.txt"
+    database, label_map, sizes = making.free(out, force, *ends)
+    folder = root or (origin if origin.is_dir() else origin.parent)
+    if not (how["encoded"] or how["encode_type"]):
+        how["encoded"] = not (how["resize_height"] or how["resize_width"])
+    recipe, read = imaging.recipe(**how), reader(str(folder))
+    images, classes = _read(origin, folder, part, _classes(labels), int(one_based))
+    done = detections.convert(
+        database, images, read, recipe, skip=skip, threads=threads, progress=True, backend=backend, force=force
+    )
+    write_lines(label_map, detections.label_map(classes).splitlines(), force=force)
+    write_lines(sizes, done.sizes, force=force)
+    click.echo(f"wrote {database}: {done.images} images with {done.objects.total()} objects", err=True)
+    for label, text in enumerate(classes):
+        if label:
+            click.echo(f"    {label:>4} {done.objects[label]:>8}  {text}", err=True)
+    if done.cut or done.empty:
+        click.echo(
+            f"  {done.cut} boxes were cut at the sides of their image, {done.empty} without area left out", err=True
+        )
+    imaging.report_left_out(done.skipped)
+
+
+def _read(
+    origin: Path, folder: Path, part: str, classes: list[str] | None, first: int
+) -> tuple[list[Annotated], list[str]]:
+    """The images with their objects, and the classes."""
+    from dataclasses import replace
+
+    from ...data import detections
+    from ...data.convert import reader
+
+    if origin.is_dir() or origin.suffix.lower() != ".json":
+        listed = detections.voc_folder(origin, part) if origin.is_dir() else detections.read_list(origin)
+        return detections.read_voc(listed, reader(str(folder)), classes, first)
+    images, found = detections.read_coco(origin)
+    if classes is None:
+        return images, found
+    numbers = {name: label for label, name in enumerate(classes) if label}
+    for name in found[1:]:
+        if name not in numbers:
+            raise CaffeliteError(f'"{name}" is no class', where=Where(str(origin)), expected=", ".join(classes[1:11]))
+    moved = [
+        replace(image, known=[replace(one, label=numbers[found[one.label]]) for one in image.known]) for image in images
+    ]
+    return moved, classes
+
+
+def _classes(path: Path | None) -> list[str] | None:
+    """The names by label of a label map or a text file."""
+    if path is None:
+        return None
+    from ... import inputs
+    from ...detection.names import read_label_map
+
+    if path.suffix == ".prototxt":
+        names = read_label_map(path)
+        return [names.get(label, f"class {label}") for label in range(max(names, default=-1) + 1)]
+    try:
+        return inputs.read_text(path).splitlines()
+    except (OSError, UnicodeDecodeError) as mistake:
+        raise CaffeliteError(f"cannot read: {inputs.reason(mistake)}", where=Where(str(path))) from None

@@ -1,0 +1,126 @@
+"""Frames of a video file or a camera: the source behind the `VideoData` layer.
+
+Source: weiliu89/caffe (branch ssd) src/caffe/layers/video_data_layer.cpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .. import caffelite_pb2 as pb
+from .. import inputs
+from ..errors import CaffeliteError, Locator
+from ..prototxt import resolve
+from .draws import Key
+from .images import channels_first, channels_last, opencv
+from .pipeline import Batch, Source, workers
+from .resizing import Resize
+from .transforms import Choice, Transform
+
+ENDLESS = 1 << 30  # frames of a camera
+
+
+class VideoSource(Source):
+    """Frames in their order, over and over: data N×C×h×w, resized by resize_param, then the transform; and labels N, 0.
+
+    skip_frames are left out after each frame. A video is read from its start to every position, so that a resumed run
+    and several processes see the same frames. Errors: no such file or camera, no video, a video without frames.
+    """
+
+    def __init__(self, layer: pb.LayerParameter, phase: int, locate: Locator, transform_key: Key):
+        param, at = layer.video_data_param, locate.at("video_data_param")
+        self._where, self._every = at, 1 + param.skip_frames
+        self._camera = param.video_type == pb.VideoDataParameter.WEBCAM
+        self._device, self._file = param.device_id, ""
+        if not self._camera:
+            if not param.video_file:
+                raise CaffeliteError("video_file is missing", where=at("video_file"), expected="the path of a video")
+            file = resolve(param.video_file, at)
+            try:
+                inputs.check(file)
+            except OSError as mistake:
+                what = f'cannot read video "{param.video_file}": {mistake.strerror}'
+                raise CaffeliteError(what, where=at("video_file")) from None
+            self._file = str(file)
+        self._capture: Any = None
+        self._next = 0  # the frame that the capture returns next
+        first = self._frame(0)
+        length = ENDLESS if self._camera else -(-self._count() // self._every)
+        channels, at = first.shape[0], locate.at("transform_param")
+        shape, self._resize = first.shape, None
+        if layer.transform_param.resize_param:
+            resize = layer.transform_param.resize_param[0]
+            self._resize = Resize(resize, channels, phase == pb.TRAIN, at.at("resize_param", 0), transform_key)
+            shape = channels, *self._resize.shape
+        self.transform = Transform(layer.transform_param, phase, shape, at, transform_key)
+        batch = layer.data_param.batch_size
+        shapes: list[tuple[int, ...]] = [(batch, *self.transform.shape), (batch,)]
+        super().__init__(shapes[: len(layer.top)], length, layer.data_param.prefetch, workers())
+
+    def _open(self) -> None:
+        cv2 = opencv("VideoData")
+        self._capture, self._next = cv2.VideoCapture(self._device if self._camera else self._file), 0
+        if not self._capture.isOpened():
+            what = f"cannot open camera {self._device}" if self._camera else f'"{self._file}" is no video'
+            raise CaffeliteError(what, where=self._where("device_id" if self._camera else "video_file"))
+
+    def _count(self) -> int:
+        """The number of frames, by reading them: what files say of it is often wrong."""
+        count = self._next
+        while self._capture.grab():
+            count += 1
+        self._capture.release()
+        self._capture = None
+        return count
+
+    def _frame(self, number: int) -> np.ndarray:
+        """C×H×W of a frame. Errors: it cannot be read."""
+        if self._capture is None or not self._camera and number < self._next:
+            self._open()
+        skipped = self._every - 1 if self._camera and self._next else number - self._next if not self._camera else 0
+        readable = all(self._capture.grab() for _ in range(skipped))
+        found, image = self._capture.read() if readable else (False, None)
+        if image is None or not found:
+            field = "device_id" if self._camera else "video_file"
+            raise CaffeliteError(f"cannot read frame {number}", where=self._where(field))
+        self._next = number + 1
+        return channels_first(image)
+
+    def buffer(self) -> Batch:
+        n, c, h, w = self.shapes[0]
+        pixels = self.allocate((n, h, w, c), np.uint8).transpose(0, 3, 1, 2)
+        picks = np.zeros((n, 4), np.int32)
+        picks[:, 0] = np.arange(n)
+        labels = [self.allocate(shape, np.float32) for shape in self.shapes[1:]]
+        for one in labels:
+            one[...] = 0
+        return Batch(labels, pixels, picks)
+
+    def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
+        pixels, picks = batch.images()
+        choice = self.transform.choose(position, len(picks))
+        picks[:, 1:3], picks[:, 3] = 0, choice.flips
+        for i in range(len(picks)):
+            frame = self._frame((position + i) % self.length * self._every)
+            yield partial(self._process, frame, position + i, pixels, i)
+
+    def _process(self, frame: np.ndarray, position: int, pixels: np.ndarray, row: int) -> None:
+        if self._resize:
+            frame = channels_first(self._resize(channels_last(frame), np.zeros((0, 4)), position)[0])
+        pixels[row] = self.transform.augment(frame, position)
+
+    def to_float(self, batch: Batch) -> list[np.ndarray]:
+        """The tops of a batch, computed on the host."""
+        out = np.empty(self.shapes[0], np.float32)
+        pixels, picks = batch.images()
+        self.transform.finish(pixels, Choice(picks[:, 1:3], picks[:, 3]), out)
+        return [out, *batch.arrays]
+
+    def release(self) -> None:
+        if self._capture is not None:
+            self._capture.release()
+            self._capture = None

@@ -1,0 +1,1 @@
+"""Detection of objects: arithmetic of boxes, matching with known objects, average precision. NumPy alone."""

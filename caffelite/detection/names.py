@@ -1,0 +1,44 @@
+"""Text files about a detection data set: names of classes, and names and sizes of images."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from .. import caffelite_pb2 as pb
+from .. import inputs
+from ..errors import CaffeliteError, Where
+from ..prototxt import read_message
+
+
+def read_label_map(path: str | Path, named_at: Where | None = None) -> dict[int, str]:
+    """The names of the classes by number, those to show where there are any. Errors: no LabelMap, a number twice."""
+    document = read_message(path, pb.LabelMap, named_at)
+    names: dict[int, str] = {}
+    for i, item in enumerate(document.message.item):
+        if item.label in names:
+            raise CaffeliteError(f"class {item.label} twice", where=document.locate("item", i, "label"))
+        names[item.label] = item.display_name or item.name
+    return names
+
+
+def read_sizes(path: str | os.PathLike, named_at: Where | None = None) -> list[tuple[str, tuple[int, int]]]:
+    """Name and (height, width) of each image, of a file with a line "name height width" for each. Errors: the first
+    line that is not understood."""
+    try:
+        lines = inputs.read_text(path, inputs.LIST).splitlines()
+    except (OSError, UnicodeDecodeError) as mistake:
+        what = f"cannot read {path}: {inputs.reason(mistake)}"
+        raise CaffeliteError(what, where=named_at or Where(str(path))) from None
+    found = []
+    for number, line in enumerate(lines, 1):
+        words = line.rsplit(maxsplit=2)
+        if not words:
+            continue
+        if len(words) != 3 or not (words[1].isdecimal() and words[2].isdecimal() and int(words[1]) and int(words[2])):
+            where = Where(str(path), number)
+            raise CaffeliteError("a line is not understood", where=where, expected='"name height width"')
+        found.append((words[0], (int(words[1]), int(words[2]))))
+    if not found:
+        raise CaffeliteError("no images in the list", where=Where(str(path)))
+    return found

@@ -1,0 +1,89 @@
+"""Depthwise 3×3 convolutions by kernels of our own, see kernels/depthwise.py."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import algorithms
+from ..algorithms import rounded
+from ..window import Window
+from .kernels import depthwise, program
+from .memory import Memory
+
+
+class DepthwiseConvolution:
+    """y (N, OH, OW, C) = w (C, 1, 3, 3) * x (N, H, W, C) + b (C), each channel by itself; stride 1 or 2. x and y are
+    given as N×C×H×W.
+
+    half: x, y and their gradients are bfloat16 (uint16), with products and sums of float32. Results do not depend on
+    the number of threads.
+    """
+
+    def __init__(self, device: Memory, x: tuple[int, ...], y: tuple[int, ...], window: Window, half: bool = False):
+        self._device, self._stride, channels = device, window.stride[0], x[1]
+        self._x, self._y = ((shape[0], *shape[2:], channels) for shape in (x, y))
+        self._pad, self._back = np.array(window.pad, np.int64), np.array([2 - p for p in window.pad], np.int64)
+        self._packed, self._partial = algorithms.depthwise_sizes(x, y)
+        self._tables = np.zeros((max(device.threads, self._partial[0]), depthwise.TABLE), np.int64)
+        self._zeros, self._weights = np.zeros(rounded(channels, algorithms.LANES), np.float32), (channels, 9)
+
+    def _space(self) -> tuple[np.ndarray, np.ndarray]:
+        """The packed weights, and numbers that nobody reads, a row for each thread."""
+        threads, count = self._device.threads, self._packed[0] * self._packed[1]
+        space = self._device.workspace(count + threads * self._packed[1], np.float32)
+        return space[:count].reshape(self._packed), space[count:].reshape(threads, -1)
+
+    def prepare(self, w) -> np.ndarray:
+        """The packed weights for ``run_prepared``."""
+        packed = np.empty(self._packed, np.float32)
+        depthwise.pack(w.reshape(self._weights), False, packed)
+        return packed
+
+    def run_prepared(self, packed: np.ndarray, x, b, y, slope: float | None = None) -> None:
+        """``forward`` with the weights that ``prepare`` returned."""
+        self._convolve(packed, self._space()[1], x, b, y, slope)
+
+    @property
+    def step_bytes(self) -> int:
+        """Bytes of the workspace of a step."""
+        return 4 * self._packed[1]
+
+    def step(self, x, packed, b, slope: float, y, space: int) -> list[int]:
+        """The numbers of a step of kernels/program.py. space: the address of the workspace."""
+        bits = int(np.float32(slope).view(np.int32))
+        arrays = (a.ctypes.data for a in (x, packed, b, y))
+        addresses = *arrays, bits, space, self._tables.ctypes.data, self._zeros.ctypes.data
+        return program.fields(
+            program.DEPTHWISE, addresses, (*self._x, *self._y[1:3], self._packed[1], self._stride, *self._pad)
+        )
+
+    def _convolve(self, packed: np.ndarray, unused: np.ndarray, x, b, y, slope: float | None) -> None:
+        alone = self._device.active_threads == 1
+        bias, factor = self._zeros if b is None else b.reshape(-1), np.float32(1 if slope is None else slope)
+        where = self._pad, self._stride, unused, self._tables[: len(unused)], self._zeros
+        run = depthwise.convolve_alone if alone else depthwise.convolve
+        run(x.reshape(self._x), packed, bias, factor, y.reshape(self._y), *where)
+
+    def forward(self, x, w, b, y, slope: float | None = None) -> None:
+        """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
+        packed, unused = self._space()
+        depthwise.pack(w.reshape(self._weights), False, packed)
+        self._convolve(packed, unused, x, b, y, slope)
+
+    def data_gradient(self, dy, w, dx) -> None:
+        packed, unused = self._space()
+        dy, dx, tables = dy.reshape(self._y), dx.reshape(self._x), self._tables[: len(unused)]
+        depthwise.pack(w.reshape(self._weights), self._stride == 1, packed)
+        if self._stride == 1:
+            where = self._back, 1, unused, tables, self._zeros
+            depthwise.convolve(dy, packed, self._zeros, np.float32(1), dx, *where)
+        else:
+            depthwise.spread(dy, packed, dx, self._pad, self._stride, tables)
+
+    def weight_gradient(self, x, dy, dw, add: bool = False) -> None:
+        """add: adds to what is there."""
+        parts, rows, width = self._partial
+        partial = self._device.workspace(parts * rows * width, np.float32).reshape(self._partial)
+        x, dy, dw = x.reshape(self._x), dy.reshape(self._y), dw.reshape(self._weights)
+        where = self._pad, self._stride, partial, self._tables[:parts], self._zeros
+        depthwise.weight_gradient(x, dy, dw, add, *where)

@@ -1,0 +1,25 @@
+"""Checksums of arrays, by which a change of weights is detected."""
+
+import numpy as np
+from numba import njit, prange
+
+from .settings import PARALLEL, SERIAL
+
+
+@njit(**SERIAL)
+def checksum(words):
+    """A number that depends on each of ``words`` (uint32) and its position."""
+    total = np.uint64(0)
+    for i in range(words.size):
+        total += np.uint64(words[i]) * np.uint64(np.uint32(2 * i + 1))
+    return total
+
+
+CHUNK = 1 << 18  # words whose checksum a task computes
+
+
+@njit(**PARALLEL)
+def checksums(words, found):
+    """found: the checksums of each CHUNK of ``words``."""
+    for t in prange(found.size):
+        found[t] = checksum(words[t * CHUNK : (t + 1) * CHUNK])

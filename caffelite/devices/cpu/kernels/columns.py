@@ -1,0 +1,123 @@
+"""Convolutions of channels_last images as matrix products of columns, with weights that are packed once.
+
+A task multiplies blocks of pixels. The columns of a block (for a 1×1 kernel the images themselves) stay in a core's
+second-level cache. Bias and slopes are applied in registers.
+"""
+
+from numba import njit, prange
+
+from .lanes import LANES, copy
+from .settings import PARALLEL, SERIAL
+from .tiles import BYTES, tile
+
+ROWS = {1: 12, 2: 12, 3: 8, 4: 6}  # pixels of a tile by its vectors of outputs: as many as the registers hold
+_tile1, _tile2, _tile3, _tile4 = (tile(ROWS[vectors], vectors) for vectors in (1, 2, 3, 4))
+_ROWS1, _ROWS2, _ROWS3, _ROWS4 = (ROWS[vectors] for vectors in (1, 2, 3, 4))
+
+
+@njit(**SERIAL)
+def pack(w, starts, packed):
+    """packed: for each panel a matrix (kh·kw·C, width) of the weights w (M, C, kh, kw), zeros behind the last output.
+
+    starts (panels + 1): the first vector of each panel.
+    """
+    outputs, channels, high, wide = w.shape
+    at = 0
+    for j in range(starts.size - 1):
+        first, width = starts[j] * LANES, (starts[j + 1] - starts[j]) * LANES
+        for i in range(high):
+            for l in range(wide):  # noqa: E741
+                for c in range(channels):
+                    for m in range(width):
+                        packed[at + m] = w[first + m, c, i, l] if first + m < outputs else 0
+                    at += width
+
+
+@njit(**SERIAL)
+def _gather(x, outputs, window, first, count, columns):
+    """columns (count, kh·kw·C) of the output pixels from ``first`` on. outputs: (OH, OW)."""
+    kh, kw, sh, sw, ph, pw, dh, dw = window
+    (high, wide), (height, width, channels) = outputs, x.shape[1:]
+    image, rest = first // (high * wide), first % (high * wide)
+    oh, ow, size = rest // wide, rest % wide, channels * 4
+    target, base, taps = columns.ctypes.data, x.ctypes.data, columns.reshape(-1)
+    for _ in range(count):
+        top, left = oh * sh - ph, ow * sw - pw
+        inside = left >= 0 and left + (kw - 1) * dw < width
+        for i in range(kh):
+            h = top + i * dh
+            row = base + ((image * height + h) * width + left) * size
+            if inside and dw == 1 and 0 <= h < height:
+                copy(row, target, kw * channels)
+                target += kw * size
+                continue
+            for j in range(kw):
+                if 0 <= h < height and 0 <= left + j * dw < width:
+                    copy(row + j * dw * size, target, channels)
+                else:
+                    start = (target - columns.ctypes.data) // 4
+                    for c in range(start, start + channels):
+                        taps[c] = 0
+                target += size
+        ow += 1
+        if ow == wide:
+            ow, oh = 0, oh + 1
+            if oh == high:
+                oh, image = 0, image + 1
+
+
+@njit(**SERIAL)
+def convolve_blocks(x, packed, starts, bias, slopes, y, outputs, window, block, columns, unused, first, last):
+    """The blocks ``first`` to ``last`` of ``convolve``."""
+    depth, total, row = columns.shape[1], y.shape[0], y.shape[1] * 4
+    plain = window == (1, 1, 1, 1, 0, 0, 1, 1)
+    for b in range(first, last):
+        begin, count = b * block, min(block, total - b * block)
+        left = columns.ctypes.data
+        if plain:
+            left = x.ctypes.data + begin * depth * 4
+        else:
+            _gather(x, outputs, window, begin, count, columns)
+        right = packed.ctypes.data
+        for j in range(starts.size - 1):
+            vectors, place = starts[j + 1] - starts[j], starts[j] * BYTES
+            channels = min(y.shape[1], starts[j + 1] * LANES) - starts[j] * LANES
+            after = unused.ctypes.data, bias.ctypes.data + place, slopes.ctypes.data + place, channels
+            out = y.ctypes.data + begin * row + place
+            if vectors == 4:
+                for r in range(0, count, _ROWS4):
+                    source = left + r * depth * 4, depth * 4, count - r
+                    _tile4(*source, right, depth, out + r * row, row, *after)
+            elif vectors == 3:
+                for r in range(0, count, _ROWS3):
+                    source = left + r * depth * 4, depth * 4, count - r
+                    _tile3(*source, right, depth, out + r * row, row, *after)
+            elif vectors == 2:
+                for r in range(0, count, _ROWS2):
+                    source = left + r * depth * 4, depth * 4, count - r
+                    _tile2(*source, right, depth, out + r * row, row, *after)
+            else:
+                for r in range(0, count, _ROWS1):
+                    source = left + r * depth * 4, depth * 4, count - r
+                    _tile1(*source, right, depth, out + r * row, row, *after)
+            right += depth * vectors * BYTES
+
+
+@njit(**PARALLEL)
+def convolve(x, packed, starts, bias, slopes, y, outputs, window, block, columns, unused):
+    """y (N·OH·OW, M) = the convolution of x (N, H, W, C) + bias (M), what is not positive times slopes (M).
+
+    packed, starts: see ``pack``. outputs: (OH, OW); window: (kh, kw, sh, sw, ph, pw, dh, dw). block: pixels that are
+    multiplied at a time. Workspace of each task: columns (tasks, block, kh·kw·C), unused (tasks, 4·LANES).
+    """
+    tasks, blocks = columns.shape[0], -(-y.shape[0] // block)
+    for t in prange(tasks):
+        first, last = t * blocks // tasks, (t + 1) * blocks // tasks
+        convolve_blocks(x, packed, starts, bias, slopes, y, outputs, window, block, columns[t], unused[t], first, last)
+
+
+@njit(**SERIAL)
+def convolve_alone(x, packed, starts, bias, slopes, y, outputs, window, block, columns, unused):
+    """``convolve`` on the calling thread."""
+    blocks = -(-y.shape[0] // block)
+    convolve_blocks(x, packed, starts, bias, slopes, y, outputs, window, block, columns[0], unused[0], 0, blocks)

@@ -1,0 +1,142 @@
+"""Depthwise 3×3 convolutions of channels_last images, of stride 1 or 2.
+
+A task is some rows of outputs. Pixels are read and written by tables of addresses: one outside the image has the
+address of zeros, or of numbers that nobody reads, so borders need no code of their own.
+"""
+
+import numpy as np
+from numba import njit, prange
+
+from .settings import PARALLEL, SERIAL
+from .taps import BLOCK, SIDE, block, block_gradient, columns, pixel
+
+TABLE = SIDE * columns(2) + BLOCK  # addresses that a task needs
+_COLUMNS1, _COLUMNS2 = columns(1), columns(2)
+_block1, _block2 = block(1), block(2)
+_gradient1, _gradient2 = block_gradient(1), block_gradient(2)
+
+
+@njit(**SERIAL)
+def pack(w, rotated, packed):
+    """packed (9, width) = w (C, 9) with channels last; rotated: kernels turned by 180 degrees."""
+    for q in range(SIDE * SIDE):
+        for c in range(w.shape[0]):
+            packed[q, c] = w[c, SIDE * SIDE - 1 - q] if rotated else w[c, q]
+
+
+@njit(**SERIAL)
+def _fill_sources(table, image, top, left, wide, outside):
+    """table (3·wide) = addresses of the pixels of ``image`` (H, W, C) from (top, left) on."""
+    height, width, size = image.shape[0], image.shape[1], image.shape[2] * image.itemsize
+    base = image.ctypes.data
+    for i in range(SIDE):
+        row = base + (top + i) * width * size
+        for j in range(wide):
+            inside = 0 <= top + i < height and 0 <= left + j < width
+            table[i * wide + j] = row + (left + j) * size if inside else outside
+
+
+@njit(**SERIAL)
+def _fill_row(table, base, size, count, outside):
+    for p in range(BLOCK):
+        table[p] = base + p * size if p < count else outside
+
+
+@njit(**SERIAL)
+def convolve_rows(x, packed, bias, slope, y, pad, stride, unused, table, zeros, first, last):
+    """The rows ``first`` to ``last`` of ``convolve``."""
+    height, width, channels, size = y.shape[1], y.shape[2], y.shape[3], y.shape[3] * y.itemsize
+    wide = _COLUMNS1 if stride == 1 else _COLUMNS2
+    source, target = table[: SIDE * wide], table[TABLE - BLOCK :]
+    for r in range(first, last):
+        image, top = r // height, r % height
+        for start in range(0, width, BLOCK):
+            left = min(start, max(0, width - BLOCK))
+            row, column = top * stride - pad[0], left * stride - pad[1]
+            _fill_sources(source, x[image], row, column, wide, zeros.ctypes.data)
+            base = y.ctypes.data + (r * width + left) * size
+            _fill_row(target, base, size, width - left, unused.ctypes.data)
+            places = source.ctypes.data, target.ctypes.data, packed.ctypes.data, packed.shape[1] * 4
+            if stride == 1:
+                _block1(*places, bias.ctypes.data, slope, channels, x.dtype.type(0))
+            else:
+                _block2(*places, bias.ctypes.data, slope, channels, x.dtype.type(0))
+
+
+@njit(**PARALLEL)
+def convolve(x, packed, bias, slope, y, pad, stride, unused, tables, zeros):
+    """y (N, OH, OW, C) = the convolution of x (N, H, W, C) + bias (C), what is not positive times slope.
+
+    packed (9, width): see ``pack``. pad (2): rows above and columns left of the images. zeros (C). Workspace: unused
+    (tasks, C), tables (tasks, TABLE).
+    """
+    rows, tasks = y.shape[0] * y.shape[1], tables.shape[0]
+    for t in prange(tasks):
+        first, last = t * rows // tasks, (t + 1) * rows // tasks
+        convolve_rows(x, packed, bias, slope, y, pad, stride, unused[t], tables[t], zeros, first, last)
+
+
+@njit(**SERIAL)
+def convolve_alone(x, packed, bias, slope, y, pad, stride, unused, tables, zeros):
+    """``convolve`` on the calling thread."""
+    convolve_rows(x, packed, bias, slope, y, pad, stride, unused[0], tables[0], zeros, 0, y.shape[0] * y.shape[1])
+
+
+@njit(**PARALLEL)
+def spread(dy, packed, dx, pad, stride, tables):
+    """dx (N, H, W, C) = the data gradient of a convolution of any stride, from dy (N, OH, OW, C).
+
+    packed (9, width): see ``pack``. Workspace: tables (tasks, 18 or more).
+    """
+    height, width, channels, size = dx.shape[1], dx.shape[2], dx.shape[3], dx.shape[3] * dx.itemsize
+    rows, tasks = dx.shape[0] * height, tables.shape[0]
+    for t in prange(tasks):
+        source, factors = tables[t, : SIDE * SIDE], tables[t, SIDE * SIDE : 2 * SIDE * SIDE]
+        for r in range(t * rows // tasks, (t + 1) * rows // tasks):
+            image, top = r // height, r % height + pad[0]
+            for column in range(width):
+                left, count = column + pad[1], 0
+                for i in range(SIDE):
+                    oh = (top - i) // stride
+                    if top < i or (top - i) % stride or oh >= dy.shape[1]:
+                        continue
+                    for j in range(SIDE):
+                        ow = (left - j) // stride
+                        if left < j or (left - j) % stride or ow >= dy.shape[2]:
+                            continue
+                        source[count] = dy.ctypes.data + ((image * dy.shape[1] + oh) * dy.shape[2] + ow) * size
+                        factors[count] = packed.ctypes.data + (i * SIDE + j) * packed.shape[1] * 4
+                        count += 1
+                target = dx.ctypes.data + (r * width + column) * size
+                pixel(source.ctypes.data, factors.ctypes.data, count, target, channels, dx.dtype.type(0))
+
+
+@njit(**PARALLEL)
+def weight_gradient(x, dy, dw, add, pad, stride, partial, tables, zeros):
+    """dw (C, 9) = [dw +] the weight gradient from x (N, H, W, C) and dy (N, OH, OW, C).
+
+    Workspace: partial (parts, 9, width), whose number of parts decides the order of the sum; tables (parts, TABLE).
+    """
+    height, width, channels, size = dy.shape[1], dy.shape[2], dy.shape[3], dy.shape[3] * dy.itemsize
+    rows, parts, wide = dy.shape[0] * height, partial.shape[0], _COLUMNS1 if stride == 1 else _COLUMNS2
+    for t in prange(parts):
+        sums, source, gradients = partial[t], tables[t, : SIDE * wide], tables[t, TABLE - BLOCK :]
+        sums[:] = 0
+        for r in range(t * rows // parts, (t + 1) * rows // parts):
+            image, top = r // height, r % height
+            for left in range(0, width, BLOCK):
+                row, column = top * stride - pad[0], left * stride - pad[1]
+                _fill_sources(source, x[image], row, column, wide, zeros.ctypes.data)
+                base = dy.ctypes.data + (r * width + left) * size
+                _fill_row(gradients, base, size, width - left, zeros.ctypes.data)
+                places = source.ctypes.data, gradients.ctypes.data, sums.ctypes.data, sums.shape[1] * 4
+                if stride == 1:
+                    _gradient1(*places, channels, x.dtype.type(0))
+                else:
+                    _gradient2(*places, channels, x.dtype.type(0))
+    for c in prange(channels):
+        for q in range(SIDE * SIDE):
+            total = 0.0
+            for t in range(parts):
+                total += partial[t, q, c]
+            dw[c, q] = np.float32(total) + (dw[c, q] if add else np.float32(0))

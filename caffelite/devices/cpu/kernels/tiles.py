@@ -1,0 +1,56 @@
+"""Tiles of a matrix product that stay in registers until bias and slopes have been applied, in LLVM's
+representation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from .lanes import LANES, REAL, VECTOR, Vectors, broadcast, integer, leaky, mask_of, splat
+
+BYTES = 4 * LANES
+
+
+def tile(rows: int, vectors: int) -> Any:
+    """``run(a, a_row, count, b, depth, y, y_row, unused, bias, slopes, channels)``: the first ``count`` rows, at most
+    ``rows``, of y (channels) = a (depth) b (depth, vectors·LANES) + bias, what is not positive times slopes.
+
+    Addresses, and the bytes from row to row of a and y. unused: of vectors·LANES numbers that nobody reads. bias and
+    slopes have vectors·LANES numbers; channels: how many y has, more than (vectors - 1)·LANES.
+    """
+    places = [(r, v) for r in range(rows) for v in range(vectors)]
+
+    @intrinsic
+    def run(_context, a, a_row, count, b, depth, y, y_row, unused, bias, slopes, channels):
+        def codegen(context, builder, _signature, arguments):
+            a, a_row, count, b, depth, y, y_row, unused, bias, slopes, channels = arguments
+            plain = Vectors(builder, None)
+            sources, targets = [a], [y]
+            for r in range(1, rows):
+                present = builder.icmp_signed("<", integer(r), count)
+                sources.append(builder.select(present, builder.add(a, builder.mul(a_row, integer(r))), a))
+                targets.append(builder.select(present, builder.add(y, builder.mul(y_row, integer(r))), unused))
+            sums = {place: cgutils.alloca_once_value(builder, splat(VECTOR, 0.0)) for place in places}
+            with cgutils.for_range_slice(builder, integer(0), depth, integer(1)) as (k, _):
+                at, row = builder.mul(k, integer(4)), builder.add(b, builder.mul(k, integer(vectors * BYTES)))
+                factors = [plain.load(builder.add(row, integer(BYTES * v))) for v in range(vectors)]
+                for r in range(rows):
+                    address = builder.inttoptr(builder.add(sources[r], at), REAL.as_pointer())
+                    value = broadcast(builder, builder.load(address, align=4), VECTOR)
+                    for v in range(vectors):
+                        builder.store(plain.fma(value, factors[v], builder.load(sums[r, v])), sums[r, v])
+            last = Vectors(builder, mask_of(builder, builder.sub(channels, integer(LANES * (vectors - 1)))))
+            for v in range(vectors):
+                shift = integer(BYTES * v)
+                added, bends = (plain.load(builder.add(address, shift)) for address in (bias, slopes))
+                for r in range(rows):
+                    value = leaky(builder, builder.fadd(builder.load(sums[r, v]), added), bends)
+                    (last if v == vectors - 1 else plain).store(value, builder.add(targets[r], shift))
+            return context.get_dummy_value()
+
+        return types.void(*[types.intp] * 11), codegen
+
+    return run

@@ -1,0 +1,65 @@
+"""AnnotatedData and VideoData: images with objects in them, and frames of videos."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .data import Feed
+from .layer import Shape, register
+
+
+@register
+class AnnotatedData(Feed):
+    """Images of a database with the objects in them: data (N, C, H, W) and objects (1, 1, G, 8), rows (item, class,
+    instance, xmin, ymin, xmax, ymax, difficult), boxes as shares of the image; N = data_param.batch_size.
+
+    G is the number of objects of the batch, and until the first pass the most that a batch can have. Without objects
+    there is one row of -1. Where records have labels instead of boxes, the second top is labels (N). Source:
+    weiliu89/caffe (branch ssd) src/caffe/layers/annotated_data_layer.cpp.
+    """
+
+    field = "data_param"
+    files = ("source",)
+    tops = (1, 2)
+    reads_images = reads_objects = True
+    varied_tops = frozenset({1})
+    _rows: np.ndarray  # of the batch that was fed
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        found = super().shapes(bottoms)
+        self.varies = self.requires_host = getattr(self.source, "typed", False) and len(found) > 1
+        return found
+
+    def feeds_ahead(self) -> bool:
+        return not self.varies and super().feeds_ahead()
+
+    def feed(self, which: int, iteration: int, part: int) -> None:
+        if not self.varies:
+            return super().feed(which, iteration, part)
+        finish: Any = self._finish
+        finish.wait()
+        batch = self.source.draw()
+        finish.set_batch(which, batch.pixels, batch.picks, batch.resident)
+        self._rows = batch.arrays[0]
+
+    def forward(self, x: list, y: list) -> None:
+        if not self.varies:
+            return super().forward(x, y)
+        count = max(1, int((self._rows[..., 0] != -1).sum()))
+        if y[1].shape[2] != count:
+            y = self.resize([y[0].shape, (1, 1, count, 8)])
+        finish: Any = self._finish
+        finish.forward(y[0], [], [])
+        self.dev.upload(y[1], self._rows[:, :, :count])
+
+
+@register
+class VideoData(Feed):
+    """Frames of a video or a camera, as OpenCV reads them: data (N, C, H, W) and labels (N), which are 0; N =
+    data_param.batch_size. Source: weiliu89/caffe (branch ssd) src/caffe/layers/video_data_layer.cpp."""
+
+    field = "data_param"
+    tops = (1, 2)
+    reads_images = True

@@ -1,0 +1,301 @@
+"""Layers of the cascades that deploy nets have: BoxOutput, BoxGroupOutput, DecodeBBox, ScaleRoute."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .. import caffelite_pb2 as pb
+from ..detection import cascade
+from ..errors import CaffeliteError
+from .layer import Layer, Shape, register
+
+
+def normalisation(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and deviation of box offsets (4): 0 and 1 unless bbox_reg_param has both. Errors: not 4 of them, a deviation
+    of 0 or less."""
+    p = layer.spec.bbox_reg_param
+    mean, deviation = np.array(p.bbox_mean, float), np.array(p.bbox_std, float)
+    if not len(mean) or not len(deviation):
+        return np.zeros(4), np.ones(4)
+    if len(mean) != 4 or len(deviation) != 4 or not (deviation > 0).all():
+        found = f"{len(mean)} means, {len(deviation)} deviations from {deviation.min():g}"
+        expected = "4 of bbox_mean and 4 of bbox_std above 0"
+        raise layer.outer_error("a bad bbox_reg_param", "bbox_reg_param", expected=expected, found=found)
+    return mean, deviation
+
+
+class Proposals(Layer):
+    """Boxes that maps of scores and offsets propose: (R, 5), rows of image, xmin, ymin, xmax, ymax; the second top has
+    the scores as sixth column (R, 6).
+
+    R depends on the data; until the first pass it is the number of places, or max_post_nms_num of each image. Where
+    there is no box: one box (0, 1, 1, 10, 10); with scores zeros.
+    """
+
+    bottoms, tops = (1, None), (1, 2)
+    differentiable = False
+    varies = requires_host = True
+    pixels = False  # whether both corners belong to a box
+
+    def setup(self) -> None:
+        p = self.p
+        if p.nms_type not in cascade.KINDS:
+            expected, found = " or ".join(f'"{kind}"' for kind in cascade.KINDS), f'"{p.nms_type}"'
+            raise self.error("an unknown nms_type", "nms_type", expected=expected, found=found)
+        for name in ("field_whr", "field_xyr"):
+            if not 0 < getattr(p, name) < math.inf:
+                found = f"{getattr(p, name):g}"
+                raise self.error(f"a bad {name}", name, expected="a finite number above 0", found=found)
+        self.mean, self.deviation = normalisation(self)
+
+    def planned(self, batch: int, places: int) -> list[Shape]:
+        """The shapes of the tops before the first pass; ``places`` of each image."""
+        self.batch = batch
+        most = min(places, self.p.max_nms_num or places)
+        count = batch * min(most, self.p.max_post_nms_num or most)
+        tops: list[Shape] = [(max(1, count), 5), (max(1, count), 6)]
+        return tops[: len(self.spec.top)]
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return False
+
+    backward_reads_top = backward_reads_bottom
+
+    def candidates(self, image: int, maps: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Boxes (M, 4) and their scores (M) before suppression."""
+        raise NotImplementedError
+
+    def decode(self, offsets: np.ndarray, anchor: tuple[float, float], stride: float) -> np.ndarray:
+        ratios = self.p.field_whr, self.p.field_xyr
+        return cascade.decode_map(offsets, anchor, stride, ratios, (self.deviation, self.mean), self.pixels)
+
+    def large_enough(self, boxes: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The boxes of at least fg_thr and min_size."""
+        sides = boxes[:, 2:] - boxes[:, :2] + self.pixels
+        chosen = (scores >= self.p.fg_thr) & (sides >= self.p.min_size).all(1)
+        return boxes[chosen], scores[chosen]
+
+    def forward(self, x: list, y: list) -> None:
+        maps, rows = [self.dev.download(array).astype(float) for array in x], []
+        for image in range(self.batch):
+            with np.errstate(invalid="ignore"):  # numbers that are not finite are no boxes
+                boxes, scores = self.candidates(image, maps)
+            limits = self.p.max_nms_num, self.p.max_post_nms_num
+            kept = cascade.proposals(boxes, scores, self.p.iou_thr, self.p.nms_type, self.pixels, *limits)
+            rows.append(np.column_stack([np.full(len(kept), image), boxes[kept], scores[kept]]))
+        found = np.concatenate(rows)
+        if not len(found):
+            found = np.array([[0, 1, 1, 10, 10, 0.0]])
+        if y[0].shape[0] != len(found):
+            y = self.resize([(len(found), width) for width in (5, 6)[: len(y)]])
+        self.dev.upload(y[0], found[:, :5].reshape(y[0].shape))
+        if len(y) > 1:
+            alone = not any(len(r) for r in rows)
+            self.dev.upload(y[1], np.zeros(y[1].shape) if alone else found)
+
+
+@register
+class BoxOutput(Proposals):
+    """The boxes that maps of different strides propose: a score is the largest of the classes 1 to K - 1 less that of
+    class 0, a box an offset from a field of the map.
+
+    bottoms (N, C, H, W), C = K + 4, a map for each of field_w, field_h and downsample_rate; tops (R, 5) and (R, 6), see
+    Proposals. Centres are (cell + 0.5) · downsample_rate + offset · field, offsets within ±1/field_xyr (2), sizes
+    field · e^offset within field_whr (2) and 1/field_whr. A box stays where its score is at least fg_thr (0), its sides
+    are at least min_size (15), and it overlaps no better one by more than iou_thr (0.5), by nms_type: IOU, IOMU (of the
+    smaller box), IOFU (of the better one). max_nms_num, max_post_nms_num: the best before and after (0: all). Errors:
+    another number of fields than bottoms. As in zhaoweicai/mscnn, src/caffe/layers/box_output_layer.cpp.
+    """
+
+    field = "box_output_param"
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        places = 0
+        for name in ("field_w", "field_h", "downsample_rate"):
+            if len(getattr(self.p, name)) != len(bottoms):
+                found = len(getattr(self.p, name))
+                raise self.error(f"{name} has no value for each bottom", name, expected=len(bottoms), found=found)
+        for i, shape in enumerate(bottoms):
+            if len(shape) != 4 or shape[1] < 6 or shape[:2] != bottoms[0][:2]:
+                expected = "N×(K + 4)×H×W, K of 2 or more, as of the first bottom"
+                raise self.bottom_error(i, "is no map of boxes", expected=expected, found=f"shape {list(shape)}")
+            places += shape[2] * shape[3]
+        return self.planned(bottoms[0][0], places)
+
+    def candidates(self, image: int, maps: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        p = self.p
+        boxes: list[np.ndarray] = []
+        scores: list[np.ndarray] = []
+        for i, table in enumerate(maps):
+            classes, offsets = table[image, :-4], table[image, -4:]
+            score = classes[1:].max(0) - classes[0]
+            anchor = p.field_w[i], p.field_h[i]
+            found = self.decode(offsets, anchor, p.downsample_rate[i])
+            height, width = score.shape
+            low = np.maximum(found[:, :2], 0)
+            size = np.minimum(found[:, 2:] - found[:, :2], np.array([width, height]) * p.downsample_rate[i] - low)
+            boxes.append(np.concatenate([low, low + size], 1))
+            scores.append(score.reshape(-1))
+        return self.large_enough(np.concatenate(boxes), np.concatenate(scores))
+
+
+@register
+class BoxGroupOutput(Proposals):
+    """As BoxOutput, of maps of probabilities and offsets of groups of fields.
+
+    bottoms: for each box_group_param probabilities (N·A, K, H, W) and offsets (N·A, 4, H, W), A fields of field_w and
+    field_h with a stride; tops (R, 5) and (R, 6), see Proposals. The score is 1 - the probability of class 0. Boxes are
+    cut at the map's image and their sides are xmax - xmin + 1. Errors: another number of groups, other channels. As in
+    zhaoweicai/cascade-rcnn, src/caffe/layers/box_group_output_layer.cpp.
+    """
+
+    field = "box_group_output_param"
+    bottoms = (2, None)
+    pixels = True
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        groups, places = self.p.box_group_param, 0
+        if len(bottoms) != 2 * len(groups):
+            expected = f"{2 * len(groups)}: probabilities and offsets for each box_group_param"
+            raise self.outer_error("has other bottoms than groups", "bottom", 0, expected=expected, found=len(bottoms))
+        for i, group in enumerate(groups):
+            if not group.field_w or len(group.field_w) != len(group.field_h) or not group.stride:
+                what = "field_w and field_h of one length, and a stride"
+                raise self.error("a bad group", "box_group_param", i, expected=what)
+            fields, (scores, offsets) = len(group.field_w), bottoms[2 * i : 2 * i + 2]
+            if len(scores) != 4 or scores[0] % fields:
+                expected = f"N·{fields}×K×H×W"
+                raise self.bottom_error(2 * i, "is no map", expected=expected, found=f"shape {list(scores)}")
+            if offsets != (scores[0], 4, *scores[2:]):
+                shape = [scores[0], 4, *scores[2:]]
+                raise self.bottom_error(2 * i + 1, "does not fit", expected=shape, found=list(offsets))
+            batch = scores[0] // fields
+            if batch != bottoms[0][0] // len(groups[0].field_w):
+                what = f"{bottoms[0][0] // len(groups[0].field_w)} images"
+                raise self.bottom_error(2 * i, "does not fit", expected=what, found=f"{batch} images")
+            places += fields * scores[2] * scores[3]
+        return self.planned(bottoms[0][0] // len(groups[0].field_w), places)
+
+    def candidates(self, image: int, maps: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        p = self.p
+        boxes: list[np.ndarray] = []
+        scores: list[np.ndarray] = []
+        for i, group in enumerate(p.box_group_param):
+            for k, anchor in enumerate(zip(group.field_w, group.field_h, strict=True)):
+                at = image * len(group.field_w) + k
+                score, offsets = 1 - maps[2 * i][at, 0], maps[2 * i + 1][at]
+                found = self.decode(offsets, anchor, group.stride)
+                high = np.minimum(found[:, 2:], np.array([score.shape[1], score.shape[0]]) * group.stride)
+                boxes.append(np.concatenate([np.maximum(found[:, :2], 0), high], 1))
+                scores.append(score.reshape(-1))
+        return self.large_enough(np.concatenate(boxes), np.concatenate(scores))
+
+
+@register
+class DecodeBBox(Layer):
+    """The boxes of the next stage: offsets of the class "object" applied to boxes.
+
+    offsets (R, 8), those of background first, boxes (R, 5), rows of image, xmin, ymin, xmax, ymax, and in TRAIN
+    optionally matched true boxes (R, C), their IoU last; top (M, 5), M = R in TEST. TRAIN drops boxes whose maximum is
+    below their minimum, and those whose IoU is gt_iou_thr (0.95) or more. bbox_reg_param: mean and deviation of
+    offsets. Errors: other shapes; no box is left. As in zhaoweicai/mscnn, src/caffe/layers/decode_bbox_layer.cpp
+    (also in zhaoweicai/cascade-rcnn).
+    """
+
+    field = "decode_bbox_param"
+    bottoms = (2, 3)
+    differentiable = False
+    varies = requires_host = True
+
+    def setup(self) -> None:
+        self.mean, self.deviation = normalisation(self)
+        if len(self.spec.bottom) > 2 and self.phase != pb.TRAIN:
+            raise self.outer_error("has true boxes in TEST", "bottom", 2, expected="2 bottoms")
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        offsets, boxes = bottoms[:2]
+        if not boxes or math.prod(boxes[1:]) != 5:
+            found = f"shape {list(boxes)}"
+            raise self.bottom_error(1, "is no list of boxes", expected="R×5: image and corners", found=found)
+        if not offsets or offsets[0] != boxes[0] or math.prod(offsets[1:]) != 8:
+            raise self.bottom_error(0, "does not fit", expected=[boxes[0], 8], found=list(offsets))
+        if len(bottoms) > 2 and bottoms[2][:1] != boxes[:1]:
+            raise self.bottom_error(2, "does not fit", expected=f"{boxes[0]} rows", found=list(bottoms[2]))
+        self.trailing = boxes[1:]
+        return [boxes]
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return False
+
+    backward_reads_top = backward_reads_bottom
+
+    def forward(self, x: list, y: list) -> None:
+        offsets, boxes = (self.dev.download(array).astype(float).reshape(len(array), -1) for array in x[:2])
+        found = cascade.decode_boxes(offsets[:, 4:] * self.deviation + self.mean, boxes[:, 1:])
+        kept = np.ones(len(found), bool)
+        if self.phase == pb.TRAIN:
+            kept &= (found[:, :2] <= found[:, 2:]).all(1)
+            if len(x) > 2:
+                kept &= self.dev.download(x[2]).reshape(len(found), -1)[:, -1] < self.p.gt_iou_thr
+        if not kept.any():
+            raise CaffeliteError(f'layer "{self.name}" (DecodeBBox): no box of the batch is left')
+        rows = np.column_stack([boxes[:, 0], found])[kept]
+        if len(rows) != y[0].shape[0]:
+            y = self.resize([(len(rows), *self.trailing)])
+        self.dev.upload(y[0], rows.reshape(y[0].shape))
+
+
+@register
+class ScaleRoute(Layer):
+    """The boxes with a scale √(width · height) from low_scale to below high_scale, and what belongs to them: the same
+    rows of each bottom.
+
+    boxes (R, 5), rows of image, xmin, ymin, xmax, ymax, and others (R, ...); tops (M, ...), one for each bottom.
+    Without such a box: the one whose scale is the nearest, by ratio, to √(low_scale · high_scale), or to the limit
+    that is set, or to 256. No gradient. Errors: another number of tops; other rows. As in zhaoweicai/cascade-rcnn,
+    src/caffe/layers/scale_route_layer.cpp.
+    """
+
+    field = "scale_route_param"
+    bottoms, tops = (1, None), (1, None)
+    differentiable = False
+    varies = requires_host = True
+
+    def setup(self) -> None:
+        p = self.p
+        if len(self.spec.top) != len(self.spec.bottom):
+            last = min(len(self.spec.top), len(self.spec.bottom))
+            what = f"has {len(self.spec.top)} tops for {len(self.spec.bottom)} bottoms"
+            raise self.outer_error(what, "top", last - 1, expected=len(self.spec.bottom))
+        self.low = p.low_scale if p.HasField("low_scale") else 0.0
+        self.high = p.high_scale if p.HasField("high_scale") else math.inf
+        if not 0 <= self.low < self.high:
+            found = f"{self.low:g} and {self.high:g}"
+            raise self.error("bad scales", "low_scale", expected="0 <= low_scale < high_scale", found=found)
+        given = [v for v in (self.low, self.high) if 0 < v < math.inf]
+        self.middle = math.sqrt(given[0] * given[-1]) if given else 256.0
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        if not bottoms[0] or math.prod(bottoms[0][1:]) != 5:
+            found = f"shape {list(bottoms[0])}"
+            raise self.bottom_error(0, "is no list of boxes", expected="R×5: image and corners", found=found)
+        for i, shape in enumerate(bottoms):
+            if shape[:1] != bottoms[0][:1]:
+                raise self.bottom_error(i, "does not fit", expected=f"{bottoms[0][0]} rows", found=list(shape))
+        return list(bottoms)
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return False
+
+    backward_reads_top = backward_reads_bottom
+
+    def forward(self, x: list, y: list) -> None:
+        arrays = [self.dev.download(array) for array in x]
+        boxes = arrays[0].reshape(len(arrays[0]), -1)[:, 1:].astype(float)
+        kept = cascade.routed(boxes, self.low, self.high, self.middle)
+        if len(kept) != y[0].shape[0]:
+            y = self.resize([(len(kept), *array.shape[1:]) for array in arrays])
+        for array, top in zip(arrays, y, strict=True):
+            self.dev.upload(top, array[kept])

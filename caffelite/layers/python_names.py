@@ -1,0 +1,106 @@
+"""Python layers of well-known detectors that are native here: module and class → type, and what their param_str means.
+
+The layer of such a name is built from this table, and nothing is imported, unless the user gave a folder (-python DIR
+or CAFFELITE_PYTHON) that has the module, or the calling program has imported the package of the module. Fields of the
+native message that the layer also has go before param_str.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import caffelite_pb2 as pb
+from .. import user_modules
+from ..errors import CaffeliteError, Locator
+
+
+@dataclass(frozen=True)
+class NativeLayer:
+    """A native type, its message in LayerParameter, and the fields that the keys of param_str set."""
+
+    type: str
+    message: str
+    fields: dict[str, str]
+
+
+_ANCHORS = {"feat_stride": "feat_stride", "scales": "scale", "ratios": "ratio"}
+# rbgirshick/py-faster-rcnn, lib/rpn and lib/roi_data_layer, and all that is derived from it
+NATIVE = {
+    ("rpn.proposal_layer", "ProposalLayer"): NativeLayer("Proposal", "proposal_param", _ANCHORS),
+    ("rpn.anchor_target_layer", "AnchorTargetLayer"): NativeLayer(
+        "AnchorTarget", "anchor_target_param", {**_ANCHORS, "allowed_border": "allowed_border"}
+    ),
+    ("rpn.proposal_target_layer", "ProposalTargetLayer"): NativeLayer(
+        "ProposalTarget", "proposal_target_param", {"num_classes": "num_classes"}
+    ),
+    ("roi_data_layer.layer", "RoIDataLayer"): NativeLayer("RoIData", "roi_data_param", {"num_classes": "num_classes"}),
+}
+
+_PAIR = re.compile(r"""['"]?(\w+)['"]?\s*:\s*(?:!!python/tuple\s*)?(\[[^\]]*\]|\([^)]*\)|[^,;\n{}\[\]()]+)""")
+
+
+def native(spec: pb.LayerParameter, locate: Locator) -> pb.LayerParameter:
+    """The layer as its native type, if it is a Python layer of the table; else the same message. Errors: a param_str
+    with an unknown key, or that cannot be read."""
+    known = NATIVE.get((spec.python_param.module, spec.python_param.layer)) if spec.type == "Python" else None
+    if known is None or _given_by_user(spec.python_param.module):
+        return spec
+    found = pb.LayerParameter()
+    found.CopyFrom(spec)
+    found.type = known.type
+    message = getattr(found, known.message)
+    message.SetInParent()
+    for key, value in _settings(spec, locate).items():
+        field = known.fields.get(key)
+        if field is None:
+            what = f'layer "{spec.name}": unknown key "{key}" in param_str of {spec.python_param.layer}'
+            raise CaffeliteError(what, where=_where(locate), expected=", ".join(known.fields))
+        repeated = isinstance(value, list)
+        if repeated and not getattr(message, field):
+            getattr(message, field).extend(value)
+        elif not repeated and not message.HasField(field):
+            try:
+                setattr(message, field, value)
+            except (TypeError, ValueError):
+                what = f'layer "{spec.name}": a bad {key} in param_str'
+                raise CaffeliteError(what, where=_where(locate), found=str(value)) from None
+    return found
+
+
+def _given_by_user(module: str) -> bool:
+    """Whether a folder that the user gave has the module, or the calling program has imported its package. The code of
+    the module need not run for that."""
+    if not user_modules.permitted():
+        return False
+    if module.partition(".")[0] in sys.modules:
+        return True
+    path = Path(*module.split("."))
+    files = [path.with_suffix(".py"), path / "__init__.py"]
+    return any((Path(folder) / p).is_file() for folder in user_modules.folders() for p in files)
+
+
+def _settings(spec: pb.LayerParameter, locate: Locator) -> dict[str, float | list[float]]:
+    """param_str, which is YAML: keys with numbers or lists of numbers."""
+    text = spec.python_param.param_str
+    found: dict[str, float | list[float]] = {}
+    for key, value in _PAIR.findall(text):
+        try:
+            number = ast.literal_eval(value.strip())
+            found[key] = [float(v) for v in number] if isinstance(number, list | tuple) else number
+        except (ValueError, SyntaxError, TypeError):
+            what = f'layer "{spec.name}": cannot read "{key}" in param_str'
+            raise CaffeliteError(
+                what, where=_where(locate), expected="a number or a list of numbers", found=value.strip()
+            ) from None
+    if text.strip().strip("{}").strip() and not found:
+        what = f'layer "{spec.name}": cannot read param_str'
+        raise CaffeliteError(what, where=_where(locate), expected="'key': number", found=f'"{text}"')
+    return found
+
+
+def _where(locate: Locator):
+    return locate("python_param", "param_str")

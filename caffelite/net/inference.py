@@ -1,0 +1,90 @@
+"""The forward pass of a net that only tests.
+
+Weights are prepared when they change, each step uses as many threads as its work pays for, and convolutions that follow
+each other on one thread are one call.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+from ..devices.interfaces import Inference
+from ..devices.protocol import Device
+from .compile import CompiledNet
+from .nodes import Node
+from .steps import Step
+
+Calls = list[tuple[Node, Callable]]
+
+
+class InferencePass:
+    """Runs the forward ``calls`` (node, call) of a bound net."""
+
+    def __init__(self, compiled: CompiledNet, inference: Inference, calls: Calls):
+        self._inference, self._calls = inference, calls
+        self._threads = [_threads(step, inference) for step in compiled.forward]
+        self._prepared = [node.layer for node in compiled.graph.nodes if node.layer.config.prepared]
+        layers = [layer for prepared in self._prepared for layer in (prepared, *prepared.folded)]
+        self._weights = inference.watch([param.data for layer in layers for param in layer.params])
+        self._joined: list[tuple[int, Callable]] = []  # calls that replace the steps after a first pass
+        # Layers whose tops change their shape replace the calls of a pass while it runs.
+        self._joins = not any(node.layer.varies or node.layer.may_vary for node in compiled.graph.nodes)
+
+    def run(self, observe: Callable | None = None) -> None:
+        """observe(node) is called after each layer."""
+        if self._weights.changed():
+            for layer in self._prepared:
+                layer.stale = True
+            self._joined = []
+        limit, separate = self._inference.limit, not self._joined or observe
+        try:
+            if separate:
+                for (node, run), threads in zip(self._calls, self._threads, strict=True):
+                    limit(threads)
+                    run()
+                    if observe:
+                        observe(node)
+            else:
+                for threads, run in self._joined:
+                    limit(threads)
+                    run()
+        finally:
+            limit(self._inference.every)
+        if separate and self._joins:
+            self._joined = self._join()
+
+    def _join(self) -> list[tuple[int, Callable]]:
+        """(threads, call) of all steps, with the convolutions that can be joined as one call."""
+        found: list[tuple[int, Callable]] = []
+        steps = [*zip(self._calls, self._threads, strict=True)]
+        at = 0
+        while at < len(steps):
+            group = []
+            for (node, run), threads in steps[at:]:
+                op = node.layer.prepared_op if node.layer.config.prepared else None
+                if op is None or threads > 1 or op.step_bytes < 0:
+                    break
+                assert isinstance(run, partial)
+                x, y = run.args
+                group.append((op, x[0], y[0]))
+            joined = self._inference.joined(group)
+            found.append((1, joined) if joined else (steps[at][1], steps[at][0][1]))
+            at += len(group) if joined else 1
+        return found
+
+
+def inference_pass(compiled: CompiledNet, dev: Device, calls: Calls) -> InferencePass | None:
+    """The pass of a bound net; None where it may run backward, or its device has none."""
+    if dev.inference is None or not compiled.options.inference or compiled.backward:
+        return None
+    return InferencePass(compiled, dev.inference, calls)
+
+
+def _threads(step: Step, inference: Inference) -> int:
+    """The number of threads of a forward step."""
+    bottoms, tops = ([value.shape for value in values] for values in (step.node.bottoms, step.tops))
+    work = step.node.layer.multiply_adds(bottoms, [value.shape for value in step.node.tops])
+    shapes = [*bottoms, *tops, *(spec.shape for spec in step.node.layer.param_blobs)]
+    return inference.threads(work, sum(map(math.prod, shapes)))

@@ -1,0 +1,93 @@
+"""pycaffe's interface: ``import caffelite.pycaffe as caffe``.
+
+Nets, solvers, layer messages and image helpers have the names, arguments and results of BVLC's Python package. Programs
+that say ``import caffe`` run unchanged under ``python -m caffelite.pycaffe PROGRAM``, or after ``register_as_caffe()``.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from ..caffelite_pb2 import TEST, TRAIN
+from ..layers.python import UserLayer as Layer
+from . import proto
+from .modes import (
+    Timer,
+    has_nccl,
+    init_log,
+    log,
+    set_device,
+    set_mode_cpu,
+    set_mode_gpu,
+    set_multiprocess,
+    set_random_seed,
+    set_solver_count,
+    set_solver_rank,
+    solver_count,
+    solver_rank,
+)
+
+__version__ = "1.0.0"  # of the interface: BVLC's last release
+
+_LAZY = {  # name -> the module that has it, loaded on first use
+    "Net": "net",
+    "Blob": "blob",
+    "Solver": "solver",
+    "SGDSolver": "solver",
+    "NesterovSolver": "solver",
+    "AdaGradSolver": "solver",
+    "RMSPropSolver": "solver",
+    "AdaDeltaSolver": "solver",
+    "AdamSolver": "solver",
+    "NCCL": "solver",
+    "get_solver": "solver",
+    "layer_type_list": "layer_types",
+    "layer_type_count": "layer_types",
+    "Classifier": "classifier",
+    "Detector": "detector",
+    "NetSpec": "net_spec",
+    "layers": "net_spec",
+    "params": "net_spec",
+    "to_proto": "net_spec",
+    "register_as_caffe": "alias",
+}
+_MODULES = ("alias", "blob", "classifier", "coord_map", "detector", "draw", "io", "net_spec", "solver")
+
+__all__ = [
+    "TEST",
+    "TRAIN",
+    "Layer",
+    "Timer",
+    "__version__",
+    "has_nccl",
+    "init_log",
+    "log",
+    "proto",
+    "set_device",
+    "set_mode_cpu",
+    "set_mode_gpu",
+    "set_multiprocess",
+    "set_random_seed",
+    "set_solver_count",
+    "set_solver_rank",
+    "solver_count",
+    "solver_rank",
+    *_LAZY,
+    "coord_map",
+    "draw",
+    "io",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name in _LAZY:
+        found = getattr(importlib.import_module(f".{_LAZY[name]}", __name__), name)
+        globals()[name] = found
+        return found
+    if name in _MODULES:
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

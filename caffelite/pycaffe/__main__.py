@@ -1,0 +1,38 @@
+"""``python -m caffelite.pycaffe PROGRAM [ARGUMENT]...``: runs a Python program that imports caffe."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+
+from ..errors import CaffeliteError
+from ..user_modules import permit
+from .alias import modules
+
+USAGE = "usage: python -m caffelite.pycaffe PROGRAM [ARGUMENT]..."
+
+
+def main(arguments: list[str]) -> int:
+    """Runs a program with ``caffe`` registered, even where another caffe can be imported. Returns the exit status."""
+    if not arguments or arguments[0].startswith("-"):
+        print(USAGE, file=sys.stderr)
+        return 0 if arguments[:1] in (["-h"], ["--help"]) else 2
+    program = arguments[0]
+    if not os.path.isfile(program):
+        print(f"python -m caffelite.pycaffe: there is no file {program}", file=sys.stderr)
+        return 2
+    permit()
+    sys.modules.update(modules())
+    sys.argv[:] = arguments
+    sys.path[0] = os.path.dirname(os.path.abspath(program))
+    try:
+        runpy.run_path(program, run_name="__main__")
+    except CaffeliteError as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

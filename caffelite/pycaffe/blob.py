@@ -1,0 +1,168 @@
+"""Blobs of nets and layers as pycaffe has them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..api import Copies
+from ..devices.interfaces import Array
+from ..errors import CaffeliteError
+from ..layers.layer import ParameterView
+from ..net.net import Net
+from ..net.nodes import Value
+
+
+def _length(axis: int) -> property:
+    """The length of a legacy axis."""
+    return property(
+        lambda blob: blob.shape[axis] if axis < len(blob.shape) else 1,
+        doc=f"Length of axis {axis}, 1 where there is none.",
+    )
+
+
+class Blob:
+    """``data`` and ``diff``: float32 arrays in the blob's shape; ``shape``, ``count``; ``num``, ``channels``,
+    ``height``, ``width``.
+
+    On the CPU the arrays are the net's memory. On a GPU they are copies, valid until the next pass; changes to them are
+    copied to the GPU before that pass. A ``diff`` that backward does not compute is an array of zeros.
+    """
+
+    def __init__(self, copies: Copies):
+        self._copies = copies
+        self._no_diff: np.ndarray | None = None
+
+    def _values(self) -> Array:
+        raise NotImplementedError
+
+    def _gradient(self) -> Array | None:
+        raise NotImplementedError
+
+    @property
+    def data(self) -> np.ndarray:
+        return self._copies.host((self, "data"), self._values())
+
+    @property
+    def diff(self) -> np.ndarray:
+        gradient = self._gradient()
+        if gradient is not None:
+            return self._copies.host((self, "diff"), gradient)
+        if self._no_diff is None or self._no_diff.shape != self.shape:
+            self._no_diff = np.zeros(self.shape, np.float32)
+        return self._no_diff
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self._values().shape)
+
+    @property
+    def count(self) -> int:
+        return math.prod(self.shape)
+
+    num, channels, height, width = (_length(i) for i in range(4))
+
+    def reshape(self, *shape: int | Sequence[int]) -> None:
+        """Gives the blob another shape, its axes one by one. Errors: a blob with a shape that follows from others."""
+        raise CaffeliteError(f"{self} cannot be reshaped", remedy="reshape an input of the net")
+
+    def __repr__(self) -> str:
+        return f"Blob{self.shape}"
+
+
+def dimensions(shape: Sequence[int | Sequence[int]]) -> tuple[int, ...]:
+    """The shape of ``reshape``'s arguments. Errors: dimensions below 1."""
+    found = tuple(int(d) for d in np.ravel(np.array(shape)))
+    if min(found, default=1) < 1:
+        raise CaffeliteError("a blob cannot have this shape", expected="dimensions of 1 or more", found=list(found))
+    return found
+
+
+class ParameterBlob(Blob):
+    """A parameter of a layer."""
+
+    def __init__(self, view: ParameterView, copies: Copies):
+        super().__init__(copies)
+        self.view = view
+
+    def _values(self) -> Array:
+        return self.view.data
+
+    def _gradient(self) -> Array | None:
+        return self.view.diff
+
+
+class NetBlob(Blob):
+    """A blob of a net by name.
+
+    Layers that work in place make several versions of it, each in memory of its own. The blob shows the version that
+    Caffe, which has one memory, would have after the last pass, and passes over a part of the net start from it.
+    makers: the layer that makes each version, by its index.
+    """
+
+    def __init__(self, name: str, net: Net, versions: Sequence[Value], makers: Sequence[int], copies: Copies):
+        super().__init__(copies)
+        self.name, self._net, self._versions, self._makers = name, net, versions, makers
+        self._data_at = self._diff_at = len(versions) - 1
+        # The content of a fed blob stays when its layer runs.
+        self._filled = versions[0].node.layer.filled_once
+
+    def _values(self) -> Array:
+        return self._data_of(self._data_at)
+
+    def _gradient(self) -> Array | None:
+        return self._diff_of(self._diff_at)
+
+    def _data_of(self, version: int) -> Array:
+        value = self._versions[version]
+        return self._net.shown(self._net.data[value], value)
+
+    def _diff_of(self, version: int) -> Array | None:
+        value = self._versions[version]
+        if value in self._net.starts:
+            return self._net.starts[value]
+        return self._net.shown(self._net.diff.get(value), value)
+
+    def reshape(self, *shape: int | Sequence[int]) -> None:
+        """Gives an Input or DummyData blob another shape, its axes one by one. The blobs that depend on it follow with
+        the next forward pass or ``Net.reshape``. Errors: a blob of another layer; dimensions below 1."""
+        wanted = dimensions(shape)
+        if wanted == self._net.data[self._versions[0]].shape:
+            return
+        self._copies.send()
+        self._net.set_shapes({self.name: wanted})
+        self._data_at = 0
+
+    # passes over the layers ``first`` to ``last``
+
+    def before_forward(self, first: int) -> None:
+        """Gives the version that the layers from ``first`` on read what the blob shows."""
+        read = max((i for i, maker in enumerate(self._makers) if maker < first), default=0 if self._filled else None)
+        if read is not None and read != self._data_at:
+            self._net.dev.assign(self._data_of(self._data_at), self._data_of(read))
+            self._data_at = read
+
+    def after_forward(self, last: int) -> None:
+        self._data_at = max((i for i, maker in enumerate(self._makers) if maker <= last), default=self._data_at)
+
+    def before_backward(self, last: int) -> None:
+        """Gives the version that layer ``last`` makes, or the last one before it, the gradient that the blob shows."""
+        read = max((i for i, maker in enumerate(self._makers) if maker <= last), default=self._diff_at)
+        shown, wanted = self._diff_of(self._diff_at), self._diff_of(read)
+        if read != self._diff_at and shown is not None and wanted is not None:
+            self._net.dev.assign(shown, wanted)
+        self._diff_at = read
+
+    def after_backward(self, first: int) -> None:
+        """Shows the version with the gradient that was computed last."""
+        for i in range(self._diff_at):
+            if self._makers[i + 1] >= first and self._diff_of(i) is not None:
+                self._diff_at = i
+                return
+
+    def after_training(self) -> None:
+        """Shows the versions that complete passes leave."""
+        self._data_at = self._diff_at = len(self._versions) - 1
+        self.after_backward(0)

@@ -1,0 +1,337 @@
+"""Nets as pycaffe has them."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import prototxt, user_modules, weights
+from ..api import Copies
+from ..errors import CaffeliteError, Mistakes, did_you_mean
+from ..layers import unknown_types
+from ..layers.data import MemoryData
+from ..net import net as nets
+from ..net.nodes import Node
+from ..runs.open_net import open_net
+from ..training.checkpoint.snapshot import write
+from . import batches, modes
+from .blob import Blob
+from .structure import NetStructure
+
+log = logging.getLogger("caffelite")
+user_modules.permit()  # a program's sys.path is its own choice
+
+
+class Net(NetStructure):
+    """A net whose blobs and parameters are arrays, and which runs forward and backward, also over some of its layers.
+
+    ``Net(file, phase, level=0, stages=None, weights=None)`` or ``Net(file, weights, phase)``. file: a prototxt; phase:
+    TRAIN or TEST; level, stages: for the rules of the prototxt; weights: a caffemodel, binary or HDF5. Without weights
+    the file that ``deploy_param`` names is loaded.
+
+    ``blobs`` and ``params`` (a list of blobs a layer) are by name, in the order of the layers; ``inputs`` and
+    ``outputs`` are names. Layers and blobs that the compiler inserts do not appear. Errors: CaffeliteError for mistakes
+    in the files; the exception of a Python layer as it is, with a note that names the layer.
+    """
+
+    def __init__(
+        self,
+        network_file: str | os.PathLike[str],
+        *arguments: object,
+        phase: int | None = None,
+        level: int | None = None,
+        stages: Sequence[str] | None = None,
+        weights: str | os.PathLike[str] | None = None,
+    ):
+        found = _arguments(arguments, {"phase": phase, "level": level, "stages": stages, "weights": weights})
+        document = prototxt.read_net(os.fspath(network_file), tolerate=unknown_types.tolerate)
+        seed = modes.next_seed()
+        with user_errors():
+            net = open_net(
+                document,
+                modes.open_device(),
+                found["phase"],
+                level=found["level"] or 0,
+                stages=tuple(found["stages"] or ()),
+                seed=seed,
+                random_seed=seed,
+                keep=True,
+                test_gradients=True,
+                fixed_shapes=False,
+            )
+        self._adopt(net)
+        weights_file = found["weights"]
+        if weights_file is None and document.message.deploy_param.weights:
+            weights_file = prototxt.resolve(document.message.deploy_param.weights, document.locate)
+        if weights_file is not None:
+            self.copy_from(weights_file)
+
+    @classmethod
+    def _of(cls, net: nets.Net, copies: Copies) -> Net:
+        """The net of a solver. copies: of the solver's nets, which share their parameters."""
+        made = cls.__new__(cls)
+        made._adopt(net, copies)
+        return made
+
+    # passes
+
+    def forward(
+        self,
+        blobs: Sequence[str] | None = None,
+        start: str | None = None,
+        end: str | None = None,
+        **kwargs: np.ndarray,
+    ) -> dict[str, np.ndarray]:
+        """Runs the layers from ``start`` to ``end``, by default all.
+
+        blobs: names of blobs to return besides the outputs, or besides the tops of ``end``. kwargs: an array for each
+        input; one value of an axis may stand for all. Returns the blobs' arrays by name, not copies. Errors: arrays for
+        other blobs than the inputs; another batch size.
+        """
+        first = 0 if start is None else self._index(start)
+        last = len(self._nodes) - 1 if end is None else self._index(end)
+        names = [*(self.outputs if end is None else self.top_names[end]), *(blobs or ())]
+        if kwargs:
+            self._set_inputs(kwargs)
+        self._forward(first, last)
+        return {name: self._blob(name).data for name in dict.fromkeys(names)}
+
+    def _blob(self, name: str) -> Blob:
+        if name not in self.blobs:
+            raise CaffeliteError(f'the net has no blob "{name}"', remedy=did_you_mean(name, self.blobs))
+        return self.blobs[name]
+
+    def _set_inputs(self, arrays: Mapping[str, np.ndarray]) -> None:
+        if set(arrays) != set(self.inputs):
+            expected = ", ".join(self.inputs) or "none: the net has no Input layer"
+            raise CaffeliteError(
+                "the arrays do not fit the inputs of the net", expected=expected, found=", ".join(arrays)
+            )
+        self._assign(arrays, "data")
+
+    def _assign(self, arrays: Mapping[str, np.ndarray], what: str) -> None:
+        """Copies arrays into ``data`` or ``diff`` of blobs."""
+        for name, array in arrays.items():
+            target, values = getattr(self.blobs[name], what), np.asarray(array)
+            try:
+                if values.shape[:1] != target.shape[:1]:
+                    raise ValueError
+                target[...] = values
+            except ValueError:
+                raise CaffeliteError(
+                    f'blob "{name}": a wrong shape', expected=list(target.shape), found=list(values.shape)
+                ) from None
+
+    def _forward(self, first: int, last: int) -> None:
+        """Runs the layers from one index to another."""
+        self.reshape()
+        self._copies.send()
+        for blob in self._versioned:
+            blob.before_forward(first)
+        net, callbacks = self._net, self._callbacks
+        with user_errors():
+            if first == 0 and last == len(self._nodes) - 1 and not callbacks:
+                net.clear_loss()
+                net.forward(self._iteration)
+            else:
+                before, after = self._observer("before_forward"), self._observer("after_forward")
+                self._passes.forward(first, last, self._iteration, before, after)
+            net.check_faults()
+        self._iteration += 1
+        for blob in self._versioned:
+            blob.after_forward(last)
+
+    def backward(
+        self,
+        diffs: Sequence[str] | None = None,
+        start: str | None = None,
+        end: str | None = None,
+        **kwargs: np.ndarray,
+    ) -> dict[str, np.ndarray]:
+        """Runs the layers backward from ``start`` down to ``end``, by default all. Gradients of parameters are added to
+        what ``diff`` has.
+
+        diffs: names of blobs whose gradients to return besides those of the inputs, or of the bottoms of ``end``.
+        kwargs: the gradient of each output; without, it starts from the losses and from what ``diff`` of the outputs
+        has. Returns arrays by name, not copies. Errors: gradients of other blobs than the outputs.
+        """
+        last = len(self._nodes) - 1 if start is None else self._index(start)
+        first = 0 if end is None else self._index(end)
+        names = [*(self.inputs if end is None else self.bottom_names[end]), *(diffs or ())]
+        if kwargs:
+            if set(kwargs) != set(self.outputs):
+                expected, found = ", ".join(self.outputs), ", ".join(kwargs)
+                raise CaffeliteError("the gradients do not fit the outputs of the net", expected=expected, found=found)
+            self._assign(kwargs, "diff")
+        self._backward(last, first)
+        return {name: self._blob(name).diff for name in dict.fromkeys(names)}
+
+    def _backward(self, last: int, first: int) -> None:
+        """Runs the layers backward from one index down to another."""
+        self.reshape()
+        self._copies.send()
+        for blob in self._versioned:
+            blob.before_backward(last)
+        before, after = self._observer("before_backward"), self._observer("after_backward")
+        with user_errors():
+            self._passes.backward(first, last, add=True, before=before, after=after)
+        for blob in self._versioned:
+            blob.after_backward(first)
+
+    def forward_all(self, blobs: Sequence[str] | None = None, **kwargs: np.ndarray) -> dict[str, np.ndarray]:
+        """Runs forward over any number of samples, batch by batch. kwargs: an array for each input. Returns the outputs
+        and ``blobs`` of all samples by name."""
+        return batches.forward_all(self, blobs, kwargs)
+
+    def forward_backward_all(
+        self, blobs: Sequence[str] | None = None, diffs: Sequence[str] | None = None, **kwargs: np.ndarray
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Runs forward and backward over any number of samples, batch by batch. kwargs: arrays for inputs and gradients
+        of outputs. Returns the blobs and the gradients of all samples by name."""
+        return batches.forward_backward_all(self, blobs, diffs, kwargs)
+
+    def reshape(self) -> None:
+        """Gives all blobs the shapes that follow from the reshaped inputs, as the next pass does too. Going back to
+        earlier shapes makes no operations again. Errors: shapes that a layer refuses; those before are restored."""
+        if self._net.needs_reshape:
+            with user_errors():
+                self._net.reshape()
+
+    def before_forward(self, call: Callable[[int], object]) -> None:
+        """Calls ``call`` with the index of each layer before it runs in ``forward``."""
+        self._callbacks.setdefault("before_forward", []).append(call)
+
+    def after_forward(self, call: Callable[[int], object]) -> None:
+        """Calls ``call`` with the index of each layer after it ran in ``forward``."""
+        self._callbacks.setdefault("after_forward", []).append(call)
+
+    def before_backward(self, call: Callable[[int], object]) -> None:
+        """Calls ``call`` with the index of each layer before it runs in ``backward``."""
+        self._callbacks.setdefault("before_backward", []).append(call)
+
+    def after_backward(self, call: Callable[[int], object]) -> None:
+        """Calls ``call`` with the index of each layer after it ran in ``backward``."""
+        self._callbacks.setdefault("after_backward", []).append(call)
+
+    def _observer(self, event: str) -> Callable[[Node], None] | None:
+        calls = self._callbacks.get(event)
+        if not calls:
+            return None
+        index = {node: i for i, node in enumerate(self._nodes)}
+
+        def observe(node: Node) -> None:
+            for call in calls:
+                call(index[node])
+
+        return observe
+
+    def _after_training(self) -> None:
+        """After passes that a solver ran."""
+        for blob in self._versioned:
+            blob.after_training()
+
+    # parameters
+
+    def clear_param_diffs(self) -> None:
+        """Sets the gradients of all parameters to 0."""
+        self._copies.send()
+        for diff in self._net.params.diffs:
+            if diff is not None:
+                self._net.dev.fill(diff, 0)
+        for blob in (blob for blobs in self.params.values() for blob in blobs):
+            blob.diff[...] = 0
+
+    def share_with(self, other: Net) -> None:
+        """From now on the parameters of layers that ``other`` has too, by name, are those of ``other``. Gradients are
+        not shared. Errors: other shapes, another device; a net that a solver trains."""
+        theirs = {node.name: node.layer.params for node in other._nodes}
+        pairs = [
+            (node, view, theirs[node.name][i])
+            for node in self._nodes
+            for i, view in enumerate(node.layer.params)
+            if i < len(theirs.get(node.name, ()))
+        ]
+        if all(mine.data is their.data for _, mine, their in pairs):
+            return
+        if not self._owned:
+            remedy = "let the other net share with this one, or copy its weights"
+            raise CaffeliteError("a solver's net keeps its own parameters", remedy=remedy)
+        for node, mine, their in pairs:
+            if mine.data.shape != their.data.shape:
+                what = f'layer "{node.name}": the other net has parameters of another shape'
+                raise CaffeliteError(what, expected=list(mine.data.shape), found=list(their.data.shape))
+        self._copies.send()
+        other._copies.send()
+        for _, mine, their in pairs:
+            mine.data = their.data
+        for node in dict.fromkeys(node for node, _, _ in pairs):
+            self._net.rebuild(node)
+
+    def copy_from(self, trained_file: str | os.PathLike[str]) -> None:
+        """Copies the parameters of a caffemodel, binary or HDF5, by layer name. Layers of one side alone are logged.
+        Errors: no such file; parameters of another shape."""
+        self._copies.send()
+        loaded = self._net.load(weights.read_model(Path(trained_file)), str(trained_file))
+        if not loaded.matched:
+            log.warning("%s: no layer of the file is in the net", trained_file)
+        else:
+            loaded.log(str(trained_file))
+
+    load_hdf5 = copy_from
+
+    def save(self, filename: str | os.PathLike[str]) -> None:
+        """Writes the parameters as a binary caffemodel."""
+        self._copies.send()
+        body = weights.encode_net(self._net.graph.message, [(n.layer.spec, a) for n, a in self._net.layer_blobs()])
+        write([(Path(filename), [weights.sealed(body)])])
+
+    def save_hdf5(self, filename: str | os.PathLike[str]) -> None:
+        """Writes the parameters as an HDF5 caffemodel."""
+        self._copies.send()
+        body = weights.encode_hdf5_net((n.layer.spec.name, a) for n, a in self._net.layer_blobs())
+        write([(Path(filename), [body])])
+
+    def set_input_arrays(self, data: np.ndarray, labels: np.ndarray) -> None:
+        """Gives the MemoryData layer its samples: data (M, C, H, W) and labels (M), M a multiple of its batch size;
+        they are read, not copied. Errors: a net without one such layer; other shapes."""
+        layers = [node.layer for node in self._nodes if isinstance(node.layer, MemoryData)]
+        if len(layers) != 1:
+            expected, found = "a net with one MemoryData layer", f"{len(layers)} in this net"
+            raise CaffeliteError("set_input_arrays feeds a MemoryData layer", expected=expected, found=found)
+        layers[0].set_input_arrays(np.asarray(data), np.asarray(labels))
+
+
+def _arguments(positional: Sequence[object], given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of ``Net`` after the file by name. Errors: none for the phase, too many, one given twice."""
+    legacy = bool(positional) and isinstance(positional[0], str | os.PathLike)
+    names = ("weights", "phase") if legacy else ("phase", "level", "stages", "weights")
+    usage = "Net(file, phase, level=0, stages=None, weights=None), or Net(file, weights, phase)"
+    if len(positional) > len(names):
+        raise TypeError(f"Net has too many arguments; expected {usage}")
+    for name, value in zip(names, positional, strict=False):
+        if given[name] is not None:
+            raise TypeError(f"Net has two arguments for {name}; expected {usage}")
+        given[name] = value
+    if given["phase"] not in (0, 1):
+        raise TypeError(f"Net needs a phase, TRAIN or TEST; expected {usage}")
+    return given
+
+
+@contextlib.contextmanager
+def user_errors() -> Iterator[None]:
+    """Raises what a Python layer has raised, as pycaffe does, with a note that names the layer."""
+    try:
+        yield
+    except CaffeliteError as error:
+        for mistake in error.mistakes if isinstance(error, Mistakes) else [error]:
+            cause = mistake.__cause__
+            if isinstance(cause, Exception) and not isinstance(cause, CaffeliteError | SyntaxError | ImportError):
+                cause.add_note(str(mistake))
+                raise cause from None
+        raise

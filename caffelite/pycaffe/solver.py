@@ -1,0 +1,223 @@
+"""Solvers as pycaffe has them."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+
+from .. import prototxt
+from ..api import Copies
+from ..errors import CaffeliteError
+from ..runs.config import RunConfig
+from ..runs.open_net import load_initial_weights, open_trainer, read_solver
+from ..training.hooks.hook import Hook
+from ..training.optim import rates
+from ..training.optim.updates import rule_name
+from ..training.state import TrainingState
+from ..training.trainer import Trainer
+from . import modes
+from .net import Net, user_errors
+
+
+class SolverParameter:
+    """Fields of a solver that runs: ``base_lr``, which may be set, and all others to read."""
+
+    def __init__(self, trainer: Trainer):
+        self._trainer = trainer
+
+    @property
+    def base_lr(self) -> float:
+        return self._trainer.p.base_lr
+
+    @base_lr.setter
+    def base_lr(self, rate: float) -> None:
+        trainer = self._trainer
+        trainer.p.base_lr = rate
+        if not trainer.schedule.plateau:  # which has a state
+            trainer.schedule = rates.policy(trainer.p, trainer.locate)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._trainer.p, name)
+
+
+class _Callbacks(Hook):
+    """Calls a program around iterations, and copies to the device what it has changed."""
+
+    def __init__(self, copies: Copies) -> None:
+        self._copies = copies
+        self.on_start: list[Callable[[], object]] = []
+        self.on_gradients_ready: list[Callable[[], object]] = []
+
+    def _call(self, functions: list[Callable[[], object]]) -> None:
+        for function in functions:
+            function()
+        self._copies.send()
+
+    def before_iteration(self, state: TrainingState) -> None:
+        self._call(self.on_start)
+
+    def before_update(self, state: TrainingState, rate: float) -> None:
+        self._call(self.on_gradients_ready)
+
+
+class _Open:
+    """Referred to by a solver and its nets: their data is read as long as one of them exists."""
+
+
+class Solver:
+    """A solver to step through. file: a solver prototxt; its type counts only for ``get_solver``.
+
+    ``net``, ``test_nets``: nets whose blobs keep their values; ``iter``: iterations done; ``param``: fields of the
+    solver; ``lr``: the rate of the next iteration. Errors: every mistake in the files; what a Python layer raises.
+    """
+
+    kind = ""  # of the update rule; empty: as the file says
+
+    def __init__(self, solver_file: str | os.PathLike[str]):
+        config = RunConfig(os.fspath(solver_file))
+        self._open(config, read_solver(config))
+
+    def _open(self, config: RunConfig, document: prototxt.Document) -> None:
+        message = document.message
+        if self.kind:
+            message.ClearField("solver_type")
+            message.type = self.kind
+        if modes.seeded() and message.random_seed < 0:
+            message.random_seed = modes.next_seed()
+        device = modes.open_device()
+        with user_errors():
+            trainer = open_trainer(config, document, device, keep=True, net_options={"fixed_shapes": False})
+        self._trainer, self._copies, self._token = trainer, Copies(device), _Open()
+        weakref.finalize(self._token, trainer.close)
+        load_initial_weights(trainer, config)
+        self.net = self._wrap(trainer.net)
+        self.test_nets = [self._wrap(net) for net, _ in trainer.tests]
+        self.param = SolverParameter(trainer)
+        self._callbacks: _Callbacks | None = None
+
+    def _wrap(self, net: object) -> Net:
+        wrapped = Net._of(net, self._copies)  # type: ignore[arg-type]
+        wrapped._token = self._token  # type: ignore[attr-defined]
+        return wrapped
+
+    @property
+    def iter(self) -> int:
+        return self._trainer.iteration
+
+    @property
+    def lr(self) -> float:
+        return self._trainer.rate(self._trainer.iteration)
+
+    def step(self, count: int) -> None:
+        """Runs ``count`` iterations, with the tests and snapshots that are due."""
+        self._run(lambda: self._trainer.step(count))
+
+    def solve(self, resume_file: str | os.PathLike[str] | None = None) -> None:
+        """Trains to max_iter, from a solverstate where one is given."""
+        if resume_file is not None:
+            self.restore(resume_file)
+        self._run(self._trainer.solve)
+
+    def _run(self, train: Callable[[], None]) -> None:
+        nets = [self.net, *self.test_nets]
+        for net in nets:
+            net.reshape()
+        self._copies.send()
+        try:
+            with user_errors():
+                train()
+        finally:
+            for net in nets:
+                net._after_training()
+
+    def snapshot(self) -> None:
+        """Writes a caffemodel and a solverstate under the snapshot_prefix."""
+        self._copies.send()
+        self._trainer.snapshot()
+
+    def restore(self, state_file: str | os.PathLike[str]) -> None:
+        """Goes on from a solverstate: iteration, parameters, histories. Errors: no such file; one of another net."""
+        self._copies.send()
+        self._trainer.restore(Path(state_file))
+
+    def apply_update(self) -> None:
+        """Updates the parameters from the gradients in ``diff``, at the rate of this iteration; ``iter`` stays."""
+        self._copies.send()
+        self._trainer.apply_update()
+
+    def share_weights(self, net: Net) -> None:
+        """``net`` uses the parameters of the solver's net from now on."""
+        net.share_with(self.net)
+
+    def add_callback(self, on_start: Callable[[], object], on_gradients_ready: Callable[[], object]) -> None:
+        """Calls ``on_start`` before each iteration, and ``on_gradients_ready`` before each update."""
+        if self._callbacks is None:
+            self._callbacks = _Callbacks(self._copies)
+            self._trainer.hooks.add(self._callbacks)
+            self._trainer.captured.observed = True
+        self._callbacks.on_start.append(on_start)
+        self._callbacks.on_gradients_ready.append(on_gradients_ready)
+
+
+class SGDSolver(Solver):
+    """Stochastic gradient descent with momentum, whatever type the file has."""
+
+    kind = "SGD"
+
+
+class NesterovSolver(SGDSolver):
+    """Nesterov's momentum."""
+
+    kind = "Nesterov"
+
+
+class AdaGradSolver(SGDSolver):
+    """AdaGrad."""
+
+    kind = "AdaGrad"
+
+
+class RMSPropSolver(SGDSolver):
+    """RMSProp."""
+
+    kind = "RMSProp"
+
+
+class AdaDeltaSolver(SGDSolver):
+    """AdaDelta."""
+
+    kind = "AdaDelta"
+
+
+class AdamSolver(SGDSolver):
+    """Adam."""
+
+    kind = "Adam"
+
+
+_CLASSES: dict[str, type[Solver]] = {
+    each.kind: each for each in (SGDSolver, NesterovSolver, AdaGradSolver, RMSPropSolver, AdaDeltaSolver, AdamSolver)
+}
+
+
+def get_solver(solver_file: str | os.PathLike[str]) -> Solver:
+    """The solver of a prototxt, of the class that its type names, or ``Solver`` for types that pycaffe lacks."""
+    config = RunConfig(os.fspath(solver_file))
+    document = read_solver(config)
+    chosen: type[Solver] = _CLASSES.get(rule_name(document.message, document.locate), Solver)
+    made = chosen.__new__(chosen)
+    made._open(config, document)
+    return made
+
+
+class NCCL:
+    """Not available: a program does not sum gradients itself. Errors: always; ``caffelite train -gpu all`` does it."""
+
+    def __init__(self, *_: object):
+        raise CaffeliteError("NCCL is not available to programs", remedy="use caffelite train -gpu all")
+
+    @staticmethod
+    def new_uid() -> bytes:
+        raise CaffeliteError("NCCL is not available to programs", remedy="use caffelite train -gpu all")

@@ -1,0 +1,123 @@
+"""Detections of a test: average precision of each class, as VOC 2007, VOC 2012 and COCO define it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..detection.precision import COCO_THRESHOLDS, class_precision
+from ..net.graph import Graph, Value
+from .elements import image, section, table
+from .ranking import Curve
+
+COCO_AT = {"coco50": 0.5, "coco75": 0.75}
+
+
+@dataclass(frozen=True)
+class DetectionHead:
+    """The detections and the objects that a net compares, the classes of objects, and the overlap from which a
+    detection is right."""
+
+    found: Value
+    known: Value
+    classes: tuple[int, ...]
+    threshold: float
+
+
+def detection_head(graph: Graph) -> DetectionHead | None:
+    """Of the last DetectionEvaluate; None where the net has none."""
+    nodes = [node for node in graph.nodes if node.layer.evaluates_detection]
+    if not nodes:
+        return None
+    layer: Any = nodes[-1].layer
+    found, known = nodes[-1].bottoms[:2]
+    return DetectionHead(found, known, tuple(layer.labels), float(layer.p.overlap_threshold))
+
+
+@dataclass
+class Detections:
+    """The detections (label, score, box) and the objects (label, box, difficult) of each tested image."""
+
+    classes: tuple[int, ...]
+    threshold: float
+    found: list[np.ndarray] = field(default_factory=list)
+    known: list[np.ndarray] = field(default_factory=list)
+
+    def add(self, found: np.ndarray, known: np.ndarray, keep: np.ndarray) -> None:
+        """A batch: rows (D, 7) and (G, 8) as DetectionEvaluate reads them. keep (N): which images are new."""
+        found, known = (rows.reshape(-1, width).astype(float) for rows, width in ((found, 7), (known, 8)))
+        found = found[found[:, 1] != -1]
+        for item in np.flatnonzero(keep).tolist():
+            self.found.append(found[found[:, 0] == item, 1:])
+            self.known.append(known[known[:, 0] == item][:, [1, 3, 4, 5, 6, 7]])
+
+    def _precision(self, label: int, version: str, threshold: float) -> tuple[float, np.ndarray, np.ndarray]:
+        def images():  # noqa: ANN202
+            for found, known in zip(self.found, self.known, strict=True):
+                f, k = found[found[:, 0] == label], known[known[:, 0] == label]
+                yield f[:, 2:6], f[:, 1], k[:, 1:5], k[:, 5] != 0
+
+        return class_precision(images(), version, threshold)
+
+    def curves(self) -> list[Curve | None]:
+        """Precision over recall of each class; None of a class without objects."""
+        found: list[Curve | None] = []
+        for label in self.classes:
+            value, precision, recall = self._precision(label, "MaxIntegral", self.threshold)
+            precision, recall = np.append(1.0, precision), np.append(0.0, recall)
+            found.append(Curve(recall, recall, precision, 0.0, value) if self._objects(label) else None)
+        return found
+
+    def _objects(self, label: int) -> int:
+        """The objects of a class that must be found."""
+        return int(sum(((known[:, 0] == label) & (known[:, 5] == 0)).sum() for known in self.known))
+
+    def figures(self, names: list[str]) -> dict[str, Any]:
+        """For JSON: the mean average precisions over the classes that have objects, and each class's. names: of the
+        classes."""
+        rows = []
+        for label, name in zip(self.classes, names, strict=True):
+            objects = self._objects(label)
+            row: dict[str, Any] = {"label": name, "class": label, "objects": objects}
+            row["detections"] = int(sum((found[:, 0] == label).sum() for found in self.found))
+            coco = [self._precision(label, "COCO", threshold)[0] for threshold in COCO_THRESHOLDS] if objects else []
+            row["voc07"] = self._precision(label, "11point", self.threshold)[0] if objects else None
+            row["voc12"] = self._precision(label, "MaxIntegral", self.threshold)[0] if objects else None
+            row["coco"] = sum(coco) / len(coco) if coco else None
+            for key, threshold in COCO_AT.items():
+                row[key] = coco[COCO_THRESHOLDS.index(threshold)] if coco else None
+            rows.append(row)
+        means = {}
+        for key in ("voc07", "voc12", "coco", *COCO_AT):
+            values = [row[key] for row in rows if row[key] is not None]
+            means[key] = sum(values) / len(values) if values else None
+        return {"images": len(self.found), "overlap_threshold": self.threshold, **means, "classes": rows}
+
+
+def sections(found: dict, images: dict[str, bytes | None]) -> list[str]:
+    """The sections of a report page."""
+    part = found["detection"]
+    at = f"{part['overlap_threshold']:g}"
+    texts = {
+        "voc07": f"VOC 2007: mean precision at 11 recalls, overlap {at}",
+        "voc12": f"VOC 2012: area under the precision, overlap {at}",
+        "coco": "COCO: mean over overlaps 0.5 to 0.95",
+        "coco50": "COCO: overlap 0.5",
+        "coco75": "COCO: overlap 0.75",
+    }
+    rows = [[text, _share(part[key])] for key, text in texts.items()]
+    by_class = [
+        [row["label"], row["objects"], row["detections"], *(_share(row[key]) for key in ("voc07", "voc12", "coco"))]
+        for row in part["classes"]
+    ]
+    head = ["class", "objects", "detections", "AP VOC 2007", "AP VOC 2012", "AP COCO"]
+    text = f"Mean average precision over the classes that have objects, of {part['images']:,} images."
+    alt = f"Precision over recall of each class; the mean average precision is {_share(part['voc12'])}."
+    body = table(["mean average precision", "value"], rows) + image(images.get("precision_recall"), alt)
+    return [section("Detection", text, body), section("Classes", "", table(head, by_class))]
+
+
+def _share(value: float | None) -> str:
+    return "none" if value is None else f"{value:.4f}"

@@ -1,0 +1,115 @@
+"""Detection from a data set to pictures: dataset detection, info and show, test -report, deploy, classify."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from report_pages import write_weights
+
+cv2 = pytest.importorskip("cv2")
+NET = """
+layer { name: "data" type: "AnnotatedData" top: "data" top: "label" include { phase: TEST }
+  transform_param { scale: 0.004 resize_param { height: 16 width: 16 } }
+  data_param { source: "boxes_lmdb" backend: LMDB batch_size: 2 }
+  annotated_data_param { label_map_file: "boxes_labelmap.prototxt" } }
+layer { name: "loc" type: "InnerProduct" bottom: "data" top: "loc" inner_product_param { num_output: 16 } }
+layer { name: "conf" type: "InnerProduct" bottom: "data" top: "conf" inner_product_param { num_output: 12 } }
+layer { name: "prior" type: "PriorBox" bottom: "cells" bottom: "data" top: "prior"
+  prior_box_param { min_size: 8 variance: 0.1 } }
+layer { name: "out" type: "DetectionOutput" bottom: "loc" bottom: "conf" bottom: "prior" top: "out"
+  detection_output_param { num_classes: 3 code_type: CENTER_SIZE confidence_threshold: 0.2 } }
+layer { name: "eval" type: "DetectionEvaluate" bottom: "out" bottom: "label" top: "eval" include { phase: TEST }
+  detection_evaluate_param { num_classes: 3 ap_version: "11point" } }
+"""
+CELLS = 'layer { name: "cells" type: "Pooling" bottom: "data" top: "cells" pooling_param { pool: AVE kernel_size: 8 '
+CELLS += "stride: 8 } }\n"
+
+
+@pytest.fixture
+def boxes(folder, call):
+    """Three images of a light quarter each: the upper ones of class a, the lower one of class b; a net that finds the
+    quarters by their light."""
+    quarters = [(0, 0, 1), (0, 1, 1), (1, 0, 2)]
+    coco = {"images": [], "annotations": [], "categories": [{"id": 5, "name": "a"}, {"id": 9, "name": "b"}]}
+    for i, (row, column, label) in enumerate(quarters):
+        image = np.zeros((32, 48, 3), np.uint8)
+        image[row * 16 : row * 16 + 16, column * 24 : column * 24 + 24] = 250
+        cv2.imwrite(f"{folder}/{i}.png", image)
+        coco["images"].append({"id": i, "file_name": f"{i}.png"})
+        box = {"image_id": i, "category_id": [5, 9][label - 1], "bbox": [24 * column, 16 * row, 24, 16]}
+        coco["annotations"].append(box)
+    (folder / "boxes.json").write_text(json.dumps(coco))
+    answer = call("dataset", "detection", "boxes.json", "--out", ".")
+    assert answer.status == 0 and "3 images with 3 objects" in answer.err, answer.err
+    (folder / "boxes.prototxt").write_text(NET.replace('layer { name: "prior"', CELLS + 'layer { name: "prior"'))
+    conf, bias = np.zeros((4, 3, 3, 16, 16)), np.zeros((4, 3))
+    for place in range(4):  # the light of its quarter is the score of its class
+        row, column = divmod(place, 2)
+        conf[place, 1 + row, :, row * 8 : row * 8 + 8, column * 8 : column * 8 + 8] = 1 / (3 * 64)
+    weights = {"loc": [np.zeros((16, 768)), np.zeros(16)], "conf": [conf.reshape(12, 768), bias.reshape(-1)]}
+    write_weights(folder / "w.caffemodel", {k: [b.astype(np.float32) for b in v] for k, v in weights.items()})
+    return folder
+
+
+def ok(answer):
+    assert answer.status == 0, answer.err
+    return answer
+
+
+def test_from_json_to_pictures(boxes, call):
+    assert (boxes / "boxes_sizes.txt").read_text().splitlines() == ["0 32 48", "1 32 48", "2 32 48"]
+    info = json.loads(ok(call("dataset", "info", "boxes_lmdb", "--json")).out)["sets"][0]
+    assert info["objects"] == {"1": 2, "2": 1} and info["objects_per_image"] == {"1": 3} and not info["odd"]
+    ok(call("dataset", "show", "boxes_lmdb", "-o", "sheet.png", "--count", 1))
+    sheet = cv2.imread("sheet.png")
+    assert (abs(sheet.astype(int) - [75, 180, 60]).max(-1) < 9).any(), "the outline of class 1"
+    ok(call("dataset", "show", "boxes.prototxt", "-phase", "TEST", "-o", "net.png", "--count", 3))
+
+    scored = ok(call("test", "-model", "boxes.prototxt", "-weights", "w.caffemodel", "-report", "report"))
+    assert "eval = 1" in scored.lines, scored.err
+    found = json.loads((boxes / "report" / "report.json").read_text())["detection"]
+    assert (found["voc07"], found["voc12"], found["coco"], found["images"]) == (pytest.approx(1), 1, 1, 3)
+    assert [(row["label"], row["objects"]) for row in found["classes"]] == [("a", 2), ("b", 1)]
+    assert "Mean average precision" in (boxes / "report" / "report.html").read_text()
+
+    ok(call("deploy", "-model", "boxes.prototxt", "-weights", "w.caffemodel", "-out", "deploy.prototxt"))
+    text = (boxes / "deploy.prototxt").read_text()
+    assert 'label: "b"' in text and "DetectionEvaluate" not in text and "resize_param" not in text
+    common = ("classify", "-model", "deploy.prototxt", "0.png", "2.png")
+    listed = json.loads(ok(call(*common, "-json", "-annotate", "drawn")).out)
+    assert [[d["label"] for d in one["detections"]] for one in listed] == [["a"], ["b"]]
+    assert listed[1]["detections"][0]["box"] == pytest.approx([0, 16, 24, 32])
+    assert (abs(cv2.imread("drawn/0.png").astype(int) - [75, 180, 60]).max(-1) < 9).any()
+    assert (boxes / "drawn" / "all.png").exists()
+    ok(call(*common, "-csv", "table.csv"))
+    rows = list(csv.DictReader((boxes / "table.csv").read_text().splitlines()))
+    assert [(row["label"], float(row["xmax"])) for row in rows] == [("a", 24), ("b", 24)]
+    assert "a  0.0 0.0 24.0 16.0" in ok(call(*common)).out
+    assert "nothing found" in ok(call(*common, "-threshold", 1)).out
+    assert call(*common, "-oversample").status == 2
+
+
+def test_scores_of_training_and_the_last_batch_count_all_images(boxes, call):
+    (boxes / "s.prototxt").write_text(
+        'net: "train.prototxt" test_iter: 3 test_interval: 1 max_iter: 1 base_lr: 0 lr_policy: "fixed" display: 0 '
+        'ap_version: "MaxIntegral" show_per_class_result: true snapshot_after_train: false best_score: "eval"'
+    )
+    train = NET.replace('layer { name: "prior"', CELLS + 'layer { name: "prior"')
+    start = train[: train.index('layer { name: "loc"')].replace("TEST", "TRAIN")
+    loss = 'layer { name: "loss" type: "MultiBoxLoss" bottom: "loc" bottom: "conf" bottom: "prior" bottom: "label" '
+    loss += 'top: "loss" include { phase: TRAIN } multibox_loss_param { num_classes: 3 code_type: CENTER_SIZE } }'
+    (boxes / "train.prototxt").write_text(start + train + loss)
+    answer = ok(call("train", "-solver", "s.prototxt", "-weights", "w.caffemodel"))
+    assert answer.lines.count("    Test net output #0: eval = 1") == 2, answer.err
+    assert "class1: 1" in answer.lines and "class2: 1" in answer.lines
+
+
+def test_mistakes(boxes, call):
+    answer = call("dataset", "detection", "none.json")
+    assert answer.status == 2 and "none.json: cannot read" in answer.err
+    answer = call("dataset", "detection", "boxes.json")
+    assert answer.status == 2 and "already exists" in answer.err
+    (boxes / "labels.txt").write_text("background\na\n")
+    answer = call("dataset", "detection", "boxes.json", "--labels", "labels.txt", "--name", "other")
+    assert answer.status == 2 and '"b" is no class' in answer.err and not (boxes / "other_lmdb").exists()

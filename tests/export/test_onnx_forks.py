@@ -1,0 +1,122 @@
+"""ONNX: layers of forks, and images of open height and width."""
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+pytest.importorskip("onnx", reason="onnx, of the extra `onnx`")
+onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime, of the extra `onnx`")
+
+from test_onnx import exported, text  # noqa: E402
+
+from caffelite import caffelite_pb2 as pb  # noqa: E402
+from caffelite import devices, prototxt  # noqa: E402
+from caffelite.cli import caffelite  # noqa: E402
+from caffelite.errors import CaffeliteError  # noqa: E402
+from caffelite.export import free_size, onnx  # noqa: E402
+from caffelite.net import graph  # noqa: E402
+from caffelite.net.net import Net  # noqa: E402
+
+IMAGES = "input_param { shape { dim: 2 dim: 8 dim: 6 dim: 4 } }"
+XAVIER = 'weight_filler { type: "xavier" }'
+LAYERS = {
+    "reorg": 'type: "Reorg" reorg_param { stride: 2 }',
+    "reorg back": 'type: "Reorg" reorg_param { stride: 2 reverse: true }',
+    "unit vectors": 'type: "Normalize" normalize_param { }',
+    "unit vectors L1": 'type: "Normalize" normalize_param { normalize_type: "L1" }',
+    "normalize": 'type: "Normalize" norm_param { across_spatial: false channel_shared: false }',
+    "normalize samples": 'type: "Normalize"',
+    "flip": 'type: "Flip" flip_param { flip_height: true }',
+    "flip rows": 'type: "Flip" flip_param { flip_height: true flip_width: false }',
+    "insanity": 'type: "Insanity"',
+    "distances": f'type: "InnerDistance" inner_distance_param {{ num_output: 3 normalize: true {XAVIER} }}',
+    "distances L1": f'type: "InnerDistance" inner_distance_param {{ num_output: 3 distance_type: "L1" {XAVIER} }}',
+    "unit rows": f'type: "InnerProduct" inner_product_param {{ num_output: 3 normalize: true {XAVIER} }}',
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers(name, seed):
+    net, body = exported(text(f'layer {{ name: "y" bottom: "x" top: "y" {LAYERS[name]} }}', IMAGES), seed)
+    assert onnx.check(net, body, seed).outputs["y"] < 1e-5
+
+
+def test_pooling_over_boxes(seed):
+    layers = """layer { name: "rois" type: "Input" top: "rois" input_param { shape { dim: 7 dim: 5 } } }
+      layer { name: "y" type: "ROIPooling" bottom: "x" bottom: "rois" top: "y"
+        roi_pooling_param { pooled_h: 3 pooled_w: 2 spatial_scale: 0.25 } }"""
+    net, body = exported(text(layers, "input_param { shape { dim: 2 dim: 3 dim: 16 dim: 20 } }"), seed)
+    assert onnx.check(net, body, seed).outputs["y"] < 1e-5
+
+
+CONV = f"convolution_param {{ num_output: 6 kernel_size: 3 pad: 1 {XAVIER} }}"
+UP = f"convolution_param {{ num_output: 6 kernel_size: 4 stride: 4 {XAVIER} }}"
+FC = f"inner_product_param {{ num_output: 3 {XAVIER} }}"
+BODY = f"""
+  layer {{ name: "conv" type: "Convolution" bottom: "x" top: "conv" {CONV} }}
+  layer {{ name: "relu" type: "ReLU" bottom: "conv" top: "conv" }}
+  layer {{ name: "max" type: "Pooling" bottom: "conv" top: "max" pooling_param {{ kernel_size: 3 stride: 2 }} }}
+  layer {{ name: "mean" type: "Pooling" bottom: "max" top: "mean"
+    pooling_param {{ pool: AVE kernel_size: 2 stride: 2 }} }}
+  layer {{ name: "up" type: "Deconvolution" bottom: "mean" top: "up" {UP} }}
+  layer {{ name: "crop" type: "Crop" bottom: "up" bottom: "conv" top: "crop" crop_param {{ axis: 2 offset: 0 }} }}
+  layer {{ name: "sum" type: "Eltwise" bottom: "crop" bottom: "conv" top: "sum" }}
+  layer {{ name: "rows" type: "Permute" bottom: "sum" top: "rows"
+    permute_param {{ order: 0 order: 2 order: 3 order: 1 }} }}
+  layer {{ name: "boxes" type: "Reshape" bottom: "rows" top: "boxes"
+    reshape_param {{ shape {{ dim: 0 dim: -1 dim: 2 }} }} }}
+  layer {{ name: "global" type: "Pooling" bottom: "sum" top: "global"
+    pooling_param {{ pool: AVE global_pooling: true }} }}
+  layer {{ name: "fc" type: "InnerProduct" bottom: "global" top: "fc" {FC} }}"""
+
+
+def images(height: int, width: int) -> str:
+    return f"input_param {{ shape {{ dim: 2 dim: 3 dim: {height} dim: {width} }} }}"
+
+
+def built(document: prototxt.Document) -> graph.Graph:
+    return graph.build(document.message, pb.NetState(phase=pb.TEST), document.locate)
+
+
+def test_images_of_any_size(seed):
+    """One file, checked at sizes that end in other places of the pooling windows."""
+    document = text(BODY, images(16, 20))
+    plain = built(document)
+    larger = graph.build(free_size.larger(document.message), pb.NetState(phase=pb.TEST), document.locate)
+    net, _ = exported(document, seed)
+    body = onnx.encode(plain, net, free_size.free_axes(plain, larger))
+    session = onnxruntime.InferenceSession(body, providers=["CPUExecutionProvider"])
+    assert [i.shape for i in session.get_inputs()] == [["N", 3, "x_height", "x_width"]]
+    assert {o.name: o.shape for o in session.get_outputs()} == {"boxes": ["N", "boxes_1", 2], "fc": ["N", 3]}
+    for height, width in ((16, 20), (34, 24), (18, 47)):
+        other = Net.of(built(text(BODY, images(height, width))), devices.open_device(), keep=True, share=net)
+        assert max(onnx.check(other, body, seed).outputs.values()) < 1e-5
+
+
+def test_weights_that_fix_the_size():
+    document = text(
+        f'layer {{ name: "fc" type: "InnerProduct" bottom: "x" top: "y" inner_product_param {{ num_output: 3 '
+        f"{XAVIER} }} }}",
+        images(16, 20),
+    )
+    other = graph.build(free_size.larger(document.message), pb.NetState(phase=pb.TEST), document.locate)
+    with pytest.raises(CaffeliteError, match='<text>:2:1: layer "fc" .* its weights fix the size of images'):
+        free_size.free_axes(built(document), other)
+
+
+def test_export_of_a_net_that_ships_one_pixel(tmp_path, seed):
+    """-shape gives the input its size; --free_size leaves it open."""
+    model, out, weights = (tmp_path / name for name in ("net.prototxt", "net.onnx", "net.caffemodel"))
+    one = f'layer {{ name: "in" type: "Input" top: "x" {images(1, 1)} }}\n{BODY}'
+    model.write_text(one)
+    from caffelite import Net as Api
+
+    big = tmp_path / "big.prototxt"
+    big.write_text(one.replace(images(1, 1), images(16, 20)))
+    Api(big, seed=seed).save(weights)
+    words = ["export", "--model", model, "--weights", weights, "--out", out, "--shape", "x=3x16x20", "--free_size"]
+    done = CliRunner().invoke(caffelite, [str(word) for word in words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    session = onnxruntime.InferenceSession(str(out), providers=["CPUExecutionProvider"])
+    found = session.run(["fc"], {"x": np.zeros((1, 3, 40, 30), np.float32)})
+    assert found[0].shape == (1, 3)

@@ -1,0 +1,138 @@
+"""Rows of the table of layers: detectors."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from layer_row import Row, off_kinks
+from oracles_detection import detections, evaluated, multibox, prior_boxes
+
+PRIORS, CLASSES = 6, 3
+FEATURE, PICTURE = (2, 4, 2, 3), (2, 3, 20, 30)
+VARIANCES = "variance: 0.125 variance: 0.125 variance: 0.25 variance: 0.375"
+
+
+def priors(rng, shape):
+    """Boxes of which each has area, some of them partly outside of the image, and variances."""
+    found = np.empty(shape)
+    count = shape[2] // 4
+    low = rng.uniform(-0.1, 0.5, (count, 2))
+    found[:, 0] = np.concatenate([low, low + rng.uniform(0.2, 0.6, (count, 2))], 1).reshape(-1)
+    found[:, 1] = np.tile([0.1, 0.1, 0.2, 0.3], count)
+    return found
+
+
+def objects(rng, shape):
+    """Objects of the images 0 and 1, a difficult one, and a row without one."""
+    rows = np.empty((shape[2], 8))
+    low = rng.uniform(0, 0.5, (len(rows), 2))
+    rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 7] = np.arange(len(rows)) % 2, 1 + np.arange(len(rows)) % 2, 0, 0
+    rows[:, 3:7] = np.concatenate([low, low + rng.uniform(0.2, 0.5, (len(rows), 2))], 1)
+    rows[2, 7], rows[-1] = 1, -1
+    return rows.reshape(shape)
+
+
+def found(rng, shape):
+    """Detections of image 0 near its objects and elsewhere; equal boxes too."""
+    rows = np.empty((shape[2], 7))
+    low = np.repeat(rng.uniform(0, 0.5, ((len(rows) + 1) // 2, 2)), 2, 0)[: len(rows)]
+    rows[:, 0], rows[:, 1] = 0, np.sort(1 + np.arange(len(rows)) % 2)
+    rows[:, 2] = np.concatenate([np.sort(rng.random((rows[:, 1] == c).sum()))[::-1] for c in (1, 2)])
+    rows[:, 3:] = np.concatenate([low, low + 0.3], 1)
+    return rows.reshape(shape)
+
+
+LOSS = [((2, PRIORS * 4), off_kinks), ((2, PRIORS * CLASSES), off_kinks), ((1, 2, PRIORS * 4), priors)]
+LOSS.append(((1, 1, 6, 8), objects))
+SEPARATE = [((2, PRIORS * 4 * CLASSES), off_kinks), *LOSS[1:]]
+DETECTION = LOSS[:3]
+
+
+def loss(text, name, bottoms=LOSS, more="", **options):
+    """Without objects of image 1 a batch of one tests the same."""
+    body = f"multibox_loss_param {{ num_classes: {CLASSES} {text} }} {more}"
+    return Row("MultiBoxLoss", body, bottoms, multibox(CLASSES, **options), constant=(2, 3), name=name)
+
+
+def output(text, name, bottoms=DETECTION, **options):
+    body = f"detection_output_param {{ num_classes: {CLASSES} {text} }}"
+    return Row("DetectionOutput", body, bottoms, detections(CLASSES, **options), constant=(2,), name=name)
+
+
+ROOT = math.sqrt(2)
+ROWS = [
+    Row(
+        "PriorBox",
+        "prior_box_param { variance: 0.5 min_size: 6 max_size: 10 aspect_ratio: 2 aspect_ratio: 1 aspect_ratio: 0.5 "
+        "clip: true }",
+        [(FEATURE, off_kinks), (PICTURE, off_kinks)],
+        prior_boxes(
+            [(6, 6), (math.sqrt(60), math.sqrt(60)), (6 * ROOT, 6 / ROOT), (6 / ROOT, 6 * ROOT)],
+            clip=True,
+            variance=(0.5,) * 4,
+        ),
+        constant=(0, 1),
+    ),
+    Row(
+        "PriorBox",
+        f"prior_box_param {{ min_size: 6 min_size: 9.5 aspect_ratio: 2 flip: false {VARIANCES} img_h: 40 img_w: 25 "
+        "step_h: 7 step_w: 8 offset: 0.25 }",
+        [(FEATURE, off_kinks), (PICTURE, off_kinks)],
+        prior_boxes(
+            [(6, 6), (6 * ROOT, 6 / ROOT), (9.5, 9.5), (9.5 * ROOT, 9.5 / ROOT)],
+            offset=0.25,
+            step=(7, 8),
+            image=(40, 25),
+            variance=(0.125, 0.125, 0.25, 0.375),
+        ),
+        constant=(0, 1),
+        name="of given steps",
+    ),
+    Row(
+        "PriorBoxClustered",
+        f"prior_box_param {{ width: 7.5 height: 3 width: 4 height: 11.25 step: 9 {VARIANCES} }}",
+        [(FEATURE, off_kinks), (PICTURE, off_kinks)],
+        prior_boxes([(7.5, 3), (4, 11.25)], step=(9, 9), variance=(0.125, 0.125, 0.25, 0.375)),
+        constant=(0, 1),
+    ),
+    loss("", "corners"),
+    loss("code_type: CENTER_SIZE overlap_threshold: 0.3 neg_overlap: 0.3 neg_pos_ratio: 1", "centers",
+         code="CENTER_SIZE", threshold=0.3, least=0.3, ratio=1),
+    loss("code_type: CORNER_SIZE loc_loss_type: L2 loc_weight: 2 match_type: BIPARTITE", "squares",
+         code="CORNER_SIZE", squares=True, weight=2, threshold=None),
+    loss("conf_loss_type: LOGISTIC use_difficult_gt: false", "logistic", logistic=True, difficult=False),
+    loss("mining_type: NONE", "of all", mining="NONE", more="loss_param { normalization: FULL }",
+         divisor=lambda n, p: n * p),
+    loss("mining_type: NONE conf_loss_type: LOGISTIC", "logistic of all", mining="NONE", logistic=True,
+         more="loss_param { normalization: BATCH_SIZE }", divisor=lambda n, p: n),
+    loss("mining_type: HARD_EXAMPLE sample_size: 4 overlap_threshold: 0.1", "hard examples", mining="HARD_EXAMPLE",
+         samples=4, threshold=0.1),
+    loss("share_location: false mining_type: NONE", "a box for each class", SEPARATE, mining="NONE", separate=True),
+    loss("use_prior_for_matching: false overlap_threshold: 0.2", "matching predictions", predicted=True, threshold=0.2),
+    loss("encode_variance_in_target: true code_type: CENTER_SIZE", "variances in targets", in_target=True,
+         code="CENTER_SIZE"),
+    loss("bp_inside: true", "inside", inside=True),
+    loss("ignore_cross_boundary_bbox: true overlap_threshold: 0.2", "no crossing", cross=False, threshold=0.2),
+    output("", "corners"),
+    output("code_type: CENTER_SIZE nms_param { nms_threshold: 0.6 eta: 0.9 } confidence_threshold: 0.1", "centers",
+           code="CENTER_SIZE", threshold=0.6, eta=0.9, above=0.1),
+    output("nms_param { top_k: 4 } keep_top_k: 3 code_type: CORNER_SIZE", "few", most=4, keep=3, code="CORNER_SIZE"),
+    output("share_location: false", "a box for each class", [SEPARATE[0], *DETECTION[1:]], separate=True),
+    output("confidence_threshold: 100", "nothing", above=100),
+    Row(
+        "DetectionEvaluate",
+        f"detection_evaluate_param {{ num_classes: {CLASSES} overlap_threshold: 0.2 }}",
+        [((1, 1, 7, 7), found), ((1, 1, 6, 8), objects)],
+        evaluated(CLASSES, 0.2),
+        constant=(0, 1),
+    ),
+    Row(
+        "DetectionEvaluate",
+        f"detection_evaluate_param {{ num_classes: {CLASSES} overlap_threshold: 0.1 evaluate_difficult_gt: false }}",
+        [((1, 1, 9, 7), found), ((1, 1, 8, 8), objects)],
+        evaluated(CLASSES, 0.1, False),
+        constant=(0, 1),
+        name="without difficult ones",
+    ),
+]  # fmt: skip

@@ -1,0 +1,242 @@
+"""Rows of the table of layers: layers for faces."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+import reference
+from layer_row import BATCH, IMAGE, Row, distinct, labels, numbers, off_kinks, share
+
+SCORES, CLASSES = (4, 6), 5
+
+
+def unit(w):
+    return w / np.sqrt((w * w).sum(1, keepdims=True))
+
+
+def margin(m, number):
+    """ψ of the paper: (-1)^k cos mθ - 2k in the k-th of m equal parts of 0 to π."""
+
+    def oracle(x, label, w):
+        scores = x.reshape(len(x), -1) @ unit(w).T
+        length, own = np.sqrt((x.reshape(len(x), -1) ** 2).sum(1)), (np.arange(len(x)), label.astype(int))
+        angle = np.arccos(scores[own] / length)
+        k = np.floor(m * angle / np.pi)
+        psi = (-1) ** k * np.cos(m * angle) - 2 * k
+        scores[own] = (length * psi + number * scores[own]) / (1 + number)
+        return [scores, np.array([number])]
+
+    return oracle
+
+
+def centers(x, label, c):
+    return [((x - c[label.astype(int)]) ** 2).sum() / 2 / len(x)]
+
+
+def insanity(low, high):
+    def oracle(x):
+        key, slopes = zlib.crc32(b"layer"), np.empty((len(x), x[0].size))
+        for row, i in np.ndindex(slopes.shape):
+            word = reference.philox((i // 4, row, 0, key), (1, 0))[i % 4]
+            slopes[row, i] = low + (high - low) * (word + 0.5) / 2**32
+        return [np.where(x > 0, x, x / slopes.reshape(x.shape))]
+
+    return oracle
+
+
+def distances(power):
+    def oracle(x, *others):
+        w = others[-1] if others[-1].ndim == 2 else others[0]
+        return [(np.abs(x[:, None] - w[None]) ** power).sum(2)]
+
+    return oracle
+
+
+def normalise(power):
+    def oracle(x):
+        total = (np.abs(x) ** power).sum(1, keepdims=True) + 1e-6
+        norm = np.sqrt(total) if power == 2 else total
+        return [x / norm, norm]
+
+    return oracle
+
+
+def by_label(change):
+    """change(x, own): the scores, where own marks the labels'."""
+
+    def oracle(x, label):
+        return [change(x, np.arange(x.shape[1]) == label[:, None])]
+
+    return oracle
+
+
+def contrast(push):
+    def oracle(x, label):
+        own = np.arange(x.shape[1]) == label[:, None]
+        pull = np.maximum(x[own] - 0.5, 0)
+        gap = 1.5 - x[~own]
+        means = [pull.mean(), np.maximum(gap, 0).mean()]
+        return [(pull.sum() + push(gap, x[~own]).sum()) / len(x), np.array(means)]
+
+    return oracle
+
+
+def margin_row(kind, m, more="", number=0.0):
+    return Row(
+        "MarginInnerProduct",
+        f'margin_inner_product_param {{ num_output: 3 type: {kind} weight_filler {{ type: "gaussian" }} {more} }}',
+        [(BATCH, off_kinks), ((2,), labels(3))],
+        margin(m, number),
+        tops=2,
+        constant=(1,),
+        name=kind.lower(),
+        exact=False,
+    )
+
+
+DISTANCE = 'num_output: 5 weight_filler { type: "gaussian" }'
+
+ROWS = [
+    margin_row("SINGLE", 1, "base: 2", 2.0),
+    margin_row("DOUBLE", 2, "base: 1000 gamma: 0.125 power: 1 iteration: 5", 1000 / (1 + 0.125 * 6)),
+    margin_row("TRIPLE", 3, "base: 0"),
+    margin_row("QUADRUPLE", 4, "base: 0 lambda_min: 5", 5.0),
+    Row(
+        "CenterLoss",
+        'center_loss_param { num_output: 3 center_filler { type: "gaussian" } }',
+        [((5, 4), off_kinks), ((5,), labels(3))],
+        centers,
+        constant=(1,),
+        exact=False,
+    ),
+    Row("Insanity", "", [(IMAGE, off_kinks)], insanity(5, 10)),
+    Row("Insanity", "insanity_param { lb: -2 ub: 3 }", [((3, 5), off_kinks)], insanity(-2, 3), name="negative"),
+    Row(
+        "Insanity",
+        "insanity_param { lb: 2 ub: 4 }",
+        [(IMAGE, off_kinks)],
+        lambda x: [np.where(x > 0, x, x / (2 / np.log(2)))],
+        phase="TEST",
+        name="TEST",
+    ),
+    Row("Flip", "", [(IMAGE, off_kinks)], lambda x: [x[..., ::-1]]),
+    Row(
+        "Flip",
+        "flip_param { flip_width: false flip_height: true }",
+        [(IMAGE, off_kinks)],
+        lambda x: [x[:, :, ::-1]],
+        name="upside down",
+    ),
+    Row("Normalize", "normalize_param { bp_norm: true }", [(IMAGE, off_kinks)], normalise(2), tops=2, name="NormFace"),
+    Row(
+        "Normalize",
+        'normalize_param { normalize_type: "L1" bp_norm: true }',
+        [(BATCH, off_kinks)],
+        normalise(1),
+        tops=2,
+        name="NormFace L1",
+    ),
+    Row(
+        "InnerDistance",
+        f"inner_distance_param {{ {DISTANCE} }}",
+        [(SCORES, off_kinks)],
+        distances(2),
+    ),
+    Row(
+        "InnerDistance",
+        'inner_distance_param { distance_type: "L1" }',
+        [(SCORES, off_kinks), ((5, 6), off_kinks)],
+        distances(1),
+        name="of blobs",
+    ),
+    Row(
+        "InnerDistance",
+        f"inner_distance_param {{ {DISTANCE} normalize: true update_center_only: true }}",
+        [(SCORES, off_kinks), (SCORES[:1], labels(5))],
+        distances(2),  # of the weights as they are stored then
+        constant=(1,),
+        name="of the label",
+        exact=False,
+    ),
+    Row(
+        "InnerProduct",
+        f"inner_product_param {{ {DISTANCE} normalize: true bias_term: false }}",
+        [(SCORES, off_kinks)],
+        lambda x, w: [x @ w.T],  # of the weights as they are stored then
+        name="of unit rows",
+        exact=False,
+    ),
+    Row(
+        "InnerProduct",
+        'inner_product_param { bias_filler { type: "gaussian" } }',
+        [(SCORES, off_kinks), ((5, 6), off_kinks)],
+        lambda x, w, b: [x @ w.T + b],
+        name="of blobs",
+    ),
+    Row(
+        "ChannelScale",
+        "",
+        [(IMAGE, off_kinks), ((2, 1, 6, 5), share)],
+        lambda x, s: [x * s],
+    ),
+    Row(
+        "ChannelScale",
+        "channel_scale_param { global_scale: true max_global_scale: 0.5 min_global_scale: 0.25 }",
+        [(BATCH, off_kinks), ((2,), share)],
+        lambda x, s, g: [x * g, g],
+        tops=2,
+        constant=(1,),
+        name="global",
+        exact=False,
+    ),
+    Row(
+        "LabelSpecificAdd",
+        "label_specific_add_param { bias: -0.5 }",
+        [(SCORES, numbers(5)), (SCORES[:1], labels(5))],
+        by_label(lambda x, own: np.where(own & (x > 0.5), x - 0.5, x)),
+        constant=(1,),
+    ),
+    Row(
+        "LabelSpecificRescale",
+        "label_specific_rescale_param { positive_weight: 3 negative_weight: 0.5 bias_fix: true }",
+        [(SCORES, off_kinks), (SCORES[:1], labels(5))],
+        by_label(lambda x, own: np.where(own, 3 * x - 2, x / 2)),
+        constant=(1,),
+    ),
+    Row(
+        "LabelSpecificRescale",
+        "label_specific_rescale_param { positive_weight_base: 1.5 gamma: 1 power: 1 positive_weight_min: 0.5 "
+        "for_ip: true power_on_positive: true }",
+        [(SCORES, off_kinks), (SCORES[:1], labels(5))],
+        by_label(lambda x, own: np.where(own & (x > 0), np.abs(x) ** 0.75, x)),
+        constant=(1,),
+        name="powers",
+    ),
+    Row(
+        "Accuracy",
+        "accuracy_param { min_is_better: true }",
+        [((9, 3), distinct), ((9,), labels(3))],
+        lambda x, label: [(np.argmin(x, 1) == label).mean()],
+        name="of distances",
+    ),
+    Row(
+        "GeneralContrastiveLoss",
+        "general_contrastive_loss_param { positive_margin: 0.5 negative_margin: 1.5 negative_weight: 0.25 "
+        "positive_outlier_thresh: 90 }",
+        [(SCORES, off_kinks), (SCORES[:1], labels(5))],
+        contrast(lambda gap, x: np.maximum(gap, 0) / 4),
+        tops=2,
+        constant=(1,),
+    ),
+    Row(
+        "GeneralContrastiveLoss",
+        "general_contrastive_loss_param { positive_margin: 0.5 negative_margin: 1.5 negative_weight: 0.25 "
+        "positive_outlier_thresh: 90 exp_negative_weight: true }",
+        [(SCORES, off_kinks), (SCORES[:1], labels(5))],
+        contrast(lambda gap, x: np.where(gap > 0, np.exp(-x), 0) / 4),
+        tops=2,
+        constant=(1,),
+        name="of powers",
+    ),
+]

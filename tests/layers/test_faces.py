@@ -1,0 +1,258 @@
+"""Layers for faces whose gradients are not the derivatives, what they do to their weights, and their mistakes."""
+
+import numpy as np
+import pytest
+from devices.host.backend import HostBackend
+from textnet import bind, feed, inputs, mistakes
+
+from caffelite.devices import open_device
+from caffelite.devices.cuda import GPU
+from caffelite.errors import CaffeliteError
+
+LABELS = np.array([0.0, 2, 1, 2, 2])
+JUDGE = 'layer { name: "j" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "j" }\n'
+
+
+@pytest.fixture(params=["cpu", "host"])
+def dev(request):
+    return open_device(None, "float64") if request.param == "cpu" else GPU(0, "float64", HostBackend())
+
+
+@pytest.fixture
+def rng(seed):
+    return np.random.default_rng(seed)
+
+
+def layer(kind: str, body: str, label: bool = True, tops: str = 'top: "y"') -> str:
+    below = 'bottom: "x"' + ' bottom: "label"' * label
+    return f'layer {{ name: "layer" type: "{kind}" {below} {tops} {body} }}\n'
+
+
+def gradients(dev, rng, text: str, width: int = 3):
+    """x, the weights after the pass, the gradient of y, and the gradients of x and of the weights."""
+    shapes = inputs(x=(5, 4), label=(5,), t=(5, width))
+    net = bind("force_backward: true\n" + shapes + text + JUDGE, dev=dev, keep=True)
+    dev.upload(net.params.data, rng.normal(size=net.params.size))
+    feed(net, x=rng.normal(size=(5, 4)), label=LABELS, t=rng.normal(size=(5, width)))
+    net.forward()
+    net.backward()
+    by_name = {v.name: v for v in net.graph.values.values()}
+    y, t = (dev.download(net.blobs[name]) for name in "yt")
+    dx = dev.download(net.diff[by_name["x"]])
+    weights = dev.download(net.params.blobs[0])
+    found = dev.download(net.params.diff)[: weights.size].reshape(weights.shape)
+    return dev.download(net.blobs["x"]), weights, (y - t) / 5, dx, found
+
+
+@pytest.mark.parametrize(("kind", "m"), [("SINGLE", 1), ("DOUBLE", 2), ("TRIPLE", 3), ("QUADRUPLE", 4)])
+def test_margin_gradients_are_those_of_sphereface(dev, rng, kind, m):
+    body = f"margin_inner_product_param {{ num_output: 3 type: {kind} base: 3 gamma: 1 power: 1 }}"
+    x, w, dy, dx, dw = gradients(dev, rng, layer("MarginInnerProduct", body))
+    np.testing.assert_allclose(np.linalg.norm(w, axis=1), 1)
+    np.testing.assert_allclose(dw, dy.T @ x, rtol=1e-9, atol=1e-12)
+    number, expected = 3 / 2, dy @ w
+    for i, label in enumerate(LABELS.astype(int)) if m > 1 else ():
+        length = np.linalg.norm(x[i])
+        cosine = x[i] @ w[label] / length
+        angle = np.arccos(cosine)
+        k = np.floor(m * angle / np.pi)
+        psi = (-1) ** k * np.cos(m * angle) - 2 * k
+        of_cosine = (-1) ** k * m * np.sin(m * angle) / np.sin(angle)
+        # d(|x| psi)/dx = of_cosine w + (psi - cosine of_cosine) x / |x|: both factors to a joint length of 1
+        factors = np.array([of_cosine, (psi - cosine * of_cosine) / length])
+        factors /= np.linalg.norm(factors)
+        own = (factors[0] * w[label] + factors[1] * x[i] + number * w[label]) / (1 + number)
+        expected[i] += dy[i, label] * (own - w[label])
+    np.testing.assert_allclose(dx, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_centers_move_to_the_mean_of_their_samples(dev, rng):
+    text = inputs(x=(5, 4), label=(5,)) + layer("CenterLoss", "center_loss_param { num_output: 4 } loss_weight: 0.008")
+    net = bind("force_backward: true\n" + text, dev=dev, keep=True)
+    x, c = rng.normal(size=(5, 4)), rng.normal(size=(4, 4))
+    dev.upload(net.params.data, c.reshape(-1))
+    feed(net, x=x, label=LABELS)
+    net.forward()
+    net.backward()
+    expected = [(c[n] - x[n == LABELS]).sum(0) / (1 + (n == LABELS).sum()) for n in range(4)]
+    found = dev.download(net.params.diff)[:16].reshape(4, 4)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    value = next(v for v in net.diff if v.name == "x")
+    np.testing.assert_allclose(dev.download(net.diff[value]), 0.008 * (x - c[LABELS.astype(int)]) / 5, rtol=1e-6)
+
+
+def test_rows_learn_from_samples_of_their_class_alone(dev, rng):
+    body = "inner_distance_param { num_output: 3 update_center_only: true }"
+    x, w, dy, dx, dw = gradients(dev, rng, layer("InnerDistance", body))
+    gap = 2 * (x[:, None] - w[None]) * dy[:, :, None]
+    np.testing.assert_allclose(dx, gap.sum(1), rtol=1e-9, atol=1e-12)
+    own = np.arange(3) == LABELS[:, None]
+    np.testing.assert_allclose(dw, -(gap * own[:, :, None]).sum(0), rtol=1e-9, atol=1e-12)
+
+
+def test_inner_product_of_unit_rows(dev, rng):
+    body = "inner_product_param { num_output: 3 normalize: true bias_term: false }"
+    x, w, dy, dx, dw = gradients(dev, rng, layer("InnerProduct", body, label=False))
+    np.testing.assert_allclose(np.linalg.norm(w, axis=1), 1, atol=1e-5)
+    np.testing.assert_allclose(dx, dy @ w, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(dw, dy.T @ x, rtol=1e-9, atol=1e-12)
+
+
+def test_inner_product_with_stored_transposed_blob(dev, rng):
+    text = inputs(x=(5, 4), w=(4, 3), b=(3,))
+    text += 'layer { name: "ip" type: "InnerProduct" bottom: "x" bottom: "w" bottom: "b" top: "y" '
+    net = bind(text + "inner_product_param { transpose: true } }", dev=dev)
+    x, w, b = rng.normal(size=(5, 4)), rng.normal(size=(4, 3)), rng.normal(size=3)
+    feed(net, x=x, w=w, b=b)
+    net.forward()
+    np.testing.assert_allclose(dev.download(net.blobs["y"]), x @ w + b)
+
+
+MARGIN = "margin_inner_product_param { num_output: 3 type: DOUBLE base: 1000 gamma: 0.12 lambda_min: 5 }"
+TWO = 'top: "y" top: "number"'
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "expected"),
+    [
+        ("MarginInnerProduct", MARGIN, lambda i: max(5, 1000 / (1 + 0.12 * (i + 1)))),
+        (
+            "LabelSpecificAdd",
+            "label_specific_add_param { bias_base: -0.1 bias_gamma: 0.01 bias_power: -1 bias_min: -0.5 bias_max: 1 }",
+            lambda i: max(-0.5, -0.1 + 1 / (1 + 0.01 * i) - 1),
+        ),
+        (
+            "LabelSpecificRescale",
+            "label_specific_rescale_param { positive_weight_base: 9 gamma: 0.5 iteration: 4 positive_weight_min: 1 }",
+            lambda i: max(1, 9 / (1 + 0.5 * (i + 5))),
+        ),
+    ],
+)
+def test_numbers_follow_the_iteration(dev, kind, body, expected):
+    """A pass depends on its iteration and not on the passes before it, so that a resumed run continues exactly."""
+    text = inputs(x=(5, 4), label=(5,)) + layer(kind, body, tops=TWO)
+    net = bind(text, dev=dev)
+    feed(net, x=np.ones((5, 4)), label=LABELS)
+    for iteration in (0, 7, 3, 500):
+        net.forward(iteration)
+        assert dev.download(net.blobs["number"]) == pytest.approx(expected(iteration), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("MarginInnerProduct", MARGIN),
+        ("InnerProduct", "inner_product_param { num_output: 3 normalize: true }"),
+        ("InnerDistance", "inner_distance_param { num_output: 3 normalize: true }"),
+    ],
+)
+def test_only_training_changes_stored_weights(dev, rng, kind, body):
+    text = inputs(x=(5, 4), label=(5,)) + layer(kind, body, label=kind == "MarginInnerProduct")
+    start, found = rng.normal(size=(3, 4)), {}
+    for phase in ("TEST", "TRAIN"):
+        net = bind(text, phase, dev=dev)
+        dev.upload(net.params.blobs[0], start)
+        feed(net, x=np.ones((5, 4)), label=LABELS)
+        net.forward()
+        found[phase] = dev.download(net.params.blobs[0]), dev.download(net.blobs["y"])
+    np.testing.assert_array_equal(found["TEST"][0], start)
+    np.testing.assert_allclose(np.linalg.norm(found["TRAIN"][0], axis=1), 1, atol=1e-5)
+    np.testing.assert_allclose(found["TEST"][1], found["TRAIN"][1])
+
+
+def test_a_sample_of_zeros_has_no_angle(dev):
+    net = bind(
+        "force_backward: true\n" + inputs(x=(5, 4), label=(5,), t=(5, 3)) + layer("MarginInnerProduct", MARGIN) + JUDGE,
+        dev=dev,
+        keep=True,
+    )
+    dev.upload(net.params.data, np.ones(net.params.size))
+    feed(net, x=np.zeros((5, 4)), label=LABELS, t=np.ones((5, 3)))
+    net.forward()
+    net.backward()
+    assert (dev.download(net.blobs["y"]) == 0).all()
+    value = next(v for v in net.diff if v.name == "x")
+    assert np.isfinite(dev.download(net.diff[value])).all()
+
+
+@pytest.mark.parametrize("label", [3, -1, 0.5, np.nan])
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [("MarginInnerProduct", MARGIN), ("CenterLoss", "center_loss_param { num_output: 3 }")],
+)
+def test_labels_outside_the_classes(kind, body, label):
+    net = bind(inputs(x=(5, 4), label=(5,)) + layer(kind, body))
+    feed(net, x=np.ones((5, 4)), label=np.where(np.arange(5) == 3, label, 0))
+    net.forward()
+    with pytest.raises(CaffeliteError, match=r'in bottom "label" is no class .sample 3 of the batch.'):
+        net.check_faults()
+
+
+CONTRAST = [  # distances of three samples to three classes; labels 0, 1, 1
+    [0.5, 0.25, 0.75],
+    [0.1, 2.0, 0.4],
+    [0.9, 0.2, 0.6],
+]
+
+
+@pytest.mark.parametrize(
+    ("more", "slopes"),
+    [
+        ("", [[1, -1, -1], [-1, 1, -1], [-1, 1, -1]]),
+        ("positive_first: true positive_upper_bound: 1", [[1, -1, -1], [0, 1, 0], [-1, 1, -1]]),
+        ("max_negative_only: true", [[1, -1, 0], [-1, 1, 0], [0, 1, -1]]),
+        ("max_positive_only: true", [[0, -1, -1], [-1, 0, -1], [-1, 1, -1]]),
+        ("normalize_negative: 0.5", [[1, -0.25, -0.25], [-0.25, 1, -0.25], [-0.25, 1, -0.25]]),
+        ("positive_outlier_thresh: 1.5", [[1, -1, -1], [-1, 0, -1], [-1, 1, -1]]),
+    ],
+)
+def test_terms_of_the_contrastive_loss(more, slopes):
+    text = "force_backward: true\n" + inputs(x=(3, 3), label=(3,))
+    text += 'layer { name: "loss" type: "GeneralContrastiveLoss" bottom: "x" bottom: "label" top: "l" top: "m" '
+    net = bind(text + f"general_contrastive_loss_param {{ {more} }} }}", keep=True)
+    feed(net, x=np.array(CONTRAST), label=np.array([0.0, 1, 1]))
+    net.forward()
+    net.backward()
+    value = next(v for v in net.diff if v.name == "x")
+    np.testing.assert_allclose(net.diff[value], np.array(slopes) / 3, rtol=1e-6)
+
+
+def test_running_mean_of_the_contrastive_loss_moves_its_margin():
+    text = inputs(x=(1, 2), label=(1,))
+    text += 'layer { name: "loss" type: "GeneralContrastiveLoss" bottom: "x" bottom: "label" top: "l" top: "m" '
+    net = bind(text + "general_contrastive_loss_param { add_intra_mae: true max_negative_margin: 0.03 } }")
+    feed(net, x=np.array([[2.0, 0.5]]), label=np.array([0.0]))
+    means, losses = [], []
+    for _ in range(3):
+        net.forward()
+        means.append(float(net.blobs["m"][2]))
+        losses.append(float(net.blobs["l"]))
+    assert means == pytest.approx([0.02, 0.03, 0.03]) and losses == pytest.approx([2.5, 2.52, 2.53])
+    carried = net.graph.nodes[-1].layer.carried
+    assert len(carried) == 1 and carried[0][0] == pytest.approx(0.03), "a snapshot has the mean"
+
+
+X = inputs(x=(5, 4), label=(5,))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (X + "@" + layer("MarginInnerProduct", ""), "num_output must be positive"),
+        (X + "@" + layer("CenterLoss", ""), "num_output must be positive"),
+        (X + layer("Insanity", "insanity_param { lb: 3 ub: @2 }", label=False), "a bad range"),
+        (X + layer("Insanity", "insanity_param { lb: @0 }", label=False), "a bad range"),
+        (X + "@" + layer("InnerDistance", "", label=False), "num_output must be positive"),
+        (
+            X + layer("InnerDistance", 'inner_distance_param { num_output: 2 distance_type: @"L3" }', label=False),
+            "an unknown distance_type",
+        ),
+        (X + layer("Normalize", 'normalize_param { normalize_type: @"L0" }', label=False), "an unknown normalize_type"),
+    ],
+)
+def test_mistakes(text, message):
+    mistakes(text, message)
+
+
+def test_flip_needs_images():
+    mistakes(X + 'layer { name: "layer" type: "Flip" bottom: @"x" top: "y" }', "is no batch of images")

@@ -1,0 +1,243 @@
+"""YOLO's layers: gradients that are no derivatives, kinds of IoU, degenerate boxes, mistakes; Reorg as OpenCV's."""
+
+import numpy as np
+import pytest
+from rows_yolo import BIASES, OUTPUT, OUTPUT_3, REGION, V3, region_errors, true_boxes, yolo_errors
+from textnet import bind, feed, inputs, mistakes
+
+from caffelite.detection import yolo
+from caffelite.errors import CaffeliteError
+
+SHAPE = (2, 16, 3, 4)
+
+
+@pytest.fixture
+def rng(seed):
+    return np.random.default_rng(seed)
+
+
+def loss_net(kind: str, field: str, body: str, labels: tuple[int, ...] = (2, 15)):
+    text = "force_backward: true\n" + inputs(x=SHAPE, label=labels)
+    text += f'layer {{ name: "loss" type: "{kind}" bottom: "x" bottom: "label" top: "l" loss_weight: 2 '
+    return bind(f"{text} {field} {{ {body} }} }}", keep=True)
+
+
+def gradient(net, x, label) -> np.ndarray:
+    feed(net, x=x, label=label)
+    net.forward()
+    net.backward()
+    return net.diff[next(v for v in net.diff if v.name == "x")]
+
+
+def test_region_gradient_is_the_errors(rng):
+    x, label = rng.normal(size=SHAPE), true_boxes(rng, (2, 15))
+    found = gradient(loss_net("RegionLoss", "region_loss_param", REGION), x, label)
+    np.testing.assert_allclose(found, region_errors(x, label, True).reshape(SHAPE), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("logic", [False, True])
+def test_yolo_gradient_is_the_errors(rng, logic):
+    x, label = rng.normal(size=SHAPE), true_boxes(rng, (2, 15))
+    body = V3 + f" use_logic_gradient: {'true' if logic else 'false'}"
+    found = gradient(loss_net("Yolov3", "yolov3_param", body), x, label)
+    expected = yolo_errors(x, label)
+    if logic:
+        s = 1 / (1 + np.exp(-x.reshape(expected.shape)))
+        expected[:, :, [0, 1, 4, 5, 6, 7]] *= (s * (1 - s))[:, :, [0, 1, 4, 5, 6, 7]]
+    np.testing.assert_allclose(found, expected.reshape(SHAPE), rtol=1e-9, atol=1e-12)
+
+
+def differences(value, box) -> np.ndarray:
+    """The derivatives of value(box) by finite differences."""
+    return np.array([(value(box + step) - value(box - step)) / 2e-7 for step in np.eye(4) * 1e-7])
+
+
+@pytest.mark.parametrize("kind", ["IOU", "GIOU", "DIOU", "CIOU"])
+def test_slopes_of_iou(rng, kind):
+    """Of boxes that overlap: the derivatives, as MobileNet-YOLO changes them.
+
+    IoU: twice the derivatives by width and height. The distance d² / c² of DIOU and CIOU: the change of c has the wrong
+    sign for x and y. The shape term of CIOU: without the divisor w² + h².
+    """
+    for _ in range(20):
+        truth = np.concatenate([rng.uniform(0.4, 0.6, 2), rng.uniform(0.2, 0.5, 2)])
+        box = truth + rng.uniform(-0.1, 0.1, 4)
+        plain = "GIOU" if kind == "GIOU" else "IOU"
+        expected = differences(lambda b, t=truth, k=plain: float(yolo.overlaps(b, t, k)), box) * [1, 1, 2, 2]
+        if kind in ("DIOU", "CIOU"):
+
+            def diagonal(b, t=truth):
+                high = np.maximum(b[:2] + b[2:] / 2, t[:2] + t[2:] / 2)
+                return ((high - np.minimum(b[:2] - b[2:] / 2, t[:2] - t[2:] / 2)) ** 2).sum()
+
+            d, c = ((box[:2] - truth[:2]) ** 2).sum(), diagonal(box)
+            of_d = differences(lambda b, t=truth: ((b[:2] - t[:2]) ** 2).sum(), box)
+            expected += -of_d / c + differences(diagonal, box) * d / c**2 * [-1, -1, 1, 1]
+        if kind == "CIOU":
+            turn = np.arctan(truth[2] / truth[3]) - np.arctan(box[2] / box[3])
+            shape = 4 / np.pi**2 * turn**2
+            factor = shape / (1 - float(yolo.overlaps(box, truth)) + shape + 1e-6) * 8 / np.pi**2 * turn
+            expected += np.array([0, 0, factor * box[3], -factor * box[2]])
+        np.testing.assert_allclose(yolo.overlap_slopes(box, truth, kind), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["IOU", "GIOU", "DIOU", "CIOU"])
+@pytest.mark.parametrize("accumulate", [True, False])
+def test_iou_losses_of_a_box_that_is_there_twice(rng, kind, accumulate):
+    x, truth = rng.normal(size=SHAPE), np.array([2, 0.4, 0.45, 16 / 32, 6 / 24])  # the size of the anchor (2, 0.75)
+    label = np.zeros((2, 3, 5))
+    label[1, :2] = truth
+    more = f"iou_normalizer: 4 max_delta: 1.5 accumulate: {'true' if accumulate else 'false'} iou_thresh: 1"
+    net = loss_net("Yolov3", "yolov3_param", f"{V3} iou_loss: {kind} {more}")
+    found = gradient(net, x, label.reshape(2, 15)).reshape(2, 2, 8, 3, 4)
+    t = x.reshape(2, 2, 8, 3, 4)[1, 0, :, 1, 1]
+    s = 1 / (1 + np.exp(-t))
+    box = np.array([(1 + s[0]) / 4, (1 + s[1]) / 3, np.exp(t[2]) * 2 / 4, np.exp(t[3]) * 0.75 / 3])
+    slopes = 4 * yolo.overlap_slopes(box, truth[1:], kind) * [1, 1, np.exp(t[2]), np.exp(t[3])]
+    np.testing.assert_allclose(found[1, 0, :4, 1, 1], -np.clip(slopes, -1.5, 1.5) * (1 + accumulate), rtol=1e-9)
+    found[1, 0, :, 1, 1] = 0
+    assert (found[:, :, :4] == 0).all(), "no other prediction learns a box"
+    iou = float(yolo.overlaps(box, truth[1:], "DIOU" if kind == "IOU" else kind))
+    errors = gradient(net, x, label.reshape(2, 15)).reshape(2, 2, 8, 3, 4)[:, :, 4:]
+    assert float(net.blobs["l"]) == pytest.approx(((errors**2).sum() + 4 * (1 - iou)) / 2)
+
+
+def test_focal_loss_of_classes(rng):
+    x, label = rng.normal(size=SHAPE), np.zeros((2, 3, 5))
+    label[0, 0] = [1, 0.4, 0.45, 16 / 32, 6 / 24]
+    net = loss_net("Yolov3", "yolov3_param", f"{V3} use_focal_loss: true class_scale: 3")
+    found = gradient(net, x, label.reshape(2, 15)).reshape(2, 2, 8, 3, 4)[0, 0, 5:, 1, 1]
+    p = 1 / (1 + np.exp(-x.reshape(2, 2, 8, 3, 4)[0, 0, 5:, 1, 1]))
+    focal = -(1 - p[1]) * (2 * p[1] * np.log(p[1]) + p[1] - 1)
+    np.testing.assert_allclose(found, 3 * (p - [0, 1, 0]) * 0.5 * focal, rtol=1e-9)
+
+
+def test_labels_of_annotated_data(rng):
+    """Rows of image, class + 1, instance and corners are the same boxes."""
+    x, label = rng.normal(size=SHAPE), true_boxes(rng, (2, 15))
+    rows = [[-1.0] * 8]
+    for image, table in enumerate(label.reshape(2, 3, 5)):
+        for kind, px, py, w, h in table[:2]:
+            rows.append([image, kind + 1, 0, px - w / 2, py - h / 2, px + w / 2, py + h / 2, 0])
+    annotated = np.reshape(rows, (1, 1, 5, 8))
+    nets = [loss_net("Yolov3", "yolov3_param", V3, shape) for shape in ((2, 15), (1, 1, 5, 8))]
+    found = [gradient(net, x, given).copy() for net, given in zip(nets, (label, annotated), strict=True)]
+    np.testing.assert_allclose(*found, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "body"), [("RegionLoss", "region_loss_param", REGION), ("Yolov3", "yolov3_param", V3)]
+)
+def test_boxes_that_do_not_count(rng, kind, field, body):
+    """No boxes at all, a centre outside the image, no height, a height that is infinite: as if there were none."""
+    net, x = loss_net(kind, field, body), rng.normal(size=SHAPE)
+    empty = gradient(net, x, np.zeros((2, 15))).copy()
+    assert np.isfinite(empty).all() and np.abs(empty).max() > 0
+    for box in ([1, 1.5, 0.5, 0.2, 0.2], [1, -0.1, 0.5, 0.2, 0.2], [1, 0.5, 0.5, 0.2, 0], [1, 0.5, 0.5, 0.2, np.inf]):
+        np.testing.assert_array_equal(gradient(net, x, np.tile(box, 6).reshape(2, 15)), empty)
+    net.check_faults()
+    feed(net, x=np.full(SHAPE, np.nan), label=np.tile([1, 0.5, 0.5, 0.2, 0.2], 6).reshape(2, 15))
+    net.forward()
+    assert np.isnan(net.blobs["l"]), "a NaN is not hidden"
+    feed(net, x=x, label=np.tile([3, 0.5, 0.5, 0.2, 0.2], 6).reshape(2, 15))
+    net.forward()
+    with pytest.raises(CaffeliteError, match='"label" has class 3 of a box of sample 0; expected classes 0 to 2'):
+        net.check_faults()
+
+
+def output_net(kind: str, field: str, body: str, *shapes: tuple[int, ...]):
+    below = " ".join(f'bottom: "x{i}"' for i in range(len(shapes)))
+    text = inputs(**{f"x{i}": shape for i, shape in enumerate(shapes)})
+    return bind(text + f'layer {{ name: "out" type: "{kind}" {below} top: "y" {field} {{ {body} }} }}', "TEST")
+
+
+def test_detections_follow_the_data(rng):
+    """From many boxes to none and back, within the memory planned at first."""
+    net = output_net("YoloDetectionOutput", "yolo_detection_output_param", OUTPUT, SHAPE)
+    rows = []
+    for level in (5.0, -50.0, 5.0):
+        x = rng.normal(size=SHAPE)
+        x.reshape(2, 2, 8, 3, 4)[:, :, 4] = level
+        feed(net, x0=x)
+        net.forward()
+        rows.append(net.blobs["y"].copy())
+    assert rows[0].shape[2] > 2 and rows[2].shape[2] > 2
+    np.testing.assert_array_equal(rows[1], [[[[0, *[-1] * 6], [1, *[-1] * 6]]]])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e9])
+def test_predictions_that_are_not_finite_give_no_boxes(value):
+    net = output_net("Yolov3DetectionOutput", "yolov3_detection_output_param", OUTPUT_3, (1, 8, 3, 4), (1, 8, 2, 2))
+    x = np.full((1, 8, 3, 4), 3.0)
+    x[0, 2:4] = value
+    feed(net, x0=x, x1=np.full((1, 8, 2, 2), -50.0))
+    net.forward()
+    np.testing.assert_array_equal(net.blobs["y"], [[[[0, *[-1] * 6]]]])
+
+
+def test_gaussian_boxes():
+    body = OUTPUT_3.replace("mask: 1", "").replace("anchors_scale: 16 anchors_scale: 16", "anchors_scale: 16")
+    net = output_net(
+        "Yolov3DetectionOutput",
+        "yolov3_detection_output_param",
+        body + " mask_group_num: 1 gaussian_box: true",
+        (1, 12, 1, 1),
+    )
+    x = np.zeros((1, 12, 1, 1))
+    x[0, :, 0, 0] = [0, 1, 0.5, 1, 0.25, 1, -0.25, 1, 4, 5, -9, -9]
+    feed(net, x0=x)
+    net.forward()
+    s = 1 / (1 + np.exp(-np.array([1.0, 0.5, 4, 5])))
+    w, h = np.exp(0.25) * 0.5, np.exp(-0.25) * 0.75
+    row = [0, 1, (1 - s[0]) * s[2] * s[3], 0.5 - w / 2, s[1] - h / 2, 0.5 + w / 2, s[1] + h / 2]
+    np.testing.assert_allclose(net.blobs["y"], [[[row]]], rtol=1e-9)
+
+
+X = inputs(x=SHAPE, label=(2, 15))
+LOSS = 'layer { name: "l" type: "RegionLoss" bottom: "x" bottom: "label" top: "l" '
+FOUND = 'layer { name: "l" type: "YoloDetectionOutput" bottom: "x" top: "l" '
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (X + '@layer { name: "l" type: "Reorg" bottom: "x" top: "l" }', "stride must be positive"),
+        (
+            X + 'layer { name: "l" type: "Reorg" bottom: @"x" top: "l" reorg_param { stride: 2 } }',
+            "does not divide into squares; expected channels that 4 divides; height and width that 2 divides",
+        ),
+        (X + LOSS + f"region_loss_param {{ num: 2 num_class: 3 {BIASES} coords: @3 }} }}", "a bad coords"),
+        (X + LOSS + "region_loss_param { num: 2 num_class: 3 biases: @1 } }", "bad biases; expected 4 sizes above 0"),
+        (
+            X
+            + LOSS.replace('bottom: "x"', 'bottom: @"x"')
+            + f"region_loss_param {{ num: 2 num_class: 4 {BIASES} }} }}",
+            "does not fit; expected ['N', 18, 'H', 'W']",
+        ),
+        (
+            inputs(x=SHAPE, label=(2, 7))
+            + LOSS.replace('bottom: "label"', 'bottom: @"label"')
+            + f"region_loss_param {{ {REGION} }} }}",
+            "has no boxes",
+        ),
+        (X + FOUND + "yolo_detection_output_param { num_box: 2 num_classes: 3 biases: @0 } }", "bad biases"),
+    ],
+)
+def test_mistakes(text, message):
+    mistakes(text, message, phase="TEST" if "Output" in text else "TRAIN")
+
+
+@pytest.mark.parametrize(("shape", "stride"), [((1, 8, 4, 6), 2), ((1, 9, 3, 6), 3), ((1, 32, 4, 8), 4)])
+def test_reorg_equals_opencv(shape, stride, rng):
+    """OpenCV reads the stride from Darknet's files alone."""
+    cv2 = pytest.importorskip("cv2", reason="opencv-python-headless, of the extra `test`, has another Reorg")
+    size = "".join(f"{name}={n}\n" for name, n in zip(("channels", "height", "width"), shape[1:], strict=True))
+    darknet = f"[net]\n{size}\n[reorg]\nstride={stride}\n".encode()
+    other = cv2.dnn.readNetFromDarknet(np.frombuffer(darknet, np.uint8))
+    x = rng.normal(size=shape).astype(np.float32)
+    other.setInput(x)
+    text = 'layer { name: "y" type: "Reorg" bottom: "x" top: "y" reorg_param { stride: ' + f"{stride} }} }}"
+    net = bind(inputs(x=shape) + text, "TEST", dtype="float32")
+    feed(net, x=x)
+    net.forward()
+    np.testing.assert_allclose(net.blobs["y"], other.forward(), atol=1e-5)

@@ -1,0 +1,146 @@
+"""Nets that only test: layers folded into convolutions, weights that are prepared when they change, threads by work."""
+
+import engines
+import numpy as np
+import pytest
+from textnet import bind, build, inputs
+
+from caffelite.devices.cpu import CPU
+from caffelite.devices.traits import cpu_traits
+from caffelite.net.compile import Options, compile
+
+
+def convolution(name: str, bottom: str, outputs: int, more: str = "kernel_size: 3 pad: 1") -> str:
+    filler = 'weight_filler { type: "gaussian" std: 0.3 } bias_filler { type: "uniform" min: -1 max: 1 }'
+    return (
+        f'layer {{ name: "{name}" type: "Convolution" bottom: "{bottom}" top: "{name}" '
+        f"convolution_param {{ num_output: {outputs} {more} {filler} }} }}\n"
+    )
+
+
+def behind(kind: str, name: str, blob: str, more: str = "", top: str = "") -> str:
+    return f'layer {{ name: "{name}" type: "{kind}" bottom: "{blob}" top: "{top or blob}" {more} }}\n'
+
+
+SCALE = 'scale_param { bias_term: true filler { type: "uniform" min: -2 max: 2 } bias_filler { type: "uniform" } }'
+NET = (
+    inputs(data=(2, 3, 13, 11))
+    + convolution("plain", "data", 24, "kernel_size: 3 stride: 2")
+    + behind("ReLU", "relu0", "plain")
+    + convolution("normal", "plain", 32)
+    + behind("BatchNorm", "moments", "normal")
+    + behind("Scale", "scale", "normal", SCALE)
+    + behind("ReLU", "relu1", "normal", "relu_param { negative_slope: 0.1 }")
+    + convolution("deep", "normal", 32, "kernel_size: 3 pad: 1 group: 32 bias_term: false")
+    + behind("BatchNorm", "moments2", "deep", top="deep2")
+    + behind("PReLU", "bent", "deep2", 'prelu_param { filler { type: "uniform" min: -1 max: 1 } }')
+    + convolution("point", "deep2", 70, "kernel_size: 1 bias_term: false")
+    + behind("Scale", "scale2", "point", SCALE)
+    + convolution("grouped", "point", 14, "kernel_size: 3 group: 7 dilation: 2 pad: 2")
+    + behind("BatchNorm", "moments3", "grouped", "batch_norm_param { scale_bias: true }")
+    + convolution("wide", "grouped", 5, "kernel_h: 3 kernel_w: 1 pad_h: 2 pad_w: 0 stride_h: 2 stride_w: 1")
+    + behind("PReLU", "shared", "wide", "prelu_param { channel_shared: true }")
+    + behind("ReLU", "last", "wide")
+)
+
+
+def filled(dev, **options):
+    """The net with moments and inputs that are drawn, the same for all options."""
+    net, rng = bind(NET, "TEST", dev=dev, **options), np.random.default_rng(3)
+    for node in net.graph.nodes:
+        if node.layer.spec.type == "BatchNorm":
+            for param, low in zip(node.layer.params[:2], (-1, 0.5), strict=True):
+                param.data[...] = rng.uniform(low, 2, param.data.shape)
+            node.layer.params[2].data[...] = 2
+    net.set_inputs(data=rng.standard_normal((2, 3, 13, 11)).astype(np.float32))
+    return net
+
+
+def output(net) -> np.ndarray:
+    net.forward()
+    return np.array(net.blobs["wide"])
+
+
+def params(net) -> dict:
+    return {node.name: node.layer.params for node in net.graph.nodes if node.layer.params}
+
+
+def near(found, expected) -> None:
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.fixture(scope="module")
+def dev():
+    return engines.with_onednn()
+
+
+def test_folded_layers_give_the_numbers_of_separate_ones(dev):
+    net, separate = filled(dev), filled(dev, fuse=False)
+    assert [len(step.fused) for step in net.compiled.forward if step.node.layer.config.prepared] == [1, 3, 2, 1, 1, 1]
+    near(output(net), output(separate))
+
+
+def test_a_deterministic_device_folds_and_stays_direct():
+    net = filled(CPU(deterministic=True))
+    near(output(net), output(filled(engines.with_onednn(), fuse=False)))
+    taken = [node.layer.prepared_op.taken for node in net.graph.nodes if node.layer.config.prepared]
+    assert taken == [{"forward": "direct"}] * 6
+
+
+@pytest.mark.parametrize("name, index", [("plain", 0), ("moments", 1), ("scale", 0), ("bent", 0), ("scale2", 1)])
+def test_changed_weights_change_the_next_pass(dev, name, index):
+    net, separate = filled(dev), filled(dev, fuse=False)
+    before = output(net)
+    for each in (net, separate):
+        data = params(each)[name][index].data
+        data[...] = data[::-1].copy()  # the same numbers, in another order
+    after = output(net)
+    assert np.abs(after - before).max() > 1e-3
+    near(after, output(separate))
+
+
+def test_weights_are_prepared_once_while_they_stay(dev, monkeypatch):
+    net, prepared = filled(dev), []
+    output(net)
+    for node in net.graph.nodes:
+        if node.layer.config.prepared:
+            monkeypatch.setattr(node.layer, "prepare", lambda: prepared.append(1))
+    output(net)
+    assert prepared == []
+
+
+def test_nan_passes_a_folded_relu(dev):
+    net = filled(dev)
+    params(net)["normal"][1].data[3] = np.nan
+    assert np.isnan(output(net)).any()
+
+
+def test_only_nets_without_backward_are_prepared():
+    def prepared(text, phase="TEST", **options):
+        compiled = compile(build(text, phase), cpu_traits(), Options(inference=True, **options))
+        return any(node.layer.config.prepared for node in compiled.graph.nodes)
+
+    assert prepared(NET) and not prepared(NET, keep=True) and not prepared(NET, fuse=False)
+    assert not prepared("force_backward: true\n" + NET)
+
+
+def test_a_test_net_that_shares_weights_is_not_prepared(dev):
+    net = bind(NET, "TEST", dev=dev, share=bind(NET, "TRAIN", dev=dev))
+    assert not any(node.layer.config.prepared for node in net.graph.nodes)
+
+
+def test_a_test_net_has_no_memory_for_gradients(dev):
+    net = filled(dev)
+    assert net.params.diff is None and not net.compiled.backward and not net.compiled.diff
+
+
+def test_threads_follow_from_the_work(dev):
+    assert dev.inference.threads(1000, 1000) == 1
+    assert dev.inference.threads(1 << 30, 1000) == dev.inference.threads(1000, 1 << 26) == dev.threads
+
+
+def test_all_threads_are_active_after_a_pass(dev, monkeypatch):
+    net, active = filled(dev), []
+    monkeypatch.setattr(dev.inference, "limit", lambda threads: active.append(threads))
+    output(net)
+    assert set(active[:-1]) == {1} and active[-1] == dev.threads
