@@ -17,28 +17,30 @@ def warnings_are_logged_again():
 def test_fields_of_forks_are_ignored(caplog):
     text = """name: "n" default_forward_math: FLOAT16 default_conv_algos_override: "0,1" ",2"
     compile_net_state { kept: < x: [1, -2] y { z: "}" } >, more: 3 }
-    layer { forward_type: FLOAT name: "a" spatial_dropout_param { a [{ }, { }] }
+    layer { forward_type: FLOAT name: "a" trt_param { a [{ }, { }] }
       quantization_param { scale_in: [1, 2] } top: "t"
-      transform_param { random_seed: -3 mirror: true, flow: { } } }
+      transform_param { flow: -3 mirror: true, bgr2rgb: { } } loss_param { label_smoothing: 0 } }
     layer { forward_type: FLOAT }
     """
     document = prototxt.parse(text, pb.NetParameter, "n")
     assert document.message == text_format.Parse(
-        'name: "n" layer { name: "a" top: "t" transform_param { mirror: true } } layer { }', pb.NetParameter()
+        'name: "n" layer { name: "a" top: "t" transform_param { mirror: true } loss_param { } } layer { }',
+        pb.NetParameter(),
     )
     assert [m.split(" is of ")[0] for m in caplog.messages] == [
         'n:1:11: "default_forward_math" in NetParameter',
         'n:1:41: "default_conv_algos_override" in NetParameter',
         'n:2:5: "compile_net_state" in NetParameter',
         'n:3:13: "forward_type" in LayerParameter',
-        'n:3:43: "spatial_dropout_param" in LayerParameter',
+        'n:3:43: "trt_param" in LayerParameter',
         'n:4:7: "quantization_param" in LayerParameter',
-        'n:5:25: "random_seed" in TransformationParameter',
-        'n:5:55: "flow" in TransformationParameter',
+        'n:5:25: "flow" in TransformationParameter',
+        'n:5:48: "bgr2rgb" in TransformationParameter',
+        'n:5:76: "label_smoothing" in LossParameter',
     ]
     assert caplog.messages[0].endswith("is of NVCaffe, unknown here and ignored")
     assert caplog.messages[3].endswith("ignored (2 times in this file)")
-    assert "is of Intel's Caffe and lisa-caffe, unknown here and ignored: it has no effect" in caplog.messages[7]
+    assert "is of NVCaffe and Intel's Caffe, unknown here and ignored: it has no effect" in caplog.messages[8]
 
 
 @pytest.mark.parametrize("field", ["convolution_param", "pooling_param", "lrn_param", "relu_param"])

@@ -41,7 +41,7 @@ ARROWS = {
     "runs": LANGUAGE
     | {"charts", "prototxt", "weights", "devices", "layers", "net", "parallel", "data", "training", "inspection"}
     | {"planner", "progress", "user_modules"},
-    "deploy": LANGUAGE | {"prototxt", "net", "data", "detection"},
+    "deploy": LANGUAGE | {"prototxt", "layers", "net", "data", "detection"},
     "report": LANGUAGE | {"charts", "prototxt", "net", "data", "training", "detection"},
     "visualize": LANGUAGE | {"charts", "prototxt", "weights", "devices", "net", "deploy"},
     "sweep": LANGUAGE | {"charts", "prototxt", "layers", "parallel", "training", "inspection", "runs", "report"},

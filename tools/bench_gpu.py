@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import bench_inputs
 import bench_train
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -124,8 +125,8 @@ def serve(args) -> None:
     """Says that it is ready; from then on a round for each line that comes, answered by its milliseconds an
     iteration."""
     path, shape = model(args.side_net)
-    net, _ = bench_train.read(path, args.batch, shape)
-    batch = bench_train.random_batch(net, args.batch, shape)
+    net, _ = bench_inputs.read(path, args.batch, shape)
+    batch = bench_inputs.random_batch(net, args.batch, shape)
     make = caffelite_run if args.side == "caffelite" else torch_run
     run, wait = make(net, batch, args.precision, *([] if args.side == "caffelite" else [args.side]))
     run(WARM)
@@ -188,7 +189,7 @@ class Side:
 def model(net: str) -> tuple[str, tuple[int, ...]]:
     """Its file, and the shape of its images."""
     path = str(ROOT / "models" / net / "train_val.prototxt")
-    return path, bench_train.guess_shape(path)
+    return path, bench_inputs.guess_shape(path)
 
 
 def timed(net: str, precision: str, sides: tuple[str, ...], rounds: int, iterations: int) -> dict[str, float | str]:
@@ -223,7 +224,7 @@ def layers(net: str, precision: str) -> str:
     from google.protobuf import text_format
 
     path, shape = model(net)
-    message, _ = bench_train.read(path, NETS[net][0], shape)
+    message, _ = bench_inputs.read(path, NETS[net][0], shape)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"{net}.prototxt"
         file.write_text(text_format.MessageToString(message))

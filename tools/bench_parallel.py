@@ -28,7 +28,7 @@ MIB = 1 << 20
 
 def solver_of(folder: Path, name: str, model: str, batch: int, shape: tuple[int, ...]) -> Path:
     """A solver of a net on random images that are made once, so that reading takes no part."""
-    from bench_train import classes, read
+    from bench_inputs import classes, read
 
     from caffelite import caffelite_pb2 as pb
     from caffelite import prototxt

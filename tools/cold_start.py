@@ -19,6 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import bench_inputs
 import bench_train
 
 RECIPE = (
@@ -35,8 +36,8 @@ def prepare(folder: Path, net: str, batch: int, shape: tuple[int, ...]) -> None:
     from caffelite import caffelite_pb2 as pb
     from caffelite.data.writers import write_lmdb
 
-    message, tops = bench_train.read(net, batch, shape)
-    if bench_train.reads_codes(message):
+    message, tops = bench_inputs.read(net, batch, shape)
+    if bench_inputs.reads_codes(message):
         sys.exit(f"{net}: expected a net that reads images")
     message.layer[0].CopyFrom(pb.LayerParameter(name="data", type="Data", top=tops))
     message.layer[0].data_param.source, message.layer[0].data_param.batch_size = "images", batch
@@ -44,7 +45,7 @@ def prepare(folder: Path, net: str, batch: int, shape: tuple[int, ...]) -> None:
     rng = np.random.default_rng(1)
     write_lmdb(
         folder / "images",
-        ((rng.integers(0, 256, shape).astype(np.uint8), i % bench_train.classes(message)) for i in range(batch)),
+        ((rng.integers(0, 256, shape).astype(np.uint8), i % bench_inputs.classes(message)) for i in range(batch)),
     )
     (folder / "net.prototxt").write_text(text_format.MessageToString(message))
     (folder / "solver.prototxt").write_text(RECIPE)
@@ -88,7 +89,7 @@ def main() -> None:
         folder, caches = Path(name) / "run", Path(name) / "caches"
         folder.mkdir()
         try:
-            prepare(folder, args.net, args.batch, args.shape or bench_train.guess_shape(args.net))
+            prepare(folder, args.net, args.batch, args.shape or bench_inputs.guess_shape(args.net))
         except CaffeliteError as error:
             sys.exit(str(error))
         first, lines = start(folder, caches)

@@ -108,6 +108,8 @@ PAGES = {
     "try": ("/try?net=lenet_fast_run/deploy.prototxt", draw),
 }
 
+HEIGHTS = {"run": 1420, "models": 360, "model": 360}  # pixels, of long pages and of pages with little on them
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Takes the pictures of the pages for the documents.")
@@ -125,10 +127,10 @@ def main() -> None:
         processes = [] if (folder / "digits").exists() else make_site(folder)
         server, address = serve(folder)
         try:
-            if "queue" in given.pages:
-                queue_jobs(folder)
             browser = playwright.chromium.launch(executable_path=given.chromium, args=ARGUMENTS)
-            for name in given.pages.split(","):
+            for name in sorted(given.pages.split(","), key=lambda name: name == "queue"):
+                if name == "queue":
+                    queue_jobs(folder)  # the first of which goes on
                 take(browser, address, given.folder, name, given.phone)
         finally:
             server.send_signal(signal.SIGINT)
@@ -152,8 +154,13 @@ def take(browser: Any, address: str, folder: Path, name: str, phone: bool) -> No
         if mark != "_phone" or phone:
             page.emulate_media(color_scheme=scheme)
             page.set_viewport_size(size)
+            page.evaluate("scrollTo(0, 0)")
             page.wait_for_timeout(700)
-            page.screenshot(path=folder / f"serve_{name}{mark}.png", full_page=True)
+            height = page.evaluate("document.documentElement.scrollHeight")
+            clip = {"x": 0, "y": 0, "width": size["width"], "height": min(height, HEIGHTS.get(name, height))}
+            page.screenshot(path=folder / f"serve_{name}{mark}.png", full_page=True, clip=clip)
+            if name == "run" and mark != "_phone":
+                page.locator("#layer").screenshot(path=folder / f"serve_layer{mark}.png")
     page.context.close()
 
 

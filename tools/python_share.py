@@ -18,6 +18,7 @@ import statistics
 import time
 from pathlib import Path
 
+import bench_inputs
 import bench_train
 
 LENET = Path(__file__).resolve().parent.parent / "models/lenet/train_val.prototxt"
@@ -78,9 +79,9 @@ def main() -> None:
     args.device, args.forward = "cpu", False
     clock = Clock()
     watch(clock)
-    shape = bench_train.guess_shape(args.net)
-    net, _ = bench_train.read(args.net, args.batch, shape)
-    step, _ = bench_train.caffelite_step(args, net, bench_train.random_batch(net, args.batch, shape))
+    shape = bench_inputs.guess_shape(args.net)
+    net, _ = bench_inputs.read(args.net, args.batch, shape)
+    step, _ = bench_train.caffelite_step(args, net, bench_inputs.random_batch(net, args.batch, shape))
     for _ in range(20):
         step()
     cost, whole, python = clock.cost(), [], []

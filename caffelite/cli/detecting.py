@@ -31,10 +31,15 @@ class Wanted:
 
 
 def detects(document: Any) -> bool:
-    """Whether a net detects objects."""
-    from ..deploy import detect
+    """Whether a net has a layer that detects objects, and whose output no other layer reads."""
+    from ..layers import REGISTRY
 
-    return detect.detects(document)
+    read = {bottom for layer in document.message.layer for bottom in layer.bottom}
+    kinds = {layer.type: REGISTRY[layer.type] for layer in document.message.layer if layer.type in REGISTRY}
+    return any(
+        layer.type in kinds and kinds[layer.type].detects and not read & set(layer.top)
+        for layer in document.message.layer
+    )
 
 
 def open_detector(document: Any, weights: str | None, gpu: str | None, count: int, labels: Path | None) -> Any:

@@ -44,17 +44,6 @@ class Detected:
     notes: list[str] = field(default_factory=list)
 
 
-def detects(document: Document) -> bool:
-    """Whether a net has a layer that detects objects, of which nothing computes anything else."""
-    from ..layers import REGISTRY
-
-    read = {bottom for layer in document.message.layer for bottom in layer.bottom}
-    return any(
-        layer.type in REGISTRY and REGISTRY[layer.type].detects and not read & set(layer.top)
-        for layer in document.message.layer
-    )
-
-
 class Detector:
     """A deploy net that detects, on a device. pictures: the maximum number of images.
 

@@ -53,7 +53,7 @@ def suppress(boxes: np.ndarray, threshold: float, kind: str, pixels: bool) -> np
     while len(rest):
         best, rest = rest[0], rest[1:]
         stays.append(best)
-        common = intersections(boxes[best], boxes[rest], pixels)
+        common = intersections(boxes[best : best + 1], boxes[rest], pixels)[0]
         if kind == "IOMU":
             whole = np.minimum(own[best], own[rest])
         elif kind == "IOFU":

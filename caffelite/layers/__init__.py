@@ -30,20 +30,22 @@ def create(spec: pb.LayerParameter, phase: int, locate: Locator) -> Layer:
 
 
 def batch_messages() -> list[str]:
-    """The messages of LayerParameter that have a batch_size."""
-    return [kind.field for kind in REGISTRY.values() if kind.batched]
+    """The messages of LayerParameter that have a batch_size, each once: several types share one."""
+    return list(dict.fromkeys(kind.field for kind in REGISTRY.values() if kind.batched))
 
 
 def source_messages() -> list[str]:
     """The messages of LayerParameter that name a source of data, and how its samples are transformed."""
-    return [*(kind.field for kind in REGISTRY.values() if kind.reads_source), "transform_param"]
+    fields = (kind.field for kind in REGISTRY.values() if kind.reads_source)
+    return [*dict.fromkeys(fields), "transform_param"]
 
 
 def file_fields() -> list[tuple[str, str]]:
     """(message, field) of LayerParameter that name files which a layer reads."""
     found = [(kind.field, name) for kind in REGISTRY.values() for name in kind.files]
     others = [("annotated_data_param", "label_map_file"), ("video_data_param", "video_file")]
-    return [*found, *others, ("transform_param", "mean_file"), ("loss_param", "class_weight_source")]
+    others += [("transform_param", "mean_file"), ("loss_param", "class_weight_source")]
+    return list(dict.fromkeys([*found, *others]))
 
 
 __all__ = [

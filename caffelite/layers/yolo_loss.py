@@ -203,7 +203,7 @@ class Yolov3(YoloLoss):
         self._image = np.array([self.grid[4], self.grid[3]], float) * p.anchors_scale  # its width and height
         found = yolo.boxes(predictions, self.sizes[self.mask] / self._image).transpose(0, 1, 3, 4, 2)
         kind = "IOU" if self.kind == "MSE" else self.kind
-        errors = np.zeros(predictions.shape)
+        errors: np.ndarray = np.zeros(predictions.shape)
         errors[:, :, 4] = activated[:, :, 4]
         for image, table in enumerate(truths):
             for truth in table:
@@ -219,13 +219,13 @@ class Yolov3(YoloLoss):
         else:
             loss = (errors[:, :, 4:] ** 2).sum() + (p.iou_normalizer * np.mean(missing) if missing else 0)
         if p.use_logic_gradient:
-            sloped = [0, 1, *range(4, errors.shape[2])]
+            sloped = [0, 1, *range(4, 5 + p.num_class)]
             errors[:, :, sloped] *= slope(activated[:, :, sloped])
         return errors, float(loss)
 
     def _anchors(self, truth: np.ndarray, kind: str) -> list[int]:
         """The anchors of this grid that learn a true box, by index in mask."""
-        similar = yolo.overlaps(_centered(self.sizes / self._image), _centered(truth[None, 3:]), kind)
+        similar = yolo.overlaps(_centered(self.sizes / self._image), _centered(truth[3:].reshape(1, -1)), kind)
         best = int(np.argmax(similar)) if similar.max() > 0 else -1
         chosen = [self.mask.index(best)] if best in self.mask else []
         if self.p.iou_thresh < 1:

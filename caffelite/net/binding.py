@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -186,7 +186,7 @@ class Binding:
 
     def _resize(self, node: Node, shapes: list[Shape]) -> list[Array]:
         """Gives a node's tops other shapes while the net runs, and so all that follows; returns the tops."""
-        self.reshape({node: shapes})
+        self._spread(self.reshape_tops(node, shapes), [node])
         return [self.data[top] for top in node.tops]
 
     def reshape(self, given: Mapping[Node, list[Shape]]) -> None:
@@ -195,6 +195,10 @@ class Binding:
         changed = {value for node in given for value in node.tops}
         for node, shapes in given.items():
             self.reshape_tops(node, shapes)
+        self._spread(changed, given)
+
+    def _spread(self, changed: set[Value], given: Collection[Node]) -> None:
+        """Gives all blobs that depend on changed ones, tops of the given nodes, their shapes."""
         for node in self.graph.nodes[min(node.index for node in given) :]:
             if node not in given and not changed.isdisjoint(node.bottoms):
                 changed |= self._follow(node)

@@ -31,6 +31,7 @@ class InferencePass:
         self._joined: list[tuple[int, Callable]] = []  # calls that replace the steps after a first pass
         # Layers whose tops change their shape replace the calls of a pass while it runs.
         self._joins = not any(node.layer.varies or node.layer.may_vary for node in compiled.graph.nodes)
+        self._first: Callable | None = None  # of the calls that were joined: a reshaped net has others
 
     def run(self, observe: Callable | None = None) -> None:
         """observe(node) is called after each layer."""
@@ -38,6 +39,9 @@ class InferencePass:
             for layer in self._prepared:
                 layer.stale = True
             self._joined = []
+        first = self._calls[0][1] if self._calls else None
+        if first is not self._first:
+            self._first, self._joined = first, []
         limit, separate = self._inference.limit, not self._joined or observe
         try:
             if separate:

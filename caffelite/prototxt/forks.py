@@ -4,9 +4,9 @@ The names come from the forks' schemas (src/caffe/proto/caffe.proto): NVIDIA/caf
 rbgirshick/caffe-fast-rcnn, weiliu89/caffe, chuanqi305/ssd, sfzhang15/RefineDet, hszhao/PSPNet, yjxiong/caffe,
 tianzhi0549/CTPN, happynear/caffe-windows, eric612/MobileNet-YOLO, twtygqyy/caffe-augmentation,
 zhaoweicai/cascade-rcnn, naibaf7/caffe (OpenCL), wenwei202/caffe (SkimCaffe), may0324/DeepCompression-caffe,
-Xilinx/CHaiDNN, facebookarchive/C3D, lmb-freiburg/flownet2, LisaAnne/lisa-caffe-public. A field that the schema here
-also has is read, and its entry here has no effect. The forks' own messages need no table: they are inside these
-fields and are skipped with them.
+Xilinx/CHaiDNN, facebookarchive/C3D, lmb-freiburg/flownet2, LisaAnne/lisa-caffe-public; and from nets of OpenVINO. A
+field that the schema here also has is read, and its entry here has no effect. The forks' own messages need no table:
+they are inside these fields and are skipped with them.
 """
 
 from __future__ import annotations
@@ -211,6 +211,7 @@ _FIELDS = {
         "ImageDataParameter": "min_height min_width",
         "TransformationParameter": "flow",
     },
+    "OpenVINO's Caffe": {"DetectionOutputParameter": "input_height input_width normalized"},
 }
 
 # Those that change the shapes of blobs or parameters: the net would be another one without them.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +54,9 @@ def named_files(message: Message, at: tuple[str | int, ...] = ()) -> Iterator[Na
 def listed_files(layer: pb.LayerParameter, base: Path) -> Iterator[str]:
     """The files that the list of a data layer names, as they are written there with root_folder. base: where relative
     paths start. Lists that cannot be read name none."""
+    if layer.type == "RoIData":
+        yield from _annotated_files(layer.roi_data_param, base)
+        return
     root, source = "", ""
     if layer.type == "DenseImageData":
         root, source = layer.dense_image_data_param.root_folder, layer.dense_image_data_param.source
@@ -84,3 +88,19 @@ def listed_files(layer: pb.LayerParameter, base: Path) -> Iterator[str]:
 def _pair(words: list[str]) -> set[str]:
     """The files that a line of an image and its labels may name: the labels, and the image, which may have spaces."""
     return {words[0], words[-1], " ".join(words[:-1])} - {""} if words else set()
+
+
+def _annotated_files(param: pb.RoIDataParameter, base: Path) -> Iterator[str]:
+    """The images and annotations that a list of RoIData names, or the images of a COCO JSON file."""
+    path = base / param.source
+    if not param.source or not path.is_file():
+        return
+    folder = Path(param.root_folder) if param.root_folder else path.parent
+    text = inputs.read_text(path, inputs.LIST, "replace")
+    names = text.split()
+    if path.suffix.lower() == ".json":
+        try:
+            names = [str(image["file_name"]) for image in json.loads(text)["images"]]
+        except (ValueError, LookupError, TypeError, RecursionError):
+            return  # the layer refuses the file
+    yield from (str(folder / name) for name in names)

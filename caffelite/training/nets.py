@@ -135,7 +135,7 @@ def divide(spec: NetSpec, size: int, among: str = "processes", remedy: str = "or
                 continue
             if param.batch_size % size:
                 near = param.batch_size // size * size
-                expected = f"a multiple of {size}, as {near or size} or {near + size}"
+                expected = f"a multiple of {size}" + (f", as {near} or {near + size}" if near else "")
                 where = spec.locate("layer", i, field, "batch_size")
                 what = f'layer "{layer.name}": {size} {among} cannot share its batch'
                 mistakes.add(

@@ -132,12 +132,16 @@ def test_a_draft_stays_below_the_roots(client, root, fields, place):
         'type: "ImageData" top: "x" image_data_param { source: "images.csv" batch_size: 1 }',
         'type: "HDF5Data" top: "x" hdf5_data_param { source: "hdf5.txt" batch_size: 1 }',
         'type: "WindowData" top: "x" window_data_param { source: "windows.txt" batch_size: 1 }',
+        'type: "RoIData" top: "x" roi_data_param { source: "boxes.txt" }',
+        'type: "RoIData" top: "x" roi_data_param { source: "coco.json" }',
     ],
 )
 def test_files_of_layers_stay_below_the_roots(client, root, layer):
     (root / "images.txt").write_text("tiny/a.png 0\n/etc/passwd 1\n")
     (root / "images.csv").write_text("file,label\ntiny/a.png,0\n/etc/passwd,1\n")
     (root / "hdf5.txt").write_text("tiny/a.h5\n/etc/passwd\n")
+    (root / "boxes.txt").write_text("a.jpg /etc/passwd\n")
+    (root / "coco.json").write_text('{"images": [{"file_name": "../../etc/passwd"}]}')
     (root / "windows.txt").write_text("# 0\n/etc/passwd\n3\n10\n10\n0\n")
     text = NET + f'layer {{ name: "extra" {layer} }}'
     found = post(client, "/new/check", **draft(net_text=text)).json()

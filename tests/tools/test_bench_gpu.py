@@ -21,11 +21,11 @@ def tool(monkeypatch):
 @pytest.fixture
 def lenet(tool):
     """The net, and a batch of two images."""
-    import bench_train
+    import bench_inputs
 
     path, shape = tool.model("lenet")
-    net, _ = bench_train.read(path, 2, shape)
-    return net, bench_train.random_batch(net, 2, shape)
+    net, _ = bench_inputs.read(path, 2, shape)
+    return net, bench_inputs.random_batch(net, 2, shape)
 
 
 def test_without_a_gpu_it_says_what_is_missing():
@@ -58,11 +58,11 @@ def test_words_that_it_does_not_know(tool, monkeypatch, capsys, words):
 
 
 def test_every_net_is_read(tool):
-    import bench_train
+    import bench_inputs
 
     for name in tool.NETS:
         path, shape = tool.model(name)
-        net, tops = bench_train.read(path, 2, shape)
+        net, tops = bench_inputs.read(path, 2, shape)
         assert len(tops) == 2 and net.layer[0].input_param.shape[0].dim[:] == [2, *shape]
 
 

@@ -155,12 +155,12 @@ def test_both_sides_of_the_bench_compute_the_same(tools, tmp_path, text, forward
 
     path = tmp_path / "net.prototxt"
     path.write_text(text)
-    shape = tools.guess_shape(str(path)) if text is CODES else (1, 8, 8)
+    shape = tools.bench_inputs.guess_shape(str(path)) if text is CODES else (1, 8, 8)
     assert text is not CODES or shape == (7,)
-    message, tops = tools.read(str(path), 4, shape, forward)
+    message, tops = tools.bench_inputs.read(str(path), 4, shape, forward)
     for layer in message.layer if text is not CODES else ():
         layer.convolution_param.weight_filler.type = layer.inner_product_param.weight_filler.type = "xavier"
-    batch = tools.random_batch(message, 4, shape)
+    batch = tools.bench_inputs.random_batch(message, 4, shape)
     bound = Net.of(graph.build(message, pb.NetState(phase=pb.TEST if forward else pb.TRAIN)), open_device(), seed=1)
     for top, values in zip(tops, batch, strict=True):
         bound.dev.upload(bound.blobs[top], values)
@@ -193,8 +193,8 @@ def test_a_step_of_each_side(tools, net, forward, monkeypatch):
 
     opened, open_device = [], devices.open_device
     monkeypatch.setattr(devices, "open_device", lambda gpu, **options: opened.append(options) or open_device(gpu))
-    message, _ = tools.read(str(net), 2, (1, 8, 8), forward)
-    batch = tools.random_batch(message, 2, (1, 8, 8))
+    message, _ = tools.bench_inputs.read(str(net), 2, (1, 8, 8), forward)
+    batch = tools.bench_inputs.random_batch(message, 2, (1, 8, 8))
     for precision in ("fp32", "bf16"):
         step, wait = tools.caffelite_step(arguments(forward=forward, precision=precision), message, batch)
         step()
@@ -253,7 +253,7 @@ def test_all_nets_in_one_table(tools, without_torch):
     assert run("bench_all.py", "lenin").returncode == 2
     for name in bench_all.NETS:
         path = str(ROOT / f"models/{name}/train_val.prototxt")
-        assert tools.read(path, 2, tools.guess_shape(path))
+        assert tools.bench_inputs.read(path, 2, tools.bench_inputs.guess_shape(path))
     sides = {
         "caffelite": {"ms": 2.0, "mb": 50},
         "torch": {"ms": 5.0, "mb": 99},

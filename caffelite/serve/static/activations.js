@@ -44,7 +44,7 @@ export function activations(folder, layer) {
   const status = element("p", "Choose a sample.", { className: "muted small" });
   status.setAttribute("role", "status");
   const thumbs = element("div", undefined, { className: "thumbs" });
-  const picture = element("img", undefined, { className: "plate pixel", hidden: true, alt: `Output of ${layer}` });
+  const picture = element("img", undefined, { className: "plate", hidden: true, alt: `Output of ${layer}` });
   const more = element("button", "Others", { type: "button" });
 
   async function show() {

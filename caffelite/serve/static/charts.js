@@ -312,6 +312,7 @@ export class Chart {
         traces.push(...found);
       }
     });
+    this.element.style.height = `${layout.height}px`; // which Plotly reads when the window changes
     Plotly.react(this.element, traces, layout, { displaylogo: false, responsive: true, displayModeBar: false });
     if (!this.bound) {
       this.bound = true;
