@@ -59,6 +59,8 @@ MISTAKES = {
     "(Intel's Caffe)",
     "layer { convolution_param { engine: MKL } "
     "}": 'n:1:37: wrong value for "engine"; expected one of DEFAULT, CAFFE, CUDNN, found "MKL"',
+    "layer { concat_param { per_fla_fuse: true } }": 'n:1:24: "per_fla_fuse" in ConcatParameter is of Intel\'s Caffe '
+    "and changes shapes: it is not supported",
     "layer { forward_type: FLOAT16 FLOAT }": 'n:1:31: unknown field "FLOAT" in LayerParameter',
 }
 
@@ -68,6 +70,19 @@ def test_mistakes_next_to_fields_of_forks(text):
     with pytest.raises(CaffeliteError) as caught:
         prototxt.parse(text, pb.NetParameter, "n")
     assert str(caught.value) == MISTAKES[text]
+
+
+def test_a_field_that_changes_shapes_may_be_false(caplog):
+    text = "layer { concat_param { per_fla_fuse: false } param { force_mult: 1 } type: 'x' }"
+    assert prototxt.parse(text, pb.NetParameter, "n").message.layer[0].type == "x"
+    assert [line.rpartition(" is of ")[2] for line in caplog.messages] == [
+        "Intel's Caffe, unknown here and ignored: it has no effect",
+        "SkimCaffe, unknown here and ignored: it has no effect",
+    ]
+
+
+def test_fields_that_change_shapes_are_of_forks():
+    assert all(field in forks.fields(message) for message, field in (name.split(".") for name in forks.SHAPES))
 
 
 def test_fork_tables_name_messages_of_the_schema():

@@ -38,6 +38,15 @@ OWN = UNLISTED_OWN | {
     "TransformationParameter.resize_param",  # repeated, as in forks that are not listed below
     "LayerParameter.placement",
     "PoolingParameter.ceil_mode",  # of forks that are not listed below
+    # Segmentation and mobile nets
+    *(f"LayerParameter.{name}_param" for name in ("bn", "interp", "upsample", "seg_accuracy", "dense_image_data")),
+    *(f"LayerParameter.{name}_param" for name in ("relu6", "shuffle_channel")),
+    "DropoutParameter.sample_weights_test",
+    "InterpParameter.use_blob_size",
+    *(f"BNParameter.{name}" for name in ("bn_mode", "scale_filler", "shift_filler")),
+    *(f"LossParameter.{name}" for name in ("weight_by_label_freqs", "class_weighting")),
+    *(f"ImageDataParameter.{name}" for name in ("ignore_label", "label_type")),
+    *(f"TransformationParameter.{name}" for name in ("crop_height", "crop_width", "scale_factors")),
     *(
         f"LayerParameter.{name}_param"
         for name in ("anchor_target", "proposal_target", "roi_data", "roi_detection_output")
@@ -174,6 +183,7 @@ OTHER_FORKS = {"LayerParameter.proposal_param": 224, "ROIPoolingParameter.pad_ra
 FORK_VALUES = {"LossParameter.NormalizationMode": {"PRE_FIXED": 8000}}  # 3, Intel's number, is NONE here
 OWN_VALUES = {"DataParameter.DB": {"ARRAYS": 8000}}
 OWN_MESSAGES = {
+    *(f"{name}Parameter" for name in ("BN", "Interp", "Upsample", "SegAccuracy", "DenseImageData", "ShuffleChannel")),
     *UNLISTED_MESSAGES,
     "BBoxSampler",  # the forks' Sampler, whose name is an enum here
     "BatchSampler",
@@ -214,6 +224,9 @@ NEW_ENUMS = {  # of a fork, and of our own
     "PlacementParameter.Division": {"OUTPUTS": 0, "BATCH": 1},
     "Sampler": {"EVERY_SAMPLE": 0, "BALANCED": 1},
     "PerturbationParameter.Border": {"MIRRORED": 0, "REPEATED": 1, "CONSTANT": 2},
+    "BNParameter.BNMode": {"LEARN": 0, "INFERENCE": 1},
+    "SegAccuracyParameter.AccuracyMetric": {"PixelAccuracy": 0, "ClassAccuracy": 1, "PixelIOU": 2},
+    "ImageDataParameter.LabelType": {"NONE": 0, "IMAGE": 1, "PIXEL": 2},
     "DeployParameter.Answer": {"CLASSES": 0, "LABELS": 1, "NUMBERS": 2},
     "DeployParameter.ChannelOrder": {"BGR": 0, "RGB": 1},
     "DeployParameter.Ground": {"ANY": 0, "DARK": 1, "LIGHT": 2},

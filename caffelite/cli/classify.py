@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import CaffeliteError
-from . import detecting, options, picture_net
+from . import detecting, options, picture_net, segmenting
 from .deploy import read_labels
 
 if TYPE_CHECKING:
@@ -153,7 +153,8 @@ def classify(
     from the best class to the root, each more probable than the one before; bits are the information of an answer.
 
     A net that ends in DetectionOutput detects objects instead: each is listed with score, class and box (xmin, ymin,
-    xmax, ymax) in pixels, and -annotate draws the boxes.
+    xmax, ymax) in pixels, and -annotate draws the boxes. A net with scores for each pixel prints the share of each
+    class in an image; -annotate colours the pixels by their classes.
 
     If one of several images cannot be read, it is reported, the others are classified, and the exit status is 1.
 
@@ -179,6 +180,9 @@ def classify(
         detector = detecting.open_detector(document, weights, gpu, expected, labels)
         return _end(detecting.run(detector, files, wanted, started), len(files), skip)
     count, classifier = count or 5, _open(document, weights, gpu, expected, oversample, labels, output)
+    if classifier.pixels:
+        segmenting.refuse({"oversample": oversample, "hierarchy": hierarchy, "list": known, "csv": table})
+        return _end(segmenting.run(classifier, files, count, folder, as_json, started), len(files), skip)
     truth = _read_known(known, classifier) if known else None
     files = truth.files if truth else files
     groups = Hierarchy(hierarchy, classifier.labels) if hierarchy else None

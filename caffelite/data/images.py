@@ -61,6 +61,39 @@ def decode(content: bytes, color: bool | None = None) -> np.ndarray:
     return np.atleast_3d(image).transpose(2, 0, 1)
 
 
+def decode_labels(content: bytes) -> np.ndarray:
+    """H×W of uint8 or uint16, the labels of pixels: the numbers of a picture of one channel, or of a palette's colours.
+
+    Errors: ValueError where the bytes are no such picture.
+    """
+    if content[:8] == b"\x89PNG\r\n\x1a\n" and content[25:26] == b"\3":
+        return _palette_numbers(content)
+    cv2 = opencv("label images")
+    try:
+        image = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_UNCHANGED) if content else None
+    except cv2.error as mistake:
+        raise ValueError(f"not an image that can be decoded ({mistake.err or mistake})") from None
+    if image is None:
+        raise ValueError("not an image that can be decoded")
+    if image.ndim == 3 and image.shape[2] >= 3 and (image[..., 1:3] == image[..., :1]).all():
+        image = image[..., 0]
+    if image.ndim != 2 or image.dtype not in (np.uint8, np.uint16):
+        raise ValueError("not labels: it has colours; expected one channel, or a palette, of 8 or 16 bits")
+    return image
+
+
+def _palette_numbers(content: bytes) -> np.ndarray:
+    try:
+        from PIL import Image
+    except ImportError:
+        raise missing_extra("pillow", "images", "a label image with a palette") from None
+    try:
+        with Image.open(io.BytesIO(content)) as image:
+            return np.array(image)
+    except (OSError, SyntaxError) as mistake:
+        raise ValueError(f"not an image that can be decoded ({mistake})") from None
+
+
 def encode_png(pixels: np.ndarray) -> bytes:
     """The PNG of H×W×3 (red, green, blue) or H×W of uint8."""
     cv2 = opencv("writing images")

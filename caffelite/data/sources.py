@@ -10,7 +10,7 @@ from pathlib import Path
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, Where
 from ..prototxt import resolve, say_once
-from . import files, listing
+from . import files, listing, segmentation
 from .annotated import AnnotatedDatabase, AnnotatedLevelDB, AnnotatedSource
 from .arrays import Arrays, holds_arrays
 from .database import Database
@@ -35,6 +35,8 @@ PARAMS = {
     "ImageData": "image_data_param",
     "WindowData": "window_data_param",
     "HDF5Data": "hdf5_data_param",
+    "DenseImageData": "dense_image_data_param",
+    "ImageSegData": "image_data_param",
     "RoIData": "roi_data_param",
 }
 MADE_BY = {
@@ -203,6 +205,68 @@ def _window_data(layer: pb.LayerParameter, phase: int, locate: Locator, seed: in
     return WindowSource(layer, phase, _file(param, locate.at("window_data_param")), locate, seed)
 
 
+def _dense_image_data(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+    param, at = layer.dense_image_data_param, locate.at("dense_image_data_param")
+    transform, there = layer.transform_param, locate.at("transform_param")
+    segmentation.check_transform(transform, there)
+    crop, other = (param.crop_height, param.crop_width), segmentation.crop_of(transform, there)
+    if any(crop) and not all(crop):
+        name = "crop_height" if crop[0] else "crop_width"
+        raise CaffeliteError("a crop of one side only", where=at(name), remedy="give crop_height and crop_width")
+    if any(crop) and any(other):
+        raise CaffeliteError("gives two crops", where=at("crop_height"), remedy="keep one of them")
+    if param.label_divide_factor != 1 and (param.label_divide_factor < 1 or any(crop) or any(other)):
+        what, expected = "a bad label_divide_factor", "1 or more, and 1 with a crop"
+        raise CaffeliteError(what, where=at("label_divide_factor"), expected=expected, found=param.label_divide_factor)
+    settings = segmentation.Settings(
+        color=param.is_color,
+        size=(param.new_height, param.new_width),
+        divisor=param.label_divide_factor,
+        crop=crop if any(crop) else other,
+        mirror=param.mirror or transform.mirror,
+    )
+    return _pairs(layer, param, at, settings, "PIXEL", locate, seed)
+
+
+def _image_seg_data(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+    param, at = layer.image_data_param, locate.at("image_data_param")
+    transform, there = layer.transform_param, locate.at("transform_param")
+    segmentation.check_transform(transform, there, ("scale_factors",))
+    for i, factor in enumerate(transform.scale_factors):
+        if not 0 < factor < math.inf:
+            where, found = there("scale_factors", i), f"{factor:g}"
+            raise CaffeliteError("a bad factor", where=where, expected="a finite number above 0", found=found)
+    if transform.mean_file:
+        what = "ImageSegData takes no mean_file, as its images differ in size"
+        raise CaffeliteError(what, where=there("mean_file"), remedy="give mean_value")
+    settings = segmentation.Settings(
+        color=param.is_color,
+        size=(param.new_height, param.new_width),
+        crop=segmentation.crop_of(transform, there),
+        padded=True,
+        random_crop=phase == pb.TRAIN,
+        mirror=transform.mirror,
+        factors=tuple(transform.scale_factors),
+        ignore=param.ignore_label,
+    )
+    kind = pb.ImageDataParameter.LabelType.Name(param.label_type)
+    return _pairs(layer, param, at, settings, kind, locate, seed)
+
+
+def _pairs(layer, param, at: Locator, settings: segmentation.Settings, kind: str, locate: Locator, seed: int) -> Source:
+    _tops(layer, locate, 3)
+    batch = _batch_size(param, at)
+    segmentation.check_size(settings.size, at)
+    pairs = segmentation.read_pairs(_file(param, at), _root(param.root_folder, at), kind, settings.ignore)
+    skip = per_sample(key(seed, layer.name, "skip"), 0, 1)[0]
+    skipped = int(below(skip, param.rand_skip)[0]) if param.rand_skip else 0
+    order = Order(len(pairs), key(seed, layer.name, "shuffle") if param.shuffle else None, skipped)
+    keyed, there = key(seed, layer.name, "transform"), locate.at("transform_param")
+    return segmentation.SegmentationSource(
+        pairs, settings, layer.transform_param, order, batch, len(layer.top), layer.data_param.prefetch, keyed, there
+    )
+
+
 def _hdf5(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
     if layer.HasField("transform_param"):
         remedy = "leave it out and store the values as the net needs them"
@@ -237,6 +301,8 @@ _SOURCES = {
     "ImageData": _image_data,
     "WindowData": _window_data,
     "HDF5Data": _hdf5,
+    "DenseImageData": _dense_image_data,
+    "ImageSegData": _image_seg_data,
     "RoIData": _roi_data,
 }
 

@@ -19,8 +19,8 @@ PATHS = ("source", "label_source")
 def independent(spec: pb.LayerParameter, locate: Locator) -> pb.LayerParameter:
     """A data layer that reads the same samples from any working directory, as they are stored: absolute paths, the
     order of the data, no transform. locate: bound to the layer. Errors: the layer reads no images."""
-    field = sources.PARAMS.get(spec.type)
-    if field not in ("data_param", "image_data_param"):
+    field = sources.PARAMS[spec.type] if spec.type in ("Data", "ImageData") else ""
+    if not field:
         what, expected = f'layer "{spec.name}" reads no stored images', "a layer of type Data or ImageData"
         raise CaffeliteError(what, where=locate(), expected=expected, found=spec.type)
     copy = pb.LayerParameter(name=spec.name, type=spec.type, top=spec.top)

@@ -44,7 +44,8 @@ class Transform:
     ):
         self.locate, self.key = locate, key
         self.scale, self.mirror = np.float32(param.scale), param.mirror
-        self.crop = param.crop_h or param.crop_size, param.crop_w or param.crop_size
+        height, width = param.crop_h or param.crop_height, param.crop_w or param.crop_width
+        self.crop = height or param.crop_size, width or param.crop_size
         if param.force_color and param.force_gray:
             raise CaffeliteError(
                 "force_color and force_gray exclude each other", where=locate("force_gray"), remedy="leave one out"

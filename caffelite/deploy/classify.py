@@ -40,8 +40,9 @@ class Classifier:
     each.
 
     labels: one a class; by default the net's, or numbers. output: the blob with the scores; by default "prob", or the
-    only output. state: of the net, in phase TEST; by default as the file specifies. share: a net of the same file; its
-    weights are used. Errors: those of `Preparation`; no or several outputs; a number of labels unlike that of scores.
+    only output; scores N×C×H×W are of the classes of pixels. state: of the net, in phase TEST; by default as the file
+    specifies. share: a net of the same file; its weights are used. Errors: those of `Preparation`; no or several
+    outputs; a number of labels unlike that of scores.
     """
 
     def __init__(
@@ -71,7 +72,9 @@ class Classifier:
             state.phase = pb.TEST
         self.net = Net.of(graph.build(message, state, document.locate), dev, share=share)
         self.output = self._output(output)
-        count = int(np.prod(self.output.shape[1:]))
+        # of a net that classifies the pixels of an image: rows and columns of the scores
+        self.pixels = self.output.shape[2:] if len(self.output.shape) == 4 and self.output.shape[2:] > (1, 1) else ()
+        count = self.output.shape[1] if self.pixels else int(np.prod(self.output.shape[1:]))
         self.labels = list(labels if labels is not None else message.deploy_param.label) or [
             str(i) for i in range(count)
         ]

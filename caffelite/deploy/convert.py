@@ -11,7 +11,7 @@ from ..net.graph import Graph, Node, Value
 
 # A loss → the layer that converts its scores to the probabilities that it compares.
 PROBABILITY = {"SoftmaxWithLoss": "Softmax", "InfogainLoss": "Softmax", "SigmoidCrossEntropyLoss": "Sigmoid"}
-SCORE_LAYERS = ("Accuracy",)  # layers without a loss that only measure scores
+SCORE_LAYERS = ("Accuracy", "SegAccuracy")  # layers without a loss that only measure scores
 RECURRENT = ("RNN", "LSTM")  # their first axis is time, not the batch
 FILLERS = ("weight_filler", "bias_filler", "filler", "scale_filler")
 # Fields of a transform_param that are random or follow from the input's channels: not needed for a single image.
@@ -158,7 +158,7 @@ def _input(
         if batch is not None and spec.type != "Input" and shape:
             shape[0] = batch
         made.input_param.shape.add(dim=shape)
-    if spec.type in ("Data", "AnnotatedData", "ImageData", "WindowData"):
+    if spec.type in ("Data", "AnnotatedData", "ImageData", "WindowData", "DenseImageData", "ImageSegData"):
         made.transform_param.CopyFrom(spec.transform_param)
         for name in CHANCE:
             made.transform_param.ClearField(name)

@@ -141,6 +141,28 @@ class Im2col(Protocol):
     def backward(self, dcolumns: Array, dx: Array) -> None: ...
 
 
+class Interpolation(Protocol):
+    """x (N, C, H, W) → y (N, C, OH, OW): bilinear interpolation."""
+
+    def forward(self, x: Array, y: Array) -> None: ...
+
+    def backward(self, dy: Array, dx: Array) -> None: ...
+
+
+class Unpooling(Protocol):
+    """y (planes, Q) = 0, but for x (planes, P) at ``places`` (planes, P), the last of equal places.
+
+    bad (int64, one element): 0, or 1 + the position of the first place outside of 0 to Q - 1. Its number is left out,
+    and gets no gradient.
+    """
+
+    bad: Array
+
+    def forward(self, x: Array, places: Array, y: Array) -> None: ...
+
+    def backward(self, dy: Array, places: Array, dx: Array) -> None: ...
+
+
 class Take(Protocol):
     """out[i] = table[index[i]]: table (rows, width), index (count), out (count, width).
 

@@ -10,11 +10,13 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..layers.batch_norm import BatchNorm
+from ..layers.bn import BN
 from ..layers.dense import NormalisedInnerProduct
 from ..layers.join import Joint
 from ..layers.layer import Layer
 from ..layers.normalisation import LRN
 from ..layers.pooling import Pooling
+from ..layers.resizing import Interp, Upsample
 from ..layers.vision import Kernels
 from ..net.graph import Node
 from .writer import Writer
@@ -40,14 +42,14 @@ def operator(*types: str) -> Callable[[Operator], Operator]:
     return register
 
 
-@operator("Convolution", "Deconvolution")
+@operator("Convolution", "Deconvolution", "DepthwiseConvolution", "ConvolutionDepthwise")
 def kernels(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) -> list[str]:
     layer = _layer(node, Kernels)
     k = layer.window
     rank = len(node.bottoms[0].shape)
     if layer.axis(layer.p.axis, rank) != 1:
         raise w.cannot(node, "channels at another axis than 1")
-    kind = "Conv" if layer.spec.type == "Convolution" else "ConvTranspose"
+    kind = "ConvTranspose" if layer.spec.type == "Deconvolution" else "Conv"
     if rank == 2:  # without spatial axes
         params = [params[0][..., None], *params[1:]]
         x = [w.add("Unsqueeze", [bottom, w.numbers([2])]) for bottom in x]
@@ -143,6 +145,44 @@ def batch_norm(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) ->
     return [w.add("BatchNormalization", [*x, *given], epsilon=layer.p.eps)]
 
 
+@operator("BN")
+def bn(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) -> list[str]:
+    layer = _layer(node, BN)
+    if layer.couples_samples:
+        raise w.cannot(node, "moments of the batch")
+    rank = len(node.bottoms[0].shape)
+    if layer.plain:
+        scale, bias = (w.constant(node, i, array.reshape(-1, *[1] * (rank - 2))) for i, array in enumerate(params))
+        return [w.add("Add", [w.add("Mul", [x[0], scale]), bias])]
+    given = [w.constant(node, i, array.reshape(-1)) for i, array in enumerate(params)]
+    return [w.add("BatchNormalization", [*x, *given], epsilon=layer.p.eps)]
+
+
+@operator("Interp")
+def interp(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    layer, given = _layer(node, Interp), x[0]
+    begin = -layer.p.pad_beg
+    ends = [begin + size for size in layer.part]
+    if begin or ends != list(layer.x_shape[2:]):
+        given = w.add("Slice", [given, w.numbers([begin] * 2), w.numbers(ends), w.numbers([2, 3])])
+    return [_resized(w, given, layer.y_shape[2:], mode="linear", coordinate_transformation_mode="align_corners")]
+
+
+@operator("Upsample")
+def upsample(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    layer = _layer(node, Upsample)
+    if layer.masked:
+        raise w.cannot(node, "the places of a pooling's winners")
+    how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    return [_resized(w, x[0], layer.y_shape[2:], mode="nearest", **how)]
+
+
+def _resized(w: Writer, x: str, size: tuple[int, ...], **how: str) -> str:
+    """An image with rows and columns of another number; the batch stays open."""
+    shape = w.add("Concat", [w.add("Shape", [x], start=0, end=2), w.numbers(size)], axis=0)
+    return w.add("Resize", [x, "", "", shape], **how)
+
+
 @operator("Scale", "Bias")
 def affine(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) -> list[str]:
     p, rank = node.layer.p, len(node.bottoms[0].shape)
@@ -173,6 +213,20 @@ def relu(w: Writer, node: Node, x: list[str], _) -> list[str]:
     return [w.add("LeakyRelu", x, alpha=slope) if slope else w.add("Relu", x)]
 
 
+@operator("ReLU6")
+def relu6(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    slope = node.layer.p.negative_slope
+    given = w.add("LeakyRelu", x, alpha=slope) if slope else w.add("Relu", x)
+    return [w.add("Min", [given, w.scalar(6)])]
+
+
+@operator("ShuffleChannel")
+def shuffle_channel(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    shape, group = node.bottoms[0].shape, node.layer.p.group
+    rows = w.add("Reshape", [x[0], w.numbers([0, group, shape[1] // group, math.prod(shape[2:])])])
+    return [w.add("Reshape", [w.add("Transpose", [rows], perm=[0, 2, 1, 3]), w.numbers([0, *shape[1:]])])]
+
+
 @operator("PReLU")
 def prelu(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) -> list[str]:
     slope = params[0].reshape(-1, *[1] * (len(node.bottoms[0].shape) - 2))
@@ -193,10 +247,16 @@ for _type, _operator in (
     ("BNLL", _named("Softplus")),
     ("ELU", _named("Elu", alpha="alpha")),
     ("Split", lambda w, node, x, _: x * len(node.tops)),
-    ("Dropout", lambda w, node, x, _: x),
     ("Silence", lambda w, node, x, _: []),
 ):
     OPERATORS[_type] = _operator
+
+
+@operator("Dropout")
+def dropout(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    if node.layer.p.sample_weights_test:
+        raise w.cannot(node, "a mask that is drawn in TEST")
+    return x
 
 
 @operator("Swish")

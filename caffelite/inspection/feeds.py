@@ -27,6 +27,7 @@ IMAGE_SIZES = (
     (3, 224, 224),
     (1, 28, 28),
     (3, 32, 32),
+    (3, 360, 480),
     (2, 28, 28),
     (1, 224, 224),
     (2, 224, 224),
@@ -94,6 +95,9 @@ class Feeds:
             return self.given[top]
         if i == 0 and "" in self.given:
             return self.given[""]
+        if i and REGISTRY[spec.type].labels_pixels:
+            images = self._given_shape(spec, 0)
+            return images and (_labels(spec, images[1:]) if i == 1 else (1, 1, 2))
         label = i == 1 and REGISTRY[spec.type].reads_images or top in LABEL_TOPS
         return () if label and (set(spec.top) | {""}) & set(self.given) else None
 
@@ -113,10 +117,13 @@ class Feeds:
         error: CaffeliteError,
     ) -> Absent:
         self.missing.append(error)
-        shapes, unknown = [], None
+        shapes: list[Shape] = []
+        unknown = None
         for i, top in enumerate(spec.top):
             shape = given[i]
-            if shape is None and (top in LABEL_TOPS or (REGISTRY[spec.type].reads_images and i == 1)):
+            if shape is None and i and REGISTRY[spec.type].labels_pixels:
+                shape = _labels(spec, shapes[0][2:]) if i == 1 else (1, 1, 2)
+            elif shape is None and (top in LABEL_TOPS or (REGISTRY[spec.type].reads_images and i == 1)):
                 shape = ()
             elif shape is None and REGISTRY[spec.type].reads_images:
                 transform, at = spec.transform_param, locate.at("transform_param")
@@ -156,6 +163,11 @@ def stand_ins(net: pb.NetParameter, unshaped: list[tuple[str, str]]) -> Iterator
             yield dict.fromkeys(labels, label) | dict.fromkeys((top for _, top in unshaped), shape)
 
 
+def _labels(spec: pb.LayerParameter, size: Shape) -> Shape:
+    """The shape of the labels of an image's pixels."""
+    return (1, *(side // max(1, spec.dense_image_data_param.label_divide_factor) for side in size))
+
+
 def _batched(spec: pb.LayerParameter, top: int, batch: int, shape: Shape) -> Shape:
     """The shape of a top of a batch; of objects, as if no image had more than ``OBJECTS``."""
     return (1, 1, batch * OBJECTS, 8) if top == 1 and REGISTRY[spec.type].reads_objects else (batch, *shape)
@@ -171,7 +183,10 @@ def _image(spec: pb.LayerParameter, mean: Shape | None) -> tuple[Shape | None, s
         channels = len(t.mean_value)
     else:
         channels = known[0] if known and not t.force_color else 3
-    sizes = [(t.crop_h or t.crop_size, t.crop_w or t.crop_size, "crop_size")]
+    sizes = [
+        (t.crop_h or t.crop_height or t.crop_size, t.crop_w or t.crop_width or t.crop_size, "crop_size"),
+        (getattr(param, "crop_height", 0), getattr(param, "crop_width", 0), "crop_height"),
+    ]
     sizes += [
         (getattr(param, "crop_size", 0),) * 2 + ("crop_size",),
         (getattr(param, "new_height", 0), getattr(param, "new_width", 0), "new_height"),

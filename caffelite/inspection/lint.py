@@ -172,7 +172,7 @@ def _untrained(graph: Graph, reading: Reading, findings: Findings) -> None:
     if not any(n.backward for n in graph.nodes) and not graph.losses:
         return  # a deploy net, or one that only measures
     for node in graph.nodes:
-        wanted = [p for i, p in enumerate(node.params) if p.wanted and i >= node.layer.frozen_params]
+        wanted = [p for i, p in enumerate(node.params) if p.wanted and i not in node.layer.statistics]
         if wanted and not node.backward:
             what = (
                 f'nothing trains the weights of layer "{node.name}" ({node.layer.spec.type}): no loss gets a '
@@ -188,7 +188,7 @@ def _decay(graph: Graph, reading: Reading, findings: Findings) -> None:
     spared: dict[str, list[Parameter]] = {}
     for one in graph.parameters:
         kind = one.node.layer.spec.type
-        learns = one.lr_mult != 0 and one.node.backward and one.index >= one.node.layer.frozen_params
+        learns = one.lr_mult != 0 and one.node.backward and one.index not in one.node.layer.statistics
         if learns and one.decay_mult != 0:
             what = PULLED.get(kind) or ("biases" if len(one.blob.shape) == 1 and one.index == 1 else None)
             if what:

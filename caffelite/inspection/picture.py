@@ -213,7 +213,7 @@ def smooth(stops: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 def _head(graph: Graph, style: Style) -> list[Box | Text | Curve]:
     """Title and legend."""
-    parameters = sum(math.prod(p.blob.shape) for p in graph.parameters if p.index >= p.node.layer.frozen_params)
+    parameters = sum(math.prod(p.blob.shape) for p in graph.parameters if p.index not in p.node.layer.statistics)
     what = (
         f"{pb.Phase.Name(graph.phase)}, batches of {counts.batch_of(graph)}, {len(graph.nodes)} layers, "
         f"{parameters:,} parameters"

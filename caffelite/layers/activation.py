@@ -67,7 +67,7 @@ elementwise(
 @register
 class Dropout(Layer):
     """In TRAIN y = x · mask / (1 - dropout_ratio), mask 1 with probability 1 - dropout_ratio (default 0.5); in TEST y =
-    x.
+    x, unless sample_weights_test.
 
     x, y: (N, ...). Errors: a ratio outside [0, 1). Source: Srivastava et al. 2014, scaled in training as in Caffe.
     """
@@ -85,7 +85,7 @@ class Dropout(Layer):
                 expected="0 or more and less than 1",
                 found=f"{self.p.dropout_ratio:g}",
             )
-        self.training = self.phase == pb.TRAIN
+        self.training = self.phase == pb.TRAIN or self.p.sample_weights_test
         self.view = self.follows_layout = not self.training  # the mask is drawn in Caffe's order of elements
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:

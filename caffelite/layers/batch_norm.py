@@ -38,7 +38,7 @@ class BatchNorm(Layer):
 
     field = "batch_norm_param"
     in_place = follows_layout = follows_precision = True
-    frozen_params = 3
+    statistics = frozenset({0, 1, 2})
 
     def setup(self) -> None:
         p = self.p

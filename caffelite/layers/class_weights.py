@@ -27,6 +27,11 @@ def given(p: pb.LossParameter) -> list[str]:
 def check(layer: Any) -> None:
     """Errors: a loss that takes no class weights; more than one of the fields."""
     names = given(layer.spec.loss_param)
+    if layer.spec.loss_param.weight_by_label_freqs:
+        if layer.spec.type != "SoftmaxWithLoss":
+            what = "takes no weight_by_label_freqs"
+            raise layer.outer_error(what, "loss_param", "weight_by_label_freqs", expected="SoftmaxWithLoss")
+        names = ["weight_by_label_freqs", *names]
     if names and not layer.takes_class_weights:
         expected = "SoftmaxWithLoss or SigmoidCrossEntropyLoss"
         raise layer.outer_error("takes no class weights", "loss_param", names[0], expected=expected)
@@ -39,9 +44,11 @@ def read(layer: Any, classes: int) -> np.ndarray | None:
     """The class weights (C, float32) that fields or a file give; those that were measured before, or None. Errors:
     another number of weights than classes, values below 0 or not finite, no weight above 0."""
     p = layer.spec.loss_param
-    if not p.class_weight and not p.class_weight_source:
+    if p.weight_by_label_freqs:
+        values, where = list(p.class_weighting), layer.locate("loss_param", "weight_by_label_freqs")
+    elif not p.class_weight and not p.class_weight_source:
         return layer.class_weights
-    if p.class_weight:
+    elif p.class_weight:
         values, where = list(p.class_weight), layer.locate("loss_param", "class_weight")
     else:
         values, where = _of_file(layer, p.class_weight_source)

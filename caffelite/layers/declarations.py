@@ -15,11 +15,13 @@ class Declarations:
       ``constant_tops``: tops whose gradient goes no further down; ``takes_over_gradient``: gives its bottom its top's
       gradient memory, as Caffe's Flatten does;
     - ``feeds``: tops come from outside (a source, the user) and not from bottoms; ``reads_source``: from a source;
-      ``reads_images``: of images, then labels, or where ``reads_objects`` objects; ``batched``: its message has a
-      batch_size; ``files``: the fields of its message that name files to read; ``filled_once``: the tops stay filled
-      from one pass to the next; ``sets_shapes``: the user may set the tops' shapes (see ``set_shapes``);
-      ``scheduled``: ``feed`` sets numbers that depend on the iteration, though the tops come from bottoms;
-    - ``frozen_params``: how many of its parameters, the first ones, the layer itself changes, and no solver;
+      ``reads_images``: of images, then labels, or where ``reads_objects`` objects; ``labels_pixels``: the labels are of
+      pixels; ``batched``: its message has a batch_size; ``files``: the fields of its message that name files to read;
+      ``filled_once``: the tops stay filled from one pass to the next; ``sets_shapes``: the user may set the tops'
+      shapes (see ``set_shapes``); ``scheduled``: ``feed`` sets numbers that depend on the iteration, though the tops
+      come from bottoms;
+    - ``statistics``: the indices of its parameters that the layer itself changes, and no solver; ``ignores_rates``: a
+      learning rate for one of them has no effect, and is no mistake;
     - ``reads_shapes_only``: its tops depend on the shapes of its bottoms, not on their numbers;
     - ``varies``: its tops' shapes depend on the data (it calls ``resize``), those of ``varied_tops``, None: all;
       ``may_vary``: it calls ``resize`` in rare
@@ -42,10 +44,11 @@ class Declarations:
     constant_bottoms: frozenset[int] = frozenset()
     constant_tops: frozenset[int] = frozenset()
     files: tuple[str, ...] = ()
-    frozen_params = 0
+    statistics: frozenset[int] = frozenset()
+    ignores_rates = False
     differentiable = True
     in_place = view = loss = adds_loss = takes_over_gradient = False
-    feeds = reads_source = reads_images = batched = filled_once = sets_shapes = scheduled = False
+    feeds = reads_source = reads_images = labels_pixels = batched = filled_once = sets_shapes = scheduled = False
     varies = may_vary = requires_host = writes = False
     reads_objects = reads_shapes_only = detects = evaluates_detection = False
     follows_layout = follows_precision = sums_spatially = needs_images = False

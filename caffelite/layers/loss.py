@@ -105,8 +105,9 @@ class SoftmaxWithLoss(Loss):
     x (N, C, P...), label (N, P...), integers 0 to C - 1; tops: the loss () and optionally the probabilities, like
     x, and each label's loss (N, 1, P...), 0 where it is ignored. Divisor by loss_param.normalization: VALID (default:
     labels not ignored), FULL (N·P), BATCH_SIZE (N), NONE (1), PRE_FIXED (pre_fixed_normalizer). With class weights
-    (loss_param.class_weight and its like) each term of the loss is multiplied by w[label], and VALID is Σ w[label].
-    Errors: labels out of range.
+    (loss_param.class_weight and its like) each term of the loss is multiplied by w[label], and VALID is Σ w[label];
+    with caffe-segnet's (weight_by_label_freqs, class_weighting) VALID stays the number of labels, as in
+    alexgkendall/caffe-segnet src/caffe/layers/softmax_loss_layer.cpp. Errors: labels out of range.
     """
 
     field = "softmax_param"
@@ -120,6 +121,7 @@ class SoftmaxWithLoss(Loss):
         self.split = n, self.classes, p = split_axis(bottoms[0], axis)
         self.class_weights = class_weights.read(self, self.classes)
         self.divide = self.divisor(n, n * p)
+        self.adds_loss = self.divide is not None or not self.spec.loss_param.weight_by_label_freqs
         self.saved_shapes["prob"] = (bottoms[0], None)
         self.requires_host = len(self.spec.top) > 2
         each = (*bottoms[0][:axis], 1, *bottoms[0][axis + 1 :])
@@ -138,12 +140,18 @@ class SoftmaxWithLoss(Loss):
         return bool(class_weights.given(self.spec.loss_param))
 
     def build(self, dev: Device) -> None:
-        self.op = dev.softmax_loss(*self.split, self.ignored(), self.divide, class_weights.upload(self, dev))
+        divide, self._labels = self.divide, None
+        if not self.adds_loss:
+            divide, self._labels = 1.0, Divisor(dev, None, self.ignored())
+        self.op = dev.softmax_loss(*self.split, self.ignored(), divide, class_weights.upload(self, dev))
         self._gradient = [self.saved[GRADIENT]] if self.config.gradient_in_forward else []
 
     def forward(self, x: list, y: list) -> None:
         prob = self.saved["prob"]
-        self.op.forward(x[0], x[1], prob, y[0], *self.total, *self._gradient)
+        if self._labels is None:
+            self.op.forward(x[0], x[1], prob, y[0], *self.total, *self._gradient)
+        else:
+            self._forward_by_labels(x, y[0], self._labels)
         if len(y) > 1:
             self.dev.copy(prob, y[1])
         if len(y) > 2:
@@ -159,6 +167,13 @@ class SoftmaxWithLoss(Loss):
         own = np.take_along_axis(probs, np.where(valid, labels, 0).astype(np.intp), 1)
         each = np.where(valid, -np.log(np.maximum(own, np.finfo(np.float32).tiny)), 0)
         self.dev.upload(losses, np.ascontiguousarray(each, self.dev.dtype).reshape(losses.shape))
+
+    def _forward_by_labels(self, x: list, loss, labels: Divisor) -> None:
+        """The sum of weighted losses over the number of labels that are not ignored."""
+        self.op.forward(x[0], x[1], self.saved["prob"], loss)
+        labels.count(x[1])
+        labels.divide(loss)
+        self.dev.copy(labels.value, self.op.divisor)  # which backward reads
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         if not self._gradient:

@@ -130,7 +130,7 @@ class ChannelScale(Layer):
     couples_samples = False
 
     def setup(self) -> None:
-        self.frozen_params = int(self.p.global_scale)
+        self.statistics = frozenset({0}) if self.p.global_scale else frozenset()
         if not self.p.do_backward_scale or self.p.global_scale:
             self.constant_bottoms = frozenset({1})
         if len(self.spec.top) > 1 and not self.p.global_scale:

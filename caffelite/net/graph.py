@@ -234,7 +234,7 @@ class _Builder:
         for i, blob in enumerate(layer.param_blobs):
             _check_size(layer, f"parameter {i}", blob.shape, at(layer.field))
             spec = specs[i] if i < len(specs) else pb.ParamSpec()
-            if i < layer.frozen_params:
+            if i in layer.statistics:
                 spec = _frozen(layer, spec, at.at("param", i))
             owner = self.by_param_name.get(spec.name) if spec.name else None
             if owner is None:
@@ -270,8 +270,9 @@ class _Builder:
 
 
 def _frozen(layer: Layer, spec: pb.ParamSpec, at: Locator) -> pb.ParamSpec:
-    """The spec of a parameter that no solver changes; a rate for it is a mistake, as in Caffe."""
-    if spec.HasField("lr_mult") and spec.lr_mult:
+    """The spec of a parameter that no solver changes; a rate for it is a mistake, as in Caffe, unless the layer ignores
+    it."""
+    if spec.HasField("lr_mult") and spec.lr_mult and not layer.ignores_rates:
         what = f'layer "{layer.name}" ({layer.spec.type}): its blobs are statistics, not parameters to learn'
         raise CaffeliteError(what, where=at("lr_mult"), expected="lr_mult: 0, or none", found=f"{spec.lr_mult:g}")
     frozen = pb.ParamSpec()

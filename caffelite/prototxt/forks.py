@@ -1,8 +1,12 @@
 """The fields that forks of Caffe added to its messages, so that their files can be read, with a warning for each field.
 
-The names come from the forks' schemas (NVIDIA/caffe 0.17, intel/caffe 1.1, rbgirshick/caffe-fast-rcnn,
-eric612/MobileNet-YOLO) and from nets of OpenVINO. A field that the schema here also has is read, and its entry here has
-no effect. The forks' own messages need no table: they are inside these fields and are skipped with them.
+The names come from the forks' schemas (src/caffe/proto/caffe.proto): NVIDIA/caffe 0.17, intel/caffe 1.1,
+rbgirshick/caffe-fast-rcnn, weiliu89/caffe, chuanqi305/ssd, sfzhang15/RefineDet, hszhao/PSPNet, yjxiong/caffe,
+tianzhi0549/CTPN, happynear/caffe-windows, eric612/MobileNet-YOLO, twtygqyy/caffe-augmentation,
+zhaoweicai/cascade-rcnn, naibaf7/caffe (OpenCL), wenwei202/caffe (SkimCaffe), may0324/DeepCompression-caffe,
+Xilinx/CHaiDNN, facebookarchive/C3D, lmb-freiburg/flownet2, LisaAnne/lisa-caffe-public; and from nets of OpenVINO. A
+field that the schema here also has is read, and its entry here has no effect. The forks' own messages need no table:
+they are inside these fields and are skipped with them.
 """
 
 from __future__ import annotations
@@ -40,6 +44,7 @@ _FIELDS = {
         ),
         "NoiseParameter": "convert_to_hsv convert_to_lab",
         "LossParameter": "label_smoothing",
+        "MultiBoxLossParameter": "ignore_difficult_gt",
         "BatchNormParameter": "bias_filler engine scale_bias scale_filler",
         "ConvolutionParameter": "conv_algos_override cudnn_convolution_algo_seeker",
         "DataParameter": "cache parser_threads precache shuffle threads",
@@ -84,28 +89,160 @@ _FIELDS = {
         "ReshapeParameter": "pixelshuffler",
     },
     "Fast R-CNN's Caffe": {"DropoutParameter": "scale_train"},
+    "RefineDet's Caffe": {
+        "DetectionOutputParameter": "objectness_score",
+        "MultiBoxLossParameter": "objectness_score",
+    },
+    "SSD's Caffe": {
+        "PriorBoxParameter": "reduce_boxes",
+        "SolverParameter": "ap_version eval_type show_per_class_result",
+        "TransformationParameter": "emit_constraint expand_param resize_param",
+        "NoiseParameter": "convert_to_hsv convert_to_lab",
+        "ConvolutionParameter": "tf_pad",
+    },
+    "PSPNet's Caffe": {"BatchNormParameter": "update_global_stats", "BNParameter": "engine"},
+    "yjxiong's Caffe": {
+        "NetParameter": "mem_param",
+        "SolverParameter": "group_id richness",
+        "BNParameter": "engine",
+        "ConvolutionParameter": "dilation_h dilation_w",
+        "ReductionParameter": "k",
+        "TransformationParameter": (
+            "fix_crop is_flow max_distort more_fix_crop multi_scale original_image scale_ratios stride upper_height "
+            "upper_size upper_width"
+        ),
+    },
+    "CTPN's Caffe": {
+        "BNParameter": "axis decay moving_average var_eps",
+        "DropoutParameter": "scale_train",
+    },
+    "caffe-windows": {
+        "AccuracyParameter": "min_is_better",
+        "BNParameter": "engine",
+        "BatchNormParameter": "disable_mean disable_variance",
+        "ConvolutionParameter": "cudnn_convolution_algo_seeker shape_offset",
+        "DropoutParameter": "sqrt_scale",
+        "FillerParameter": "alpha",
+        "ImageDataParameter": (
+            "balance_by balance_class face_mirror face_point_num face_transform label_cut_end label_cut_start "
+            "max_aspect_ratio max_random_scale max_random_shift max_rotate_angle max_shear_ratio min_random_scale"
+        ),
+        "InnerProductParameter": "normalize",
+        "MemoryDataParameter": "transpose",
+        "NormalizeParameter": "bp_norm fix_gradient normalize_type",
+        "ParameterParameter": "blob_filler",
+        "PoolingParameter": "blobs_a_min blobs_lr",
+        "ScaleParameter": "max_value min_value",
+        "SoftmaxParameter": (
+            "class_weight cutting_point hard_mining_label hard_ratio label_smooth_factor normalize_type"
+        ),
+        "SolverParameter": "clamp_weights_lower clamp_weights_upper clip_weights",
+        "TransformationParameter": "aspect_max aspect_min center_crop erase_ratio scale_max scale_min",
+    },
     "MobileNet-YOLO's Caffe": {
         "AnnotatedDataParameter": (
             "difficult_label_warmup seg_resize_height seg_resize_width seg_scales single_class train_diffcult "
             "yolo_data_jitter yolo_data_type"
         ),
+        "Datum": "seg_label",
+        "SolverParameter": "ap_version eval_type show_per_class_result",
+        "NoiseParameter": "convert_to_hsv convert_to_lab",
+        "TransformationParameter": (
+            "apply_probability contrast_brightness_adjustment cvt_bgr2rgb debug_params emit_constraint "
+            "enable_classf_aug expand_param max_brightness_shift max_color_shift max_contrast max_rotation_angle "
+            "max_scaling_factor max_smooth min_contrast min_scaling_factor min_side min_side_max min_side_min "
+            "resize_param smooth_filtering"
+        ),
+    },
+    "caffe-augmentation": {
+        "TransformationParameter": (
+            "apply_probability contrast_brightness_adjustment debug_params max_brightness_shift max_color_shift "
+            "max_contrast max_rotation_angle max_scaling_factor max_smooth min_contrast min_scaling_factor min_side "
+            "min_side_max min_side_min smooth_filtering"
+        ),
+    },
+    "cascade-rcnn's Caffe": {"SolverParameter": "ap_version eval_type show_per_class_result"},
+    "OpenCL Caffe": {
+        "NetParameter": "autotune data_type quantizer reduced_memory_inference",
+        "NetState": "quantizer_mode",
+        "SolverParameter": "data_type device",
+        "LayerParameter": (
+            "autotune blobs_quantizer bottom_data_type bottom_quantizer bottom_shared_index compute_data_type device "
+            "net_quantizer top_data_type top_quantizer top_shared_index"
+        ),
+        "BatchNormParameter": "fused_relu",
+        "ConvolutionParameter": "eltwise_param fuse_type relu_param",
+        "DropoutParameter": "scale_train",
+        "LRNParameter": "fuse_type pooling_param unit_test_fuse_kernel unit_test_mode",
+        "PoolingParameter": "axis dilation",
+        "MemoryDataParameter": "dim",
+    },
+    "SkimCaffe": {
+        "LayerParameter": "display",
+        "ParamSpec": "force_mult force_regularize",
+        "SolverParameter": "force_decay force_decay_type force_direction force_iter force_type",
+    },
+    "DeepCompression's Caffe": {
+        "ConvolutionParameter": "class_num quantize_term sparse_ratio",
+        "InnerProductParameter": "class_num quantize_term sparse_ratio",
+    },
+    "CHaiDNN": {"LayerParameter": "precision_param quantization_param"},
+    "C3D": {
+        "DataParameter": "show_data",
+        "ConvolutionParameter": "filter_group kernel_depth temporal_pad temporal_stride",
+        "PoolingParameter": "kernel_depth temporal_stride",
+        "ImageDataParameter": (
+            "clip_max clip_min is_flow mean_value new_length num_truth_channels sampling_rate show_data truth_scale "
+            "use_byte_input use_image use_label use_temporal_jitter"
+        ),
+    },
+    "FlowNet's Caffe": {
+        "LayerParameter": "reshape_every_iter",
+        "FillerParameter": "diag_val",
+        "DataParameter": (
+            "block_size disk_reader_threads encoding huge_video_dataset limit_samples permute_every_iter "
+            "preselection_file preselection_label rand_permute rand_permute_order rand_permute_seed range_end "
+            "range_start slice_point subtract verbose"
+        ),
+    },
+    "lisa-caffe": {
+        "AccuracyParameter": "denominator",
+        "EltwiseParameter": "coeff_blob",
+        "ImageDataParameter": "min_height min_width",
+        "TransformationParameter": "flow",
     },
     "OpenVINO's Caffe": {"DetectionOutputParameter": "input_height input_width normalized"},
 }
 
+# Those that change the shapes of blobs or parameters: the net would be another one without them.
+SHAPES = frozenset(
+    (
+        "BNParameter.axis ConcatParameter.per_fla_fuse ConvolutionParameter.dilation_h "
+        "ConvolutionParameter.dilation_w ConvolutionParameter.eltwise_param "
+        "ConvolutionParameter.filter_group ConvolutionParameter.fuse_type ConvolutionParameter.kernel_depth "
+        "ConvolutionParameter.shape_offset ConvolutionParameter.temporal_pad "
+        "ConvolutionParameter.temporal_stride DataParameter.slice_point ImageDataParameter.new_length "
+        "LRNParameter.fuse_type LRNParameter.pooling_param MemoryDataParameter.dim PoolingParameter.axis "
+        "PoolingParameter.dilation PoolingParameter.kernel_depth PoolingParameter.kernel_size_3d "
+        "PoolingParameter.pad_3d PoolingParameter.stride_3d PoolingParameter.temporal_stride "
+        "PriorBoxParameter.reduce_boxes ReductionParameter.k ReshapeParameter.pixelshuffler"
+    ).split()
+)
 
 # Those that are about speed, memory or printing, and torch_pooling, which NVCaffe itself never looks at: the numbers
 # are the same.
 SPEED = frozenset(
     (
-        "ap_version backward_math backward_type cache compile_net_state conv_algorithm conv_algos_override "
-        "cudnn_convolution_algo_seeker cudnn_math_override debug default_backward_math default_backward_type "
-        "default_conv_algos_override default_cudnn_math_override default_forward_math default_forward_type display "
-        "eltwise_mem_sharing engine eval_type forward_math forward_packing forward_type fuse global_grad_scale "
-        "global_grad_scale_adaptive larc_turbo mn_activation_param mn_grad_compress_param multinode parser_threads "
-        "per_fla_fuse "
-        "precache raw_data_type raw_diff_type reduce_buckets show_per_class_result solver_data_type split_param "
-        "store_blobs_in_old_format test_and_snapshot_last_epochs threads torch_pooling use_gpu_transform"
+        "ap_version autotune backward_math backward_type bottom_data_type cache compile_net_state "
+        "compute_data_type conv_algorithm conv_algos_override cudnn_convolution_algo_seeker "
+        "cudnn_math_override data_type debug debug_params default_backward_math default_backward_type "
+        "default_conv_algos_override default_cudnn_math_override default_forward_math default_forward_type "
+        "device disk_reader_threads display eltwise_mem_sharing engine eval_type forward_math "
+        "forward_packing forward_type fuse global_grad_scale global_grad_scale_adaptive group_id larc_turbo "
+        "mem_param mn_activation_param mn_grad_compress_param multinode parser_threads precache "
+        "raw_data_type raw_diff_type reduce_buckets reduced_memory_inference richness show_data "
+        "show_per_class_result solver_data_type split_param store_blobs_in_old_format "
+        "test_and_snapshot_last_epochs threads top_data_type torch_pooling use_gpu_transform verbose"
     ).split()
 )
 
@@ -129,6 +266,13 @@ def ignored(message: str, field: str) -> str:
     owners = "another Caffe" if colon else " and ".join(fields(message)[name])
     outcome = "" if name in SPEED else ": it has no effect"
     return f'"{field}" in {message} is of {owners}, unknown here and ignored{outcome}'
+
+
+def unsupported(message: str, field: str) -> str:
+    """The mistake of a field of ``SHAPES``."""
+    return (
+        f'"{field}" in {message} is of {" and ".join(fields(message)[field])} and changes shapes: it is not supported'
+    )
 
 
 def holders(field: str) -> list[str]:

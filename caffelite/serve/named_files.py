@@ -58,7 +58,9 @@ def listed_files(layer: pb.LayerParameter, base: Path) -> Iterator[str]:
         yield from _annotated_files(layer.roi_data_param, base)
         return
     root, source = "", ""
-    if layer.type == "ImageData":
+    if layer.type == "DenseImageData":
+        root, source = layer.dense_image_data_param.root_folder, layer.dense_image_data_param.source
+    elif layer.type in ("ImageData", "ImageSegData"):
         root, source = layer.image_data_param.root_folder, layer.image_data_param.source
     elif layer.type == "HDF5Data":
         source = layer.hdf5_data_param.source
@@ -74,10 +76,18 @@ def listed_files(layer: pb.LayerParameter, base: Path) -> Iterator[str]:
             name = line if i and lines[i - 1].startswith("#") else ""
         elif layer.type == "HDF5Data":
             name = line
+        elif layer.type in ("DenseImageData", "ImageSegData"):
+            yield from (root + word for word in _pair(line.split()))
+            name = ""
         else:
             name = line.split(",")[0] if table else line.rpartition(" ")[0] or line
         if name:
             yield root + name
+
+
+def _pair(words: list[str]) -> set[str]:
+    """The files that a line of an image and its labels may name: the labels, and the image, which may have spaces."""
+    return {words[0], words[-1], " ".join(words[:-1])} - {""} if words else set()
 
 
 def _annotated_files(param: pb.RoIDataParameter, base: Path) -> Iterator[str]:

@@ -12,7 +12,8 @@ def average_statistics(net: Net, comm: SingleProcess) -> None:
     """Sets the statistics of every layer to their mean over processes."""
     if comm.size == 1:
         return
-    kept = [p.data for node in net.graph.nodes for p in node.layer.params[: node.layer.frozen_params]]
+    layers = [node.layer for node in net.graph.nodes]
+    kept = [p.data for layer in layers for i, p in enumerate(layer.params) if i in layer.statistics]
     if kept:
         mine = np.concatenate([net.dev.download(array).reshape(-1).astype(float) for array in kept])
         means = comm.total(mine, "an agreement") / comm.size

@@ -69,6 +69,8 @@ OPERATIONS = {
     "pooling": (("MAX", (1, 1, 4, 4), (1, 1, 2, 2), WINDOW), interfaces.Pooling),
     "lrn": ((1, 4, 6, 3, 1.0, 0.75, 1.0), interfaces.LRN),
     "im2col": (((1, 1, 4, 4), WINDOW), interfaces.Im2col),
+    "interpolation": (((1, 1, 4, 4), (1, 1, 2, 2), (0, 0), (4, 4)), interfaces.Interpolation),
+    "unpooling": ((2, 4, 16), interfaces.Unpooling),
     "region_pooling": (("MAX", (1, 1, 4, 4), (2, 1, 2, 2), 0.5), interfaces.RegionPooling),
     "take": ((5, 2, 3), interfaces.Take),
     "top_k": ((2, 5, 1, 2), interfaces.TopK),

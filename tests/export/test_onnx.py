@@ -29,7 +29,7 @@ def exported(document: prototxt.Document, seed: int):
     rng = np.random.default_rng(seed)
     for node in net.graph.nodes:
         for i, param in enumerate(node.layer.params):
-            if node.layer.spec.type in ("BatchNorm", "Scale"):
+            if node.layer.spec.type in ("BatchNorm", "BN", "Scale"):
                 net.dev.upload(param.data, rng.uniform(0.5, 1.5, param.data.shape).astype(np.float32))
             elif i or node.layer.spec.type == "PReLU":
                 net.dev.upload(param.data, rng.normal(0, 0.3, param.data.shape).astype(np.float32))
@@ -94,6 +94,14 @@ LAYERS = {
     "dropout": 'type: "Dropout"',
     "flatten": 'type: "Flatten" flatten_param { axis: 2 }',
     "reshape": 'type: "Reshape" reshape_param { shape { dim: 0 dim: 3 dim: -1 } }',
+    "depthwise": 'type: "DepthwiseConvolution" convolution_param { num_output: 6 kernel_size: 3 %s }',
+    "relu6": 'type: "ReLU6" relu6_param { negative_slope: 0.1 }',
+    "shuffle": 'type: "ShuffleChannel" shuffle_channel_param { group: 3 }',
+    "bn": 'type: "BN" bn_param { slope_filler { value: 2 } bias_filler { value: 1 } eps: 0.5 }',
+    "bn without moments": 'type: "BN" bn_param { bn_mode: INFERENCE scale_filler { value: 2 } }',
+    "interp": 'type: "Interp" interp_param { zoom_factor: 2 pad_beg: -1 }',
+    "interp to a size": 'type: "Interp" interp_param { height: 4 width: 9 }',
+    "upsample": 'type: "Upsample" upsample_param { scale: 3 }',
     "softmax": 'type: "Softmax" softmax_param { axis: -1 }',
     "permute": 'type: "Permute" permute_param { order: 0 order: 2 order: 3 order: 1 }',
 }

@@ -8,6 +8,7 @@ import rows_images
 import rows_losses
 import rows_normalisation
 import rows_regions
+import rows_segmentation
 import rows_sequences
 import rows_yolo
 
@@ -17,6 +18,7 @@ ROWS = [
     *rows_normalisation.ROWS,
     *rows_losses.ROWS,
     *rows_sequences.ROWS,
+    *rows_segmentation.ROWS,
     *rows_faces.ROWS,
     *rows_yolo.ROWS,
     *rows_cascade.ROWS,

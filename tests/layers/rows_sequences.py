@@ -128,4 +128,6 @@ ROWS = [
     Row("ImageData", "", [], lambda: FED, tops=2, source=FED),
     Row("WindowData", "", [], lambda: FED, tops=2, source=FED),
     Row("HDF5Data", "", [], lambda: FED[:1], source=FED),
+    Row("DenseImageData", "", [], lambda: FED, tops=2, source=FED),
+    Row("ImageSegData", "", [], lambda: FED, tops=2, source=FED),
 ]

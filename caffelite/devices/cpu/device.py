@@ -31,6 +31,7 @@ from . import (
     primitives,
     recurrent,
     regions,
+    resizing,
     selection,
     windows,
 )
@@ -204,6 +205,12 @@ class CPU(FormulaKernels):
 
     def im2col(self, x: Shape, window: Window) -> windows.Im2col:
         return windows.Im2col(x, window.outputs(x[2:]), window)
+
+    def interpolation(self, x: Shape, y: Shape, start: Shape, size: Shape) -> resizing.Interpolation:
+        return resizing.Interpolation(self, x, y, start, size)
+
+    def unpooling(self, planes: int, p: int, q: int) -> resizing.Unpooling:
+        return resizing.Unpooling(planes, p, q)
 
     def take(self, rows: int, width: int, count: int) -> selection.Take:
         return selection.Take(rows, width, count)

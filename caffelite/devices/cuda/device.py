@@ -25,6 +25,7 @@ from . import (
     preprocessing,
     recurrent,
     regions,
+    resizing,
     selection,
     windows,
 )
@@ -187,6 +188,12 @@ class GPU(FormulaKernels):
 
     def im2col(self, x: Shape, window: Window) -> windows.Im2col:
         return windows.Im2col(self, x, window.outputs(x[2:]), window)
+
+    def interpolation(self, x: Shape, y: Shape, start: Shape, size: Shape) -> resizing.Interpolation:
+        return resizing.Interpolation(self, x, y, start, size)
+
+    def unpooling(self, planes: int, p: int, q: int) -> resizing.Unpooling:
+        return resizing.Unpooling(self, planes, p, q)
 
     def take(self, rows: int, width: int, count: int) -> selection.Take:
         return selection.Take(self, rows, width, count)

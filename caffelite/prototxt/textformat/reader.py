@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from google.protobuf.message import Message
 
 from ...errors import CaffeliteError, Where
+from .. import forks
 from .tokens import BRACKETS, END, MOST_REPORTED, OPENERS, STOPS, Tokens
 from .values import VALUES, Field, Fields, ForkValue, Wrong, enumeration, fields_of, meant, reads, shown, wanted
 
@@ -233,10 +234,13 @@ class Reader(Tokens):
         self.skip_value()
 
     def fork_field(self, name: str, start: int, message: str) -> None:
-        """Skips a field of Caffe's forks, with any value."""
-        self.fork_fields.setdefault((message, name), []).append(self.place(start))
+        """Skips a field of Caffe's forks, with any value. One that changes shapes is a mistake, unless it is false."""
         colon = self.kinds[self.at] == ":"
         self.at += colon
+        if f"{message}.{name}" in forks.SHAPES and self.texts[self.at] != "false":
+            self.mistake(start, forks.unsupported(message, name))
+        else:
+            self.fork_fields.setdefault((message, name), []).append(self.place(start))
         kind = self.kinds[self.at]
         if kind in BRACKETS:
             self.skip_block()

@@ -1,0 +1,254 @@
+"""DenseImageData and ImageSegData: images with a label for each pixel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from .. import caffelite_pb2 as pb
+from .. import inputs
+from ..errors import CaffeliteError, Locator, Where
+from .draws import Key, below, per_sample
+from .images import MOST_PIXELS, decode, decode_labels, resize
+from .listing import shortened, whole_number
+from .order import Order
+from .pipeline import Batch, Source, workers
+from .transforms import read_mean
+
+IMAGES_PER_TASK = 4
+TRANSFORMS = (
+    "scale",
+    "mirror",
+    "crop_size",
+    "crop_h",
+    "crop_w",
+    "crop_height",
+    "crop_width",
+    "mean_file",
+    "mean_value",
+)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An image file and what labels its pixels: a file, or one label for all."""
+
+    image: str
+    labels: str | int
+    where: Where
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How both images of a pair change.
+
+    size: height and width after the resize, 0 for none. crop: of the tops, 0 for none. padded: whether a crop may be
+    larger than the image; pixels beyond it have the label ``ignore``. random_crop: else from the centre. mirror: half
+    of the pairs are flipped. factors: one of them, drawn for each pair, resizes it.
+    """
+
+    color: bool
+    size: tuple[int, int] = (0, 0)
+    crop: tuple[int, int] = (0, 0)
+    padded: bool = False
+    random_crop: bool = True
+    mirror: bool = False
+    factors: tuple[float, ...] = ()
+    ignore: int = 255
+    divisor: int = 1  # of the sides of the labels
+
+
+class SegmentationSource(Source):
+    """Images (N×C×h×w), the labels of their pixels (N×1×h×w) and the sides of the images before the crop (N×1×1×2).
+
+    Every random number depends on the seed, the layer's name and the sample's index in the run. Errors: a file that
+    cannot be read or decoded, labels of another size than their image, a crop that leaves the image.
+    """
+
+    def __init__(
+        self, pairs: list[Pair], settings: Settings, transform: pb.TransformationParameter, order: Order, batch: int,
+        tops: int, prefetch: int, key: Key, locate: Locator,
+    ):  # fmt: skip
+        self._pairs, self._settings, self._order, self._key, self._locate = pairs, settings, order, key, locate
+        self._scale = np.float32(transform.scale)
+        self._mean: np.ndarray | None = None
+        first = self._image(pairs[0])
+        height, width = settings.crop if any(settings.crop) else first.shape[1:]
+        self._mean = self._read_mean(transform, first.shape)
+        self._size = height, width
+        self._divisor = settings.divisor
+        labels = (batch, 1, height // self._divisor, width // self._divisor)
+        shapes: list[tuple[int, ...]] = [(batch, len(first), height, width), labels, (batch, 1, 1, 2)]
+        super().__init__(shapes[:tops], len(pairs), prefetch, workers())
+
+    def _read_mean(self, transform: pb.TransformationParameter, shape: tuple[int, ...]) -> np.ndarray | None:
+        """C×H×W, C×1×1, or None."""
+        channels, height, width = shape
+        if transform.mean_file and transform.mean_value:
+            where = self._locate("mean_value", 0)
+            raise CaffeliteError("mean_file and mean_value exclude each other", where=where, remedy="leave one out")
+        if transform.mean_file:
+            return read_mean(transform.mean_file, (channels, height, width), self._locate)
+        if not transform.mean_value:
+            return None
+        if len(transform.mean_value) not in (1, channels):
+            where, found = self._locate("mean_value", 0), len(transform.mean_value)
+            raise CaffeliteError("wrong number of mean_value", where=where, expected=f"1 or {channels}", found=found)
+        return np.broadcast_to(np.array(transform.mean_value, np.float32)[:, None, None], (channels, 1, 1))
+
+    def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
+        size = len(batch.arrays[0])
+        numbers, draws = self._order(position, size).tolist(), per_sample(self._key, position, size)
+        for start in range(0, size, IMAGES_PER_TASK):
+            part = slice(start, start + IMAGES_PER_TASK)
+            yield partial(self._process, numbers[part], draws[part], start, batch.arrays)
+
+    def _process(self, numbers: list[int], draws: np.ndarray, start: int, arrays: list[np.ndarray]) -> None:
+        """Writes the pairs of these numbers into the rows of a batch from ``start`` on."""
+        for i, (number, words) in enumerate(zip(numbers, draws, strict=True), start):
+            pair = self._pairs[number]
+            image, labels = self._load(pair)
+            if self._settings.factors:
+                image, labels = self._resized(image, labels, words)
+            sides = image.shape[1:]
+            try:
+                place = self._place(sides, words)
+            except CaffeliteError as mistake:
+                raise CaffeliteError(f'image "{pair.image}": {mistake.what}', where=pair.where) from None
+            top, left, flip = place
+            cut = (slice(top, top + self._size[0]), slice(left, left + self._size[1]))
+            pixels = image[:, *cut].astype(np.float32)
+            if self._mean is not None:
+                pixels -= self._mean if self._mean.shape[1:] == (1, 1) else self._mean[:, *cut]
+            pixels *= self._scale
+            self._write(arrays[0][i], pixels, flip, 0)
+            if len(arrays) > 1:
+                self._write(
+                    arrays[1][i], labels[None, *(cut if self._divisor == 1 else ())], flip, self._settings.ignore
+                )
+            if len(arrays) > 2:
+                arrays[2][i] = np.minimum(sides, self._size)
+
+    @staticmethod
+    def _write(out: np.ndarray, part: np.ndarray, flip: int, beyond: float) -> None:
+        """out (C×h×w) = the part, which may be smaller, and ``beyond`` below and right of it; mirrored where flip."""
+        target = out[:, :, ::-1] if flip else out
+        if part.shape != out.shape:
+            target[...] = beyond
+        target[:, : part.shape[1], : part.shape[2]] = part
+
+    def _place(self, sides: tuple[int, ...], words: np.ndarray) -> tuple[int, int, int]:
+        """Top and left of the crop, and 1 where it is mirrored."""
+        settings = self._settings
+        room = np.array(sides) - self._size
+        if self._mean is not None and self._mean.shape[1:] not in ((1, 1), sides):
+            raise CaffeliteError(f"{sides[0]}×{sides[1]} pixels are not the size of the mean_file's image")
+        if any(settings.crop):
+            if (room < 0).any() and not settings.padded:
+                height, width = sides
+                raise CaffeliteError(f"{height}×{width} pixels are less than the crop, {self._size[0]}×{self._size[1]}")
+            room = np.maximum(room, 0)
+        elif room.any():
+            height, width = self._size
+            what = f"it has {sides[0]}×{sides[1]} pixels, the first has {height}×{width}"
+            raise CaffeliteError(f"{what}; set new_height and new_width, or a crop")
+        top, left = below(words[1:3], room + 1).tolist() if settings.random_crop else (room // 2).tolist()
+        return top, left, int(settings.mirror and below(words[:1], 2)[0])
+
+    def _resized(self, image: np.ndarray, labels: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        factors = self._settings.factors
+        factor = factors[int(below(words[3:], len(factors))[0])]
+        height, width = (max(1, int(side * factor)) for side in image.shape[1:])
+        if (height, width) == image.shape[1:]:
+            return image, labels
+        return resize(image, height, width), resize(labels[None], height, width, "INTER_NEAREST")[0]
+
+    def _load(self, pair: Pair) -> tuple[np.ndarray, np.ndarray]:
+        """The image C×H×W and the labels of its pixels H×W."""
+        image = self._image(pair)
+        if isinstance(pair.labels, int):
+            return image, np.full(image.shape[1:], pair.labels, np.float32)
+        labels = self._decoded(pair.labels, pair.where, decode_labels)
+        size = self._settings.size
+        if self._divisor > 1:
+            height, width = (side // self._divisor for side in image.shape[1:])
+            return image, resize(labels[None], height, width, "INTER_NEAREST")[0]
+        if any(size) and labels.shape != size:
+            labels = resize(labels[None], *size, "INTER_NEAREST")[0]
+        if labels.shape != image.shape[1:]:
+            what, expected = f'labels "{pair.labels}" do not fit their image', "×".join(map(str, image.shape[1:]))
+            raise CaffeliteError(what, where=pair.where, expected=expected, found="×".join(map(str, labels.shape)))
+        return image, labels
+
+    def _image(self, pair: Pair) -> np.ndarray:
+        image = self._decoded(pair.image, pair.where, lambda content: decode(content, self._settings.color))
+        size = self._settings.size
+        return resize(image, *size) if any(size) and image.shape[1:] != size else image
+
+    @staticmethod
+    def _decoded(file: str, where: Where, decoder: Callable[[bytes], np.ndarray]) -> np.ndarray:
+        try:
+            return decoder(inputs.read(file, inputs.IMAGE))
+        except OSError as mistake:
+            raise CaffeliteError(f'cannot read image "{file}": {inputs.reason(mistake)}', where=where) from None
+        except ValueError as mistake:
+            raise CaffeliteError(f'image "{file}": {mistake}', where=where) from None
+
+
+def read_pairs(path: Path, root: str, kind: str, ignore: int) -> list[Pair]:
+    """The lines of a list. kind: PIXEL ("IMAGE LABELS", two files), IMAGE ("IMAGE LABEL", an integer) or NONE (the
+    label of all pixels is ``ignore``). Errors: a line without its label, an empty list."""
+    try:
+        lines = inputs.read(path, inputs.LIST).decode("utf-8", "surrogateescape").split("\n")
+    except OSError as mistake:
+        raise CaffeliteError(f"cannot read the list: {inputs.reason(mistake)}", where=Where(str(path))) from None
+    pairs: list[Pair] = []
+    for number, line in enumerate(lines, 1):
+        where, words = Where(str(path), number), line.split()
+        if not words:
+            continue
+        if kind == "NONE":
+            pairs.append(Pair(root + words[0], ignore, where))
+            continue
+        label = whole_number(words[-1]) if kind == "IMAGE" else None
+        if len(words) < 2 or "\0" in line or (kind == "IMAGE" and label is None):
+            expected = '"IMAGE LABELS", two files' if kind == "PIXEL" else '"IMAGE LABEL"'
+            found = f'"{shortened(line.strip())}"'
+            raise CaffeliteError("a line is not understood", where=where, expected=expected, found=found)
+        name = " ".join(words[:-1])
+        pairs.append(Pair(root + name, root + words[-1] if label is None else label, where))
+    if not pairs:
+        raise CaffeliteError("the list is empty", where=Where(str(path)), expected="lines of an image and its labels")
+    return pairs
+
+
+def check_transform(transform: pb.TransformationParameter, locate: Locator, more: tuple[str, ...] = ()) -> None:
+    """Errors: a field that does not act on images with labels for their pixels."""
+    for field, _ in transform.ListFields():
+        if field.name not in (*TRANSFORMS, *more):
+            what = f"{field.name} does not act on images with a label for each pixel"
+            raise CaffeliteError(what, where=locate(field.name), remedy="leave it out")
+
+
+def crop_of(transform: pb.TransformationParameter, locate: Locator) -> tuple[int, int]:
+    """Height and width of the crop, 0 and 0 for none."""
+    height = transform.crop_h or transform.crop_height or transform.crop_size
+    width = transform.crop_w or transform.crop_width or transform.crop_size
+    if bool(height) != bool(width):
+        name = "crop_h" if height else "crop_w"
+        raise CaffeliteError("a crop of one side only", where=locate(name), remedy="give its height and its width")
+    return height, width
+
+
+def check_size(size: tuple[int, int], locate: Locator) -> None:
+    """Errors: new_height without new_width, or too many pixels."""
+    if bool(size[0]) != bool(size[1]):
+        name, other = ("new_height", "new_width") if size[0] else ("new_width", "new_height")
+        raise CaffeliteError(f"{name} without {other}", where=locate(name), remedy=f"set {other} too, or neither")
+    if size[0] * size[1] > MOST_PIXELS:
+        what, expected = "new_height and new_width make images too large", f"at most {MOST_PIXELS} pixels"
+        raise CaffeliteError(what, where=locate("new_height"), expected=expected, found=f"{size[0]}×{size[1]}")

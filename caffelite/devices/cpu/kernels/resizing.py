@@ -1,0 +1,62 @@
+"""Interpolation and unpooling over planes (N·C, H, W)."""
+
+from numba import njit, prange
+
+from .settings import PARALLEL
+
+
+@njit(**PARALLEL)
+def interpolate(x, low_rows, high_rows, row_shares, low_columns, high_columns, column_shares, y):
+    """y (N·C, OH, OW): each number between two rows and two columns of x (N·C, H, W), in the given shares."""
+    height, width = y.shape[1], y.shape[2]
+    for i in prange(x.shape[0] * height):
+        plane, h = i // height, i % height
+        above, below = x[plane, low_rows[h]], x[plane, high_rows[h]]
+        down = row_shares[h]
+        up = 1 - down
+        for w in range(width):
+            left, right, share = low_columns[w], high_columns[w], column_shares[w]
+            top = (1 - share) * above[left] + share * above[right]
+            y[plane, h, w] = up * top + down * ((1 - share) * below[left] + share * below[right])
+
+
+@njit(**PARALLEL)
+def interpolate_backward(dy, low_rows, high_rows, row_shares, low_columns, high_columns, column_shares, dx):
+    """dx (N·C, H, W) from dy (N·C, OH, OW)."""
+    for plane in prange(dx.shape[0]):
+        dx[plane] = 0
+        for h in range(dy.shape[1]):
+            above, below = dx[plane, low_rows[h]], dx[plane, high_rows[h]]
+            down = row_shares[h]
+            for w in range(dy.shape[2]):
+                left, right, share = low_columns[w], high_columns[w], column_shares[w]
+                lower = down * dy[plane, h, w]
+                upper = dy[plane, h, w] - lower
+                above[left] += (1 - share) * upper
+                above[right] += share * upper
+                below[left] += (1 - share) * lower
+                below[right] += share * lower
+
+
+@njit(**PARALLEL)
+def unpool(x, places, y, wrong):
+    """y (N·C, Q) = 0, but for x (N·C, P) at its places (N·C, P), the last of equals; wrong (N·C): 1 + the index of the
+    first place of a plane outside of 0 to Q - 1, or 0."""
+    for plane in prange(x.shape[0]):
+        y[plane] = 0
+        wrong[plane] = 0
+        for i in range(x.shape[1]):
+            place = places[plane, i]
+            if 0 <= place < y.shape[1]:
+                y[plane, int(place)] = x[plane, i]
+            elif wrong[plane] == 0:
+                wrong[plane] = 1 + i
+
+
+@njit(**PARALLEL)
+def unpool_backward(dy, places, dx):
+    """dx (N·C, P) = dy (N·C, Q) at the places, 0 where there is none."""
+    for plane in prange(dx.shape[0]):
+        for i in range(dx.shape[1]):
+            place = places[plane, i]
+            dx[plane, i] = dy[plane, int(place)] if 0 <= place < dy.shape[1] else 0

@@ -1,0 +1,219 @@
+"""Rows of the table of layers: segmentation and mobile nets of Caffe's forks."""
+
+from __future__ import annotations
+
+import numpy as np
+import reference
+from layer_row import FILL, IMAGE, Row, distinct, labels, off_kinks
+
+from caffelite.devices import Window
+
+
+def depthwise(window: Window):
+    """A convolution of each channel apart; an output channel m belongs to the input channel m // (M / C)."""
+
+    def oracle(x, w, b):
+        each = len(w) // x.shape[1]
+        parts = [
+            reference.convolution(x[:, c : c + 1], w[each * c : each * (c + 1)], None, window)
+            for c in range(x.shape[1])
+        ]
+        return [np.concatenate(parts, 1) + b[:, None, None]]
+
+    return oracle
+
+
+def shuffled(group: int):
+    return lambda x: [x[:, [c % group * (x.shape[1] // group) + c // group for c in range(x.shape[1])]]]
+
+
+def hats(size: int, count: int) -> np.ndarray:
+    """(count, size): the weights of ``size`` points in ``count`` between the first and the last of them."""
+    at = np.linspace(0, size - 1, count)
+    return np.maximum(0, 1 - abs(at[:, None] - np.arange(size)))
+
+
+def resized(height: int, width: int, begin: int = 0, end: int = 0):
+    def oracle(x):
+        part = x[:, :, begin : x.shape[2] - end, begin : x.shape[3] - end]
+        return [np.einsum("ah,bw,nchw->ncab", hats(part.shape[2], height), hats(part.shape[3], width), part)]
+
+    return oracle
+
+
+def places(rng, shape):
+    """Of each plane of a top that is twice as high and wide, different ones."""
+    pixels = 4 * shape[2] * shape[3]
+    return np.stack(
+        [rng.permutation(pixels)[: shape[2] * shape[3]] for _ in range(shape[0] * shape[1])]
+    ).reshape(shape).astype(float)  # fmt: skip
+
+
+def unpooled(height: int, width: int):
+    def oracle(x, mask):
+        y = np.zeros((*x.shape[:2], height, width))
+        for (n, c, h, w), value in np.ndenumerate(x):
+            y[n, c, int(mask[n, c, h, w]) // width, int(mask[n, c, h, w]) % width] = value
+        return [y]
+
+    return oracle
+
+
+def normalised(eps: float, tops: int = 1):
+    def oracle(x, a, b, *stored):
+        mean, variance = x.mean((0, 2, 3), keepdims=True), x.var((0, 2, 3), keepdims=True)
+        return [a * (x - mean) / np.sqrt(variance + eps) + b, mean, variance][:tops]
+
+    return oracle
+
+
+def overlaps(x, label, ignore: int | None = None):
+    """Accuracy, mean recall, mean intersection over union, pixel by pixel."""
+    found, given = x.argmax(1).ravel(), label.ravel()
+    found, given = found[given != ignore], given[given != ignore]
+    recalls, shares = [], []
+    for k in range(x.shape[1]):
+        of_class, as_class = given == k, found == k
+        if of_class.any():
+            recalls.append((found[of_class] == k).mean())
+        either = of_class | as_class
+        shares.append((of_class & as_class).sum() / either.sum() if either.any() else 1.0)
+    return [np.reshape([(found == given).mean(), np.mean(recalls), np.mean(shares)], (1, 1, 1, 3))]
+
+
+def weighed(weights, ignore: int):
+    """caffe-segnet's loss: the sum of weighted losses over the number of labels that count."""
+
+    def oracle(x, t):
+        terms = [
+            (np.log(np.exp(x[n, :, i]).sum()) - x[n, int(k), i]) * weights[int(k)]
+            for (n, i), k in np.ndenumerate(t)
+            if k != ignore
+        ]
+        return [np.sum(terms) / len(terms)]
+
+    return oracle
+
+
+ROWS = [
+    Row(
+        "SoftmaxWithLoss",
+        "loss_param { weight_by_label_freqs: true class_weighting: 0.5 class_weighting: 3 class_weighting: 0.25 "
+        "ignore_label: 7 }",
+        [((3, 3, 4), off_kinks), ((3, 4), labels(3, 7))],
+        weighed([0.5, 3, 0.25], 7),
+        constant=(1,),
+        name="weighed as in SegNet",
+    ),
+    Row(
+        "DepthwiseConvolution",
+        f"convolution_param {{ num_output: 4 kernel_size: 3 pad: 1 stride: 2 group: 4 {FILL} }}",
+        [(IMAGE, off_kinks)],
+        depthwise(Window((3, 3), (2, 2), (1, 1))),
+    ),
+    Row(
+        "ConvolutionDepthwise",
+        f"convolution_param {{ num_output: 8 kernel_h: 2 kernel_w: 3 {FILL} }}",
+        [(IMAGE, off_kinks)],
+        depthwise(Window((2, 3))),
+        name="of two outputs a channel",
+    ),
+    Row("ReLU6", "", [((3, 40), lambda rng, shape: 8 * off_kinks(rng, shape))], lambda x: [np.clip(x, 0, 6)]),
+    Row(
+        "ReLU6",
+        "relu6_param { negative_slope: 0.125 }",
+        [((3, 40), lambda rng, shape: 8 * off_kinks(rng, shape))],
+        lambda x: [np.where(x < 0, 0.125 * x, np.minimum(x, 6))],
+        name="leaky",
+    ),
+    Row("ShuffleChannel", "shuffle_channel_param { group: 3 }", [((2, 6, 2, 3), off_kinks)], shuffled(3)),
+    Row("ShuffleChannel", "shuffle_channel_param { group: 2 }", [((3, 4), off_kinks)], shuffled(2), name="of vectors"),
+    Row("ShuffleChannel", "", [((3, 4), off_kinks)], lambda x: [x], name="of one group"),
+    Row("Interp", "interp_param { height: 7 width: 4 }", [(IMAGE, off_kinks)], resized(7, 4)),
+    Row(
+        "Interp",
+        "interp_param { use_blob_size: true }",
+        [(IMAGE, off_kinks), ((2, 1, 3, 8), off_kinks)],
+        lambda x, reference: resized(3, 8)(x),
+        name="to the size of a blob",
+    ),
+    Row("Interp", "interp_param { zoom_factor: 3 }", [(IMAGE, off_kinks)], resized(16, 13), name="zoomed"),
+    Row(
+        "Interp",
+        "interp_param { shrink_factor: 2 pad_beg: -1 }",
+        [(IMAGE, off_kinks)],
+        resized(3, 2, 1),
+        name="shrunk and cut",
+    ),
+    Row(
+        "Interp",
+        "interp_param { shrink_factor: 2 zoom_factor: 2 pad_end: -1 pad_beg: -2 }",
+        [((2, 3, 9, 7), off_kinks)],
+        resized(5, 3, 2, 1),
+        name="of both factors",
+    ),
+    Row("Interp", "interp_param { height: 6 width: 5 }", [(IMAGE, off_kinks)], lambda x: [x], name="of the same size"),
+    Row(
+        "Interp",
+        "interp_param { height: 1 width: 3 }",
+        [((2, 3, 4, 1), off_kinks)],
+        lambda x: [np.repeat(x[:, :, :1], 3, 3)],
+        name="of one row",
+    ),
+    Row(
+        "Upsample",
+        "upsample_param { scale: 2 }",
+        [((2, 3, 2, 3), off_kinks), ((2, 3, 2, 3), places)],
+        unpooled(4, 6),
+        constant=(1,),
+    ),
+    Row(
+        "Upsample",
+        "upsample_param { upsample_h: 5 upsample_w: 7 }",
+        [((2, 3, 2, 3), off_kinks), ((2, 3, 2, 3), places)],
+        unpooled(5, 7),
+        constant=(1,),
+        name="to a size",
+    ),
+    Row(
+        "Upsample",
+        "upsample_param { scale_h: 2 scale_w: 3 }",
+        [((2, 3, 2, 3), off_kinks)],
+        lambda x: [x.repeat(2, 2).repeat(3, 3)],
+        name="by factors",
+    ),
+    Row("BN", "", [(IMAGE, off_kinks)], normalised(1e-5)),
+    Row("BN", "bn_param { eps: 0.5 momentum: 0.5 }", [((5, 3, 1, 1), off_kinks)], normalised(0.5), name="of vectors"),
+    Row(
+        "BN",
+        "bn_param { bn_mode: LEARN }",
+        [(IMAGE, off_kinks)],
+        normalised(1e-9, 3),
+        tops=3,
+        phase="TEST",
+        name="of SegNet",
+    ),
+    Row(
+        "BN",
+        "bn_param { bn_mode: INFERENCE }",
+        [(IMAGE, off_kinks)],
+        lambda x, a, b: [a * x + b],
+        name="without moments",
+    ),
+    Row(
+        "SegAccuracy",
+        "",
+        [((3, 4, 5, 6), distinct), ((3, 1, 5, 6), labels(3))],
+        overlaps,
+        constant=(0, 1),
+        phase="TEST",
+    ),
+    Row(
+        "SegAccuracy",
+        "seg_accuracy_param { ignore_label: 255 ignore_label: 7 }",
+        [((2, 3, 2, 2), distinct), ((2, 2, 2), labels(3, 255))],
+        lambda x, label: overlaps(x, label, 255),
+        constant=(0, 1),
+        name="but for a label",
+    ),
+]  # fmt: skip

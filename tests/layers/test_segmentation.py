@@ -1,0 +1,179 @@
+"""What the battery's rows cannot say of the layers of segmentation: BN's stored moments, mistakes, bad places and
+labels, and OpenCV's numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_layer_mistakes import IMAGE, at_bottom, at_layer, one
+from textnet import bind, feed, inputs, mistakes, run
+
+from caffelite.errors import CaffeliteError
+
+SHAPE = (4, 3, 2, 5)
+LOSS = 'layer { name: "loss" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "loss" }'
+
+
+@pytest.fixture
+def rng(seed):
+    return np.random.default_rng(seed)
+
+
+def bn(body: str = "", more: str = "") -> str:
+    return inputs(x=SHAPE) + f'layer {{ name: "n" type: "BN" bottom: "x" top: "y" bn_param {{ {body} }} }}' + more
+
+
+def test_running_moments_of_bn(rng):
+    net, kept = bind(bn("momentum: 0.75")), [np.zeros((1, 3, 1, 1)), np.zeros((1, 3, 1, 1))]
+    for _ in range(3):
+        x = rng.normal(2, 3, SHAPE)
+        feed(net, x=x)
+        net.forward()
+        for blob, moment in zip(kept, (x.mean, x.var), strict=True):
+            blob[...] = 0.75 * blob + 0.25 * moment((0, 2, 3), keepdims=True)
+    for blob, expected in zip(net.params.blobs[2:], kept, strict=True):
+        np.testing.assert_allclose(blob, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("phase", "body"), [("TEST", ""), ("TRAIN", "frozen: true")])
+def test_bn_with_stored_moments(phase, body, rng):
+    net, x = bind(bn(body), phase), rng.normal(size=SHAPE)
+    values = [rng.normal(size=(1, 3, 1, 1)) for _ in range(3)] + [0.5 + rng.random((1, 3, 1, 1))]
+    for blob, value in zip(net.params.blobs, values, strict=True):
+        blob[...] = value
+    feed(net, x=x)
+    net.forward()
+    a, b, mean, variance = values
+    np.testing.assert_allclose(net.blobs["y"], a * (x - mean) / np.sqrt(variance + 1e-5) + b, rtol=1e-10)
+    for blob, value in zip(net.params.blobs, values, strict=True):
+        np.testing.assert_array_equal(blob, value)
+
+
+@pytest.mark.parametrize("phase", ["TRAIN", "TEST"])
+def test_gradient_of_bn_with_stored_moments(phase, rng):
+    net = bind("force_backward: true\n" + inputs(t=SHAPE) + bn("eps: 0.5", LOSS), phase)
+    for blob in net.params.blobs:
+        blob[...] = 0.5 + rng.random(blob.shape)
+    x, t = rng.normal(size=SHAPE), rng.normal(size=SHAPE)
+    feed(net, x=x, t=t)
+    run(net)
+    value = net.graph.values["x"]
+    for spot, gradient in ((net.data[value], net.diff[value]), (net.params.blobs[0], net.params.diffs[0])):
+        step, slope = rng.normal(size=spot.shape) * 1e-5, gradient.copy()
+        start, losses = spot.copy(), []
+        for sign in (1, -1):
+            spot[...] = start + sign * step
+            losses.append(run(net))
+        spot[...] = start
+        assert (losses[0] - losses[1]) / 2 == pytest.approx(float((slope * step).sum()), rel=1e-4)
+
+
+def test_frozen_bn_learns_nothing():
+    text = bn("frozen: true").replace('type: "BN"', 'type: "BN" param { lr_mult: 1 } param { lr_mult: 2 }')
+    net = bind(inputs(t=SHAPE) + text + LOSS)
+    assert [p.lr_mult for p in net.graph.parameters] == [0] * 4
+
+
+MISTAKES = [
+    (
+        one("DepthwiseConvolution", "convolution_param { num_output: 4 kernel_size: 1 group: @2 }", IMAGE),
+        "group is the number of channels; expected 4, found 2",
+    ),
+    (at_bottom(one("DepthwiseConvolution", "convolution_param { num_output: 4 }", (3,)), 0), "no axis 1"),
+    (one("ShuffleChannel", "shuffle_channel_param { group: @3 }", IMAGE), "group 3 does not divide the 4 channels"),
+    (one("ShuffleChannel", "shuffle_channel_param { group: @0 }", IMAGE), "group 0 does not divide"),
+    (one("BN", "bn_param { bn_mode: LEARN momentum: @0.5 }", IMAGE), "mixes fields of two forks' BN"),
+    (one("BN", "bn_param { momentum: @2 }", IMAGE), "a bad momentum; expected 0 to 1, found 2"),
+    (one("BN", "", IMAGE, tops="ab").replace('top: "b"', 'top: @"b"'), "the moments of the batch"),
+    (at_layer(one("Interp", "", IMAGE)), "has no size"),
+    (one("Interp", "interp_param { zoom_factor: @0 }", IMAGE), "zoom_factor must be at least 1; found 0"),
+    (one("Interp", "interp_param { height: @0 width: 3 }", IMAGE), "height must be at least 1"),
+    (one("Interp", "interp_param { zoom_factor: 2 pad_beg: @1 }", IMAGE), "pad_beg can only cut off"),
+    (one("Interp", "interp_param { zoom_factor: 2 pad_beg: @-5 }", IMAGE), "leave nothing of the image"),
+    (at_bottom(one("Interp", "interp_param { zoom_factor: 2 }", (2, 3)), 0), "is no batch of images"),
+    (at_bottom(one("Upsample", "", IMAGE, (2, 4, 5, 5)), 1), "does not fit"),
+    (one("Upsample", "upsample_param { scale: @1 }", IMAGE, IMAGE), "a bad factor; expected 2 or more, found 1"),
+    (one("Upsample", "upsample_param { @upsample_h: 1 }", IMAGE, IMAGE).replace("@up", "up").replace(": 1", ": @1"),
+     "give upsample_h and upsample_w"),
+    (one("Upsample", "upsample_param { pad_out_h: @true }", IMAGE), "pad_out_h needs a second bottom"),
+    (one("Upsample", "upsample_param { scale: 3 pad_out_h: @true }", IMAGE, IMAGE), "pad_out_h is for a factor of 2"),
+    (at_bottom(one("SegAccuracy", "", IMAGE, (2, 1, 3, 3)), 1), "does not fit"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", range(len(MISTAKES)))
+def test_mistakes(case):
+    mistakes(*MISTAKES[case])
+
+
+def test_a_place_outside_of_the_top_is_a_fault(rng):
+    net = bind(
+        inputs(x=(1, 2, 2, 2), m=(1, 2, 2, 2)) + 'layer { name: "u" type: "Upsample" bottom: "x" bottom: "m" top: "y" }'
+    )
+    places = np.arange(8.0).reshape(1, 2, 2, 2)
+    places[0, 1, 0, 1] = 16
+    feed(net, x=np.ones((1, 2, 2, 2)), m=places)
+    net.forward()
+    assert net.blobs["y"].sum() == 7
+    with pytest.raises(CaffeliteError, match='place 5 of bottom "m" is outside of the top, 4×4 pixels'):
+        net.check_faults()
+
+
+def test_equal_places_keep_the_last():
+    net = bind(
+        inputs(x=(1, 1, 1, 2), m=(1, 1, 1, 2)) + 'layer { name: "u" type: "Upsample" bottom: "x" bottom: "m" top: "y" }'
+    )
+    feed(net, x=np.array([[[[3.0, 4.0]]]]), m=np.array([[[[2.0, 2.0]]]]))
+    net.forward()
+    assert net.blobs["y"].ravel().tolist() == [0, 0, 4, 0, 0, 0, 0, 0]
+
+
+def seg(body: str = "") -> str:
+    text = 'layer {{ name: "s" type: "SegAccuracy" bottom: "x" bottom: "t" top: "y" seg_accuracy_param {{ {} }} }}'
+    return inputs(x=(1, 3, 1, 2), t=(1, 1, 1, 2)) + text.format(body)
+
+
+def test_scores_of_all_batches():
+    net = bind(seg("reset: false"), "TEST")
+    x = np.zeros((1, 3, 1, 2))
+    x[0, 1, 0, 0] = x[0, 2, 0, 1] = 1
+    for label in ([[1, 2]], [[1, 1]]):
+        feed(net, x=x, t=np.array(label, float).reshape(1, 1, 1, 2))
+        net.forward()
+    assert net.blobs["y"].ravel().tolist() == pytest.approx([3 / 4, (2 / 3 + 1) / 2, (1 + 2 / 3 + 1 / 2) / 3])
+
+
+def test_nan_and_equal_scores():
+    net = bind(seg(), "TEST")
+    x = np.zeros((1, 3, 1, 2))
+    x[0, 1, 0, 0] = np.nan
+    feed(net, x=x, t=np.array([1.0, 2.0]).reshape(1, 1, 1, 2))
+    net.forward()
+    assert net.blobs["y"].ravel().tolist() == pytest.approx([1 / 2, 1 / 2, 2 / 3]), (
+        "the last of equals; NaN is no class"
+    )
+
+
+@pytest.mark.parametrize("label", [3, -1, 0.5])
+def test_a_label_that_is_no_class_is_a_fault(label):
+    net = bind(seg("ignore_label: 255"), "TEST")
+    feed(net, x=np.zeros((1, 3, 1, 2)), t=np.array([255, label], float).reshape(1, 1, 1, 2))
+    net.forward()
+    with pytest.raises(CaffeliteError, match='a label in bottom "t" is no class .sample 0 of the batch, position 1.'):
+        net.check_faults()
+
+
+@pytest.mark.parametrize("body", ["height: 9 width: 4", "zoom_factor: 4", "height: 3 width: 20", "height: 1 width: 12"])
+def test_interp_equals_opencv(body, rng, tmp_path):
+    cv2 = pytest.importorskip("cv2")
+    text = (
+        inputs(x=(2, 3, 7, 8)) + f'layer {{ name: "y" type: "Interp" bottom: "x" top: "y" interp_param {{ {body} }} }}'
+    )
+    (tmp_path / "net.prototxt").write_text(text)
+    x = rng.normal(size=(2, 3, 7, 8)).astype(np.float32)
+    net = bind(text, "TEST", "float32")
+    feed(net, x=x)
+    net.forward()
+    theirs = cv2.dnn.readNetFromCaffe(str(tmp_path / "net.prototxt"))
+    theirs.setInput(x)
+    np.testing.assert_allclose(net.blobs["y"], theirs.forward("y"), rtol=0, atol=1e-5)

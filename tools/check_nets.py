@@ -1,0 +1,177 @@
+"""Builds every net of some folders in the phases that it has, and counts the causes of those that do not build.
+
+    python tools/check_nets.py FOLDER...               the counts, and a table of causes
+    python tools/check_nets.py FOLDER... --json        the same, with every net, as JSON
+    python tools/check_nets.py FOLDER... --list TEXT   the nets of which a cause contains TEXT
+
+A net is a .prototxt, .pt or similar text file with layers. Files that are equal apart from comments and blanks count
+once. Data need not exist: shapes come from the data layers, or are guessed. No module of a Python layer is imported; a
+net of which nothing else is unknown counts apart. Columns of the table: the nets for which it is the first cause, the
+only cause, and a cause.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import logging
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT)]
+
+from caffelite import caffelite_pb2 as pb  # noqa: E402
+from caffelite import inputs  # noqa: E402
+from caffelite.errors import CaffeliteError, Mistakes  # noqa: E402
+from caffelite.inspection import nets  # noqa: E402
+from caffelite.prototxt.textformat import Reader  # noqa: E402
+from caffelite.user_modules import NotImported  # noqa: E402
+
+ENDINGS = (".prototxt", ".prototext", ".pbtxt", ".pt", ".prototxt.txt")
+PHASES = {pb.TRAIN: "TRAIN", pb.TEST: "TEST"}
+
+
+@dataclass
+class Outcome:
+    """What became of a net. causes: the mistakes of its text and of its phases, without names and numbers; modules:
+    those of its Python layers, which were not imported."""
+
+    path: str
+    copies: int
+    phases: list[str] = field(default_factory=list)
+    causes: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+    modules: list[str] = field(default_factory=list)
+
+    @property
+    def state(self) -> str:
+        return "fails" if self.causes else "needs Python" if self.modules else "builds"
+
+
+def texts(folders: Iterable[str]) -> Iterator[tuple[Path, str]]:
+    """Each file that may be a net, and its text."""
+    for folder in folders:
+        for path in sorted(Path(folder).rglob("*")) if Path(folder).is_dir() else [Path(folder)]:
+            if path.name.lower().endswith(ENDINGS) and path.is_file() and path.stat().st_size <= inputs.TEXT:
+                yield path, path.read_bytes().decode("utf-8-sig", "replace")
+
+
+def is_net(text: str) -> bool:
+    """Whether a text has layers, and no more fields of a solver than of a net."""
+    if not re.search(r"^\s*layers?\s*[{<:]", text, re.MULTILINE):
+        return False
+    counts = []
+    for kind in (pb.NetParameter, pb.SolverParameter):
+        reader = Reader(text, "")
+        reader.block(kind(), (), None)
+        counts.append(reader.known)
+    return counts[0] >= counts[1]
+
+
+def distinct(folders: Iterable[str]) -> list[tuple[str, int]]:
+    """The nets in order, each with the number of its copies."""
+    found: dict[bytes, tuple[str, int]] = {}
+    for path, text in texts(folders):
+        key = hashlib.sha256("".join(re.sub(r"#.*", "", text).split()).encode()).digest()
+        if key in found:
+            found[key] = found[key][0], found[key][1] + 1
+        elif is_net(text):
+            found[key] = str(path), 1
+    return list(found.values())
+
+
+def cause(error: CaffeliteError) -> str:
+    """The message without the names and numbers of one net."""
+    what = re.sub(r'^layer "[^"]*"(?: \((\w*)\))?:? ?', lambda found: f"{found[1] or 'layer'}: ", error.what)
+    if not what.startswith(("layer: unknown type", "unknown field", "Python:")):
+        what = re.sub(r'\b(bottom|top|layer|parameter|makes it already at|at) "[^"]*"', r"\1 X", what)
+    return re.sub(r"(?<![\w.])\d+(?:, \d+)*(?!\w)", "N", re.sub(r"[^\s,;]*\.(?:prototxt|pt)\S*", "FILE", what))
+
+
+def each(error: CaffeliteError) -> list[CaffeliteError]:
+    return error.mistakes if isinstance(error, Mistakes) else [error]
+
+
+def outcome(net: tuple[str, int]) -> Outcome:
+    """Reads and builds a net. A traceback is a cause as well."""
+    path, copies = net
+    logging.disable()
+    result, errors = Outcome(path, copies), []
+    try:
+        subject = nets.subject(path, None, {}, lenient=True)
+        errors += subject.ignored
+        phases = nets.phases_of(subject.message)
+        result.phases = [PHASES[phase] for phase in phases]
+        for phase in phases:
+            try:
+                subject.graph(phase)
+            except CaffeliteError as error:
+                errors += each(error)
+    except CaffeliteError as error:
+        errors += each(error)
+    except Exception as error:  # the purpose of this tool is to find them
+        errors.append(CaffeliteError(f"{type(error).__name__}: {error}"))
+    for error in errors:
+        if isinstance(error, NotImported):
+            result.modules.append(error.what)
+        elif (text := cause(error)) not in result.causes:
+            result.causes.append(text)
+            result.messages.append(str(error))
+    return result
+
+
+def table(outcomes: list[Outcome]) -> list[str]:
+    """A row for each cause, the most frequent first."""
+    first = Counter(one.causes[0] for one in outcomes if one.causes)
+    alone = Counter(one.causes[0] for one in outcomes if len(one.causes) == 1)
+    every = Counter(text for one in outcomes for text in one.causes)
+    example = {text: one.path for one in reversed(outcomes) for text in one.causes}
+    rows = ["first  only   any  cause; example"]
+    for text, count in sorted(every.items(), key=lambda row: (-first[row[0]], -row[1], row[0])):
+        rows.append(f"{first[text]:5d} {alone[text]:5d} {count:5d}  {text}; {example[text]}")
+    return rows
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="+", metavar="FOLDER", help="a folder, searched with all below it, or a file")
+    parser.add_argument("--json", action="store_true", help="print JSON: counts, and every net with its causes")
+    parser.add_argument("--list", metavar="TEXT", help="print the nets with a cause that contains TEXT")
+    parser.add_argument("--processes", type=int, default=1, help="how many processes build nets (default 1)")
+    options = parser.parse_args()
+    if missing := [folder for folder in options.folders if not os.path.exists(folder)]:
+        parser.error(f"there is no {missing[0]}")
+    found = distinct(options.folders)
+    if options.processes > 1:
+        with ProcessPoolExecutor(options.processes) as pool:
+            outcomes = list(pool.map(outcome, found, chunksize=8))
+    else:
+        outcomes = list(map(outcome, found))
+    counts = Counter(one.state for one in outcomes)
+    if options.json:
+        print(json.dumps({"counts": {"nets": len(found), **counts}, "nets": list(map(asdict, outcomes))}, indent=1))
+    elif options.list is not None:
+        for one in outcomes:
+            for text in (m for c, m in zip(one.causes, one.messages, strict=True) if options.list in c):
+                print(text)
+    else:
+        shown = partial("{:5d} {}".format)
+        print(shown(len(found), "distinct nets"))
+        print(shown(counts["builds"], "build"))
+        print(shown(counts["needs Python"], "build but for Python layers, whose modules are not imported"))
+        print(shown(counts["fails"], "do not build"))
+        print("\n".join(table(outcomes)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
