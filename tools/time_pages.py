@@ -117,12 +117,13 @@ def lags(page: Any, run: Path, seconds: float) -> list[float]:
     found = []
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        count = (run / files.LOSSES).stat().st_size // 4
+        status = (run / files.LOSSES).stat()
+        count = status.st_size // 4
         if not recorded or count > recorded[-1][0]:
-            recorded.append((count, time.monotonic()))
+            recorded.append((count, status.st_mtime))
         drawn = page.evaluate("window.caffelite?.series.count ?? 0")
         while recorded and recorded[0][0] <= drawn:
-            found.append(time.monotonic() - recorded.pop(0)[1])
+            found.append(time.time() - recorded.pop(0)[1])
         time.sleep(0.02)
     assert found, "the chart does not follow the run"
     return found

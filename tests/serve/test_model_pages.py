@@ -254,14 +254,14 @@ def test_a_layer_shows_its_output_for_a_sample(site, tab, client, deployed):
     tab.goto("/run?folder=digits_run")
     tab.click("#net [data-layer=conv]")
     tab.locator("#activations .thumbs button").nth(3).click()
-    tab.wait_for_selector("#activations > img:not([hidden])")
+    tab.wait_for_selector("#activations > img[alt='Output of conv']:not([hidden])")
     picture = client.get("/run/sample.png", params={"folder": "digits_run", "number": "3"}).content
     form = {"data": {"net": deployed, "layer": "conv"}, "files": {"image": ("a.png", picture)}}
     (row,) = client.post("/try/layers", **form).json()["layers"]
     assert tab.get_attribute("#activations > img", "src") == row["picture"]
     assert f"8×12×12, {row['least']:#.3g} … {row['greatest']:#.3g}" in tab.inner_text("#activations [role=status]")
     tab.click("#net [data-layer=ip]")  # the sample stays
-    tab.wait_for_selector("#activations > img:not([hidden])")
+    tab.wait_for_selector("#activations > img[alt='Output of ip']:not([hidden])")
     assert "sample 3" in tab.inner_text("#activations [role=status]")
     form["data"]["layer"] = "data"
     assert "the deploy net has no such layer" in client.post("/try/layers", **form).text
@@ -363,7 +363,7 @@ def test_pages_ask_nobody_else_log_nothing_and_fit_a_phone(site, browser, server
     paths += [f"/models/net?path={deployed}", f"/models/report?path={quote(report['path'])}", f"/try?net={deployed}"]
     for path in paths:
         with opened(browser, server, path, color_scheme="light") as page:
-            page.wait_for_load_state("networkidle") if "/run?" not in path else page.wait_for_selector(".main-svg")
+            page.wait_for_timeout(150) if "/run?" not in path else page.wait_for_selector(".main-svg")
             assert page.evaluate(UNLABELLED) == [], path
             page.emulate_media(color_scheme="dark")
             page.set_viewport_size({"width": 380, "height": 800})
