@@ -22,11 +22,13 @@ NUMBERS = {"tf32": "float32", "fp32": "float32", "fp16": "float16", "bf16": "uin
 SHAPES = {  # what a net's file does not tell of its data
     "fcn8s/train_val.prototxt": {"data": (3, 500, 500), "label": (1, 500, 500)},
     "siamese/train_val.prototxt": {"pair": (2, 28, 28), "alike": ()},
+    "segnet_shapes/train_val.prototxt": {"data": (3, 128, 128), "label": (1, 128, 128)},
 }
 # Nets of so little work, as their files have them (deploy nets take one image or a few), that TF32 leaves them in
 # Caffe's layout.
 LITTLE = {name for name in NETS if name.endswith("/deploy.prototxt")} - {"vgg16/deploy.prototxt"}
 LITTLE |= {"lenet/train_val.prototxt", "lenet/digits_train_val.prototxt", "siamese/train_val.prototxt"}
+LITTLE |= {"faster_rcnn_shapes/train_val.prototxt"}  # its number of boxes varies, which keeps Caffe's layout too
 needed = test_gpu_cudnn.needed
 
 
