@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from devices import test_gpu_cudnn
+from turns import in_turns
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
@@ -87,11 +88,11 @@ def test_problems_of_a_net():
     )
 
 
-@pytest.mark.parametrize("name", NETS)
-@pytest.mark.parametrize(
-    "precision",
-    ["tf32", "fp16", pytest.param("bf16", marks=pytest.mark.slow), pytest.param("fp32", marks=pytest.mark.slow)],
-)
+# Each net in TF32, the default, and in one of the other precisions, in turns: plans take long to build.
+CASES = [*((name, "tf32") for name in NETS), *in_turns(NETS, ("fp16", "bf16", "fp32"))]
+
+
+@pytest.mark.parametrize(("name", "precision"), CASES)
 def test_every_convolution_has_a_plan(needed, name, precision):
     lacking = [p.words() for p in problems(name, precision) if not built(p, precision == "fp32")]
     assert not lacking

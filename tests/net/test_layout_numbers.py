@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from test_layout import CHAIN, DATA, FILL, convolution, layer, pooling
 from textnet import bind, build, feed, inputs, run
+from turns import in_turns
 
 import caffelite
 from caffelite import caffelite_pb2 as pb
@@ -257,12 +258,9 @@ FOLLOWING = [
 ]
 
 
-# Every case in one kind of bf16, in turns, because each compiles kernels of its own, and in fp16.
-BF16 = [(case, ("onednn", "host bf16")[i % 2]) for i, case in enumerate(FOLLOWING)]
-
-
+# In turns, because each compiles kernels of its own.
 @pytest.mark.slow
-@pytest.mark.parametrize(("case", "engine"), [*BF16, *((case, "host fp16") for case in FOLLOWING)])
+@pytest.mark.parametrize(("case", "engine"), in_turns(FOLLOWING, ("onednn", "host fp16", "host bf16")))
 def test_numbers_of_16_bits_are_near_those_of_float32(seed, case, engine):
     """Each gradient points where float32's does."""
     if (engine, case) == ("host fp16", "Exp"):
