@@ -105,7 +105,8 @@ def test_recipe_trains(path, in_sets, tmp_path, caplog):
 
 
 @pytest.mark.parametrize("path", SOLVERS)
-def test_recipe_names_a_shipped_net(path):
+def test_recipe_names_a_shipped_net(path, monkeypatch):
+    monkeypatch.chdir(ROOT)  # the solvers name nets from there
     document = prototxt.read_solver(ROOT / path)
     assert document.message.net in NETS
     nets.train_net(document.message, document.locate)

@@ -191,12 +191,8 @@ def classify(
     found, scores = list[dict](), list["np.ndarray"]()
     pages: dict[str, np.ndarray] = {}
     failed: dict[Path, str] = {}
-
-    def report(file: Path, error: CaffeliteError) -> None:
-        failed[file] = str(error)
-        click.echo(f"caffelite: {error}", err=True)
-
-    for answer in _reported(len(files), classifier.answers(files, report if len(files) > 1 else None)):
+    report = _reporter(failed) if len(files) > 1 else None
+    for answer in _reported(len(files), classifier.answers(files, report)):
         entry = _entry(answer, classifier.labels, count, groups, classifier.classifies)
         found.append(entry)
         if truth:
@@ -209,6 +205,16 @@ def classify(
     compared = _compare(truth, scores, list(failed), classifier) if truth and scores else None
     _print_end(found, opened, as_json, compared)
     _end(len(failed), len(files), skip)
+
+
+def _reporter(failed: dict[Path, str]) -> Callable[[Path, CaffeliteError], None]:
+    """Prints the error of an image that cannot be read, and adds it to ``failed``."""
+
+    def report(file: Path, error: CaffeliteError) -> None:
+        failed[file] = str(error)
+        click.echo(f"caffelite: {error}", err=True)
+
+    return report
 
 
 def _write_files(

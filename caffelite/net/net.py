@@ -109,7 +109,8 @@ class Net:
         fixed_shapes: bool = True,
     ) -> Net:
         """Compiles a graph for a device and binds it. keep, fuse, fixed_shapes: see ``compile.Options``."""
-        inference = graph.phase == pb.TEST and share is None and links is None and fixed_shapes
+        trains = share is not None and share.graph.phase == pb.TRAIN  # the weights change too often to prepare them
+        inference = graph.phase == pb.TEST and not trains and links is None and fixed_shapes
         compiled = compile(graph, dev.traits, Options(keep, fuse, fixed_shapes, inference))
         return cls(compiled, dev, seed=seed, random_seed=random_seed, share=share, links=links)
 

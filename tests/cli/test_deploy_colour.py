@@ -199,7 +199,7 @@ def test_overrides(colour, call, monkeypatch):
         == 0
     )
     net = prototxt.read_net("made.prototxt").message
-    from caffelite.cli.classify import _override
+    from caffelite.cli.picture_net import _override
 
     _override(net, "1,2,3", 0.5, "20x30", "rgb")
     t, how = net.layer[0].transform_param, net.deploy_param

@@ -150,7 +150,14 @@ def test_without_permission_nothing_is_imported(write):
     assert module not in sys.modules
 
 
-def test_files_that_import_caffe_for_its_layer(write):
+@pytest.fixture
+def no_caffe(monkeypatch):
+    """Without what other tests registered as caffe."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "caffe"]:
+        monkeypatch.delitem(sys.modules, name)
+
+
+def test_files_that_import_caffe_for_its_layer(write, no_caffe):
     text = SQUARE.replace("import numpy as np", "import caffe\n    import numpy as np").replace(
         "(object)", "(caffe.Layer)"
     )
@@ -158,7 +165,7 @@ def test_files_that_import_caffe_for_its_layer(write):
     assert "caffe" not in sys.modules
 
 
-def test_caffe_is_there_within_methods(write):
+def test_caffe_is_there_within_methods(write, no_caffe):
     text = SQUARE.replace("self.scale =", "from caffe.proto import caffe_pb2; import caffe.io; self.scale =")
     assert bind(layer(write(text), "Square")).blobs["y"].shape == (2, 3)
     assert not [name for name in sys.modules if name.partition(".")[0] == "caffe"]

@@ -9,7 +9,7 @@ import click
 from . import making
 
 
-@click.command(short_help="Shapes to detect and to segment, without a download")
+@click.command(short_help="Shapes to detect and segment, without a download")
 @click.option("--images", type=click.IntRange(1), default=2000, show_default=True, help="Images of the train set.")
 @click.option("--test-images", type=click.IntRange(1), default=500, show_default=True, help="Images of the test set.")
 @click.option(
