@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import json
 import sys
 import time
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import CaffeliteError
-from . import detecting, options, picture_net, segmenting
+from . import annotated, detecting, options, picture_net, segmenting
 from .deploy import read_labels
 
 if TYPE_CHECKING:
@@ -200,7 +199,7 @@ def classify(
         elif not as_json and not table:
             _show(entry, classifier.answer)
         if folder:
-            pages[_free_name(answer.file.stem, pages)] = _page(classifier.preparation, answer.file, entry)
+            pages[annotated.free_name(answer.file.stem, pages)] = _page(classifier.preparation, answer.file, entry)
     _write_files(folder, pages, table, files, found, failed, min(count, len(classifier.labels)))
     compared = _compare(truth, scores, list(failed), classifier) if truth and scores else None
     _print_end(found, opened, as_json, compared)
@@ -228,7 +227,7 @@ def _write_files(
 ) -> None:
     """Writes the pictures and the table that the options name."""
     if folder and pages:
-        _write(folder, pages)
+        annotated.write_pictures(folder, pages)
     if table:
         _write_table(table, files, found, failed, count)
 
@@ -363,21 +362,3 @@ def _page(preparation, file: Path, entry: dict):
     from ..deploy.annotate import annotate
 
     return annotate(preparation.read(file), [(answer["label"], answer["score"]) for answer in entry["answers"][:3]])
-
-
-def _free_name(stem: str, taken: dict) -> str:
-    """The picture's name, or one with a number where another folder's picture has it."""
-    names = itertools.chain([stem], (f"{stem}_{number}" for number in itertools.count(2)))
-    return next(name for name in names if name not in taken and name != "all")
-
-
-def _write(folder: Path, pages: dict) -> None:
-    from ..deploy.annotate import png, sheet
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, page in pages.items():
-            (folder / f"{name}.png").write_bytes(png(page))
-    except OSError as error:
-        raise CaffeliteError(f"cannot write to {folder}: {error.strerror}") from None
-    options.write_picture(folder / "all.png", png(sheet(list(pages.values()))))

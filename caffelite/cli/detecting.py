@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from ..errors import CaffeliteError
-from . import options, picture_net
+from . import annotated, options, picture_net
 from .deploy import class_names
 
 HEAD = ("file", "seconds", "error", "label", "class", "score", "xmin", "ymin", "xmax", "ymax")
@@ -72,9 +72,9 @@ def run(detector: Any, files: list[Path], wanted: Wanted, started: float) -> int
         if not (wanted.as_json or wanted.table):
             _show(entry)
         if wanted.folder:
-            pages[_free(one.file.stem, pages)] = _page(detector, one.file, entry)
+            pages[annotated.free_name(one.file.stem, pages)] = _page(detector, one.file, entry)
     if wanted.folder and pages:
-        _write(wanted.folder, pages)
+        annotated.write_pictures(wanted.folder, pages)
     if wanted.table:
         _write_table(wanted.table, files, found, failed)
     if wanted.as_json:
@@ -111,25 +111,6 @@ def _page(detector: Any, file: Path, entry: dict) -> Any:
     image = detector.preparation.read(file)
     drawn = [(d["class"], f"{d['label']} {d['score']:.2f}", tuple(d["box"])) for d in entry["detections"]]
     return with_boxes(image, list(reversed(drawn)))
-
-
-def _free(stem: str, taken: dict) -> str:
-    name, number = stem, 2
-    while name in taken or name == "all":
-        name, number = f"{stem}_{number}", number + 1
-    return name
-
-
-def _write(folder: Path, pages: dict) -> None:
-    from ..deploy.annotate import png, sheet
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, page in pages.items():
-            (folder / f"{name}.png").write_bytes(png(page))
-    except OSError as error:
-        raise CaffeliteError(f"cannot write to {folder}: {error.strerror}") from None
-    options.write_picture(folder / "all.png", png(sheet(list(pages.values()))))
 
 
 def _write_table(path: Path, files: list[Path], found: list[dict], failed: dict[Path, str]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import CaffeliteError
-from . import options
+from . import annotated, options
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,6 +32,7 @@ def run(classifier: Any, files: list[Path], count: int, folder: Path | None, as_
     classifier.warm_up()
     opened, failed = time.perf_counter() - started, 0
     found: list[dict[str, Any]] = []
+    names: list[str] = []  # of the pictures
 
     def report(file: Path, error: CaffeliteError) -> None:
         nonlocal failed
@@ -48,7 +49,8 @@ def run(classifier: Any, files: list[Path], count: int, folder: Path | None, as_
         if folder:
             page = segment.coloured(image, classes, len(classifier.labels))
             answers = [(one["label"], one["share"]) for one in entry["answers"][:3]]
-            _write(folder, _free_name(answer.file.stem, len(found), found), png(annotate(page, answers)))
+            names.append(annotated.free_name(answer.file.stem, names))
+            annotated.write_picture(folder, names[-1], png(annotate(page, answers)))
     if as_json:
         click.echo(json.dumps(found, indent=2, ensure_ascii=False))
     elif found:
@@ -69,16 +71,3 @@ def _show(entry: dict[str, Any]) -> None:
     options.say(f"{entry['file']}  {entry['seconds']:.4f} s{notes}")
     for answer in entry["answers"]:
         options.say(f"  {100 * answer['share']:5.1f} %  {answer['label']}")
-
-
-def _free_name(stem: str, number: int, found: list[dict[str, Any]]) -> str:
-    """The image's name, or one with its number where an earlier image has the name."""
-    return f"{stem}_{number}" if any(Path(entry["file"]).stem == stem for entry in found[:-1]) else stem
-
-
-def _write(folder: Path, name: str, content: bytes) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CaffeliteError(f"cannot write to {folder}: {error.strerror}") from None
-    options.write_picture(folder / f"{name}.png", content)
