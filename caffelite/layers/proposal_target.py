@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
+from ..detection import boxes
 from ..devices.protocol import Device
-from . import boxes, fillers
+from . import fillers
 from .layer import Layer, Shape, register
 from .proposal import check_objects, real_objects
 
@@ -93,7 +94,7 @@ class ProposalTarget(Layer):
         found = np.flatnonzero(labels > 0)
         if len(found):
             columns = np.minimum(labels[found], 1 if classes == 2 else classes - 1).astype(int)
-            moves = boxes.offsets(every[kept[found]], objects[nearest[kept[found]], :4])
+            moves = boxes.rcnn_encode(every[kept[found]], objects[nearest[kept[found]], :4])
             targets[found, columns], inside[found, columns] = (moves - self.mean) / self.std, 1
         if len(kept) != self.count:
             self.count = len(kept)
@@ -108,7 +109,7 @@ class ProposalTarget(Layer):
         p, count = self.p, len(every)
         most, nearest = np.zeros(count), np.zeros(count, int)
         if len(objects):
-            common = boxes.overlaps(every, objects[:, :4])
+            common = boxes.rcnn_overlaps(every, objects[:, :4])
             most, nearest = common.max(1), common.argmax(1)
         positive = np.flatnonzero(most >= p.fg_thresh) if len(objects) else np.zeros(0, int)
         negative = np.flatnonzero((most < p.bg_thresh_hi) & (most >= p.bg_thresh_lo))
