@@ -6,12 +6,19 @@ import math
 
 import numpy as np
 
+from .. import caffelite_pb2 as pb
 from ..detection import boxes
+from ..detection.matching import sampled
 from ..devices.protocol import Device
 from . import fillers
+from .cascade_targets import CascadeProposalTarget
 from .layer import Layer, Shape, register
 from .proposal import check_objects, real_objects
 
+CASCADE = (
+    *("cls_num", "num_img_per_batch", "fg_thr", "bg_thr_hg", "bg_thr_lw", "img_width", "img_height"),
+    *("iou_weighted", "bbox_thr_lw", "bbox_thr_hg", "pickup_discard", "append_gtbox"),
+)
 MEAN, STD = (0.0, 0.0, 0.0, 0.0), (0.1, 0.1, 0.2, 0.2)  # of offsets
 
 
@@ -43,6 +50,11 @@ class ProposalTarget(Layer):
     constant_bottoms = frozenset(range(2))
     differentiable = False
     varies = requires_host = True
+
+    @classmethod
+    def variant(cls, spec: pb.LayerParameter) -> type[Layer]:
+        """cascade-rcnn's layer where one of its fields is set."""
+        return CascadeProposalTarget if any(map(spec.proposal_target_param.HasField, CASCADE)) else cls
 
     def setup(self) -> None:
         p = self.p
@@ -118,15 +130,10 @@ class ProposalTarget(Layer):
         if p.batch_size != -1:
             drawn = fillers.generator(self.context.seed, self.name, 0, *self.context.clock)
             wanted = int(np.rint(p.fg_fraction * p.batch_size))
-            positive = _drawn(drawn, positive, wanted)
-            negative = _drawn(drawn, negative, p.batch_size - len(positive))
+            positive = sampled(drawn, positive, wanted)
+            negative = sampled(drawn, negative, p.batch_size - len(positive))
         kept = np.concatenate([positive, negative])
         labels = np.zeros(len(kept))
         if len(positive):
             labels[: len(positive)] = objects[nearest[positive], 4]
         return kept, labels, nearest
-
-
-def _drawn(generator: np.random.Generator, members: np.ndarray, most: int) -> np.ndarray:
-    """At most so many of the members, at random."""
-    return members if len(members) <= most else generator.choice(members, most, replace=False)
