@@ -55,9 +55,10 @@ class AnnotatedImage:
 # COCO
 
 
-def read_coco(path: Path) -> tuple[list[ImageObjects], list[str]]:
+def read_coco(path: Path, named: bool = True) -> tuple[list[ImageObjects], list[str]]:
     """The images of a COCO JSON file in its order, and the classes by label, the background first: its categories,
-    in the order of their ids, are numbered from 1. Objects of crowds are difficult. Errors: no JSON, missing fields."""
+    in the order of their ids, are numbered from 1. Objects of crowds are difficult. named: categories must have names.
+    Errors: no JSON, missing fields."""
     where = Where(str(path))
     try:
         content = json.loads(inputs.read(path, inputs.LIST))
@@ -67,8 +68,9 @@ def read_coco(path: Path) -> tuple[list[ImageObjects], list[str]]:
         raise CaffeliteError(f"not a JSON file: {mistake}", where=where) from None
     listed = [_field(content, name, list, where, "the file") for name in ("images", "annotations", "categories")]
     categories = sorted(
-        (_field(one, "id", int, where, f"category {i}"), _field(one, "name", str, where, f"category {i}"))
+        (_field(one, "id", int, where, what), _field(one, "name", str, where, what) if named else "")
         for i, one in enumerate(listed[2])
+        for what in (f"category {i}",)
     )
     numbers = {number: label for label, (number, _) in enumerate(categories, 1)}
     boxes: dict[Any, list[LabelledBox]] = {}
@@ -224,7 +226,7 @@ def read(path: Path, root: str = "", label_file: str = "") -> list[AnnotatedImag
     """
     folder = Path(root) if root else path.parent
     if path.suffix.lower() == ".json":
-        images, _ = read_coco(path)
+        images, _ = read_coco(path, named=False)
         images = [replace(image, name=str(folder / image.name)) for image in images]
     else:
         if not label_file:

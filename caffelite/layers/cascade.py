@@ -11,6 +11,8 @@ from ..detection import cascade
 from ..errors import CaffeliteError
 from .layer import Layer, Shape, register
 
+PLANNED_RANGES = 4  # of scales, over which boxes are spread, for the memory of a pass before the first one
+
 
 def normalisation(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
     """Mean and deviation of box offsets (4): 0 and 1 unless bbox_reg_param has both. Errors: not 4 of them, a deviation
@@ -289,7 +291,8 @@ class ScaleRoute(Layer):
         for i, shape in enumerate(bottoms):
             if shape[:1] != bottoms[0][:1]:
                 raise self.bottom_error(i, "does not fit", expected=f"{bottoms[0][0]} rows", found=list(shape))
-        return list(bottoms)
+        planned = -(-bottoms[0][0] // PLANNED_RANGES)
+        return [(planned, *shape[1:]) for shape in bottoms]
 
     def backward_reads_bottom(self, index: int) -> bool:
         return False

@@ -186,7 +186,20 @@ def sizes(rng, shape):
     return np.resize(SIZES, shape)
 
 
+MAP = "stride: 2 field_w: 2 field_h: 2"
+FED = [np.arange(72.0).reshape(1, 3, 4, 6), np.arange(36.0).reshape(1, 6, 2, 3), GT, np.array([4.0, 6, 5])]
+EVALUATED = [FED[0], GT, np.array([[4.0, 6.0]]), FED[3]]
+
 ROWS = [
+    Row(
+        "DetectionData",
+        f"detection_data_param {{ batch_size: 1 {MAP} output_gt_boxes: true }}",
+        [],
+        lambda: FED[:3],
+        tops=3,
+        source=FED,
+    ),
+    Row("EvalData", "eval_data_param { batch_size: 1 }", [], lambda: EVALUATED[:3], tops=3, source=EVALUATED),
     Row(
         "ProposalTarget",
         f"proposal_target_param {{ {TARGETS} }} {NORMAL}",
