@@ -1,4 +1,4 @@
-"""The sources behind the data layers: `Data`, `AnnotatedData`, `VideoData`, `ImageData`, `WindowData`, `HDF5Data`."""
+"""The sources behind the data layers, by type."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from .arrays import Arrays, holds_arrays
 from .database import Database
 from .draws import below, key, per_sample
 from .hdf5 import HDF5Source
+from .image_gt import ImageGtSource
 from .images import MOST_PIXELS
 from .leveldb import LevelDB
 from .order import BalancedOrder, Order
@@ -38,6 +39,7 @@ PARAMS = {
     "DenseImageData": "dense_image_data_param",
     "ImageSegData": "image_data_param",
     "RoIData": "roi_data_param",
+    "ImageGtData": "image_gt_data_param",
 }
 MADE_BY = {
     "mnist": "mnist",
@@ -294,6 +296,15 @@ def _roi_data(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) 
     return RoISource(opened, phase, path, locate, seed)
 
 
+def _image_gt_data(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+    at = locate.at("image_gt_data_param")
+    path = _file(layer.image_gt_data_param, at)
+    opened = pb.LayerParameter()
+    opened.CopyFrom(layer)
+    opened.image_gt_data_param.root_folder = _root(layer.image_gt_data_param.root_folder, at)
+    return ImageGtSource(opened, phase, path, locate, seed)
+
+
 _SOURCES = {
     "Data": _data,
     "AnnotatedData": _annotated_data,
@@ -304,6 +315,7 @@ _SOURCES = {
     "DenseImageData": _dense_image_data,
     "ImageSegData": _image_seg_data,
     "RoIData": _roi_data,
+    "ImageGtData": _image_gt_data,
 }
 
 

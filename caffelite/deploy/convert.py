@@ -19,6 +19,10 @@ CHANCE = (
     *("mirror", "perturb_param", "distort_param", "noise_param", "force_color", "force_gray"),
     *("resize_param", "expand_param", "emit_constraint"),  # the input has the size
 )
+TRANSFORMED = (  # data layers that a deploy net's input takes the transform of
+    *("Data", "AnnotatedData", "ImageData", "WindowData"),
+    *("DenseImageData", "ImageSegData", "ImageGtData"),
+)
 
 
 @dataclass
@@ -158,8 +162,18 @@ def _input(
         if batch is not None and spec.type != "Input" and shape:
             shape[0] = batch
         made.input_param.shape.add(dim=shape)
-    if spec.type in ("Data", "AnnotatedData", "ImageData", "WindowData", "DenseImageData", "ImageSegData"):
+    if spec.type in (
+        "Data",
+        "AnnotatedData",
+        "ImageData",
+        "WindowData",
+        "DenseImageData",
+        "ImageSegData",
+        "ImageGtData",
+    ):
         made.transform_param.CopyFrom(spec.transform_param)
+        if spec.image_gt_data_param.HasField("scale"):
+            made.transform_param.scale = spec.image_gt_data_param.scale
         for name in CHANCE:
             made.transform_param.ClearField(name)
         if not made.transform_param.ListFields():

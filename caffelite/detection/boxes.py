@@ -8,6 +8,8 @@ rbgirshick/py-faster-rcnn lib/nms and lib/fast_rcnn/bbox_transform.py.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 BLOCK = 256  # boxes that suppression compares at once
@@ -171,3 +173,8 @@ def _suppress_adaptively(
             if threshold > 0.5:
                 threshold *= eta
     return np.array(stays, np.intp)
+
+
+def rounded(value: float | np.floating) -> int:
+    """To the nearest integer, halves away from 0, as C's round."""
+    return int(math.copysign(math.floor(abs(float(value)) + 0.5), value))

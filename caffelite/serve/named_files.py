@@ -66,13 +66,15 @@ def listed_files(layer: pb.LayerParameter, base: Path) -> Iterator[str]:
         source = layer.hdf5_data_param.source
     elif layer.type == "WindowData":
         root, source = layer.window_data_param.root_folder, layer.window_data_param.source
+    elif layer.type == "ImageGtData":
+        root, source = layer.image_gt_data_param.root_folder, layer.image_gt_data_param.source
     path = base / source
     if not source or not path.is_file():
         return
     table = source.lower().endswith(".csv")
     lines = [line.strip() for line in inputs.read_text(path, inputs.LIST, "replace").splitlines()]
     for i, line in enumerate(lines):
-        if layer.type == "WindowData":
+        if layer.type in ("WindowData", "ImageGtData"):
             name = line if i and lines[i - 1].startswith("#") else ""
         elif layer.type == "HDF5Data":
             name = line
