@@ -4,6 +4,7 @@ import rows_cascade
 import rows_detection
 import rows_elementwise
 import rows_faces
+import rows_fields
 import rows_images
 import rows_losses
 import rows_normalisation
@@ -22,6 +23,7 @@ ROWS = [
     *rows_faces.ROWS,
     *rows_yolo.ROWS,
     *rows_cascade.ROWS,
+    *rows_fields.ROWS,
     *rows_detection.ROWS,
     *rows_regions.ROWS,
 ]
