@@ -37,9 +37,9 @@ UNLISTED_MESSAGES = {
         f"{name}Parameter"
         for name in ("BBoxReg", "BoxGroup", "BoxGroupOutput", "BoxOutput", "DecodeBBox", "ScaleRoute")
     ),
-    *(f"{name}Parameter" for name in MAPS),
     *(f"{name}Parameter" for name in ("CenterLoss", "ChannelScale", "Flip", "GeneralContrastive", "InnerDistance")),
     *(f"{name}Parameter" for name in ("Insanity", "LabelSpecificAdd", "LabelSpecificRescale", "MarginInnerProduct")),
+    *(f"{name}Parameter" for name in MAPS),
     *(f"{name}Parameter" for name in ("UnitNorm", "YoloDetectionOutput", "Yolov3", "Yolov3DetectionOutput")),
 }
 UNLISTED_ENUMS = {
@@ -47,6 +47,3 @@ UNLISTED_ENUMS = {
     "Yolov3Parameter.IOU_LOSS": {"IOU": 0, "GIOU": 1, "MSE": 2, "DIOU": 3, "CIOU": 4},
 }
 UNLISTED_OWN = {f"LayerParameter.{name}_param" for name in ("center_loss", "insanity", *CASCADE)}  # theirs are taken
-UNLISTED_OWN |= {
-    field.full_name.split(".", 1)[1] for field in pb.LayerParameter.DESCRIPTOR.fields if 8340 <= field.number < 8345
-}

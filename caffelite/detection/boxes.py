@@ -54,6 +54,11 @@ def clip(boxes: np.ndarray, width: float = 1, height: float = 1) -> np.ndarray:
     return np.clip(boxes, 0, np.array([width, height, width, height], boxes.dtype))
 
 
+def rounded(value: float | np.floating) -> int:
+    """To the nearest integer, halves away from 0, as C's round."""
+    return int(math.copysign(math.floor(abs(float(value)) + 0.5), value))
+
+
 def project(boxes: np.ndarray, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Boxes (N, 4) in the coordinates of a part (4) of their image, in which the part is 0 to 1, cut at its sides; and
     (N) which of them have some area in it."""
@@ -173,8 +178,3 @@ def _suppress_adaptively(
             if threshold > 0.5:
                 threshold *= eta
     return np.array(stays, np.intp)
-
-
-def rounded(value: float | np.floating) -> int:
-    """To the nearest integer, halves away from 0, as C's round."""
-    return int(math.copysign(math.floor(abs(float(value)) + 0.5), value))

@@ -21,9 +21,9 @@ ROWS = [
     *rows_sequences.ROWS,
     *rows_segmentation.ROWS,
     *rows_faces.ROWS,
+    *rows_fields.ROWS,
     *rows_yolo.ROWS,
     *rows_cascade.ROWS,
-    *rows_fields.ROWS,
     *rows_detection.ROWS,
     *rows_regions.ROWS,
 ]
