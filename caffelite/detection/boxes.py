@@ -41,6 +41,11 @@ def overlaps(a: np.ndarray, b: np.ndarray, pixels: bool = False) -> np.ndarray:
     return np.where((common > 0) & (union > 0), ratio, 0)
 
 
+def rounded(value: float | np.floating) -> int:
+    """To the nearest integer, halves away from 0, as C's round."""
+    return int(math.copysign(math.floor(abs(float(value)) + 0.5), value))
+
+
 def coverages(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The share (N, M) of each box a (N, 4) that a box b (M, 4) covers; 0 for boxes without area."""
     common, own = intersections(a, b), areas(a)[:, None]
@@ -52,11 +57,6 @@ def coverages(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def clip(boxes: np.ndarray, width: float = 1, height: float = 1) -> np.ndarray:
     """The boxes (..., 4) cut at 0 and at width and height."""
     return np.clip(boxes, 0, np.array([width, height, width, height], boxes.dtype))
-
-
-def rounded(value: float | np.floating) -> int:
-    """To the nearest integer, halves away from 0, as C's round."""
-    return int(math.copysign(math.floor(abs(float(value)) + 0.5), value))
 
 
 def project(boxes: np.ndarray, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
