@@ -33,6 +33,7 @@ UNLISTED = {
 MAPS = ("ImageGtData", "DetectionLoss", "DetectionAccuracy", "DetectionGroupLoss", "DetectionGroupAccuracy")
 CASCADE = ("bbox_reg", "box_group_output", "box_output", "decode_bbox", "scale_route")
 CASCADE += ("detection_data", "eval_data", "frcnn_output", "hard_mining")
+CASCADE += ("image_gt_data", "detection_loss", "detection_accuracy", "detection_group_loss", "detection_group_accuracy")
 UNLISTED_MESSAGES = {
     *(
         f"{name}Parameter"

@@ -47,13 +47,6 @@ OWN = UNLISTED_OWN | {
         f"LayerParameter.{name}_param"
         for name in ("anchor_target", "proposal_target", "roi_data", "roi_detection_output")
     ),
-    *(
-        f"LayerParameter.{name}_param"  # maps of fields
-        for name in (
-            "image_gt_data",
-            *(f"detection_{of}" for of in ("loss", "accuracy", "group_loss", "group_accuracy")),
-        )
-    ),
 }
 REGIONS = {
     "BoxAnnotatorOHEM": "roi_per_img ignore_label",
