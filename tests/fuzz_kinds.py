@@ -189,6 +189,7 @@ def _mean() -> None:
 
 
 WINDOWS = "# 0\n0.png\n3\n12\n10\n2\n1 0.9 1 1 5 6\n0 0.1 0 0 3 3\n# 1\n1.png\n3\n12\n10\n1\n2 0.8 2 2 9 9\n"
+BOXES = "# 0\n0.png\n3\n12\n10\n2\n1 0 1 1 5 6\n2 1 0 0 3 3\n1\n4 4 9 9\n# 1\n1.png\n3\n12\n10\n1\n2 0 2 2 9 9\n0\n"
 LOG = "I1101 10:00:00.000000 1 solver.cpp:1] Iteration 0, loss = 2.3\n"
 LOG += "I1101 10:00:01.0 1 s.cpp:1]     Train net output #0: loss = 2.3 (* 1)\n"
 TREE = "animals\n  cat\n  dog\nthings\n  cup\n"
@@ -197,6 +198,11 @@ TREE = "animals\n  cat\n  dog\nthings\n  cup\n"
 def _windows() -> None:
     _images(".png")()
     Path("windows.txt").write_text(WINDOWS)
+
+
+def _boxes() -> None:
+    _images(".png")()
+    Path("boxes.txt").write_text(BOXES)
 
 
 def _write(name: str, content: bytes | str) -> Callable[[], object]:
@@ -218,6 +224,10 @@ _LEVELDB_DATA = _source("Data", 'data_param { source: "db" backend: LEVELDB batc
 _WINDOW_DATA = _source(
     "WindowData", 'window_data_param { source: "windows.txt" batch_size: 4 } transform_param { crop_size: 6 } # %s\n'
 )
+_IMAGE_GT_DATA = _source(
+    "ImageGtData",
+    'image_gt_data_param { source: "boxes.txt" batch_size: 2 field_w: 8 field_h: 8 downsample_rate: 4 } # %s\n',
+)
 KINDS = {
     "lmdb": Kind(_lmdb, "db/data.mdb", mutants.lmdb, _survey_and_source),
     "datum": Kind(_datum, "datum", mutants.message, _use_datum),
@@ -228,6 +238,7 @@ KINDS = {
     "png": Kind(_images(".png"), "1.png", mutants.png, _image_data("list.txt")),
     "list": Kind(_images(".png"), "list.txt", mutants.text, _image_data("list.txt")),
     "windows": Kind(_windows, "windows.txt", mutants.text, _WINDOW_DATA),
+    "boxes": Kind(_boxes, "boxes.txt", mutants.text, _IMAGE_GT_DATA),
     "tar": Kind(_tar("s-0.tar", True), "s-0.tar", mutants.tar, _image_data("s-{0..0}.tar")),
     "tar of classes": Kind(_tar("c.tar", False), "c.tar", mutants.tar, _classes("c.tar")),
     "packed tar": Kind(_tar("c.tar.gz", False), "c.tar.gz", mutants.binary, _classes("c.tar.gz")),

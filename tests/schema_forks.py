@@ -30,8 +30,10 @@ UNLISTED = {
     "LayerParameter.yolov3_param": 603,
 }
 
+MAPS = ("ImageGtData", "DetectionLoss", "DetectionAccuracy", "DetectionGroupLoss", "DetectionGroupAccuracy")
 CASCADE = ("bbox_reg", "box_group_output", "box_output", "decode_bbox", "scale_route")
 CASCADE += ("detection_data", "eval_data", "frcnn_output", "hard_mining")
+CASCADE += ("image_gt_data", "detection_loss", "detection_accuracy", "detection_group_loss", "detection_group_accuracy")
 UNLISTED_MESSAGES = {
     *(
         f"{name}Parameter"
@@ -40,6 +42,7 @@ UNLISTED_MESSAGES = {
     *(f"{name}Parameter" for name in ("DetectionData", "EvalData", "FrcnnOutput", "HardMining")),
     *(f"{name}Parameter" for name in ("CenterLoss", "ChannelScale", "Flip", "GeneralContrastive", "InnerDistance")),
     *(f"{name}Parameter" for name in ("Insanity", "LabelSpecificAdd", "LabelSpecificRescale", "MarginInnerProduct")),
+    *(f"{name}Parameter" for name in MAPS),
     *(f"{name}Parameter" for name in ("UnitNorm", "YoloDetectionOutput", "Yolov3", "Yolov3DetectionOutput")),
 }
 UNLISTED_ENUMS = {

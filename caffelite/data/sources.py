@@ -1,4 +1,4 @@
-"""The sources behind the data layers: `Data`, `AnnotatedData`, `VideoData`, `ImageData`, `WindowData`, `HDF5Data`."""
+"""The sources behind the data layers, by type."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from .database import Database
 from .detection_data import DetectionSource, EvalSource
 from .draws import below, key, per_sample
 from .hdf5 import HDF5Source
+from .image_gt import ImageGtSource
 from .images import MOST_PIXELS
 from .leveldb import LevelDB
 from .order import BalancedOrder, Order
@@ -41,6 +42,7 @@ PARAMS = {
     "RoIData": "roi_data_param",
     "DetectionData": "detection_data_param",
     "EvalData": "eval_data_param",
+    "ImageGtData": "image_gt_data_param",
 }
 MADE_BY = {
     "mnist": "mnist",
@@ -297,15 +299,17 @@ def _roi_data(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) 
     return RoISource(opened, phase, path, locate, seed)
 
 
-def _detection_data(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+_OBJECTS = {"DetectionData": DetectionSource, "EvalData": EvalSource, "ImageGtData": ImageGtSource}
+
+
+def _objects(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
     name = PARAMS[layer.type]
     opened, at = pb.LayerParameter(), locate.at(name)
     opened.CopyFrom(layer)
     param = getattr(opened, name)
     path = _file(param, at)
     param.root_folder = _root(param.root_folder, at)
-    source = DetectionSource if layer.type == "DetectionData" else EvalSource
-    return source(opened, phase, path, locate, seed)
+    return _OBJECTS[layer.type](opened, phase, path, locate, seed)
 
 
 _SOURCES = {
@@ -318,8 +322,7 @@ _SOURCES = {
     "DenseImageData": _dense_image_data,
     "ImageSegData": _image_seg_data,
     "RoIData": _roi_data,
-    "DetectionData": _detection_data,
-    "EvalData": _detection_data,
+    **dict.fromkeys(_OBJECTS, _objects),
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,25 +11,17 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from .. import inputs
+from ..detection.boxes import rounded
 from ..errors import CaffeliteError, Locator, Where
 from .database import EXACT_LABELS
 from .draws import below, key, per_sample
 from .images import decode, resize
-from .listing import shortened
 from .order import Order
 from .pipeline import Batch, Source, workers
 from .transforms import read_mean
+from .window_lines import Picture, WindowLines
 
 WINDOWS_PER_TASK = 4
-
-
-@dataclass
-class Picture:
-    """An image of the list: its file, where that is named, its sides."""
-
-    file: str
-    where: Where
-    shape: tuple[int, int, int]
 
 
 @dataclass
@@ -183,8 +174,8 @@ class WindowSource(Source):
             )
             beyond = [max(0, -x1), max(0, -y1), max(0, x2 - columns + 1), max(0, y2 - rows + 1)]
             x1, y1, x2, y2 = x1 + beyond[0], y1 + beyond[1], x2 - beyond[2], y2 - beyond[3]
-            width, height = _round((x2 - x1 + 1) * wide), _round((y2 - y1 + 1) * high)
-            left, top = _round(beyond[2 if flip else 0] * wide), _round(beyond[1] * high)
+            width, height = rounded((x2 - x1 + 1) * wide), rounded((y2 - y1 + 1) * high)
+            left, top = rounded(beyond[2 if flip else 0] * wide), rounded(beyond[1] * high)
             width, height = min(width, self._size - left), min(height, self._size - top)
         if not (0 <= x1 <= x2 < columns and 0 <= y1 <= y2 < rows and height > 0 and width > 0):
             picture = self._windows.pictures[number]
@@ -200,61 +191,20 @@ class WindowSource(Source):
         middle = np.float32(x1) + half[0], np.float32(y1) + half[1]
         if self._square:
             half = [max(half)] * 2
-        low, high = ([_round(m + sign * h * scale) for m, h in zip(middle, half, strict=True)] for sign in (-1, 1))
+        low, high = ([rounded(m + sign * h * scale) for m, h in zip(middle, half, strict=True)] for sign in (-1, 1))
         return low[0], low[1], high[0], high[1]
 
     def release(self) -> None:
         self._kept = None
 
 
-def _round(value: np.float32) -> int:
-    """To the nearest, halves away from 0, as C's round."""
-    return int(math.copysign(math.floor(abs(float(value)) + 0.5), value))
-
-
 def read_windows(path: Path, param: pb.WindowDataParameter) -> Windows:
     """The windows of a list file. Errors: its first line that is not understood, with its number."""
-    found, listing = Windows(), str(path)
-    try:
-        lines = iter(
-            [
-                (n, line.split())
-                for n, line in enumerate(inputs.read_text(path, inputs.LIST).splitlines(), 1)
-                if line.strip()
-            ]
-        )
-    except (OSError, UnicodeDecodeError) as mistake:
-        raise CaffeliteError(
-            f"cannot read the list of windows: {inputs.reason(mistake)}", where=Where(listing)
-        ) from None
-    end = Where(listing)
-
-    def line(count: int, what: str, whole: Callable = int) -> tuple[list, Where]:
-        number, words = next(lines, (0, None))
-        where = Where(listing, number) if number else end
-        try:
-            if words is None or len(words) != count:
-                raise ValueError
-            return [whole(word) for word in words], where
-        except ValueError:
-            raise CaffeliteError(
-                "a line is not understood", where=where, expected=what, found=shortened(" ".join(words or ["the end"]))
-            ) from None
-
-    for number, words in lines:
-        where = Where(listing, number)
-        if len(words) != 2 or words[0] != "#":
-            raise CaffeliteError(
-                "a line is not understood", where=where, expected='"# index"', found=shortened(" ".join(words))
-            )
-        number, words = next(lines, (0, ["the end"]))
-        if not number:
-            raise CaffeliteError("an image without its path", where=where)
-        file, where = param.root_folder + " ".join(words), Where(listing, number)
-        shape = tuple(line(1, f"an integer: {name}")[0][0] for name in ("channels", "height", "width"))
-        found.pictures.append(Picture(file, where, shape))
-        for _ in range(line(1, "the number of windows")[0][0]):
-            values, where = line(6, "class, overlap, x1 y1 x2 y2", float)
+    found, lines = Windows(), WindowLines(path)
+    for picture in lines.pictures(param.root_folder):
+        found.pictures.append(picture)
+        for _ in range(lines.row(1, "the number of windows")[0][0]):
+            values, where = lines.row(6, "class, overlap, x1 y1 x2 y2", float)
             label, overlap, *corners = values
             if not all(
                 abs(v) <= EXACT_LABELS and v == int(v) for v in (label, *corners)
@@ -270,5 +220,5 @@ def read_windows(path: Path, param: pb.WindowDataParameter) -> Windows:
             elif np.float32(overlap) < np.float32(param.bg_threshold):
                 found.background.append((window[0], 0, *window[2:]))
     if not found.objects and not found.background:
-        raise CaffeliteError("no windows in the list", where=Where(listing))
+        raise CaffeliteError("no windows in the list", where=lines.end)
     return found

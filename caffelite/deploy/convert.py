@@ -15,14 +15,14 @@ SCORE_LAYERS = ("Accuracy", "SegAccuracy")  # layers without a loss that only me
 RECURRENT = ("RNN", "LSTM")  # their first axis is time, not the batch
 FILLERS = ("weight_filler", "bias_filler", "filler", "scale_filler")
 # Data layers of images whose transform_param a deploy net keeps
-IMAGES = (
-    *("Data", "AnnotatedData", "ImageData", "WindowData", "DenseImageData", "ImageSegData"),
-    *("DetectionData", "EvalData"),
-)
 # Fields of a transform_param that are random or follow from the input's channels: not needed for a single image.
 CHANCE = (
     *("mirror", "perturb_param", "distort_param", "noise_param", "force_color", "force_gray"),
     *("resize_param", "expand_param", "emit_constraint"),  # the input has the size
+)
+TRANSFORMED = (  # data layers that a deploy net's input takes the transform of
+    *("Data", "AnnotatedData", "ImageData", "WindowData"),
+    *("DenseImageData", "ImageSegData", "DetectionData", "EvalData", "ImageGtData"),
 )
 
 
@@ -163,8 +163,10 @@ def _input(
         if batch is not None and spec.type != "Input" and shape:
             shape[0] = batch
         made.input_param.shape.add(dim=shape)
-    if spec.type in IMAGES:
+    if spec.type in TRANSFORMED:
         made.transform_param.CopyFrom(spec.transform_param)
+        if spec.image_gt_data_param.HasField("scale"):
+            made.transform_param.scale = spec.image_gt_data_param.scale
         for name in CHANCE:
             made.transform_param.ClearField(name)
         if not made.transform_param.ListFields():

@@ -24,6 +24,11 @@ def areas(boxes: np.ndarray, pixels: bool = False) -> np.ndarray:
     return np.where((width < 0) | (height < 0), 0, (width + pixels) * (height + pixels))
 
 
+def rounded(value: float | np.floating) -> int:
+    """To the nearest integer, halves away from 0, as C's round."""
+    return int(math.copysign(math.floor(abs(float(value)) + 0.5), value))
+
+
 def intersections(a: np.ndarray, b: np.ndarray, pixels: bool = False) -> np.ndarray:
     """The areas (N, M) of the intersections of boxes (N, 4) with boxes (M, 4)."""
     # Coordinate by coordinate, each contiguous: many times faster than over the last axis

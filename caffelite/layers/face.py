@@ -37,6 +37,14 @@ _PSI = {
 _SIGN = {MARGIN.TRIPLE: "sign(abs(c) - 0.5)", MARGIN.QUADRUPLE: "sign(c) * sign(2 * c * c - 1)"}
 
 
+def check_labels(layer: Layer, bottoms: list[Shape], samples: int) -> None:
+    """Errors: the second bottom has another number of labels than there are samples in the first."""
+    if math.prod(bottoms[1]) != samples:
+        expected = f'{samples} labels, one for each sample of "{layer.spec.bottom[0]}" {list(bottoms[0])}'
+        found = f"{math.prod(bottoms[1])} {list(bottoms[1])}"
+        raise layer.bottom_error(1, "does not fit", expected=expected, found=found)
+
+
 @register
 class MarginInnerProduct(Layer):
     """y = x w of weights with |w| = 1; for the label's class y = (|x| ψ(cos θ) + λ x w) / (1 + λ), θ the angle of x
@@ -68,10 +76,7 @@ class MarginInnerProduct(Layer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]))
         self.m, self.k, self.n = math.prod(bottoms[0][:axis]), math.prod(bottoms[0][axis:]), self.p.num_output
-        if math.prod(bottoms[1]) != self.m:
-            expected = f'{self.m} labels, one for each sample of "{self.spec.bottom[0]}" {list(bottoms[0])}'
-            found = f"{math.prod(bottoms[1])} {list(bottoms[1])}"
-            raise self.bottom_error(1, "does not fit", expected=expected, found=found)
+        check_labels(self, bottoms, self.m)
         self.add_param((self.n, self.k), self.p.weight_filler, "weight_filler")
         self.saved_shapes |= {name: ((self.m,), None) for name in ("cosine", "length")} | {"lambda": ((1,), None)}
         return [(*bottoms[0][:axis], self.n), (1,)][: len(self.spec.top)]
@@ -179,10 +184,7 @@ class CenterLoss(Loss):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]))
         self.m, self.k, self.n = math.prod(bottoms[0][:axis]), math.prod(bottoms[0][axis:]), self.p.num_output
-        if math.prod(bottoms[1]) != self.m:
-            expected = f'{self.m} labels, one for each sample of "{self.spec.bottom[0]}" {list(bottoms[0])}'
-            found = f"{math.prod(bottoms[1])} {list(bottoms[1])}"
-            raise self.bottom_error(1, "does not fit", expected=expected, found=found)
+        check_labels(self, bottoms, self.m)
         self.add_param((self.n, self.k), self.p.center_filler, "center_filler")
         self.saved_shapes["distance"] = ((self.m, self.k), None)
         return [()]

@@ -3,10 +3,10 @@
 The names come from the forks' schemas (src/caffe/proto/caffe.proto): NVIDIA/caffe 0.17, intel/caffe 1.1,
 rbgirshick/caffe-fast-rcnn, weiliu89/caffe, chuanqi305/ssd, sfzhang15/RefineDet, hszhao/PSPNet, yjxiong/caffe,
 tianzhi0549/CTPN, happynear/caffe-windows, eric612/MobileNet-YOLO, twtygqyy/caffe-augmentation,
-zhaoweicai/cascade-rcnn, naibaf7/caffe (OpenCL), wenwei202/caffe (SkimCaffe), may0324/DeepCompression-caffe,
-Xilinx/CHaiDNN, facebookarchive/C3D, lmb-freiburg/flownet2, LisaAnne/lisa-caffe-public; and from nets of OpenVINO. A
-field that the schema here also has is read, and its entry here has no effect. The forks' own messages need no table:
-they are inside these fields and are skipped with them.
+zhaoweicai/cascade-rcnn, zhaoweicai/mscnn, naibaf7/caffe (OpenCL), wenwei202/caffe (SkimCaffe),
+may0324/DeepCompression-caffe, Xilinx/CHaiDNN, facebookarchive/C3D, lmb-freiburg/flownet2, LisaAnne/lisa-caffe-public;
+and from nets of OpenVINO. A field that the schema here also has is read, and its entry here has no effect. The forks'
+own messages need no table: they are inside these fields and are skipped with them.
 """
 
 from __future__ import annotations
@@ -162,6 +162,7 @@ _FIELDS = {
         ),
     },
     "cascade-rcnn's Caffe": {"SolverParameter": "ap_version eval_type show_per_class_result"},
+    "MS-CNN's Caffe": {"ImageGtDataParameter": "mean_file mirror"},
     "OpenCL Caffe": {
         "NetParameter": "autotune data_type quantizer reduced_memory_inference",
         "NetState": "quantizer_mode",

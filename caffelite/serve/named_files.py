@@ -70,13 +70,15 @@ def listed_files(layer: pb.LayerParameter, base: Path) -> Iterator[str]:
         root, source = layer.detection_data_param.root_folder, layer.detection_data_param.source
     elif layer.type == "EvalData":
         root, source = layer.eval_data_param.root_folder, layer.eval_data_param.source
+    elif layer.type == "ImageGtData":
+        root, source = layer.image_gt_data_param.root_folder, layer.image_gt_data_param.source
     path = base / source
     if not source or not path.is_file():
         return
     table = source.lower().endswith(".csv")
     lines = [line.strip() for line in inputs.read_text(path, inputs.LIST, "replace").splitlines()]
     for i, line in enumerate(lines):
-        if layer.type in ("WindowData", "DetectionData", "EvalData"):
+        if layer.type in ("WindowData", "DetectionData", "EvalData", "ImageGtData"):
             name = line if i and lines[i - 1].startswith("#") else ""
         elif layer.type == "HDF5Data":
             name = line

@@ -5,6 +5,7 @@ import rows_cascade_stages
 import rows_detection
 import rows_elementwise
 import rows_faces
+import rows_fields
 import rows_images
 import rows_losses
 import rows_normalisation
@@ -21,6 +22,7 @@ ROWS = [
     *rows_sequences.ROWS,
     *rows_segmentation.ROWS,
     *rows_faces.ROWS,
+    *rows_fields.ROWS,
     *rows_yolo.ROWS,
     *rows_cascade.ROWS,
     *rows_cascade_stages.ROWS,

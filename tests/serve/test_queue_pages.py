@@ -134,6 +134,8 @@ def test_a_draft_stays_below_the_roots(client, root, fields, place):
         'type: "WindowData" top: "x" window_data_param { source: "windows.txt" batch_size: 1 }',
         'type: "EvalData" top: "x" top: "y" eval_data_param { source: "windows.txt" batch_size: 1 }',
         'type: "DetectionData" top: "x" detection_data_param { source: "windows.txt" batch_size: 1 }',
+        'type: "ImageGtData" top: "x" top: "y" image_gt_data_param { source: "windows.txt" batch_size: 1 '
+        "field_w: 8 field_h: 8 downsample_rate: 4 }",
         'type: "RoIData" top: "x" roi_data_param { source: "boxes.txt" }',
         'type: "RoIData" top: "x" roi_data_param { source: "coco.json" }',
     ],

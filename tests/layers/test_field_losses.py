@@ -1,0 +1,227 @@
+"""Losses and accuracies of maps of fields: gradients, random samples, groups, maps without objects, mistakes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from rows_cascade import NORMAL
+from rows_fields import (
+    CLASSES,
+    DEVIATION,
+    FIELD,
+    GROUP,
+    MEAN,
+    ONE,
+    candidates_of,
+    labels,
+    loss_of,
+    objects_of,
+    predictions,
+)
+from textnet import bind, feed, inputs, mistakes, run
+
+from caffelite.errors import CaffeliteError
+
+SHAPE = (2, 3, 4)  # maps, rows, columns
+FIRST = (
+    'layer { name: "s" type: "Slice" bottom: "y" top: "loss" top: "rest" loss_weight: 1 loss_weight: 0 slice_param '
+    "{ axis: 3 } }\n"
+)
+
+
+@pytest.fixture
+def rng(seed):
+    return np.random.default_rng(seed)
+
+
+def net_of(kind: str, body: str, maps: int = 2, tops: str = 'top: "y" loss_weight: 0', more: str = FIRST, extra=""):
+    """A net with the first number of the top as its loss."""
+    shape = (maps, *SHAPE[1:])
+    grouped = "Group" in kind
+    blobs = {"x": (shape[0], CLASSES + 4 * (not grouped), *shape[1:])}
+    blobs |= {"b": (shape[0], 4, *shape[1:])} if grouped else {}
+    blobs |= {"t": (shape[0], 6, *shape[1:])}
+    field = {"DetectionLoss": "detection_loss", "DetectionGroupLoss": "detection_group_loss"}.get(kind)
+    field = field or kind.replace("Detection", "detection_").replace("GroupA", "group_a").replace("_A", "_a")
+    below = " ".join(f'bottom: "{name}"' for name in blobs)
+    start = GROUP if grouped else ONE
+    text = f'layer {{ name: "l" type: "{kind}" {below} {tops} {field}_param {{ {start} {body} }} {extra} }}\n'
+    return bind("force_backward: true\n" + inputs(**blobs) + text + more, keep=True), {
+        n: s for n, s in blobs.items() if n != "t"
+    }
+
+
+def drawn(rng, blobs, maps=2, classes=CLASSES, **options):
+    fed = {n: predictions(CLASSES if n == "x" else 0)(rng, shape) for n, shape in blobs.items()}
+    return fed | {"t": labels(classes, **options)(rng, (maps, 6, *SHAPE[1:]))}
+
+
+MODES = [
+    ("DetectionLoss", 'sample_mode: "random" lambda: 0.5 iou_weighted: true'),
+    ("DetectionLoss", 'sample_mode: "mixture" pos_neg_weighted: true bb_smooth: false'),
+    ("DetectionGroupLoss", 'neg_mining_type: "random" field_w: 30 field_h: 24 lambda: 2 batch_size: 9'),
+    ("DetectionGroupLoss", 'neg_mining_type: "mixture" pos_neg_weighted: true bbox_loss_type: "Euclidean_L2"'),
+]
+
+
+@pytest.mark.parametrize(("kind", "body"), MODES)
+def test_gradients(kind, body, rng):
+    net, blobs = net_of(kind, body, extra=NORMAL)
+    fed = drawn(rng, blobs)
+    feed(net, **fed)
+    run(net)
+    values = {v.name: v for v in net.graph.values.values()}
+    gradients = {name: net.diff[values[name]].copy() for name in blobs}
+    for _ in range(3):
+        steps = {name: rng.normal(size=shape) * 1e-5 for name, shape in blobs.items()}
+        losses = []
+        for sign in (1, -1):
+            feed(net, **{name: fed[name] + sign * step for name, step in steps.items()})
+            losses.append(run(net))
+        slope = sum(float((gradients[name] * step).sum()) for name, step in steps.items())
+        assert (losses[0] - losses[1]) / 2 == pytest.approx(slope, rel=1e-5, abs=1e-13)
+
+
+def chosen_cells(net, iteration=0):
+    """The cells (map, row, column) whose scores have a gradient."""
+    run(net, iteration)
+    values = {v.name: v for v in net.graph.values.values()}
+    gradient = net.diff[values["x"]][:, :CLASSES]
+    return {tuple(cell) for cell in np.argwhere(np.abs(gradient).sum(1) > 0)}
+
+
+def test_random_background(rng):
+    net, blobs = net_of("DetectionLoss", "bg_multiple: 1")
+    fed = drawn(rng, blobs, share=0.2)
+    feed(net, **fed)
+    first, again = chosen_cells(net), chosen_cells(net)
+    objects, candidates = set(objects_of(fed["t"])), set(candidates_of(fed["t"], 0.5))
+    assert first == again and objects <= first <= objects | candidates
+    seen = set.union(*(chosen_cells(net, iteration) for iteration in range(1, 40)))
+    assert seen == objects | candidates and any(chosen_cells(net, i) != first for i in range(1, 5))
+
+
+@pytest.mark.parametrize("mining", ["random", "bootstrap", "mixture"])
+def test_cells_of_a_group(mining, rng):
+    """batch_size 8 with bg_multiple 3: at most 2 with an object of both fields, and 6 of the background."""
+    net, blobs = net_of(
+        "DetectionGroupLoss", f'field_w: 9 field_h: 9 batch_size: 8 bg_multiple: 3 neg_mining_type: "{mining}"'
+    )
+    fed = drawn(rng, blobs)
+    feed(net, **fed)
+    objects, candidates = set(objects_of(fed["t"])), set(candidates_of(fed["t"], 0.5))
+    found = [chosen_cells(net, iteration) for iteration in range(8)]
+    for cells in found:
+        assert len(cells & objects) == min(2, len(objects)) and cells <= objects | candidates
+        assert len(cells - objects) == min(6, len(candidates))
+    assert len({frozenset(cells - objects) for cells in found}) > 1 or mining == "bootstrap"
+
+
+def test_fields_of_a_group(rng):
+    body = 'field_w: 30 field_h: 24 neg_mining_type: "bootstrap" bg_multiple: 1000 field_xyr: 3 field_whr: 1.5'
+    net, blobs = net_of("DetectionGroupLoss", body, 4, extra=NORMAL)
+    fed = drawn(rng, blobs, 4)
+    feed(net, **fed)
+    run(net)
+    maps, fields = fed["t"], [FIELD, (30.0, 24.0)]
+    chosen = objects_of(maps) + candidates_of(maps, 0.5)
+    expected = loss_of(fed["x"], fed["b"], maps, fields, chosen, lambda cell: 1, 1, (MEAN, DEVIATION), (1.5, 3))
+    np.testing.assert_allclose(net.blobs["y"], expected[0], rtol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["DetectionLoss", "DetectionGroupLoss"])
+@pytest.mark.parametrize("weighted", ["", "pos_neg_weighted: true"])
+def test_maps_without_objects(kind, weighted, rng):
+    net, blobs = net_of(kind, weighted)
+    fed = drawn(rng, blobs)
+    fed["t"][:, 0] = 0
+    feed(net, **fed)
+    assert run(net) > 0 and net.blobs["y"][0, 0, 0, 1] == 0
+    fed["t"][:, 5] = 1  # nor background
+    feed(net, **fed)
+    assert run(net) == 0
+    for name, values in ((v.name, net.diff[v]) for v in net.graph.values.values() if v in net.diff):
+        if name in blobs:
+            np.testing.assert_array_equal(values, 0)
+
+
+@pytest.mark.parametrize("objectness", [False, True])
+def test_labels_that_are_no_classes(objectness, rng):
+    classes = 2 if objectness else CLASSES
+    text = inputs(x=(2, classes, 3, 4), b=(2, 4, 3, 4), t=(2, 6, 3, 4))
+    text += 'layer { name: "l" type: "DetectionGroupLoss" bottom: "x" bottom: "b" bottom: "t" top: "y" '
+    body = GROUP.replace(f"cls_num: {CLASSES}", f"cls_num: {classes}") + " objectness: true" * objectness
+    net = bind(text + f"detection_group_loss_param {{ {body} }} loss_param {{ ignore_label: 7 }} }}")
+    maps = labels()(rng, (2, 6, 3, 4))
+    maps[0, 0, 1, 1] = 7
+    feed(net, x=rng.normal(size=(2, classes, 3, 4)), t=maps)
+    run(net)
+    net.check_faults()
+    maps[1, 0, 2, 3] = -1
+    feed(net, t=maps)
+    run(net)
+    with pytest.raises(CaffeliteError, match='a label in bottom "t" is no class .map 1 of the batch, position 11.'):
+        net.check_faults()
+
+
+@pytest.mark.parametrize("kind", ["DetectionAccuracy", "DetectionGroupAccuracy"])
+def test_accuracy_of_maps_without_objects(kind, rng):
+    net, blobs = net_of(kind, "", tops='top: "y" top: "z"', more="")
+    fed = drawn(rng, blobs)
+    fed["t"][:, 0], fed["t"][:, 5] = 0, 0
+    fed["x"][:, 0] = 9
+    feed(net, **fed)
+    net.forward()
+    assert net.blobs["y"].tolist() == [[[[1, -1]]]] and net.blobs["z"] == -1
+    fed["x"][:] = np.nan
+    feed(net, **fed)
+    net.forward()
+    assert net.blobs["y"].tolist() == [[[[0, -1]]]]
+    fed["t"][:, 5] = 1
+    feed(net, **fed)
+    net.forward()
+    assert net.blobs["y"].tolist() == [[[[-1, -1]]]]
+
+
+def test_ties_of_scores(rng):
+    """The last class in DetectionAccuracy, the first in DetectionGroupAccuracy."""
+    for kind, label in (("DetectionAccuracy", CLASSES - 1), ("DetectionGroupAccuracy", 0)):
+        net, blobs = net_of(kind, "", tops='top: "y" top: "z"', more="")
+        fed = drawn(rng, blobs)
+        fed["x"][:, :CLASSES] = 1
+        for given in range(CLASSES):
+            fed["t"][:, 0], fed["t"][:, 5] = given, 0
+            feed(net, **fed)
+            net.forward()
+            assert net.blobs["y"][0, 0, 0, 0] == (given == label)
+
+
+LAYER = 'layer { name: "l" type: "DetectionLoss" bottom: "x" bottom: "t" top: "y" detection_loss_param { '
+GROUPS = (
+    LAYER.replace("Loss", "GroupLoss")
+    .replace("n_loss", "n_group_loss")
+    .replace('bottom: "t"', 'bottom: "b" bottom: "t"')
+)
+IN = inputs(x=(2, 7, 3, 4), b=(2, 4, 3, 4), t=(2, 6, 3, 4))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (LAYER + "cls_num: @1 } }", "a bad cls_num; expected 2 or more, the background included, found 1"),
+        (LAYER + "objectness: true cls_num: @3 } }", "a bad cls_num; expected 2 with objectness, found 3"),
+        (LAYER + f"{ONE} coord_num: @5 }} }}", "a bad coord_num; expected 4, found 5"),
+        (LAYER + f"{ONE} field_xyr: @0 }} }}", "a bad field_xyr; expected a finite number above 0, found 0"),
+        (LAYER + f"{ONE} lambda: @nan }} }}", "a bad lambda; expected a finite number"),
+        (LAYER.replace('"x"', '@"b"') + f"{ONE} }} }}", "does not fit; expected N×7×H×W, found shape [2, 4, 3, 4]"),
+        (LAYER.replace('"t"', '@"b"') + f"{ONE} }} }}", "does not fit; expected [2, 6, 3, 4], found [2, 4, 3, 4]"),
+        (
+            GROUPS + f"{GROUP} field_h: 3 }} }}".replace("w: ", "w: @"),
+            "bad fields; expected as many field_w as field_h",
+        ),
+        (GROUPS + f'{GROUP} neg_mining_type: @"x" }} }}', 'an unknown neg_mining_type; expected "random" or "bootst'),
+        (GROUPS + f"{GROUP} batch_size: @0 }} }}", "a bad batch_size; expected 1 or more, or -1, found 0"),
+    ],
+)
+def test_mistakes(text, message):
+    mistakes(IN + text, message)
