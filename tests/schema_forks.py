@@ -30,8 +30,15 @@ UNLISTED = {
     "LayerParameter.yolov3_param": 603,
 }
 
+# of the layers in tests/layers/rows_forks.py
+DENSE = {"LayerParameter.quant_param": 149}
+DENSE_OWN = {f"LayerParameter.{name}_param" for name in ("binary_convolution", "binary_inner_product", "sparsify")}
+DENSE_MESSAGES = {f"{name}Parameter" for name in ("BinaryWeights", "Quant", "Sparsify")}
+UNLISTED |= DENSE
+
 CASCADE = ("bbox_reg", "box_group_output", "box_output", "decode_bbox", "scale_route")
 UNLISTED_MESSAGES = {
+    *DENSE_MESSAGES,
     *(
         f"{name}Parameter"
         for name in ("BBoxReg", "BoxGroup", "BoxGroupOutput", "BoxOutput", "DecodeBBox", "ScaleRoute")
@@ -44,4 +51,6 @@ UNLISTED_ENUMS = {
     "MarginInnerProductParameter.MarginType": {"SINGLE": 0, "DOUBLE": 1, "TRIPLE": 2, "QUADRUPLE": 3},
     "Yolov3Parameter.IOU_LOSS": {"IOU": 0, "GIOU": 1, "MSE": 2, "DIOU": 3, "CIOU": 4},
 }
-UNLISTED_OWN = {f"LayerParameter.{name}_param" for name in ("center_loss", "insanity", *CASCADE)}  # theirs are taken
+UNLISTED_OWN = DENSE_OWN | {
+    f"LayerParameter.{name}_param" for name in ("center_loss", "insanity", *CASCADE)
+}  # theirs are taken

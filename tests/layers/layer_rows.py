@@ -4,6 +4,7 @@ import rows_cascade
 import rows_detection
 import rows_elementwise
 import rows_faces
+import rows_forks
 import rows_images
 import rows_losses
 import rows_normalisation
@@ -24,4 +25,5 @@ ROWS = [
     *rows_cascade.ROWS,
     *rows_detection.ROWS,
     *rows_regions.ROWS,
+    *rows_forks.ROWS,
 ]

@@ -1,0 +1,90 @@
+"""Rows of layers of forks: quantised nets."""
+
+from __future__ import annotations
+
+import numpy as np
+from layer_row import BATCH, FILL, IMAGE, Row, off_kinks
+from reference import convolution
+
+from caffelite.devices import Window
+
+CENTERS = "centers: 0.5 centers: 1 centers: 2"
+
+
+def wide(rng, shape):
+    return 2 * off_kinks(rng, shape)
+
+
+def nearest(x):
+    """The nearest of three centers, the lower one of two; -0.25 below 0."""
+    centers = np.array([0.5, 1, 2])
+    return [np.where(x > 0, centers[np.abs(x[..., None] - centers).argmin(-1)], -0.25)]
+
+
+def binary(w, alpha=True):
+    rows = np.abs(w.reshape(len(w), -1)).mean(1) if alpha else np.ones(len(w))
+    return np.where(w < 0, -1, 1) * rows.reshape(-1, *[1] * (w.ndim - 1))
+
+
+def shrunk(x):
+    return [np.sign(x) * np.maximum(np.abs(x) - 0.5, 0)]
+
+
+ROWS = [
+    Row("Quant", f"quant_param {{ {CENTERS} negative_slope: 0.25 }}", [(IMAGE, wide)], nearest, exact=False),
+    Row(
+        "Quant",
+        'quant_param { forward_func: "sign" backward_func: "hard_tanh" clip_thr: 1 }',
+        [(BATCH, wide)],
+        lambda x: [np.where(x < 0, -1.0, 1.0)],
+        name="of signs",
+        exact=False,
+    ),
+    Row(
+        "Quant",
+        'quant_param { forward_func: "hard_tanh" backward_func: "hard_tanh" clip_thr: 1 }',
+        [(BATCH, wide)],
+        lambda x: [np.clip(x, -1, 1)],
+        name="hard tanh",
+    ),
+    Row(
+        "Quant",
+        'quant_param { forward_func: "relu" negative_slope: 0.25 }',
+        [(BATCH, off_kinks)],
+        lambda x: [np.where(x < 0, x / 4, x)],
+        name="relu",
+    ),
+    Row(
+        "BinaryConvolution",
+        f"convolution_param {{ num_output: 4 kernel_size: 3 pad: 1 stride: 2 group: 2 {FILL} }} "
+        "binary_convolution_param { use_alpha: true }",
+        [(IMAGE, off_kinks)],
+        lambda x, w, b: [convolution(x, binary(w), b, Window((3, 3), (2, 2), (1, 1)), 2)],
+        exact=False,
+    ),
+    Row(
+        "BinaryConvolution",
+        f"convolution_param {{ num_output: 3 kernel_size: 2 {FILL} }} "
+        "binary_convolution_param { use_binarization: false }",
+        [(IMAGE, off_kinks)],
+        lambda x, w, b: [convolution(x, w, b, Window((2, 2)), 1)],
+        name="of full weights",
+    ),
+    Row(
+        "BinaryInnerProduct",
+        f"inner_product_param {{ num_output: 4 {FILL} }} binary_inner_product_param {{ use_alpha: true }}",
+        [(IMAGE, off_kinks)],
+        lambda x, w, b: [x.reshape(len(x), -1) @ binary(w).T + b],
+        exact=False,
+    ),
+    Row(
+        "BinaryInnerProduct",
+        f"inner_product_param {{ num_output: 4 bias_term: false {FILL} }}",
+        [(BATCH, off_kinks)],
+        lambda x, w: [x @ binary(w, False).T],
+        name="of signs",
+        exact=False,
+    ),
+    Row("Sparsify", "", [(BATCH, off_kinks)], lambda x: [x]),
+    Row("Sparsify", "sparsify_param { thre: 0.5 }", [(IMAGE, wide)], shrunk, name="of a threshold"),
+]
