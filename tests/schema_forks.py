@@ -39,8 +39,11 @@ DENSE = {
 }
 DENSE_OWN = {f"LayerParameter.{name}_param" for name in ("binary_convolution", "binary_inner_product", "sparsify")}
 DENSE_OWN |= {f"LayerParameter.{name}_param" for name in ("lstm", "reverse", "transpose", "largemargin_inner_product")}
+DENSE_OWN |= {"LayerParameter.unpooling_param"}
+DENSE_OWN |= {f"V1LayerParameter.{name}_param" for name in ("bn", "eltwise_accuracy", "unpooling")}
+V1_TYPES = {"BN": 8390, "ELTWISE_ACCURACY": 8391, "IMAGE_SEG_DATA": 8392, "UNPOOLING": 8393, "WINDOW_SEG_DATA": 8394}
 DENSE_MESSAGES = {f"{name}Parameter" for name in ("BinaryWeights", "Quant", "Sparsify", "EvalDetection")}
-DENSE_MESSAGES |= {f"{name}Parameter" for name in ("Lstm", "Reverse", "SeLu", "SeLuDropout", "Transpose")}
+DENSE_MESSAGES |= {f"{name}Parameter" for name in ("Lstm", "Reverse", "SeLu", "SeLuDropout", "Transpose", "Unpooling")}
 UNLISTED |= DENSE
 
 CASCADE = ("bbox_reg", "box_group_output", "box_output", "decode_bbox", "scale_route")
@@ -55,6 +58,7 @@ UNLISTED_MESSAGES = {
     *(f"{name}Parameter" for name in ("UnitNorm", "YoloDetectionOutput", "Yolov3", "Yolov3DetectionOutput")),
 }
 UNLISTED_ENUMS = {
+    "UnpoolingParameter.UnpoolMethod": {"MAX": 0, "AVE": 1, "TILE": 2},
     "EvalDetectionParameter.ScoreType": {"OBJ": 0, "PROB": 1, "MULTIPLY": 2},
     "MarginInnerProductParameter.MarginType": {"SINGLE": 0, "DOUBLE": 1, "TRIPLE": 2, "QUADRUPLE": 3},
     "Yolov3Parameter.IOU_LOSS": {"IOU": 0, "GIOU": 1, "MSE": 2, "DIOU": 3, "CIOU": 4},

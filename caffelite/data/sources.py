@@ -37,6 +37,7 @@ PARAMS = {
     "HDF5Data": "hdf5_data_param",
     "DenseImageData": "dense_image_data_param",
     "ImageSegData": "image_data_param",
+    "WindowSegData": "image_data_param",
     "RoIData": "roi_data_param",
 }
 MADE_BY = {
@@ -237,7 +238,7 @@ def _image_seg_data(layer: pb.LayerParameter, phase: int, locate: Locator, seed:
             where, found = there("scale_factors", i), f"{factor:g}"
             raise CaffeliteError("a bad factor", where=where, expected="a finite number above 0", found=found)
     if transform.mean_file:
-        what = "ImageSegData takes no mean_file, as its images differ in size"
+        what = f"{layer.type} takes no mean_file, as its images differ in size"
         raise CaffeliteError(what, where=there("mean_file"), remedy="give mean_value")
     settings = segmentation.Settings(
         color=param.is_color,
@@ -257,7 +258,8 @@ def _pairs(layer, param, at: Locator, settings: segmentation.Settings, kind: str
     _tops(layer, locate, 3)
     batch = _batch_size(param, at)
     segmentation.check_size(settings.size, at)
-    pairs = segmentation.read_pairs(_file(param, at), _root(param.root_folder, at), kind, settings.ignore)
+    windows = layer.type == "WindowSegData"
+    pairs = segmentation.read_pairs(_file(param, at), _root(param.root_folder, at), kind, settings.ignore, windows)
     skip = per_sample(key(seed, layer.name, "skip"), 0, 1)[0]
     skipped = int(below(skip, param.rand_skip)[0]) if param.rand_skip else 0
     order = Order(len(pairs), key(seed, layer.name, "shuffle") if param.shuffle else None, skipped)
@@ -303,6 +305,7 @@ _SOURCES = {
     "HDF5Data": _hdf5,
     "DenseImageData": _dense_image_data,
     "ImageSegData": _image_seg_data,
+    "WindowSegData": _image_seg_data,
     "RoIData": _roi_data,
 }
 

@@ -15,6 +15,7 @@ SCORE_LAYERS = ("Accuracy", "SegAccuracy")  # layers without a loss that only me
 RECURRENT = ("RNN", "LSTM")  # their first axis is time, not the batch
 FILLERS = ("weight_filler", "bias_filler", "filler", "scale_filler")
 # Fields of a transform_param that are random or follow from the input's channels: not needed for a single image.
+TRANSFORMED = ("Data", "AnnotatedData", "ImageData", "WindowData", "DenseImageData", "ImageSegData", "WindowSegData")
 CHANCE = (
     *("mirror", "perturb_param", "distort_param", "noise_param", "force_color", "force_gray"),
     *("resize_param", "expand_param", "emit_constraint"),  # the input has the size
@@ -158,7 +159,15 @@ def _input(
         if batch is not None and spec.type != "Input" and shape:
             shape[0] = batch
         made.input_param.shape.add(dim=shape)
-    if spec.type in ("Data", "AnnotatedData", "ImageData", "WindowData", "DenseImageData", "ImageSegData"):
+    if spec.type in (
+        "Data",
+        "AnnotatedData",
+        "ImageData",
+        "WindowData",
+        "DenseImageData",
+        "ImageSegData",
+        "WindowSegData",
+    ):
         made.transform_param.CopyFrom(spec.transform_param)
         for name in CHANCE:
             made.transform_param.ClearField(name)

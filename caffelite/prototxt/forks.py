@@ -246,6 +246,26 @@ SPEED = frozenset(
     ).split()
 )
 
+# Layer types of old layers (V1) that a fork added and that have no layer here
+V1_TYPES = {
+    **dict.fromkeys(("VIDEO_SEGMENTATION_DATA", "VIDEO_WITH_VOXEL_TRUTH_DATA", "VOXEL_CUSTOM_LOSS"), "C3D"),
+    **dict.fromkeys(("DECONVOLUTION3D", "DOWN_SAMPLING", "VOLUME_DATA", "VOXEL_SOFTMAX", "VOXEL_SOFTMAX_LOSS"), "C3D"),
+    **dict.fromkeys(("CONVOLUTION3D", "POOLING3D", "VIDEO_DATA"), "C3D"),
+    "MULTI_STAGE_MEANFIELD": "torrvision/crfasrnn",
+    "MCWINDOW_DATA": "Robert0812/deepsaldet",
+}
+# These have: what to write instead
+V1_REMEDIES = {
+    "CROP": "it is of longjon/caffe, which computes the offset; write a modern Crop with crop_param { offset: N }"
+}
+
+
+def old_type(name: str) -> str | None:
+    """The remedy for a type of an old layer that only forks have."""
+    known = f"it is of {V1_TYPES[name]}, and no layer here does the same" if name in V1_TYPES else None
+    return V1_REMEDIES.get(name, known)
+
+
 # An engine of any kind is ignored: one engine computes everything here.
 ENGINES = frozenset(("DEFAULT", "CAFFE", "CUDNN", "MKL2017", "MKLDNN"))
 

@@ -60,7 +60,7 @@ def listed_files(layer: pb.LayerParameter, base: Path) -> Iterator[str]:
     root, source = "", ""
     if layer.type == "DenseImageData":
         root, source = layer.dense_image_data_param.root_folder, layer.dense_image_data_param.source
-    elif layer.type in ("ImageData", "ImageSegData"):
+    elif layer.type in ("ImageData", "ImageSegData", "WindowSegData"):
         root, source = layer.image_data_param.root_folder, layer.image_data_param.source
     elif layer.type == "HDF5Data":
         source = layer.hdf5_data_param.source

@@ -8,6 +8,7 @@ import numpy as np
 import reference
 from layer_row import BATCH, FILL, IMAGE, Row, labels, off_kinks, starts
 from reference import convolution
+from rows_segmentation import places, unpooled
 from rows_yolo import ANCHORS, BIASES, PREDICTIONS, grid, iou, sigmoid
 
 from caffelite.devices import Window
@@ -145,6 +146,21 @@ def eval_row(kind, score, nms):
 
 
 ROWS = [
+    Row(
+        "Unpooling",
+        "unpooling_param { kernel_size: 2 stride: 2 unpool_h: 5 unpool_w: 7 }",
+        [((2, 3, 2, 3), off_kinks), ((2, 3, 2, 3), places)],
+        unpooled(5, 7),
+        constant=(1,),
+    ),
+    Row(
+        "Unpooling",
+        "unpooling_param { kernel_size: 3 stride: 2 }",
+        [((2, 3, 2, 3), off_kinks), ((2, 3, 2, 3), places)],
+        unpooled(5, 7),
+        constant=(1,),
+        name="of any size",
+    ),
     eval_row("MULTIPLY", lambda o, c: o * c, 0.45),
     eval_row("OBJ", lambda o, c: o, 0.3),
     eval_row("PROB", lambda o, c: c, -1),

@@ -130,4 +130,5 @@ ROWS = [
     Row("HDF5Data", "", [], lambda: FED[:1], source=FED),
     Row("DenseImageData", "", [], lambda: FED, tops=2, source=FED),
     Row("ImageSegData", "", [], lambda: FED, tops=2, source=FED),
+    Row("WindowSegData", "", [], lambda: FED, tops=2, source=FED),
 ]
