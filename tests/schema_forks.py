@@ -41,6 +41,9 @@ DENSE_OWN = {f"LayerParameter.{name}_param" for name in ("binary_convolution", "
 DENSE_OWN |= {f"LayerParameter.{name}_param" for name in ("lstm", "reverse", "transpose", "largemargin_inner_product")}
 DENSE_OWN |= {"LayerParameter.unpooling_param"}
 DENSE_OWN |= {f"V1LayerParameter.{name}_param" for name in ("bn", "eltwise_accuracy", "unpooling")}
+VIDEO = "source batch_size root_folder shuffle new_height new_width new_length num_segments modality name_pattern "
+VIDEO += "grayscale"
+DENSE_OWN |= {f"VideoDataParameter.{name}" for name in VIDEO.split()}
 V1_TYPES = {"BN": 8390, "ELTWISE_ACCURACY": 8391, "IMAGE_SEG_DATA": 8392, "UNPOOLING": 8393, "WINDOW_SEG_DATA": 8394}
 DENSE_MESSAGES = {f"{name}Parameter" for name in ("BinaryWeights", "Quant", "Sparsify", "EvalDetection")}
 DENSE_MESSAGES |= {f"{name}Parameter" for name in ("Lstm", "Reverse", "SeLu", "SeLuDropout", "Transpose", "Unpooling")}
@@ -58,6 +61,7 @@ UNLISTED_MESSAGES = {
     *(f"{name}Parameter" for name in ("UnitNorm", "YoloDetectionOutput", "Yolov3", "Yolov3DetectionOutput")),
 }
 UNLISTED_ENUMS = {
+    "VideoDataParameter.Modality": {"RGB": 0, "FLOW": 1},
     "UnpoolingParameter.UnpoolMethod": {"MAX": 0, "AVE": 1, "TILE": 2},
     "EvalDetectionParameter.ScoreType": {"OBJ": 0, "PROB": 1, "MULTIPLY": 2},
     "MarginInnerProductParameter.MarginType": {"SINGLE": 0, "DOUBLE": 1, "TRIPLE": 2, "QUADRUPLE": 3},

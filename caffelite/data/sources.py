@@ -25,6 +25,7 @@ from .samples import DataSource, Samples
 from .table import read_table
 from .transforms import Transform
 from .video import VideoSource
+from .video_frames import open_video_frames
 from .windows import WindowSource
 
 MOST_VALUES = (1 << 31) - 1  # of a blob, as in Caffe
@@ -32,6 +33,7 @@ PARAMS = {
     "Data": "data_param",
     "AnnotatedData": "data_param",
     "VideoData": "data_param",
+    "VideoFrames": "video_data_param",
     "ImageData": "image_data_param",
     "WindowData": "window_data_param",
     "HDF5Data": "hdf5_data_param",
@@ -93,6 +95,14 @@ def _video_data(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int
     _tops(layer, locate, 2)
     _batch_size(layer.data_param, locate.at("data_param"))
     return VideoSource(layer, phase, locate, key(seed, layer.name, "transform"))
+
+
+def _video_frames(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+    param, at = layer.video_data_param, locate.at("video_data_param")
+    _tops(layer, locate, 2)
+    _batch_size(param, at)
+    segmentation.check_size((param.new_height, param.new_width), at)
+    return open_video_frames(layer, _file(param, at), _root(param.root_folder, at), phase, locate, seed)
 
 
 def _order(layer: pb.LayerParameter, param, length: int, seed: int) -> Order:
@@ -300,6 +310,7 @@ _SOURCES = {
     "Data": _data,
     "AnnotatedData": _annotated_data,
     "VideoData": _video_data,
+    "VideoFrames": _video_frames,
     "ImageData": _image_data,
     "WindowData": _window_data,
     "HDF5Data": _hdf5,

@@ -294,6 +294,9 @@ class _Upgrade:
         for i, layer in enumerate(self.net.layer):
             if layer.type == "BatchNorm":
                 self.batch_norm(layer)
+            if layer.type == "VideoData" and layer.video_data_param.source:
+                self.found("VideoData with a source")
+                layer.type = "VideoFrames"
             message = TRANSFORMED.get(layer.type)
             for name in TRANSFORM:
                 if message and getattr(layer, message).HasField(name):
