@@ -4,7 +4,8 @@ The names come from the forks' schemas (src/caffe/proto/caffe.proto): NVIDIA/caf
 rbgirshick/caffe-fast-rcnn, weiliu89/caffe, chuanqi305/ssd, sfzhang15/RefineDet, hszhao/PSPNet, yjxiong/caffe,
 tianzhi0549/CTPN, happynear/caffe-windows, eric612/MobileNet-YOLO, twtygqyy/caffe-augmentation,
 zhaoweicai/cascade-rcnn, naibaf7/caffe (OpenCL), wenwei202/caffe (SkimCaffe), may0324/DeepCompression-caffe,
-Xilinx/CHaiDNN, facebookarchive/C3D, lmb-freiburg/flownet2, LisaAnne/lisa-caffe-public; and from nets of OpenVINO. A
+Xilinx/CHaiDNN, facebookarchive/C3D, lmb-freiburg/flownet2, LisaAnne/lisa-caffe-public; and from nets of OpenVINO,
+jay-mahadeokar/pynetbuilder (for CaffeOnSpark), yihui-he/channel-pruning and Robert0812/deepsaldet. A
 field that the schema here also has is read, and its entry here has no effect. The forks' own messages need no table:
 they are inside these fields and are skipped with them.
 """
@@ -211,6 +212,9 @@ _FIELDS = {
         "ImageDataParameter": "min_height min_width",
         "TransformationParameter": "flow",
     },
+    "CaffeOnSpark": {"MemoryDataParameter": "share_in_parallel source"},
+    "channel-pruning's Caffe": {"ImageDataParameter": "bicubic new_dim"},
+    "deepsaldet's Caffe": {"WindowDataParameter": "shuffle"},
     "OpenVINO's Caffe": {"DetectionOutputParameter": "input_height input_width normalized"},
 }
 
