@@ -75,8 +75,10 @@ class VideoFramesSource(Source):
         self._flow = param.modality == FLOW
         self._pattern = param.name_pattern or PATTERNS[param.modality]
         try:
-            self._name(0, "x")
+            usable = "/" not in self._name(0, "x")
         except (TypeError, ValueError):
+            usable = False
+        if not usable:
             expected = 'as "flow_%c_%05d.jpg"' if self._flow else 'as "img_%05d.jpg"'
             found = f'"{self._pattern}"'
             raise CaffeliteError(

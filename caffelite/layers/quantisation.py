@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
@@ -88,6 +90,13 @@ class Quant(Layer):
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         self._dx(x[0], dy[0], dx[0])
+
+
+def binary_weights(weights: np.ndarray, use_alpha: bool) -> np.ndarray:
+    """The binary weights (N, K...), as `BinaryWeights` computes them."""
+    rows = weights.reshape(len(weights), -1)
+    alpha = np.abs(rows).mean(1, keepdims=True) if use_alpha else np.ones((len(rows), 1))
+    return np.where(rows < 0, -alpha, alpha).reshape(weights.shape).astype(weights.dtype)
 
 
 class BinaryWeights:

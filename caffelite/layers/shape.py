@@ -140,7 +140,7 @@ class Silence(Layer):
 @register
 class Gather(Layer):
     """Collects the blobs of several processes where a net is divided in the middle; here each process has the blobs of
-    its own samples, and y = x, for each of any number of bottoms.
+    its own samples, and y = x, for each of any number of bottoms; any shape.
 
     A bottom of one axis, as labels are, gets no gradient. Errors: another number of tops than of bottoms. Source:
     yjxiong/caffe src/caffe/layers/gather_layer.cpp.

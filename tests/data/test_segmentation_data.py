@@ -128,6 +128,9 @@ def test_files_of_the_list_are_known_to_the_server(folder):
         layer = pb.LayerParameter(type=kind)
         getattr(layer, field).source, getattr(layer, field).root_folder = "named.txt", "r/"
         assert {"r/i0.png", "r/../l0.png", "r/a b.png", "r/l1.png"} <= set(listed_files(layer, folder))
+    (folder / "named.txt").write_text("i0.png\t../l0.png 0 1 2 3\n\na b.png l1.png 4 5 6 7\n")
+    layer.type = "WindowSegData"
+    assert {"r/i0.png", "r/../l0.png", "r/a b.png", "r/l1.png"} <= set(listed_files(layer, folder))
 
 
 MISTAKES = [

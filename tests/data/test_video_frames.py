@@ -8,6 +8,7 @@ from caffelite import prototxt
 from caffelite.data import open_source
 from caffelite.errors import CaffeliteError
 from caffelite.prototxt.upgrade import upgrade_net
+from caffelite.serve.named_files import listed_files
 
 cv2 = pytest.importorskip("cv2")
 HEIGHT, WIDTH, FRAMES = 4, 6, 9
@@ -84,6 +85,7 @@ def test_frames_are_resized_and_cropped(folder):
         ("new_length: 0", "", "new_length must be at least 1"),
         ('name_pattern: "frame_%04d.png"', "", "a bad name_pattern"),
         ('modality: RGB name_pattern: "%q"', "", "a bad name_pattern"),
+        ('modality: RGB name_pattern: "../%04d"', "", "a bad name_pattern"),
         ("new_height: 3", "", "new_height without new_width"),
         (FLOW, "long 9\n", "a line is not understood"),
         (FLOW, "long 0 1\n", "a line is not understood"),
@@ -94,3 +96,10 @@ def test_frames_are_resized_and_cropped(folder):
 def test_mistakes_in_video_frames(folder, body, lines, what):
     with pytest.raises(CaffeliteError, match=what):
         batches(folder, body, lines=lines)
+
+
+def test_folders_of_the_list_are_known_to_the_server(folder):
+    (folder / "named.txt").write_text("../long 9 3\na b 2 5\n")
+    layer = pb.LayerParameter(type="VideoFrames")
+    layer.video_data_param.source, layer.video_data_param.root_folder = "named.txt", "r/"
+    assert list(listed_files(layer, folder)) == ["r/../long", "r/a b"]
