@@ -20,12 +20,10 @@ class Judged:
     """
 
     def __init__(self, outputs: Sequence[Value], version: str | None = None):
-        self.versions = {
-            i: version or value.node.layer.ap_version
-            for i, value in enumerate(outputs)
-            if value.node.layer.evaluates_detection
+        self._layers: dict[int, Any] = {
+            i: value.node.layer for i, value in enumerate(outputs) if value.node.layer.evaluates_detection
         }
-        self._layers: dict[int, Any] = {i: outputs[i].node.layer for i in self.versions}
+        self.versions: dict[int, str] = {i: version or layer.ap_version for i, layer in self._layers.items()}
         self._rows: dict[int, list[np.ndarray]] = {i: [] for i in self.versions}
 
     def add(self, output: int, values: np.ndarray) -> np.ndarray:
