@@ -26,6 +26,13 @@ def normalisation(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
     return mean, deviation
 
 
+def check_nms_type(layer: Layer) -> None:
+    """Errors: an unknown nms_type."""
+    if layer.p.nms_type not in cascade.KINDS:
+        expected, found = " or ".join(f'"{kind}"' for kind in cascade.KINDS), f'"{layer.p.nms_type}"'
+        raise layer.error("an unknown nms_type", "nms_type", expected=expected, found=found)
+
+
 class Proposals(Layer):
     """Boxes that maps of scores and offsets propose: (R, 5), rows of image, xmin, ymin, xmax, ymax; the second top has
     the scores as sixth column (R, 6).
@@ -41,9 +48,7 @@ class Proposals(Layer):
 
     def setup(self) -> None:
         p = self.p
-        if p.nms_type not in cascade.KINDS:
-            expected, found = " or ".join(f'"{kind}"' for kind in cascade.KINDS), f'"{p.nms_type}"'
-            raise self.error("an unknown nms_type", "nms_type", expected=expected, found=found)
+        check_nms_type(self)
         for name in ("field_whr", "field_xyr"):
             if not 0 < getattr(p, name) < math.inf:
                 found = f"{getattr(p, name):g}"

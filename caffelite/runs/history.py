@@ -156,14 +156,21 @@ def of_metrics(text: str, name: str) -> History:
     lines = text.splitlines()
     if not text.endswith("\n"):
         lines = lines[:-1]  # a line that is being written
-    for line in csv.DictReader(lines):
+    reader = csv.reader(lines)
+    names = next(reader, [])
+    scores = [(i, name.removesuffix(".")) for i, name in enumerate(names) if name not in FIXED]
+    try:
+        at, clock, phase_at, rate_at, loss_at = (names.index(name) for name in FIXED)
+    except ValueError:
+        return found
+    for line in reader:
         try:
-            phase = line["phase"]
+            phase = line[phase_at]
             net = None if phase == "train" else int(phase.removeprefix("test") or 0)
-            values = {k.removesuffix("."): float(v) for k, v in line.items() if k not in FIXED and v}
-            loss, rate = (float(line[k] or "nan") for k in ("smoothed_loss", "rate"))
-            found.add(net, Row(int(line["iteration"]), float(line["seconds"]), values, loss, rate))
-        except (ValueError, KeyError, TypeError):
+            values = {name: float(line[i]) for i, name in scores if i < len(line) and line[i]}
+            loss, rate = float(line[loss_at] or "nan"), float(line[rate_at] or "nan")
+            found.add(net, Row(int(line[at]), float(line[clock]), values, loss, rate))
+        except (ValueError, IndexError):
             continue  # a line that a crash cut off
     return found
 

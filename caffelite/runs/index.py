@@ -56,6 +56,12 @@ class Index:
                     self._save()
             return list(self._runs)
 
+    def read_ahead(self) -> None:
+        """Reads the runs, so that the first list need not."""
+        with self._lock:
+            for folder in self._folders():
+                self._summary(folder)
+
     def forget(self) -> None:
         """Makes the next list read the folders again."""
         self._made = -FRESH

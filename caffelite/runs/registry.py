@@ -72,7 +72,8 @@ def read(folder: str | Path) -> RunStatus:
         name, reason = _state({}, ended, False, None)
         return RunStatus(folder, "", name, reason, ended=str(ended.get("ended", "")))
     held = lock.is_held(folder)  # read before run.json, so that an outcome that is written in between counts
-    session = _last_session(folder)
+    sessions = _sessions(folder)
+    session = sessions[-1]
     heartbeat = files.read_json(folder / files.HEARTBEAT)
     ended = session.get("outcome") or ({} if held else files.read_json(folder / files.OUTCOME))
     moment = _number(heartbeat.get("time"))
@@ -91,7 +92,7 @@ def read(folder: str | Path) -> RunStatus:
         session.get("process"),
         str(session.get("started", "")),
         str(ended.get("ended", "")),
-        len(files.load(folder)["sessions"]),
+        len(sessions),
     )
 
 
@@ -111,14 +112,13 @@ def find(root: str | Path, depth: int = 3) -> Iterator[RunStatus]:
             yield from find(child, depth - 1)
 
 
-def _last_session(folder: Path) -> dict:
-    try:
-        session = files.load(folder)["sessions"][-1]
-    except (KeyError, IndexError, TypeError):
-        session = None
-    if not isinstance(session, dict):
+def _sessions(folder: Path) -> list[dict]:
+    """The sessions of a run; at least one. Errors: the folder has none."""
+    content = files.load(folder)
+    sessions = content.get("sessions") if isinstance(content, dict) else None
+    if not isinstance(sessions, list) or not sessions or not isinstance(sessions[-1], dict):
         raise CaffeliteError(f"{folder / files.RUN} lists no session", expected="a file that caffelite train wrote")
-    return session
+    return sessions
 
 
 def _state(session: dict, ended: dict, held: bool, heartbeat: float | None) -> tuple[str, str]:

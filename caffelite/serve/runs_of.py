@@ -26,9 +26,18 @@ class Runs:
 
     def __init__(self, config: ServeConfig):
         self.index = Index(config.roots, config.depth, config.roots[0] / NAME)
+        self._config, self._addresses = config, dict[Path, str]()
         self._sampler = Sampler()
         self._states: dict[Path, tuple[float, dict[str, Any]]] = {}
         self._lock = threading.Lock()
+
+    def address(self, run: Path) -> str:
+        """The address of a folder of the index below the roots. No part of it below a root is a link, so that it stays
+        the same."""
+        found = self._addresses.get(run)
+        if found is None:
+            found = self._addresses[run] = paths.address(self._config, run)
+        return found
 
     def state(self, run: Path) -> dict[str, Any]:
         """The state of a run, with what its process uses; derived again after FRESH seconds. Errors: not a run."""
@@ -66,6 +75,13 @@ class Runs:
 def service(config: ServeConfig) -> Iterator[Runs]:
     """The Runs of a server, whose index is written at its end."""
     found = Runs(config)
+
+    def prepare() -> None:
+        """What the first page would wait for."""
+        page.environment().get_template("runs.html")
+        found.index.read_ahead()
+
+    threading.Thread(target=prepare, name="prepare the list of runs", daemon=True).start()
     try:
         yield found
     finally:
@@ -89,7 +105,7 @@ def run_folder(request: Request, text: str | None = None) -> Path:
     return found
 
 
-def row(config: ServeConfig, run: listing.RunSummary) -> dict[str, Any]:
+def row(request: Request, run: listing.RunSummary) -> dict[str, Any]:
     """A run as pages and their JSON have it: the folder is its address below the roots."""
-    address = paths.address(config, run.status.folder)
+    address = of(request).address(run.status.folder)
     return {**run.to_json(), "folder": address, "name": address if address != "." else run.status.folder.name}

@@ -16,14 +16,13 @@ MOST = 20  # runs in one comparison
 
 def compare(request: Request) -> Response:
     """The runs that ``folder`` names, several times."""
-    config = page.config_of(request)
     names = list(dict.fromkeys(request.query_params.getlist("folder")))
     if not 2 <= len(names) <= MOST:
         raise CaffeliteError("a comparison takes several runs", expected=f"2 to {MOST}", found=len(names))
     folders = [runs_of.run_folder(request, name) for name in names]
     runs = [listing.summary(registry.read(folder)) for folder in folders]
     found = listing.compare(runs)
-    rows = [runs_of.row(config, run) for run in runs]
+    rows = [runs_of.row(request, run) for run in runs]
     values = {
         "runs": rows,
         "fields": [{"field": each.field, "values": list(each.values)} for each in found.fields],

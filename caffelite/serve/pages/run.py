@@ -22,12 +22,12 @@ RECORDS = (files.SOLVER, files.NET, files.CONFIG, files.RUN, files.METRICS, file
 
 def run(request: Request) -> Response:
     """A run: summary, state, actions with their commands, notes, files, the end of the log."""
-    config, folder = page.config_of(request), runs_of.run_folder(request)
+    folder = runs_of.run_folder(request)
     status = registry.read(folder)
     state = runs_of.of(request).state(folder)
     text, end = live.log_tail(folder)
     printed = "" if status.state == registry.RUNNING else _printed(folder)
-    summary = runs_of.row(config, listing.summary(status))
+    summary = runs_of.row(request, listing.summary(status))
     values = {
         "run": summary,
         "state": state,

@@ -30,67 +30,91 @@ COLUMNS = {
 }
 DEFAULT = ("net", "state", "iteration", "scores", "best", "curve", "left", "device", "tags")
 GROUPS = ("", "net", "state", "device", "tags")
-SHOWN = 2000  # runs on the page; the JSON has all
+SORTABLE = ("name", "net", "state", "iteration", "loss", "seconds", "started", "device", "tags")
+NUMBERS = ("iteration", "loss", "seconds", "left")
+FIRST = 60  # runs in the page as it is loaded; the script requests more of them when the reader scrolls
+MOST = 10_000  # runs of one page
 
 
 def runs(request: Request) -> Response:
     """The runs below the roots.
 
     ``text``: of name, net, tags or note; ``state``, ``tag``: repeatable; ``where``: a condition as for `caffelite runs
-    -where`; ``sort``, ``reverse``: an order; ``columns``: repeatable; ``group``: one of GROUPS.
+    -where`; ``sort``, ``reverse``: an order; ``columns``: repeatable; ``group``: one of GROUPS. ``first``, ``count``:
+    the rows of the page; the JSON has all.
     """
-    config, query = page.config_of(request), request.query_params
-    every = runs_of.of(request).index.runs()
-    states = [state for state in query.getlist("state") if state]
-    if unknown := next((state for state in states if state not in registry.STATES), None):
-        raise CaffeliteError("unknown state", expected=f"one of {', '.join(registry.STATES)}", found=unknown[:40])
-    where = [text for text in query.getlist("where") if text.strip()]
-    tags = [tag for tag in query.getlist("tag") if tag]
-    found = listing.chosen(every, states, conditions=where, tags=tags)
-    text = query.get("text", "").strip().lower()
-    rows = [(run, runs_of.row(config, run)) for run in found]
-    rows = [
-        pair
-        for pair in rows
-        if text in " ".join([pair[1]["name"], pair[0].net, *pair[0].notes.tags, pair[0].notes.note]).lower()
-    ]
+    query, every = request.query_params, runs_of.of(request).index.runs()
+    found = _chosen(request, every)
     sort, group = query.get("sort") or "started", query.get("group", "")
     reverse = query.get("reverse", "1" if sort == "started" else "") == "1"
     if group not in GROUPS:
         raise CaffeliteError("unknown group", expected=f"one of {', '.join(filter(None, GROUPS))}", found=group[:40])
-    order = listing.ordered([run for run, _ in rows], sort, reverse)
-    by_run = {id(run): row for run, row in rows}
-    shown = [by_run[id(run)] for run in order]
-    values = {"runs": shown, "total": len(every)}
+    order = listing.ordered(found, sort, reverse)
+    if page.wants_json(request):
+        rows = [runs_of.row(request, run) for run in order]
+        return page.JSONResponse(page.finite({"runs": rows, "total": len(every)}))
+    first = page.number(query.get("first"), "first", 0, MOST, 0)
+    count = page.number(query.get("count"), "count", 1, MOST, FIRST)
     chosen = [name for name in query.getlist("columns") if name in COLUMNS] or list(DEFAULT)
-    only_html = {
-        "groups": _groups(order[:SHOWN], shown, group),
+    values = {
+        "groups": _groups(request, order, group, first, count),
+        "found": len(order),
+        "end": min(len(order), first + count),
+        "total": len(every),
         "columns": chosen,
         "all_columns": COLUMNS,
+        "sortable": SORTABLE,
+        "numbers": NUMBERS,
         "states": registry.STATES,
         "tags": sorted({tag for run in every for tag in run.notes.tags}),
         "group": group,
         "group_names": GROUPS,
         "sort": sort,
         "reverse": reverse,
-        "query": {"text": query.get("text", ""), "state": states, "tag": tags, "where": " ".join(where)},
+        "query": {
+            "text": query.get("text", ""),
+            "state": query.getlist("state"),
+            "tag": query.getlist("tag"),
+            "where": " ".join(query.getlist("where")),
+        },
         "sort_url": lambda name: page.with_query(request, sort=name, reverse="0" if sort == name and reverse else "1"),
-        "hidden": max(0, len(shown) - SHOWN),
+        "more_url": page.with_query(request, first="0", count=str(min(MOST, first + count + 4 * FIRST))),
     }
-    return page.render(request, "runs.html", values, only_html=only_html)
+    return page.render(request, "runs.html", values)
 
 
-def _searched(run: RunSummary, row: dict[str, Any]) -> str:
-    return " ".join([row["name"], run.net, *run.notes.tags, run.notes.note])
+def _chosen(request: Request, every: Sequence[RunSummary]) -> list[RunSummary]:
+    """The runs that the query selects. Errors: an unknown state; a condition that cannot be read."""
+    query, names = request.query_params, runs_of.of(request).address
+    states = [state for state in query.getlist("state") if state]
+    if unknown := next((state for state in states if state not in registry.STATES), None):
+        raise CaffeliteError("unknown state", expected=f"one of {', '.join(registry.STATES)}", found=unknown[:40])
+    where = [text for text in query.getlist("where") if text.strip()]
+    found = listing.chosen(every, states, conditions=where, tags=[tag for tag in query.getlist("tag") if tag])
+    text = query.get("text", "").strip().lower()
+    if not text:
+        return found
+    return [
+        run
+        for run in found
+        if text in " ".join([names(run.status.folder), run.net, *run.notes.tags, run.notes.note]).lower()
+    ]
 
 
-def _groups(order: Sequence[RunSummary], rows: Sequence[dict[str, Any]], by: str) -> list[dict[str, Any]]:
-    """The rows in groups, each with a title; one group without a title where there is no grouping."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for run, row in zip(order, rows, strict=False):
-        name = str(run.value(by) or "none") if by else ""
-        found.setdefault(name, []).append({**row, "points": sparkline(run.curve)})
-    return [{"title": name, "rows": each} for name, each in found.items()]
+def _groups(request: Request, order: Sequence[RunSummary], by: str, first: int, count: int) -> list[dict[str, Any]]:
+    """``count`` rows from row ``first`` on, in groups: each has a title, its number of runs, and whether it began
+    before row ``first``. One group without a title where there is no grouping."""
+    members: dict[str, list[RunSummary]] = {}
+    for run in order:
+        members.setdefault(str(run.value(by) or "none") if by else "", []).append(run)
+    found, before = [], 0
+    for title, each in members.items():
+        start, end = max(0, first - before), max(0, first + count - before)
+        rows = [{**runs_of.row(request, run), "points": sparkline(run.curve)} for run in each[start:end]]
+        if rows:
+            found.append({"title": title, "size": len(each), "continues": start > 0, "rows": rows})
+        before += len(each)
+    return found
 
 
 def sparkline(values: Sequence[float], width: float = 100, height: float = 24) -> str:

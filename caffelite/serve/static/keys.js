@@ -8,7 +8,7 @@ function isTyping(target) {
 }
 
 function rows() {
-  return [...document.querySelectorAll("table.rows[data-keys] tbody tr:not([hidden])")];
+  return [...document.querySelectorAll("table.rows[data-keys] tbody tr:not([hidden], .group)")];
 }
 
 function move(step) {
