@@ -452,7 +452,7 @@ class ParamSpec(_message.Message):
     def __init__(self, name: _Optional[str] = ..., share_mode: _Optional[_Union[ParamSpec.DimCheckMode, str]] = ..., lr_mult: _Optional[float] = ..., decay_mult: _Optional[float] = ...) -> None: ...
 
 class LayerParameter(_message.Message):
-    __slots__ = ("name", "type", "bottom", "top", "phase", "loss_weight", "param", "blobs", "propagate_down", "include", "exclude", "placement", "transform_param", "loss_param", "accuracy_param", "annotated_data_param", "argmax_param", "batch_norm_param", "bias_param", "clip_param", "concat_param", "contrastive_loss_param", "convolution_param", "crop_param", "data_param", "detection_evaluate_param", "detection_output_param", "dropout_param", "dummy_data_param", "eltwise_param", "elu_param", "embed_param", "exp_param", "flatten_param", "hdf5_data_param", "hdf5_output_param", "hinge_loss_param", "image_data_param", "infogain_loss_param", "inner_product_param", "input_param", "log_param", "lrn_param", "memory_data_param", "multibox_loss_param", "mvn_param", "norm_param", "parameter_param", "permute_param", "pooling_param", "power_param", "prelu_param", "prior_box_param", "python_param", "anchor_target_param", "box_annotator_ohem_param", "proposal_param", "proposal_target_param", "psroi_pooling_param", "roi_data_param", "roi_detection_output_param", "roi_pooling_param", "recurrent_param", "reduction_param", "relu_param", "reshape_param", "scale_param", "sigmoid_param", "softmax_param", "spp_param", "slice_param", "smooth_l1_loss_param", "swish_param", "tanh_param", "threshold_param", "tile_param", "video_data_param", "window_data_param", "bn_param", "interp_param", "upsample_param", "seg_accuracy_param", "dense_image_data_param", "relu6_param", "shuffle_channel_param", "bbox_reg_param", "box_group_output_param", "box_output_param", "decode_bbox_param", "scale_route_param", "detection_data_param", "eval_data_param", "frcnn_output_param", "hard_mining_param", "center_loss_param", "channel_scale_param", "flip_param", "general_contrastive_loss_param", "inner_distance_param", "insanity_param", "label_specific_add_param", "label_specific_rescale_param", "margin_inner_product_param", "normalize_param", "region_loss_param", "reorg_param", "yolo_detection_output_param", "yolov3_param", "yolov3_detection_output_param", "image_gt_data_param", "detection_loss_param", "detection_accuracy_param", "detection_group_loss_param", "detection_group_accuracy_param")
+    __slots__ = ("name", "type", "bottom", "top", "phase", "loss_weight", "param", "blobs", "propagate_down", "include", "exclude", "placement", "transform_param", "loss_param", "accuracy_param", "annotated_data_param", "argmax_param", "batch_norm_param", "bias_param", "clip_param", "concat_param", "contrastive_loss_param", "convolution_param", "crop_param", "data_param", "detection_evaluate_param", "detection_output_param", "dropout_param", "dummy_data_param", "eltwise_param", "elu_param", "embed_param", "exp_param", "flatten_param", "hdf5_data_param", "hdf5_output_param", "hinge_loss_param", "image_data_param", "infogain_loss_param", "inner_product_param", "input_param", "log_param", "lrn_param", "memory_data_param", "multibox_loss_param", "mvn_param", "norm_param", "parameter_param", "permute_param", "pooling_param", "power_param", "prelu_param", "prior_box_param", "python_param", "anchor_target_param", "box_annotator_ohem_param", "proposal_param", "proposal_target_param", "psroi_pooling_param", "roi_data_param", "roi_detection_output_param", "roi_pooling_param", "recurrent_param", "reduction_param", "relu_param", "reshape_param", "scale_param", "sigmoid_param", "softmax_param", "spp_param", "slice_param", "smooth_l1_loss_param", "swish_param", "tanh_param", "threshold_param", "tile_param", "video_data_param", "window_data_param", "bn_param", "interp_param", "upsample_param", "seg_accuracy_param", "dense_image_data_param", "relu6_param", "shuffle_channel_param", "unpooling_param", "binary_convolution_param", "binary_inner_product_param", "quant_param", "sparsify_param", "lstm_param", "reverse_param", "selu_param", "selu_dropout_param", "transpose_param", "eval_detection_param", "largemargin_inner_product_param", "bbox_reg_param", "box_group_output_param", "box_output_param", "decode_bbox_param", "scale_route_param", "detection_data_param", "eval_data_param", "frcnn_output_param", "hard_mining_param", "center_loss_param", "channel_scale_param", "flip_param", "general_contrastive_loss_param", "inner_distance_param", "insanity_param", "label_specific_add_param", "label_specific_rescale_param", "margin_inner_product_param", "normalize_param", "region_loss_param", "reorg_param", "yolo_detection_output_param", "yolov3_param", "yolov3_detection_output_param", "image_gt_data_param", "detection_loss_param", "detection_accuracy_param", "detection_group_loss_param", "detection_group_accuracy_param")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     BOTTOM_FIELD_NUMBER: _ClassVar[int]
@@ -538,6 +538,18 @@ class LayerParameter(_message.Message):
     DENSE_IMAGE_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
     RELU6_PARAM_FIELD_NUMBER: _ClassVar[int]
     SHUFFLE_CHANNEL_PARAM_FIELD_NUMBER: _ClassVar[int]
+    UNPOOLING_PARAM_FIELD_NUMBER: _ClassVar[int]
+    BINARY_CONVOLUTION_PARAM_FIELD_NUMBER: _ClassVar[int]
+    BINARY_INNER_PRODUCT_PARAM_FIELD_NUMBER: _ClassVar[int]
+    QUANT_PARAM_FIELD_NUMBER: _ClassVar[int]
+    SPARSIFY_PARAM_FIELD_NUMBER: _ClassVar[int]
+    LSTM_PARAM_FIELD_NUMBER: _ClassVar[int]
+    REVERSE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    SELU_PARAM_FIELD_NUMBER: _ClassVar[int]
+    SELU_DROPOUT_PARAM_FIELD_NUMBER: _ClassVar[int]
+    TRANSPOSE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    EVAL_DETECTION_PARAM_FIELD_NUMBER: _ClassVar[int]
+    LARGEMARGIN_INNER_PRODUCT_PARAM_FIELD_NUMBER: _ClassVar[int]
     BBOX_REG_PARAM_FIELD_NUMBER: _ClassVar[int]
     BOX_GROUP_OUTPUT_PARAM_FIELD_NUMBER: _ClassVar[int]
     BOX_OUTPUT_PARAM_FIELD_NUMBER: _ClassVar[int]
@@ -652,6 +664,18 @@ class LayerParameter(_message.Message):
     dense_image_data_param: DenseImageDataParameter
     relu6_param: ReLUParameter
     shuffle_channel_param: ShuffleChannelParameter
+    unpooling_param: UnpoolingParameter
+    binary_convolution_param: BinaryWeightsParameter
+    binary_inner_product_param: BinaryWeightsParameter
+    quant_param: QuantParameter
+    sparsify_param: SparsifyParameter
+    lstm_param: LstmParameter
+    reverse_param: ReverseParameter
+    selu_param: SeLuParameter
+    selu_dropout_param: SeLuDropoutParameter
+    transpose_param: TransposeParameter
+    eval_detection_param: EvalDetectionParameter
+    largemargin_inner_product_param: MarginInnerProductParameter
     bbox_reg_param: BBoxRegParameter
     box_group_output_param: BoxGroupOutputParameter
     box_output_param: BoxOutputParameter
@@ -681,7 +705,7 @@ class LayerParameter(_message.Message):
     detection_accuracy_param: DetectionAccuracyParameter
     detection_group_loss_param: DetectionGroupLossParameter
     detection_group_accuracy_param: DetectionGroupAccuracyParameter
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., bottom: _Optional[_Iterable[str]] = ..., top: _Optional[_Iterable[str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., loss_weight: _Optional[_Iterable[float]] = ..., param: _Optional[_Iterable[_Union[ParamSpec, _Mapping]]] = ..., blobs: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ..., propagate_down: _Optional[_Iterable[bool]] = ..., include: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., exclude: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., placement: _Optional[_Union[PlacementParameter, _Mapping]] = ..., transform_param: _Optional[_Union[TransformationParameter, _Mapping]] = ..., loss_param: _Optional[_Union[LossParameter, _Mapping]] = ..., accuracy_param: _Optional[_Union[AccuracyParameter, _Mapping]] = ..., annotated_data_param: _Optional[_Union[AnnotatedDataParameter, _Mapping]] = ..., argmax_param: _Optional[_Union[ArgMaxParameter, _Mapping]] = ..., batch_norm_param: _Optional[_Union[BatchNormParameter, _Mapping]] = ..., bias_param: _Optional[_Union[BiasParameter, _Mapping]] = ..., clip_param: _Optional[_Union[ClipParameter, _Mapping]] = ..., concat_param: _Optional[_Union[ConcatParameter, _Mapping]] = ..., contrastive_loss_param: _Optional[_Union[ContrastiveLossParameter, _Mapping]] = ..., convolution_param: _Optional[_Union[ConvolutionParameter, _Mapping]] = ..., crop_param: _Optional[_Union[CropParameter, _Mapping]] = ..., data_param: _Optional[_Union[DataParameter, _Mapping]] = ..., detection_evaluate_param: _Optional[_Union[DetectionEvaluateParameter, _Mapping]] = ..., detection_output_param: _Optional[_Union[DetectionOutputParameter, _Mapping]] = ..., dropout_param: _Optional[_Union[DropoutParameter, _Mapping]] = ..., dummy_data_param: _Optional[_Union[DummyDataParameter, _Mapping]] = ..., eltwise_param: _Optional[_Union[EltwiseParameter, _Mapping]] = ..., elu_param: _Optional[_Union[ELUParameter, _Mapping]] = ..., embed_param: _Optional[_Union[EmbedParameter, _Mapping]] = ..., exp_param: _Optional[_Union[ExpParameter, _Mapping]] = ..., flatten_param: _Optional[_Union[FlattenParameter, _Mapping]] = ..., hdf5_data_param: _Optional[_Union[HDF5DataParameter, _Mapping]] = ..., hdf5_output_param: _Optional[_Union[HDF5OutputParameter, _Mapping]] = ..., hinge_loss_param: _Optional[_Union[HingeLossParameter, _Mapping]] = ..., image_data_param: _Optional[_Union[ImageDataParameter, _Mapping]] = ..., infogain_loss_param: _Optional[_Union[InfogainLossParameter, _Mapping]] = ..., inner_product_param: _Optional[_Union[InnerProductParameter, _Mapping]] = ..., input_param: _Optional[_Union[InputParameter, _Mapping]] = ..., log_param: _Optional[_Union[LogParameter, _Mapping]] = ..., lrn_param: _Optional[_Union[LRNParameter, _Mapping]] = ..., memory_data_param: _Optional[_Union[MemoryDataParameter, _Mapping]] = ..., multibox_loss_param: _Optional[_Union[MultiBoxLossParameter, _Mapping]] = ..., mvn_param: _Optional[_Union[MVNParameter, _Mapping]] = ..., norm_param: _Optional[_Union[NormalizeParameter, _Mapping]] = ..., parameter_param: _Optional[_Union[ParameterParameter, _Mapping]] = ..., permute_param: _Optional[_Union[PermuteParameter, _Mapping]] = ..., pooling_param: _Optional[_Union[PoolingParameter, _Mapping]] = ..., power_param: _Optional[_Union[PowerParameter, _Mapping]] = ..., prelu_param: _Optional[_Union[PReLUParameter, _Mapping]] = ..., prior_box_param: _Optional[_Union[PriorBoxParameter, _Mapping]] = ..., python_param: _Optional[_Union[PythonParameter, _Mapping]] = ..., anchor_target_param: _Optional[_Union[AnchorTargetParameter, _Mapping]] = ..., box_annotator_ohem_param: _Optional[_Union[BoxAnnotatorOHEMParameter, _Mapping]] = ..., proposal_param: _Optional[_Union[ProposalParameter, _Mapping]] = ..., proposal_target_param: _Optional[_Union[ProposalTargetParameter, _Mapping]] = ..., psroi_pooling_param: _Optional[_Union[PSROIPoolingParameter, _Mapping]] = ..., roi_data_param: _Optional[_Union[RoIDataParameter, _Mapping]] = ..., roi_detection_output_param: _Optional[_Union[RoIDetectionOutputParameter, _Mapping]] = ..., roi_pooling_param: _Optional[_Union[ROIPoolingParameter, _Mapping]] = ..., recurrent_param: _Optional[_Union[RecurrentParameter, _Mapping]] = ..., reduction_param: _Optional[_Union[ReductionParameter, _Mapping]] = ..., relu_param: _Optional[_Union[ReLUParameter, _Mapping]] = ..., reshape_param: _Optional[_Union[ReshapeParameter, _Mapping]] = ..., scale_param: _Optional[_Union[ScaleParameter, _Mapping]] = ..., sigmoid_param: _Optional[_Union[SigmoidParameter, _Mapping]] = ..., softmax_param: _Optional[_Union[SoftmaxParameter, _Mapping]] = ..., spp_param: _Optional[_Union[SPPParameter, _Mapping]] = ..., slice_param: _Optional[_Union[SliceParameter, _Mapping]] = ..., smooth_l1_loss_param: _Optional[_Union[SmoothL1LossParameter, _Mapping]] = ..., swish_param: _Optional[_Union[SwishParameter, _Mapping]] = ..., tanh_param: _Optional[_Union[TanHParameter, _Mapping]] = ..., threshold_param: _Optional[_Union[ThresholdParameter, _Mapping]] = ..., tile_param: _Optional[_Union[TileParameter, _Mapping]] = ..., video_data_param: _Optional[_Union[VideoDataParameter, _Mapping]] = ..., window_data_param: _Optional[_Union[WindowDataParameter, _Mapping]] = ..., bn_param: _Optional[_Union[BNParameter, _Mapping]] = ..., interp_param: _Optional[_Union[InterpParameter, _Mapping]] = ..., upsample_param: _Optional[_Union[UpsampleParameter, _Mapping]] = ..., seg_accuracy_param: _Optional[_Union[SegAccuracyParameter, _Mapping]] = ..., dense_image_data_param: _Optional[_Union[DenseImageDataParameter, _Mapping]] = ..., relu6_param: _Optional[_Union[ReLUParameter, _Mapping]] = ..., shuffle_channel_param: _Optional[_Union[ShuffleChannelParameter, _Mapping]] = ..., bbox_reg_param: _Optional[_Union[BBoxRegParameter, _Mapping]] = ..., box_group_output_param: _Optional[_Union[BoxGroupOutputParameter, _Mapping]] = ..., box_output_param: _Optional[_Union[BoxOutputParameter, _Mapping]] = ..., decode_bbox_param: _Optional[_Union[DecodeBBoxParameter, _Mapping]] = ..., scale_route_param: _Optional[_Union[ScaleRouteParameter, _Mapping]] = ..., detection_data_param: _Optional[_Union[DetectionDataParameter, _Mapping]] = ..., eval_data_param: _Optional[_Union[EvalDataParameter, _Mapping]] = ..., frcnn_output_param: _Optional[_Union[FrcnnOutputParameter, _Mapping]] = ..., hard_mining_param: _Optional[_Union[HardMiningParameter, _Mapping]] = ..., center_loss_param: _Optional[_Union[CenterLossParameter, _Mapping]] = ..., channel_scale_param: _Optional[_Union[ChannelScaleParameter, _Mapping]] = ..., flip_param: _Optional[_Union[FlipParameter, _Mapping]] = ..., general_contrastive_loss_param: _Optional[_Union[GeneralContrastiveParameter, _Mapping]] = ..., inner_distance_param: _Optional[_Union[InnerDistanceParameter, _Mapping]] = ..., insanity_param: _Optional[_Union[InsanityParameter, _Mapping]] = ..., label_specific_add_param: _Optional[_Union[LabelSpecificAddParameter, _Mapping]] = ..., label_specific_rescale_param: _Optional[_Union[LabelSpecificRescaleParameter, _Mapping]] = ..., margin_inner_product_param: _Optional[_Union[MarginInnerProductParameter, _Mapping]] = ..., normalize_param: _Optional[_Union[UnitNormParameter, _Mapping]] = ..., region_loss_param: _Optional[_Union[RegionLossParameter, _Mapping]] = ..., reorg_param: _Optional[_Union[ReorgParameter, _Mapping]] = ..., yolo_detection_output_param: _Optional[_Union[YoloDetectionOutputParameter, _Mapping]] = ..., yolov3_param: _Optional[_Union[Yolov3Parameter, _Mapping]] = ..., yolov3_detection_output_param: _Optional[_Union[Yolov3DetectionOutputParameter, _Mapping]] = ..., image_gt_data_param: _Optional[_Union[ImageGtDataParameter, _Mapping]] = ..., detection_loss_param: _Optional[_Union[DetectionLossParameter, _Mapping]] = ..., detection_accuracy_param: _Optional[_Union[DetectionAccuracyParameter, _Mapping]] = ..., detection_group_loss_param: _Optional[_Union[DetectionGroupLossParameter, _Mapping]] = ..., detection_group_accuracy_param: _Optional[_Union[DetectionGroupAccuracyParameter, _Mapping]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., bottom: _Optional[_Iterable[str]] = ..., top: _Optional[_Iterable[str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., loss_weight: _Optional[_Iterable[float]] = ..., param: _Optional[_Iterable[_Union[ParamSpec, _Mapping]]] = ..., blobs: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ..., propagate_down: _Optional[_Iterable[bool]] = ..., include: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., exclude: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., placement: _Optional[_Union[PlacementParameter, _Mapping]] = ..., transform_param: _Optional[_Union[TransformationParameter, _Mapping]] = ..., loss_param: _Optional[_Union[LossParameter, _Mapping]] = ..., accuracy_param: _Optional[_Union[AccuracyParameter, _Mapping]] = ..., annotated_data_param: _Optional[_Union[AnnotatedDataParameter, _Mapping]] = ..., argmax_param: _Optional[_Union[ArgMaxParameter, _Mapping]] = ..., batch_norm_param: _Optional[_Union[BatchNormParameter, _Mapping]] = ..., bias_param: _Optional[_Union[BiasParameter, _Mapping]] = ..., clip_param: _Optional[_Union[ClipParameter, _Mapping]] = ..., concat_param: _Optional[_Union[ConcatParameter, _Mapping]] = ..., contrastive_loss_param: _Optional[_Union[ContrastiveLossParameter, _Mapping]] = ..., convolution_param: _Optional[_Union[ConvolutionParameter, _Mapping]] = ..., crop_param: _Optional[_Union[CropParameter, _Mapping]] = ..., data_param: _Optional[_Union[DataParameter, _Mapping]] = ..., detection_evaluate_param: _Optional[_Union[DetectionEvaluateParameter, _Mapping]] = ..., detection_output_param: _Optional[_Union[DetectionOutputParameter, _Mapping]] = ..., dropout_param: _Optional[_Union[DropoutParameter, _Mapping]] = ..., dummy_data_param: _Optional[_Union[DummyDataParameter, _Mapping]] = ..., eltwise_param: _Optional[_Union[EltwiseParameter, _Mapping]] = ..., elu_param: _Optional[_Union[ELUParameter, _Mapping]] = ..., embed_param: _Optional[_Union[EmbedParameter, _Mapping]] = ..., exp_param: _Optional[_Union[ExpParameter, _Mapping]] = ..., flatten_param: _Optional[_Union[FlattenParameter, _Mapping]] = ..., hdf5_data_param: _Optional[_Union[HDF5DataParameter, _Mapping]] = ..., hdf5_output_param: _Optional[_Union[HDF5OutputParameter, _Mapping]] = ..., hinge_loss_param: _Optional[_Union[HingeLossParameter, _Mapping]] = ..., image_data_param: _Optional[_Union[ImageDataParameter, _Mapping]] = ..., infogain_loss_param: _Optional[_Union[InfogainLossParameter, _Mapping]] = ..., inner_product_param: _Optional[_Union[InnerProductParameter, _Mapping]] = ..., input_param: _Optional[_Union[InputParameter, _Mapping]] = ..., log_param: _Optional[_Union[LogParameter, _Mapping]] = ..., lrn_param: _Optional[_Union[LRNParameter, _Mapping]] = ..., memory_data_param: _Optional[_Union[MemoryDataParameter, _Mapping]] = ..., multibox_loss_param: _Optional[_Union[MultiBoxLossParameter, _Mapping]] = ..., mvn_param: _Optional[_Union[MVNParameter, _Mapping]] = ..., norm_param: _Optional[_Union[NormalizeParameter, _Mapping]] = ..., parameter_param: _Optional[_Union[ParameterParameter, _Mapping]] = ..., permute_param: _Optional[_Union[PermuteParameter, _Mapping]] = ..., pooling_param: _Optional[_Union[PoolingParameter, _Mapping]] = ..., power_param: _Optional[_Union[PowerParameter, _Mapping]] = ..., prelu_param: _Optional[_Union[PReLUParameter, _Mapping]] = ..., prior_box_param: _Optional[_Union[PriorBoxParameter, _Mapping]] = ..., python_param: _Optional[_Union[PythonParameter, _Mapping]] = ..., anchor_target_param: _Optional[_Union[AnchorTargetParameter, _Mapping]] = ..., box_annotator_ohem_param: _Optional[_Union[BoxAnnotatorOHEMParameter, _Mapping]] = ..., proposal_param: _Optional[_Union[ProposalParameter, _Mapping]] = ..., proposal_target_param: _Optional[_Union[ProposalTargetParameter, _Mapping]] = ..., psroi_pooling_param: _Optional[_Union[PSROIPoolingParameter, _Mapping]] = ..., roi_data_param: _Optional[_Union[RoIDataParameter, _Mapping]] = ..., roi_detection_output_param: _Optional[_Union[RoIDetectionOutputParameter, _Mapping]] = ..., roi_pooling_param: _Optional[_Union[ROIPoolingParameter, _Mapping]] = ..., recurrent_param: _Optional[_Union[RecurrentParameter, _Mapping]] = ..., reduction_param: _Optional[_Union[ReductionParameter, _Mapping]] = ..., relu_param: _Optional[_Union[ReLUParameter, _Mapping]] = ..., reshape_param: _Optional[_Union[ReshapeParameter, _Mapping]] = ..., scale_param: _Optional[_Union[ScaleParameter, _Mapping]] = ..., sigmoid_param: _Optional[_Union[SigmoidParameter, _Mapping]] = ..., softmax_param: _Optional[_Union[SoftmaxParameter, _Mapping]] = ..., spp_param: _Optional[_Union[SPPParameter, _Mapping]] = ..., slice_param: _Optional[_Union[SliceParameter, _Mapping]] = ..., smooth_l1_loss_param: _Optional[_Union[SmoothL1LossParameter, _Mapping]] = ..., swish_param: _Optional[_Union[SwishParameter, _Mapping]] = ..., tanh_param: _Optional[_Union[TanHParameter, _Mapping]] = ..., threshold_param: _Optional[_Union[ThresholdParameter, _Mapping]] = ..., tile_param: _Optional[_Union[TileParameter, _Mapping]] = ..., video_data_param: _Optional[_Union[VideoDataParameter, _Mapping]] = ..., window_data_param: _Optional[_Union[WindowDataParameter, _Mapping]] = ..., bn_param: _Optional[_Union[BNParameter, _Mapping]] = ..., interp_param: _Optional[_Union[InterpParameter, _Mapping]] = ..., upsample_param: _Optional[_Union[UpsampleParameter, _Mapping]] = ..., seg_accuracy_param: _Optional[_Union[SegAccuracyParameter, _Mapping]] = ..., dense_image_data_param: _Optional[_Union[DenseImageDataParameter, _Mapping]] = ..., relu6_param: _Optional[_Union[ReLUParameter, _Mapping]] = ..., shuffle_channel_param: _Optional[_Union[ShuffleChannelParameter, _Mapping]] = ..., unpooling_param: _Optional[_Union[UnpoolingParameter, _Mapping]] = ..., binary_convolution_param: _Optional[_Union[BinaryWeightsParameter, _Mapping]] = ..., binary_inner_product_param: _Optional[_Union[BinaryWeightsParameter, _Mapping]] = ..., quant_param: _Optional[_Union[QuantParameter, _Mapping]] = ..., sparsify_param: _Optional[_Union[SparsifyParameter, _Mapping]] = ..., lstm_param: _Optional[_Union[LstmParameter, _Mapping]] = ..., reverse_param: _Optional[_Union[ReverseParameter, _Mapping]] = ..., selu_param: _Optional[_Union[SeLuParameter, _Mapping]] = ..., selu_dropout_param: _Optional[_Union[SeLuDropoutParameter, _Mapping]] = ..., transpose_param: _Optional[_Union[TransposeParameter, _Mapping]] = ..., eval_detection_param: _Optional[_Union[EvalDetectionParameter, _Mapping]] = ..., largemargin_inner_product_param: _Optional[_Union[MarginInnerProductParameter, _Mapping]] = ..., bbox_reg_param: _Optional[_Union[BBoxRegParameter, _Mapping]] = ..., box_group_output_param: _Optional[_Union[BoxGroupOutputParameter, _Mapping]] = ..., box_output_param: _Optional[_Union[BoxOutputParameter, _Mapping]] = ..., decode_bbox_param: _Optional[_Union[DecodeBBoxParameter, _Mapping]] = ..., scale_route_param: _Optional[_Union[ScaleRouteParameter, _Mapping]] = ..., detection_data_param: _Optional[_Union[DetectionDataParameter, _Mapping]] = ..., eval_data_param: _Optional[_Union[EvalDataParameter, _Mapping]] = ..., frcnn_output_param: _Optional[_Union[FrcnnOutputParameter, _Mapping]] = ..., hard_mining_param: _Optional[_Union[HardMiningParameter, _Mapping]] = ..., center_loss_param: _Optional[_Union[CenterLossParameter, _Mapping]] = ..., channel_scale_param: _Optional[_Union[ChannelScaleParameter, _Mapping]] = ..., flip_param: _Optional[_Union[FlipParameter, _Mapping]] = ..., general_contrastive_loss_param: _Optional[_Union[GeneralContrastiveParameter, _Mapping]] = ..., inner_distance_param: _Optional[_Union[InnerDistanceParameter, _Mapping]] = ..., insanity_param: _Optional[_Union[InsanityParameter, _Mapping]] = ..., label_specific_add_param: _Optional[_Union[LabelSpecificAddParameter, _Mapping]] = ..., label_specific_rescale_param: _Optional[_Union[LabelSpecificRescaleParameter, _Mapping]] = ..., margin_inner_product_param: _Optional[_Union[MarginInnerProductParameter, _Mapping]] = ..., normalize_param: _Optional[_Union[UnitNormParameter, _Mapping]] = ..., region_loss_param: _Optional[_Union[RegionLossParameter, _Mapping]] = ..., reorg_param: _Optional[_Union[ReorgParameter, _Mapping]] = ..., yolo_detection_output_param: _Optional[_Union[YoloDetectionOutputParameter, _Mapping]] = ..., yolov3_param: _Optional[_Union[Yolov3Parameter, _Mapping]] = ..., yolov3_detection_output_param: _Optional[_Union[Yolov3DetectionOutputParameter, _Mapping]] = ..., image_gt_data_param: _Optional[_Union[ImageGtDataParameter, _Mapping]] = ..., detection_loss_param: _Optional[_Union[DetectionLossParameter, _Mapping]] = ..., detection_accuracy_param: _Optional[_Union[DetectionAccuracyParameter, _Mapping]] = ..., detection_group_loss_param: _Optional[_Union[DetectionGroupLossParameter, _Mapping]] = ..., detection_group_accuracy_param: _Optional[_Union[DetectionGroupAccuracyParameter, _Mapping]] = ...) -> None: ...
 
 class TransformationParameter(_message.Message):
     __slots__ = ("scale", "mirror", "crop_size", "crop_h", "crop_w", "crop_height", "crop_width", "scale_factors", "mean_file", "mean_value", "force_color", "force_gray", "img_rand_resize_lower", "img_rand_resize_upper", "rand_resize_ratio_lower", "rand_resize_ratio_upper", "vertical_stretch_lower", "vertical_stretch_upper", "horizontal_stretch_lower", "horizontal_stretch_upper", "interpolation_algo_down", "interpolation_algo_up", "allow_upscale", "random_resize_param", "random_aspect_ratio_param", "distort_param", "noise_param", "perturb_param", "resize_param", "emit_constraint", "expand_param")
@@ -1662,7 +1686,7 @@ class SPPParameter(_message.Message):
     def __init__(self, pyramid_height: _Optional[int] = ..., pool: _Optional[_Union[SPPParameter.PoolMethod, str]] = ..., engine: _Optional[_Union[SPPParameter.Engine, str]] = ...) -> None: ...
 
 class V1LayerParameter(_message.Message):
-    __slots__ = ("bottom", "top", "name", "include", "exclude", "type", "blobs", "param", "blob_share_mode", "blobs_lr", "weight_decay", "loss_weight", "accuracy_param", "argmax_param", "concat_param", "contrastive_loss_param", "convolution_param", "data_param", "dropout_param", "dummy_data_param", "eltwise_param", "exp_param", "hdf5_data_param", "hdf5_output_param", "hinge_loss_param", "image_data_param", "infogain_loss_param", "inner_product_param", "lrn_param", "memory_data_param", "mvn_param", "pooling_param", "power_param", "relu_param", "sigmoid_param", "softmax_param", "slice_param", "tanh_param", "threshold_param", "window_data_param", "transform_param", "loss_param", "layer")
+    __slots__ = ("bottom", "top", "name", "include", "exclude", "type", "blobs", "param", "blob_share_mode", "blobs_lr", "weight_decay", "loss_weight", "accuracy_param", "argmax_param", "concat_param", "contrastive_loss_param", "convolution_param", "data_param", "dropout_param", "dummy_data_param", "eltwise_param", "exp_param", "hdf5_data_param", "hdf5_output_param", "hinge_loss_param", "image_data_param", "infogain_loss_param", "inner_product_param", "lrn_param", "memory_data_param", "mvn_param", "pooling_param", "power_param", "relu_param", "sigmoid_param", "softmax_param", "slice_param", "tanh_param", "threshold_param", "window_data_param", "bn_param", "eltwise_accuracy_param", "unpooling_param", "transform_param", "loss_param", "layer")
     class LayerType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         NONE: _ClassVar[V1LayerParameter.LayerType]
@@ -1705,6 +1729,11 @@ class V1LayerParameter(_message.Message):
         TANH: _ClassVar[V1LayerParameter.LayerType]
         WINDOW_DATA: _ClassVar[V1LayerParameter.LayerType]
         THRESHOLD: _ClassVar[V1LayerParameter.LayerType]
+        BN: _ClassVar[V1LayerParameter.LayerType]
+        ELTWISE_ACCURACY: _ClassVar[V1LayerParameter.LayerType]
+        IMAGE_SEG_DATA: _ClassVar[V1LayerParameter.LayerType]
+        UNPOOLING: _ClassVar[V1LayerParameter.LayerType]
+        WINDOW_SEG_DATA: _ClassVar[V1LayerParameter.LayerType]
     NONE: V1LayerParameter.LayerType
     ABSVAL: V1LayerParameter.LayerType
     ACCURACY: V1LayerParameter.LayerType
@@ -1745,6 +1774,11 @@ class V1LayerParameter(_message.Message):
     TANH: V1LayerParameter.LayerType
     WINDOW_DATA: V1LayerParameter.LayerType
     THRESHOLD: V1LayerParameter.LayerType
+    BN: V1LayerParameter.LayerType
+    ELTWISE_ACCURACY: V1LayerParameter.LayerType
+    IMAGE_SEG_DATA: V1LayerParameter.LayerType
+    UNPOOLING: V1LayerParameter.LayerType
+    WINDOW_SEG_DATA: V1LayerParameter.LayerType
     class DimCheckMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         STRICT: _ClassVar[V1LayerParameter.DimCheckMode]
@@ -1791,6 +1825,9 @@ class V1LayerParameter(_message.Message):
     TANH_PARAM_FIELD_NUMBER: _ClassVar[int]
     THRESHOLD_PARAM_FIELD_NUMBER: _ClassVar[int]
     WINDOW_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
+    BN_PARAM_FIELD_NUMBER: _ClassVar[int]
+    ELTWISE_ACCURACY_PARAM_FIELD_NUMBER: _ClassVar[int]
+    UNPOOLING_PARAM_FIELD_NUMBER: _ClassVar[int]
     TRANSFORM_PARAM_FIELD_NUMBER: _ClassVar[int]
     LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
     LAYER_FIELD_NUMBER: _ClassVar[int]
@@ -1834,10 +1871,13 @@ class V1LayerParameter(_message.Message):
     tanh_param: TanHParameter
     threshold_param: ThresholdParameter
     window_data_param: WindowDataParameter
+    bn_param: BNParameter
+    eltwise_accuracy_param: AccuracyParameter
+    unpooling_param: UnpoolingParameter
     transform_param: TransformationParameter
     loss_param: LossParameter
     layer: V0LayerParameter
-    def __init__(self, bottom: _Optional[_Iterable[str]] = ..., top: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., include: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., exclude: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., type: _Optional[_Union[V1LayerParameter.LayerType, str]] = ..., blobs: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ..., param: _Optional[_Iterable[str]] = ..., blob_share_mode: _Optional[_Iterable[_Union[V1LayerParameter.DimCheckMode, str]]] = ..., blobs_lr: _Optional[_Iterable[float]] = ..., weight_decay: _Optional[_Iterable[float]] = ..., loss_weight: _Optional[_Iterable[float]] = ..., accuracy_param: _Optional[_Union[AccuracyParameter, _Mapping]] = ..., argmax_param: _Optional[_Union[ArgMaxParameter, _Mapping]] = ..., concat_param: _Optional[_Union[ConcatParameter, _Mapping]] = ..., contrastive_loss_param: _Optional[_Union[ContrastiveLossParameter, _Mapping]] = ..., convolution_param: _Optional[_Union[ConvolutionParameter, _Mapping]] = ..., data_param: _Optional[_Union[DataParameter, _Mapping]] = ..., dropout_param: _Optional[_Union[DropoutParameter, _Mapping]] = ..., dummy_data_param: _Optional[_Union[DummyDataParameter, _Mapping]] = ..., eltwise_param: _Optional[_Union[EltwiseParameter, _Mapping]] = ..., exp_param: _Optional[_Union[ExpParameter, _Mapping]] = ..., hdf5_data_param: _Optional[_Union[HDF5DataParameter, _Mapping]] = ..., hdf5_output_param: _Optional[_Union[HDF5OutputParameter, _Mapping]] = ..., hinge_loss_param: _Optional[_Union[HingeLossParameter, _Mapping]] = ..., image_data_param: _Optional[_Union[ImageDataParameter, _Mapping]] = ..., infogain_loss_param: _Optional[_Union[InfogainLossParameter, _Mapping]] = ..., inner_product_param: _Optional[_Union[InnerProductParameter, _Mapping]] = ..., lrn_param: _Optional[_Union[LRNParameter, _Mapping]] = ..., memory_data_param: _Optional[_Union[MemoryDataParameter, _Mapping]] = ..., mvn_param: _Optional[_Union[MVNParameter, _Mapping]] = ..., pooling_param: _Optional[_Union[PoolingParameter, _Mapping]] = ..., power_param: _Optional[_Union[PowerParameter, _Mapping]] = ..., relu_param: _Optional[_Union[ReLUParameter, _Mapping]] = ..., sigmoid_param: _Optional[_Union[SigmoidParameter, _Mapping]] = ..., softmax_param: _Optional[_Union[SoftmaxParameter, _Mapping]] = ..., slice_param: _Optional[_Union[SliceParameter, _Mapping]] = ..., tanh_param: _Optional[_Union[TanHParameter, _Mapping]] = ..., threshold_param: _Optional[_Union[ThresholdParameter, _Mapping]] = ..., window_data_param: _Optional[_Union[WindowDataParameter, _Mapping]] = ..., transform_param: _Optional[_Union[TransformationParameter, _Mapping]] = ..., loss_param: _Optional[_Union[LossParameter, _Mapping]] = ..., layer: _Optional[_Union[V0LayerParameter, _Mapping]] = ...) -> None: ...
+    def __init__(self, bottom: _Optional[_Iterable[str]] = ..., top: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., include: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., exclude: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., type: _Optional[_Union[V1LayerParameter.LayerType, str]] = ..., blobs: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ..., param: _Optional[_Iterable[str]] = ..., blob_share_mode: _Optional[_Iterable[_Union[V1LayerParameter.DimCheckMode, str]]] = ..., blobs_lr: _Optional[_Iterable[float]] = ..., weight_decay: _Optional[_Iterable[float]] = ..., loss_weight: _Optional[_Iterable[float]] = ..., accuracy_param: _Optional[_Union[AccuracyParameter, _Mapping]] = ..., argmax_param: _Optional[_Union[ArgMaxParameter, _Mapping]] = ..., concat_param: _Optional[_Union[ConcatParameter, _Mapping]] = ..., contrastive_loss_param: _Optional[_Union[ContrastiveLossParameter, _Mapping]] = ..., convolution_param: _Optional[_Union[ConvolutionParameter, _Mapping]] = ..., data_param: _Optional[_Union[DataParameter, _Mapping]] = ..., dropout_param: _Optional[_Union[DropoutParameter, _Mapping]] = ..., dummy_data_param: _Optional[_Union[DummyDataParameter, _Mapping]] = ..., eltwise_param: _Optional[_Union[EltwiseParameter, _Mapping]] = ..., exp_param: _Optional[_Union[ExpParameter, _Mapping]] = ..., hdf5_data_param: _Optional[_Union[HDF5DataParameter, _Mapping]] = ..., hdf5_output_param: _Optional[_Union[HDF5OutputParameter, _Mapping]] = ..., hinge_loss_param: _Optional[_Union[HingeLossParameter, _Mapping]] = ..., image_data_param: _Optional[_Union[ImageDataParameter, _Mapping]] = ..., infogain_loss_param: _Optional[_Union[InfogainLossParameter, _Mapping]] = ..., inner_product_param: _Optional[_Union[InnerProductParameter, _Mapping]] = ..., lrn_param: _Optional[_Union[LRNParameter, _Mapping]] = ..., memory_data_param: _Optional[_Union[MemoryDataParameter, _Mapping]] = ..., mvn_param: _Optional[_Union[MVNParameter, _Mapping]] = ..., pooling_param: _Optional[_Union[PoolingParameter, _Mapping]] = ..., power_param: _Optional[_Union[PowerParameter, _Mapping]] = ..., relu_param: _Optional[_Union[ReLUParameter, _Mapping]] = ..., sigmoid_param: _Optional[_Union[SigmoidParameter, _Mapping]] = ..., softmax_param: _Optional[_Union[SoftmaxParameter, _Mapping]] = ..., slice_param: _Optional[_Union[SliceParameter, _Mapping]] = ..., tanh_param: _Optional[_Union[TanHParameter, _Mapping]] = ..., threshold_param: _Optional[_Union[ThresholdParameter, _Mapping]] = ..., window_data_param: _Optional[_Union[WindowDataParameter, _Mapping]] = ..., bn_param: _Optional[_Union[BNParameter, _Mapping]] = ..., eltwise_accuracy_param: _Optional[_Union[AccuracyParameter, _Mapping]] = ..., unpooling_param: _Optional[_Union[UnpoolingParameter, _Mapping]] = ..., transform_param: _Optional[_Union[TransformationParameter, _Mapping]] = ..., loss_param: _Optional[_Union[LossParameter, _Mapping]] = ..., layer: _Optional[_Union[V0LayerParameter, _Mapping]] = ...) -> None: ...
 
 class V0LayerParameter(_message.Message):
     __slots__ = ("name", "type", "num_output", "biasterm", "weight_filler", "bias_filler", "pad", "kernelsize", "group", "stride", "pool", "dropout_ratio", "local_size", "alpha", "beta", "k", "source", "scale", "meanfile", "batchsize", "cropsize", "mirror", "blobs", "blobs_lr", "weight_decay", "rand_skip", "det_fg_threshold", "det_bg_threshold", "det_fg_fraction", "det_context_pad", "det_crop_mode", "new_num", "new_channels", "new_height", "new_width", "shuffle_images", "concat_dim", "hdf5_output_param")
@@ -3160,22 +3200,50 @@ class PriorBoxParameter(_message.Message):
     def __init__(self, min_size: _Optional[_Iterable[float]] = ..., max_size: _Optional[_Iterable[float]] = ..., aspect_ratio: _Optional[_Iterable[float]] = ..., flip: bool = ..., clip: bool = ..., variance: _Optional[_Iterable[float]] = ..., img_size: _Optional[int] = ..., img_h: _Optional[int] = ..., img_w: _Optional[int] = ..., step: _Optional[float] = ..., step_h: _Optional[float] = ..., step_w: _Optional[float] = ..., offset: _Optional[float] = ..., width: _Optional[_Iterable[float]] = ..., height: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class VideoDataParameter(_message.Message):
-    __slots__ = ("video_type", "device_id", "video_file", "skip_frames")
+    __slots__ = ("video_type", "device_id", "video_file", "skip_frames", "source", "batch_size", "root_folder", "shuffle", "new_height", "new_width", "new_length", "num_segments", "modality", "name_pattern", "grayscale")
     class VideoType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         WEBCAM: _ClassVar[VideoDataParameter.VideoType]
         VIDEO: _ClassVar[VideoDataParameter.VideoType]
     WEBCAM: VideoDataParameter.VideoType
     VIDEO: VideoDataParameter.VideoType
+    class Modality(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        RGB: _ClassVar[VideoDataParameter.Modality]
+        FLOW: _ClassVar[VideoDataParameter.Modality]
+    RGB: VideoDataParameter.Modality
+    FLOW: VideoDataParameter.Modality
     VIDEO_TYPE_FIELD_NUMBER: _ClassVar[int]
     DEVICE_ID_FIELD_NUMBER: _ClassVar[int]
     VIDEO_FILE_FIELD_NUMBER: _ClassVar[int]
     SKIP_FRAMES_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
+    ROOT_FOLDER_FIELD_NUMBER: _ClassVar[int]
+    SHUFFLE_FIELD_NUMBER: _ClassVar[int]
+    NEW_HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    NEW_WIDTH_FIELD_NUMBER: _ClassVar[int]
+    NEW_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    NUM_SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    MODALITY_FIELD_NUMBER: _ClassVar[int]
+    NAME_PATTERN_FIELD_NUMBER: _ClassVar[int]
+    GRAYSCALE_FIELD_NUMBER: _ClassVar[int]
     video_type: VideoDataParameter.VideoType
     device_id: int
     video_file: str
     skip_frames: int
-    def __init__(self, video_type: _Optional[_Union[VideoDataParameter.VideoType, str]] = ..., device_id: _Optional[int] = ..., video_file: _Optional[str] = ..., skip_frames: _Optional[int] = ...) -> None: ...
+    source: str
+    batch_size: int
+    root_folder: str
+    shuffle: bool
+    new_height: int
+    new_width: int
+    new_length: int
+    num_segments: int
+    modality: VideoDataParameter.Modality
+    name_pattern: str
+    grayscale: bool
+    def __init__(self, video_type: _Optional[_Union[VideoDataParameter.VideoType, str]] = ..., device_id: _Optional[int] = ..., video_file: _Optional[str] = ..., skip_frames: _Optional[int] = ..., source: _Optional[str] = ..., batch_size: _Optional[int] = ..., root_folder: _Optional[str] = ..., shuffle: bool = ..., new_height: _Optional[int] = ..., new_width: _Optional[int] = ..., new_length: _Optional[int] = ..., num_segments: _Optional[int] = ..., modality: _Optional[_Union[VideoDataParameter.Modality, str]] = ..., name_pattern: _Optional[str] = ..., grayscale: bool = ...) -> None: ...
 
 class ROIPoolingParameter(_message.Message):
     __slots__ = ("pooled_h", "pooled_w", "spatial_scale", "pad_ratio")
@@ -3332,6 +3400,133 @@ class RoIDataParameter(_message.Message):
     prefetch: int
     num_classes: int
     def __init__(self, source: _Optional[str] = ..., root_folder: _Optional[str] = ..., label_file: _Optional[str] = ..., short_side: _Optional[int] = ..., max_size: _Optional[int] = ..., shuffle: bool = ..., use_difficult: bool = ..., prefetch: _Optional[int] = ..., num_classes: _Optional[int] = ...) -> None: ...
+
+class BinaryWeightsParameter(_message.Message):
+    __slots__ = ("use_alpha", "use_binarization")
+    USE_ALPHA_FIELD_NUMBER: _ClassVar[int]
+    USE_BINARIZATION_FIELD_NUMBER: _ClassVar[int]
+    use_alpha: bool
+    use_binarization: bool
+    def __init__(self, use_alpha: bool = ..., use_binarization: bool = ...) -> None: ...
+
+class QuantParameter(_message.Message):
+    __slots__ = ("forward_func", "backward_func", "clip_thr", "negative_slope", "thrs", "centers")
+    FORWARD_FUNC_FIELD_NUMBER: _ClassVar[int]
+    BACKWARD_FUNC_FIELD_NUMBER: _ClassVar[int]
+    CLIP_THR_FIELD_NUMBER: _ClassVar[int]
+    NEGATIVE_SLOPE_FIELD_NUMBER: _ClassVar[int]
+    THRS_FIELD_NUMBER: _ClassVar[int]
+    CENTERS_FIELD_NUMBER: _ClassVar[int]
+    forward_func: str
+    backward_func: str
+    clip_thr: float
+    negative_slope: float
+    thrs: _containers.RepeatedScalarFieldContainer[float]
+    centers: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, forward_func: _Optional[str] = ..., backward_func: _Optional[str] = ..., clip_thr: _Optional[float] = ..., negative_slope: _Optional[float] = ..., thrs: _Optional[_Iterable[float]] = ..., centers: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class SparsifyParameter(_message.Message):
+    __slots__ = ("thre", "coef")
+    THRE_FIELD_NUMBER: _ClassVar[int]
+    COEF_FIELD_NUMBER: _ClassVar[int]
+    thre: float
+    coef: float
+    def __init__(self, thre: _Optional[float] = ..., coef: _Optional[float] = ...) -> None: ...
+
+class LstmParameter(_message.Message):
+    __slots__ = ("num_output", "clipping_threshold", "weight_filler", "bias_filler", "batch_size")
+    NUM_OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    CLIPPING_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FILLER_FIELD_NUMBER: _ClassVar[int]
+    BIAS_FILLER_FIELD_NUMBER: _ClassVar[int]
+    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
+    num_output: int
+    clipping_threshold: float
+    weight_filler: FillerParameter
+    bias_filler: FillerParameter
+    batch_size: int
+    def __init__(self, num_output: _Optional[int] = ..., clipping_threshold: _Optional[float] = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., batch_size: _Optional[int] = ...) -> None: ...
+
+class ReverseParameter(_message.Message):
+    __slots__ = ("axis",)
+    AXIS_FIELD_NUMBER: _ClassVar[int]
+    axis: int
+    def __init__(self, axis: _Optional[int] = ...) -> None: ...
+
+class SeLuParameter(_message.Message):
+    __slots__ = ("alpha",)
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    ALPHA_FIELD_NUMBER: _ClassVar[int]
+    alpha: float
+    def __init__(self, alpha: _Optional[float] = ..., **kwargs) -> None: ...
+
+class SeLuDropoutParameter(_message.Message):
+    __slots__ = ("dropout_ratio", "alpha")
+    DROPOUT_RATIO_FIELD_NUMBER: _ClassVar[int]
+    ALPHA_FIELD_NUMBER: _ClassVar[int]
+    dropout_ratio: float
+    alpha: float
+    def __init__(self, dropout_ratio: _Optional[float] = ..., alpha: _Optional[float] = ...) -> None: ...
+
+class TransposeParameter(_message.Message):
+    __slots__ = ("dim",)
+    DIM_FIELD_NUMBER: _ClassVar[int]
+    dim: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, dim: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class UnpoolingParameter(_message.Message):
+    __slots__ = ("unpool", "kernel_size", "stride", "unpool_size", "unpool_h", "unpool_w")
+    class UnpoolMethod(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        MAX: _ClassVar[UnpoolingParameter.UnpoolMethod]
+        AVE: _ClassVar[UnpoolingParameter.UnpoolMethod]
+        TILE: _ClassVar[UnpoolingParameter.UnpoolMethod]
+    MAX: UnpoolingParameter.UnpoolMethod
+    AVE: UnpoolingParameter.UnpoolMethod
+    TILE: UnpoolingParameter.UnpoolMethod
+    UNPOOL_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_SIZE_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_FIELD_NUMBER: _ClassVar[int]
+    UNPOOL_SIZE_FIELD_NUMBER: _ClassVar[int]
+    UNPOOL_H_FIELD_NUMBER: _ClassVar[int]
+    UNPOOL_W_FIELD_NUMBER: _ClassVar[int]
+    unpool: UnpoolingParameter.UnpoolMethod
+    kernel_size: int
+    stride: int
+    unpool_size: int
+    unpool_h: int
+    unpool_w: int
+    def __init__(self, unpool: _Optional[_Union[UnpoolingParameter.UnpoolMethod, str]] = ..., kernel_size: _Optional[int] = ..., stride: _Optional[int] = ..., unpool_size: _Optional[int] = ..., unpool_h: _Optional[int] = ..., unpool_w: _Optional[int] = ...) -> None: ...
+
+class EvalDetectionParameter(_message.Message):
+    __slots__ = ("side", "num_class", "num_object", "threshold", "sqrt", "constriant", "score_type", "nms", "biases")
+    class ScoreType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        OBJ: _ClassVar[EvalDetectionParameter.ScoreType]
+        PROB: _ClassVar[EvalDetectionParameter.ScoreType]
+        MULTIPLY: _ClassVar[EvalDetectionParameter.ScoreType]
+    OBJ: EvalDetectionParameter.ScoreType
+    PROB: EvalDetectionParameter.ScoreType
+    MULTIPLY: EvalDetectionParameter.ScoreType
+    SIDE_FIELD_NUMBER: _ClassVar[int]
+    NUM_CLASS_FIELD_NUMBER: _ClassVar[int]
+    NUM_OBJECT_FIELD_NUMBER: _ClassVar[int]
+    THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    SQRT_FIELD_NUMBER: _ClassVar[int]
+    CONSTRIANT_FIELD_NUMBER: _ClassVar[int]
+    SCORE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    NMS_FIELD_NUMBER: _ClassVar[int]
+    BIASES_FIELD_NUMBER: _ClassVar[int]
+    side: int
+    num_class: int
+    num_object: int
+    threshold: float
+    sqrt: bool
+    constriant: bool
+    score_type: EvalDetectionParameter.ScoreType
+    nms: float
+    biases: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, side: _Optional[int] = ..., num_class: _Optional[int] = ..., num_object: _Optional[int] = ..., threshold: _Optional[float] = ..., sqrt: bool = ..., constriant: bool = ..., score_type: _Optional[_Union[EvalDetectionParameter.ScoreType, str]] = ..., nms: _Optional[float] = ..., biases: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class RunOrigin(_message.Message):
     __slots__ = ("id", "began")

@@ -31,10 +31,30 @@ UNLISTED = {
 }
 
 MAPS = ("ImageGtData", "DetectionLoss", "DetectionAccuracy", "DetectionGroupLoss", "DetectionGroupAccuracy")
+# of the layers in tests/layers/rows_forks.py
+DENSE = {
+    "LayerParameter.quant_param": 149,
+    "LayerParameter.selu_param": 161,
+    "LayerParameter.selu_dropout_param": 162,
+    "LayerParameter.eval_detection_param": 301,
+}
+DENSE_OWN = {f"LayerParameter.{name}_param" for name in ("binary_convolution", "binary_inner_product", "sparsify")}
+DENSE_OWN |= {f"LayerParameter.{name}_param" for name in ("lstm", "reverse", "transpose", "largemargin_inner_product")}
+DENSE_OWN |= {"LayerParameter.unpooling_param"}
+DENSE_OWN |= {f"V1LayerParameter.{name}_param" for name in ("bn", "eltwise_accuracy", "unpooling")}
+VIDEO = "source batch_size root_folder shuffle new_height new_width new_length num_segments modality name_pattern "
+VIDEO += "grayscale"
+DENSE_OWN |= {f"VideoDataParameter.{name}" for name in VIDEO.split()}
+V1_TYPES = {"BN": 8390, "ELTWISE_ACCURACY": 8391, "IMAGE_SEG_DATA": 8392, "UNPOOLING": 8393, "WINDOW_SEG_DATA": 8394}
+DENSE_MESSAGES = {f"{name}Parameter" for name in ("BinaryWeights", "Quant", "Sparsify", "EvalDetection")}
+DENSE_MESSAGES |= {f"{name}Parameter" for name in ("Lstm", "Reverse", "SeLu", "SeLuDropout", "Transpose", "Unpooling")}
+UNLISTED |= DENSE
+
 CASCADE = ("bbox_reg", "box_group_output", "box_output", "decode_bbox", "scale_route")
 CASCADE += ("detection_data", "eval_data", "frcnn_output", "hard_mining")
 CASCADE += ("image_gt_data", "detection_loss", "detection_accuracy", "detection_group_loss", "detection_group_accuracy")
 UNLISTED_MESSAGES = {
+    *DENSE_MESSAGES,
     *(
         f"{name}Parameter"
         for name in ("BBoxReg", "BoxGroup", "BoxGroupOutput", "BoxOutput", "DecodeBBox", "ScaleRoute")
@@ -46,9 +66,13 @@ UNLISTED_MESSAGES = {
     *(f"{name}Parameter" for name in ("UnitNorm", "YoloDetectionOutput", "Yolov3", "Yolov3DetectionOutput")),
 }
 UNLISTED_ENUMS = {
+    "VideoDataParameter.Modality": {"RGB": 0, "FLOW": 1},
+    "UnpoolingParameter.UnpoolMethod": {"MAX": 0, "AVE": 1, "TILE": 2},
+    "EvalDetectionParameter.ScoreType": {"OBJ": 0, "PROB": 1, "MULTIPLY": 2},
     "MarginInnerProductParameter.MarginType": {"SINGLE": 0, "DOUBLE": 1, "TRIPLE": 2, "QUADRUPLE": 3},
     "Yolov3Parameter.IOU_LOSS": {"IOU": 0, "GIOU": 1, "MSE": 2, "DIOU": 3, "CIOU": 4},
 }
 CASCADE_TARGETS = "cls_num", "num_img_per_batch", "fg_thr", "bg_thr_hg", "bg_thr_lw", "img_width"
 UNLISTED_OWN = {f"LayerParameter.{name}_param" for name in ("center_loss", "insanity", *CASCADE)}  # theirs are taken
 UNLISTED_OWN |= {f"ProposalTargetParameter.{name}" for name in CASCADE_TARGETS}
+UNLISTED_OWN |= DENSE_OWN

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from google.protobuf import descriptor_pb2
-from schema_forks import UNLISTED, UNLISTED_ENUMS, UNLISTED_MESSAGES, UNLISTED_OWN, YOLO
+from schema_forks import UNLISTED, UNLISTED_ENUMS, UNLISTED_MESSAGES, UNLISTED_OWN, V1_TYPES, YOLO
 from schema_sentinels import SENTINELS
 
 from caffelite import caffelite_pb2 as pb
@@ -177,7 +177,7 @@ FORK_MESSAGES = {
 # Fields of forks without a list of their own: luoyetx/mini-caffe and zhaoweicai/mscnn, with their numbers.
 OTHER_FORKS = {"LayerParameter.proposal_param": 224, "ROIPoolingParameter.pad_ratio": 4}
 FORK_VALUES = {"LossParameter.NormalizationMode": {"PRE_FIXED": 8000}}  # 3, Intel's number, is NONE here
-OWN_VALUES = {"DataParameter.DB": {"ARRAYS": 8000}}
+OWN_VALUES = {"DataParameter.DB": {"ARRAYS": 8000}, "V1LayerParameter.LayerType": V1_TYPES}
 OWN_MESSAGES = {
     *(f"{name}Parameter" for name in ("BN", "Interp", "Upsample", "SegAccuracy", "DenseImageData", "ShuffleChannel")),
     *UNLISTED_MESSAGES,

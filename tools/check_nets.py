@@ -6,8 +6,9 @@
 
 A net is a .prototxt, .pt or similar text file with layers. Files that are equal apart from comments and blanks count
 once. Data need not exist: shapes come from the data layers, or are guessed. No module of a Python layer is imported; a
-net of which nothing else is unknown counts apart. Columns of the table: the nets for which it is the first cause, the
-only cause, and a cause.
+net of which nothing else is unknown counts apart, as do texts that are no nets: templates, with words in place of
+numbers that a program fills in, and pieces, which read a blob that no layer makes before any other blob exists. Columns
+of the table: the nets for which it is the first cause, the only cause, and a cause.
 """
 
 from __future__ import annotations
@@ -51,10 +52,11 @@ class Outcome:
     causes: list[str] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
     modules: list[str] = field(default_factory=list)
+    unfinished: str = ""  # "template" or "piece": a text that is no net
 
     @property
     def state(self) -> str:
-        return "fails" if self.causes else "needs Python" if self.modules else "builds"
+        return self.unfinished or ("fails" if self.causes else "needs Python" if self.modules else "builds")
 
 
 def texts(folders: Iterable[str]) -> Iterator[tuple[Path, str]]:
@@ -75,6 +77,16 @@ def is_net(text: str) -> bool:
         reader.block(kind(), (), None)
         counts.append(reader.known)
     return counts[0] >= counts[1]
+
+
+def unfinished(text: str, message: pb.NetParameter | None) -> str:
+    """Why a text is no net: "template", "piece", or "" for a net. message: the net, where it could be read."""
+    bare = re.sub(r"#.*|\"[^\"]*\"", "", text)
+    if re.search(r"\{\{|\{%|\$\{", text) or re.search(r"\b(?:num_output|num_classes|dim)\s*:\s*[A-Za-z_]", bare):
+        return "template"
+    first = next((layer for layer in message.layer if layer.bottom or layer.top), None) if message else None
+    # the first layer of every net makes a blob from nothing
+    return "piece" if first is not None and first.bottom else ""
 
 
 def distinct(folders: Iterable[str]) -> list[tuple[str, int]]:
@@ -106,8 +118,10 @@ def outcome(net: tuple[str, int]) -> Outcome:
     path, copies = net
     logging.disable()
     result, errors = Outcome(path, copies), []
+    text, message = Path(path).read_bytes().decode("utf-8-sig", "replace"), None
     try:
         subject = nets.subject(path, None, {}, lenient=True)
+        message = subject.message
         errors += subject.ignored
         phases = nets.phases_of(subject.message)
         result.phases = [PHASES[phase] for phase in phases]
@@ -123,14 +137,17 @@ def outcome(net: tuple[str, int]) -> Outcome:
     for error in errors:
         if isinstance(error, NotImported):
             result.modules.append(error.what)
-        elif (text := cause(error)) not in result.causes:
-            result.causes.append(text)
+        elif (what := cause(error)) not in result.causes:
+            result.causes.append(what)
             result.messages.append(str(error))
+    if result.causes:
+        result.unfinished = unfinished(text, message)
     return result
 
 
 def table(outcomes: list[Outcome]) -> list[str]:
     """A row for each cause, the most frequent first."""
+    outcomes = [one for one in outcomes if not one.unfinished]
     first = Counter(one.causes[0] for one in outcomes if one.causes)
     alone = Counter(one.causes[0] for one in outcomes if len(one.causes) == 1)
     every = Counter(text for one in outcomes for text in one.causes)
@@ -168,6 +185,8 @@ def main() -> int:
         print(shown(len(found), "distinct nets"))
         print(shown(counts["builds"], "build"))
         print(shown(counts["needs Python"], "build but for Python layers, whose modules are not imported"))
+        print(shown(counts["template"], "are templates: words in place of numbers"))
+        print(shown(counts["piece"], "are pieces of nets: the first layer reads a blob"))
         print(shown(counts["fails"], "do not build"))
         print("\n".join(table(outcomes)))
     return 0

@@ -20,6 +20,7 @@ from .pipeline import Batch, Source, workers
 from .transforms import read_mean
 
 IMAGES_PER_TASK = 4
+MOST_SIDE = 1 << 15  # of a window, in pixels
 TRANSFORMS = (
     "scale",
     "mirror",
@@ -35,11 +36,13 @@ TRANSFORMS = (
 
 @dataclass(frozen=True)
 class Pair:
-    """An image file and what labels its pixels: a file, or one label for all."""
+    """An image file and what labels its pixels: a file, or one label for all. window: the part that is used, its first
+    and last columns and rows (x1, y1, x2, y2)."""
 
     image: str
     labels: str | int
     where: Where
+    window: tuple[int, int, int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -169,6 +172,8 @@ class SegmentationSource(Source):
 
     def _load(self, pair: Pair) -> tuple[np.ndarray, np.ndarray]:
         """The image C×H×W and the labels of its pixels H×W."""
+        if pair.window:
+            return self._windowed(pair, pair.window)
         image = self._image(pair)
         if isinstance(pair.labels, int):
             return image, np.full(image.shape[1:], pair.labels, np.float32)
@@ -184,7 +189,25 @@ class SegmentationSource(Source):
             raise CaffeliteError(what, where=pair.where, expected=expected, found="×".join(map(str, labels.shape)))
         return image, labels
 
+    def _windowed(self, pair: Pair, window: tuple[int, int, int, int]) -> tuple[np.ndarray, np.ndarray]:
+        """The window of the image C×H×W and of the labels of its pixels H×W."""
+        image = self._decoded(pair.image, pair.where, lambda content: decode(content, self._settings.color))
+        if isinstance(pair.labels, int):
+            labels = np.full(image.shape[1:], pair.labels, np.uint8)
+        else:
+            labels = self._decoded(pair.labels, pair.where, decode_labels)
+        if labels.shape != image.shape[1:]:
+            what, expected = f'labels "{pair.labels}" do not fit their image', "×".join(map(str, image.shape[1:]))
+            raise CaffeliteError(what, where=pair.where, expected=expected, found="×".join(map(str, labels.shape)))
+        image, labels = cut_out(image, window, 0), cut_out(labels[None], window, self._settings.ignore)
+        if any(self._settings.size):
+            image = resize(image, *self._settings.size)
+            labels = resize(labels, *self._settings.size, "INTER_NEAREST")
+        return image, labels[0]
+
     def _image(self, pair: Pair) -> np.ndarray:
+        if pair.window:
+            return self._windowed(pair, pair.window)[0]
         image = self._decoded(pair.image, pair.where, lambda content: decode(content, self._settings.color))
         size = self._settings.size
         return resize(image, *size) if any(size) and image.shape[1:] != size else image
@@ -199,9 +222,30 @@ class SegmentationSource(Source):
             raise CaffeliteError(f'image "{file}": {mistake}', where=where) from None
 
 
-def read_pairs(path: Path, root: str, kind: str, ignore: int) -> list[Pair]:
+def cut_out(image: np.ndarray, window: tuple[int, int, int, int], beyond: int) -> np.ndarray:
+    """The window of an image C×H×W; ``beyond`` where it is outside of the image."""
+    left, top, right, bottom = window
+    out = np.full((len(image), bottom - top + 1, right - left + 1), beyond, image.dtype)
+    inside = image[:, max(0, top) : max(0, bottom + 1), max(0, left) : max(0, right + 1)]
+    down, across = max(0, -top), max(0, -left)
+    out[:, down : down + inside.shape[1], across : across + inside.shape[2]] = inside
+    return out
+
+
+def _window(words: list[str]) -> tuple[int, int, int, int] | None:
+    """The corners at the end of a line; None where they are no window."""
+    numbers = [whole_number(word) for word in words[-4:]]
+    if len(numbers) < 4 or None in numbers:
+        return None
+    x1, y1, x2, y2 = (int(number or 0) for number in numbers)
+    largest = max(map(abs, (x1, y1, x2, y2)))
+    return (x1, y1, x2, y2) if x1 <= x2 and y1 <= y2 and largest < MOST_SIDE else None
+
+
+def read_pairs(path: Path, root: str, kind: str, ignore: int, windows: bool = False) -> list[Pair]:
     """The lines of a list. kind: PIXEL ("IMAGE LABELS", two files), IMAGE ("IMAGE LABEL", an integer) or NONE (the
-    label of all pixels is ``ignore``). Errors: a line without its label, an empty list."""
+    label of all pixels is ``ignore``). windows: then four numbers, x1 y1 x2 y2. Errors: a line without its label or
+    window, an empty list."""
     try:
         lines = inputs.read(path, inputs.LIST).decode("utf-8", "surrogateescape").split("\n")
     except OSError as mistake:
@@ -211,16 +255,21 @@ def read_pairs(path: Path, root: str, kind: str, ignore: int) -> list[Pair]:
         where, words = Where(str(path), number), line.split()
         if not words:
             continue
-        if kind == "NONE":
-            pairs.append(Pair(root + words[0], ignore, where))
+        window = _window(words) if windows else None
+        if windows and window is None:
+            expected = 'a line that ends with "x1 y1 x2 y2", where x1 <= x2 and y1 <= y2'
+            raise CaffeliteError("no window", where=where, expected=expected, found=f'"{shortened(line.strip())}"')
+        words = words[:-4] if windows else words
+        if words and kind == "NONE":
+            pairs.append(Pair(root + words[0], ignore, where, window))
             continue
-        label = whole_number(words[-1]) if kind == "IMAGE" else None
+        label = whole_number(words[-1]) if kind == "IMAGE" and words else None
         if len(words) < 2 or "\0" in line or (kind == "IMAGE" and label is None):
             expected = '"IMAGE LABELS", two files' if kind == "PIXEL" else '"IMAGE LABEL"'
             found = f'"{shortened(line.strip())}"'
             raise CaffeliteError("a line is not understood", where=where, expected=expected, found=found)
         name = " ".join(words[:-1])
-        pairs.append(Pair(root + name, root + words[-1] if label is None else label, where))
+        pairs.append(Pair(root + name, root + words[-1] if label is None else label, where, window))
     if not pairs:
         raise CaffeliteError("the list is empty", where=Where(str(path)), expected="lines of an image and its labels")
     return pairs

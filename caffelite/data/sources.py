@@ -27,6 +27,7 @@ from .samples import DataSource, Samples
 from .table import read_table
 from .transforms import Transform
 from .video import VideoSource
+from .video_frames import open_video_frames
 from .windows import WindowSource
 
 MOST_VALUES = (1 << 31) - 1  # of a blob, as in Caffe
@@ -34,11 +35,13 @@ PARAMS = {
     "Data": "data_param",
     "AnnotatedData": "data_param",
     "VideoData": "data_param",
+    "VideoFrames": "video_data_param",
     "ImageData": "image_data_param",
     "WindowData": "window_data_param",
     "HDF5Data": "hdf5_data_param",
     "DenseImageData": "dense_image_data_param",
     "ImageSegData": "image_data_param",
+    "WindowSegData": "image_data_param",
     "RoIData": "roi_data_param",
     "DetectionData": "detection_data_param",
     "EvalData": "eval_data_param",
@@ -97,6 +100,14 @@ def _video_data(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int
     _tops(layer, locate, 2)
     _batch_size(layer.data_param, locate.at("data_param"))
     return VideoSource(layer, phase, locate, key(seed, layer.name, "transform"))
+
+
+def _video_frames(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+    param, at = layer.video_data_param, locate.at("video_data_param")
+    _tops(layer, locate, 2)
+    _batch_size(param, at)
+    segmentation.check_size((param.new_height, param.new_width), at)
+    return open_video_frames(layer, _file(param, at), _root(param.root_folder, at), phase, locate, seed)
 
 
 def _order(layer: pb.LayerParameter, param, length: int, seed: int) -> Order:
@@ -242,7 +253,7 @@ def _image_seg_data(layer: pb.LayerParameter, phase: int, locate: Locator, seed:
             where, found = there("scale_factors", i), f"{factor:g}"
             raise CaffeliteError("a bad factor", where=where, expected="a finite number above 0", found=found)
     if transform.mean_file:
-        what = "ImageSegData takes no mean_file, as its images differ in size"
+        what = f"{layer.type} takes no mean_file, as its images differ in size"
         raise CaffeliteError(what, where=there("mean_file"), remedy="give mean_value")
     settings = segmentation.Settings(
         color=param.is_color,
@@ -262,7 +273,8 @@ def _pairs(layer, param, at: Locator, settings: segmentation.Settings, kind: str
     _tops(layer, locate, 3)
     batch = _batch_size(param, at)
     segmentation.check_size(settings.size, at)
-    pairs = segmentation.read_pairs(_file(param, at), _root(param.root_folder, at), kind, settings.ignore)
+    windows = layer.type == "WindowSegData"
+    pairs = segmentation.read_pairs(_file(param, at), _root(param.root_folder, at), kind, settings.ignore, windows)
     skip = per_sample(key(seed, layer.name, "skip"), 0, 1)[0]
     skipped = int(below(skip, param.rand_skip)[0]) if param.rand_skip else 0
     order = Order(len(pairs), key(seed, layer.name, "shuffle") if param.shuffle else None, skipped)
@@ -316,11 +328,13 @@ _SOURCES = {
     "Data": _data,
     "AnnotatedData": _annotated_data,
     "VideoData": _video_data,
+    "VideoFrames": _video_frames,
     "ImageData": _image_data,
     "WindowData": _window_data,
     "HDF5Data": _hdf5,
     "DenseImageData": _dense_image_data,
     "ImageSegData": _image_seg_data,
+    "WindowSegData": _image_seg_data,
     "RoIData": _roi_data,
     **dict.fromkeys(_OBJECTS, _objects),
 }

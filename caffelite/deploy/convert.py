@@ -14,7 +14,6 @@ PROBABILITY = {"SoftmaxWithLoss": "Softmax", "InfogainLoss": "Softmax", "Sigmoid
 SCORE_LAYERS = ("Accuracy", "SegAccuracy")  # layers without a loss that only measure scores
 RECURRENT = ("RNN", "LSTM")  # their first axis is time, not the batch
 FILLERS = ("weight_filler", "bias_filler", "filler", "scale_filler")
-# Data layers of images whose transform_param a deploy net keeps
 # Fields of a transform_param that are random or follow from the input's channels: not needed for a single image.
 CHANCE = (
     *("mirror", "perturb_param", "distort_param", "noise_param", "force_color", "force_gray"),
@@ -22,7 +21,7 @@ CHANCE = (
 )
 TRANSFORMED = (  # data layers that a deploy net's input takes the transform of
     *("Data", "AnnotatedData", "ImageData", "WindowData"),
-    *("DenseImageData", "ImageSegData", "DetectionData", "EvalData", "ImageGtData"),
+    *("DenseImageData", "ImageSegData", "WindowSegData", "DetectionData", "EvalData", "ImageGtData"),
 )
 
 

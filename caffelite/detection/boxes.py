@@ -222,8 +222,3 @@ def rcnn_suppress(boxes: np.ndarray, threshold: float, most: int) -> np.ndarray:
         common = np.maximum(width, 0) * np.maximum(height, 0)
         left = left[~(common / (areas[best] + areas[left] - common) > threshold)]
     return np.array(kept, np.intp)
-
-
-def rounded(value: float | np.floating) -> int:
-    """To the nearest integer, halves away from 0, as C's round."""
-    return int(math.copysign(math.floor(abs(float(value)) + 0.5), value))

@@ -9,9 +9,10 @@ import numpy as np
 from ..layers.dense import NormalisedInnerProduct
 from ..layers.forks import Normalize
 from ..layers.normface import UnitNorm
+from ..layers.quantisation import binary_weights
 from ..layers.yolo import Reorg
 from ..net.graph import Node
-from .operators import operator
+from .operators import inner_product, kernels, operator
 from .writer import Writer
 
 ALL = np.iinfo(np.int64).min  # the end of a Slice that runs backwards to the first element
@@ -105,3 +106,43 @@ def unchanged(w: Writer, node: Node, x: list[str], _) -> list[str]:
     if not node.layer.view:
         raise w.cannot(node, "labels")
     return x[:1]
+
+
+@operator("BinaryConvolution")
+def binary_convolution(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) -> list[str]:
+    p = node.layer.spec.binary_convolution_param
+    return kernels(w, node, x, [binary_weights(params[0], p.use_alpha), *params[1:]] if p.use_binarization else params)
+
+
+@operator("BinaryInnerProduct")
+def binary_inner_product(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) -> list[str]:
+    p = node.layer.spec.binary_inner_product_param
+    binary = [binary_weights(params[0], p.use_alpha), *params[1:]] if p.use_binarization else params
+    return inner_product(w, node, x, binary)
+
+
+@operator("Sparsify")
+def sparsify(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    return [w.add("Shrink", x, lambd=node.layer.p.thre, bias=node.layer.p.thre)] if node.layer.p.thre else x
+
+
+@operator("SeLu")
+def selu(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    p = node.layer.p
+    return [w.add("Selu", x, alpha=p.alpha, gamma=getattr(p, "lambda"))]
+
+
+@operator("SeLuDropout", "Gather")
+def same(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    return x
+
+
+@operator("Transpose")
+def transpose(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    return [w.add("Transpose", x, perm=list(node.layer.p.dim))]
+
+
+@operator("Reverse")
+def reverse(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    axis = node.layer.axis(node.layer.p.axis, len(node.bottoms[0].shape))
+    return [w.add("Slice", [x[0], *(w.numbers([value]) for value in (-1, ALL, axis, -1))])]

@@ -1,4 +1,4 @@
-"""AnnotatedData and VideoData: images with objects in them, and frames of videos."""
+"""AnnotatedData, VideoData and VideoFrames: images with objects in them, and frames of videos."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import caffelite_pb2 as pb
 from .data import Feed
 from .layer import Shape, register
 
@@ -63,3 +64,29 @@ class VideoData(Feed):
     field = "data_param"
     tops = (1, 2)
     reads_images = True
+
+
+@register
+class VideoFrames(Feed):
+    """Frames of videos that are folders of images, from a list of lines "FOLDER FRAMES LABEL": data (N, C, H, W) and
+    labels (N); N = batch_size, C = num_segments · new_length · the channels of a frame (RGB 3, FLOW 2).
+
+    A VideoData layer with a source is such a layer. Source: Wang et al. 2016 (temporal segment networks), yjxiong/caffe
+    src/caffe/layers/video_data_layer.cpp.
+    """
+
+    field = "video_data_param"
+    files = ("source", "root_folder")
+    tops = (1, 2)
+    reads_images = True
+
+    @staticmethod
+    def shapes_without_data(spec: pb.LayerParameter) -> list[Shape]:
+        param, transform = spec.video_data_param, spec.transform_param
+        frame = 2 if param.modality == param.FLOW else 1 if param.grayscale else 3
+        height = transform.crop_h or transform.crop_size or param.new_height
+        width = transform.crop_w or transform.crop_size or param.new_width
+        if not (height and width):
+            return []
+        channels = param.num_segments * param.new_length * frame
+        return [(param.batch_size, channels, height, width), (param.batch_size,)][: len(spec.top)]

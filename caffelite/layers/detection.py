@@ -193,6 +193,14 @@ class DetectionEvaluate(Layer):
             rows[len(head) : len(head) + len(body)] = body
         self.dev.upload(y[0], rows.reshape(y[0].shape))
 
+    @property
+    def ap_version(self) -> str:
+        return self.p.ap_version
+
+    def judged_rows(self, values: np.ndarray) -> np.ndarray:
+        """The values of the top as rows (R, 5)."""
+        return values.reshape(-1, 5)
+
     def _judged(self, item: int, found: np.ndarray, known: np.ndarray) -> np.ndarray:
         """The rows of the detections of image ``item``."""
         found, known, pixels = self.in_pixels(item, found, known)

@@ -69,20 +69,21 @@ class Permute(Layer):
     """
 
     field = "permute_param"
+    order_field = "order"
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        rank, order = len(bottoms[0]), list(self.p.order)
+        rank, order = len(bottoms[0]), list(getattr(self.p, self.order_field))
         for i, axis in enumerate(order):
-            if axis >= rank:
+            if not 0 <= axis < rank:
                 raise self.error(
                     f"axis {axis} is outside the bottom's {rank} axes",
-                    "order",
+                    self.order_field,
                     i,
                     expected=f"0 to {rank - 1}",
                     found=axis,
                 )
             if axis in order[:i]:
-                raise self.error(f"names axis {axis} twice", "order", i)
+                raise self.error(f"names axis {axis} twice", self.order_field, i)
         self.order = (*order, *(axis for axis in range(rank) if axis not in order))
         self.view = self.order == tuple(range(rank))
         self.couples_samples = self.order[:1] != (0,)

@@ -43,6 +43,22 @@ class ImageSegData(Feed):
 
 
 @register
+class WindowSegData(Feed):
+    """ImageSegData of windows: a line of the list ends with x1 y1 x2 y2, the corners of a part of the image, in pixels,
+    both included, which is resized to new_height and new_width: data (N, C, H, W), labels (N, 1, H, W), and the sides
+    of each image, at most those of the crop (N, 1, 1, 2).
+
+    Pixels of the window beyond the image are 0 before the mean, their label is ignore_label. Errors: a window without
+    area. Source: HyeonwooNoh/caffe src/caffe/layers/window_seg_data_layer.cpp.
+    """
+
+    field = "image_data_param"
+    files = ("source", "root_folder")
+    tops = (1, 3)
+    reads_images = labels_pixels = divides_samples = True
+
+
+@register
 class SegAccuracy(Layer):
     """Accuracy, mean recall and mean intersection over union of all pixels, from their confusion matrix.
 

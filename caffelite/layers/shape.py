@@ -135,3 +135,39 @@ class Silence(Layer):
 
     def forward(self, x: list, y: list) -> None:
         pass
+
+
+@register
+class Gather(Layer):
+    """Collects the blobs of several processes where a net is divided in the middle; here each process has the blobs of
+    its own samples, and y = x, for each of any number of bottoms; any shape.
+
+    A bottom of one axis, as labels are, gets no gradient. Errors: another number of tops than of bottoms. Source:
+    yjxiong/caffe src/caffe/layers/gather_layer.cpp.
+    """
+
+    bottoms, tops = (1, None), (1, None)
+    couples_samples = False
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        if len(self.spec.top) != len(bottoms):
+            raise self.error(f"has {len(self.spec.top)} tops for {len(bottoms)} bottoms", expected="as many tops")
+        self.constant_tops = frozenset(i for i, shape in enumerate(bottoms) if len(shape) < 2)
+        return bottoms
+
+    def divisible(self, axis: int) -> bool:
+        return True
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return False
+
+    backward_reads_top = backward_reads_bottom
+
+    def forward(self, x: list, y: list) -> None:
+        for bottom, top in zip(x, y, strict=True):
+            self.dev.copy(bottom, top)
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        for top, bottom in zip(dy, dx, strict=True):
+            if bottom is not None:
+                self.dev.fill(bottom, 0) if top is None else self.dev.copy(top, bottom)

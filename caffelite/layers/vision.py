@@ -165,6 +165,10 @@ class Convolution(Kernels):
         else:
             self.op = sliding.convolution(dev, self.x_shape, self.y_shape, self.window, self.p.group, self.name)
 
+    def weights(self):
+        """The weights that the passes compute with."""
+        return self.params[0].data
+
     def prepare(self) -> None:
         """Folds the layers behind it into the weights of the prepared convolution."""
         m = self.p.num_output
@@ -186,7 +190,7 @@ class Convolution(Kernels):
             return self.prepared_op.run(x[0], y[0])
         bias = self.params[1].data if self.p.bias_term else None
         for bottom, top in zip(x, y, strict=True):
-            self.op.forward(bottom, self.params[0].data, bias, top, self.slope)
+            self.op.forward(bottom, self.weights(), bias, top, self.slope)
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         (dw, add_w), (db, add_b) = self._param_args(0), self._param_args(1)
@@ -195,7 +199,7 @@ class Convolution(Kernels):
                 if self._relu_backward:
                     self._relu_backward(y[i], top, db, add_b)
                 self.op.backward(
-                    x[i], self.params[0].data, top, dx[i], dw, None if self._relu_backward else db, add_w, add_b
+                    x[i], self.weights(), top, dx[i], dw, None if self._relu_backward else db, add_w, add_b
                 )
                 add_w = add_b = True
             elif dx[i] is not None:

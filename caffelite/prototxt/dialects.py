@@ -7,6 +7,8 @@ from .. import caffelite_pb2 as pb
 WORDS = {
     "ABSVAL": "AbsVal",
     "ARGMAX": "ArgMax",
+    "BN": "BN",
+    "ELTWISE_ACCURACY": "Accuracy",
     "RELU": "ReLU",
     "SOFTMAX_LOSS": "SoftmaxWithLoss",
     "TANH": "TanH",
@@ -19,6 +21,8 @@ V1_TYPES = {
 }
 # V1LayerParameter's lists of one number a parameter blob, now fields of ParamSpec
 V1_PARAM = {"param": "name", "blob_share_mode": "share_mode", "blobs_lr": "lr_mult", "weight_decay": "decay_mult"}
+# The fields of V1LayerParameter with another name in LayerParameter
+V1_FIELDS = {"eltwise_accuracy_param": "accuracy_param"}
 
 # V0 type: (modern type, the message with its settings)
 V0_TYPES = {

@@ -5,8 +5,9 @@ rbgirshick/caffe-fast-rcnn, weiliu89/caffe, chuanqi305/ssd, sfzhang15/RefineDet,
 tianzhi0549/CTPN, happynear/caffe-windows, eric612/MobileNet-YOLO, twtygqyy/caffe-augmentation,
 zhaoweicai/cascade-rcnn, zhaoweicai/mscnn, naibaf7/caffe (OpenCL), wenwei202/caffe (SkimCaffe),
 may0324/DeepCompression-caffe, Xilinx/CHaiDNN, facebookarchive/C3D, lmb-freiburg/flownet2, LisaAnne/lisa-caffe-public;
-and from nets of OpenVINO. A field that the schema here also has is read, and its entry here has no effect. The forks'
-own messages need no table: they are inside these fields and are skipped with them.
+and from nets of OpenVINO, jay-mahadeokar/pynetbuilder (for CaffeOnSpark), yihui-he/channel-pruning and
+Robert0812/deepsaldet. A field that the schema here also has is read, and its entry here has no effect. The forks' own
+messages need no table: they are inside these fields and are skipped with them.
 """
 
 from __future__ import annotations
@@ -212,6 +213,9 @@ _FIELDS = {
         "ImageDataParameter": "min_height min_width",
         "TransformationParameter": "flow",
     },
+    "CaffeOnSpark": {"MemoryDataParameter": "share_in_parallel source"},
+    "channel-pruning's Caffe": {"ImageDataParameter": "bicubic new_dim"},
+    "deepsaldet's Caffe": {"WindowDataParameter": "shuffle"},
     "OpenVINO's Caffe": {"DetectionOutputParameter": "input_height input_width normalized"},
 }
 
@@ -246,6 +250,26 @@ SPEED = frozenset(
         "test_and_snapshot_last_epochs threads top_data_type torch_pooling use_gpu_transform verbose"
     ).split()
 )
+
+# Layer types of old layers (V1) that a fork added and that have no layer here
+V1_TYPES = {
+    **dict.fromkeys(("VIDEO_SEGMENTATION_DATA", "VIDEO_WITH_VOXEL_TRUTH_DATA", "VOXEL_CUSTOM_LOSS"), "C3D"),
+    **dict.fromkeys(("DECONVOLUTION3D", "DOWN_SAMPLING", "VOLUME_DATA", "VOXEL_SOFTMAX", "VOXEL_SOFTMAX_LOSS"), "C3D"),
+    **dict.fromkeys(("CONVOLUTION3D", "POOLING3D", "VIDEO_DATA"), "C3D"),
+    "MULTI_STAGE_MEANFIELD": "torrvision/crfasrnn",
+    "MCWINDOW_DATA": "Robert0812/deepsaldet",
+}
+# These have: what to write instead
+V1_REMEDIES = {
+    "CROP": "it is of longjon/caffe, which computes the offset; write a modern Crop with crop_param { offset: N }"
+}
+
+
+def old_type(name: str) -> str | None:
+    """The remedy for a type of an old layer that only forks have."""
+    known = f"it is of {V1_TYPES[name]}, and no layer here does the same" if name in V1_TYPES else None
+    return V1_REMEDIES.get(name, known)
+
 
 # An engine of any kind is ignored: one engine computes everything here.
 ENGINES = frozenset(("DEFAULT", "CAFFE", "CUDNN", "MKL2017", "MKLDNN"))

@@ -23,6 +23,7 @@ from .dialects import (
     V0_FIELDS,
     V0_TRANSFORM,
     V0_TYPES,
+    V1_FIELDS,
     V1_PARAM,
     V1_TYPES,
 )
@@ -192,7 +193,7 @@ class _Upgrade:
             elif name == "bottom" or name == "top" or name != "layer" and hasattr(value, "extend"):
                 getattr(new, name).extend(value)
             elif name != "layer":
-                self.set_field(value, new, name, (*at, name), to)
+                self.set_field(value, new, V1_FIELDS.get(name, name), (*at, name), to)
         self.transform(new, at, to)
 
     def param(self, values: Any, field: str, new: pb.LayerParameter, at: tuple, to: tuple) -> None:
@@ -293,6 +294,9 @@ class _Upgrade:
         for i, layer in enumerate(self.net.layer):
             if layer.type == "BatchNorm":
                 self.batch_norm(layer)
+            if layer.type == "VideoData" and layer.video_data_param.source:
+                self.found("VideoData with a source")
+                layer.type = "VideoFrames"
             message = TRANSFORMED.get(layer.type)
             for name in TRANSFORM:
                 if message and getattr(layer, message).HasField(name):

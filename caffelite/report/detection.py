@@ -30,7 +30,7 @@ class DetectionHead:
 
 def detection_head(graph: Graph) -> DetectionHead | None:
     """Of the last DetectionEvaluate; None where the net has none."""
-    nodes = [node for node in graph.nodes if node.layer.evaluates_detection]
+    nodes = [node for node in graph.nodes if node.layer.spec.type == "DetectionEvaluate"]
     if not nodes:
         return None
     layer: Any = nodes[-1].layer

@@ -60,8 +60,10 @@ def listed_files(layer: pb.LayerParameter, base: Path) -> Iterator[str]:
     root, source = "", ""
     if layer.type == "DenseImageData":
         root, source = layer.dense_image_data_param.root_folder, layer.dense_image_data_param.source
-    elif layer.type in ("ImageData", "ImageSegData"):
+    elif layer.type in ("ImageData", "ImageSegData", "WindowSegData"):
         root, source = layer.image_data_param.root_folder, layer.image_data_param.source
+    elif layer.type in ("VideoData", "VideoFrames"):
+        root, source = layer.video_data_param.root_folder, layer.video_data_param.source
     elif layer.type == "HDF5Data":
         source = layer.hdf5_data_param.source
     elif layer.type == "WindowData":
@@ -82,9 +84,12 @@ def listed_files(layer: pb.LayerParameter, base: Path) -> Iterator[str]:
             name = line if i and lines[i - 1].startswith("#") else ""
         elif layer.type == "HDF5Data":
             name = line
-        elif layer.type in ("DenseImageData", "ImageSegData"):
-            yield from (root + word for word in _pair(line.split()))
+        elif layer.type in ("DenseImageData", "ImageSegData", "WindowSegData"):
+            words = line.split()[:-4] if layer.type == "WindowSegData" else line.split()
+            yield from (root + word for word in _pair(words))
             name = ""
+        elif layer.type in ("VideoData", "VideoFrames"):
+            name = " ".join(line.split()[:-2])
         else:
             name = line.split(",")[0] if table else line.rpartition(" ")[0] or line
         if name:

@@ -14,22 +14,21 @@ WIDTH = 5  # numbers of a row
 
 
 class Judged:
-    """Collects the rows of a net's DetectionEvaluate outputs, by the number of the output.
+    """Collects the rows of a net's DetectionEvaluate and EvalDetection outputs, by the number of the output.
 
     version: of the average precision; None: as each layer says.
     """
 
     def __init__(self, outputs: Sequence[Value], version: str | None = None):
-        self.versions = {
-            i: version or value.node.layer.p.ap_version
-            for i, value in enumerate(outputs)
-            if value.node.layer.evaluates_detection
+        self._layers: dict[int, Any] = {
+            i: value.node.layer for i, value in enumerate(outputs) if value.node.layer.evaluates_detection
         }
+        self.versions: dict[int, str] = {i: version or layer.ap_version for i, layer in self._layers.items()}
         self._rows: dict[int, list[np.ndarray]] = {i: [] for i in self.versions}
 
     def add(self, output: int, values: np.ndarray) -> np.ndarray:
         """Adds the rows of a batch; returns their mean average precision (1)."""
-        rows = values.reshape(-1, WIDTH)
+        rows = self._layers[output].judged_rows(values)
         self._rows[output].append(rows)
         return np.array([mean_precision(rows, self.versions[output])[0]])
 

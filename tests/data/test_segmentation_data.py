@@ -89,6 +89,21 @@ def test_one_label_for_all_pixels(folder, kind, lines, label):
     assert (labels == label).all()
 
 
+def test_windows_are_cut_out_and_padded(folder):
+    lines = "i0.png l0.png -1 1 2 2\ni0.png l0.png 0 0 3 1\n"
+    images, labels, _ = batches(folder, "WindowSegData", "label_type: PIXEL new_height: 2 new_width: 4", lines=lines)[0]
+    whole = np.arange(HEIGHT * WIDTH).reshape(HEIGHT, WIDTH)
+    np.testing.assert_array_equal(labels[0, 0], np.column_stack([[255, 255], whole[1:3, :3]]))
+    np.testing.assert_array_equal(images[0, 0], np.column_stack([[0, 0], whole[1:3, :3]]))
+    np.testing.assert_array_equal(labels[1, 0], whole[:2, :4])
+
+
+def test_windows_are_resized(folder):
+    body = "label_type: IMAGE new_height: 3 new_width: 3"
+    images, labels, _ = batches(folder, "WindowSegData", body, lines="i0.png 4 50 50 51 51\n")[0]
+    assert images.shape == (2, 3, 3, 3) and not images.any() and (labels == 255).all()
+
+
 def test_factors_resize_both(folder):
     body, transform = "label_type: PIXEL", "crop_size: 4 scale_factors: 2 scale_factors: 1"
     found = batches(folder, "ImageSegData", body, transform, count=8)
@@ -113,6 +128,9 @@ def test_files_of_the_list_are_known_to_the_server(folder):
         layer = pb.LayerParameter(type=kind)
         getattr(layer, field).source, getattr(layer, field).root_folder = "named.txt", "r/"
         assert {"r/i0.png", "r/../l0.png", "r/a b.png", "r/l1.png"} <= set(listed_files(layer, folder))
+    (folder / "named.txt").write_text("i0.png\t../l0.png 0 1 2 3\n\na b.png l1.png 4 5 6 7\n")
+    layer.type = "WindowSegData"
+    assert {"r/i0.png", "r/../l0.png", "r/a b.png", "r/l1.png"} <= set(listed_files(layer, folder))
 
 
 MISTAKES = [
@@ -128,6 +146,9 @@ MISTAKES = [
     ("DenseImageData", "label_divide_factor: 2", "crop_size: 2", "", "a bad label_divide_factor"),
     ("DenseImageData", "", "", "i0.png\n", "a line is not understood"),
     ("ImageSegData", "", "", "i0.png l0.png\n", "a line is not understood"),
+    ("WindowSegData", "label_type: PIXEL", "", "i0.png l0.png 0 0 3\n", "no window"),
+    ("WindowSegData", "label_type: PIXEL", "", "i0.png l0.png 3 0 2 0\n", "no window"),
+    ("WindowSegData", "label_type: PIXEL", "", "i0.png 0 0 2 2\n", "a line is not understood"),
     ("ImageSegData", "label_type: NONE", "scale_factors: 0", "", "a bad factor"),
     ("ImageSegData", "label_type: NONE", 'mean_file: "m"', "", "takes no mean_file"),
     ("DenseImageData", "", "mean_value: 1 mean_value: 2", "", "wrong number of mean_value"),

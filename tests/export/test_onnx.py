@@ -103,6 +103,14 @@ LAYERS = {
     "interp to a size": 'type: "Interp" interp_param { height: 4 width: 9 }',
     "upsample": 'type: "Upsample" upsample_param { scale: 3 }',
     "softmax": 'type: "Softmax" softmax_param { axis: -1 }',
+    "transpose": 'type: "Transpose" transpose_param { dim: 0 dim: 2 dim: 3 dim: 1 }',
+    "reverse": 'type: "Reverse" reverse_param { axis: 2 }',
+    "selu": 'type: "SeLu"',
+    "sparsify": 'type: "Sparsify" sparsify_param { thre: 0.25 }',
+    "binary convolution": 'type: "BinaryConvolution" convolution_param { num_output: 4 kernel_size: 3 '
+    'weight_filler { type: "gaussian" } } binary_convolution_param { use_alpha: true }',
+    "binary product": 'type: "BinaryInnerProduct" inner_product_param { num_output: 4 '
+    'weight_filler { type: "gaussian" } }',
     "permute": 'type: "Permute" permute_param { order: 0 order: 2 order: 3 order: 1 }',
 }
 MANY = {

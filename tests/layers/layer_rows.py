@@ -6,6 +6,7 @@ import rows_detection
 import rows_elementwise
 import rows_faces
 import rows_fields
+import rows_forks
 import rows_images
 import rows_losses
 import rows_normalisation
@@ -28,4 +29,5 @@ ROWS = [
     *rows_cascade_stages.ROWS,
     *rows_detection.ROWS,
     *rows_regions.ROWS,
+    *rows_forks.ROWS,
 ]

@@ -75,7 +75,8 @@ def fields_of(descriptor: Descriptor) -> Fields:
 def meant(name: str, descriptor: Descriptor | EnumDescriptor) -> str | None:
     """The remedy for a name that the message or the enum does not have."""
     if isinstance(descriptor, EnumDescriptor):
-        return did_you_mean(name, descriptor.values_by_name)
+        old = forks.old_type(name) if descriptor.name == "LayerType" else None
+        return old or did_you_mean(name, descriptor.values_by_name)
     holders = [
         field.name for field in descriptor.fields if field.message_type and name in field.message_type.fields_by_name
     ]

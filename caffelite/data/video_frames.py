@@ -1,0 +1,171 @@
+"""Frames of videos that are stored as folders of images: the source behind the `VideoFrames` layer.
+
+Source: yjxiong/caffe src/caffe/layers/video_data_layer.cpp, src/caffe/util/io.cpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from .. import caffelite_pb2 as pb
+from .. import inputs
+from ..errors import CaffeliteError, Locator, Where
+from .draws import below, key, of_sample
+from .images import decode, resize
+from .listing import shortened, whole_number
+from .order import Order
+from .pipeline import Batch, Source, workers
+from .transforms import Choice, Transform
+
+FLOW = pb.VideoDataParameter.FLOW
+PATTERNS = {FLOW: "flow_%c_%04d.jpg", pb.VideoDataParameter.RGB: "image_%04d.jpg"}
+AXES = ("x", "y")  # of the two images of a frame of optical flow
+
+
+@dataclass(frozen=True)
+class Video:
+    """A folder of numbered frames, from 1; their count, and the label of the video."""
+
+    folder: str
+    frames: int
+    label: int
+    where: Where
+
+
+def read_videos(path: Path, root: str) -> list[Video]:
+    """The lines "FOLDER FRAMES LABEL" of a list. Errors: another line, a video without frames, an empty list."""
+    try:
+        lines = inputs.read(path, inputs.LIST).decode("utf-8", "surrogateescape").split("\n")
+    except OSError as mistake:
+        raise CaffeliteError(f"cannot read the list: {inputs.reason(mistake)}", where=Where(str(path))) from None
+    videos = []
+    for number, line in enumerate(lines, 1):
+        where, words = Where(str(path), number), line.split()
+        if not words:
+            continue
+        count, label = (whole_number(word) for word in words[-2:]) if len(words) > 2 else (None, None)
+        if count is None or label is None or count < 1 or "\0" in line:
+            found = f'"{shortened(line.strip())}"'
+            raise CaffeliteError("a line is not understood", where=where, expected='"FOLDER FRAMES LABEL"', found=found)
+        videos.append(Video(root + " ".join(words[:-2]), count, label, where))
+    if not videos:
+        raise CaffeliteError("the list is empty", where=Where(str(path)), expected="lines of a folder, frames, a label")
+    return videos
+
+
+class VideoFramesSource(Source):
+    """Frames of N videos: data N×C×h×w and labels N. Each video is divided into num_segments parts of equal length;
+    new_length consecutive frames of each part are the channels.
+
+    TRAIN takes a random first frame in each part, TEST that in the middle; of a part that is too short the frames are
+    the first of the video. Channels: of a segment, frame by frame: blue, green and red (RGB), one (RGB with grayscale),
+    or the horizontal and the vertical flow (FLOW), whose mirror also inverts the horizontal one. Every random number
+    depends on the seed, the layer's name and the sample's index in the run. Errors: a frame that cannot be read or
+    decoded, or of another size.
+    """
+
+    def __init__(self, layer: pb.LayerParameter, videos: list[Video], phase: int, locate: Locator, seed: int):
+        self._param, self._videos, self._training = layer.video_data_param, videos, phase == pb.TRAIN
+        param, at = self._param, locate.at("video_data_param")
+        self._flow = param.modality == FLOW
+        self._pattern = param.name_pattern or PATTERNS[param.modality]
+        try:
+            usable = "/" not in self._name(0, "x")
+        except (TypeError, ValueError):
+            usable = False
+        if not usable:
+            expected = 'as "flow_%c_%05d.jpg"' if self._flow else 'as "img_%05d.jpg"'
+            found = f'"{self._pattern}"'
+            raise CaffeliteError(
+                "a bad name_pattern", where=at("name_pattern"), expected=expected, found=found
+            ) from None
+        shuffle = key(seed, layer.name, "shuffle") if param.shuffle else None
+        self._order = Order(len(videos), shuffle)
+        self._key = key(seed, layer.name, "segments")
+        first = self._frames(videos[0], self._starts(videos[0], 0))
+        there = locate.at("transform_param")
+        self.transform = Transform(layer.transform_param, phase, first.shape, there, key(seed, layer.name, "transform"))
+        shapes: list[tuple[int, ...]] = [(param.batch_size, *self.transform.shape), (param.batch_size,)]
+        super().__init__(shapes[: len(layer.top)], len(videos), layer.data_param.prefetch, workers())
+
+    def _name(self, number: int, axis: str) -> str:
+        return self._pattern % ((axis, number) if self._flow else (number,))
+
+    def _starts(self, video: Video, position: int) -> list[int]:
+        """How many frames come before the first one of each segment."""
+        part, length = video.frames // self._param.num_segments, self._param.new_length
+        count = self._param.num_segments
+        if part < length:
+            return [0] * count
+        if not self._training:
+            return [(part - length + 1) // 2 + i * part for i in range(count)]
+        words = of_sample(self._key, position, -(-count // 4) * 4)[:count]
+        return [int(start) + i * part for i, start in enumerate(below(words, part - length + 1))]
+
+    def _frames(self, video: Video, starts: list[int]) -> np.ndarray:
+        """C×H×W of a sample."""
+        numbers = [start + i for start in starts for i in range(1, self._param.new_length + 1)]
+        names = [self._name(number, axis) for number in numbers for axis in (AXES if self._flow else AXES[:1])]
+        images = [self._image(f"{video.folder}/{name}", video.where) for name in names]
+        for name, image in zip(names, images, strict=True):
+            if image.shape != images[0].shape:
+                what = f'frame "{name}" differs in size from the first of its video'
+                raise CaffeliteError(what, where=video.where, expected=images[0].shape[1:], found=image.shape[1:])
+        return np.concatenate(images)
+
+    def _image(self, file: str, where: Where) -> np.ndarray:
+        try:
+            image = decode(inputs.read(file, inputs.IMAGE), not (self._flow or self._param.grayscale))
+        except OSError as mistake:
+            raise CaffeliteError(f'cannot read frame "{file}": {inputs.reason(mistake)}', where=where) from None
+        except ValueError as mistake:
+            raise CaffeliteError(f'frame "{file}": {mistake}', where=where) from None
+        size = self._param.new_height, self._param.new_width
+        return resize(image, *size) if any(size) and image.shape[1:] != size else image
+
+    def buffer(self) -> Batch:
+        n, c, h, w = self.shapes[0]
+        pixels = self.allocate((n, h, w, c), np.uint8).transpose(0, 3, 1, 2)
+        picks = np.zeros((n, 4), np.int32)
+        picks[:, 0] = np.arange(n)
+        return Batch([self.allocate(shape, np.float32) for shape in self.shapes[1:]], pixels, picks)
+
+    def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
+        pixels, picks = batch.images()
+        choice = self.transform.choose(position, len(picks))
+        picks[:, 1:3], picks[:, 3] = 0, choice.flips
+        for i, number in enumerate(self._order(position, len(picks)).tolist()):
+            video = self._videos[number]
+            for labels in batch.arrays:
+                labels[i] = video.label
+            yield partial(self._process, video, position + i, pixels, i, bool(choice.flips[i]))
+
+    def _process(self, video: Video, position: int, pixels: np.ndarray, row: int, flip: bool) -> None:
+        frames = self.transform.augment(self._frames(video, self._starts(video, position)), position)
+        if flip and self._flow:
+            frames = frames.copy()
+            frames[::2] = 255 - frames[::2]
+        pixels[row] = frames
+
+    def to_float(self, batch: Batch) -> list[np.ndarray]:
+        """The tops of a batch, computed on the host."""
+        out = np.empty(self.shapes[0], np.float32)
+        pixels, picks = batch.images()
+        self.transform.finish(pixels, Choice(picks[:, 1:3], picks[:, 3]), out)
+        return [out, *batch.arrays]
+
+
+def open_video_frames(
+    layer: pb.LayerParameter, path: Path, root: str, phase: int, locate: Locator, seed: int
+) -> VideoFramesSource:
+    """The source of a VideoFrames layer. path: its list; root: put before the folders. Errors: those of its fields."""
+    param, at = layer.video_data_param, locate.at("video_data_param")
+    for name in ("new_length", "num_segments"):
+        if not getattr(param, name):
+            raise CaffeliteError(f"{name} must be at least 1", where=at(name), found=0)
+    return VideoFramesSource(layer, read_videos(path, root), phase, locate, seed)

@@ -1,0 +1,105 @@
+"""VideoFrames: segments of folders of frames."""
+
+import numpy as np
+import pytest
+
+from caffelite import caffelite_pb2 as pb
+from caffelite import prototxt
+from caffelite.data import open_source
+from caffelite.errors import CaffeliteError
+from caffelite.prototxt.upgrade import upgrade_net
+from caffelite.serve.named_files import listed_files
+
+cv2 = pytest.importorskip("cv2")
+HEIGHT, WIDTH, FRAMES = 4, 6, 9
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A video of frames whose pixels are their number, in colour and as flow x (n) and y (n + 100); a short one."""
+    path = tmp_path_factory.mktemp("videos")
+    for name, count in (("long", FRAMES), ("short", 2)):
+        (path / name).mkdir()
+        for n in range(1, count + 1):
+            grey = np.full((HEIGHT, WIDTH), n, np.uint8)
+            grey[:, 0] = 50
+            cv2.imwrite(str(path / name / f"image_{n:04d}.png"), np.dstack([grey, grey + 1, grey + 2]))
+            cv2.imwrite(str(path / name / f"flow_x_{n:04d}.png"), grey)
+            cv2.imwrite(str(path / name / f"flow_y_{n:04d}.png"), grey + 100)
+    return path
+
+
+def batches(folder, body, transform="", phase=pb.TEST, lines="", count=1):
+    (folder / "list.txt").write_text(lines or f"long {FRAMES} 3\nshort 2 5\n")
+    named = f'source: "{folder}/list.txt" root_folder: "{folder}/" batch_size: 2 {body}'
+    text = f'layer {{ name: "v" type: "VideoData" top: "a" top: "b" video_data_param {{ {named} }}'
+    document = prototxt.parse(f"{text} transform_param {{ {transform} }} }}", pb.NetParameter, "net.prototxt")
+    layer = upgrade_net(document.message, document.locate).message.layer[0]
+    assert layer.type == "VideoFrames"
+    with open_source(layer, phase, document.locate.at("layer", 0), 5) as source:
+        found = [[a.copy() for a in source.next()] for _ in range(count)]
+        assert [a.shape for a in found[0]] == [tuple(shape) for shape in source.shapes]
+    return found
+
+
+RGB = 'modality: RGB name_pattern: "image_%04d.png"'
+FLOW = 'name_pattern: "flow_%c_%04d.png"'
+
+
+def test_test_takes_the_middle_of_each_segment(folder):
+    images, labels = batches(folder, f"{RGB} num_segments: 3 new_length: 2")[0]
+    # Segments of three frames: one comes before the two of the first segment, (3 - 2 + 1) // 2
+    assert images[0, :, 0, 1].tolist() == [n + c for n in (2, 3, 5, 6, 8, 9) for c in range(3)]
+    assert images[1, :, 0, 1].tolist() == [n + c for n in (1, 2) * 3 for c in range(3)]
+    assert labels.tolist() == [3, 5]
+
+
+def test_train_draws_the_first_frame_in_each_segment(folder):
+    found = batches(folder, f"{RGB} num_segments: 2 grayscale: true", "mean_value: 1", pb.TRAIN, count=16)
+    first = np.array([images[0, :, 0, 1] for images, _ in found])
+    assert set(first[:, 0]) == {1, 2, 3, 4} and set(first[:, 1]) == {5, 6, 7, 8}
+    again = batches(folder, f"{RGB} num_segments: 2 grayscale: true", "mean_value: 1", pb.TRAIN, count=16)
+    np.testing.assert_array_equal(again[7][0], found[7][0])
+
+
+def test_a_mirrored_flow_is_inverted_along_x(folder):
+    found = batches(folder, f"{FLOW} new_length: 9", "mirror: true", lines=f"long {FRAMES} 1\n", count=8)
+    flips = set()
+    for images, _ in found:
+        flipped = bool(images[0, 0, 0, 0] != 50)
+        flips.add(flipped)
+        numbers = images[0, :, 0, 2]
+        assert numbers[0::2].tolist() == [255 - n if flipped else n for n in range(1, 10)]
+        assert numbers[1::2].tolist() == [n + 100 for n in range(1, 10)]
+    assert flips == {True, False}
+
+
+def test_frames_are_resized_and_cropped(folder):
+    images, _ = batches(folder, f"{RGB} new_height: 8 new_width: 9", "crop_size: 5", pb.TRAIN)[0]
+    assert images.shape == (2, 3, 5, 5)
+
+
+@pytest.mark.parametrize(
+    ("body", "lines", "what"),
+    [
+        ("new_length: 0", "", "new_length must be at least 1"),
+        ('name_pattern: "frame_%04d.png"', "", "a bad name_pattern"),
+        ('modality: RGB name_pattern: "%q"', "", "a bad name_pattern"),
+        ('modality: RGB name_pattern: "../%04d"', "", "a bad name_pattern"),
+        ("new_height: 3", "", "new_height without new_width"),
+        (FLOW, "long 9\n", "a line is not understood"),
+        (FLOW, "long 0 1\n", "a line is not understood"),
+        (FLOW, "\n", "the list is empty"),
+        (FLOW, "gone 9 1\n", "cannot read frame"),
+    ],
+)
+def test_mistakes_in_video_frames(folder, body, lines, what):
+    with pytest.raises(CaffeliteError, match=what):
+        batches(folder, body, lines=lines)
+
+
+def test_folders_of_the_list_are_known_to_the_server(folder):
+    (folder / "named.txt").write_text("../long 9 3\na b 2 5\n")
+    layer = pb.LayerParameter(type="VideoFrames")
+    layer.video_data_param.source, layer.video_data_param.root_folder = "named.txt", "r/"
+    assert list(listed_files(layer, folder)) == ["r/../long", "r/a b"]

@@ -1,0 +1,117 @@
+"""What the rows of rows_forks.py cannot show: states between passes, limited gradients, average precision, mistakes."""
+
+import numpy as np
+import pytest
+import reference
+from textnet import bind, feed, inputs, run
+
+from caffelite.errors import CaffeliteError
+from caffelite.training.judged import Judged
+
+FILL = 'weight_filler { type: "gaussian" std: 0.5 } bias_filler { type: "gaussian" }'
+
+
+def lstm(t: int, more: str, second: str = "", tail: str = ""):
+    shapes = {"x": (t, 2), **({"k": (t, 1)} if second else {}), **({"t": (t, 3)} if tail else {})}
+    text = f'layer {{ name: "l" type: "Lstm" bottom: "x" {second} top: "y" '
+    text += f"lstm_param {{ num_output: 3 {more} {FILL} }} }}\n"
+    return bind("force_backward: true\n" + inputs(**shapes) + text + tail, keep=True)
+
+
+def states(net, x, k):
+    w_x, w_h, b = (np.array(blob, float) for blob in net.params.blobs)
+    return reference.lstm(x[:, None], k.reshape(-1, 1), None, [np.zeros((1, 3))] * 2, [w_x, b, w_h])[0][:, 0]
+
+
+def test_lstm_continues_where_its_second_bottom_says_so(seed):
+    rng = np.random.default_rng(seed)
+    x, k = rng.normal(size=(6, 2)), np.array([0, 1, 1, 1, 1, 0.0])
+    net = lstm(3, "", 'bottom: "k"')
+    found = []
+    for part in (slice(0, 3), slice(3, 6)):
+        feed(net, x=x[part], k=k[part][:, None])
+        net.forward()
+        found.append(net.blobs["y"].copy())
+    np.testing.assert_allclose(np.concatenate(found), states(net, x, k), 1e-9)
+
+
+def test_lstm_without_a_second_bottom_starts_with_each_pass(seed):
+    x = np.random.default_rng(seed).normal(size=(3, 2))
+    net = lstm(3, "")
+    feed(net, x=x)
+    for _ in range(2):
+        net.forward()
+        np.testing.assert_allclose(net.blobs["y"], states(net, x, np.array([0, 1, 1.0])), 1e-9)
+
+
+def test_lstm_limits_the_gradients_of_a_step(seed):
+    """The bias' gradient is the sum of the limited ones."""
+    rng = np.random.default_rng(seed)
+    loss = 'layer { name: "loss" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "loss" loss_weight: 1000 }'
+    fed = {"x": rng.normal(size=(4, 2)), "t": rng.normal(size=(4, 3))}
+    found = {}
+    for limit in (0.125, 0):
+        net = lstm(4, f"clipping_threshold: {limit}", tail=loss)
+        feed(net, **fed)
+        run(net)
+        found[limit] = bias_gradient(net)
+    assert np.abs(found[0]).max() > 4 * 0.125 > 0
+    assert np.abs(found[0.125]).max() <= 4 * 0.125
+
+
+def bias_gradient(net):
+    bias, flat = net.params.blobs[2], net.params.data
+    start = (bias.ctypes.data - flat.ctypes.data) // flat.itemsize
+    return net.params.diff[start : start + bias.size]
+
+
+def grid(boxes):
+    """Predictions (1, 2 · 8, 3, 3) of one sure box of 2 × 2 cells in each of some cells: (class, row, column)."""
+    x = np.full((1, 2, 8, 3, 3), -20.0)
+    for label, row, column in boxes:
+        x[0, 0, :5, row, column] = (0, 0, 0, 0, 20)
+        x[0, 0, 5 + label, row, column] = 20
+    return x.reshape(1, 16, 3, 3)
+
+
+def test_eval_detection_gives_the_mean_average_precision():
+    p = "side: 3 num_class: 3 num_object: 2 nms: 0.5 biases: 2 biases: 2 biases: 1 biases: 1"
+    text = inputs(x=(1, 16, 3, 3), b=(1, 1, 2, 8))
+    text += 'layer { name: "e" type: "EvalDetection" bottom: "x" bottom: "b" top: "y" '
+    text += f"eval_detection_param {{ {p} }} }}"
+    net = bind(text, "TEST")
+    corners = [1 / 6 - 1 / 3, 1 / 6 - 1 / 3, 1 / 6 + 1 / 3, 1 / 6 + 1 / 3]
+    known = np.array([[0, 1, 0, *corners, 0], [0, 2, 0, 0.1, 0.1, 0.2, 0.2, 0]])
+    feed(net, x=grid([(0, 0, 0), (2, 2, 2)]), b=known[None, None])
+    net.forward()
+    assert net.blobs["y"][0, :3].tolist() == [1, 1, 0]
+    judged = Judged(net.graph.outputs)
+    ((_, _, found),) = judged.collected(net.outputs())
+    # class 0 is found, class 1 is not, class 2 has no objects
+    assert found == pytest.approx([1 / 3])
+
+
+@pytest.mark.parametrize(
+    ("kind", "shapes", "body", "what"),
+    [
+        ("Lstm", [(4, 2)], "", "num_output must be positive"),
+        ("Lstm", [(4, 2)], "lstm_param { num_output: 2 batch_size: 3 }", "does not fit batch_size"),
+        ("Lstm", [(4, 2), (3,)], "lstm_param { num_output: 2 }", "does not fit"),
+        ("Lstm", [(4, 2)], "lstm_param { num_output: 2 clipping_threshold: -1 }", "a bad clipping_threshold"),
+        ("Transpose", [(4, 2)], "transpose_param { dim: 1 }", "has 1 values of dim"),
+        ("Transpose", [(4, 2)], "transpose_param { dim: 1 dim: -1 }", "outside the bottom's 2 axes"),
+        ("Reverse", [(4, 2)], "reverse_param { axis: 2 }", "axis"),
+        ("SeLuDropout", [(4, 2)], "selu_dropout_param { dropout_ratio: 1 }", "a bad dropout_ratio"),
+        ("Unpooling", [(1, 1, 2, 2)] * 2, "unpooling_param { kernel_size: 2 unpool: AVE }", "not supported"),
+        ("Unpooling", [(1, 1, 2, 2)] * 2, "", "kernel_size must be at least 1"),
+        ("Unpooling", [(1, 1, 2, 2), (1, 1, 2, 1)], "unpooling_param { kernel_size: 2 }", "does not fit"),
+        ("EvalDetection", [(1, 16, 3, 3), (1, 1, 2, 8)], "", "bad biases"),
+        ("LargeMarginInnerProduct", [(4, 2), (4,)], "", "num_output must be positive"),
+        ("Gather", [(4, 2)] * 2, "", "has 1 tops for 2 bottoms"),
+    ],
+)
+def test_mistakes_in_layers_of_forks(kind, shapes, body, what):
+    named = {f"x{i}": shape for i, shape in enumerate(shapes)}
+    below = " ".join(f'bottom: "{name}"' for name in named)
+    with pytest.raises(CaffeliteError, match=what):
+        bind(inputs(**named) + f'layer {{ name: "l" type: "{kind}" {below} top: "y" {body} }}')
