@@ -31,11 +31,13 @@ UNLISTED = {
 }
 
 CASCADE = ("bbox_reg", "box_group_output", "box_output", "decode_bbox", "scale_route")
+CASCADE += ("detection_data", "eval_data", "frcnn_output", "hard_mining")
 UNLISTED_MESSAGES = {
     *(
         f"{name}Parameter"
         for name in ("BBoxReg", "BoxGroup", "BoxGroupOutput", "BoxOutput", "DecodeBBox", "ScaleRoute")
     ),
+    *(f"{name}Parameter" for name in ("DetectionData", "EvalData", "FrcnnOutput", "HardMining")),
     *(f"{name}Parameter" for name in ("CenterLoss", "ChannelScale", "Flip", "GeneralContrastive", "InnerDistance")),
     *(f"{name}Parameter" for name in ("Insanity", "LabelSpecificAdd", "LabelSpecificRescale", "MarginInnerProduct")),
     *(f"{name}Parameter" for name in ("UnitNorm", "YoloDetectionOutput", "Yolov3", "Yolov3DetectionOutput")),
@@ -44,4 +46,6 @@ UNLISTED_ENUMS = {
     "MarginInnerProductParameter.MarginType": {"SINGLE": 0, "DOUBLE": 1, "TRIPLE": 2, "QUADRUPLE": 3},
     "Yolov3Parameter.IOU_LOSS": {"IOU": 0, "GIOU": 1, "MSE": 2, "DIOU": 3, "CIOU": 4},
 }
+CASCADE_TARGETS = "cls_num", "num_img_per_batch", "fg_thr", "bg_thr_hg", "bg_thr_lw", "img_width"
 UNLISTED_OWN = {f"LayerParameter.{name}_param" for name in ("center_loss", "insanity", *CASCADE)}  # theirs are taken
+UNLISTED_OWN |= {f"ProposalTargetParameter.{name}" for name in CASCADE_TARGETS}

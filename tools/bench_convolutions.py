@@ -1,4 +1,4 @@
-"""Times the algorithms of 3×3 convolutions on a CPU, pass by pass, and prints one table.
+"""Times the algorithms of 3×3 or 5×5 convolutions on a CPU, pass by pass, and prints one table.
 
 The time is that of the processor, which other programs disturb less than that of a clock; so the algorithms run on one
 thread, in turn, and the shortest of several runs counts.
@@ -6,6 +6,7 @@ thread, in turn, and the shortest of several runs counts.
 Examples:
   python tools/bench_convolutions.py
   python tools/bench_convolutions.py 8x64x56x64 4x512x14x512 --rounds 9
+  python tools/bench_convolutions.py --size 5 100x32x16x32
   python tools/bench_convolutions.py --depthwise
   python tools/bench_convolutions.py 8x512x14xd1 8x64x112xd2 --precision bf16
 """
@@ -19,15 +20,16 @@ DEPTHWISE = ("8x32x112xd1", "8x64x112xd2", "8x128x56xd1", "8x256x28xd1", "8x256x
 PASSES = "forward", "data gradient", "weight gradient"
 
 
-def bench(device, shape: str, rounds: int) -> dict[str, list[float]]:
-    """Milliseconds of each pass, by algorithm. shape: N×C×side×M, or N×C×side×dS for a depthwise one of stride S."""
+def bench(device, shape: str, size: int, rounds: int) -> dict[str, list[float]]:
+    """Milliseconds of each pass, by algorithm. shape: N×C×side×M, or N×C×side×dS for a depthwise one of stride S.
+    size: of the windows."""
     import numpy as np
 
     from caffelite.devices import Window, algorithms
 
     n, c, side, last = shape.split("x")
     stride, m, groups = (int(last[1:]), int(c), int(c)) if last.startswith("d") else (1, int(last), 1)
-    x, window = (int(n), int(c), int(side), int(side)), Window((3, 3), (stride, stride), (1, 1))
+    x, window = (int(n), int(c), int(side), int(side)), Window((size, size), (stride, stride), (size // 2, size // 2))
     y, half = (x[0], m, *window.outputs(x[2:])), device.precision == "bf16"
     rng = np.random.default_rng(1)
 
@@ -38,7 +40,7 @@ def bench(device, shape: str, rounds: int) -> dict[str, list[float]]:
         device.conversions()[0](values, narrow := np.empty(values.shape, np.uint16))
         return narrow
 
-    pixels, dy, w = image(x), image(y), rng.standard_normal((m, x[1] // groups, 3, 3), np.float32)
+    pixels, dy, w = image(x), image(y), rng.standard_normal((m, x[1] // groups, size, size), np.float32)
     top, dx, dw = np.empty_like(dy), np.empty_like(pixels), np.empty_like(w)
     found = {}
     for name in algorithms.candidates(x, y, window, groups, half):
@@ -66,6 +68,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shapes", nargs="*", metavar="shape", help="N×C×side×M, as 8x64x56x64, or depthwise")
     parser.add_argument("--depthwise", action="store_true", help="the depthwise convolutions of MobileNet")
+    parser.add_argument("--size", type=int, choices=(3, 5), default=3, help="side of the windows (default 3)")
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
     parser.add_argument("--rounds", type=int, default=5, help="timed runs of each pass (default 5)")
     args = parser.parse_args()
@@ -75,7 +78,7 @@ def main() -> None:
     device = open_device(precision=args.precision)
     print(f"{'shape':16}{'algorithm':12}" + "".join(f"{name:>17}" for name in PASSES))
     for shape in args.shapes or (DEPTHWISE if args.depthwise else SHAPES):
-        for name, laps in bench(device, shape, args.rounds).items():
+        for name, laps in bench(device, shape, args.size, args.rounds).items():
             print(f"{shape:16}{name:12}" + "".join(f"{ms:14.1f} ms" for ms in laps), flush=True)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from ..errors import CaffeliteError
-from .draws import Key, key, per_sample, permutation
+from .draws import Key, below, key, per_sample, permutation
 
 
 class Order:
@@ -89,3 +89,34 @@ class BalancedOrder(Order):
         if self._rounds.get(which, (-1,))[0] != number:
             self._rounds[which] = number, members[permutation(self.shuffle, number, 1 + which, len(members))]
         return self._rounds[which][1]
+
+
+class AspectOrder(Order):
+    """Numbers of samples in a random order by the aspect of their images, another one in each epoch.
+
+    standing: of each image, whether its height is at least its width. group: None: all standing images, then all lying
+    ones, or the other way round; a number: groups of so many of each in turn, then the rest.
+    """
+
+    def __init__(self, standing: Sequence[bool], shuffle: Key, group: int | None = None):
+        super().__init__(len(standing), shuffle)
+        self._kinds = [np.flatnonzero(np.array(standing) == kind) for kind in (True, False)]
+        self._group = group
+        self._key = key(*shuffle, "aspects")
+
+    def _permuted(self, shuffle: Key, epoch: int) -> np.ndarray:
+        if self._epoch is None or self._epoch[0] != epoch:
+            first = int(below(per_sample(self._key, epoch, 1)[:, 0], 2)[0])
+            kinds = [kind[permutation(shuffle, epoch, 1 + k, len(kind))] for k, kind in enumerate(self._kinds)]
+            self._epoch = epoch, self._mixed(kinds[::-1] if first else kinds)
+        return self._epoch[1]
+
+    def _mixed(self, kinds: list[np.ndarray]) -> np.ndarray:
+        if self._group is None:
+            return np.concatenate(kinds)
+        parts, taken, turn = [], [0, 0], 0
+        while all(start < len(kind) for start, kind in zip(taken, kinds, strict=True)):
+            parts.append(kinds[turn][taken[turn] : taken[turn] + self._group])
+            taken[turn] += self._group
+            turn = 1 - turn
+        return np.concatenate([*parts, *(kind[start:] for start, kind in zip(taken, kinds, strict=True))])

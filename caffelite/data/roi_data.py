@@ -12,9 +12,9 @@ from .. import caffelite_pb2 as pb
 from .. import inputs
 from ..errors import CaffeliteError, Locator, Where
 from .annotated import AnnotatedDatabase
-from .annotations import AnnotatedImage, of_database, read
 from .draws import below, key, per_sample
 from .images import decode, opencv
+from .objects import AnnotatedImage, of_database, read
 from .order import Order
 from .pipeline import Batch, Source, workers
 
@@ -27,7 +27,7 @@ class RoISource(Source):
 
     Images are resized so that the shorter side is short_side, or the longer one max_size. H·W and G are the largest of
     the data set: a smaller image fills the start of its array, and rows without a box have the label -1. ``varies``:
-    whether images differ in size. Errors: those of ``annotations.read``, an image that cannot be read or has another
+    whether images differ in size. Errors: those of ``objects.read``, an image that cannot be read or has another
     size than its annotation.
     """
 

@@ -14,6 +14,7 @@ from . import files, listing, segmentation
 from .annotated import AnnotatedDatabase, AnnotatedLevelDB, AnnotatedSource
 from .arrays import Arrays, holds_arrays
 from .database import Database
+from .detection_data import DetectionSource, EvalSource
 from .draws import below, key, per_sample
 from .hdf5 import HDF5Source
 from .images import MOST_PIXELS
@@ -38,6 +39,8 @@ PARAMS = {
     "DenseImageData": "dense_image_data_param",
     "ImageSegData": "image_data_param",
     "RoIData": "roi_data_param",
+    "DetectionData": "detection_data_param",
+    "EvalData": "eval_data_param",
 }
 MADE_BY = {
     "mnist": "mnist",
@@ -294,6 +297,17 @@ def _roi_data(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) 
     return RoISource(opened, phase, path, locate, seed)
 
 
+def _detection_data(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+    name = PARAMS[layer.type]
+    opened, at = pb.LayerParameter(), locate.at(name)
+    opened.CopyFrom(layer)
+    param = getattr(opened, name)
+    path = _file(param, at)
+    param.root_folder = _root(param.root_folder, at)
+    source = DetectionSource if layer.type == "DetectionData" else EvalSource
+    return source(opened, phase, path, locate, seed)
+
+
 _SOURCES = {
     "Data": _data,
     "AnnotatedData": _annotated_data,
@@ -304,6 +318,8 @@ _SOURCES = {
     "DenseImageData": _dense_image_data,
     "ImageSegData": _image_seg_data,
     "RoIData": _roi_data,
+    "DetectionData": _detection_data,
+    "EvalData": _detection_data,
 }
 
 

@@ -14,6 +14,11 @@ PROBABILITY = {"SoftmaxWithLoss": "Softmax", "InfogainLoss": "Softmax", "Sigmoid
 SCORE_LAYERS = ("Accuracy", "SegAccuracy")  # layers without a loss that only measure scores
 RECURRENT = ("RNN", "LSTM")  # their first axis is time, not the batch
 FILLERS = ("weight_filler", "bias_filler", "filler", "scale_filler")
+# Data layers of images whose transform_param a deploy net keeps
+IMAGES = (
+    *("Data", "AnnotatedData", "ImageData", "WindowData", "DenseImageData", "ImageSegData"),
+    *("DetectionData", "EvalData"),
+)
 # Fields of a transform_param that are random or follow from the input's channels: not needed for a single image.
 CHANCE = (
     *("mirror", "perturb_param", "distort_param", "noise_param", "force_color", "force_gray"),
@@ -158,7 +163,7 @@ def _input(
         if batch is not None and spec.type != "Input" and shape:
             shape[0] = batch
         made.input_param.shape.add(dim=shape)
-    if spec.type in ("Data", "AnnotatedData", "ImageData", "WindowData", "DenseImageData", "ImageSegData"):
+    if spec.type in IMAGES:
         made.transform_param.CopyFrom(spec.transform_param)
         for name in CHANCE:
             made.transform_param.ClearField(name)

@@ -2,16 +2,20 @@
 
 A box is four numbers (xmin, ymin, xmax, ymax) along the last axis of an array. Where ``pixels`` is true, both corners
 are pixels that belong to the box, so that a side is max - min + 1; else a side is max - min. A box whose maximum is
-below its minimum is empty. Sources: weiliu89/caffe (branch ssd) src/caffe/util/bbox_util.cpp;
+below its minimum is empty. The functions named ``rcnn_…`` are those of R-CNN: a box reaches from min to max + 1, and
+boxes less than a pixel apart still overlap. Sources: weiliu89/caffe (branch ssd) src/caffe/util/bbox_util.cpp;
 rbgirshick/py-faster-rcnn lib/nms and lib/fast_rcnn/bbox_transform.py.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 BLOCK = 256  # boxes that suppression compares at once
 CORNER, CENTER_SIZE, CORNER_SIZE = 1, 2, 3  # the values of PriorBoxParameter.CodeType
+LARGEST_GROWTH = 60.0  # of the logarithm of a side, in R-CNN: beyond it float32 has no number
 
 
 def areas(boxes: np.ndarray, pixels: bool = False) -> np.ndarray:
@@ -39,6 +43,14 @@ def overlaps(a: np.ndarray, b: np.ndarray, pixels: bool = False) -> np.ndarray:
     return np.where((common > 0) & (union > 0), ratio, 0)
 
 
+def rcnn_overlaps(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Intersection over union (N, M) of boxes (N, 4 or more) and (M, 4 or more), as R-CNN computes it."""
+    sides = np.minimum(a[:, None, 2:4], b[None, :, 2:4]) - np.maximum(a[:, None, :2], b[None, :, :2]) + 1
+    common = np.maximum(sides, 0).prod(-1)
+    areas = [(boxes[:, 2:4] - boxes[:, :2] + 1).prod(-1) for boxes in (a, b)]
+    return common / (areas[0][:, None] + areas[1][None] - common)
+
+
 def coverages(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The share (N, M) of each box a (N, 4) that a box b (M, 4) covers; 0 for boxes without area."""
     common, own = intersections(a, b), areas(a)[:, None]
@@ -50,6 +62,12 @@ def coverages(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def clip(boxes: np.ndarray, width: float = 1, height: float = 1) -> np.ndarray:
     """The boxes (..., 4) cut at 0 and at width and height."""
     return np.clip(boxes, 0, np.array([width, height, width, height], boxes.dtype))
+
+
+def rcnn_clip(boxes: np.ndarray, height: float, width: float) -> np.ndarray:
+    """The boxes (N, 4) with corners on pixels of an image."""
+    most = np.array([width - 1, height - 1] * 2, boxes.dtype)
+    return np.maximum(np.minimum(boxes, most), 0)
 
 
 def project(boxes: np.ndarray, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -107,6 +125,17 @@ def decode(
     if code == CORNER_SIZE:
         offsets = offsets * np.tile(priors[..., 2:] - priors[..., :2], 2)
     return priors + offsets
+
+
+def rcnn_encode(boxes: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """The offsets (N, 4) that move each box to its target, in units of the box: x, y, log width, log height."""
+    return encode(targets[:, :4], boxes[:, :4], None, CENTER_SIZE, pixels=True)
+
+
+def rcnn_decode(boxes: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """The boxes (N, 4) moved by offsets. The maximum is a pixel further than ``rcnn_encode`` undoes, as in R-CNN."""
+    growth = np.minimum(offsets[:, 2:], offsets.dtype.type(LARGEST_GROWTH))
+    return decode(np.concatenate([offsets[:, :2], growth], 1), boxes[:, :4], None, CENTER_SIZE, pixels=True)
 
 
 def by_score(scores: np.ndarray, most: int = -1, above: float = -np.inf) -> np.ndarray:
@@ -171,3 +200,25 @@ def _suppress_adaptively(
             if threshold > 0.5:
                 threshold *= eta
     return np.array(stays, np.intp)
+
+
+def rcnn_suppress(boxes: np.ndarray, threshold: float, most: int) -> np.ndarray:
+    """Non-maximum suppression as in R-CNN: the indices of at most ``most`` boxes, which come best first, that overlap
+    no better one by more than ``threshold``."""
+    x1, y1, x2, y2 = (np.ascontiguousarray(boxes[:, k]) for k in range(4))
+    areas = (x2 - x1 + 1) * (y2 - y1 + 1)
+    left = np.arange(len(boxes))
+    kept: list[int] = []
+    while len(left) and len(kept) < most:
+        best, left = left[0], left[1:]
+        kept.append(best)
+        width = np.minimum(x2[best], x2[left]) - np.maximum(x1[best], x1[left]) + 1
+        height = np.minimum(y2[best], y2[left]) - np.maximum(y1[best], y1[left]) + 1
+        common = np.maximum(width, 0) * np.maximum(height, 0)
+        left = left[~(common / (areas[best] + areas[left] - common) > threshold)]
+    return np.array(kept, np.intp)
+
+
+def rounded(value: float | np.floating) -> int:
+    """To the nearest integer, halves away from 0, as C's round."""
+    return int(math.copysign(math.floor(abs(float(value)) + 0.5), value))

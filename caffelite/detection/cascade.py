@@ -12,6 +12,7 @@ import numpy as np
 from .boxes import areas, by_score, intersections
 
 KINDS = ("IOU", "IOMU", "IOFU")
+MATCHES = 0.975  # a box that overlaps its object by more is the object's own
 
 
 def decode_map(
@@ -38,12 +39,34 @@ def decode_map(
 
 
 def decode_boxes(offsets: np.ndarray, boxes: np.ndarray) -> np.ndarray:
-    """The boxes (R, 4) that offsets (R, 4) make of boxes (R, 4); both corners are pixels that belong to a box."""
-    sizes = boxes[:, 2:] - boxes[:, :2] + 1
+    """The boxes (..., 4) that offsets (..., 4) make of boxes (..., 4); both corners are pixels that belong to a box."""
+    sizes = boxes[..., 2:] - boxes[..., :2] + 1
     with np.errstate(over="ignore", invalid="ignore"):
-        moved = sizes * np.exp(offsets[:, 2:])
-        low = offsets[:, :2] * sizes + (boxes[:, :2] + boxes[:, 2:]) / 2 - (moved - 1) / 2
-        return np.concatenate([low, low + moved - 1], 1)
+        moved = sizes * np.exp(offsets[..., 2:])
+        low = offsets[..., :2] * sizes + (boxes[..., :2] + boxes[..., 2:]) / 2 - (moved - 1) / 2
+        return np.concatenate([low, low + moved - 1], -1)
+
+
+def paired_overlaps(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Intersection over union (R) of each box of a (R, 4) with that of b (R, 4); both corners belong to a box. 0 where
+    a number is not finite."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        sides = np.minimum(a[:, 2:], b[:, 2:]) - np.maximum(a[:, :2], b[:, :2])
+        common = np.where((sides >= 0).all(1), (sides + 1).prod(1), 0)
+        ratio = common / (areas(a, True) + areas(b, True) - common)
+    return np.where(np.isfinite(ratio), ratio, 0)
+
+
+def hardest(losses: np.ndarray, images: np.ndarray, each: int, most: int) -> np.ndarray:
+    """The ascending indices of ``most`` of the boxes (R): of each image the ``each`` of the highest losses, then the
+    highest of all others; of equal losses the last."""
+    order = np.lexsort((np.arange(len(losses)), losses))[::-1]
+    rank = np.empty(len(losses), int)
+    for image in np.unique(images):
+        own = order[images[order] == image]
+        rank[own] = np.arange(len(own))
+    chosen = np.concatenate([order[rank[order] < each], order[rank[order] >= each]])
+    return np.sort(chosen[:most])
 
 
 def suppress(boxes: np.ndarray, threshold: float, kind: str, pixels: bool) -> np.ndarray:

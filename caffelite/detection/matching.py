@@ -39,3 +39,8 @@ def hardest(losses: np.ndarray, eligible: np.ndarray, count: int) -> np.ndarray:
     """The ascending indices of the ``count`` eligible boxes of the highest losses; of equal ones the first."""
     candidates = np.flatnonzero(eligible)
     return np.sort(candidates[np.argsort(-losses[candidates], kind="stable")[: max(0, count)]])
+
+
+def sampled(generator: np.random.Generator, members: np.ndarray, most: int) -> np.ndarray:
+    """At most ``most`` of the members, drawn at random."""
+    return members if len(members) <= most else generator.choice(members, most, replace=False)

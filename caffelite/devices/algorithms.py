@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from .window import Window
 
@@ -17,6 +18,22 @@ BLOCK_BYTES = 3 << 19  # of transformed tiles, which stay in a core's second-lev
 DEPTHWISE_PARTS = 32  # at most, of the sums over pixels in a depthwise convolution's weight gradient
 CHUNK_BYTES = 24 << 20  # of both factors of a weight gradient
 Shape = tuple[int, ...]
+
+
+class Tile(NamedTuple):
+    """What Winograd's kernels compute at a time: outputs² outputs of windows of size²."""
+
+    outputs: int
+    size: int
+
+    @property
+    def square(self) -> int:
+        """Inputs of a tile, and products for each pair of channels."""
+        return (self.outputs + self.size - 1) ** 2
+
+    @property
+    def taps(self) -> int:
+        return self.size**2
 
 
 def rounded(count: int, unit: int) -> int:
@@ -34,9 +51,9 @@ def candidates(x: Shape, y: Shape, window: Window, groups: int, half: bool) -> l
         return found
     if window.kernel == (1, 1) and not any(window.pad):
         found.append(PRODUCT)
-    if window.kernel == (3, 3) and window.dilation == (1, 1) and max(window.pad) <= 2:
+    if window.kernel in ((3, 3), (5, 5)) and window.dilation == (1, 1) and max(window.pad) < window.kernel[0]:
         if x[1] % LANES == 0 and y[1] % LANES == 0:
-            found += WINOGRAD
+            found += WINOGRAD if window.kernel[0] == 3 else ["winograd4"]
     return found
 
 
@@ -61,16 +78,16 @@ def tile_count(y: Shape, outputs: int) -> int:
     return y[0] * -(-y[2] // outputs) * -(-y[3] // outputs)
 
 
-def block_tiles(c: int, tiles: int, outputs: int, threads: int) -> int:
+def block_tiles(c: int, tiles: int, tile: Tile, threads: int) -> int:
     """How many tiles of C channels a thread transforms at a time: a multiple of ROWS."""
-    most = BLOCK_BYTES // (4 * (outputs + 2) ** 2 * (c + 4 * LANES))
+    most = BLOCK_BYTES // (4 * tile.square * (c + 4 * LANES))
     return rounded(max(1, min(most, -(-tiles // threads))), ROWS)
 
 
-def chunk_tiles(c: int, m: int, tiles: int, outputs: int) -> int:
+def chunk_tiles(c: int, m: int, tiles: int, tile: Tile) -> int:
     """How many tiles of a weight gradient are transformed before they are multiplied. Results depend on it, so it does
     not depend on the number of threads."""
-    most = max(64, CHUNK_BYTES // (4 * (outputs + 2) ** 2 * (c + m)))
+    most = max(64, CHUNK_BYTES // (4 * tile.square * (c + m)))
     return -(-tiles // -(-tiles // most))
 
 
@@ -79,21 +96,20 @@ def padded(rows: int, channels: int) -> int:
     return rows * channels + -(-channels // (4 * LANES)) * LANES
 
 
-def pass_sizes(c: int, m: int, tiles: int, outputs: int, threads: int) -> tuple[int, int, int]:
+def pass_sizes(c: int, m: int, tiles: int, tile: Tile, threads: int) -> tuple[int, int, int]:
     """Numbers of float32 in the workspace of a pass from C channels to M: the packed weights, the blocks of all
     threads, some rows of weights for each thread."""
-    square = (outputs + 2) ** 2
-    block = block_tiles(c, tiles, outputs, threads)
+    square, block = tile.square, block_tiles(c, tiles, tile, threads)
     blocks = square * (block * (c + 4 * LANES) + LANES) + c + 4 * LANES
-    return square * padded(c, m), threads * blocks, threads * GROUP * 9 * max(c, m)
+    return square * padded(c, m), threads * blocks, threads * GROUP * tile.taps * max(c, m)
 
 
-def gradient_sizes(c: int, m: int, tiles: int, outputs: int, threads: int) -> tuple[int, int, int, int]:
+def gradient_sizes(c: int, m: int, tiles: int, tile: Tile, threads: int) -> tuple[int, int, int, int]:
     """The same for a weight gradient: both factors, their products, some rows of weights for each
     thread."""
-    square, chunk = (outputs + 2) ** 2, chunk_tiles(c, m, tiles, outputs)
+    square, chunk = tile.square, chunk_tiles(c, m, tiles, tile)
     factors = square * (chunk * c + LANES), square * padded(chunk, m)
-    return *factors, square * padded(c, m), threads * GROUP * 9 * max(c, m)
+    return *factors, square * padded(c, m), threads * GROUP * tile.taps * max(c, m)
 
 
 def depthwise_sizes(x: Shape, y: Shape) -> tuple[tuple[int, int], tuple[int, int, int]]:
@@ -110,11 +126,11 @@ def workspace(x: Shape, y: Shape, window: Window, groups: int, half: bool, threa
         return largest
     for name in candidates(x, y, window, groups, half):
         if outputs := WINOGRAD.get(name):
-            c, m, tiles = x[1], y[1], tile_count(y, outputs)
-            passes: list[tuple[int, ...]] = [pass_sizes(c, m, tiles, outputs, threads)]
+            c, m, tiles, tile = x[1], y[1], tile_count(y, outputs), Tile(outputs, window.kernel[0])
+            passes: list[tuple[int, ...]] = [pass_sizes(c, m, tiles, tile, threads)]
             if backward:
-                passes.append(pass_sizes(m, c, tile_count(x, outputs), outputs, threads))
-                passes.append(gradient_sizes(c, m, tiles, outputs, threads))
+                passes.append(pass_sizes(m, c, tile_count(x, outputs), tile, threads))
+                passes.append(gradient_sizes(c, m, tiles, tile, threads))
             largest = max(largest, *(4 * sum(sizes) for sizes in passes))
         elif name == DEPTHWISE:
             packed, partial = depthwise_sizes(x, y)

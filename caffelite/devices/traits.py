@@ -69,6 +69,7 @@ def cpu_traits(
         product_dtype=half,
         image_dtype=half,
         channels_last=onednn and dtype == "float32",
+        sums_gradients=True,
         prepares_convolutions=onednn and dtype == "float32",
         memory=memory,
     )

@@ -11,6 +11,8 @@ from ..detection import cascade
 from ..errors import CaffeliteError
 from .layer import Layer, Shape, register
 
+PLANNED_RANGES = 4  # of scales, over which boxes are spread, for the memory of a pass before the first one
+
 
 def normalisation(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
     """Mean and deviation of box offsets (4): 0 and 1 unless bbox_reg_param has both. Errors: not 4 of them, a deviation
@@ -24,6 +26,13 @@ def normalisation(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
         expected = "4 of bbox_mean and 4 of bbox_std above 0"
         raise layer.outer_error("a bad bbox_reg_param", "bbox_reg_param", expected=expected, found=found)
     return mean, deviation
+
+
+def check_nms_type(layer: Layer) -> None:
+    """Errors: an unknown nms_type."""
+    if layer.p.nms_type not in cascade.KINDS:
+        expected, found = " or ".join(f'"{kind}"' for kind in cascade.KINDS), f'"{layer.p.nms_type}"'
+        raise layer.error("an unknown nms_type", "nms_type", expected=expected, found=found)
 
 
 class Proposals(Layer):
@@ -41,9 +50,7 @@ class Proposals(Layer):
 
     def setup(self) -> None:
         p = self.p
-        if p.nms_type not in cascade.KINDS:
-            expected, found = " or ".join(f'"{kind}"' for kind in cascade.KINDS), f'"{p.nms_type}"'
-            raise self.error("an unknown nms_type", "nms_type", expected=expected, found=found)
+        check_nms_type(self)
         for name in ("field_whr", "field_xyr"):
             if not 0 < getattr(p, name) < math.inf:
                 found = f"{getattr(p, name):g}"
@@ -284,7 +291,8 @@ class ScaleRoute(Layer):
         for i, shape in enumerate(bottoms):
             if shape[:1] != bottoms[0][:1]:
                 raise self.bottom_error(i, "does not fit", expected=f"{bottoms[0][0]} rows", found=list(shape))
-        return list(bottoms)
+        planned = -(-bottoms[0][0] // PLANNED_RANGES)
+        return [(planned, *shape[1:]) for shape in bottoms]
 
     def backward_reads_bottom(self, index: int) -> bool:
         return False

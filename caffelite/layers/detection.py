@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from .. import caffelite_pb2 as pb
 from ..detection import boxes, precision
 from ..detection.names import read_sizes
 from ..detection.saving import Saving, in_pixels
@@ -167,30 +168,40 @@ class DetectionEvaluate(Layer):
             where = self.locate(self.field, "name_size_file")
             self._sizes = [size for _, size in read_sizes(resolve(self.p.name_size_file, self.locate), where)]
 
+    @classmethod
+    def variant(cls, spec: pb.LayerParameter) -> type[Layer]:
+        """cascade-rcnn's layer where there is a third bottom."""
+        return CascadeDetectionEvaluate if len(spec.bottom) > 2 else cls
+
+    @staticmethod
+    def ssd_rows(found: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Detections (D, 7) and objects (G, 8) in the columns above, of the values of the bottoms."""
+        return found.reshape(-1, 7), known.reshape(-1, 8)
+
+    def judged_items(self, found: np.ndarray) -> np.ndarray:
+        """The images of detections (D, 7), in ascending order."""
+        return np.unique(found[found[:, 1] != -1, 0])
+
     def forward(self, x: list, y: list) -> None:
-        found, known = self.dev.download(x[0]).reshape(-1, 7), self.dev.download(x[1])
+        found, known = self.ssd_rows(self.dev.download(x[0]), self.dev.download(x[1]))
         known = read_objects(self, known, 1, self.classes)
         easy = known[(known[:, 7] == 0) | self.p.evaluate_difficult_gt]
         head = [(-1, label, (easy[:, 1] == label).sum(), -1, -1) for label in self.labels]
-        rows = np.zeros((y[0].shape[2], 5), found.dtype)
+        rows = np.zeros((math.prod(y[0].shape) // 5, 5), found.dtype)
         rows[:, 0] = -1  # rows without a detection: no objects of no class
         rows[: len(head)] = head
         rows[len(head) :, 1:] = (self.labels[0] if self.labels else 0, 0, -1, -1)
-        found = found[found[:, 1] != -1]
-        judged = [
-            self._judged(part, known[known[:, 0] == item])
-            for item in np.unique(found[:, 0])
-            for part in (found[found[:, 0] == item],)
-        ]
+        items, found = self.judged_items(found), found[found[:, 1] != -1]
+        judged = [self._judged(int(item), found[found[:, 0] == item], known[known[:, 0] == item]) for item in items]
         if judged:
             body = np.concatenate(judged)
             rows[len(head) : len(head) + len(body)] = body
         self.dev.upload(y[0], rows.reshape(y[0].shape))
 
-    def _judged(self, found: np.ndarray, known: np.ndarray) -> np.ndarray:
-        """The rows of an image's detections."""
-        found, known, pixels = self._in_pixels(found, known)
-        parts = []
+    def _judged(self, item: int, found: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """The rows of the detections of image ``item``."""
+        found, known, pixels = self.in_pixels(item, found, known)
+        parts = [np.zeros((0, 5))]
         for label in np.unique(found[:, 1]):
             mine, objects = found[found[:, 1] == label], known[known[:, 1] == label]
             mine = mine[np.argsort(-mine[:, 2], kind="stable")]
@@ -200,14 +211,64 @@ class DetectionEvaluate(Layer):
             parts.append(np.column_stack([mine[:, :3], right & counted, ~right & counted]))
         return np.concatenate(parts).astype(found.dtype)
 
-    def _in_pixels(self, found: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
-        """Boxes in pixels of the next image of name_size_file; as they are without one."""
+    def next_size(self) -> tuple[int, int]:
+        """Height and width of the next image of name_size_file."""
+        assert self._sizes
+        size = self._sizes[self._position[0]]
+        self._position[0] = (self._position[0] + 1) % len(self._sizes)
+        return size
+
+    def in_pixels(self, item: int, found: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
+        """Rows with boxes in pixels of the next image of name_size_file, as they are without one; and whether both
+        corners are pixels that belong to a box."""
         if not self._sizes:
             return found, known, False
-        height, width = self._sizes[self._position[0]]
-        self._position[0] = (self._position[0] + 1) % len(self._sizes)
+        height, width = self.next_size()
         resized = self.p.resize_param if self.p.HasField("resize_param") else None
         found, known = found.copy(), known.copy()
         for rows in (found, known):
             rows[:, 3:7] = in_pixels(rows[:, 3:7], height, width, resized)
+        return found, known, True
+
+
+class CascadeDetectionEvaluate(DetectionEvaluate):
+    """The same for cascades: detections (D, 7), image, x1, y1, x2, y2, class, score, objects (G, 8), image, x1, y1, x2,
+    y2, class, ignored, difficult, and sizes (N, 2) of the images, height and width → (C - 1 + D, 5). Boxes are scaled
+    from these sizes to those in name_size_file. Source: zhaoweicai/cascade-rcnn
+    src/caffe/layers/detection_evaluate_layer.cpp.
+    """
+
+    type = "DetectionEvaluate"
+    bottoms = (3, 3)
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        for i, (name, width) in enumerate((("D", 7), ("G", 8), ("N", 2))):
+            if not bottoms[i] or math.prod(bottoms[i][1:]) != width:
+                raise self.bottom_error(i, "does not fit", expected=f"{name}×{width}", found=list(bottoms[i]))
+        return [(len(self.labels) + bottoms[0][0], 5)]
+
+    @staticmethod
+    def ssd_rows(found: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Detections and objects in the columns of ``DetectionEvaluate``."""
+        return found.reshape(-1, 7)[:, [0, 5, 6, 1, 2, 3, 4]], known.reshape(-1, 8)[:, [0, 5, 6, 1, 2, 3, 4, 7]]
+
+    def judged_items(self, found: np.ndarray) -> np.ndarray:
+        """The images of all rows: FrcnnOutput writes one for each image."""
+        return np.unique(found[found[:, 0] != -1, 0])
+
+    def forward(self, x: list, y: list) -> None:
+        self._net_sizes = self.dev.download(x[2]).reshape(-1, 2)
+        super().forward(x, y)
+
+    def in_pixels(self, item: int, found: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
+        if not self._sizes:
+            return found, known, True
+        if not 0 <= item < len(self._net_sizes):
+            what = f'has a detection of image {item}, bottom "{self.spec.bottom[2]}" has no size of it'
+            raise self.bottom_error(0, what, expected=f"0 to {len(self._net_sizes) - 1}")
+        height, width = np.array(self.next_size()) / self._net_sizes[item]
+        scale = np.array([width, height] * 2, found.dtype)
+        found, known = found.copy(), known.copy()
+        for rows in (found, known):
+            rows[:, 3:7] *= scale
         return found, known, True

@@ -7,8 +7,9 @@ import math
 import numpy as np
 
 from .. import caffelite_pb2 as pb
+from ..detection import anchors, boxes
 from ..devices.protocol import Device
-from . import boxes, fillers
+from . import fillers
 from .layer import Layer, Shape, register
 
 
@@ -29,8 +30,8 @@ class Anchored(Layer):
                     expected = "a finite number above 0"
                     raise self.error(f"a bad {name}", name, i, expected=expected, found=f"{value:g}")
         self.of_python = self.spec.HasField("python_param")  # see python_names.py
-        ratios, scales = list(p.ratio) or boxes.RATIOS, list(p.scale) or boxes.SCALES
-        self.base = boxes.base_anchors(p.base_size, ratios, scales, halves_to_even=self.of_python)
+        ratios, scales = list(p.ratio) or anchors.RATIOS, list(p.scale) or anchors.SCALES
+        self.base = anchors.base_anchors(p.base_size, ratios, scales, halves_to_even=self.of_python)
 
     def share(self, name: str) -> float:
         """A field from 0 to 1."""
@@ -116,9 +117,9 @@ class Proposal(Anchored):
     def _propose(self, scores: np.ndarray, moves: np.ndarray, info: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The boxes of an image, N×4, and their scores."""
         height, width, scale = info
-        places = boxes.anchors(self.base.astype(moves.dtype), self.p.feat_stride, *self.map)
+        places = anchors.shifted(self.base.astype(moves.dtype), self.p.feat_stride, *self.map)
         with np.errstate(invalid="ignore", over="ignore"):
-            found = boxes.clipped(boxes.moved(places, moves), height, width)
+            found = boxes.rcnn_clip(boxes.rcnn_decode(places, moves), height, width)
             small = ((found[:, 2:] - found[:, :2] + 1) < self.p.min_size * scale).any(1)
         usable = np.isfinite(scores) & np.isfinite(found).all(1)
         if self.of_python:
@@ -127,7 +128,7 @@ class Proposal(Anchored):
             scores = np.where(small, 0, scores)
         chosen = np.flatnonzero(usable)
         order = chosen[np.argsort(-scores[chosen], kind="stable")][: self.before]
-        order = order[boxes.suppressed(found[order], self.threshold, self.after)]
+        order = order[boxes.rcnn_suppress(found[order], self.threshold, self.after)]
         if not len(order):
             return np.array([[0, 0, width - 1, height - 1]], moves.dtype), np.zeros(1, scores.dtype)
         return found[order], scores[order]
@@ -178,7 +179,7 @@ class AnchorTarget(Anchored):
     def forward(self, x: list, y: list) -> None:
         objects = real_objects(self.dev.download(x[1]))
         height, width = (float(v) for v in self.dev.download(x[2]).reshape(-1)[:2])
-        places = boxes.anchors(self.base, self.p.feat_stride, *self.map)
+        places = anchors.shifted(self.base, self.p.feat_stride, *self.map)
         border = self.p.allowed_border
         within = (places[:, :2] >= -border).all(1) & (places[:, 2] < width + border) & (places[:, 3] < height + border)
         inside = np.flatnonzero(within)
@@ -206,7 +207,7 @@ class AnchorTarget(Anchored):
         if not len(objects) or not len(places):
             labels[:] = 0
             return labels, np.zeros((len(places), 4))
-        common = boxes.overlaps(places, objects[:, :4])
+        common = boxes.rcnn_overlaps(places, objects[:, :4])
         nearest, most = common.argmax(1), common.max(1)
         best = common.max(0)
         negative = most < self.p.negative_overlap
@@ -215,7 +216,7 @@ class AnchorTarget(Anchored):
         labels[most >= self.p.positive_overlap] = 1
         if self.p.clobber_positives:
             labels[negative] = 0
-        return labels, boxes.offsets(places, objects[nearest, :4])
+        return labels, boxes.rcnn_encode(places, objects[nearest, :4])
 
     def _sample(self, labels: np.ndarray, drawn: np.random.Generator) -> None:
         most = int(self.p.fg_fraction * self.p.batch_size)

@@ -6,11 +6,19 @@ import math
 
 import numpy as np
 
+from .. import caffelite_pb2 as pb
+from ..detection import boxes
+from ..detection.matching import sampled
 from ..devices.protocol import Device
-from . import boxes, fillers
+from . import fillers
+from .cascade_targets import CascadeProposalTarget
 from .layer import Layer, Shape, register
 from .proposal import check_objects, real_objects
 
+CASCADE = (
+    *("cls_num", "num_img_per_batch", "fg_thr", "bg_thr_hg", "bg_thr_lw", "img_width", "img_height"),
+    *("iou_weighted", "bbox_thr_lw", "bbox_thr_hg", "pickup_discard", "append_gtbox"),
+)
 MEAN, STD = (0.0, 0.0, 0.0, 0.0), (0.1, 0.1, 0.2, 0.2)  # of offsets
 
 
@@ -42,6 +50,11 @@ class ProposalTarget(Layer):
     constant_bottoms = frozenset(range(2))
     differentiable = False
     varies = requires_host = True
+
+    @classmethod
+    def variant(cls, spec: pb.LayerParameter) -> type[Layer]:
+        """cascade-rcnn's layer where one of its fields is set."""
+        return CascadeProposalTarget if any(map(spec.proposal_target_param.HasField, CASCADE)) else cls
 
     def setup(self) -> None:
         p = self.p
@@ -93,7 +106,7 @@ class ProposalTarget(Layer):
         found = np.flatnonzero(labels > 0)
         if len(found):
             columns = np.minimum(labels[found], 1 if classes == 2 else classes - 1).astype(int)
-            moves = boxes.offsets(every[kept[found]], objects[nearest[kept[found]], :4])
+            moves = boxes.rcnn_encode(every[kept[found]], objects[nearest[kept[found]], :4])
             targets[found, columns], inside[found, columns] = (moves - self.mean) / self.std, 1
         if len(kept) != self.count:
             self.count = len(kept)
@@ -108,7 +121,7 @@ class ProposalTarget(Layer):
         p, count = self.p, len(every)
         most, nearest = np.zeros(count), np.zeros(count, int)
         if len(objects):
-            common = boxes.overlaps(every, objects[:, :4])
+            common = boxes.rcnn_overlaps(every, objects[:, :4])
             most, nearest = common.max(1), common.argmax(1)
         positive = np.flatnonzero(most >= p.fg_thresh) if len(objects) else np.zeros(0, int)
         negative = np.flatnonzero((most < p.bg_thresh_hi) & (most >= p.bg_thresh_lo))
@@ -117,15 +130,10 @@ class ProposalTarget(Layer):
         if p.batch_size != -1:
             drawn = fillers.generator(self.context.seed, self.name, 0, *self.context.clock)
             wanted = int(np.rint(p.fg_fraction * p.batch_size))
-            positive = _drawn(drawn, positive, wanted)
-            negative = _drawn(drawn, negative, p.batch_size - len(positive))
+            positive = sampled(drawn, positive, wanted)
+            negative = sampled(drawn, negative, p.batch_size - len(positive))
         kept = np.concatenate([positive, negative])
         labels = np.zeros(len(kept))
         if len(positive):
             labels[: len(positive)] = objects[nearest[positive], 4]
         return kept, labels, nearest
-
-
-def _drawn(generator: np.random.Generator, members: np.ndarray, most: int) -> np.ndarray:
-    """At most so many of the members, at random."""
-    return members if len(members) <= most else generator.choice(members, most, replace=False)

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from ..detection import boxes
 from ..devices.protocol import Device
-from . import boxes
 from .layer import Layer, Shape, register
 from .proposal_target import MEAN, STD, four
 
@@ -91,11 +91,11 @@ class RoIDetectionOutput(Layer):
             chosen = np.flatnonzero(scores[:, label] >= self.p.confidence_threshold)
             chosen = chosen[np.argsort(-scores[chosen, label], kind="stable")]
             with np.errstate(invalid="ignore", over="ignore"):
-                found = boxes.moved(rois[chosen].astype(np.float64), moves[chosen, min(label, self.columns - 1)])
+                found = boxes.rcnn_decode(rois[chosen].astype(np.float64), moves[chosen, min(label, self.columns - 1)])
                 found = np.maximum(np.minimum(found, most), 0)
             finite = np.isfinite(found).all(1)
             chosen, found = chosen[finite], found[finite]
-            kept = boxes.suppressed(found, self.p.nms_threshold, len(found))
+            kept = boxes.rcnn_suppress(found, self.p.nms_threshold, len(found))
             rows = np.zeros((len(kept), 7))
             rows[:, 0], rows[:, 1], rows[:, 2] = image, label, scores[chosen[kept], label]
             rows[:, 3:] = found[kept] / most

@@ -114,7 +114,7 @@ class OutputCollector:
         if self.detections and (d := self.detection_head):
             fresh = new >= 0 if new is not None else np.ones(self.net.graph.batch_size, bool)
             found, known = (self.net.dev.download(self.net.data[v]) for v in (d.found, d.known))
-            self.detections.add(found, known, fresh)
+            self.detections.add(*d.ssd_rows(found, known), fresh)
 
     def _compare(self, fit: Fit, r: Regression, new: np.ndarray | None) -> None:
         """Adds the batch's predictions and targets of samples that are new."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,12 +19,13 @@ COCO_AT = {"coco50": 0.5, "coco75": 0.75}
 @dataclass(frozen=True)
 class DetectionHead:
     """The detections and the objects that a net compares, the classes of objects, and the overlap from which a
-    detection is right."""
+    detection is right. ssd_rows: converts their values to rows as DetectionEvaluate reads them."""
 
     found: Value
     known: Value
     classes: tuple[int, ...]
     threshold: float
+    ssd_rows: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 def detection_head(graph: Graph) -> DetectionHead | None:
@@ -33,7 +35,7 @@ def detection_head(graph: Graph) -> DetectionHead | None:
         return None
     layer: Any = nodes[-1].layer
     found, known = nodes[-1].bottoms[:2]
-    return DetectionHead(found, known, tuple(layer.labels), float(layer.p.overlap_threshold))
+    return DetectionHead(found, known, tuple(layer.labels), float(layer.p.overlap_threshold), layer.ssd_rows)
 
 
 @dataclass

@@ -47,7 +47,7 @@ OTHERS = frozenset(
         "display_name",
     }
     | {"module", "param_str", "crop_mode", "det_crop_mode", "distance_type", "normalize_type", "nms_type", "ap_version"}
-    | {"output_format", "softmax_tree", "class_map"}
+    | {"output_format", "softmax_tree", "class_map", "shuffle"}
 )
 
 
@@ -108,7 +108,7 @@ def _hdf5(param: pb.HDF5DataParameter, path: Path) -> Iterator[str]:
         yield str(path.parent / name)  # the layer looks there, too
 
 
-def _windows(param: pb.WindowDataParameter, path: Path) -> Iterator[str]:
+def _windows(param: Any, path: Path) -> Iterator[str]:
     """All lines: those of numbers name files that are never opened."""
     yield from (param.root_folder + " ".join(line.split()) for line in _lines(path))
 
@@ -143,6 +143,8 @@ _LISTS: dict[str, tuple[str, Callable[[Any, Path], Iterator[str]]]] = {
     "DenseImageData": ("dense_image_data_param", _pairs),
     "HDF5Data": ("hdf5_data_param", _hdf5),
     "WindowData": ("window_data_param", _windows),
+    "DetectionData": ("detection_data_param", _windows),
+    "EvalData": ("eval_data_param", _windows),
     "RoIData": ("roi_data_param", _annotated),
 }
 STORED = ("Data", "AnnotatedData", "VideoData")  # data layers whose source names no other file

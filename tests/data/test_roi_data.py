@@ -11,7 +11,7 @@ from google.protobuf import text_format
 from textnet import bind
 
 from caffelite import caffelite_pb2 as pb
-from caffelite.data import annotations, open_source
+from caffelite.data import objects, open_source
 from caffelite.data.images import encode_png
 from caffelite.errors import NOWHERE, CaffeliteError
 
@@ -56,8 +56,8 @@ def batches(folder, count: int, phase: int = pb.TRAIN, **given):
 
 
 def test_coco_and_voc_give_the_same_boxes(folder):
-    coco = annotations.read(folder / "coco.json")
-    voc = annotations.read(folder / "voc.txt", label_file=str(folder / "labels.txt"))
+    coco = objects.read(folder / "coco.json")
+    voc = objects.read(folder / "voc.txt", label_file=str(folder / "labels.txt"))
     for one, other, name in zip(coco, voc, IMAGES, strict=True):
         assert one.file == other.file == str(folder / f"{name}.png")
         assert (one.height, one.width) == (other.height, other.width) == IMAGES[name]
@@ -69,11 +69,11 @@ def test_coco_and_voc_give_the_same_boxes(folder):
 def test_images_boxes_and_sizes(folder):
     found, source = batches(folder, 3, text='source: "@coco.json" short_side: 0', tops=4)
     assert source.shapes == [(1, 3, 24, 30), (1, 3), (1, 5), (1, 1, 1, 8)] and source.varies and source.length == 3
-    data, info, boxes, objects = found[0]
+    data, info, boxes, ssd = found[0]
     pixels = annotations_pixels(folder / "a.png")
     assert (data.reshape(-1)[: pixels.size].reshape(pixels.shape) == pixels).all()
     assert info.tolist() == [[20, 30, 1]] and boxes.tolist() == [[3, 2, 8, 11, 1]]
-    np.testing.assert_allclose(objects[0, 0], [[0, 1, 0, 0.1, 0.1, 0.3, 0.6, 0]], rtol=1e-6)
+    np.testing.assert_allclose(ssd[0, 0], [[0, 1, 0, 0.1, 0.1, 0.3, 0.6, 0]], rtol=1e-6)
     assert found[2][2].tolist() == [[0, 0, 0, 0, -1]] and found[2][3][0, 0, 0, 0] == -1, "an image without objects"
     every, _ = batches(folder, 1, text='source: "@coco.json" short_side: 0 use_difficult: true')
     assert every[0][2][:, 4].tolist() == [1, 2]
@@ -176,26 +176,26 @@ layer { name: "s" type: "Reduction" bottom: "p" top: "s" loss_weight: 1 }
 @pytest.mark.parametrize(
     "name, content, message",
     [
-        ("x.json", "[]", "no COCO annotations"),
+        ("x.json", "[]", 'the file has no "images"'),
         ("x.json", '{"images": [], "annotations": [], "categories": []}', "no images"),
-        ("x.json", "{", "no COCO annotations"),
-        ("x.txt", "a.png\n", "not a line of a list; expected IMAGE ANNOTATION"),
+        ("x.json", "{", "not a JSON file"),
+        ("x.txt", "a.png\n", "a line is not understood"),
         ("x.txt", "a.png missing.xml\n", "cannot read"),
-        ("x.txt", "a.png labels.txt\n", "no annotation of PASCAL VOC"),
+        ("x.txt", "a.png labels.txt\n", "not an XML file"),
     ],
 )
 def test_files_that_cannot_be_read(folder, name, content, message):
     (folder / name).write_text(content)
     with pytest.raises(CaffeliteError, match=message):
-        annotations.read(folder / name, label_file=str(folder / "labels.txt"))
+        objects.read(folder / name, label_file=str(folder / "labels.txt"))
 
 
 def test_unknown_classes_and_wrong_sizes(folder):
-    (folder / "one.txt").write_text("one\n")
-    with pytest.raises(CaffeliteError, match='unknown class "two"'):
-        annotations.read(folder / "voc.txt", label_file=str(folder / "one.txt"))
+    (folder / "one.txt").write_text("background\none\n")
+    with pytest.raises(CaffeliteError, match='"two" is no class'):
+        objects.read(folder / "voc.txt", label_file=str(folder / "one.txt"))
     with pytest.raises(CaffeliteError, match="need a label_file"):
-        annotations.read(folder / "voc.txt")
+        objects.read(folder / "voc.txt")
     (folder / "wrong.json").write_text((folder / "coco.json").read_text().replace('"height": 20', '"height": 21'))
     with pytest.raises(CaffeliteError, match="wrong size of an image; expected 21×30, as annotated, found 20×30"):
         batches(folder, 1, text='source: "@wrong.json" short_side: 0')

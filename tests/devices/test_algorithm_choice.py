@@ -85,6 +85,7 @@ def test_candidates_follow_from_the_geometry():
 
     both = ["direct", "winograd2", "winograd4"]
     assert found(WIDE, WIDE, pad=(1, 1)) == both
+    assert found(WIDE, WIDE, kernel=(5, 5), pad=(2, 2)) == ["direct", "winograd4"]
     assert found(WIDE, DEEP, kernel=(1, 1)) == ["direct", "product"]
     direct = [
         found(NARROW, WIDE, pad=(1, 1)),
@@ -92,7 +93,8 @@ def test_candidates_follow_from_the_geometry():
         found(WIDE, WIDE, pad=(2, 2), dilation=(2, 2)),
         found(WIDE, WIDE, pad=(1, 1), groups=2),
         found(WIDE, WIDE, pad=(1, 1), half=True),
-        found(WIDE, WIDE, kernel=(5, 5), pad=(2, 2)),
+        found(WIDE, WIDE, kernel=(3, 5), pad=(1, 2)),
+        found(WIDE, WIDE, kernel=(7, 7), pad=(3, 3)),
     ]
     assert direct == [["direct"]] * len(direct)
 
@@ -105,15 +107,17 @@ def test_little_work_is_direct_and_not_measured():
     assert dev.convolution(large, large, window, channels_last=True).taken == {}
 
 
-def test_the_memory_plan_counts_the_workspace(monkeypatch):
+@pytest.mark.parametrize("size", [3, 5])
+def test_the_memory_plan_counts_the_workspace(monkeypatch, size):
     """The device's workspace after all passes is what the plan has, up to cache lines."""
-    dev, shape, window = engines.with_onednn(), (2, 32, 21, 21), Window((3, 3), pad=(1, 1))
+    dev, shape = engines.with_onednn(), (2, 32, 21, 21)
+    window = Window((size, size), pad=(size // 2, size // 2))
     monkeypatch.setattr(algorithms, "MEASURED_WORK", 0)
     needed = []
-    for name in algorithms.WINOGRAD:
+    for name in algorithms.candidates(shape, shape, window, 1, False)[1:]:
         op = dev.convolution(shape, shape, window, channels_last=True, algorithm=name)
         x, dx, dy = (dev.zeros((2, 21, 21, 32)) for _ in range(3))
-        w, dw = (dev.zeros((32, 32, 3, 3)) for _ in range(2))
+        w, dw = (dev.zeros((32, 32, size, size)) for _ in range(2))
         op.forward(x, w, None, dy)
         op.backward(x, w, dy, dx, dw, None)
         needed.append(dev._workspace.nbytes)

@@ -1,6 +1,7 @@
 """The table of layers: a row is a layer's test."""
 
 import rows_cascade
+import rows_cascade_stages
 import rows_detection
 import rows_elementwise
 import rows_faces
@@ -22,6 +23,7 @@ ROWS = [
     *rows_faces.ROWS,
     *rows_yolo.ROWS,
     *rows_cascade.ROWS,
+    *rows_cascade_stages.ROWS,
     *rows_detection.ROWS,
     *rows_regions.ROWS,
 ]

@@ -8,8 +8,8 @@ import pytest
 from devices.arrays import MAKE, blank, put
 from textnet import bind, feed, inputs
 
+from caffelite.detection import boxes
 from caffelite.errors import CaffeliteError
-from caffelite.layers import boxes
 
 KINDS = ["cpu", "host"]  # the table of layers runs on a GPU too
 ANCHORS = "feat_stride: 16 ratio: 0.5 ratio: 1 ratio: 2 scale: 8 scale: 16 scale: 32"
@@ -150,9 +150,9 @@ def test_suppression_equals_the_plain_rule(seed):
     for i, row in enumerate(rows):
         if all(oracles.overlap(row, rows[j]) <= 0.4 for j in kept):
             kept.append(i)
-    assert boxes.suppressed(rows, 0.4, 1000).tolist() == kept
-    assert boxes.suppressed(rows, 0.4, 3).tolist() == kept[:3]
-    assert boxes.suppressed(rows[:0], 0.4, 3).tolist() == []
+    assert boxes.rcnn_suppress(rows, 0.4, 1000).tolist() == kept
+    assert boxes.rcnn_suppress(rows, 0.4, 3).tolist() == kept[:3]
+    assert boxes.rcnn_suppress(rows[:0], 0.4, 3).tolist() == []
 
 
 TARGET = """

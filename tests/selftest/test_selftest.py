@@ -23,7 +23,11 @@ H100 = {
 
 @pytest.fixture
 def small(monkeypatch):
-    """Few iterations, small copies: what is tested stays."""
+    """Few iterations, small copies and images: what is tested stays."""
+    sizes = {"alexnet_conv2": (1, 96, 9, 9), "resnet_conv1": (1, 3, 32, 32), "resnet_3x3": (1, 64, 7, 7)}
+    layers = {name: (sizes.get(name, shape), param) for name, (shape, param) in convolutions.LAYERS.items()}
+    monkeypatch.setattr(convolutions, "LAYERS", layers)
+    monkeypatch.setattr(graphs, "SIDE", 16)
     monkeypatch.setattr(training, "ITERATIONS", 6)
     monkeypatch.setattr(training, "BATCH", 8)
     monkeypatch.setattr(training, "TIMED", 4)
@@ -31,9 +35,11 @@ def small(monkeypatch):
     monkeypatch.setattr(speed, "SIDE", {"cpu": 64, "gpu": 64})
     monkeypatch.setattr(speed, "COPIED", {"cpu": 1 << 16, "gpu": 1 << 16})
     monkeypatch.setattr(speed, "TRIES", 2)
-    training.on_cpu.cache_clear()
+    for module in (training, convolutions):
+        module.on_cpu.cache_clear()
     yield
-    training.on_cpu.cache_clear()
+    for module in (training, convolutions):
+        module.on_cpu.cache_clear()
 
 
 class Spoilt(HostBackend):
@@ -116,7 +122,7 @@ def test_wrong_products_fail_their_rows_alone(small):
     assert "off by 0.5 of the largest number" in found["matrix products, fp32"].detail
 
 
-def test_a_gpu_that_captures_nothing_fails():
+def test_a_gpu_that_captures_nothing_fails(small):
     class Refusing(HostBackend):
         def capture(self, body):
             raise RuntimeError("no")

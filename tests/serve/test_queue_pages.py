@@ -137,6 +137,8 @@ def test_a_draft_stays_below_the_roots(client, root, fields, place):
         'type: "HDF5Data" top: "x" hdf5_data_param { source: "hdf5.txt" batch_size: 1 }',
         'type: "HDF5Data" top: "x" hdf5_data_param { source: "near/list.txt" batch_size: 1 }',
         'type: "WindowData" top: "x" window_data_param { source: "windows.txt" batch_size: 1 }',
+        'type: "EvalData" top: "x" top: "y" eval_data_param { source: "windows.txt" batch_size: 1 }',
+        'type: "DetectionData" top: "x" detection_data_param { source: "windows.txt" batch_size: 1 }',
         'type: "RoIData" top: "x" roi_data_param { source: "boxes.txt" }',
         'type: "RoIData" top: "x" roi_data_param { source: "coco.json" }',
     ],

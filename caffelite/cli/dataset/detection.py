@@ -12,7 +12,7 @@ from .. import imaging
 from . import making
 
 if TYPE_CHECKING:
-    from ...data.detections import Annotated
+    from ...data.objects import ImageObjects
 
 
 @click.command(cls=imaging.GflagsCommand, short_help="A database of images with boxes, from VOC or COCO")
@@ -61,7 +61,7 @@ def detection(
       caffelite dataset detection shapes/train.json --out data
       caffelite dataset detection VOCdevkit/VOC2007 --part test --name voc2007_test
     """
-    from ...data import detections
+    from ...data import annotated_records
     from ...data.convert import reader
     from ...data.writers import write_lines
 
@@ -74,10 +74,10 @@ def detection(
         how["encoded"] = not (how["resize_height"] or how["resize_width"])
     recipe, read = imaging.recipe(**how), reader(str(folder))
     images, classes = _read(origin, folder, part, _classes(labels), int(one_based))
-    done = detections.convert(
+    done = annotated_records.convert(
         database, images, read, recipe, skip=skip, threads=threads, progress=True, backend=backend, force=force
     )
-    write_lines(label_map, detections.label_map(classes).splitlines(), force=force)
+    write_lines(label_map, annotated_records.label_map(classes).splitlines(), force=force)
     write_lines(sizes, done.sizes, force=force)
     click.echo(f"wrote {database}: {done.images} images with {done.objects.total()} objects", err=True)
     for label, text in enumerate(classes):
@@ -92,17 +92,17 @@ def detection(
 
 def _read(
     origin: Path, folder: Path, part: str, classes: list[str] | None, first: int
-) -> tuple[list[Annotated], list[str]]:
+) -> tuple[list[ImageObjects], list[str]]:
     """The images with their objects, and the classes."""
     from dataclasses import replace
 
-    from ...data import detections
+    from ...data import objects
     from ...data.convert import reader
 
     if origin.is_dir() or origin.suffix.lower() != ".json":
-        listed = detections.voc_folder(origin, part) if origin.is_dir() else detections.read_list(origin)
-        return detections.read_voc(listed, reader(str(folder)), classes, first)
-    images, found = detections.read_coco(origin)
+        listed = objects.voc_folder(origin, part) if origin.is_dir() else objects.read_list(origin)
+        return objects.read_voc(listed, reader(str(folder)), classes, first)
+    images, found = objects.read_coco(origin)
     if classes is None:
         return images, found
     numbers = {name: label for label, name in enumerate(classes) if label}
@@ -110,7 +110,7 @@ def _read(
         if name not in numbers:
             raise CaffeliteError(f'"{name}" is no class', where=Where(str(origin)), expected=", ".join(classes[1:11]))
     moved = [
-        replace(image, known=[replace(one, label=numbers[found[one.label]]) for one in image.known]) for image in images
+        replace(image, boxes=[replace(box, label=numbers[found[box.label]]) for box in image.boxes]) for image in images
     ]
     return moved, classes
 

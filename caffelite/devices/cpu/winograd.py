@@ -1,11 +1,11 @@
-"""Convolutions by Winograd's minimal filtering: F(2×2, 3×3) and F(4×4, 3×3), see kernels/winograd.py."""
+"""Convolutions by Winograd's minimal filtering, of 3×3 and 5×5 windows: see kernels/winograd.py."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from .. import algorithms
-from ..algorithms import rounded
+from ..algorithms import Tile, rounded
 from ..window import Window
 from .kernels import winograd
 from .kernels.vectors import LANES
@@ -24,33 +24,34 @@ def panels(channels: int) -> np.ndarray:
 class _Geometry:
     """Sizes for one direction: x (N, H, W, C) to y (N, OH, OW, M) with a pad. sizes: of the workspace's parts."""
 
-    def __init__(self, x: tuple[int, ...], y: tuple[int, ...], pad: tuple[int, ...], outputs: int, threads: int):
+    def __init__(self, x: tuple[int, ...], y: tuple[int, ...], pad: tuple[int, ...], tile: Tile, threads: int):
         self.pad = np.array(pad, np.int64)
         self.x, self.y = ((shape[0], *shape[2:], shape[1]) for shape in (x, y))
-        self.tiles = algorithms.tile_count(y, outputs)
-        self.block = algorithms.block_tiles(x[1], self.tiles, outputs, threads)
+        self.tiles = algorithms.tile_count(y, tile.outputs)
+        self.block = algorithms.block_tiles(x[1], self.tiles, tile, threads)
         self.panels = panels(y[1])
-        self.sizes = algorithms.pass_sizes(x[1], y[1], self.tiles, outputs, threads)
+        self.sizes = algorithms.pass_sizes(x[1], y[1], self.tiles, tile, threads)
 
 
 class WinogradConvolution:
-    """y (N, OH, OW, M) = w (M, C, 3, 3) * x (N, H, W, C) + b (M) in float32, by tiles of ``outputs``² outputs. x and y
-    are given as N×C×H×W.
+    """y (N, OH, OW, M) = w (M, C, r, r) * x (N, H, W, C) + b (M) in float32, r = 3 or 5, by tiles of ``outputs``²
+    outputs. x and y are given as N×C×H×W.
 
     Results do not depend on the number of threads. A number that is not finite makes its whole tile NaN.
     """
 
     def __init__(self, device: Memory, x: tuple[int, ...], y: tuple[int, ...], window: Window, outputs: int):
-        self._device, self._outputs, threads = device, outputs, device.threads
+        size, threads = window.kernel[0], device.threads
+        self._device, self._tile = device, Tile(outputs, size)
         (_, c, _, _), (_, m, _, _) = x, y
-        back = (2 - window.pad[0], 2 - window.pad[1])
-        self._forward = _Geometry(x, y, window.pad, outputs, threads)
-        self._data = _Geometry(y, x, back, outputs, threads)
+        back = (size - 1 - window.pad[0], size - 1 - window.pad[1])
+        self._forward = _Geometry(x, y, window.pad, self._tile, threads)
+        self._data = _Geometry(y, x, back, self._tile, threads)
         self._tables = np.zeros((threads, 2, 64), np.int64)
         self._zeros = np.zeros(max(c, m), np.float32)
-        self._chunk = algorithms.chunk_tiles(c, m, self._forward.tiles, outputs)
-        self._gradient_sizes = algorithms.gradient_sizes(c, m, self._forward.tiles, outputs, threads)
-        self._weights = (m, c, 9)
+        self._chunk = algorithms.chunk_tiles(c, m, self._forward.tiles, self._tile)
+        self._gradient_sizes = algorithms.gradient_sizes(c, m, self._forward.tiles, self._tile, threads)
+        self._weights = (m, c, self._tile.taps)
 
     def _parts(self, sizes: tuple[int, ...]) -> list[np.ndarray]:
         """Parts of the workspace, which start on cache lines."""
@@ -69,13 +70,13 @@ class WinogradConvolution:
 
     def _transform(self, geometry: _Geometry, w, rotated: bool, packed, rough) -> None:
         rough, w = rough.reshape(len(self._tables), -1), w.reshape(self._weights)
-        winograd.transform_weights(w, rotated, geometry.panels, packed, rough, self._tables, self._outputs)
+        winograd.transform_weights(w, rotated, geometry.panels, packed, rough, self._tables, *self._tile)
 
     def _multiply(self, geometry: _Geometry, x, packed, blocks, bias, slope: float | None, y) -> None:
         blocks = blocks.reshape(len(self._tables), -1)
         bias = self._zeros if bias is None else bias.reshape(-1)
         x, y, factor = x.reshape(geometry.x), y.reshape(geometry.y), np.float32(1 if slope is None else slope)
-        how = geometry.pad, self._outputs, geometry.block, blocks, self._tables
+        how = geometry.pad, *self._tile, geometry.block, blocks, self._tables
         winograd.convolve(x, packed, geometry.panels, bias, factor, y, *how)
 
     def prepare(self, w) -> np.ndarray:
@@ -99,14 +100,14 @@ class WinogradConvolution:
 
     def weight_gradient(self, x, dy, dw, add: bool = False) -> None:
         """add: adds to what is there."""
-        forward, outputs = self._forward, self._outputs
+        forward, square = self._forward, self._tile.square
         inputs, gradients, products, rough = self._parts(self._gradient_sizes)
         rough = rough.reshape(len(self._tables), -1)
         x, dy, panels = x.reshape(forward.x), dy.reshape(forward.y), forward.panels
-        square, channels = (outputs + 2) ** 2, forward.x[3]
+        channels = forward.x[3]
         for first in range(0, forward.tiles, self._chunk):
             last = min(forward.tiles, first + self._chunk)
-            where = forward.pad, outputs, first, last, inputs, gradients, self._zeros, self._tables
+            where = forward.pad, *self._tile, first, last, inputs, gradients, self._zeros, self._tables
             winograd.transform_images(x, dy, panels, *where)
             winograd.multiply_images(inputs, gradients, panels, channels, last - first, square, products, first > 0)
-        winograd.finish_weights(products, panels, dw.reshape(self._weights), add, rough, self._tables, outputs)
+        winograd.finish_weights(products, panels, dw.reshape(self._weights), add, rough, self._tables, *self._tile)

@@ -175,6 +175,16 @@ def copy_out(whole, start, part):
 ROWS = 64  # rows that are added up in float32 before their sum joins that in float64
 
 
+@njit(**SERIAL)
+def _add_moments(x0, x1, x2, x3, first, a, b):
+    """a (C) += Σ (x - first), b += Σ (x - first)² over four rows, one after the other."""
+    for c in range(first.size):
+        v0, v1 = as_number(x0[c]) - first[c], as_number(x1[c]) - first[c]
+        v2, v3 = as_number(x2[c]) - first[c], as_number(x3[c]) - first[c]
+        a[c] = a[c] + v0 + v1 + v2 + v3
+        b[c] = b[c] + v0 * v0 + v1 * v1 + v2 * v2 + v3 * v3
+
+
 @njit(**PARALLEL)
 def moments(x, first, partial, rough):
     """Sums of x - a and of (x - a)², a = first (C), for x (R, C) into partial (parts, 2, C), float64: moments in one
@@ -188,7 +198,11 @@ def moments(x, first, partial, rough):
         for start in range(t * rows // partial.shape[0], last, ROWS):
             a[:] = 0
             b[:] = 0
-            for r in range(start, min(start + ROWS, last)):
+            stop = min(start + ROWS, last)
+            single = stop - (stop - start) % 4
+            for r in range(start, single, 4):
+                _add_moments(x[r], x[r + 1], x[r + 2], x[r + 3], first, a, b)
+            for r in range(single, stop):
                 row = x[r]
                 for c in range(first.size):
                     v = as_number(row[c]) - first[c]

@@ -1,7 +1,8 @@
-"""Winograd's minimal filtering for 3×3 windows of stride 1, on channels_last images.
+"""Winograd's minimal filtering for windows of 3×3 and 5×5 of stride 1, on channels_last images.
 
-F(m×m, 3×3) computes a tile of m×m outputs from a×a inputs, a = m + 2, as Aᵀ[(G g Gᵀ) ⊙ (Bᵀ d B)]A: a² products
-instead of 9m² for a tile and a pair of channels. Over all channels these are a² matrix products, one for each position.
+F(m×m, r×r) computes a tile of m×m outputs from a×a inputs, a = m + r - 1, as Aᵀ[(G g Gᵀ) ⊙ (Bᵀ d B)]A: a² products
+instead of r²m² for a tile and a pair of channels. Over all channels these are a² matrix products, one for each
+position.
 Source: Lavin and Gray 2016, "Fast Algorithms for Convolutional Neural Networks".
 
 A kernel reads and writes the pixels of a tile by tables of addresses. A pixel outside the image has the address of
@@ -12,43 +13,80 @@ import numpy as np
 from numba import njit, prange
 
 from ...algorithms import GROUP, ROWS
+from .cook_toom import Matrix, matrices
 from .settings import PARALLEL, SERIAL
-from .vectors import BYTES, LANES, Matrix, both_sides, product
+from .vectors import BYTES, LANES, both_sides, product
 
 DEPTH = 128  # factors that a product sums before it goes on to the next rows: a panel of them stays in the L1 cache
-_INPUT2 = [[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]]
-_KERNEL2: Matrix = [[1, 0, 0], [1 / 2, 1 / 2, 1 / 2], [1 / 2, -1 / 2, 1 / 2], [0, 0, 1]]
-_OUTPUT2 = [[1, 1, 1, 0], [0, 1, -1, -1]]
-_INPUT4 = [
-    [4, 0, -5, 0, 1, 0],
-    [0, -4, -4, 1, 1, 0],
-    [0, 4, -4, -1, 1, 0],
-    [0, -2, -1, 2, 1, 0],
-    [0, 2, -1, -2, 1, 0],
-    [0, 4, 0, -5, 0, 1],
-]
-_KERNEL4: Matrix = [
-    [1 / 4, 0, 0],
-    [-1 / 6, -1 / 6, -1 / 6],
-    [-1 / 6, 1 / 6, -1 / 6],
-    [1 / 24, 1 / 12, 1 / 6],
-    [1 / 24, -1 / 12, 1 / 6],
-    [0, 0, 1],
-]
-_OUTPUT4 = [[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]]
 
 
 def _turned(matrix: Matrix) -> Matrix:
     return [list(column) for column in zip(*matrix, strict=True)]
 
 
-_input2, _input4 = both_sides(_INPUT2), both_sides(_INPUT4)
-_kernel2, _kernel4 = both_sides(_KERNEL2), both_sides(_KERNEL4)
-_output2, _output4 = both_sides(_OUTPUT2, finish=True), both_sides(_OUTPUT4, finish=True)
-_input_gradient2, _input_gradient4 = both_sides(_turned(_OUTPUT2)), both_sides(_turned(_OUTPUT4))
-_kernel_gradient2, _kernel_gradient4 = both_sides(_turned(_KERNEL2)), both_sides(_turned(_KERNEL4))
+_TILES = [matrices(*tile) for tile in ((2, 3), (4, 3), (4, 5))]  # of 4², 6² and 8² inputs
+_input4, _input6, _input8 = (both_sides(inputs) for inputs, _, _ in _TILES)
+_kernel4, _kernel6, _kernel8 = (both_sides(kernel) for _, kernel, _ in _TILES)
+_output4, _output6, _output8 = (both_sides(results, finish=True) for _, _, results in _TILES)
+_output_gradient4, _output_gradient6, _output_gradient8 = (both_sides(_turned(results)) for _, _, results in _TILES)
+_kernel_gradient4, _kernel_gradient6, _kernel_gradient8 = (both_sides(_turned(kernel)) for _, kernel, _ in _TILES)
 _product1, _product2, _product3, _product4 = (product(ROWS, vectors) for vectors in (1, 2, 3, 4))
 _outer1, _outer2, _outer3, _outer4 = (product(4, vectors) for vectors in (1, 2, 3, 4))
+
+
+@njit(**SERIAL)
+def _transform_inputs(side, source, target, vectors):
+    """Bᵀ d B of side² inputs d. source, target: tables with the addresses of the numbers of d and of the result."""
+    if side == 8:
+        _input8(source, target, vectors)
+    elif side == 6:
+        _input6(source, target, vectors)
+    else:
+        _input4(source, target, vectors)
+
+
+@njit(**SERIAL)
+def _transform_kernel(side, source, target, vectors):
+    """G g Gᵀ of a kernel."""
+    if side == 8:
+        _kernel8(source, target, vectors)
+    elif side == 6:
+        _kernel6(source, target, vectors)
+    else:
+        _kernel4(source, target, vectors)
+
+
+@njit(**SERIAL)
+def _transform_gradients(side, source, target, vectors):
+    """A d Aᵀ of a tile's gradients d."""
+    if side == 8:
+        _output_gradient8(source, target, vectors)
+    elif side == 6:
+        _output_gradient6(source, target, vectors)
+    else:
+        _output_gradient4(source, target, vectors)
+
+
+@njit(**SERIAL)
+def _finish_kernel(side, source, target, vectors):
+    """Gᵀ d G, the gradient of a kernel."""
+    if side == 8:
+        _kernel_gradient8(source, target, vectors)
+    elif side == 6:
+        _kernel_gradient6(source, target, vectors)
+    else:
+        _kernel_gradient4(source, target, vectors)
+
+
+@njit(**SERIAL)
+def _finish_outputs(side, source, target, vectors, bias, slope):
+    """Aᵀ d A, the outputs of a tile, with bias and slope: see vectors.both_sides."""
+    if side == 8:
+        _output8(source, target, vectors, bias, slope)
+    elif side == 6:
+        _output6(source, target, vectors, bias, slope)
+    else:
+        _output4(source, target, vectors, bias, slope)
 
 
 @njit(**SERIAL)
@@ -114,25 +152,31 @@ def _panel(array, starts, j, square, rows):
 
 @njit(**SERIAL)
 def _read_weights(w, rotated, first, buffer):
-    """buffer (GROUP, 9, width): the weights of the input channels from ``first`` on, with output channels last."""
+    """buffer (GROUP, r², width): the weights of the input channels from ``first`` on, with output channels last."""
+    taps = buffer.shape[1]
     for m in range(buffer.shape[2]):
         for i in range(GROUP):
-            for q in range(9):
-                buffer[i, q, m] = w[first + i, m, 8 - q] if rotated else w[m, first + i, q]
+            for q in range(taps):
+                buffer[i, q, m] = w[first + i, m, taps - 1 - q] if rotated else w[m, first + i, q]
 
 
 @njit(**PARALLEL)
-def transform_weights(w, rotated, starts, packed, rough, tables, outputs):
-    """packed: the weights w (M, C, 9) for ``convolve``: for each panel, a² matrices (C, width).
+def transform_weights(w, rotated, starts, packed, rough, tables, outputs, size):
+    """packed: the weights w (M, C, r²) for ``convolve``: for each panel, a² matrices (C, width).
 
     rotated: of the convolution that computes the data gradient, from M channels to C, with kernels turned by 180
-    degrees. starts (panels + 1): the first vector of each panel. Workspace: rough (threads, GROUP·9·max(C, M)), tables
-    (threads, 2, 36). outputs: m.
+    degrees. starts (panels + 1): the first vector of each panel. Workspace: rough (threads, GROUP·r²·max(C, M)), tables
+    (threads, 2, 64). outputs, size: m and r.
     """
     count, width = (w.shape[0], w.shape[1]) if rotated else (w.shape[1], w.shape[0])
-    threads, square = tables.shape[0], (outputs + 2) ** 2
+    threads, side, taps = tables.shape[0], outputs + size - 1, size * size
+    square = side * side
     for t in prange(threads):
-        buffer, source, target = rough[t, : GROUP * 9 * width].reshape(GROUP, 9, width), tables[t, 0], tables[t, 1]
+        buffer, source, target = (
+            rough[t, : GROUP * taps * width].reshape(GROUP, taps, width),
+            tables[t, 0],
+            tables[t, 1],
+        )
         groups = count // GROUP
         for g in range(t * groups // threads, (t + 1) * groups // threads):
             _read_weights(w, rotated, g * GROUP, buffer)
@@ -140,13 +184,10 @@ def transform_weights(w, rotated, starts, packed, rough, tables, outputs):
                 k = g * GROUP + i
                 for j in range(starts.size - 1):
                     vectors = starts[j + 1] - starts[j]
-                    _fill_strided(source[:9], buffer[i].ctypes.data + starts[j] * BYTES, width * 4)
+                    _fill_strided(source[:taps], buffer[i].ctypes.data + starts[j] * BYTES, width * 4)
                     place, pitch = _panel(packed, starts, j, square, count)
                     _fill_strided(target[:square], place + k * vectors * BYTES, pitch)
-                    if outputs == 4:
-                        _kernel4(source.ctypes.data, target.ctypes.data, vectors)
-                    else:
-                        _kernel2(source.ctypes.data, target.ctypes.data, vectors)
+                    _transform_kernel(side, source.ctypes.data, target.ctypes.data, vectors)
 
 
 @njit(**SERIAL)
@@ -157,15 +198,14 @@ def _origin(tile, high, wide, outputs):
 
 
 @njit(**PARALLEL)
-def convolve(x, packed, starts, bias, slope, y, pad, outputs, block, space, tables):
+def convolve(x, packed, starts, bias, slope, y, pad, outputs, size, block, space, tables):
     """y (N, OH, OW, M) = the convolution of x (N, H, W, C) + bias (M), what is not positive times slope.
 
     packed, starts: as from ``transform_weights``. pad (2): rows above and columns left of the images. block: tiles that
     are transformed at a time, a multiple of ROWS. Workspace: space (threads, a²·(block·(C + 4·LANES) + LANES) + C +
-    4·LANES),
-    tables (threads, 2, 36).
+    4·LANES), tables (threads, 2, 64).
     """
-    channels, side = x.shape[3], outputs + 2
+    channels, side = x.shape[3], outputs + size - 1
     high, wide = -(-y.shape[1] // outputs), -(-y.shape[2] // outputs)
     tiles, square, threads = y.shape[0] * high * wide, side * side, tables.shape[0]
     blocks = -(-tiles // block)
@@ -185,10 +225,7 @@ def convolve(x, packed, starts, bias, slope, y, pad, outputs, block, space, tabl
                 else:
                     _fill_strided(source[:square], zeros, 0)
                 _fill_strided(target[:square], inputs + i * channels * 4, (rows * channels + LANES) * 4)
-                if outputs == 4:
-                    _input4(source.ctypes.data, target.ctypes.data, channels // LANES)
-                else:
-                    _input2(source.ctypes.data, target.ctypes.data, channels // LANES)
+                _transform_inputs(side, source.ctypes.data, target.ctypes.data, channels // LANES)
             for j in range(starts.size - 1):
                 vectors = starts[j + 1] - starts[j]
                 weights, pitch = _panel(packed, starts, j, square, channels)
@@ -205,19 +242,16 @@ def convolve(x, packed, starts, bias, slope, y, pad, outputs, block, space, tabl
                     for k in range(outputs * outputs):
                         target[k] += starts[j] * BYTES
                     added = bias.ctypes.data + starts[j] * BYTES
-                    if outputs == 4:
-                        _output4(source.ctypes.data, target.ctypes.data, vectors, added, slope)
-                    else:
-                        _output2(source.ctypes.data, target.ctypes.data, vectors, added, slope)
+                    _finish_outputs(side, source.ctypes.data, target.ctypes.data, vectors, added, slope)
 
 
 @njit(**PARALLEL)
-def transform_images(x, dy, starts, pad, outputs, first, last, inputs, gradients, zeros, tables):
+def transform_images(x, dy, starts, pad, outputs, size, first, last, inputs, gradients, zeros, tables):
     """The factors of the weight gradient for tiles ``first`` to ``last`` of x (N, H, W, C) and dy (N, OH, OW, M).
 
     inputs of a² matrices (tiles, C); gradients: for each panel, of a² matrices (tiles, width). zeros (max(C, M)).
     """
-    channels, side = x.shape[3], outputs + 2
+    channels, side = x.shape[3], outputs + size - 1
     high, wide = -(-dy.shape[1] // outputs), -(-dy.shape[2] // outputs)
     square, threads, count = side * side, tables.shape[0], last - first
     for t in prange(threads):
@@ -226,19 +260,13 @@ def transform_images(x, dy, starts, pad, outputs, first, last, inputs, gradients
             image, top, left = _origin(first + i, high, wide, outputs)
             _fill_table(source, x[image], top - pad[0], left - pad[1], side, zeros.ctypes.data)
             _fill_strided(target[:square], inputs.ctypes.data + i * channels * 4, (count * channels + LANES) * 4)
-            if outputs == 4:
-                _input4(source.ctypes.data, target.ctypes.data, channels // LANES)
-            else:
-                _input2(source.ctypes.data, target.ctypes.data, channels // LANES)
+            _transform_inputs(side, source.ctypes.data, target.ctypes.data, channels // LANES)
             _fill_table(source, dy[image], top, left, outputs, zeros.ctypes.data)
             for j in range(starts.size - 1):
                 vectors = starts[j + 1] - starts[j]
                 place, pitch = _panel(gradients, starts, j, square, count)
                 _fill_strided(target[:square], place + i * vectors * BYTES, pitch)
-                if outputs == 4:
-                    _input_gradient4(source.ctypes.data, target.ctypes.data, vectors)
-                else:
-                    _input_gradient2(source.ctypes.data, target.ctypes.data, vectors)
+                _transform_gradients(side, source.ctypes.data, target.ctypes.data, vectors)
                 for k in range(outputs * outputs):
                     source[k] += vectors * BYTES if source[k] != zeros.ctypes.data else 0
 
@@ -257,12 +285,17 @@ def multiply_images(inputs, gradients, starts, channels, count, square, products
 
 
 @njit(**PARALLEL)
-def finish_weights(products, starts, dw, add, rough, tables, outputs):
-    """dw (M, C, 9) = [dw +] the weight gradient from ``products``. rough (threads, GROUP·9·max(C, M)): workspace."""
+def finish_weights(products, starts, dw, add, rough, tables, outputs, size):
+    """dw (M, C, r²) = [dw +] the weight gradient from ``products``. rough (threads, GROUP·r²·max(C, M)): workspace."""
     width, channels = dw.shape[0], dw.shape[1]
-    threads, square = tables.shape[0], (outputs + 2) ** 2
+    threads, side, taps = tables.shape[0], outputs + size - 1, size * size
+    square = side * side
     for t in prange(threads):
-        buffer, source, target = rough[t, : GROUP * 9 * width].reshape(GROUP, 9, width), tables[t, 0], tables[t, 1]
+        buffer, source, target = (
+            rough[t, : GROUP * taps * width].reshape(GROUP, taps, width),
+            tables[t, 0],
+            tables[t, 1],
+        )
         groups = channels // GROUP
         for g in range(t * groups // threads, (t + 1) * groups // threads):
             first = g * GROUP
@@ -271,13 +304,10 @@ def finish_weights(products, starts, dw, add, rough, tables, outputs):
                     vectors = starts[j + 1] - starts[j]
                     place, pitch = _panel(products, starts, j, square, channels)
                     _fill_strided(source[:square], place + (first + i) * vectors * BYTES, pitch)
-                    _fill_strided(target[:9], buffer[i].ctypes.data + starts[j] * BYTES, width * 4)
-                    if outputs == 4:
-                        _kernel_gradient4(source.ctypes.data, target.ctypes.data, vectors)
-                    else:
-                        _kernel_gradient2(source.ctypes.data, target.ctypes.data, vectors)
+                    _fill_strided(target[:taps], buffer[i].ctypes.data + starts[j] * BYTES, width * 4)
+                    _finish_kernel(side, source.ctypes.data, target.ctypes.data, vectors)
             for m in range(width):
                 for i in range(GROUP):
-                    for q in range(9):
+                    for q in range(taps):
                         before = dw[m, first + i, q] if add else np.float32(0)
                         dw[m, first + i, q] = buffer[i, q, m] + before

@@ -1,29 +1,28 @@
-"""Images with objects as other programs store them: PASCAL VOC's XML and COCO's JSON; converted to AnnotatedDatum."""
+"""Images with their objects: from PASCAL VOC's XML, COCO's JSON, and databases of AnnotatedDatum."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
-from .. import caffelite_pb2 as pb
+import numpy as np
+
 from .. import inputs
 from ..errors import CaffeliteError, Where
-from .convert import Recipe, in_order
-from .writers import write_records
+from .annotated import AnnotatedDatabase, objects_of, parsed
 
 BACKGROUND = "background"
 
 
 @dataclass(frozen=True)
-class Known:
-    """An object in an image: its class, its corners in pixels, and whether it is difficult."""
+class LabelledBox:
+    """An object in an image: its class, its corners in pixels (the maximum is past the last pixel), and whether it is
+    difficult."""
 
     label: int
     corners: tuple[float, float, float, float]
@@ -31,34 +30,35 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Annotated:
-    """An image file with its objects. where: the place that names it, for errors."""
+class ImageObjects:
+    """An image file with its objects. where: the place that names it, for errors. size: height and width as annotated,
+    (0, 0): not annotated."""
 
     name: str
-    known: list[Known]
+    boxes: list[LabelledBox]
     where: Where
+    size: tuple[int, int] = (0, 0)
 
 
-@dataclass
-class Converted:
-    """What became of a list of images: ``images`` were written with ``objects`` objects by class; ``cut`` boxes went
-    beyond the image, ``empty`` ones had no area in it and were left out; ``sizes``: a line "name height width" for each
-    image; ``skipped``: images that were left out, and why."""
+@dataclass(frozen=True)
+class AnnotatedImage:
+    """file: of the image. boxes: G×5 of float32: x1, y1, x2, y2 and label; coordinates start at 0, and pixel x2, y2
+    belongs to the box. difficult: G of bool."""
 
-    images: int = 0
-    objects: Counter = field(default_factory=Counter)
-    cut: int = 0
-    empty: int = 0
-    sizes: list[str] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
+    file: str
+    height: int
+    width: int
+    boxes: np.ndarray
+    difficult: np.ndarray
 
 
 # COCO
 
 
-def read_coco(path: Path) -> tuple[list[Annotated], list[str]]:
+def read_coco(path: Path, named: bool = True) -> tuple[list[ImageObjects], list[str]]:
     """The images of a COCO JSON file in its order, and the classes by label, the background first: its categories,
-    in the order of their ids, are numbered from 1. Objects of crowds are difficult. Errors: no JSON, missing fields."""
+    in the order of their ids, are numbered from 1. Objects of crowds are difficult. named: categories must have names.
+    Errors: no JSON, missing fields."""
     where = Where(str(path))
     try:
         content = json.loads(inputs.read(path, inputs.LIST))
@@ -68,11 +68,12 @@ def read_coco(path: Path) -> tuple[list[Annotated], list[str]]:
         raise CaffeliteError(f"not a JSON file: {mistake}", where=where) from None
     listed = [_field(content, name, list, where, "the file") for name in ("images", "annotations", "categories")]
     categories = sorted(
-        (_field(one, "id", int, where, f"category {i}"), _field(one, "name", str, where, f"category {i}"))
+        (_field(one, "id", int, where, what), _field(one, "name", str, where, what) if named else "")
         for i, one in enumerate(listed[2])
+        for what in (f"category {i}",)
     )
     numbers = {number: label for label, (number, _) in enumerate(categories, 1)}
-    known: dict[Any, list[Known]] = {}
+    boxes: dict[Any, list[LabelledBox]] = {}
     for i, one in enumerate(listed[1]):
         what = f"annotation {i}"
         box = _field(one, "bbox", list, where, what)
@@ -83,11 +84,13 @@ def read_coco(path: Path) -> tuple[list[Annotated], list[str]]:
             raise CaffeliteError(f"{what}: category {category} is not in the file", where=where)
         left, top, width, height = map(float, box)
         corners = left, top, left + width, top + height
-        known.setdefault(one.get("image_id"), []).append(Known(numbers[category], corners, bool(one.get("iscrowd"))))
+        found = LabelledBox(numbers[category], corners, bool(one.get("iscrowd")))
+        boxes.setdefault(one.get("image_id"), []).append(found)
     images = []
     for i, one in enumerate(listed[0]):
         name = _field(one, "file_name", str, where, f"image {i}")
-        images.append(Annotated(name, known.get(one.get("id"), []), where))
+        size = _whole_numbers(one.get("height"), one.get("width"))
+        images.append(ImageObjects(name, boxes.get(one.get("id"), []), where, size))
     return images, [BACKGROUND, *(name for _, name in categories)]
 
 
@@ -97,6 +100,14 @@ def _field(message: Any, name: str, kind: type, where: Where, what: str) -> Any:
         expected = {list: "a list", int: "an integer", str: "a text"}[kind]
         raise CaffeliteError(f'{what} has no "{name}"', where=where, expected=expected)
     return value
+
+
+def _whole_numbers(height: Any, width: Any) -> tuple[int, int]:
+    """Height and width of an image; (0, 0) where they are no integers."""
+    try:
+        return int(height), int(width)
+    except (TypeError, ValueError, OverflowError):
+        return 0, 0
 
 
 # PASCAL VOC
@@ -146,14 +157,14 @@ def read_voc(
     read: Callable[[str], bytes],
     classes: Sequence[str] | None = None,
     first: int = 0,
-) -> tuple[list[Annotated], list[str]]:
+) -> tuple[list[ImageObjects], list[str]]:
     """The images of a list with the objects of their XML files, and the classes by label.
 
     read: a file's bytes. classes: the names by label, the background first; None: the names that occur, sorted, from 1.
     first: the number of the first pixel: 0 as SSD's tool reads VOC, 1 as VOC's own coordinates count. Errors: no such
     file, no XML, a box without corners, a name that is no class.
     """
-    rows: list[tuple[str, list[tuple[str, tuple[float, ...], bool]], Where, Where]] = []
+    rows: list[tuple[str, _VocObjects, Where, Where]] = []
     for image, annotation, where in listed:
         try:
             content = read(annotation)
@@ -161,22 +172,28 @@ def read_voc(
             raise CaffeliteError(f'cannot read "{annotation}": {mistake.strerror}', where=where) from None
         rows.append((image, _voc_objects(content, annotation, first), where, Where(annotation)))
     if classes is None:
-        classes = [BACKGROUND, *sorted({name for _, found, _, _ in rows for name, _, _ in found})]
+        classes = [BACKGROUND, *sorted({name for _, found, _, _ in rows for name, _, _ in found.boxes})]
     numbers = {name: label for label, name in enumerate(classes) if label}
     images = []
     for image, found, where, source in rows:
-        known = []
-        for name, corners, difficult in found:
+        boxes = []
+        for name, corners, difficult in found.boxes:
             if name not in numbers:
                 what, expected = f'"{name}" is no class', ", ".join(list(numbers)[:10])
                 raise CaffeliteError(what, where=source, expected=expected)
-            known.append(Known(numbers[name], (corners[0], corners[1], corners[2], corners[3]), difficult))
-        images.append(Annotated(image, known, where))
+            boxes.append(LabelledBox(numbers[name], (corners[0], corners[1], corners[2], corners[3]), difficult))
+        images.append(ImageObjects(image, boxes, where, found.size))
     return images, list(classes)
 
 
-def _voc_objects(content: bytes, name: str, first: int) -> list[tuple[str, tuple[float, ...], bool]]:
-    """(class, corners, difficult) of the objects of an XML file."""
+class _VocObjects(NamedTuple):
+    """boxes: (class, corners, difficult) of the objects of an XML file; size: the image's height and width, or 0."""
+
+    boxes: list[tuple[str, tuple[float, ...], bool]]
+    size: tuple[int, int]
+
+
+def _voc_objects(content: bytes, name: str, first: int) -> _VocObjects:
     try:
         root = ElementTree.fromstring(content)
     except (ElementTree.ParseError, ValueError) as mistake:
@@ -194,101 +211,69 @@ def _voc_objects(content: bytes, name: str, first: int) -> list[tuple[str, tuple
             raise CaffeliteError(f"object {i + 1} is not understood", where=Where(name), expected=expected)
         moved = corners[0] - first, corners[1] - first, corners[2], corners[3]
         found.append((label, moved, (item.findtext("difficult") or "0").strip() == "1"))
-    return found
+    return _VocObjects(found, _whole_numbers(*(root.findtext(f"size/{side}") for side in ("height", "width"))))
 
 
-# Records
+# Arrays
 
 
-def annotated(
-    known: Sequence[Known], height: int, width: int
-) -> tuple[list[pb.AnnotationGroup], list[int], tuple[int, int]]:
-    """The groups of an image's objects by class, with boxes as shares of its sides; the class of each; and how many
-    boxes were cut at its sides and how many had no area and were left out."""
-    groups: dict[int, pb.AnnotationGroup] = {}
-    labels, cut, empty = [], 0, 0
-    for one in known:
-        box = [v / side for v, side in zip(one.corners, (width, height) * 2, strict=True)]
-        inside = [min(1.0, max(0.0, v)) for v in box]
-        if inside[0] >= inside[2] or inside[1] >= inside[3]:
-            empty += 1
-            continue
-        cut += inside != box
-        group = groups.setdefault(one.label, pb.AnnotationGroup(group_label=one.label))
-        left, top, right, bottom = inside
-        shown = pb.NormalizedBBox(xmin=left, ymin=top, xmax=right, ymax=bottom, difficult=one.difficult)
-        group.annotation.append(pb.Annotation(instance_id=len(group.annotation), bbox=shown))
-        labels.append(one.label)
-    return list(groups.values()), labels, (cut, empty)
+def read(path: Path, root: str = "", label_file: str = "") -> list[AnnotatedImage]:
+    """The images of a COCO JSON file (.json), or of a list of lines "image annotation.xml", whose pixels count from 1.
 
-
-def convert(
-    path: Path,
-    images: Sequence[Annotated],
-    read: Callable[[str], bytes],
-    recipe: Recipe,
-    *,
-    skip: bool = False,
-    threads: int | None = None,
-    progress: bool = False,
-    backend: str = "lmdb",
-    force: bool = False,
-) -> Converted:
-    """Writes a database of AnnotatedDatum records under the keys "<number>_<name>", the number of eight digits.
-
-    read: an image's bytes. recipe: how images are stored; boxes are shares, so resizing does not change them. skip:
-    leave out images that cannot be read. Errors: path exists and not force; the first unreadable image, by its place.
+    root: the folder of the files; "": that of ``path``. label_file: for VOC, the names of the classes, the background
+    first. Errors: those of ``read_coco`` and ``read_voc``, a class that is not in the label_file, an image without its
+    size, no images.
     """
-    done = Converted()
+    folder = Path(root) if root else path.parent
+    if path.suffix.lower() == ".json":
+        images, _ = read_coco(path, named=False)
+        images = [replace(image, name=str(folder / image.name)) for image in images]
+    else:
+        if not label_file:
+            remedy = "name it, or use COCO JSON"
+            raise CaffeliteError("annotations of PASCAL VOC need a label_file", where=Where(str(path)), remedy=remedy)
+        listed = [(str(folder / image), str(folder / xml), where) for image, xml, where in read_list(path)]
+        images, _ = read_voc(listed, lambda name: inputs.read(name, inputs.LIST), _class_names(label_file), first=1)
+    if not images:
+        raise CaffeliteError("no images", where=Where(str(path)), expected="at least one")
+    return [_with_pixels(image) for image in images]
 
-    def task(item: tuple[int, Annotated]) -> tuple[int, Annotated, Any]:
-        number, image = item
+
+def _class_names(path: str) -> list[str]:
+    try:
+        return [name.strip() for name in inputs.read_text(path, inputs.LIST).split("\n")]
+    except (OSError, UnicodeDecodeError) as mistake:
+        raise CaffeliteError(f'cannot read "{path}": {inputs.reason(mistake)}', where=Where(path)) from None
+
+
+def _with_pixels(image: ImageObjects) -> AnnotatedImage:
+    """The arrays of an image. A box has at least one pixel."""
+    if min(image.size) < 1:
+        what, expected = f'no size of image "{image.name}"', "height and width of 1 or more"
+        raise CaffeliteError(what, where=image.where, expected=expected)
+    rows = [(x, y, max(x, x2 - 1), max(y, y2 - 1), box.label) for box in image.boxes for x, y, x2, y2 in [box.corners]]
+    with np.errstate(over="ignore"):
+        boxes = np.array(rows, np.float32).reshape(-1, 5)
+    if not np.isfinite(boxes).all():
+        raise CaffeliteError(f'a box of image "{image.name}" is not finite', where=image.where)
+    return AnnotatedImage(image.name, *image.size, boxes, np.array([box.difficult for box in image.boxes], bool))
+
+
+def of_database(database: AnnotatedDatabase) -> list[AnnotatedImage]:
+    """The images of a database of AnnotatedDatum, whose files are keys. Reads all records; decodes those that do not
+    store the size of their image."""
+    found = []
+    for number, record in enumerate(database.walk(0)):
         try:
-            content = read(image.name)
-            datum, _ = recipe(content, image.name, 0)
-            height, width = _size(content)
-        except OSError as mistake:
-            what = f'cannot read "{image.name}": {mistake.strerror}'
-            return number, image, CaffeliteError(what, where=image.where)
+            content = parsed(record[1])
         except ValueError as mistake:
-            return number, image, CaffeliteError(f'image "{image.name}": {mistake}', where=image.where)
-        datum.ClearField("label")
-        groups, labels, dropped = annotated(image.known, height, width)
-        record = pb.AnnotatedDatum(datum=datum, type=pb.AnnotatedDatum.BBOX, annotation_group=groups)
-        return number, image, (record.SerializeToString(), labels, dropped, (height, width))
-
-    def records() -> Iterator[tuple[bytes, bytes]]:
-        number = 0
-        for _, image, found in in_order(task, enumerate(images), threads):
-            if isinstance(found, CaffeliteError):
-                if not skip:
-                    raise found
-                done.skipped.append(str(found))
-                continue
-            value, labels, (cut, empty), (height, width) = found
-            done.objects.update(labels)
-            done.cut, done.empty = done.cut + cut, done.empty + empty
-            stem = os.path.splitext(os.path.basename(image.name))[0]
-            done.sizes.append(f"{stem} {height} {width}")
-            yield b"%08d_%s" % (number, os.fsencode(image.name)), value
-            number += 1
-
-    done.images = write_records(path, records(), len(images), progress, backend=backend, force=force)
-    return done
-
-
-def _size(content: bytes) -> tuple[int, int]:
-    """Height and width of an image file."""
-    from .images import decode
-
-    return decode(content, True).shape[1:]
-
-
-def label_map(classes: Sequence[str]) -> str:
-    """The text of a LabelMap file of the classes by label."""
-    names = [json.dumps(name, ensure_ascii=False) for name in classes]
-    return "".join(
-        f"item {{\n  name: {name if label else json.dumps('none_of_the_above')}\n  label: {label}\n"
-        f"  display_name: {name}\n}}\n"
-        for label, name in enumerate(names)
-    )
+            raise database.error(number, record, str(mistake)) from None
+        height, width = content.datum.height, content.datum.width
+        if min(height, width) < 1:
+            height, width = database.image(number, record)[0].shape[1:]
+        objects = objects_of(content)
+        corners = objects.boxes * ([width, height] * 2) - (0, 0, 1, 1)
+        boxes = np.concatenate([corners, objects.others[:, :1]], 1).astype(np.float32)
+        found.append(AnnotatedImage(bytes(record[0]).decode(errors="backslashreplace"), height, width, boxes,
+                                    objects.others[:, 2] != 0))  # fmt: skip
+    return found

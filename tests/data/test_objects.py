@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from caffelite.data import detections
+from caffelite.data import annotated_records, objects
 from caffelite.data.annotated import objects_of, parsed
 from caffelite.data.convert import Recipe, reader
 from caffelite.data.records import Records
@@ -40,13 +40,13 @@ def folder(tmp_path):
 
 
 def converted(folder, images):
-    done = detections.convert(folder / "db", images, reader(str(folder)), Recipe(encoding=""), force=True)
+    done = annotated_records.convert(folder / "db", images, reader(str(folder)), Recipe(encoding=""), force=True)
     with Records(folder / "db") as records:
         return done, [objects_of(parsed(value)) for _, value in records]
 
 
 def test_voc_and_coco_give_the_same_boxes(folder):
-    images, classes = detections.read_coco(folder / "coco.json")
+    images, classes = objects.read_coco(folder / "coco.json")
     assert classes == ["background", "cat", "ant"]
     done, found = converted(folder, images)
     assert (done.images, done.cut, done.empty, dict(done.objects)) == (2, 2, 1, {1: 2, 2: 1})
@@ -54,8 +54,8 @@ def test_voc_and_coco_give_the_same_boxes(folder):
     expected = np.array([[10, 5, 30, 25], [35, 35, 40, 39], [0, 2, 20, 40]]) / 40
     np.testing.assert_allclose(found[0].boxes, expected, atol=1e-7)
     assert found[0].others.tolist() == [[1, 0, 0], [1, 1, 0], [2, 0, 1]] and not len(found[1].boxes)
-    images, classes = detections.read_voc(
-        detections.read_list(folder / "list.txt"), reader(str(folder)), ["background", "cat", "ant"]
+    images, classes = objects.read_voc(
+        objects.read_list(folder / "list.txt"), reader(str(folder)), ["background", "cat", "ant"]
     )
     other = converted(folder, images)[1]
     np.testing.assert_array_equal(other[0].boxes, found[0].boxes)
@@ -63,19 +63,19 @@ def test_voc_and_coco_give_the_same_boxes(folder):
 
 
 def test_voc_classes_and_first_pixel(folder):
-    listed = detections.read_list(folder / "list.txt")
-    images, classes = detections.read_voc(listed, reader(str(folder)), first=1)
+    listed = objects.read_list(folder / "list.txt")
+    images, classes = objects.read_voc(listed, reader(str(folder)), first=1)
     assert classes == ["background", "ant", "cat"]
-    assert images[0].known[0].corners == (9, 4, 30, 25) and images[0].known[0].label == 2
+    assert images[0].boxes[0].corners == (9, 4, 30, 25) and images[0].boxes[0].label == 2
 
 
 def test_voc_folder(folder):
     (folder / "ImageSets" / "Main").mkdir(parents=True)
     (folder / "ImageSets" / "Main" / "test.txt").write_text("a\nb  1\n")
-    names = [line[:2] for line in detections.voc_folder(folder, "test")]
+    names = [line[:2] for line in objects.voc_folder(folder, "test")]
     assert names == [("JPEGImages/a.jpg", "Annotations/a.xml"), ("JPEGImages/b.jpg", "Annotations/b.xml")]
     with pytest.raises(CaffeliteError, match="--part"):
-        detections.voc_folder(folder, "val")
+        objects.voc_folder(folder, "val")
 
 
 @pytest.mark.parametrize(
@@ -95,19 +95,19 @@ def test_mistakes(folder, name, text, message):
     (folder / name).write_text(text)
     with pytest.raises(CaffeliteError, match=message):
         if name == "coco.json":
-            detections.read_coco(folder / name)
+            objects.read_coco(folder / name)
         else:
-            detections.read_voc(detections.read_list(folder / "list.txt"), reader(str(folder)))
+            objects.read_voc(objects.read_list(folder / "list.txt"), reader(str(folder)))
 
 
 def test_an_unknown_class_and_a_missing_image(folder):
-    listed = detections.read_list(folder / "list.txt")
+    listed = objects.read_list(folder / "list.txt")
     with pytest.raises(CaffeliteError, match='"cat" is no class'):
-        detections.read_voc(listed, reader(str(folder)), ["background", "ant"])
-    images, _ = detections.read_coco(folder / "coco.json")
+        objects.read_voc(listed, reader(str(folder)), ["background", "ant"])
+    images, _ = objects.read_coco(folder / "coco.json")
     (folder / "b.png").unlink()
     with pytest.raises(CaffeliteError, match='cannot read "b.png"'):
         converted(folder, images)
     assert not (folder / "db").exists()
-    done = detections.convert(folder / "db", images, reader(str(folder)), Recipe(encoding=""), skip=True)
+    done = annotated_records.convert(folder / "db", images, reader(str(folder)), Recipe(encoding=""), skip=True)
     assert done.images == 1 and len(done.skipped) == 1

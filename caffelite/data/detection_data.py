@@ -1,0 +1,273 @@
+"""The sources of DetectionData and EvalData: images of a list with their objects.
+
+Source: zhaoweicai/cascade-rcnn src/caffe/layers/detection_data_layer.cpp and eval_data_layer.cpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from .. import caffelite_pb2 as pb
+from .. import inputs
+from ..detection.field_labels import CHANNELS, Objects, in_multiples, label_maps, map_size, template
+from ..errors import CaffeliteError, Locator
+from .augmentation.colour import Distort
+from .augmentation.fields import Fields
+from .database import EXACT_LABELS
+from .draws import key, of_sample
+from .images import decode
+from .order import AspectOrder, Order
+from .pipeline import Batch, Source, workers
+from .region_sample import WORDS, RegionSample, template_ratio
+from .window_lines import Picture, WindowLines
+
+ROW = 8  # of an object: image, x1, y1, x2, y2, class, ignored, difficult
+
+
+@dataclass
+class ListedImage:
+    """An image of the list with its objects."""
+
+    picture: Picture
+    objects: Objects
+
+
+def read_list(path: Path, root: str) -> list[ListedImage]:
+    """The images of a list: after "# index", the path, channels, height and width of an image, the number of its
+    objects, for each "class ignored difficult x1 y1 x2 y2", the number of regions, for each "x1 y1 x2 y2".
+
+    Errors: the first line that is not understood; a class below 1; another number of channels than 3; no images.
+    """
+    found, lines = [], WindowLines(path)
+    for picture in lines.pictures(root):
+        if picture.shape[0] != 3 or min(picture.shape) < 1:
+            expected = "3 channels, height and width of 1 or more"
+            raise CaffeliteError("bad sides of an image", where=picture.where, expected=expected, found=picture.shape)
+        rows = _numbers(lines, "objects", 7, "class, ignored, difficult, x1 y1 x2 y2")
+        regions = _numbers(lines, "regions", 4, "x1 y1 x2 y2")
+        objects = Objects(rows[:, 3:], rows[:, 0], rows[:, 1] != 0, rows[:, 2] != 0, regions)
+        found.append(ListedImage(picture, objects))
+    if not found:
+        raise CaffeliteError("no images in the list", where=lines.end)
+    return found
+
+
+def _numbers(lines: WindowLines, what: str, count: int, expected: str) -> np.ndarray:
+    """The rows of numbers that follow a line with their count."""
+    (length,), where = lines.row(1, f"the number of {what}")
+    if length < 0:
+        raise CaffeliteError(f"a bad number of {what}", where=where, expected="0 or more", found=length)
+    rows = []
+    for _ in range(length):
+        values, where = lines.row(count, expected, float)
+        if not all(abs(value) <= EXACT_LABELS for value in values):  # which NaN and infinity are not
+            raise CaffeliteError("a line is not understood", where=where, expected=f"numbers up to {EXACT_LABELS}")
+        if count == 7 and (values[0] < 1 or values[0] != int(values[0])):
+            expected, found = "an integer of 1 or more", f"{values[0]:g}"
+            raise CaffeliteError("a bad class", where=where, expected=expected, found=found)
+        rows.append(values)
+    return np.array(rows, float).reshape(length, count)
+
+
+class ListSource(Source):
+    """Images of a list whose batches differ in size. The arrays of a batch are long enough for all sizes: their first
+    values are used. The last array has height, width and the number of rows of objects of the batch, at least 1."""
+
+    def __init__(self, layer: pb.LayerParameter, images: list[ListedImage], locate: Locator, cache: bool):
+        transform = layer.transform_param
+        if len(transform.mean_value) not in (0, 1, 3) or transform.mean_file:
+            what, where = "wrong number of mean_value", locate("transform_param", "mean_value", 0)
+            if transform.mean_file:
+                what, where = "images differ in size and take no mean_file", locate("transform_param", "mean_file")
+            raise CaffeliteError(what, where=where, expected="1 or 3 of mean_value", found=len(transform.mean_value))
+        self._images, self._mean = images, np.array(transform.mean_value or [0], np.float32)
+        self._factor = np.float32(transform.scale)
+        self._kept: dict[int, bytes] | None = {} if cache else None
+        self._lengths: list[int] = []
+        self._most = max(1, *(len(image.objects.boxes) for image in images))
+
+    def open(self, layer: pb.LayerParameter, shapes: list[tuple[int, ...]], lengths: list[int]) -> None:
+        """shapes: of a large batch; lengths: of the arrays of a batch, for any."""
+        self._lengths = lengths
+        super().__init__(shapes, len(self._images), layer.data_param.prefetch, workers())
+
+    def buffer(self) -> Batch:
+        return Batch([self.allocate((length,), np.float32) for length in (*self._lengths, 3)])
+
+    def content(self, number: int) -> bytes:
+        """The bytes of an image file. Errors: one that cannot be read, with the place that names it."""
+        if self._kept and number in self._kept:
+            return self._kept[number]
+        picture = self._images[number].picture
+        try:
+            content = inputs.read(picture.file, inputs.IMAGE)
+        except OSError as mistake:
+            what = f'cannot read image "{picture.file}": {mistake.strerror}'
+            raise CaffeliteError(what, where=picture.where) from None
+        if self._kept is not None:
+            self._kept[number] = content
+        return content
+
+    def sample(self, number: int, content: bytes, words: np.ndarray) -> RegionSample:
+        """The decoded image. Errors: one that cannot be decoded or has another size than in the list."""
+        image = self._images[number]
+        file, where = image.picture.file, image.picture.where
+        try:
+            pixels = decode(content, True).transpose(1, 2, 0)
+        except ValueError as mistake:
+            raise CaffeliteError(f'image "{file}": {mistake}', where=where) from None
+        if pixels.shape[:2] != image.picture.shape[1:]:
+            expected, found = ("×".join(map(str, shape)) for shape in (image.picture.shape[1:], pixels.shape[:2]))
+            raise CaffeliteError(f'wrong size of image "{file}"', where=where, expected=expected, found=found)
+        return RegionSample(pixels, image.objects, words)
+
+    def write_pixels(self, sample: RegionSample, place: tuple[slice, slice], out: np.ndarray) -> None:
+        """Writes the pixels less their mean, times scale, into a part of ``out`` (3, H, W); 0 elsewhere."""
+        out[:] = 0
+        out[:, place[0], place[1]] = ((sample.pixels - self._mean) * self._factor).transpose(2, 0, 1)
+
+    def start(self, batch: Batch, numbers: list[int], size: tuple[int, int], rows: np.ndarray) -> list[np.ndarray]:
+        """Writes what is known of a batch before its images are read. rows: the array of objects. Returns the rows of
+        each image."""
+        counts = [len(self._images[number].objects.boxes) for number in numbers]
+        rows = rows.reshape(-1, ROW)
+        batch.arrays[-1][:] = (*size, max(1, sum(counts)))
+        if not sum(counts):
+            rows[0] = -1
+        starts = np.cumsum([0, *counts])
+        return [rows[start : start + count] for start, count in zip(starts, counts, strict=False)]
+
+    def release(self) -> None:
+        self._kept = None
+
+
+def write_objects(sample: RegionSample, item: int, rows: np.ndarray, ignored: np.ndarray) -> None:
+    """Writes the rows (G, 8) of the objects of image ``item`` of a batch."""
+    rows[:, 0], rows[:, 1:5] = item, sample.boxes
+    rows[:, 5], rows[:, 6], rows[:, 7] = sample.objects.classes, ignored, sample.objects.difficult
+
+
+class DetectionSource(ListSource):
+    """Batches of DetectionData: images, a label map for each field, objects. Random numbers depend on seed, layer and
+    sample."""
+
+    def __init__(self, layer: pb.LayerParameter, phase: int, path: Path, locate: Locator, seed: int):
+        param, at = layer.detection_data_param, locate.at("detection_data_param")
+        super().__init__(layer, read_list(path, param.root_folder), locate, param.cache_images)
+        self._param, self._mirror = param, layer.transform_param.mirror
+        distort = Distort(Fields(param, at, (3, 1, 1)).inner("distort_param"))
+        self._distort = distort.seed(key(seed, layer.name, "distort")) if distort.active else None
+        sizes = [image.picture.shape[1:] for image in self._images]
+        self._order: Order = Order(len(sizes))
+        if param.HasField("shuffle"):
+            shuffled = key(seed, layer.name, "shuffle")
+            self._order = Order(len(sizes), shuffled)
+            if param.shuffle != "random":
+                group = param.mix_group_size if param.shuffle == "random_mix_aspect" else None
+                self._order = AspectOrder([height >= width for height, width in sizes], shuffled, group)
+        self._draws = key(seed, layer.name, "transform")
+        batch, ratios = param.batch_size, list(param.template_ratio) or [1.0]
+        templates = {template(param, size, ratio) for size in set(sizes) for ratio in ratios}
+        if not all(min(size) > 0 for size in templates):
+            raise CaffeliteError("images without pixels", where=at("resize_ratio"), remedy="correct the sizes")
+        largest = max(templates, key=lambda size: (size[0] * size[1], size))
+        shapes: list[tuple[int, ...]]
+        shapes = [(batch, 3, *largest), *((batch, CHANNELS, *map_size(largest, s)) for s in param.stride)]
+        lengths = [batch * 3 * largest[0] * largest[1]]
+        for stride in param.stride:
+            cells = [map_size(size, stride) for size in templates]
+            lengths.append(batch * CHANNELS * max(rows * columns for rows, columns in cells))
+        objects = batch * self._most
+        shapes += [(objects, ROW)] * param.output_gt_boxes
+        self.open(layer, shapes, [*lengths, objects * ROW])
+
+    def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
+        count = self._param.batch_size
+        numbers = self._order(position, count).tolist()
+        ratio = template_ratio(self._param, of_sample(self._draws, position, WORDS))
+        size = template(self._param, self._images[numbers[0]].picture.shape[1:], ratio)
+        rows = self.start(batch, numbers, size, batch.arrays[-2])
+        for i, number in enumerate(numbers):
+            words = of_sample(self._draws, position + i, WORDS)
+            args = number, self.content(number), words, position + i, ratio
+            yield partial(self._process, args, size, i, rows[i], batch)
+
+    def _process(self, args: tuple, size: tuple[int, int], i: int, rows: np.ndarray, batch: Batch) -> None:
+        """Writes image ``i`` of a batch. args: its number, file, random words and position, and template_ratio."""
+        number, content, words, position, ratio = args
+        sample, param = self.sample(number, content, words), self._param
+        if self._distort:
+            sample.pixels = self._distort(np.ascontiguousarray(sample.pixels), position)
+        if self._mirror:
+            sample.mirror()
+        sample.resize_by(param, ratio)
+        sample.choose_centre(size)
+        sample.rescale(param)
+        top, left, height, width = window = sample.cut(size)
+        place = slice(top, top + height), slice(left, left + width)
+        self.write_pixels(sample, place, self._part(batch.arrays[0], i, 3, size))
+        ignored = sample.ignored(size, (param.min_gt_width, param.min_gt_height))
+        write_objects(sample, i, rows, ignored)
+        objects = sample.objects
+        objects = Objects(sample.boxes, objects.classes, ignored, objects.difficult, sample.regions)
+        maps = [
+            self._part(array, i, CHANNELS, map_size(size, stride))
+            for array, stride in zip(batch.arrays[1:-2], param.stride, strict=True)
+        ]
+        label_maps(param, objects, window, maps)
+
+    @staticmethod
+    def _part(array: np.ndarray, item: int, channels: int, size: tuple[int, int]) -> np.ndarray:
+        """The values (channels, H, W) of an image in the array of a batch."""
+        length = channels * size[0] * size[1]
+        return array[item * length : (item + 1) * length].reshape(channels, *size)
+
+
+class EvalSource(ListSource):
+    """Batches of EvalData: images in the order of the list, their objects and their sizes."""
+
+    def __init__(self, layer: pb.LayerParameter, phase: int, path: Path, locate: Locator, seed: int):
+        param = layer.eval_data_param
+        super().__init__(layer, read_list(path, param.root_folder), locate, False)
+        self._param, batch = param, param.batch_size
+        sizes = [self._size(number) for number in range(len(self._images))]
+        if min(map(min, sizes)) < 1:
+            where, least = locate("eval_data_param", "source"), "a size that is rounded to 32×32 or more"
+            raise CaffeliteError("an image is too small", where=where, expected=least)
+        largest = max(sizes, key=lambda size: (size[0] * size[1], size))
+        shapes = [(batch, 3, *largest), (batch * self._most, ROW), (batch, 2)][: len(layer.top)]
+        self.open(layer, shapes, [batch * 3 * largest[0] * largest[1], batch * self._most * ROW, batch * 2])
+
+    def _size(self, number: int) -> tuple[int, int]:
+        """Height and width of an image as the net reads it."""
+        param, (_, height, width) = self._param, self._images[number].picture.shape
+        if param.resize_width and param.resize_height:
+            height, width = param.resize_height, param.resize_width
+        elif param.short_size and param.long_size:
+            scale = param.short_size / min(height, width)
+            height, width = (min(int(side * scale + 0.5), param.long_size) for side in (height, width))
+        return in_multiples(height), in_multiples(width)
+
+    def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
+        count = self._param.batch_size
+        numbers = [(position + i) % len(self._images) for i in range(count)]
+        size = self._size(numbers[0])
+        batch.arrays[2].reshape(-1, 2)[:] = size
+        rows = self.start(batch, numbers, size, batch.arrays[1])
+        for i, number in enumerate(numbers):
+            yield partial(self._process, number, self.content(number), size, i, rows[i], batch)
+
+    def _process(
+        self, number: int, content: bytes, size: tuple[int, int], i: int, rows: np.ndarray, batch: Batch
+    ) -> None:
+        sample = self.sample(number, content, np.zeros(0, np.uint64))
+        sample.resize(*size)
+        length = 3 * size[0] * size[1]
+        out = batch.arrays[0][i * length : (i + 1) * length].reshape(3, *size)
+        self.write_pixels(sample, (slice(None), slice(None)), out)
+        write_objects(sample, i, rows, sample.objects.ignored)
