@@ -151,9 +151,10 @@ def classify(
     A hierarchy is a text file with a name on each line; what belongs to a group is indented below it. Answers go
     from the best class to the root, each more probable than the one before; bits are the information of an answer.
 
-    A net that ends in DetectionOutput detects objects instead: each is listed with score, class and box (xmin, ymin,
-    xmax, ymax) in pixels, and -annotate draws the boxes. A net with scores for each pixel prints the share of each
-    class in an image; -annotate colours the pixels by their classes.
+    A net that ends in DetectionOutput, RoIDetectionOutput, YoloDetectionOutput or Yolov3DetectionOutput, or in the
+    rois, cls_prob and bbox_pred of Faster R-CNN, detects objects instead: each is listed with score, class and box
+    (xmin, ymin, xmax, ymax) in pixels, and -annotate draws the boxes. A net with scores for each pixel prints the
+    share of each class in an image; -annotate colours the pixels by their classes.
 
     If one of several images cannot be read, it is reported, the others are classified, and the exit status is 1.
 

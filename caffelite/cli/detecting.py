@@ -32,8 +32,11 @@ class Wanted:
 
 def detects(document: Any) -> bool:
     """Whether a net has a layer that detects objects, and whose output no other layer reads."""
+    from ..deploy.detect import completed
     from ..layers import REGISTRY
 
+    if completed(document.message) is not document.message:
+        return True
     read = {bottom for layer in document.message.layer for bottom in layer.bottom}
     kinds = {layer.type: REGISTRY[layer.type] for layer in document.message.layer if layer.type in REGISTRY}
     return any(

@@ -44,29 +44,69 @@ class Detected:
     notes: list[str] = field(default_factory=list)
 
 
+def completed(message: pb.NetParameter) -> pb.NetParameter:
+    """A region detector that ends in rois, cls_prob and bbox_pred, as Faster R-CNN's test nets do, with the
+    RoIDetectionOutput that makes detections of them; another net as it is. Offsets are taken as they are: those nets
+    store weights whose offsets have no mean and no scale."""
+    tops = {top for layer in message.layer for top in layer.top}
+    read = {bottom for layer in message.layer for bottom in layer.bottom}
+    sizes = image_sizes(message)
+    if not {"rois", "cls_prob", "bbox_pred"} <= tops or {"cls_prob", "bbox_pred"} & read or not sizes:
+        return message
+    found = pb.NetParameter()
+    found.CopyFrom(message)
+    layer = found.layer.add(name="detections", type="RoIDetectionOutput", top=["detections"])
+    layer.bottom.extend(["rois", "cls_prob", "bbox_pred", sizes[0]])
+    layer.roi_detection_output_param.bbox_mean.extend([0] * 4)
+    layer.roi_detection_output_param.bbox_std.extend([1] * 4)
+    return found
+
+
+def image_sizes(message: pb.NetParameter) -> list[str]:
+    """The inputs of a net that have the height, width and scale of each image: N×3."""
+    return [
+        top
+        for layer in message.layer
+        if layer.type == "Input"
+        for top, shape in zip(layer.top, _shapes(layer), strict=False)
+        if list(shape.dim)[1:] in ([3], [3, 1, 1])
+    ]
+
+
+def _shapes(layer: pb.LayerParameter) -> list[pb.BlobShape]:
+    """The shapes of an Input layer's tops, of which one may serve all."""
+    shapes = list(layer.input_param.shape)
+    return shapes * len(layer.top) if len(shapes) == 1 else shapes
+
+
 class Detector:
     """A deploy net that detects, on a device. pictures: the maximum number of images.
 
-    labels: the names of the classes by number, the background first; by default the net's, or numbers. Errors: those of
+    labels: the names of the classes by number, the background first, which YOLO's nets may lack; by default the net's,
+    or numbers. A net of regions, which has an input of image sizes, takes one image at a time. Errors: those of
     `Preparation`; labels that do not fit.
     """
 
     def __init__(self, document: Document, dev: Any, pictures: int = 1, labels: list[str] | None = None):
-        self.preparation = Preparation(document.message, document.locate)
-        self.batch = max(1, min(pictures, MOST_ROWS))
+        self._sizes = image_sizes(document.message)
+        self.preparation = Preparation(document.message, document.locate, self._sizes)
+        self.batch = 1 if self._sizes else max(1, min(pictures, MOST_ROWS))
         message = pb.NetParameter()
-        message.CopyFrom(document.message)
-        layer = next(layer for layer in message.layer if layer.type == "Input")
-        for shape in layer.input_param.shape:
-            shape.dim[0] = self.batch
+        message.CopyFrom(completed(document.message))
+        for layer in message.layer:
+            for shape in layer.input_param.shape if layer.type == "Input" else ():
+                shape.dim[0] = self.batch
         state = pb.NetState(phase=pb.TEST)
         state.MergeFrom(message.state)
         state.phase = pb.TEST
         self.net = Net.of(graph.build(message, state, document.locate), dev)
         self.output = next(v for v in self.net.graph.outputs if v.node.layer.detects)
-        count = self.output.node.layer.p.num_classes
-        named = labels if labels is not None else message.deploy_param.label
-        self.labels = list(named) or [str(i) for i in range(count)]
+        detector: Any = self.output.node.layer
+        count = detector.detected_classes
+        named = list(labels if labels is not None else message.deploy_param.label)
+        if len(named) == count - 1 and detector.spec.type.startswith("Yolo"):  # whose classes count from 1
+            named = ["background", *named]
+        self.labels = named or [str(i) for i in range(count)]
         if len(self.labels) != count:
             where = document.locate("deploy_param", "label") if labels is None else None
             expected = f"{count}, one a class, the background included"
@@ -74,6 +114,7 @@ class Detector:
 
     def warm_up(self) -> None:
         """One pass, so that no picture's time has what only the first costs."""
+        self._set_inputs(np.zeros(self.net.graph.inputs[self.preparation.name].shape, np.float32))
         self.net.forward(0)
 
     def detections(
@@ -102,13 +143,21 @@ class Detector:
                 part.append((file, image.shape[1:], notes))
             if not part:
                 continue
-            self.net.set_inputs(**{name: rows})
+            self._set_inputs(rows)
             self.net.forward(0)
             table = self.net.dev.download(self.net.data[self.output]).reshape(-1, ROW)
             seconds = (time.perf_counter() - begun) / len(part)
             for i, (file, size, notes) in enumerate(part):
                 mine = table[(table[:, 0] == i) & (table[:, 1] != -1) & (table[:, 2] >= least)]
                 yield Detected(file, self._found(mine, size), seconds, notes)
+
+    def _set_inputs(self, rows: np.ndarray) -> None:
+        """The images, and their size where the net has an input for it."""
+        inputs = {self.preparation.name: rows}
+        for top in self._sizes:
+            inputs[top] = np.zeros(self.net.graph.inputs[top].shape, np.float32)
+            inputs[top].reshape(self.batch, 3)[:] = (*self.preparation.shape[1:], 1)
+        self.net.set_inputs(**inputs)
 
     def _found(self, rows: np.ndarray, size: tuple[int, ...]) -> list[Detection]:
         """The objects of an image of some height and width."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -22,16 +23,18 @@ VIEWS = 10  # of an oversampled picture: four corners and the middle, each mirro
 class Preparation:
     """Converts an image to a net's input C×H×W, by the Input layer's transform_param and the net's deploy_param.
 
-    message: a deploy net with one Input layer of N×C×H×W, C being 1 or 3. ``shape`` is C×H×W.
+    message: a deploy net with one input of N×C×H×W, C being 1 or 3. others: inputs that are no images. ``shape`` is
+    C×H×W.
     Errors: another number of inputs, another shape; errors of the transform.
     """
 
-    def __init__(self, message: pb.NetParameter, locate: Locator):
+    def __init__(self, message: pb.NetParameter, locate: Locator, others: Collection[str] = ()):
         places = [i for i, layer in enumerate(message.layer) if layer.type == "Input"]
         tops = [
             (i, top, shape)
             for i in places
             for top, shape in zip(message.layer[i].top, _shapes(message.layer[i]), strict=True)
+            if top not in others
         ]
         if len(tops) != 1 or len(tops[0][2]) != 4 or tops[0][2][1] not in (1, 3):
             found = ", ".join(f"{top} {'×'.join(map(str, shape))}" for _, top, shape in tops) or "none"

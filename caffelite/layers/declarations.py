@@ -30,8 +30,8 @@ class Declarations:
     - ``follows_layout``: works on channels_last images too; ``follows_precision``: then also on 16-bit ones;
     - ``sums_spatially``: each number of a top may depend on all places of the bottoms; ``needs_images``: its bottoms
       are images;
-    - ``detects``: its top has rows of detections; ``evaluates_detection``: its top says which of them are right, and a
-      test reports the mean average precision of all its batches;
+    - ``detects``: its top has rows of detections of ``detected_classes`` classes; ``evaluates_detection``: its top says
+      which of them are right, and a test reports the mean average precision of all its batches;
     - ``couples_samples``: the numbers of a sample (its index on axis 0) may depend on other samples of the batch, or a
       loss of the batch is not the mean of the losses of its equal parts; ``divides_outputs``: several devices can
       compute a part of the outputs each (see ``output_part``).

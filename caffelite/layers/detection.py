@@ -36,6 +36,11 @@ class DetectionOutput(Layer):
     differentiable = False
     varies = requires_host = detects = True
 
+    @property
+    def detected_classes(self) -> int:
+        """The classes of detections, with the background."""
+        return self.p.num_classes
+
     def setup(self) -> None:
         p = self.p
         self.classes = check_classes(self)

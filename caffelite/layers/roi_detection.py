@@ -58,6 +58,11 @@ class RoIDetectionOutput(Layer):
         self.count = max(1, min(self.images * self.p.keep_top_k, self.rois * (self.classes - 1)))
         return [(1, 1, self.count, 7)]
 
+    @property
+    def detected_classes(self) -> int:
+        """The classes of detections, with the background, class 0."""
+        return self.classes
+
     def build(self, dev: Device) -> None:
         """Nothing: the host does it all."""
 

@@ -68,7 +68,7 @@ class YoloOutput(Layer):
 
     bottoms = (1, None)
     differentiable = False
-    varies = requires_host = True
+    varies = requires_host = detects = True
 
     def anchors(self, index: int) -> np.ndarray:
         """The widths and heights (A, 2) of the anchors of a bottom, as shares of its image."""
@@ -77,6 +77,11 @@ class YoloOutput(Layer):
     def boxes(self, predictions: np.ndarray, anchors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Boxes (N, M, 4) and the confidences (N, M, K) of their classes, of predictions (N, A, 5 + K, H, W)."""
         raise NotImplementedError
+
+    @property
+    def detected_classes(self) -> int:
+        """The classes of detections, with the background, class 0."""
+        return self.p.num_classes + 1
 
     def numbers(self) -> int:
         """The numbers of a prediction."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 from collections.abc import Iterator
@@ -9,16 +10,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from ..data.table import number
 from . import paths
 from .config import ServeConfig
 
 MOST_ENTRIES = 50_000  # files and folders that a search looks at
 MOST_NET = 4 << 20  # bytes of a prototxt that is looked into
+MOST_LINE = 4096  # bytes of the first lines of a list
 DEEP = 5  # levels below a root
 DEPLOY = re.compile(rb'deploy_param|type:\s*"Input"|^input:', re.MULTILINE)
 SKIPPED = {"node_modules", "__pycache__", "uploads"}
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
-LMDB, LEVELDB, FOLDER, LIST = "LMDB", "LevelDB", "class folders", "list"
+LMDB, LEVELDB, FOLDER = "LMDB", "LevelDB", "class folders"
+LISTS = {".txt": "list", ".lst": "list", ".csv": "table"}
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ def reports(config: ServeConfig) -> list[Found]:
 
 
 def data_sets(config: ServeConfig) -> list[Found]:
-    """Databases, folders of class folders and lists of images, by name."""
+    """Databases, folders of class folders, lists and tables of images, by name."""
     found = []
     for folder, folders, names in _walk(config):
         kind = LMDB if "data.mdb" in names else LEVELDB if "CURRENT" in names else ""
@@ -77,8 +81,9 @@ def data_sets(config: ServeConfig) -> list[Found]:
             found.append(Found(folder, paths.address(config, folder), kind, status.st_mtime if status else 0.0))
         for name in names:
             path = folder / name
-            if name.endswith(".txt") and (status := _stat(path)) and _is_list(str(path), status.st_mtime_ns):
-                found.append(Found(path, paths.address(config, path), LIST, status.st_mtime))
+            kind = LISTS.get(path.suffix.lower(), "")
+            if kind and (status := _stat(path)) and _is_list(str(path), status.st_mtime_ns):
+                found.append(Found(path, paths.address(config, path), kind, status.st_mtime))
     return sorted(found, key=lambda one: one.address)
 
 
@@ -94,14 +99,18 @@ def _holds_images(folder: Path, folders: list[str]) -> bool:
 
 @lru_cache(4096)
 def _is_list(path: str, changed: int) -> bool:
-    """Whether the first line is the name of an image and a label."""
+    """Whether the first line is the name of an image and a label; of a table, whether the second is that and
+    numbers."""
     try:
-        with open(path, encoding="utf-8", errors="strict") as lines:
-            first = lines.readline(4096).strip()
-    except (OSError, UnicodeDecodeError):
+        with open(path, encoding="utf-8-sig", errors="strict", newline="") as lines:
+            if path.lower().endswith(".csv"):
+                rows = csv.reader((lines.readline(MOST_LINE) for _ in range(2)), skipinitialspace=True)
+                _, (name, *numbers) = rows
+                return bool(numbers) and name.strip().lower().endswith(IMAGES) and None not in map(number, numbers)
+            name, _, label = lines.readline(MOST_LINE).strip().rpartition(" ")
+            return label.isdigit() and name.lower().endswith(IMAGES)
+    except (OSError, ValueError, csv.Error):
         return False
-    name, _, label = first.rpartition(" ")
-    return label.isdigit() and name.lower().endswith(IMAGES)
 
 
 def _walk(config: ServeConfig) -> Iterator[tuple[Path, list[str], list[str]]]:

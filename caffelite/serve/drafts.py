@@ -25,7 +25,7 @@ from ..prototxt.overrides import Overrides
 from ..sweep import space
 from . import paths, refusals
 from .config import ServeConfig
-from .named_files import FIELDS, listed_files, named_files
+from .named_files import FIELDS, named_files
 
 NETS = ("net", "train_net", "test_net")
 SOLVER_FILES = (*NETS, "snapshot_prefix", "weights")
@@ -153,19 +153,18 @@ def _layers(config: ServeConfig, root: Path, reading: Reading, found: Findings) 
 def _files(config: ServeConfig, root: Path, layer: pb.LayerParameter, locate: Any, found: Findings) -> None:
     for each in named_files(layer):
         _hold(config, root, each.text, locate(*each.at), found)
-    for name in listed_files(layer, root):
-        if not _hold(config, root, name, locate("type"), found):
-            return  # one line is enough
+    try:
+        refusals.refuse_listed(config, layer, root)
+    except CaffeliteError as error:
+        found.say("mistake", error.what, locate("type"), found=error.found, remedy=error.remedy)
 
 
-def _hold(config: ServeConfig, root: Path, text: str, where: Where, found: Findings) -> bool:
-    """Whether a path stays below the roots; one that does not is a finding."""
+def _hold(config: ServeConfig, root: Path, text: str, where: Where, found: Findings) -> None:
+    """A path that does not stay below the roots is a finding."""
     try:
         paths.resolve(config, str(root / text))
     except CaffeliteError as error:
         found.say("mistake", error.what, where, found=error.found, remedy=error.remedy)
-        return False
-    return True
 
 
 @dataclass

@@ -39,13 +39,20 @@ def python_layers(config: ServeConfig, message: Message) -> Iterator[tuple[Place
 
 
 def refuse_outside(config: ServeConfig, net: pb.NetParameter, base: Path) -> None:
-    """Refuses a net whose layers, or the lists of whose data layers, name files outside the roots. base: where
-    relative paths start. Errors: paths.Outside."""
+    """Refuses a net whose layers, or the lists of whose data layers, name files outside the roots, or whose layers read
+    a camera. base: where relative paths start. Errors: paths.Outside."""
     for each in named_files(net):
         paths.resolve(config, each.text, base=base)
     for layer in net.layer:
-        for name in listed_files(layer, base):
-            paths.resolve(config, name, base=base)
+        refuse_listed(config, layer, base)
+
+
+def refuse_listed(config: ServeConfig, layer: pb.LayerParameter, base: Path) -> None:
+    """Refuses a layer that reads a camera, or whose list names a file outside the roots. Errors: paths.Outside."""
+    if layer.type == "VideoData" and layer.video_data_param.video_type == pb.VideoDataParameter.WEBCAM:
+        found = printable(f'"{layer.name}"', keep="")
+        raise paths.Outside("this server reads no camera for a net", found=found, remedy="train it in a terminal")
+    paths.hold(config, listed_files(layer, base), base)
 
 
 def without_outside(config: ServeConfig, net: pb.NetParameter, base: Path) -> pb.NetParameter:

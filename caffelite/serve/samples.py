@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from .. import inputs, prototxt
-from ..data import stored
+from ..data import stored, table
 from ..data.files import Files
 from ..data.images import channels_last, encode_png
 from ..data.samples import Samples
@@ -21,6 +21,7 @@ from ..data.sheet import value_range
 from ..errors import CaffeliteError, Locator
 from . import nets, paths
 from .config import ServeConfig
+from .named_files import listed_files
 
 OPEN_SETS = 8  # that stay open
 MOST_LABELS = 200_000  # samples whose labels a page reads
@@ -28,18 +29,20 @@ MOST_LABELS = 200_000  # samples whose labels a page reads
 
 @dataclass
 class OpenSet:
-    """A data set. names: of its classes, as far as a file names them. lock: one thread reads at a time."""
+    """A data set. names: of its classes, as far as a file names them. columns: of a table, the names of the numbers of
+    a sample. lock: one thread reads at a time."""
 
     config: ServeConfig
     path: Path
     samples: Samples
     names: list[str]
+    columns: tuple[str, ...] = ()
     lock: threading.Lock = field(default_factory=threading.Lock)
     _labels: np.ndarray | None = None
 
     def labels(self) -> np.ndarray | None:
         """The class of each sample; None where there are several numbers a sample, or too many samples."""
-        if self.samples.label_shape or self.samples.length > MOST_LABELS:
+        if self.columns or self.samples.label_shape or self.samples.length > MOST_LABELS:
             return None
         with self.lock:
             if self._labels is None:
@@ -102,7 +105,7 @@ class OpenSets:
             if key in self._open:
                 self._open.move_to_end(key)
                 return self._open[key]
-            found = OpenSet(config, path, stored.open_samples(layer, str(path)), class_names(path))
+            found = OpenSet(config, path, stored.open_samples(layer, str(path)), class_names(path), columns(path))
             self._open[key] = found
             while len(self._open) > OPEN_SETS:
                 _, oldest = self._open.popitem(last=False)
@@ -119,13 +122,10 @@ class OpenSets:
 
 
 def _check_first(config: ServeConfig, layer: pb.LayerParameter) -> None:
-    """Refuses a list whose first image, which is decoded when the list is opened, is outside the roots."""
-    with open(layer.image_data_param.source, encoding="utf-8", errors="replace") as lines:
-        if layer.image_data_param.source.lower().endswith(".csv"):
-            next(lines, "")
-        first = next((line.strip() for line in lines if line.strip()), "")
-    name = first.split(",")[0] if layer.image_data_param.source.lower().endswith(".csv") else first.rpartition(" ")[0]
-    paths.resolve(config, layer.image_data_param.root_folder + name, base=Path.cwd())
+    """Refuses a list or a table whose first image, which is decoded when it is opened, is outside the roots."""
+    first = next(listed_files(layer, Path.cwd()), None)
+    if first is not None:
+        paths.resolve(config, first, base=Path.cwd())
 
 
 def _changed(path: Path) -> int:
@@ -151,9 +151,16 @@ def layer_source(spec: pb.LayerParameter) -> str:
 
 
 def sample_label(found: OpenSet, value: int | np.ndarray) -> str:
-    """The class of a sample by name; several numbers as text."""
+    """The class of a sample by name; several numbers as text, those of a table with their columns."""
     several = np.ravel(value)
+    if found.columns:
+        return ", ".join(f"{name} {one:g}" for name, one in zip(found.columns[:8], several, strict=False))
     return found.name(int(several[0])) if len(several) == 1 else " ".join(f"{one:g}" for one in several[:8])
+
+
+def columns(path: Path) -> tuple[str, ...]:
+    """The names of the numbers in a table of images; empty for other data sets."""
+    return table.read_table(path).columns if path.suffix.lower() == ".csv" and path.is_file() else ()
 
 
 def class_names(path: Path) -> list[str]:

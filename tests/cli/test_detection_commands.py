@@ -113,3 +113,55 @@ def test_mistakes(boxes, call):
     (boxes / "labels.txt").write_text("background\na\n")
     answer = call("dataset", "detection", "boxes.json", "--labels", "labels.txt", "--name", "other")
     assert answer.status == 2 and '"b" is no class' in answer.err and not (boxes / "other_lmdb").exists()
+
+
+YOLO = """
+deploy_param { label: "a" label: "b" }
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 dim: 16 dim: 16 } } }
+layer { name: "grid" type: "Convolution" bottom: "data" top: "grid"
+  convolution_param { num_output: 7 kernel_size: 16 } }
+layer { name: "out" type: "Yolov3DetectionOutput" bottom: "grid" top: "out" yolov3_detection_output_param {
+  num_classes: 2 num_box: 1 mask_group_num: 1 mask: 0 anchors_scale: 16 biases: 8 biases: 8 } }
+"""
+REGIONS = """
+deploy_param { label: "background" label: "a" label: "b" }
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 dim: 16 dim: 16 } } }
+layer { name: "im_info" type: "Input" top: "im_info" input_param { shape { dim: 1 dim: 3 } } }
+layer { name: "unused" type: "Silence" bottom: "data" }
+layer { name: "rois" type: "InnerProduct" bottom: "im_info" top: "rois" inner_product_param { num_output: 5 } }
+layer { name: "cls_score" type: "InnerProduct" bottom: "rois" top: "cls_score" inner_product_param { num_output: 3 } }
+layer { name: "bbox_pred" type: "InnerProduct" bottom: "rois" top: "bbox_pred" inner_product_param { num_output: 12 } }
+layer { name: "cls_prob" type: "Softmax" bottom: "cls_score" top: "cls_prob" }
+"""
+
+
+def constant(outputs, shape=(5,)):
+    """The weights of a layer that answers the same for every input."""
+    return [np.zeros((len(outputs), *shape), np.float32), np.array(outputs, np.float32)]
+
+
+@pytest.mark.parametrize("kind", ["yolo", "regions", "two stages"])
+def test_classify_knows_the_boxes_of_other_detectors(folder, call, kind):
+    """Each finds one object of class b in the middle of an image, half as wide and high as it."""
+    out = 'layer { name: "out" type: "RoIDetectionOutput" bottom: "rois" bottom: "cls_prob" bottom: "bbox_pred" '
+    text = {"yolo": YOLO, "regions": REGIONS, "two stages": REGIONS + out + 'bottom: "im_info" top: "out" }'}[kind]
+    share = np.array([[0, 0, 0], [0, 0.25, 0], [0.25, 0, 0], [0, 0.75, 0], [0.75, 0, 0]], np.float32)
+    weights = {
+        "grid": constant([0, 0, 0, 0, 9, -9, 9], (3, 16, 16)),
+        "rois": [share, np.array([0, 0, 0, -1, -1], np.float32)],  # of height, width, scale; the last pixels
+        "cls_score": constant([0, -9, 9]),
+        "bbox_pred": constant([0] * 12),
+    }
+    names = ["grid"] if kind == "yolo" else ["rois", "cls_score", "bbox_pred"]
+    write_weights(folder / "w.caffemodel", {name: weights[name] for name in names})
+    (folder / "net.prototxt").write_text(text)
+    for name in ("one", "two"):
+        cv2.imwrite(f"{folder}/{name}.png", np.zeros((32, 48, 3), np.uint8))
+    words = ("-model", "net.prototxt", "-weights", "w.caffemodel", "-annotate", "pages", "-json")
+    found = json.loads(ok(call("classify", "one.png", "two.png", *words)).out)
+    assert [entry["file"] for entry in found] == ["one.png", "two.png"]
+    for entry in found:
+        (one,) = entry["detections"]
+        assert (one["label"], one["class"], one["score"] > 0.99) == ("b", 2, True)
+        assert one["box"] == pytest.approx([12, 8, 36, 24], abs=0.01)
+    assert cv2.imread("pages/one.png")[8:24, 12:36].any(), "the box is drawn"

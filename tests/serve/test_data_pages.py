@@ -59,6 +59,20 @@ def test_gallery_of_a_class_and_augmentation(client):
     assert len(drawn["draws"]) == 2 and drawn["stored"].startswith("data:image/png")
 
 
+def test_tables_of_numbers_are_data_sets(root, client, tmp_path):
+    image = next((root / "folders").rglob("*.png"))
+    (root / "ages.csv").write_text(f'file,age,height\n"{image}",31,1.5\n{image},7,1.25\n')
+    (root / "answers.csv").write_text(f"file,label\n{image},cat\n")  # what classify writes
+    kinds = {row["path"]: row["kind"] for row in client.get("/data.json").json()["sets"]}
+    assert kinds["ages.csv"] == "table" and "answers.csv" not in kinds
+    found = client.get("/data/set.json", params={"path": "ages.csv"}).json()
+    assert [row["label"] for row in found["samples"]] == ["age 31, height 1.5", "age 7, height 1.25"]
+    assert (found["total"], found["classes"]) == (2, [])
+    cv2.imwrite(str(tmp_path / "secret.png"), np.full((9, 9, 3), 7, np.uint8))
+    (root / "quoted.csv").write_text(f'file,age\n"{tmp_path}/secret.png",1\n')
+    assert client.get("/data/set", params={"path": "quoted.csv"}).status_code == 403
+
+
 def test_class_names_are_shown_as_text(client):
     assert "folders" in [row["path"] for row in client.get("/data.json").json()["sets"]]
     text = client.get("/data/set", params={"path": "folders"}).text

@@ -8,6 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from caffelite import caffelite_pb2 as pb
+from caffelite.layers import REGISTRY
 from caffelite.runs.queue import edit, job, scan
 from caffelite.serve import named_files
 from caffelite.serve.app import create_app
@@ -130,7 +131,11 @@ def test_a_draft_stays_below_the_roots(client, root, fields, place):
         'type: "HDF5Output" bottom: "ip" bottom: "label" hdf5_output_param { file_name: "/tmp/x.h5" }',
         'type: "ImageData" top: "x" image_data_param { source: "images.txt" batch_size: 1 }',
         'type: "ImageData" top: "x" image_data_param { source: "images.csv" batch_size: 1 }',
+        'type: "ImageData" top: "x" image_data_param { source: "quoted.csv" batch_size: 1 }',
+        'type: "ImageData" top: "x" image_data_param { source: "tabs.txt" batch_size: 1 }',
+        'type: "ImageData" top: "x" image_data_param { source: "classes" batch_size: 1 }',
         'type: "HDF5Data" top: "x" hdf5_data_param { source: "hdf5.txt" batch_size: 1 }',
+        'type: "HDF5Data" top: "x" hdf5_data_param { source: "near/list.txt" batch_size: 1 }',
         'type: "WindowData" top: "x" window_data_param { source: "windows.txt" batch_size: 1 }',
         'type: "EvalData" top: "x" top: "y" eval_data_param { source: "windows.txt" batch_size: 1 }',
         'type: "DetectionData" top: "x" detection_data_param { source: "windows.txt" batch_size: 1 }',
@@ -146,24 +151,43 @@ def test_files_of_layers_stay_below_the_roots(client, root, layer):
     (root / "hdf5.txt").write_text("tiny/a.h5\n/etc/passwd\n")
     (root / "boxes.txt").write_text("a.jpg /etc/passwd\n")
     (root / "coco.json").write_text('{"images": [{"file_name": "../../etc/passwd"}]}')
-    (root / "windows.txt").write_text("# 0\n/etc/passwd\n3\n10\n10\n0\n")
+    (root / "windows.txt").write_text("# 0\n\n/etc/passwd\n3\n10\n10\n0\n")
+    (root / "quoted.csv").write_text('file,label\n"../../etc/passwd",1\n')
+    (root / "tabs.txt").write_text("a /../../../etc/passwd\t1\n")
+    (root / "classes/a").mkdir(parents=True, exist_ok=True)
+    if not (root / "classes/a/out.png").is_symlink():
+        (root / "classes/a/out.png").symlink_to("/etc/passwd")
+        (root / "near").mkdir()
+        (root / "near/out.h5").symlink_to("/etc/passwd")
+        (root / "near/list.txt").write_text("out.h5\n")
     text = NET + f'layer {{ name: "extra" {layer} }}'
     found = post(client, "/new/check", **draft(net_text=text)).json()
     assert not found["ok"] and found["findings"][0]["message"] == "this path is not below a root of the server"
     assert post(client, "/new/start", **draft(net_text=text)).status_code == 400
 
 
-def test_every_field_that_names_a_file_is_known():
-    """Strings of layers are names of blobs, layers and modules, expressions, or files."""
-    words = ("file", "source", "folder", "weights", "path", "prefix", "directory")
-    named = {
+def test_nets_with_a_camera_are_refused(client, root):
+    text = NET + 'layer { name: "eye" type: "VideoData" top: "x" video_data_param { device_id: 0 } }'
+    found = post(client, "/new/check", **draft(net_text=text)).json()
+    assert found["findings"][0]["message"] == "this server reads no camera for a net"
+    assert post(client, "/new/start", **draft(net_text=text)).status_code == 400
+
+
+def test_every_string_of_the_schema_is_classified():
+    """A new field of text is either a file, which must stay below the roots, or known to be none."""
+    strings = {
         field.name
         for message in pb.DESCRIPTOR.message_types_by_name.values()
-        if "Solver" not in message.name and "State" not in message.name
+        if message.name not in ("SolverParameter", "SolverState", "ResumeState")
         for field in message.fields
-        if field.type == field.TYPE_STRING and any(word in field.name for word in words)
+        if field.type == field.TYPE_STRING
     }
-    assert named == named_files.FIELDS
+    assert strings == named_files.FIELDS | named_files.OTHERS
+
+
+def test_every_data_layer_has_its_lists_held():
+    sources = {name for name, kind in REGISTRY.items() if kind.reads_source}
+    assert sources == {*named_files._LISTS, *named_files.STORED}
 
 
 def test_settings_that_contradict_the_solver_are_mistakes(client, root):

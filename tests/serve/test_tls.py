@@ -5,8 +5,10 @@ import ssl
 import urllib.error
 import urllib.request
 
+import numpy as np
 import pytest
-from browsing import Server
+from browsing import Server, opened, until
+from small_runs import make_root, train
 
 from caffelite.errors import CaffeliteError
 from caffelite.serve import server as serving
@@ -63,6 +65,34 @@ def test_pages_are_served_over_tls_with_a_token(tmp_path, files):
         assert all(part in cookie for part in ("httponly", "samesite=strict", "secure"))
         with pytest.raises((http.client.BadStatusLine, ConnectionError)):
             urllib.request.urlopen(address.replace("https:", "http:") + "/runs.json", timeout=30)
+    finally:
+        server.end()
+
+
+@pytest.mark.browser
+def test_a_browser_logs_in_by_the_token_and_follows_a_run(browser, tmp_path, files):
+    """The cookie is Secure, HttpOnly and strict; the page of a run gets its events by it."""
+    make_root(tmp_path)
+    run = train(tmp_path, "first", "max_iter=20")
+    server = Server(tmp_path, "-host", "0.0.0.0", "-token", TOKEN, "-cpu_slots", "0", *files)
+    server.address = server.address.replace("0.0.0.0", "127.0.0.1")
+    try:
+        with opened(browser, server, ignore_https_errors=True) as page:
+            page.goto(f"/runs?token={TOKEN.replace(' ', '%20')}")
+            page.wait_for_selector("tr[data-folder=first_run]")
+            assert "token" not in page.url
+            (cookie,) = page.context.cookies()
+            flags = cookie["secure"], cookie["httpOnly"], cookie["sameSite"]
+            assert flags == (True, True, "Strict") and TOKEN not in cookie["value"]
+            assert page.evaluate("document.cookie") == ""
+            page.goto("/run?folder=first_run")
+            until(page, "window.caffelite?.series.count === 20")
+            with open(run / "losses.f32", "ab") as losses:
+                losses.write(np.array([1.5], "<f4").tobytes())
+            stream = "new EventSource('/run/stream?folder=first_run')"
+            follow = f"{stream}.addEventListener('records', (event) => (window.seen = event.data))"
+            page.evaluate(f"void {follow}")
+            until(page, "window.seen && JSON.parse(window.seen).losses.length === 21")
     finally:
         server.end()
 

@@ -93,9 +93,10 @@ def audit(request: Request, fields: page.Fields) -> Response:
     report = root / AUDITS / f"{time.strftime('%m%d-%H%M%S-')}{secrets.token_hex(2)}.json"
     report.parent.mkdir(exist_ok=True)
     sets = [text, *([other] if other else [])]
+    files = [str(paths.resolve(config, each)) for each in sets]
     for each in sets:
         _open(request, each).hold()
-    command = ["dataset", "info", *(str(paths.resolve(config, each)) for each in sets), "--near", "--out", str(report)]
+    command = ["dataset", "info", *files, "--near", "--out", str(report)]
     job = work.submit(config, path, command, directory=Path.cwd())
     address = paths.address(config, report)
     where = page.address("/data/set", path=text, audit=address)
