@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..devices.context import ExecutionContext
-from ..devices.dtypes import BFLOAT16
+from ..devices.dtypes import BFLOAT16, HALF_DTYPES
 from ..devices.formula import Formula
 from ..devices.interfaces import Array
 from ..devices.protocol import Device
@@ -173,12 +173,13 @@ class Binding:
             yield node, functools.partial(self.dev.add, dx[i], self.diff[node.bottoms[i]])
         for value, storages in step.sums.items():
             parts = [self._array(value, s) for s in storages]
-            yield node, functools.partial(self._total(len(parts)), *parts, self.diff[value])
+            total = self._total(len(parts), parts[0].dtype in HALF_DTYPES)
+            yield node, functools.partial(total, *parts, self.diff[value])
 
-    def _sum_of(self, count: int) -> Callable:
-        """The device's operation that sums ``count`` arrays."""
+    def _sum_of(self, count: int, half: bool) -> Callable:
+        """The device's operation that sums ``count`` arrays. half: of 16-bit numbers."""
         names = tuple(f"g{i}" for i in range(count))
-        return self.dev.map(Formula(" + ".join(names), names))
+        return self.dev.map(Formula(" + ".join(names), names, halves=(*names, "out") if half else ()))
 
     def gradient(self, node: Node, i: int):
         """See ``Net.gradient``."""

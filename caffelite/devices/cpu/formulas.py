@@ -189,8 +189,8 @@ def kernel({kept}partial__, rough__, rows__, {names}):
                 {joins}
 """
 
-# As _CHANNEL_MAP for samples (N, C), several rows at a time: what a formula computes from the numbers of a channel
-# alone is computed once for them.
+# As _CHANNEL_MAP for samples (N, C), several rows at a time: what a formula computes from a channel's numbers alone
+# is computed once for them.
 _COLUMN_MAP = """\
 def kernel(out__, pieces__, {names}):
 {scalars}
