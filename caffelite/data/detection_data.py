@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from .. import inputs
-from ..detection.field_labels import CHANNELS, Objects, in_multiples, label_maps, map_size, template
+from ..detection.field_maps import LABEL_CHANNELS, Objects, detection_labels, detection_size, in_multiples, map_size
 from ..errors import CaffeliteError, Locator
 from .augmentation.colour import Distort
 from .augmentation.fields import Fields
@@ -149,7 +149,7 @@ class ListSource(Source):
 def write_objects(sample: RegionSample, item: int, rows: np.ndarray, ignored: np.ndarray) -> None:
     """Writes the rows (G, 8) of the objects of image ``item`` of a batch."""
     rows[:, 0], rows[:, 1:5] = item, sample.boxes
-    rows[:, 5], rows[:, 6], rows[:, 7] = sample.objects.classes, ignored, sample.objects.difficult
+    rows[:, 5], rows[:, 6], rows[:, 7] = sample.objects.labels, ignored, sample.objects.difficult
 
 
 class DetectionSource(ListSource):
@@ -172,16 +172,16 @@ class DetectionSource(ListSource):
                 self._order = AspectOrder([height >= width for height, width in sizes], shuffled, group)
         self._draws = key(seed, layer.name, "transform")
         batch, ratios = param.batch_size, list(param.template_ratio) or [1.0]
-        templates = {template(param, size, ratio) for size in set(sizes) for ratio in ratios}
+        templates = {detection_size(param, size, ratio) for size in set(sizes) for ratio in ratios}
         if not all(min(size) > 0 for size in templates):
             raise CaffeliteError("images without pixels", where=at("resize_ratio"), remedy="correct the sizes")
         largest = max(templates, key=lambda size: (size[0] * size[1], size))
         shapes: list[tuple[int, ...]]
-        shapes = [(batch, 3, *largest), *((batch, CHANNELS, *map_size(largest, s)) for s in param.stride)]
+        shapes = [(batch, 3, *largest), *((batch, LABEL_CHANNELS, *map_size(largest, s)) for s in param.stride)]
         lengths = [batch * 3 * largest[0] * largest[1]]
         for stride in param.stride:
             cells = [map_size(size, stride) for size in templates]
-            lengths.append(batch * CHANNELS * max(rows * columns for rows, columns in cells))
+            lengths.append(batch * LABEL_CHANNELS * max(rows * columns for rows, columns in cells))
         objects = batch * self._most
         shapes += [(objects, ROW)] * param.output_gt_boxes
         self.open(layer, shapes, [*lengths, objects * ROW])
@@ -190,7 +190,7 @@ class DetectionSource(ListSource):
         count = self._param.batch_size
         numbers = self._order(position, count).tolist()
         ratio = template_ratio(self._param, of_sample(self._draws, position, WORDS))
-        size = template(self._param, self._images[numbers[0]].picture.shape[1:], ratio)
+        size = detection_size(self._param, self._images[numbers[0]].picture.shape[1:], ratio)
         rows = self.start(batch, numbers, size, batch.arrays[-2])
         for i, number in enumerate(numbers):
             words = of_sample(self._draws, position + i, WORDS)
@@ -214,12 +214,12 @@ class DetectionSource(ListSource):
         ignored = sample.ignored(size, (param.min_gt_width, param.min_gt_height))
         write_objects(sample, i, rows, ignored)
         objects = sample.objects
-        objects = Objects(sample.boxes, objects.classes, ignored, objects.difficult, sample.regions)
+        objects = Objects(sample.boxes, objects.labels, ignored, objects.difficult, sample.regions)
         maps = [
-            self._part(array, i, CHANNELS, map_size(size, stride))
+            self._part(array, i, LABEL_CHANNELS, map_size(size, stride))
             for array, stride in zip(batch.arrays[1:-2], param.stride, strict=True)
         ]
-        label_maps(param, objects, window, maps)
+        detection_labels(param, objects, window, maps)
 
     @staticmethod
     def _part(array: np.ndarray, item: int, channels: int, size: tuple[int, int]) -> np.ndarray:

@@ -13,7 +13,15 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from .. import inputs
 from ..detection.boxes import rounded
-from ..detection.field_maps import NO_BOX, Objects, fields_of, label_maps, shapes_of, template_size
+from ..detection.field_maps import (
+    NO_BOX,
+    Objects,
+    covered_cells,
+    fields_of,
+    image_gt_labels,
+    image_gt_shapes,
+    image_gt_size,
+)
 from ..errors import CaffeliteError, Locator, Where
 from .database import EXACT_LABELS
 from .draws import below, key, of_sample
@@ -53,7 +61,7 @@ def read_annotated(path: Path, root: str) -> list[Annotated]:
             raise CaffeliteError("bad sides of an image", where=picture.where, expected=expected, found=picture.shape)
         rows = _numbers(lines, "objects", 6, "label, ignored, x1 y1 x2 y2")
         regions = _numbers(lines, "ignored regions", 4, "x1 y1 x2 y2")
-        objects = Objects(rows[:, 2:], rows[:, 0], rows[:, 1] != 0, regions)
+        objects = Objects(rows[:, 2:], rows[:, 0], rows[:, 1] != 0, np.zeros(len(rows), bool), regions)
         found.append(Annotated(picture, objects))
     if not found:
         raise CaffeliteError("no images in the list", where=lines.end)
@@ -88,7 +96,8 @@ class ImageGtSource(Source):
     def __init__(self, layer: pb.LayerParameter, phase: int, path: Path, locate: Locator, seed: int):
         param = layer.image_gt_data_param
         self._param, self._images = param, read_annotated(path, param.root_folder)
-        self._fields, self._mirror = fields_of(param), layer.transform_param.mirror
+        self._fields = fields_of(param.field_w, param.field_h, param.downsample_rate)
+        self._mirror = layer.transform_param.mirror
         mean = np.array(layer.transform_param.mean_value or [0], np.float32)
         self._mean, self._factor = mean, np.float32(param.scale)
         repeats = [param.fg_img_multiple if (~a.objects.ignored).any() else 1 for a in self._images]
@@ -96,7 +105,7 @@ class ImageGtSource(Source):
         self._kept: dict[int, bytes] | None = {} if param.cache_images else None
         most = max(len(a.objects.boxes) for a in self._images)
         listed = self._images[-1].picture.shape[1:]
-        self._size = template_size(param, listed)
+        self._size = image_gt_size(param, listed)
         whole = (param.resize_height, param.resize_width) if param.resize_width else listed
         for name, side, limit in zip(("crop_height", "crop_width"), self._size, whole, strict=True):
             if side > limit:
@@ -111,7 +120,9 @@ class ImageGtSource(Source):
             raise CaffeliteError("fg_img_multiple leaves no image", where=where, expected="1 or more", found=0)
         self._order = Order(len(self._numbers), key(seed, layer.name, "shuffle") if param.shuffle else None)
         self._draws = key(seed, layer.name, "transform")
-        super().__init__(shapes_of(param, self._size, most), len(self._numbers), layer.data_param.prefetch, workers())
+        super().__init__(
+            image_gt_shapes(param, self._size, most), len(self._numbers), layer.data_param.prefetch, workers()
+        )
 
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
         numbers = self._numbers[self._order(position, self.shapes[0][0])]
@@ -148,9 +159,9 @@ class ImageGtSource(Source):
         sample.rescale(self._param)
         window = sample.place(self._size, batch.arrays[0][i], self._mean, self._factor)
         objects = self._counted(sample)
-        windows = [_cells(window, field.stride) for field in self._fields]
+        windows = [covered_cells(window, field.stride) for field in self._fields]
         maps = [array[i] for array in batch.arrays[1 : 1 + len(self._fields)]]
-        label_maps(self._fields, objects, windows, self._param.fg_threshold, maps)
+        image_gt_labels(self._fields, objects, windows, self._param.fg_threshold, maps)
         if self._param.output_gt_boxes:
             most = len(batch.arrays[-1]) // len(batch.arrays[0])
             rows = batch.arrays[-1][i * most : (i + 1) * most] if most else batch.arrays[-1]
@@ -164,16 +175,10 @@ class ImageGtSource(Source):
         middle, sides = (boxes[:, :2] + boxes[:, 2:]) / 2, boxes[:, 2:] - boxes[:, :2] + 1
         outside = ((middle < 0) | (middle >= (self._size[1], self._size[0]))).any(1)
         small = (sides < (param.min_gt_width, param.min_gt_height)).any(1)
-        return Objects(boxes, sample.labels, sample.ignored | outside | small, sample.regions)
+        return Objects(boxes, sample.labels, sample.ignored | outside | small, sample.difficult, sample.regions)
 
     def release(self) -> None:
         self._kept = None
-
-
-def _cells(window: tuple[int, int, int, int], stride: float) -> tuple[int, int, int, int]:
-    """The cells top, left, bottom, right of a map that a part top, left, height, width of the image covers."""
-    top, left, height, width = (rounded(side / stride) for side in window)
-    return top, left, top + height, left + width
 
 
 class _Sample:
@@ -182,7 +187,7 @@ class _Sample:
     def __init__(self, pixels: np.ndarray, objects: Objects, words: np.ndarray):
         self.pixels, self._words = pixels, words
         self.boxes, self.regions = objects.boxes.copy(), objects.regions.copy()
-        self.labels, self.ignored = objects.labels, objects.ignored
+        self.labels, self.ignored, self.difficult = objects.labels, objects.ignored, objects.difficult
         self.centre, self.chosen = np.zeros(2), -1
         self.factors = np.ones(2)  # of width and height
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..detection.boxes import rounded
-from ..detection.field_labels import Objects, in_multiples
+from ..detection.field_maps import Objects, in_multiples
 from .draws import below, uniform
 from .images import opencv
 
