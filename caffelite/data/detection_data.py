@@ -5,6 +5,7 @@ Source: zhaoweicai/cascade-rcnn src/caffe/layers/detection_data_layer.cpp and ev
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -14,19 +15,23 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from .. import inputs
+from ..detection.boxes import rounded
 from ..detection.field_maps import LABEL_CHANNELS, Objects, detection_labels, detection_size, in_multiples, map_size
 from ..errors import CaffeliteError, Locator
 from .augmentation.colour import Distort
 from .augmentation.fields import Fields
 from .database import EXACT_LABELS
-from .draws import key, of_sample
+from .draws import below, key, of_sample
 from .images import decode
 from .order import AspectOrder, Order
 from .pipeline import Batch, Source, workers
-from .region_sample import WORDS, RegionSample, template_ratio
+from .region_sample import Draws, RegionSample
 from .window_lines import Picture, WindowLines
 
-ROW = 8  # of an object: image, x1, y1, x2, y2, class, ignored, difficult
+ROW_LENGTH = 8  # of an object: image, x1, y1, x2, y2, class, ignored, difficult
+# The random words of a sample, a multiple of 4
+RATIO, MIRROR, OBJECT, COLUMN, ROW, SCALES, SCALE, ASPECT, NOISE_X, NOISE_Y, WORDS = *range(10), 12
+DRAWS = Draws(mirror=MIRROR, object=OBJECT, column=COLUMN, row=ROW, noise_x=NOISE_X, noise_y=NOISE_Y)
 
 
 @dataclass
@@ -124,18 +129,13 @@ class ListSource(Source):
         if pixels.shape[:2] != image.picture.shape[1:]:
             expected, found = ("×".join(map(str, shape)) for shape in (image.picture.shape[1:], pixels.shape[:2]))
             raise CaffeliteError(f'wrong size of image "{file}"', where=where, expected=expected, found=found)
-        return RegionSample(pixels, image.objects, words)
-
-    def write_pixels(self, sample: RegionSample, place: tuple[slice, slice], out: np.ndarray) -> None:
-        """Writes the pixels less their mean, times scale, into a part of ``out`` (3, H, W); 0 elsewhere."""
-        out[:] = 0
-        out[:, place[0], place[1]] = ((sample.pixels - self._mean) * self._factor).transpose(2, 0, 1)
+        return RegionSample(pixels, image.objects, words, DRAWS)
 
     def start(self, batch: Batch, numbers: list[int], size: tuple[int, int], rows: np.ndarray) -> list[np.ndarray]:
         """Writes what is known of a batch before its images are read. rows: the array of objects. Returns the rows of
         each image."""
         counts = [len(self._images[number].objects.boxes) for number in numbers]
-        rows = rows.reshape(-1, ROW)
+        rows = rows.reshape(-1, ROW_LENGTH)
         batch.arrays[-1][:] = (*size, max(1, sum(counts)))
         if not sum(counts):
             rows[0] = -1
@@ -146,10 +146,52 @@ class ListSource(Source):
         self._kept = None
 
 
-def write_objects(sample: RegionSample, item: int, rows: np.ndarray, ignored: np.ndarray) -> None:
+def write_objects(objects: Objects, item: int, rows: np.ndarray) -> None:
     """Writes the rows (G, 8) of the objects of image ``item`` of a batch."""
-    rows[:, 0], rows[:, 1:5] = item, sample.boxes
-    rows[:, 5], rows[:, 6], rows[:, 7] = sample.objects.labels, ignored, sample.objects.difficult
+    rows[:, 0], rows[:, 1:5] = item, objects.boxes
+    rows[:, 5], rows[:, 6], rows[:, 7] = objects.labels, objects.ignored, objects.difficult
+
+
+def _template_ratio(param: pb.DetectionDataParameter, words: np.ndarray) -> float:
+    """One of template_ratio, by the random words of the first sample of a batch; 1 without them."""
+    if not param.template_ratio:
+        return 1.0
+    return param.template_ratio[int(below(words[RATIO], len(param.template_ratio)))]
+
+
+def _resize(sample: RegionSample, param: pb.DetectionDataParameter, ratio: float) -> None:
+    """Resizes the image to the size that the layer's fields give. ratio: of template_ratio."""
+    height, width = sample.pixels.shape[:2]
+    if param.resize_width and param.resize_height:
+        height, width = param.resize_height, param.resize_width
+    elif param.HasField("resize_ratio"):
+        height, width = (max(1, rounded(side * param.resize_ratio)) for side in (height, width))
+    elif param.short_size and param.long_size:
+        scale = in_multiples(param.short_size * ratio) / min(height, width)
+        height, width = rounded(height * scale), rounded(width * scale)
+    sample.resize(height, width)
+
+
+def _scale_factors(sample: RegionSample, param: pb.DetectionDataParameter) -> np.ndarray:
+    """The random factors (2) of width and height; 1 where the layer does not scale."""
+    if param.HasField("low_scale_ratio") and param.HasField("high_scale_ratio"):
+        low, high = math.log2(param.low_scale_ratio), math.log2(param.high_scale_ratio)
+    elif not (param.HasField("min_scale") and param.HasField("max_scale")):
+        return np.ones(2)
+    elif sample.chosen >= 0:
+        box = sample.boxes[sample.chosen]
+        scale = math.sqrt(max(1.0, float((box[2:] - box[:2] + 1).prod())))
+        low, high = math.log2(param.min_scale / scale), math.log2(param.max_scale / scale)
+    else:
+        low = high = 1.0
+    if sample.uniform(SCALES) >= param.multiscale_prob:
+        return np.ones(2)
+    factors = np.full(2, 2 ** (low + (high - low) * sample.uniform(SCALE)))
+    if param.HasField("min_whaspect") and param.HasField("max_whaspect"):
+        low, high = math.log2(param.min_whaspect), math.log2(param.max_whaspect)
+        ratio = math.sqrt(2 ** (low + (high - low) * sample.uniform(ASPECT)))
+        factors *= (ratio, 1 / ratio)
+    return factors
 
 
 class DetectionSource(ListSource):
@@ -183,13 +225,13 @@ class DetectionSource(ListSource):
             cells = [map_size(size, stride) for size in templates]
             lengths.append(batch * LABEL_CHANNELS * max(rows * columns for rows, columns in cells))
         objects = batch * self._most
-        shapes += [(objects, ROW)] * param.output_gt_boxes
-        self.open(layer, shapes, [*lengths, objects * ROW])
+        shapes += [(objects, ROW_LENGTH)] * param.output_gt_boxes
+        self.open(layer, shapes, [*lengths, objects * ROW_LENGTH])
 
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
         count = self._param.batch_size
         numbers = self._order(position, count).tolist()
-        ratio = template_ratio(self._param, of_sample(self._draws, position, WORDS))
+        ratio = _template_ratio(self._param, of_sample(self._draws, position, WORDS))
         size = detection_size(self._param, self._images[numbers[0]].picture.shape[1:], ratio)
         rows = self.start(batch, numbers, size, batch.arrays[-2])
         for i, number in enumerate(numbers):
@@ -205,16 +247,13 @@ class DetectionSource(ListSource):
             sample.pixels = self._distort(np.ascontiguousarray(sample.pixels), position)
         if self._mirror:
             sample.mirror()
-        sample.resize_by(param, ratio)
+        _resize(sample, param, ratio)
         sample.choose_centre(size)
-        sample.rescale(param)
-        top, left, height, width = window = sample.cut(size)
-        place = slice(top, top + height), slice(left, left + width)
-        self.write_pixels(sample, place, self._part(batch.arrays[0], i, 3, size))
-        ignored = sample.ignored(size, (param.min_gt_width, param.min_gt_height))
-        write_objects(sample, i, rows, ignored)
-        objects = sample.objects
-        objects = Objects(sample.boxes, objects.labels, ignored, objects.difficult, sample.regions)
+        sample.rescale(_scale_factors(sample, param))
+        window = sample.cut(size)
+        sample.write(self._mean, self._factor, self._part(batch.arrays[0], i, 3, size), *window[:2])
+        objects = sample.located(size, (param.min_gt_width, param.min_gt_height))
+        write_objects(objects, i, rows)
         maps = [
             self._part(array, i, LABEL_CHANNELS, map_size(size, stride))
             for array, stride in zip(batch.arrays[1:-2], param.stride, strict=True)
@@ -240,8 +279,8 @@ class EvalSource(ListSource):
             where, least = locate("eval_data_param", "source"), "a size that is rounded to 32×32 or more"
             raise CaffeliteError("an image is too small", where=where, expected=least)
         largest = max(sizes, key=lambda size: (size[0] * size[1], size))
-        shapes = [(batch, 3, *largest), (batch * self._most, ROW), (batch, 2)][: len(layer.top)]
-        self.open(layer, shapes, [batch * 3 * largest[0] * largest[1], batch * self._most * ROW, batch * 2])
+        shapes = [(batch, 3, *largest), (batch * self._most, ROW_LENGTH), (batch, 2)][: len(layer.top)]
+        self.open(layer, shapes, [batch * 3 * largest[0] * largest[1], batch * self._most * ROW_LENGTH, batch * 2])
 
     def _size(self, number: int) -> tuple[int, int]:
         """Height and width of an image as the net reads it."""
@@ -269,5 +308,5 @@ class EvalSource(ListSource):
         sample.resize(*size)
         length = 3 * size[0] * size[1]
         out = batch.arrays[0][i * length : (i + 1) * length].reshape(3, *size)
-        self.write_pixels(sample, (slice(None), slice(None)), out)
-        write_objects(sample, i, rows, sample.objects.ignored)
+        sample.write(self._mean, self._factor, out)
+        write_objects(sample.objects._replace(boxes=sample.boxes), i, rows)
