@@ -7,76 +7,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from .. import inputs
 from ..detection.boxes import rounded
 from ..detection.field_maps import LABEL_CHANNELS, Objects, detection_labels, detection_size, in_multiples, map_size
 from ..errors import CaffeliteError, Locator
 from .augmentation.colour import Distort
 from .augmentation.fields import Fields
-from .database import EXACT_LABELS
 from .draws import below, key, of_sample
-from .images import decode
+from .object_lists import DETECTION, ImageFiles, ListedImage, read_objects
 from .order import AspectOrder, Order
 from .pipeline import Batch, Source, workers
 from .region_sample import Draws, RegionSample
-from .window_lines import Picture, WindowLines
 
 ROW_LENGTH = 8  # of an object: image, x1, y1, x2, y2, class, ignored, difficult
 # The random words of a sample, a multiple of 4
 RATIO, MIRROR, OBJECT, COLUMN, ROW, SCALES, SCALE, ASPECT, NOISE_X, NOISE_Y, WORDS = *range(10), 12
 DRAWS = Draws(mirror=MIRROR, object=OBJECT, column=COLUMN, row=ROW, noise_x=NOISE_X, noise_y=NOISE_Y)
-
-
-@dataclass
-class ListedImage:
-    """An image of the list with its objects."""
-
-    picture: Picture
-    objects: Objects
-
-
-def read_list(path: Path, root: str) -> list[ListedImage]:
-    """The images of a list: after "# index", the path, channels, height and width of an image, the number of its
-    objects, for each "class ignored difficult x1 y1 x2 y2", the number of regions, for each "x1 y1 x2 y2".
-
-    Errors: the first line that is not understood; a class below 1; another number of channels than 3; no images.
-    """
-    found, lines = [], WindowLines(path)
-    for picture in lines.pictures(root):
-        if picture.shape[0] != 3 or min(picture.shape) < 1:
-            expected = "3 channels, height and width of 1 or more"
-            raise CaffeliteError("bad sides of an image", where=picture.where, expected=expected, found=picture.shape)
-        rows = _numbers(lines, "objects", 7, "class, ignored, difficult, x1 y1 x2 y2")
-        regions = _numbers(lines, "regions", 4, "x1 y1 x2 y2")
-        objects = Objects(rows[:, 3:], rows[:, 0], rows[:, 1] != 0, rows[:, 2] != 0, regions)
-        found.append(ListedImage(picture, objects))
-    if not found:
-        raise CaffeliteError("no images in the list", where=lines.end)
-    return found
-
-
-def _numbers(lines: WindowLines, what: str, count: int, expected: str) -> np.ndarray:
-    """The rows of numbers that follow a line with their count."""
-    (length,), where = lines.row(1, f"the number of {what}")
-    if length < 0:
-        raise CaffeliteError(f"a bad number of {what}", where=where, expected="0 or more", found=length)
-    rows = []
-    for _ in range(length):
-        values, where = lines.row(count, expected, float)
-        if not all(abs(value) <= EXACT_LABELS for value in values):  # which NaN and infinity are not
-            raise CaffeliteError("a line is not understood", where=where, expected=f"numbers up to {EXACT_LABELS}")
-        if count == 7 and (values[0] < 1 or values[0] != int(values[0])):
-            expected, found = "an integer of 1 or more", f"{values[0]:g}"
-            raise CaffeliteError("a bad class", where=where, expected=expected, found=found)
-        rows.append(values)
-    return np.array(rows, float).reshape(length, count)
 
 
 class ListSource(Source):
@@ -92,7 +43,7 @@ class ListSource(Source):
             raise CaffeliteError(what, where=where, expected="1 or 3 of mean_value", found=len(transform.mean_value))
         self._images, self._mean = images, np.array(transform.mean_value or [0], np.float32)
         self._factor = np.float32(transform.scale)
-        self._kept: dict[int, bytes] | None = {} if cache else None
+        self._files = ImageFiles(images, cache)
         self._lengths: list[int] = []
         self._most = max(1, *(len(image.objects.boxes) for image in images))
 
@@ -104,31 +55,14 @@ class ListSource(Source):
     def buffer(self) -> Batch:
         return Batch([self.allocate((length,), np.float32) for length in (*self._lengths, 3)])
 
-    def content(self, number: int) -> bytes:
-        """The bytes of an image file. Errors: one that cannot be read, with the place that names it."""
-        if self._kept and number in self._kept:
-            return self._kept[number]
-        picture = self._images[number].picture
-        try:
-            content = inputs.read(picture.file, inputs.IMAGE)
-        except OSError as mistake:
-            what = f'cannot read image "{picture.file}": {mistake.strerror}'
-            raise CaffeliteError(what, where=picture.where) from None
-        if self._kept is not None:
-            self._kept[number] = content
-        return content
-
     def sample(self, number: int, content: bytes, words: np.ndarray) -> RegionSample:
         """The decoded image. Errors: one that cannot be decoded or has another size than in the list."""
         image = self._images[number]
-        file, where = image.picture.file, image.picture.where
-        try:
-            pixels = decode(content, True).transpose(1, 2, 0)
-        except ValueError as mistake:
-            raise CaffeliteError(f'image "{file}": {mistake}', where=where) from None
+        pixels = self._files.decode(number, content)
         if pixels.shape[:2] != image.picture.shape[1:]:
             expected, found = ("×".join(map(str, shape)) for shape in (image.picture.shape[1:], pixels.shape[:2]))
-            raise CaffeliteError(f'wrong size of image "{file}"', where=where, expected=expected, found=found)
+            what, where = f'wrong size of image "{image.picture.file}"', image.picture.where
+            raise CaffeliteError(what, where=where, expected=expected, found=found)
         return RegionSample(pixels, image.objects, words, DRAWS)
 
     def start(self, batch: Batch, numbers: list[int], size: tuple[int, int], rows: np.ndarray) -> list[np.ndarray]:
@@ -143,7 +77,7 @@ class ListSource(Source):
         return [rows[start : start + count] for start, count in zip(starts, counts, strict=False)]
 
     def release(self) -> None:
-        self._kept = None
+        self._files.release()
 
 
 def write_objects(objects: Objects, item: int, rows: np.ndarray) -> None:
@@ -200,7 +134,7 @@ class DetectionSource(ListSource):
 
     def __init__(self, layer: pb.LayerParameter, phase: int, path: Path, locate: Locator, seed: int):
         param, at = layer.detection_data_param, locate.at("detection_data_param")
-        super().__init__(layer, read_list(path, param.root_folder), locate, param.cache_images)
+        super().__init__(layer, read_objects(path, param.root_folder, DETECTION), locate, param.cache_images)
         self._param, self._mirror = param, layer.transform_param.mirror
         distort = Distort(Fields(param, at, (3, 1, 1)).inner("distort_param"))
         self._distort = distort.seed(key(seed, layer.name, "distort")) if distort.active else None
@@ -236,7 +170,7 @@ class DetectionSource(ListSource):
         rows = self.start(batch, numbers, size, batch.arrays[-2])
         for i, number in enumerate(numbers):
             words = of_sample(self._draws, position + i, WORDS)
-            args = number, self.content(number), words, position + i, ratio
+            args = number, self._files.read(number), words, position + i, ratio
             yield partial(self._process, args, size, i, rows[i], batch)
 
     def _process(self, args: tuple, size: tuple[int, int], i: int, rows: np.ndarray, batch: Batch) -> None:
@@ -272,7 +206,7 @@ class EvalSource(ListSource):
 
     def __init__(self, layer: pb.LayerParameter, phase: int, path: Path, locate: Locator, seed: int):
         param = layer.eval_data_param
-        super().__init__(layer, read_list(path, param.root_folder), locate, False)
+        super().__init__(layer, read_objects(path, param.root_folder, DETECTION), locate, False)
         self._param, batch = param, param.batch_size
         sizes = [self._size(number) for number in range(len(self._images))]
         if min(map(min, sizes)) < 1:
@@ -299,7 +233,7 @@ class EvalSource(ListSource):
         batch.arrays[2].reshape(-1, 2)[:] = size
         rows = self.start(batch, numbers, size, batch.arrays[1])
         for i, number in enumerate(numbers):
-            yield partial(self._process, number, self.content(number), size, i, rows[i], batch)
+            yield partial(self._process, number, self._files.read(number), size, i, rows[i], batch)
 
     def _process(
         self, number: int, content: bytes, size: tuple[int, int], i: int, rows: np.ndarray, batch: Batch

@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from .. import inputs
 from ..detection.boxes import rounded
 from ..detection.field_maps import (
     NO_BOX,
-    Objects,
     covered_cells,
     fields_of,
     image_gt_labels,
     image_gt_shapes,
     image_gt_size,
 )
-from ..errors import CaffeliteError, Locator, Where
-from .database import EXACT_LABELS
+from ..errors import CaffeliteError, Locator
 from .draws import key, of_sample
-from .images import MOST_PIXELS, decode
+from .images import MOST_PIXELS
+from .object_lists import IMAGE_GT, ImageFiles, read_objects
 from .order import Order
 from .pipeline import Batch, Source, workers
 from .region_sample import Draws, RegionSample
-from .window_lines import Picture, WindowLines
 
 OCTAVE_STEPS = 2  # of scales that do_multiple_scale draws from
 ASPECT_STEP = 0.05
@@ -39,69 +35,24 @@ MIRROR, OBJECT, COLUMN, ROW, SCALES, SCALE, ASPECTS, ASPECT, SIDE, NOISE_X, NOIS
 DRAWS = Draws(mirror=MIRROR, object=OBJECT, column=COLUMN, row=ROW, noise_x=NOISE_X, noise_y=NOISE_Y)
 
 
-@dataclass
-class Annotated:
-    """An image of the list and what is in it."""
-
-    picture: Picture
-    objects: Objects
-
-
-def read_annotated(path: Path, root: str) -> list[Annotated]:
-    """The images of a list: after "# index", the path, channels, height and width of an image, the number of its
-    objects, for each "label ignored x1 y1 x2 y2", the number of ignored regions, for each "x1 y1 x2 y2".
-
-    Errors: the first line that is not understood; a label below 1; another number of channels than 3; no images.
-    """
-    found, lines = [], WindowLines(path)
-    for picture in lines.pictures(root):
-        if picture.shape[0] != 3 or min(picture.shape) < 1:
-            expected = "3 channels, height and width of 1 or more"
-            raise CaffeliteError("bad sides of an image", where=picture.where, expected=expected, found=picture.shape)
-        rows = _numbers(lines, "objects", 6, "label, ignored, x1 y1 x2 y2")
-        regions = _numbers(lines, "ignored regions", 4, "x1 y1 x2 y2")
-        objects = Objects(rows[:, 2:], rows[:, 0], rows[:, 1] != 0, np.zeros(len(rows), bool), regions)
-        found.append(Annotated(picture, objects))
-    if not found:
-        raise CaffeliteError("no images in the list", where=lines.end)
-    return found
-
-
-def _numbers(lines: WindowLines, what: str, count: int, expected: str) -> np.ndarray:
-    """The table of so many numbers a line that follows a line with its length."""
-    (length,), where = lines.row(1, f"the number of {what}")
-    if length < 0:
-        raise CaffeliteError(f"a bad number of {what}", where=where, expected="0 or more", found=length)
-    rows = []
-    for _ in range(length):
-        values, where = lines.row(count, expected, float)
-        if not all(abs(value) <= EXACT_LABELS for value in values):  # which NaN and infinity are not
-            raise CaffeliteError("a line is not understood", where=where, expected=f"numbers up to {EXACT_LABELS}")
-        if count == 6 and (values[0] < 1 or values[0] != int(values[0])):
-            expected, found = "an integer of 1 or more", f"{values[0]:g}"
-            raise CaffeliteError("a bad label", where=where, expected=expected, found=found)
-        rows.append(values)
-    return np.array(rows, float).reshape(length, count)
-
-
 class ImageGtSource(Source):
     """Parts of images (N, 3, H, W) less their mean, 0 outside of the image; label maps (N, 6, h, w), one for each
     field; and rows of boxes (N·M, 7), M the most objects of an image, whose label is -1 where there is none.
 
-    Random numbers depend on seed, layer and sample. Errors: those of ``read_annotated``, an image that cannot be read,
+    Random numbers depend on seed, layer and sample. Errors: those of ``read_objects``, an image that cannot be read,
     a crop larger than the images.
     """
 
     def __init__(self, layer: pb.LayerParameter, phase: int, path: Path, locate: Locator, seed: int):
         param = layer.image_gt_data_param
-        self._param, self._images = param, read_annotated(path, param.root_folder)
+        self._param, self._images = param, read_objects(path, param.root_folder, IMAGE_GT)
         self._fields = fields_of(param.field_w, param.field_h, param.downsample_rate)
         self._mirror = layer.transform_param.mirror
         mean = np.array(layer.transform_param.mean_value or [0], np.float32)
         self._mean, self._factor = mean, np.float32(param.scale)
         repeats = [param.fg_img_multiple if (~a.objects.ignored).any() else 1 for a in self._images]
         self._numbers = np.repeat(np.arange(len(self._images)), repeats)
-        self._kept: dict[int, bytes] | None = {} if param.cache_images else None
+        self._files = ImageFiles(self._images, param.cache_images)
         most = max(len(a.objects.boxes) for a in self._images)
         listed = self._images[-1].picture.shape[1:]
         self._size = image_gt_size(param, listed)
@@ -127,29 +78,12 @@ class ImageGtSource(Source):
         numbers = self._numbers[self._order(position, self.shapes[0][0])]
         for i, number in enumerate(numbers.tolist()):
             words = of_sample(self._draws, position + i, WORDS)
-            yield partial(self._process, self._images[number], self._content(number), words, i, batch)
+            yield partial(self._process, number, self._files.read(number), words, i, batch)
 
-    def _content(self, number: int) -> bytes:
-        if self._kept and number in self._kept:
-            return self._kept[number]
-        picture = self._images[number].picture
-        try:
-            content = inputs.read(picture.file, inputs.IMAGE)
-        except OSError as mistake:
-            what = f'cannot read image "{picture.file}": {mistake.strerror}'
-            raise CaffeliteError(what, where=picture.where) from None
-        if self._kept is not None:
-            self._kept[number] = content
-        return content
-
-    def _process(self, image: Annotated, content: bytes, words: np.ndarray, i: int, batch: Batch) -> None:
+    def _process(self, number: int, content: bytes, words: np.ndarray, i: int, batch: Batch) -> None:
         """Writes sample ``i`` of a batch."""
-        try:
-            pixels = decode(content, True).transpose(1, 2, 0)
-        except ValueError as mistake:
-            where: Where = image.picture.where
-            raise CaffeliteError(f'image "{image.picture.file}": {mistake}', where=where) from None
-        sample, param = RegionSample(pixels, image.objects, words, DRAWS), self._param
+        pixels, param = self._files.decode(number, content), self._param
+        sample = RegionSample(pixels, self._images[number].objects, words, DRAWS)
         if self._mirror:
             sample.mirror()
         if param.resize_width:
@@ -170,7 +104,7 @@ class ImageGtSource(Source):
             rows[: len(table)] = table
 
     def release(self) -> None:
-        self._kept = None
+        self._files.release()
 
 
 def _scale_factors(sample: RegionSample, param: pb.ImageGtDataParameter) -> np.ndarray:

@@ -9,8 +9,8 @@ from textnet import bind, mistakes
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.data import open_source
-from caffelite.data.detection_data import read_list
 from caffelite.data.images import decode, encode_png
+from caffelite.data.object_lists import DETECTION, read_objects
 from caffelite.data.order import AspectOrder
 from caffelite.detection.field_maps import Objects, detection_labels
 from caffelite.errors import NOWHERE, CaffeliteError
@@ -238,7 +238,7 @@ def test_layers_without_their_list_have_shapes(folder):
 def test_lists_that_cannot_be_read(tmp_path, text, message):
     (tmp_path / "x.txt").write_text(text)
     with pytest.raises(CaffeliteError, match=message):
-        read_list(tmp_path / "x.txt", "")
+        read_objects(tmp_path / "x.txt", "", DETECTION)
 
 
 def test_an_image_of_another_size(folder):
