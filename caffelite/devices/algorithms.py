@@ -16,6 +16,7 @@ ROWS = 6  # tiles in a product of Winograd's kernels
 GROUP = 8  # channels whose weights are reordered together: rows of weights are far apart in memory
 BLOCK_BYTES = 3 << 19  # of transformed tiles, which stay in a core's second-level cache
 FEW_ROWS = 32  # of a product with large weights, at most
+FEW_ROWS_FORWARD = 8  # the same for the forward pass, where more rows are not faster
 FEW_ROWS_WEIGHTS = 1 << 23  # at least: more than second-level caches hold
 FEW_ROWS_COLUMNS = 4 * LANES  # of which the weights have a multiple
 DEPTHWISE_PARTS = 32  # at most, of the sums over pixels in a depthwise convolution's weight gradient

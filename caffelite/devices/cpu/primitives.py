@@ -276,7 +276,7 @@ class InnerProduct:
 
     def forward(self, x, w, b, y, slope: float | None = None, kept=None) -> None:
         """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
-        if self._few_rows:
+        if self._few_rows and self._x[0][0] <= algorithms.FEW_ROWS_FORWARD:
             return self._few_rows.forward(x, w, b, y, slope)
         product = self._forward(b is not None, slope or None)
         if self._half:
