@@ -15,6 +15,10 @@ LANES = 16  # channels in a vector: Winograd's kernels take multiples of it
 ROWS = 6  # tiles in a product of Winograd's kernels
 GROUP = 8  # channels whose weights are reordered together: rows of weights are far apart in memory
 BLOCK_BYTES = 3 << 19  # of transformed tiles, which stay in a core's second-level cache
+FEW_ROWS = 32  # of a product with large weights, at most
+FEW_ROWS_FORWARD = 8  # the same for the forward pass, where more rows are not faster
+FEW_ROWS_WEIGHTS = 1 << 23  # at least: more than second-level caches hold
+FEW_ROWS_COLUMNS = 4 * LANES  # of which the weights have a multiple
 DEPTHWISE_PARTS = 32  # at most, of the sums over pixels in a depthwise convolution's weight gradient
 CHUNK_BYTES = 24 << 20  # of both factors of a weight gradient
 Shape = tuple[int, ...]
@@ -71,6 +75,11 @@ def measured(x: Shape, y: Shape, window: Window, groups: int) -> bool:
 def work(x: Shape, y: Shape, window: Window, groups: int = 1) -> int:
     """Multiply-adds of a pass of the direct algorithm."""
     return math.prod(y) * x[1] // groups * math.prod(window.kernel)
+
+
+def has_few_rows(m: int, k: int, n: int) -> bool:
+    """Whether kernels for few rows apply to a product of x (M, K) with weights (N, K)."""
+    return m <= FEW_ROWS and n * k >= FEW_ROWS_WEIGHTS and k % FEW_ROWS_COLUMNS == 0 and n % 4 == 0
 
 
 def tile_count(y: Shape, outputs: int) -> int:

@@ -91,10 +91,10 @@ class FormulaKernels(Memory):
         values = tuple(self.dtype.type(constants[name]) for name in formula.constants)
 
         def kernel(over: str | None):
-            found = formulas.channel_map_kernel(formula, self.dtype.name, tuple(channels), p == 1, over)
-            if p > 1:
-                return found, (_pieces(rows, width), c)
-            return found, (_pieces(-(-rows // formulas.AT_A_TIME), width),)
+            return formulas.channel_map_kernel(formula, self.dtype.name, tuple(channels), p == 1, over), (
+                _pieces(rows, width),
+                c,
+            )
 
         shapes = self._channel_shapes(formula, channels, rows, width)
         found = formulas.Map(formula, kernel, shapes, (rows, width), values)

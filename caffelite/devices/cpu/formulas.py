@@ -8,12 +8,9 @@ import hashlib
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
 
 from .. import cache
 from ..formula import Formula, merged
-
-AT_A_TIME = 4  # rows that a kernel over (N, C) processes together
 
 _HEADER = """\
 from math import exp, log, log1p, pow, sqrt, tanh
@@ -166,7 +163,7 @@ def kernel(partial__, rows__, {names}):
 """
 
 # Some rows are added up in the arrays' type before their sum joins that in float64: a vector loop of half the width of
-# numbers. Several rows at a time keep the sums of a column, and the numbers of its channel, in registers.
+# numbers.
 _COLUMN_SUMS = """\
 def kernel({kept}partial__, rough__, rows__, {names}):
     lo__, hi__ = 0, partial__.shape[2]
@@ -175,38 +172,13 @@ def kernel({kept}partial__, rough__, rows__, {names}):
         first__, last__ = t__ * rows__ // partial__.shape[0], (t__ + 1) * rows__ // partial__.shape[0]
         for start__ in range(first__, last__, 64):
             {zeros}
-            stop__ = min(start__ + 64, last__)
-            single__ = stop__ - (stop__ - start__) % {at_a_time}
-            for i__ in range(start__, single__, {at_a_time}):
+            for i__ in range(start__, min(start__ + 64, last__)):
                 {outer}
                 for j__ in range(hi__):
-                    {body}
-            for i__ in range(single__, stop__):
-                {outer_single}
-                for j__ in range(hi__):
-                    {body_single}
+                    {loads}
+                    {totals}
             for j__ in range(hi__):
                 {joins}
-"""
-
-# As _CHANNEL_MAP for samples (N, C), several rows at a time: what a formula computes from a channel's numbers alone
-# is computed once for them.
-_COLUMN_MAP = """\
-def kernel(out__, pieces__, {names}):
-{scalars}
-    rows__, width__ = out__.shape
-    for t__ in prange((rows__ + {at_a_time} - 1) // {at_a_time} * pieces__):
-        i__, k__ = t__ // pieces__ * {at_a_time}, t__ % pieces__
-        lo__, hi__ = k__ * width__ // pieces__, (k__ + 1) * width__ // pieces__
-        if i__ + {at_a_time} <= rows__:
-            {outer}
-            for j__ in range(hi__ - lo__):
-                {body}
-        else:
-            for i__ in range(i__, rows__):
-                {outer_single}
-                for j__ in range(hi__ - lo__):
-                    {body_single}
 """
 
 _UPDATE = """\
@@ -276,43 +248,10 @@ def _fill_channels(
     )
 
 
-def _rows(count: int, names: Sequence[str], channels: tuple[str, ...], over: str | None, stores: bool) -> str:
-    """Statements that name ``count`` rows of the arrays from row i__ on, and of ``out`` where a kernel stores."""
-    found = [f"{a}_row__ = {a}_array__[lo__:hi__]" for a in names if a in channels]
-    for k in range(count):
-        found += [f"{a}_row{k}__ = {a}_array__[i__ + {k}, lo__:hi__]" for a in names if a not in channels and a != over]
-        found += [f"out_row{k}__ = out__[i__ + {k}, lo__:hi__]"] * stores
-    return "; ".join(found)
-
-
-def _loads(k: int | None, names: Sequence[str], over: str | None, halves: tuple[str, ...]) -> list[str]:
-    """Statements that read an element of each array: of row k, or of the only row of arrays over channels."""
-    which = "" if k is None else str(k)
-    return [_load(a, f"{'out' if a == over else a}_row{which}__[j__]", halves) for a in names]
-
-
 def channel_map_kernel(formula: Formula, dtype: str, channels: tuple[str, ...], columns: bool, over: str | None = None):
-    """``kernel(out, pieces, C, *arrays, *scalars, *constants)``: out (N·C, P) = formula; for columns ``kernel(out,
-    pieces, …)``: out (N, C); over: see _fill."""
-    if not columns:
-        return _fill_channels(_CHANNEL_MAP, formula, dtype, channels, columns, over)
-    assert set(channels) <= set(formula.arrays), channels
-    used = [a for a in formula.arrays if formula.uses(a)]
-    images, each = [a for a in used if a not in channels], [a for a in used if a in channels]
-    value = formula.typed("T")
-    result = f"narrow__({value})" if "out" in formula.halves else value
-
-    def body(count: int) -> str:
-        found = _loads(None, each, None, formula.halves)
-        for k in range(count):
-            found += [*_loads(k, images, over, formula.halves), f"out_row{k}__[j__] = {result}"]
-        return "; ".join(found)
-
-    parts = {"at_a_time": str(AT_A_TIME), "body": body(AT_A_TIME), "body_single": body(1)}
-    parts |= {
-        outer: _rows(count, used, channels, over, True) for outer, count in (("outer", AT_A_TIME), ("outer_single", 1))
-    }
-    return _fill(_COLUMN_MAP, formula, dtype, formula.constants, over, **parts)
+    """``kernel(out, pieces, C, *arrays, *scalars, *constants)``: out (N·C, P) = formula, or (N, C) for columns; over:
+    see _fill."""
+    return _fill_channels(_CHANNEL_MAP, formula, dtype, channels, columns, over)
 
 
 def channel_sum_kernel(formula: Formula, dtype: str, channels: tuple[str, ...], columns: bool):
@@ -335,30 +274,23 @@ def column_sums_kernel(
     out receives the values of the first formula; over: the array that it overwrites, which is then no argument.
     """
     names, halves = merged(several), tuple({name for formula in several for name in formula.halves})
-    images, each = [a for a in names if a not in channels], [a for a in names if a in channels]
-    indices, value = range(len(several)), several[0].typed("T")
-    at_a_time = 1 if kept else AT_A_TIME
-
-    def body(count: int) -> str:
-        found = _loads(None, each, None, halves) + [f"total{k}__ = rough{k}__[j__]" for k in indices]
-        for row in range(count):
-            found += _loads(row, images, over, halves)
-            found += [f"total{k}__ = total{k}__ + ({f.typed('T')})" for k, f in enumerate(several)]
-            found += [f"out_row{row}__[j__] = {f'narrow__({value})' if 'out' in halves else value}"] * kept
-        return "; ".join(found + [f"rough{k}__[j__] = total{k}__" for k in indices])
-
+    rows = {a: "out_row__" if a == over else f"{a}_row__" for a in names}
+    outer = [f"{rows[a]} = {a}_array__[{'' if a in channels else 'i__, '}lo__:hi__]" for a in names if a != over]
+    outer += ["out_row__ = out__[i__, lo__:hi__]"] * kept
+    each, value = range(len(several)), several[0].typed("T")
+    store = [f"out_row__[j__] = {f'narrow__({value})' if 'out' in halves else value}"] * kept
     parts = {
         "kept": "out__, " * kept,
         "names": ", ".join([*(f"{a}_array__" for a in names if a != over), *constants]),
         "starts": "; ".join(
-            f"sums{k}__, rough{k}__ = partial__[t__, {k}], rough__[t__, {k}]; sums{k}__[:] = 0" for k in indices
+            f"sums{k}__, rough{k}__ = partial__[t__, {k}], rough__[t__, {k}]; sums{k}__[:] = 0" for k in each
         ),
-        "zeros": "; ".join(f"rough{k}__[:] = 0" for k in indices),
-        "joins": "; ".join(f"sums{k}__[j__] += rough{k}__[j__]" for k in indices),
-        "at_a_time": str(at_a_time),
+        "zeros": "; ".join(f"rough{k}__[:] = 0" for k in each),
+        "joins": "; ".join(f"sums{k}__[j__] += rough{k}__[j__]" for k in each),
+        "outer": "; ".join(outer),
+        "loads": "; ".join(_load(a, f"{rows[a]}[j__]", halves) for a in names),
+        "totals": "; ".join([f"rough{k}__[j__] += {f.typed('T')}" for k, f in enumerate(several)] + store),
     }
-    for key, count in (("", at_a_time), ("_single", 1)):
-        parts |= {f"outer{key}": _rows(count, names, channels, over, kept), f"body{key}": body(count)}
     return _compiled(_header(dtype, halves) + _COLUMN_SUMS.format(**parts))
 
 

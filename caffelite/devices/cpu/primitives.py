@@ -8,9 +8,11 @@ import math
 
 import numpy as np
 
+from .. import algorithms
 from ..formula import Formula
 from ..window import Window
 from . import onednn
+from .few_rows import FewRowsProduct
 from .formula_kernels import FormulaKernels
 from .kernels import dense, direct
 from .onednn import DIRECT, FORWARD_TRAINING, Library
@@ -227,6 +229,8 @@ class InnerProduct:
         if transpose:
             self._w, self._turned = ((n, k), (1, n)), ((k, n), (n, 1))
         self._dy_turned, self._relu = ((n, m), (1, n)), _relu(device)
+        few = not transpose and not half and algorithms.has_few_rows(m, k, n) and direct.has_registers()
+        self._few_rows = FewRowsProduct(device, m, k, n) if few else None
         # Products are created on first use, and kept.
         self._forward, self._weights, self._data = (
             functools.cache(f) for f in (self._make_forward, self._make_weights, self._make_data)
@@ -272,6 +276,8 @@ class InnerProduct:
 
     def forward(self, x, w, b, y, slope: float | None = None, kept=None) -> None:
         """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
+        if self._few_rows and self._x[0][0] <= algorithms.FEW_ROWS_FORWARD:
+            return self._few_rows.forward(x, w, b, y, slope)
         product = self._forward(b is not None, slope or None)
         if self._half:
             space = self._device.space(product[1])
@@ -286,6 +292,8 @@ class InnerProduct:
         """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
         if db is not None:
             dense.column_sums(dy.reshape(self._y[0]), db.reshape(-1), add_b)
+        if self._few_rows:
+            return self._few_rows.backward(x, w, dy, dx, dw, add_w)
         weights, data = None if dw is None else self._weights(add_w), None if dx is None else self._data()
         if self._half and (weights or data):
             space = self._device.space(max(product[1] for product in (weights, data) if product))

@@ -4,6 +4,8 @@ A tile is some pixels times some vectors of output channels. It stays in registe
 C·kh·kw positions in Caffe's order; LLVM maps the vectors to those of the processor.
 """
 
+import functools
+
 import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import njit, prange, types
@@ -19,7 +21,13 @@ BLOCK = 256  # positions summed before they join the total, as BLAS does it: lon
 
 def suits(c: int, m: int, pad: tuple[int, ...]) -> bool:
     """Whether C channels to M are few enough, on a processor with registers enough."""
-    return c <= 32 and 40 <= m <= 64 and not any(pad) and "+avx512f" in llvm.get_host_cpu_features().flatten()
+    return c <= 32 and 40 <= m <= 64 and not any(pad) and has_registers()
+
+
+@functools.cache
+def has_registers() -> bool:
+    """Whether the processor has 32 registers of LANES numbers."""
+    return "+avx512f" in llvm.get_host_cpu_features().flatten()
 
 
 def _tile(vectors: int):

@@ -1,0 +1,174 @@
+"""Matrix products of a few rows with large weights, which read or write each weight once.
+
+The passes are limited by the speed of memory. A thread takes four rows of the weights (forward) or a block of columns
+(backward) at a time; the rows of x, dy and dx stay in its second-level cache.
+"""
+
+from typing import Any
+
+from llvmlite import ir
+from numba import njit, prange, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from ...algorithms import FEW_ROWS_COLUMNS, LANES
+from .lanes import VECTOR, Vectors, broadcast, integer, splat
+from .settings import PARALLEL, SERIAL
+
+ROWS = 4  # of x and of the weights in a product that stays in registers
+BYTES = 4 * LANES
+BLOCK = 256  # columns: their rows of x and dx stay in the L1 cache
+_VECTORS = FEW_ROWS_COLUMNS // LANES  # in a tile of the gradients
+
+
+@intrinsic
+def _dots(_context: Any, a: Any, a_row: Any, b: Any, b_row: Any, steps: Any, sums: Any) -> Any:
+    """sums (ROWS, ROWS, LANES) += the products of ROWS rows of a with those of b, ``steps`` vectors long.
+
+    Addresses, and the bytes from row to row."""
+
+    def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        a, a_row, b, b_row, steps, sums = arguments
+        vectors = Vectors(builder, None)
+        places = [(i, j) for i in range(ROWS) for j in range(ROWS)]
+        at = {(i, j): builder.add(sums, integer(BYTES * (i * ROWS + j))) for i, j in places}
+        totals = {place: cgutils.alloca_once_value(builder, vectors.load(at[place])) for place in places}
+        left, right = (
+            [builder.add(start, builder.mul(row, integer(i))) for i in range(ROWS)]
+            for start, row in ((a, a_row), (b, b_row))
+        )
+        with cgutils.for_range_slice(builder, integer(0), steps, integer(1)) as (k, _):
+            shift = builder.mul(k, integer(BYTES))
+            x = [vectors.load(builder.add(row, shift)) for row in left]
+            w = [vectors.load(builder.add(row, shift)) for row in right]
+            for i, j in places:
+                builder.store(vectors.fma(x[i], w[j], builder.load(totals[i, j])), totals[i, j])
+        for place in places:
+            vectors.store(builder.load(totals[place]), at[place])
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 6), codegen
+
+
+def _factors(builder: Any, dy: Any, dy_row: Any, m: Any) -> list[Any]:
+    """Vectors of the gradients of row m by ROWS neighbouring outputs."""
+    row = builder.add(dy, builder.mul(m, dy_row))
+    found = []
+    for j in range(ROWS):
+        address = builder.inttoptr(builder.add(row, integer(4 * j)), ir.FloatType().as_pointer())
+        found.append(broadcast(builder, builder.load(address, align=4), VECTOR))
+    return found
+
+
+@intrinsic
+def _outer(_context: Any, dy: Any, dy_row: Any, x: Any, row: Any, count: Any, dw: Any, add: Any) -> Any:
+    """dw (ROWS, columns of a tile) = [dw +] the sum over ``count`` rows of dy (ROWS) times x (columns). row: bytes from
+    row to row of x and of dw."""
+
+    def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        dy, dy_row, x, row, count, dw, add = arguments
+        vectors = Vectors(builder, None)
+        at = {
+            (j, v): builder.add(builder.add(dw, builder.mul(row, integer(j))), integer(BYTES * v))
+            for j in range(ROWS)
+            for v in range(_VECTORS)
+        }
+        zero = splat(VECTOR, 0.0)
+        totals = {
+            place: cgutils.alloca_once_value(builder, builder.select(add, vectors.load(address), zero))
+            for place, address in at.items()
+        }
+        with cgutils.for_range_slice(builder, integer(0), count, integer(1)) as (m, _):
+            factors, source = _factors(builder, dy, dy_row, m), builder.add(x, builder.mul(m, row))
+            for v in range(_VECTORS):
+                value = vectors.load(builder.add(source, integer(BYTES * v)))
+                for j in range(ROWS):
+                    builder.store(vectors.fma(factors[j], value, builder.load(totals[j, v])), totals[j, v])
+        for place, address in at.items():
+            vectors.store(builder.load(totals[place]), address)
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 6, types.boolean), codegen
+
+
+@intrinsic
+def _spread(_context: Any, dy: Any, dy_row: Any, w: Any, row: Any, count: Any, dx: Any) -> Any:
+    """dx (count, columns of a tile) += dy (count, ROWS) times w (ROWS, columns). row: bytes from row to row of w and of
+    dx."""
+
+    def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        dy, dy_row, w, row, count, dx = arguments
+        vectors = Vectors(builder, None)
+        weights = {
+            (j, v): vectors.load(builder.add(builder.add(w, builder.mul(row, integer(j))), integer(BYTES * v)))
+            for j in range(ROWS)
+            for v in range(_VECTORS)
+        }
+        with cgutils.for_range_slice(builder, integer(0), count, integer(1)) as (m, _):
+            factors, target = _factors(builder, dy, dy_row, m), builder.add(dx, builder.mul(m, row))
+            for v in range(_VECTORS):
+                address = builder.add(target, integer(BYTES * v))
+                total = vectors.load(address)
+                for j in range(ROWS):
+                    total = vectors.fma(factors[j], weights[j, v], total)
+                vectors.store(total, address)
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 6), codegen
+
+
+@njit(**SERIAL)
+def _total(lanes):
+    """The sum of LANES numbers, in pairs."""
+    total = lanes.dtype.type(0)
+    for i in range(LANES // 4):
+        total += (lanes[i] + lanes[i + LANES // 2]) + (lanes[i + LANES // 4] + lanes[i + 3 * LANES // 4])
+    return total
+
+
+@njit(**PARALLEL)
+def forward(x, w, bias, slope, y, rows, sums):
+    """y (rows, N) = x (M, K) wᵀ + bias (N), what is not positive times slope; w (N, K).
+
+    M is a multiple of ROWS, at least rows; so is N, and K is one of LANES. Workspace: sums (threads, M·ROWS, LANES).
+    """
+    (outputs, depth), threads, line = w.shape, sums.shape[0], w.shape[1] * 4
+    groups = outputs // ROWS
+    for t in prange(threads):
+        totals = sums[t]
+        for g in range(t * groups // threads, (t + 1) * groups // threads):
+            totals[:] = 0
+            for k in range(0, depth, BLOCK):
+                steps, right = min(BLOCK, depth - k) // LANES, w.ctypes.data + g * ROWS * line + k * 4
+                for m in range(0, x.shape[0], ROWS):
+                    left, out = x.ctypes.data + m * line + k * 4, totals.ctypes.data + m * ROWS * BYTES
+                    _dots(left, line, right, line, steps, out)
+            for m in range(rows):
+                for j in range(ROWS):
+                    s = _total(totals[m * ROWS + j]) + bias[g * ROWS + j]
+                    y[m, g * ROWS + j] = s if s > 0 else slope * s
+
+
+@njit(**PARALLEL)
+def backward(x, w, dy, dx, dw, wants_data, wants_weights, add, threads):
+    """dx (M, K) = dy (M, N) w where wants_data, dw (N, K) = [dw +] dyᵀ x where wants_weights.
+
+    N is a multiple of ROWS, and K one of FEW_ROWS_COLUMNS.
+    """
+    rows, depth = x.shape
+    outputs, line, step = dy.shape[1], depth * 4, dy.shape[1] * 4
+    tiles = depth // FEW_ROWS_COLUMNS
+    for t in prange(threads):
+        first, last = t * tiles // threads * FEW_ROWS_COLUMNS, (t + 1) * tiles // threads * FEW_ROWS_COLUMNS
+        for begin in range(first, last, BLOCK):
+            end = min(begin + BLOCK, last)
+            if wants_data:
+                dx[:, begin:end] = 0
+            for n in range(0, outputs, ROWS):
+                gradients, weights = dy.ctypes.data + n * 4, n * line
+                if wants_data:
+                    for k in range(begin * 4, end * 4, FEW_ROWS_COLUMNS * 4):
+                        _spread(gradients, step, w.ctypes.data + weights + k, line, rows, dx.ctypes.data + k)
+                if wants_weights:
+                    for k in range(begin * 4, end * 4, FEW_ROWS_COLUMNS * 4):
+                        _outer(gradients, step, x.ctypes.data + k, line, rows, dw.ctypes.data + weights + k, add)
