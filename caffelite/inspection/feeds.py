@@ -33,6 +33,9 @@ IMAGE_SIZES = (
     (2, 224, 224),
     (6, 224, 224),
     (3, 512, 512),
+    (3, 12, 12),
+    (3, 24, 24),
+    (3, 48, 48),
 )
 ROWS = ((10,), (1,), (), (2,), (4,), (16,), (64,), (784,), (1, 28, 28), (3, 32, 32))
 
@@ -52,13 +55,15 @@ class Absent:
 class Feeds:
     """Opens the sources of a graph: ``graph.build(..., open_source=Feeds(shapes))``.
 
-    shapes: sample shapes by top, without the batch; under "" the shape of every data layer's first top. ``missing``
-    collects the errors of missing data, ``guessed`` the shapes that were used instead: (layer, top, shape, why),
-    ``unshaped`` the tops of unknown shape: (layer, top).
+    shapes: sample shapes by top, without the batch; under "" the shape of every data layer's first top. labels: those
+    that HDF5Data layers without data have where the user gives none (see ``label_shapes``). ``missing`` collects the
+    errors of missing data, ``guessed`` the shapes that were used instead: (layer, top, shape, why), ``unshaped`` the
+    tops of unknown shape: (layer, top).
     """
 
-    def __init__(self, shapes: dict[str, Shape] | None = None):
+    def __init__(self, shapes: dict[str, Shape] | None = None, labels: dict[str, Shape] | None = None):
         self.given = shapes or {}
+        self.labels = labels or {}
         self.missing: list[CaffeliteError] = []
         self.guessed: list[tuple[str, str, Shape, str]] = []
         self.unshaped: list[tuple[str, str]] = []
@@ -99,6 +104,8 @@ class Feeds:
             images = self._given_shape(spec, 0)
             return images and (_labels(spec, images[1:]) if i == 1 else (1, 1, 2))
         label = i == 1 and REGISTRY[spec.type].reads_images or top in LABEL_TOPS
+        if spec.type == "HDF5Data" and top in self.labels:
+            return self.labels[top] if "" in self.given or set(spec.top) & set(self.given) else None
         return () if label and (set(spec.top) | {""}) & set(self.given) else None
 
     def _missing_mean(self, spec: pb.LayerParameter, locate: Locator) -> CaffeliteError | None:
@@ -121,7 +128,10 @@ class Feeds:
         unknown = None
         for i, top in enumerate(spec.top):
             shape = given[i]
-            if shape is None and i and REGISTRY[spec.type].labels_pixels:
+            if shape is None and spec.type == "HDF5Data" and top in self.labels:
+                shape = self.labels[top]
+                self.guessed.append((spec.name, top, shape, "the loss that reads it"))
+            elif shape is None and i and REGISTRY[spec.type].labels_pixels:
                 shape = _labels(spec, shapes[0][2:]) if i == 1 else (1, 1, 2)
             elif shape is None and (top in LABEL_TOPS or (REGISTRY[spec.type].reads_images and i == 1)):
                 shape = ()
@@ -149,14 +159,16 @@ class Feeds:
         return Absent(shapes)
 
 
-def stand_ins(net: pb.NetParameter, unshaped: list[tuple[str, str]]) -> Iterator[dict[str, Shape]]:
-    """Candidate shapes for tops of unknown shape, the likeliest first: images if the net has layers for images,
-    else rows.
+def stand_ins(net: pb.NetParameter, feeds: Feeds) -> Iterator[dict[str, Shape]]:
+    """Candidate shapes for the tops of unknown shape that ``feeds`` met, the likeliest first: images if the net has
+    layers for images, else rows.
 
     Labels are included: a label may be one number, or one for each pixel of an image.
     """
+    unshaped = feeds.unshaped
     names = {name for name, _ in unshaped}
-    labels = dict.fromkeys(top for s in net.layer if s.name in names for top in s.top if top in LABEL_TOPS)
+    tops = (top for spec in net.layer if spec.name in names for top in spec.top)
+    labels = dict.fromkeys(top for top in tops if top in LABEL_TOPS and top not in feeds.labels)
     images = any(spec.type in REGISTRY and REGISTRY[spec.type].needs_images for spec in net.layer)
     for shape in IMAGE_SIZES if images else ROWS:
         for label in ((), (1, *shape[1:])) if images and labels else ((),):

@@ -382,3 +382,31 @@ def test_a_shape_that_no_guess_fits_is_asked_for(folder, call):
         answer = call(command, "-model", "net.prototxt")
         assert answer.status == 2 and "give it, as in -shape x=" in answer.err
     assert call("summary", "-model", "net.prototxt", "-shape", "x=7919").status == 0
+
+
+LABELS_IN_FILES = """
+layer { name: "in" type: "HDF5Data" top: "x" top: "labels" hdf5_data_param { source: "gone" batch_size: 4 } }
+layer { name: "cut" type: "Slice" bottom: "labels" top: "class" top: "box" slice_param { slice_point: 1 } }
+layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 5 } }
+layer { name: "tanh" type: "TanH" bottom: "ip" top: "ip" }
+layer { name: "loss" type: "EuclideanLoss" bottom: "ip" bottom: "box" top: "loss" }
+"""
+
+
+def test_labels_without_data_have_the_shape_that_the_loss_needs(folder, call):
+    (folder / "net.prototxt").write_text(LABELS_IN_FILES)
+    for shape in ([], ["-shape", "x=3x4x4"], ["-shape", "labels=6", "-shape", "x=7"]):
+        answer = call("summary", "-model", "net.prototxt", "-phase", "TRAIN", *shape)
+        assert answer.status == 0 and "5 layers" in answer.out, answer.err
+        answer = call("check", "net.prototxt", *shape)
+        assert answer.status == 0 and "no mistakes" in answer.out
+    wrong = call("check", "net.prototxt", "-shape", "labels=9", "-shape", "x=7")
+    assert wrong.status == 1 and "does not fit" in wrong.out
+
+
+def test_time_takes_shapes_of_data_that_does_not_exist(folder, call):
+    (folder / "net.prototxt").write_text(LABELS_IN_FILES)
+    answer = call("time", "-model", "net.prototxt", "-iterations=1", "-shape", "x=3x4x4")
+    assert answer.status == 0 and "Data is missing" not in "".join(answer.lines)
+    answer = call("time", "-model", "net.prototxt", "-iterations=1", "-shape", "x=7", "-shape", "labels=9")
+    assert answer.status == 2 and "does not fit" in answer.err
