@@ -45,7 +45,7 @@ class Subject:
         try:
             return self._found(self._build(net, phase, feeds), feeds)
         except CaffeliteError:
-            for shapes in stand_ins(net, feeds) if feeds.unshaped else ():
+            for shapes in stand_ins(net, feeds):
                 guess = Feeds(shapes | self.shapes, labels)
                 try:
                     return self._found(self._build(net, phase, guess), guess, feeds.unshaped, shapes)
