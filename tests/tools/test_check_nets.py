@@ -11,6 +11,7 @@ from caffelite import caffelite_pb2 as pb
 
 LAYER = 'layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 2 } }\n'
 INPUT = 'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 3 } } }\n'
+PYTHON = 'layer { name: "p" type: "Python" bottom: "x" top: "p" python_param { module: "none_such" layer: "None" } }'
 
 
 @pytest.fixture(scope="module")
