@@ -155,17 +155,6 @@ def test_shapes_that_do_not_fit_the_inputs():
     )
 
 
-def test_input_without_a_shape_beside_its_input_layer():
-    layer = 'layer { name: "data" type: "Input" top: "a" input_param { shape { dim: 2 } } }'
-    document = modern('name: "n"\ninput: "a"\n' + layer)
-    assert document.message == text_format.Parse('name: "n" ' + layer, pb.NetParameter())
-    assert [(str(where), what) for where, what in document.notes] == [
-        ("n:2:1", "an input without a shape is ignored: an Input layer makes its blob")
-    ]
-    assert document.locate("layer", 0, "name").line == 3
-    assert error('input: "a" input: "b" ' + layer).startswith("n:1:1: input_dim does not fit the inputs")
-
-
 def test_old_caffemodel_with_an_input_and_no_shape(tmp_path):
     (tmp_path / "n.caffemodel").write_bytes(
         pb.NetParameter(name="n", input=["a"], layer=[pb.LayerParameter(name="r")]).SerializeToString()
