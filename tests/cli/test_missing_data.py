@@ -34,7 +34,7 @@ layer { name: "none" type: "Silence" bottom: "sum" bottom: "im_info" bottom: "gt
 
 
 @pytest.mark.parametrize("source", ['roi_data_param { source: "gone" }', ""])
-def test_images_of_a_guessed_size_have_sides_that_the_net_can_halve(folder, call, source):
+def test_guessed_images_have_sides_that_the_net_can_halve(folder, call, source):
     text = IMAGES_WITH_BOXES.replace('roi_data_param { source: "gone" }', source)
     (folder / "net.prototxt").write_text(text)
     summary = ["summary", "-model", "net.prototxt", "-phase", "TRAIN"]
