@@ -183,9 +183,9 @@ def stand_ins(net: pb.NetParameter, feeds: Feeds) -> Iterator[dict[str, Shape]]:
     """
     unshaped = feeds.unshaped
     if not unshaped:
-        images = {top: shape for _, top, shape, why in feeds.guessed if why == FIELDS and len(shape) == 3}
-        if images:
-            yield {t: (c, *(max(1, side // MULTIPLE) * MULTIPLE for side in size)) for t, (c, *size) in images.items()}
+        guessed = {top: shape for _, top, shape, why in feeds.guessed if why == FIELDS and len(shape) == 3}
+        if guessed:
+            yield {t: (c, *(max(1, side // MULTIPLE) * MULTIPLE for side in size)) for t, (c, *size) in guessed.items()}
         return
     names = {name for name, _ in unshaped}
     tops = (top for spec in net.layer if spec.name in names for top in spec.top)
