@@ -10,8 +10,8 @@ from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt, weights
 from caffelite.cli.deploy import read_labels
 from caffelite.data import open_source
-from caffelite.data.image_gt import read_annotated
 from caffelite.data.listing import read_list
+from caffelite.data.object_lists import IMAGE_GT, read_objects
 from caffelite.data.transforms import read_mean
 from caffelite.data.windows import read_windows
 from caffelite.deploy.hierarchy import Hierarchy
@@ -44,7 +44,7 @@ READERS = {
     "list": read_list,
     "labels": read_labels,
     "windows": lambda path: read_windows(path, pb.WindowDataParameter()),
-    "boxes of images": lambda path: read_annotated(path, ""),
+    "boxes of images": lambda path: read_objects(path, "", IMAGE_GT),
     "hierarchy": lambda path: Hierarchy(path, ["a"]),
     "log": history.read,
     "lmdb": lambda path: source("Data", f'data_param {{ source: "{path}" backend: LMDB batch_size: 1 }}'),

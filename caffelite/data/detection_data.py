@@ -5,73 +5,29 @@ Source: zhaoweicai/cascade-rcnn src/caffe/layers/detection_data_layer.cpp and ev
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from .. import inputs
-from ..detection.field_labels import CHANNELS, Objects, in_multiples, label_maps, map_size, template
+from ..detection.boxes import rounded
+from ..detection.field_maps import LABEL_CHANNELS, Objects, detection_labels, detection_size, in_multiples, map_size
 from ..errors import CaffeliteError, Locator
 from .augmentation.colour import Distort
 from .augmentation.fields import Fields
-from .database import EXACT_LABELS
-from .draws import key, of_sample
-from .images import decode
+from .draws import below, key, of_sample
+from .object_lists import DETECTION, ImageFiles, ListedImage, read_objects
 from .order import AspectOrder, Order
 from .pipeline import Batch, Source, workers
-from .region_sample import WORDS, RegionSample, template_ratio
-from .window_lines import Picture, WindowLines
+from .region_sample import Draws, RegionSample
 
-ROW = 8  # of an object: image, x1, y1, x2, y2, class, ignored, difficult
-
-
-@dataclass
-class ListedImage:
-    """An image of the list with its objects."""
-
-    picture: Picture
-    objects: Objects
-
-
-def read_list(path: Path, root: str) -> list[ListedImage]:
-    """The images of a list: after "# index", the path, channels, height and width of an image, the number of its
-    objects, for each "class ignored difficult x1 y1 x2 y2", the number of regions, for each "x1 y1 x2 y2".
-
-    Errors: the first line that is not understood; a class below 1; another number of channels than 3; no images.
-    """
-    found, lines = [], WindowLines(path)
-    for picture in lines.pictures(root):
-        if picture.shape[0] != 3 or min(picture.shape) < 1:
-            expected = "3 channels, height and width of 1 or more"
-            raise CaffeliteError("bad sides of an image", where=picture.where, expected=expected, found=picture.shape)
-        rows = _numbers(lines, "objects", 7, "class, ignored, difficult, x1 y1 x2 y2")
-        regions = _numbers(lines, "regions", 4, "x1 y1 x2 y2")
-        objects = Objects(rows[:, 3:], rows[:, 0], rows[:, 1] != 0, rows[:, 2] != 0, regions)
-        found.append(ListedImage(picture, objects))
-    if not found:
-        raise CaffeliteError("no images in the list", where=lines.end)
-    return found
-
-
-def _numbers(lines: WindowLines, what: str, count: int, expected: str) -> np.ndarray:
-    """The rows of numbers that follow a line with their count."""
-    (length,), where = lines.row(1, f"the number of {what}")
-    if length < 0:
-        raise CaffeliteError(f"a bad number of {what}", where=where, expected="0 or more", found=length)
-    rows = []
-    for _ in range(length):
-        values, where = lines.row(count, expected, float)
-        if not all(abs(value) <= EXACT_LABELS for value in values):  # which NaN and infinity are not
-            raise CaffeliteError("a line is not understood", where=where, expected=f"numbers up to {EXACT_LABELS}")
-        if count == 7 and (values[0] < 1 or values[0] != int(values[0])):
-            expected, found = "an integer of 1 or more", f"{values[0]:g}"
-            raise CaffeliteError("a bad class", where=where, expected=expected, found=found)
-        rows.append(values)
-    return np.array(rows, float).reshape(length, count)
+ROW_LENGTH = 8  # of an object: image, x1, y1, x2, y2, class, ignored, difficult
+# The random words of a sample, a multiple of 4
+RATIO, MIRROR, OBJECT, COLUMN, ROW, SCALES, SCALE, ASPECT, NOISE_X, NOISE_Y, WORDS = *range(10), 12
+DRAWS = Draws(mirror=MIRROR, object=OBJECT, column=COLUMN, row=ROW, noise_x=NOISE_X, noise_y=NOISE_Y)
 
 
 class ListSource(Source):
@@ -87,7 +43,7 @@ class ListSource(Source):
             raise CaffeliteError(what, where=where, expected="1 or 3 of mean_value", found=len(transform.mean_value))
         self._images, self._mean = images, np.array(transform.mean_value or [0], np.float32)
         self._factor = np.float32(transform.scale)
-        self._kept: dict[int, bytes] | None = {} if cache else None
+        self._files = ImageFiles(images, cache)
         self._lengths: list[int] = []
         self._most = max(1, *(len(image.objects.boxes) for image in images))
 
@@ -99,43 +55,21 @@ class ListSource(Source):
     def buffer(self) -> Batch:
         return Batch([self.allocate((length,), np.float32) for length in (*self._lengths, 3)])
 
-    def content(self, number: int) -> bytes:
-        """The bytes of an image file. Errors: one that cannot be read, with the place that names it."""
-        if self._kept and number in self._kept:
-            return self._kept[number]
-        picture = self._images[number].picture
-        try:
-            content = inputs.read(picture.file, inputs.IMAGE)
-        except OSError as mistake:
-            what = f'cannot read image "{picture.file}": {mistake.strerror}'
-            raise CaffeliteError(what, where=picture.where) from None
-        if self._kept is not None:
-            self._kept[number] = content
-        return content
-
     def sample(self, number: int, content: bytes, words: np.ndarray) -> RegionSample:
         """The decoded image. Errors: one that cannot be decoded or has another size than in the list."""
         image = self._images[number]
-        file, where = image.picture.file, image.picture.where
-        try:
-            pixels = decode(content, True).transpose(1, 2, 0)
-        except ValueError as mistake:
-            raise CaffeliteError(f'image "{file}": {mistake}', where=where) from None
+        pixels = self._files.decode(number, content)
         if pixels.shape[:2] != image.picture.shape[1:]:
             expected, found = ("×".join(map(str, shape)) for shape in (image.picture.shape[1:], pixels.shape[:2]))
-            raise CaffeliteError(f'wrong size of image "{file}"', where=where, expected=expected, found=found)
-        return RegionSample(pixels, image.objects, words)
-
-    def write_pixels(self, sample: RegionSample, place: tuple[slice, slice], out: np.ndarray) -> None:
-        """Writes the pixels less their mean, times scale, into a part of ``out`` (3, H, W); 0 elsewhere."""
-        out[:] = 0
-        out[:, place[0], place[1]] = ((sample.pixels - self._mean) * self._factor).transpose(2, 0, 1)
+            what, where = f'wrong size of image "{image.picture.file}"', image.picture.where
+            raise CaffeliteError(what, where=where, expected=expected, found=found)
+        return RegionSample(pixels, image.objects, words, DRAWS)
 
     def start(self, batch: Batch, numbers: list[int], size: tuple[int, int], rows: np.ndarray) -> list[np.ndarray]:
         """Writes what is known of a batch before its images are read. rows: the array of objects. Returns the rows of
         each image."""
         counts = [len(self._images[number].objects.boxes) for number in numbers]
-        rows = rows.reshape(-1, ROW)
+        rows = rows.reshape(-1, ROW_LENGTH)
         batch.arrays[-1][:] = (*size, max(1, sum(counts)))
         if not sum(counts):
             rows[0] = -1
@@ -143,13 +77,55 @@ class ListSource(Source):
         return [rows[start : start + count] for start, count in zip(starts, counts, strict=False)]
 
     def release(self) -> None:
-        self._kept = None
+        self._files.release()
 
 
-def write_objects(sample: RegionSample, item: int, rows: np.ndarray, ignored: np.ndarray) -> None:
+def write_objects(objects: Objects, item: int, rows: np.ndarray) -> None:
     """Writes the rows (G, 8) of the objects of image ``item`` of a batch."""
-    rows[:, 0], rows[:, 1:5] = item, sample.boxes
-    rows[:, 5], rows[:, 6], rows[:, 7] = sample.objects.classes, ignored, sample.objects.difficult
+    rows[:, 0], rows[:, 1:5] = item, objects.boxes
+    rows[:, 5], rows[:, 6], rows[:, 7] = objects.labels, objects.ignored, objects.difficult
+
+
+def _template_ratio(param: pb.DetectionDataParameter, words: np.ndarray) -> float:
+    """One of template_ratio, by the random words of the first sample of a batch; 1 without them."""
+    if not param.template_ratio:
+        return 1.0
+    return param.template_ratio[int(below(words[RATIO], len(param.template_ratio)))]
+
+
+def _resize(sample: RegionSample, param: pb.DetectionDataParameter, ratio: float) -> None:
+    """Resizes the image to the size that the layer's fields give. ratio: of template_ratio."""
+    height, width = sample.pixels.shape[:2]
+    if param.resize_width and param.resize_height:
+        height, width = param.resize_height, param.resize_width
+    elif param.HasField("resize_ratio"):
+        height, width = (max(1, rounded(side * param.resize_ratio)) for side in (height, width))
+    elif param.short_size and param.long_size:
+        scale = in_multiples(param.short_size * ratio) / min(height, width)
+        height, width = rounded(height * scale), rounded(width * scale)
+    sample.resize(height, width)
+
+
+def _scale_factors(sample: RegionSample, param: pb.DetectionDataParameter) -> np.ndarray:
+    """The random factors (2) of width and height; 1 where the layer does not scale."""
+    if param.HasField("low_scale_ratio") and param.HasField("high_scale_ratio"):
+        low, high = math.log2(param.low_scale_ratio), math.log2(param.high_scale_ratio)
+    elif not (param.HasField("min_scale") and param.HasField("max_scale")):
+        return np.ones(2)
+    elif sample.chosen >= 0:
+        box = sample.boxes[sample.chosen]
+        scale = math.sqrt(max(1.0, float((box[2:] - box[:2] + 1).prod())))
+        low, high = math.log2(param.min_scale / scale), math.log2(param.max_scale / scale)
+    else:
+        low = high = 1.0
+    if sample.uniform(SCALES) >= param.multiscale_prob:
+        return np.ones(2)
+    factors = np.full(2, 2 ** (low + (high - low) * sample.uniform(SCALE)))
+    if param.HasField("min_whaspect") and param.HasField("max_whaspect"):
+        low, high = math.log2(param.min_whaspect), math.log2(param.max_whaspect)
+        ratio = math.sqrt(2 ** (low + (high - low) * sample.uniform(ASPECT)))
+        factors *= (ratio, 1 / ratio)
+    return factors
 
 
 class DetectionSource(ListSource):
@@ -158,7 +134,7 @@ class DetectionSource(ListSource):
 
     def __init__(self, layer: pb.LayerParameter, phase: int, path: Path, locate: Locator, seed: int):
         param, at = layer.detection_data_param, locate.at("detection_data_param")
-        super().__init__(layer, read_list(path, param.root_folder), locate, param.cache_images)
+        super().__init__(layer, read_objects(path, param.root_folder, DETECTION), locate, param.cache_images)
         self._param, self._mirror = param, layer.transform_param.mirror
         distort = Distort(Fields(param, at, (3, 1, 1)).inner("distort_param"))
         self._distort = distort.seed(key(seed, layer.name, "distort")) if distort.active else None
@@ -172,29 +148,29 @@ class DetectionSource(ListSource):
                 self._order = AspectOrder([height >= width for height, width in sizes], shuffled, group)
         self._draws = key(seed, layer.name, "transform")
         batch, ratios = param.batch_size, list(param.template_ratio) or [1.0]
-        templates = {template(param, size, ratio) for size in set(sizes) for ratio in ratios}
+        templates = {detection_size(param, size, ratio) for size in set(sizes) for ratio in ratios}
         if not all(min(size) > 0 for size in templates):
             raise CaffeliteError("images without pixels", where=at("resize_ratio"), remedy="correct the sizes")
         largest = max(templates, key=lambda size: (size[0] * size[1], size))
         shapes: list[tuple[int, ...]]
-        shapes = [(batch, 3, *largest), *((batch, CHANNELS, *map_size(largest, s)) for s in param.stride)]
+        shapes = [(batch, 3, *largest), *((batch, LABEL_CHANNELS, *map_size(largest, s)) for s in param.stride)]
         lengths = [batch * 3 * largest[0] * largest[1]]
         for stride in param.stride:
             cells = [map_size(size, stride) for size in templates]
-            lengths.append(batch * CHANNELS * max(rows * columns for rows, columns in cells))
+            lengths.append(batch * LABEL_CHANNELS * max(rows * columns for rows, columns in cells))
         objects = batch * self._most
-        shapes += [(objects, ROW)] * param.output_gt_boxes
-        self.open(layer, shapes, [*lengths, objects * ROW])
+        shapes += [(objects, ROW_LENGTH)] * param.output_gt_boxes
+        self.open(layer, shapes, [*lengths, objects * ROW_LENGTH])
 
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
         count = self._param.batch_size
         numbers = self._order(position, count).tolist()
-        ratio = template_ratio(self._param, of_sample(self._draws, position, WORDS))
-        size = template(self._param, self._images[numbers[0]].picture.shape[1:], ratio)
+        ratio = _template_ratio(self._param, of_sample(self._draws, position, WORDS))
+        size = detection_size(self._param, self._images[numbers[0]].picture.shape[1:], ratio)
         rows = self.start(batch, numbers, size, batch.arrays[-2])
         for i, number in enumerate(numbers):
             words = of_sample(self._draws, position + i, WORDS)
-            args = number, self.content(number), words, position + i, ratio
+            args = number, self._files.read(number), words, position + i, ratio
             yield partial(self._process, args, size, i, rows[i], batch)
 
     def _process(self, args: tuple, size: tuple[int, int], i: int, rows: np.ndarray, batch: Batch) -> None:
@@ -205,21 +181,18 @@ class DetectionSource(ListSource):
             sample.pixels = self._distort(np.ascontiguousarray(sample.pixels), position)
         if self._mirror:
             sample.mirror()
-        sample.resize_by(param, ratio)
+        _resize(sample, param, ratio)
         sample.choose_centre(size)
-        sample.rescale(param)
-        top, left, height, width = window = sample.cut(size)
-        place = slice(top, top + height), slice(left, left + width)
-        self.write_pixels(sample, place, self._part(batch.arrays[0], i, 3, size))
-        ignored = sample.ignored(size, (param.min_gt_width, param.min_gt_height))
-        write_objects(sample, i, rows, ignored)
-        objects = sample.objects
-        objects = Objects(sample.boxes, objects.classes, ignored, objects.difficult, sample.regions)
+        sample.rescale(_scale_factors(sample, param))
+        window = sample.cut(size)
+        sample.write(self._mean, self._factor, self._part(batch.arrays[0], i, 3, size), *window[:2])
+        objects = sample.located(size, (param.min_gt_width, param.min_gt_height))
+        write_objects(objects, i, rows)
         maps = [
-            self._part(array, i, CHANNELS, map_size(size, stride))
+            self._part(array, i, LABEL_CHANNELS, map_size(size, stride))
             for array, stride in zip(batch.arrays[1:-2], param.stride, strict=True)
         ]
-        label_maps(param, objects, window, maps)
+        detection_labels(param, objects, window, maps)
 
     @staticmethod
     def _part(array: np.ndarray, item: int, channels: int, size: tuple[int, int]) -> np.ndarray:
@@ -233,15 +206,15 @@ class EvalSource(ListSource):
 
     def __init__(self, layer: pb.LayerParameter, phase: int, path: Path, locate: Locator, seed: int):
         param = layer.eval_data_param
-        super().__init__(layer, read_list(path, param.root_folder), locate, False)
+        super().__init__(layer, read_objects(path, param.root_folder, DETECTION), locate, False)
         self._param, batch = param, param.batch_size
         sizes = [self._size(number) for number in range(len(self._images))]
         if min(map(min, sizes)) < 1:
             where, least = locate("eval_data_param", "source"), "a size that is rounded to 32×32 or more"
             raise CaffeliteError("an image is too small", where=where, expected=least)
         largest = max(sizes, key=lambda size: (size[0] * size[1], size))
-        shapes = [(batch, 3, *largest), (batch * self._most, ROW), (batch, 2)][: len(layer.top)]
-        self.open(layer, shapes, [batch * 3 * largest[0] * largest[1], batch * self._most * ROW, batch * 2])
+        shapes = [(batch, 3, *largest), (batch * self._most, ROW_LENGTH), (batch, 2)][: len(layer.top)]
+        self.open(layer, shapes, [batch * 3 * largest[0] * largest[1], batch * self._most * ROW_LENGTH, batch * 2])
 
     def _size(self, number: int) -> tuple[int, int]:
         """Height and width of an image as the net reads it."""
@@ -260,7 +233,7 @@ class EvalSource(ListSource):
         batch.arrays[2].reshape(-1, 2)[:] = size
         rows = self.start(batch, numbers, size, batch.arrays[1])
         for i, number in enumerate(numbers):
-            yield partial(self._process, number, self.content(number), size, i, rows[i], batch)
+            yield partial(self._process, number, self._files.read(number), size, i, rows[i], batch)
 
     def _process(
         self, number: int, content: bytes, size: tuple[int, int], i: int, rows: np.ndarray, batch: Batch
@@ -269,5 +242,5 @@ class EvalSource(ListSource):
         sample.resize(*size)
         length = 3 * size[0] * size[1]
         out = batch.arrays[0][i * length : (i + 1) * length].reshape(3, *size)
-        self.write_pixels(sample, (slice(None), slice(None)), out)
-        write_objects(sample, i, rows, sample.objects.ignored)
+        sample.write(self._mean, self._factor, out)
+        write_objects(sample.objects._replace(boxes=sample.boxes), i, rows)

@@ -56,9 +56,9 @@ def rcnn_overlaps(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return common / (areas[0][:, None] + areas[1][None] - common)
 
 
-def coverages(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def coverages(a: np.ndarray, b: np.ndarray, pixels: bool = False) -> np.ndarray:
     """The share (N, M) of each box a (N, 4) that a box b (M, 4) covers; 0 for boxes without area."""
-    common, own = intersections(a, b), areas(a)[:, None]
+    common, own = intersections(a, b, pixels), areas(a, pixels)[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = common / own
     return np.where((common > 0) & (own > 0), ratio, 0)

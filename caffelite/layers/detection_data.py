@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from ..detection.field_labels import CHANNELS, in_multiples, map_size, template
+from ..detection.field_maps import LABEL_CHANNELS, detection_size, in_multiples, map_size
 from ..devices.protocol import Device
 from .data import Feed
 from .layer import Shape, register
@@ -68,7 +68,7 @@ class DetectionData(ListFeed):
     source lists images and objects (see DetectionDataParameter). Images are resized and may be mirrored, scaled at
     random and changed in colour; a part around a random object is cut out. H and W are those of the first image of the
     batch, or of crop_height and crop_width; smaller images have a margin of 0. Label maps have the channels class,
-    centre x, y, width, height and overlap: see ``field_labels``. Random numbers depend on seed, layer and sample.
+    centre x, y, width, height and overlap: see ``field_maps``. Random numbers depend on seed, layer and sample.
     Errors: other tops than maps, fields that exclude each other. Source: zhaoweicai/cascade-rcnn
     src/caffe/layers/detection_data_layer.cpp.
     """
@@ -129,13 +129,13 @@ class DetectionData(ListFeed):
 
     @staticmethod
     def shapes_without_data(spec: pb.LayerParameter) -> list[Shape]:
-        size = template(spec.detection_data_param, (0, 0))
+        size = detection_size(spec.detection_data_param, (0, 0))
         return _detection_shapes(spec.detection_data_param, size, OBJECTS) if all(size) else []
 
 
 def _detection_shapes(param: pb.DetectionDataParameter, size: tuple[int, int], objects: int) -> list[Shape]:
     maps = [map_size(size, stride) for stride in param.stride]
-    found: list[Shape] = [(param.batch_size, 3, *size), *((param.batch_size, CHANNELS, *cells) for cells in maps)]
+    found: list[Shape] = [(param.batch_size, 3, *size), *((param.batch_size, LABEL_CHANNELS, *cells) for cells in maps)]
     return [*found, (objects, 8)] if param.output_gt_boxes else found
 
 

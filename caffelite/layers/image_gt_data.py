@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from ..detection.field_maps import NO_BOX, shapes_of, template_size
+from ..detection.field_maps import NO_BOX, image_gt_shapes, image_gt_size
 from .data import Feed
 from .layer import Shape, register
 
@@ -99,8 +99,8 @@ class ImageGtData(Feed):
     @staticmethod
     def shapes_without_data(spec: pb.LayerParameter) -> list[Shape]:
         p = spec.image_gt_data_param
-        size = template_size(p, (0, 0))
-        return shapes_of(p, size, OBJECTS) if all(size) else []
+        size = image_gt_size(p, (0, 0))
+        return image_gt_shapes(p, size, OBJECTS) if all(size) else []
 
     def feed(self, which: int, iteration: int, part: int) -> None:
         arrays = self.source.next()

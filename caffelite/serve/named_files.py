@@ -95,7 +95,8 @@ def _frames(param: pb.VideoDataParameter, path: Path) -> Iterator[str]:
     """Folders of frames with the pattern of their names; the last two words of a line are their number and the
     label."""
     for line in _lines(path):
-        yield f"{param.root_folder}{' '.join(line.split()[:-2])}/{param.name_pattern}"
+        folder = param.root_folder + " ".join(line.split()[:-2])
+        yield f"{folder}/{param.name_pattern}" if param.name_pattern else folder
 
 
 def _hdf5(param: pb.HDF5DataParameter, path: Path) -> Iterator[str]:

@@ -9,10 +9,10 @@ from textnet import bind, mistakes
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.data import open_source
-from caffelite.data.detection_data import read_list
 from caffelite.data.images import decode, encode_png
+from caffelite.data.object_lists import DETECTION, read_objects
 from caffelite.data.order import AspectOrder
-from caffelite.detection.field_labels import Objects, label_maps
+from caffelite.detection.field_maps import Objects, detection_labels
 from caffelite.errors import NOWHERE, CaffeliteError
 
 SIZES = [(40, 64), (64, 40), (32, 32), (48, 64)]
@@ -142,7 +142,7 @@ def test_label_maps_equal_those_cell_by_cell(seed):
         labels, ignored = rng.integers(1, 4, count), np.arange(count) == 4
         regions, window = np.array([[16, 40, 60, 70.0]]), (8, 0, 64, 96)
         found = [np.full((6, lines, columns), 7, np.float32) for *_, lines, columns in maps]
-        label_maps(param, Objects(boxes, labels, ignored, ignored, regions), window, found)
+        detection_labels(param, Objects(boxes, labels, ignored, ignored, regions), window, found)
         expected = labelled(maps, list(zip(labels, ignored, boxes, strict=True)), regions, window, 0.45)
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-5)
@@ -238,7 +238,7 @@ def test_layers_without_their_list_have_shapes(folder):
 def test_lists_that_cannot_be_read(tmp_path, text, message):
     (tmp_path / "x.txt").write_text(text)
     with pytest.raises(CaffeliteError, match=message):
-        read_list(tmp_path / "x.txt", "")
+        read_objects(tmp_path / "x.txt", "", DETECTION)
 
 
 def test_an_image_of_another_size(folder):

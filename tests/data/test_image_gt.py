@@ -9,7 +9,7 @@ from textnet import bind, build, mistakes
 from caffelite.data import open_source
 from caffelite.data.images import encode_png
 from caffelite.detection.boxes import rounded
-from caffelite.detection.field_maps import Field, Objects, label_maps
+from caffelite.detection.field_maps import Field, Objects, image_gt_labels
 from caffelite.errors import CaffeliteError
 
 COLOURS = ((250, 20, 20), (20, 250, 20), (20, 20, 250))  # of the labels 1 to 3, in the order of data
@@ -114,10 +114,11 @@ def test_label_maps_cell_by_cell(threshold, count, seed):
         boxes = np.concatenate([corners, corners + rng.uniform(2, 40, (count, 2))], 1)
         region = np.sort(rng.uniform(0, 40, (2, 2)), 0).reshape(1, 4)
         regions = np.concatenate([region] * 2)[: rng.integers(0, 3)]
-        objects = Objects(boxes, rng.integers(1, 4, count), rng.random(count) < 0.3, regions)
+        labels, ignored = rng.integers(1, 4, count), rng.random(count) < 0.3
+        objects = Objects(boxes, labels, ignored, ignored, regions)
         windows = [(1, 0, 6, 8), (0, 1, 3, 5)]
         maps = [np.full((6, *shape), np.nan) for shape in shapes]
-        label_maps(list(FIELDS), objects, windows, threshold, maps)
+        image_gt_labels(list(FIELDS), objects, windows, threshold, maps)
         expected = cell_by_cell(FIELDS, objects, windows, threshold, shapes)
         for found, wanted in zip(maps, expected, strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
