@@ -22,16 +22,17 @@ def open_net(
     batch: int | None = None,
     share: Any = None,
     timing: bool = False,
+    shapes: tuple[str, ...] = (),
 ) -> Any:
     """The net of -model with the fields of -set, on the device of -gpu. how: the values of ``options.running``.
 
     batch: replaces the file's batch size. share: this net uses that net's weights and device. timing: zeros replace
-    data that is not there, which is reported.
+    data that is not there; guessed shapes are reported. shapes: with timing, the values of -shape.
     """
     from .. import caffelite_pb2 as pb
     from .. import prototxt
     from ..inspection import nets
-    from ..inspection.feeds import rebatched
+    from ..inspection.feeds import parse_shapes, rebatched
     from ..layers import unknown_types
     from ..prototxt.overrides import Overrides
     from ..runs import open_net
@@ -41,7 +42,7 @@ def open_net(
     dev = share.dev if share else open_device(gpu, None, how, lambda: document.message)
     number = pb.Phase.Value(phase.upper())
     if timing:
-        subject = nets.Subject(document.message, document.locate, {}, level, options.names(stage))
+        subject = nets.Subject(document.message, document.locate, parse_shapes(shapes), level, options.names(stage))
         message, notes = subject.timed(number)
         for note in notes:
             log.warning("Data is missing: %s; zeros replace it", note)

@@ -20,17 +20,18 @@ log = logging.getLogger("caffelite")
 @options.python
 @options.running
 @options.iterations("Passes to time.", 50)
+@options.shape
 @options.phase
 @options.level
 @options.stage
 @options.weights
 @options.set_layers
-def time(model, gpu, how, iterations, phase, level, stage, weights, set_fields) -> None:
+def time(model, gpu, how, iterations, shape, phase, level, stage, weights, set_fields) -> None:
     """Times a net: each layer's forward and backward, whole iterations (medians), and what of the device's ceilings
     that is. The last column has the algorithms that a CPU's convolution takes where several are measured, for forward,
     data gradient and weight gradient.
 
-    Data that is not there is replaced by zeros, which take as long.
+    Data that is not there is replaced by zeros, which take as long; -shape gives its shape.
 
     The ceilings are measured too: a product of large matrices, a large copy. A layer's bytes are the fewest that it can
     move: what it reads and writes, each once.
@@ -43,7 +44,7 @@ def time(model, gpu, how, iterations, phase, level, stage, weights, set_fields) 
     from ..inspection import timing
     from ..runs.open_net import load_weights
 
-    net = open_net(model, gpu, phase or "TRAIN", level, stage, how, set_fields=set_fields, timing=True)
+    net = open_net(model, gpu, phase or "TRAIN", level, stage, how, set_fields=set_fields, timing=True, shapes=shape)
     try:
         if weights:
             load_weights(net, options.names(weights))

@@ -11,6 +11,7 @@ from ..net.graph import Graph
 from ..training import nets
 from . import lint, partial, solvers
 from .feeds import Feeds, with_shapes
+from .label_shapes import label_shapes
 from .nets import phases_of
 from .reading import Findings, Reading, read
 
@@ -60,9 +61,9 @@ def _net(
     findings: Findings,
     decay: float | None = None,
 ) -> Graph | None:
-    feeds = Feeds(shapes)
     if shapes:
         reading = dataclasses.replace(reading, message=with_shapes(reading.message, shapes))
+    feeds = Feeds(shapes, label_shapes(reading.message))
     graph, whole = partial.build(reading, state, findings, feeds)
     for missing in feeds.missing:
         findings.add("note", missing)

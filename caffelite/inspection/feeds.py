@@ -22,6 +22,8 @@ KNOWN = {
     "mnist_siamese": (2, 28, 28),
 }
 OBJECTS = 8  # of an image
+FIELDS = "its fields"  # why a size was guessed
+MULTIPLE = 32  # of a side that a backbone halves five times
 LABEL_TOPS = ("label", "labels")
 IMAGE_SIZES = (
     (3, 224, 224),
@@ -33,6 +35,9 @@ IMAGE_SIZES = (
     (2, 224, 224),
     (6, 224, 224),
     (3, 512, 512),
+    (3, 12, 12),
+    (3, 24, 24),
+    (3, 48, 48),
 )
 ROWS = ((10,), (1,), (), (2,), (4,), (16,), (64,), (784,), (1, 28, 28), (3, 32, 32))
 
@@ -52,13 +57,16 @@ class Absent:
 class Feeds:
     """Opens the sources of a graph: ``graph.build(..., open_source=Feeds(shapes))``.
 
-    shapes: sample shapes by top, without the batch; under "" the shape of every data layer's first top. ``missing``
-    collects the errors of missing data, ``guessed`` the shapes that were used instead: (layer, top, shape, why),
-    ``unshaped`` the tops of unknown shape: (layer, top).
+    shapes: sample shapes by top, without the batch; under "" the shape of every data layer's first top. labels: those
+    that HDF5Data layers without data have where the user gives none (see ``label_shapes``). ``missing`` collects the
+    errors of missing data, ``guessed`` the shapes that were used instead: (layer, top, shape, why), ``unshaped`` the
+    tops of unknown shape: (layer, top).
     """
 
-    def __init__(self, shapes: dict[str, Shape] | None = None):
+    def __init__(self, shapes: dict[str, Shape] | None = None, labels: dict[str, Shape] | None = None):
         self.given = shapes or {}
+        self.labels = labels or {}
+        self.without_data = True  # shapes are enough
         self.missing: list[CaffeliteError] = []
         self.guessed: list[tuple[str, str, Shape, str]] = []
         self.unshaped: list[tuple[str, str]] = []
@@ -78,27 +86,41 @@ class Feeds:
             opened.CopyFrom(spec)
             opened.transform_param.ClearField("mean_file")
             self.missing.append(mean)
+        by_fields = REGISTRY[spec.type].shapes_without_data(spec)
+        if spec.type == "RoIData" and not source:
+            return self._by_fields(spec, by_fields)
         try:
             return data.open_source(opened, phase, locate, 0)
         except CaffeliteError as error:
             if not batch or not source or os.path.exists(prototxt.resolve(source, locate)):
                 raise
-            if known := REGISTRY[spec.type].shapes_without_data(spec):
+            if by_fields:
                 self.missing.append(error)
-                self.guessed.append((spec.name, spec.top[0], known[0][1:], "its fields"))
-                return Absent(known)
+                return self._by_fields(spec, by_fields)
             return self._stand_in(opened, phase, locate, batch, given, error)
 
+    def _by_fields(self, spec: pb.LayerParameter, shapes: list[Shape]) -> Absent:
+        """A source of the shapes that follow from the layer's fields, except those that the user gave."""
+        explicit = [self._explicit(spec, i) for i in range(len(shapes))]
+        if explicit[0] is None:
+            self.guessed.append((spec.name, spec.top[0], shapes[0][1:], FIELDS))
+        return Absent([s if e is None else (s[0], *e) for s, e in zip(shapes, explicit, strict=True)])
+
+    def _explicit(self, spec: pb.LayerParameter, i: int) -> Shape | None:
+        """The shape that the user gave for a top."""
+        return self.given.get(spec.top[i], self.given.get("") if i == 0 else None)
+
     def _given_shape(self, spec: pb.LayerParameter, i: int) -> Shape | None:
+        """The shape of a top that the user gave, or that follows from those of the layer's other tops."""
+        if (explicit := self._explicit(spec, i)) is not None:
+            return explicit
         top = spec.top[i]
-        if top in self.given:
-            return self.given[top]
-        if i == 0 and "" in self.given:
-            return self.given[""]
         if i and REGISTRY[spec.type].labels_pixels:
             images = self._given_shape(spec, 0)
             return images and (_labels(spec, images[1:]) if i == 1 else (1, 1, 2))
         label = i == 1 and REGISTRY[spec.type].reads_images or top in LABEL_TOPS
+        if spec.type == "HDF5Data" and top in self.labels:
+            return self.labels[top] if "" in self.given or set(spec.top) & set(self.given) else None
         return () if label and (set(spec.top) | {""}) & set(self.given) else None
 
     def _missing_mean(self, spec: pb.LayerParameter, locate: Locator) -> CaffeliteError | None:
@@ -121,7 +143,10 @@ class Feeds:
         unknown = None
         for i, top in enumerate(spec.top):
             shape = given[i]
-            if shape is None and i and REGISTRY[spec.type].labels_pixels:
+            if shape is None and spec.type == "HDF5Data" and top in self.labels:
+                shape = self.labels[top]
+                self.guessed.append((spec.name, top, shape, "the loss that reads it"))
+            elif shape is None and i and REGISTRY[spec.type].labels_pixels:
                 shape = _labels(spec, shapes[0][2:]) if i == 1 else (1, 1, 2)
             elif shape is None and (top in LABEL_TOPS or (REGISTRY[spec.type].reads_images and i == 1)):
                 shape = ()
@@ -149,14 +174,22 @@ class Feeds:
         return Absent(shapes)
 
 
-def stand_ins(net: pb.NetParameter, unshaped: list[tuple[str, str]]) -> Iterator[dict[str, Shape]]:
-    """Candidate shapes for tops of unknown shape, the likeliest first: images if the net has layers for images,
-    else rows.
+def stand_ins(net: pb.NetParameter, feeds: Feeds) -> Iterator[dict[str, Shape]]:
+    """Candidate shapes for the tops of unknown shape that ``feeds`` met, the likeliest first: images if the net has
+    layers for images, else rows.
 
-    Labels are included: a label may be one number, or one for each pixel of an image.
+    Labels are included: a label may be one number, or one for each pixel of an image. If all shapes are known, images
+    whose size follows from a layer's fields get sides that are multiples of ``MULTIPLE``.
     """
+    unshaped = feeds.unshaped
+    if not unshaped:
+        guessed = {top: shape for _, top, shape, why in feeds.guessed if why == FIELDS and len(shape) == 3}
+        if guessed:
+            yield {t: (c, *(max(1, side // MULTIPLE) * MULTIPLE for side in size)) for t, (c, *size) in guessed.items()}
+        return
     names = {name for name, _ in unshaped}
-    labels = dict.fromkeys(top for s in net.layer if s.name in names for top in s.top if top in LABEL_TOPS)
+    tops = (top for spec in net.layer if spec.name in names for top in spec.top)
+    labels = dict.fromkeys(top for top in tops if top in LABEL_TOPS and top not in feeds.labels)
     images = any(spec.type in REGISTRY and REGISTRY[spec.type].needs_images for spec in net.layer)
     for shape in IMAGE_SIZES if images else ROWS:
         for label in ((), (1, *shape[1:])) if images and labels else ((),):

@@ -16,6 +16,7 @@ from ..prototxt.overrides import Overrides
 from ..training import nets
 from . import partial
 from .feeds import Absent, Feeds, rebatched, stand_ins, with_inputs
+from .label_shapes import label_shapes
 from .reading import Findings, Reading, tolerant
 
 NO_FEEDS = ("Parameter",)  # layers without bottoms that provide no data
@@ -38,13 +39,14 @@ class Subject:
 
     def graph(self, phase: int, batch: int | None = None) -> tuple[Graph, list[str]]:
         """The graph of a phase, and notes about the guessed shapes of data that is not there."""
-        feeds = Feeds(self.shapes)
         net = with_inputs(self.message if batch is None else rebatched(self.message, batch), self.shapes)
+        labels = label_shapes(net)
+        feeds = Feeds(self.shapes, labels)
         try:
             return self._found(self._build(net, phase, feeds), feeds)
         except CaffeliteError:
-            for shapes in stand_ins(net, feeds.unshaped) if feeds.unshaped else ():
-                guess = Feeds(shapes | self.shapes)
+            for shapes in stand_ins(net, feeds):
+                guess = Feeds(shapes | self.shapes, labels)
                 try:
                     return self._found(self._build(net, phase, guess), guess, feeds.unshaped, shapes)
                 except CaffeliteError:
@@ -52,8 +54,8 @@ class Subject:
             raise
 
     def timed(self, phase: int) -> tuple[pb.NetParameter, list[str]]:
-        """The net with zeros in place of data that is not there, which take as long to compute, and notes about them.
-        Errors: mistakes of the net; data that is there but cannot be read."""
+        """The net with zeros in place of data that is not there, which take as long to compute, and notes about
+        guessed shapes. Errors: mistakes of the net; data that is there but cannot be read."""
         found, notes = self.graph(phase)
         absent = {
             node.name: [top.shape for top in node.tops]
@@ -61,7 +63,7 @@ class Subject:
             if isinstance(getattr(node.layer, "source", None), Absent)
         }
         new, state = pb.NetParameter(), self._state(phase)
-        new.CopyFrom(self.message)
+        new.CopyFrom(with_inputs(self.message, self.shapes))
         for spec in new.layer:
             if spec.name in absent and graph.keeps(spec, state) is None:
                 spec.type = "DummyData"
@@ -80,7 +82,7 @@ class Subject:
             net, unshaped, shapes = with_inputs(self.message, self.shapes), [], {}
             found, findings, feeds = self._partial(net, phase, self.shapes)
             if feeds.unshaped:  # no layer that can be built contradicts the likeliest shape
-                unshaped, shapes = feeds.unshaped, next(stand_ins(net, feeds.unshaped))
+                unshaped, shapes = feeds.unshaped, next(stand_ins(net, feeds))
                 found, findings, feeds = self._partial(net, phase, shapes | self.shapes)
             if found is None or len(found.nodes) == len(found.feeds):
                 raise
@@ -89,7 +91,7 @@ class Subject:
     def _partial(
         self, net: pb.NetParameter, phase: int, shapes: dict[str, Shape]
     ) -> tuple[Graph | None, Findings, Feeds]:
-        feeds, findings = Feeds(shapes), Findings()
+        feeds, findings = Feeds(shapes, label_shapes(net)), Findings()
         found, _ = partial.build(Reading(net, self.locate), self._state(phase), findings, feeds)
         return found, findings, feeds
 

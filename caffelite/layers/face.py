@@ -197,10 +197,12 @@ class CenterLoss(Loss):
         self.op, self._count = dev.take(n, k, m), dev.take(n, 1, m)
         self._ones, self._counts, self._sums = dev.empty(m), dev.empty(n), dev.empty((n, k))
         dev.fill(self._ones, 1)
+        self._need_loss_scale(dev)
         self._distance = dev.map(Formula("x - c", ("x", "c")))
         self._sum = dev.sum(Formula("d * d", ("d",)), 0.5 / m)
         self._dx = dev.map(Formula("d * dloss / m", ("d",), ("dloss",), ("m",)), m=m)
-        formulas = (Formula(text, ("dc", "s", "n")) for text in ("-s / (n + 1)", "dc - s / (n + 1)"))
+        texts = ("-scale * s / (n + 1)", "dc - scale * s / (n + 1)")
+        formulas = (Formula(text, ("dc", "s", "n"), ("scale",)) for text in texts)
         self._dc = [dev.channel_map(formula, ("n",), 1, n, k) for formula in formulas]
 
     def forward(self, x: list, y: list) -> None:
@@ -214,7 +216,7 @@ class CenterLoss(Loss):
         if dc is not None:
             self._count.backward(x[1], self._ones, self._counts, False)
             self.op.backward(x[1], distance, self._sums, False)
-            self._dc[add](dc, self._sums, self._counts, dc)
+            self._dc[add](dc, self._sums, self._counts, self.loss_scale, dc)
         if dx[0] is not None:
             self._dx(distance, dy[0], dx[0])
 

@@ -154,6 +154,7 @@ class Layer(LayerMessage, Compilable):
     total: tuple[Any, ...] = ()  # where it adds its loss: the net's, and the weight
     # where it varies or may vary: reshapes the tops and all that follows; returns the tops
     resize: Callable[[list[Shape]], list]
+    loss_scale: Array | None = None  # see ``_need_loss_scale``; set by ``Net.scale_losses``
     prepared_op: Any  # of a prepared layer: its convolution
     stale: bool  # of a prepared layer: its weights have to be prepared again
     folded: Sequence[Layer] = ()  # the bound layers that run as part of a prepared convolution
@@ -204,6 +205,13 @@ class Layer(LayerMessage, Compilable):
         """The layer's key for random numbers: from its name, so that other layers may come and go."""
         return zlib.crc32(self.name.encode())
 
+    def _need_loss_scale(self, dev: Device) -> None:
+        """Sets ``loss_scale`` to 1, a number of the device, where the net has not set it: what backward multiplies a
+        gradient by that does not follow from dy. For ``build``."""
+        if self.loss_scale is None:
+            self.loss_scale = dev.zeros(1)
+            dev.fill(self.loss_scale, 1)
+
     def _param_args(self, index: int) -> tuple:
         """A parameter's gradient (None where not wanted) and whether to add to it; absent parameters give None."""
         if index >= len(self.params):
@@ -221,7 +229,8 @@ def elementwise(name: str, y, dx, field: str = "", check: Callable | None = None
     """Registers a layer that is a formula: y of x, and dx of x, y and dy; None for dx: no gradient.
 
     y and dx may be functions of the message that give the text; a constant is a field's name or a function of the
-    message. check(layer) raises an error for values that make no sense.
+    message. A term of dx without dy is multiplied by ``loss_scale``. check(layer) raises an error for values that make
+    no sense.
     """
 
     class Elementwise(Layer):
@@ -236,11 +245,10 @@ def elementwise(name: str, y, dx, field: str = "", check: Callable | None = None
             self.y, self.dx = (self._formula(text(self.p) if callable(text) else text) for text in (y, dx or "0"))
 
         def _formula(self, text: str) -> Formula:
-            """With no more arrays and constants than it uses."""
-            every = Formula(text, ("x", "y", "dy"), constants=tuple(self.constants))
-            return Formula(
-                text, tuple(filter(every.uses, every.arrays)), constants=tuple(filter(every.uses, every.constants))
-            )
+            """With no more arrays, scalars and constants than it uses."""
+            every = Formula(text, ("x", "y", "dy"), ("loss_scale",), tuple(self.constants))
+            used = (tuple(filter(every.uses, names)) for names in (every.arrays, every.scalars, every.constants))
+            return Formula(text, *used)
 
         def shapes(self, bottoms: list[Shape]) -> list[Shape]:
             return [bottoms[0]]
@@ -256,13 +264,16 @@ def elementwise(name: str, y, dx, field: str = "", check: Callable | None = None
 
         def build(self, dev: Device) -> None:
             self._y, self._dx = (dev.map(self.as_stored(f), **self.constants) for f in (self.y, self.dx))
+            if self.dx.scalars:
+                self._need_loss_scale(dev)
 
         def forward(self, x: list, y: list) -> None:
             self._y(*[x[0]] * len(self.y.arrays), y[0])
 
         def backward(self, x: list, y: list, dy: list, dx: list) -> None:
             arrays = {"x": x[0], "y": y[0], "dy": dy[0]}
-            self._dx(*[arrays[a] for a in self.dx.arrays], dx[0])
+            scalars = [self.loss_scale] if self.dx.scalars else []
+            self._dx(*[arrays[a] for a in self.dx.arrays], *scalars, dx[0])
 
     Elementwise.type = Elementwise.__name__ = Elementwise.__qualname__ = name
     Elementwise.field = field

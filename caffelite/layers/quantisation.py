@@ -185,11 +185,13 @@ def _not_negative(layer: Layer) -> None:
             raise layer.error(f"{name} is negative", name, expected="0 or more", found=f"{getattr(layer.p, name):g}")
 
 
+DECAYED = "dy + coef * loss_scale * sign(y)"
+
 # wenwei202/caffe sparsify_layer.cpp: the gradient also decreases the absolute values of the top (L1 regularization).
 elementwise(
     "Sparsify",
     y=lambda p: "where(abs(x) <= thre, 0, x - thre * sign(x))" if p.thre else "x",
-    dx=lambda p: "where(y == 0, 0, dy + coef * sign(y))" if p.thre else "dy + coef * sign(y)",
+    dx=lambda p: f"where(y == 0, 0, {DECAYED})" if p.thre else DECAYED,
     field="sparsify_param",
     check=_not_negative,
     thre="thre",

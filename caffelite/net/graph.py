@@ -62,7 +62,8 @@ def build(
 ) -> Graph:
     """The graph of the layers that ``state`` (phase, level, stages) keeps.
 
-    ``open_source(spec, phase, locate)`` gives a feeding layer its source, which knows the shapes of the data.
+    ``open_source(spec, phase, locate)`` gives a feeding layer its source, which knows the shapes of the data; with an
+    attribute ``without_data`` that is true, also a layer that names no source.
     test_gradients: a net in TEST runs backward below its losses too. Raises all mistakes of the wiring in one pass,
     each with its place.
     """
@@ -150,7 +151,8 @@ class _Builder:
             for top in tops:
                 self.values[top] = None
             return
-        if self.open_source and layer.reads_source:
+        inspected = type(layer).reads_source and getattr(self.open_source, "without_data", False)
+        if self.open_source and (layer.reads_source or inspected):
             layer.source = self.open_source(layer.spec, self.state.phase, at)
         self.nodes.append(node)
         shapes = layer.shapes([b.shape for b in known])

@@ -291,9 +291,12 @@ class Net:
                         seen.add(ref.owner)
 
     def scale_losses(self, factor) -> None:
-        """Backward starts from the losses' weights times ``factor`` (1), a number of the device."""
+        """Multiplies the losses' weights, from which backward starts, and the gradients that layers add themselves by
+        ``factor``, a number of the device."""
         starts = [*self.compiled.starts, *self.compiled.constants]
         scaled = Formula("weight * factor", (), ("factor",), ("weight",))
+        for node in self.graph.nodes:
+            node.layer.loss_scale = factor
         self.seeds = [
             (value, functools.partial(self.dev.map(scaled, weight=weight), factor)) for value, weight in starts
         ]

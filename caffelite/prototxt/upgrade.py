@@ -245,7 +245,10 @@ class _Upgrade:
     # input → a layer
 
     def inputs(self, weights_only: bool) -> None:
-        """``input`` with input_shape, or with four input_dim each, becomes a layer before all others."""
+        """``input`` with input_shape, or with four input_dim each, becomes a layer before all others.
+
+        Without a shape it is dropped where an Input layer makes the blob, as Caffe does.
+        """
         names, shapes, dims = list(self.net.input), list(self.net.input_shape), list(self.net.input_dim)
         for field in ("input", "input_shape", "input_dim"):
             self.net.ClearField(field)
@@ -256,6 +259,11 @@ class _Upgrade:
                 )
             return
         if not shapes and not dims and weights_only:
+            return
+        made = {top for layer in self.net.layer if layer.type == "Input" for top in layer.top}
+        if not shapes and not dims and made.issuperset(names):
+            note = "an input without a shape is ignored: an Input layer makes its blob"
+            self.notes.append((self.locate("input"), note))
             return
         if not shapes:
             shapes = [pb.BlobShape(dim=dims[i : i + 4]) for i in range(0, len(dims), 4)]

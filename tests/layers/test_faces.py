@@ -79,6 +79,11 @@ def test_centers_move_to_the_mean_of_their_samples(dev, rng):
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
     value = next(v for v in net.diff if v.name == "x")
     np.testing.assert_allclose(dev.download(net.diff[value]), 0.008 * (x - c[LABELS.astype(int)]) / 5, rtol=1e-6)
+    factor = dev.zeros(1)
+    dev.fill(factor, 8)
+    net.scale_losses(factor)
+    net.backward()
+    np.testing.assert_allclose(dev.download(net.params.diff)[:16].reshape(4, 4), 8 * found, rtol=1e-9, atol=1e-12)
 
 
 def test_rows_learn_from_samples_of_their_class_alone(dev, rng):

@@ -70,6 +70,17 @@ def test_sparsify_decays_its_top():
     np.testing.assert_allclose(gradient(net, "x"), [[-3 - 0.125, 0, 5 + 0.125]])
 
 
+def test_loss_scale_scales_the_decay_of_sparsify():
+    x, target = np.array([[-2.0, 0.25, 3.0]]), np.zeros((1, 3))
+    net, factor = judged("Sparsify", "sparsify_param { thre: 0.5 coef: 0.125 }", x, target), np.array([8.0])
+    net.scale_losses(factor)
+    run(net)
+    np.testing.assert_allclose(gradient(net, "x"), [[-25, 0, 41]])
+    factor[0] = 2  # as the loss scale adapts
+    run(net)
+    np.testing.assert_allclose(gradient(net, "x"), [[-6.25, 0, 10.25]])
+
+
 @pytest.mark.parametrize(
     "kind, body, what",
     [

@@ -1,0 +1,55 @@
+"""summary, check and time of nets whose data does not exist: shapes that -shape gives and shapes that are guessed."""
+
+import pytest
+
+LABELS_IN_FILES = """
+layer { name: "in" type: "HDF5Data" top: "x" top: "labels" hdf5_data_param { source: "gone" batch_size: 4 } }
+layer { name: "cut" type: "Slice" bottom: "labels" top: "class" top: "box" slice_param { slice_point: 1 } }
+layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 5 } }
+layer { name: "tanh" type: "TanH" bottom: "ip" top: "ip" }
+layer { name: "loss" type: "EuclideanLoss" bottom: "ip" bottom: "box" top: "loss" }
+"""
+
+
+def test_labels_without_data_have_the_shape_that_the_loss_needs(folder, call):
+    (folder / "net.prototxt").write_text(LABELS_IN_FILES)
+    for shape in ([], ["-shape", "x=3x4x4"], ["-shape", "labels=6", "-shape", "x=7"]):
+        answer = call("summary", "-model", "net.prototxt", "-phase", "TRAIN", *shape)
+        assert answer.status == 0 and "5 layers" in answer.out, answer.err
+        answer = call("check", "net.prototxt", *shape)
+        assert answer.status == 0 and "no mistakes" in answer.out
+    wrong = call("check", "net.prototxt", "-shape", "labels=9", "-shape", "x=7")
+    assert wrong.status == 1 and "does not fit" in wrong.out
+
+
+IMAGES_WITH_BOXES = """
+layer { name: "in" type: "RoIData" top: "data" top: "im_info" top: "gt_boxes" roi_data_param { source: "gone" } }
+layer { name: "half" type: "Convolution" bottom: "data" top: "half"
+  convolution_param { num_output: 3 kernel_size: 2 stride: 2 } }
+layer { name: "up" type: "Deconvolution" bottom: "half" top: "up"
+  convolution_param { num_output: 3 kernel_size: 2 stride: 2 } }
+layer { name: "sum" type: "Eltwise" bottom: "data" bottom: "up" top: "sum" }
+layer { name: "none" type: "Silence" bottom: "sum" bottom: "im_info" bottom: "gt_boxes" }
+"""
+
+
+@pytest.mark.parametrize("source", ['roi_data_param { source: "gone" }', ""])
+def test_guessed_images_have_sides_that_the_net_can_halve(folder, call, source):
+    text = IMAGES_WITH_BOXES.replace('roi_data_param { source: "gone" }', source)
+    (folder / "net.prototxt").write_text(text)
+    summary = ["summary", "-model", "net.prototxt", "-phase", "TRAIN"]
+    assert "1×3×600×1000" in call(*summary).out
+    given = call(*summary, "-shape", "data=3x320x480")
+    assert given.status == 0 and "1×3×320×480" in given.out and "Data is missing" not in given.out
+    (folder / "net.prototxt").write_text(text.replace("_size: 2 stride: 2", "_size: 32 stride: 32"))
+    guessed = call(*summary)
+    assert guessed.status == 0 and '"data" as 3×576×992' in guessed.out and "1×3×576×992" in guessed.out
+    assert call(*summary, "-shape", "data=3x320x481").status == 1
+
+
+def test_time_takes_shapes_of_data_that_does_not_exist(folder, call):
+    (folder / "net.prototxt").write_text(LABELS_IN_FILES)
+    answer = call("time", "-model", "net.prototxt", "-iterations=1", "-shape", "x=3x4x4")
+    assert answer.status == 0 and "Data is missing" not in "".join(answer.lines)
+    answer = call("time", "-model", "net.prototxt", "-iterations=1", "-shape", "x=7", "-shape", "labels=9")
+    assert answer.status == 2 and "does not fit" in answer.err

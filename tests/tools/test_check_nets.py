@@ -1,0 +1,68 @@
+"""tools/check_nets.py: which texts are nets, templates and pieces of nets."""
+
+import logging
+import sys
+from pathlib import Path
+
+import pytest
+from google.protobuf import text_format
+
+from caffelite import caffelite_pb2 as pb
+
+LAYER = 'layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 2 } }\n'
+INPUT = 'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 3 } } }\n'
+PYTHON = 'layer { name: "p" type: "Python" bottom: "x" top: "p" python_param { module: "none_such" layer: "None" } }'
+
+
+@pytest.fixture(scope="module")
+def tool():
+    sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+    try:
+        import check_nets
+    finally:
+        del sys.path[0]
+    yield check_nets
+    logging.disable(logging.NOTSET)  # the tool disables it
+
+
+@pytest.mark.parametrize(
+    "text, found",
+    [
+        (INPUT + LAYER, ""),
+        (LAYER, "piece"),
+        ('layer { name: "noted" type: "Split" }\n' + LAYER, "piece"),
+        (INPUT + LAYER.replace("num_output: 2", "num_output: cls3x"), "template"),
+        (INPUT.replace("dim: 3", "dim: WIDTH") + LAYER, "template"),
+        (INPUT + LAYER.replace('"x" top', '"{{ bottom }}" top'), "template"),
+        (INPUT + LAYER.replace("2 }", "${classes} }"), "template"),
+        (INPUT + LAYER + "# num_output: classes", ""),
+        (INPUT + LAYER.replace('"ip"', '"num_output: classes"'), ""),
+        (INPUT + LAYER.replace("num_output: 2", "num_output: 2 bias_term: maybe"), ""),
+    ],
+)
+def test_templates_and_pieces_are_no_nets(tool, text, found):
+    try:
+        message = text_format.Parse(text, pb.NetParameter())
+    except text_format.ParseError:
+        message = None
+    assert tool.unfinished(text, message) == found
+
+
+@pytest.mark.parametrize(
+    "text, state",
+    [
+        (INPUT + LAYER, "builds"),
+        (LAYER, "piece"),
+        (INPUT + LAYER.replace("num_output: 2", "num_output: cls3x"), "template"),
+        (INPUT + LAYER.replace("num_output: 2", "num_output: 0"), "fails"),
+        (INPUT + PYTHON, "needs Python"),
+    ],
+)
+def test_state_of_a_net(tool, tmp_path, text, state):
+    (tmp_path / "net.prototxt").write_text(text)
+    assert tool.is_net(text)
+    assert tool.outcome((str(tmp_path / "net.prototxt"), 1)).state == state
+
+
+def test_solvers_are_no_nets(tool):
+    assert not tool.is_net('net: "train_val.prototxt"\nbase_lr: 0.1\n')
