@@ -168,13 +168,14 @@ def classify(
     import glob
 
     from ..deploy.classify import gather
+    from ..deploy.detect import detects
     from ..deploy.hierarchy import Hierarchy
 
     if bool(images) == bool(known):
         raise click.UsageError("name images, or a list of them with -list")
     files, started = gather(images, glob.glob), time.perf_counter()
     document, expected = picture_net.read(model, set_fields, preparation), len(files) or MANY
-    if detecting.detects(document):
+    if detects(document):
         detecting.refuse({"oversample": oversample, "hierarchy": hierarchy, "list": known}, click.UsageError)
         wanted = detecting.Wanted(count, threshold, folder, table, as_json)
         detector = detecting.open_detector(document, weights, gpu, expected, labels)

@@ -30,21 +30,6 @@ class Wanted:
     as_json: bool
 
 
-def detects(document: Any) -> bool:
-    """Whether a net has a layer that detects objects, and whose output no other layer reads."""
-    from ..deploy.detect import completed
-    from ..layers import REGISTRY
-
-    if completed(document.message) is not document.message:
-        return True
-    read = {bottom for layer in document.message.layer for bottom in layer.bottom}
-    kinds = {layer.type: REGISTRY[layer.type] for layer in document.message.layer if layer.type in REGISTRY}
-    return any(
-        layer.type in kinds and kinds[layer.type].detects and not read & set(layer.top)
-        for layer in document.message.layer
-    )
-
-
 def open_detector(document: Any, weights: str | None, gpu: str | None, count: int, labels: Path | None) -> Any:
     """The detector of a net, with its weights."""
     from ..deploy.detect import Detector
@@ -90,10 +75,7 @@ def run(detector: Any, files: list[Path], wanted: Wanted, started: float) -> int
 
 
 def _entry(one: Any, count: int | None) -> dict:
-    boxes = [
-        {"label": d.name, "class": d.label, "score": d.score, "box": [round(v, 3) for v in d.box]}
-        for d in one.found[:count]
-    ]
+    boxes = [each.record() for each in one.found[:count]]
     return {"file": str(one.file), "seconds": round(one.seconds, 6), "notes": one.notes, "detections": boxes}
 
 

@@ -13,11 +13,13 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..detection.boxes import clip
 from ..errors import CaffeliteError
+from ..layers import REGISTRY
 from ..net import graph
 from ..net.net import Net
 from ..prototxt import Document
 from .prepare import Preparation
 
+LEAST_SCORE = 0.3  # of a box, where none is given
 MOST_ROWS = 32  # of a batch
 ROW = 7  # numbers of a detection
 
@@ -32,6 +34,11 @@ class Detection:
     score: float
     box: tuple[float, float, float, float]
 
+    def record(self) -> dict[str, Any]:
+        """label (the name), class (the number), score, and box rounded to thousandths of a pixel."""
+        box = [round(corner, 3) for corner in self.box]
+        return {"label": self.name, "class": self.label, "score": self.score, "box": box}
+
 
 @dataclass
 class Detected:
@@ -42,6 +49,17 @@ class Detected:
     found: list[Detection]
     seconds: float
     notes: list[str] = field(default_factory=list)
+
+
+def detects(document: Document) -> bool:
+    """Whether a net has a layer that detects objects, and whose output no other layer reads."""
+    message = document.message
+    if completed(message) is not message:
+        return True
+    read = {bottom for layer in message.layer for bottom in layer.bottom}
+    return any(
+        layer.type in REGISTRY and REGISTRY[layer.type].detects and not read & set(layer.top) for layer in message.layer
+    )
 
 
 def completed(message: pb.NetParameter) -> pb.NetParameter:

@@ -124,9 +124,19 @@ def _add_losses(found: History, folder: Path) -> None:
         pace = (last.seconds - first.seconds) / max(last.iteration - first.iteration, 1)
         seconds = last.seconds + pace * (end - last.iteration)
         found.end(end, seconds, float(losses[end]), losses[[row.iteration for row in rows]].tolist())
-    if outcome.get("iteration") == end + 1 and isinstance(outcome.get("rate"), float) and rows:
+    iteration, rate = rate_at_end(folder) or (-1, math.nan)
+    if iteration == end and rows:
         took = outcome.get("seconds")
-        found.last_rate = Row(end, took if isinstance(took, float) else math.nan, rate=outcome["rate"])
+        found.last_rate = Row(end, took if isinstance(took, float) else math.nan, rate=rate)
+
+
+def rate_at_end(folder: Path) -> tuple[int, float] | None:
+    """(last iteration, its learning rate) of a run whose last session has ended; None where its outcome states none."""
+    outcome = _last_outcome(folder)
+    iteration, rate = outcome.get("iteration"), outcome.get("rate")
+    if not isinstance(iteration, int) or iteration < 1 or not isinstance(rate, float):
+        return None
+    return iteration - 1, rate
 
 
 def _last_outcome(folder: Path) -> dict:

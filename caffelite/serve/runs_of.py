@@ -12,7 +12,7 @@ from typing import Any
 from starlette.requests import Request
 
 from ..errors import CaffeliteError
-from ..runs import control, folder, listing, registry
+from ..runs import control, folder, history, listing, registry
 from ..runs.index import NAME, Index
 from ..runs.usage import Sampler
 from . import page, paths
@@ -59,6 +59,7 @@ class Runs:
         lives = status.state == registry.RUNNING and status.process and control.holds(status.process, run / folder.LOCK)
         usage = self._sampler(status.process) if lives and status.process else None
         stopping = control.is_stopping(run, status)
+        last_rate = None if status.state == registry.RUNNING else history.rate_at_end(run)
         return {
             "state": status.state,
             "label": registry.label(status.state, status.reason),
@@ -66,6 +67,7 @@ class Runs:
             "reason": status.reason,
             "iteration": status.iteration,
             "sessions": status.sessions,
+            "last_rate": dict(zip(("iteration", "rate"), last_rate, strict=True)) if last_rate else None,
             "actions": () if stopping else control.offered(status.state),
             "usage": usage.to_json() if usage else None,
         }

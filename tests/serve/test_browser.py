@@ -49,6 +49,9 @@ def test_chart_equals_the_records(browser, server, root):
         rows = [row for row in server.json("/run/data.json?folder=first_run")["rows"] if row["phase"] == "test"]
         for name in ("loss", "accuracy"):
             assert curves[name, "test"] == ([row["iteration"] for row in rows], [row[name] for row in rows])
+        rates = "document.getElementById('chart').data.filter(t => t.meta.panel === 'learning rate')"
+        x, y = page.evaluate(f"{rates}.map(t => [[...t.x], [...t.y]])[0]")
+        assert (x[-2:], y[-1]) == ([55, 59], pytest.approx(0.005)), "the last iteration has no row"
 
 
 def assert_follows(page, server):

@@ -9,6 +9,7 @@ from starlette.testclient import TestClient
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.layers import REGISTRY
+from caffelite.runs import folder as files
 from caffelite.runs.queue import edit, job, scan
 from caffelite.serve import named_files
 from caffelite.serve.app import create_app
@@ -47,6 +48,13 @@ def post(client, address: str, **fields):
 
 def draft(**fields) -> dict[str, str]:
     return {"solver": NAME, "solver_text": SOLVER, "net_text": NET, **fields}
+
+
+def test_progress_has_thousands_separators(client, root):
+    one = edit.add(root, ["models"])
+    (one.folder / files.PROCESS).write_text(json.dumps({"id": one.id}))
+    (one.folder / files.PROGRESS).write_text(json.dumps({"done": 1870, "total": 1000000, "text": "image"}))
+    assert "1,870 of 1,000,000 image" in client.get(f"/queue/jobs/{one.id}").text
 
 
 def test_queue_page_shows_and_changes_jobs(client, root):

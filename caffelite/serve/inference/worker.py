@@ -14,7 +14,7 @@ from typing import Any
 from ... import user_modules
 from ...errors import CaffeliteError
 from . import wire
-from .model import OpenModel
+from .opening import OpenModel, open_model
 
 Answer = tuple[dict[str, Any], list[bytes]]
 
@@ -30,7 +30,7 @@ def serve(requests: wire.Reader, write: Callable[[bytes], object]) -> None:
             if content["op"] == "open":
                 if content["python"]:
                     user_modules.permit()
-                model = OpenModel(content["model"])
+                model = open_model(content["model"])
                 answer: Answer = model.describe(), []
             elif model is None:
                 raise CaffeliteError("no model is open")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import re
 import secrets
 import time
@@ -14,7 +15,7 @@ from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from ...errors import CaffeliteError
+from ...errors import CaffeliteError, printable
 from ...runs import folder as files
 from .. import catalog, nets, page, paths, work
 from ..config import ServeConfig
@@ -88,24 +89,37 @@ def worker_of(request: Request, net: str) -> Worker:
 
 
 def describe(request: Request) -> Response:
-    """Opens a net in its process: name, labels, shape of the input."""
+    """Opens a net in its process: name, labels, shape of the input, kind of the answer."""
     info = worker_of(request, request.query_params.get("net", "")).open()
     return _json(info)
 
 
 def classify(request: Request, fields: page.Fields) -> Response:
-    """The answers for an image, and what the net sees."""
+    """The answers for an image, and what the net sees; of a net that detects objects, its boxes and the image."""
     content: dict[str, Any] = {
         "op": "classify",
-        "top": page.number(page.text_field(fields, "top", "5"), "top", 1, MOST_TOP, 5),
+        "top": page.number(page.text_field(fields, "top", ""), "top", 1, MOST_TOP, 0),
         "oversample": page.text_field(fields, "oversample", "") == "on",
     }
+    if threshold := page.text_field(fields, "threshold", ""):
+        content["threshold"] = _share(threshold, "threshold")
     if hierarchy := page.text_field(fields, "hierarchy", ""):
         content["hierarchy"] = str(paths.resolve(page.config_of(request), hierarchy))
     started = time.perf_counter()
     found, parts = worker_of(request, page.text_field(fields, "net")).request(content, image_of(fields))
     total = time.perf_counter() - started
     return _json({**found, "seen": data_url(parts[0]), "total_seconds": total})
+
+
+def _share(text: str, name: str) -> float:
+    """A number of a form. Errors: it is none from 0 to 1."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not 0 <= found <= 1:
+        raise CaffeliteError(f"{name} is out of range", expected="a number from 0 to 1", found=printable(text)[:40])
+    return found
 
 
 def _json(values: dict[str, Any]) -> Response:
@@ -201,7 +215,10 @@ def correct(request: Request, fields: page.Fields) -> Response:
     """Adds an image with its right class to a labelled set: `labelled/SET/CLASS/DIGEST.png` and a line of list.txt."""
     config = page.config_of(request)
     net = page.text_field(fields, "net")
-    labels = worker_of(request, net).open()["labels"]
+    info = worker_of(request, net).open()
+    if info["detects"]:
+        raise CaffeliteError("a net that detects objects has no class for an image")
+    labels = info["labels"]
     number = page.number(page.text_field(fields, "class"), "class", 0, len(labels) - 1, 0)
     chosen = safe_name(page.text_field(fields, "set", "corrected"))
     image = image_of(fields)

@@ -72,8 +72,20 @@ export class Series {
         columns.get(key).values.push(value);
       }
     }
-    for (const [key, curve] of columns) add(JSON.parse(key)[0] === "rate" ? "learning rate" : JSON.parse(key)[0], curve);
+    for (const [key, curve] of columns) {
+      const [name, phase] = JSON.parse(key);
+      if (name === "rate" && phase === "train") this.#addLastRate(curve);
+      add(name === "rate" ? "learning rate" : name, curve);
+    }
     return found;
+  }
+
+  /** The rate of the last iteration, which no row has where a run ends between two of them. */
+  #addLastRate(curve) {
+    const last = this.state?.last_rate;
+    if (!last || last.iteration !== this.count - 1 || last.iteration <= curve.iterations.at(-1)) return;
+    curve.iterations.push(last.iteration);
+    curve.values.push(last.rate);
   }
 }
 

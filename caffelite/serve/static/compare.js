@@ -13,7 +13,14 @@ async function start() {
   window.caffelite = { series, chart };
   chart.draw();
   const followed = series.filter((each) => each.state && each.state.state !== "finished");
-  if (followed.length) follow(followed, { records: () => chart.draw() });
+  const byFolder = new Map(followed.map((each) => [each.folder, each]));
+  const showState = (state) => {
+    const one = byFolder.get(state.folder);
+    const changed = state.state !== one.state.state;
+    one.state = state;
+    if (changed) chart.draw();
+  };
+  if (followed.length) follow(followed, { records: () => chart.draw(), state: showState });
 }
 
 start();

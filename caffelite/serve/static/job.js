@@ -3,6 +3,10 @@
 const box = document.getElementById("job");
 const PERIOD = 700;
 
+function written(count) {
+  return count?.toLocaleString("en") ?? "";
+}
+
 function show(job) {
   const state = document.getElementById("state");
   state.textContent = job.label;
@@ -11,7 +15,7 @@ function show(job) {
   document.getElementById("output").textContent = job.output;
   for (const name of ["started", "ended"]) document.getElementById(name).textContent = job[name] || "not yet";
   const { done, total, text } = job.progress ?? {};
-  document.getElementById("done").textContent = total ? `${done} of ${total} ${text}` : (done ?? "");
+  document.getElementById("done").textContent = total ? `${written(done)} of ${written(total)} ${text}` : written(done);
   const bar = document.getElementById("bar");
   bar.max = total || 1;
   bar.value = job.state === "finished" ? bar.max : (done ?? 0);

@@ -106,7 +106,12 @@ async function start() {
       if (update.rows.length) showScores(series);
       chart.draw();
     },
-    state: showState,
+    state: (state) => {
+      const changed = state.state !== series.state.state;
+      series.state = state;
+      showState(state);
+      if (changed) chart.draw();
+    },
   });
 }
 

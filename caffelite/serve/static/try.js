@@ -1,5 +1,7 @@
 // The page "try": where an image comes from, and the answers of one or two models for it.
 
+import { showBoxes } from "./boxes.js";
+
 const values = JSON.parse(document.getElementById("values").textContent);
 const panels = [...document.querySelectorAll(".answer")];
 const WAIT = 700; // milliseconds between looks at a job
@@ -30,6 +32,7 @@ async function followJob() {
 let image = null;
 let round = 0;
 let asking = false;
+const opened = new Map(); // by panel: the promise that its model is open
 
 async function send(address, net, fields = {}) {
   const form = new FormData();
@@ -53,11 +56,18 @@ function row(name, share, text) {
 const percent = (share) => `${(100 * share).toFixed(2)} %`;
 
 function show(panel, found) {
-  const best = found.answers[0];
   part(panel, "error").textContent = "";
-  part(panel, "best").textContent = best.label;
   const notes = found.notes.length ? ` · ${found.notes.join(", ")}` : "";
   part(panel, "facts").textContent = `${(1000 * found.seconds).toFixed(1)} ms${notes}`;
+  if (found.detections) {
+    const count = found.detections.length;
+    part(panel, "best").textContent = count ? `${count} object${count > 1 ? "s" : ""}` : "nothing found";
+    showBoxes(part(panel, "boxes"), found);
+    panel.dataset.count = String(count);
+    return;
+  }
+  const best = found.answers[0];
+  part(panel, "best").textContent = best.label;
   const seen = part(panel, "seen");
   seen.src = found.seen;
   seen.hidden = false;
@@ -90,14 +100,20 @@ async function ask() {
   }
 }
 
-async function askOnce(mine) {
+/** The fields of a request, by what the model answers. */
+function fieldsOf(panel) {
+  if (panel.dataset.detects) return { threshold: byId("threshold").value };
   const fields = { top: "5", hierarchy: byId("hierarchy").value.trim() };
-  if (byId("oversample").checked) fields.oversample = "on";
+  return byId("oversample").checked ? { ...fields, oversample: "on" } : fields;
+}
+
+async function askOnce(mine) {
   await Promise.all(
     panels.map(async (panel) => {
       panel.setAttribute("aria-busy", "true");
       try {
-        const found = await send("/try/classify", panel.dataset.net, fields);
+        await opened.get(panel);
+        const found = await send("/try/classify", panel.dataset.net, fieldsOf(panel));
         if (mine !== round) return;
         show(panel, found);
         if (part(panel, "layers").childElementCount) await showLayers(panel);
@@ -173,7 +189,17 @@ async function openPanel(panel) {
   }
   const options = info.labels.map((label, number) => element("option", label, { value: String(number) }));
   part(panel, "labels").append(...options);
+  if (info.detects) panel.dataset.detects = "true";
+  part(panel, "explain").hidden = info.detects;
   panel.dataset.ready = "true";
+}
+
+/** Shows the options that the models have. A detector begins with files, because nobody draws what it finds. */
+function showOptions(choose) {
+  const detectors = panels.filter((panel) => panel.dataset.detects).length;
+  for (const each of document.querySelectorAll("[data-for=boxes]")) each.hidden = !detectors;
+  for (const each of document.querySelectorAll("[data-for=classes]")) each.hidden = detectors === panels.length;
+  if (detectors === panels.length && !image && !byId("from-draw").hidden) choose(byId("tab-image"));
 }
 
 // Sources of images
@@ -361,7 +387,9 @@ if (panels.length) {
   for (const name of ["net", "other"]) byId(name).addEventListener("change", () => byId("choice").submit());
   byId("hierarchy").addEventListener("change", ask);
   byId("oversample").addEventListener("change", ask);
-  panels.forEach(openPanel);
+  byId("threshold").addEventListener("change", ask);
+  for (const panel of panels) opened.set(panel, openPanel(panel));
+  Promise.allSettled(opened.values()).then(() => showOptions(choose));
 } else if (values.job) {
   followJob();
 }

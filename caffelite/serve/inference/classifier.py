@@ -1,4 +1,4 @@
-"""A deploy net that answers requests: classify, activations of all layers, saliency."""
+"""A deploy net that classifies and answers requests: classify, activations of all layers, saliency."""
 
 from __future__ import annotations
 
@@ -7,36 +7,37 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ... import devices, prototxt, weights
+from ... import devices
 from ...data.images import encode_png
 from ...deploy.classify import Answer, Classifier
 from ...deploy.hierarchy import Hierarchy
 from ...errors import CaffeliteError
+from ...prototxt import Document
 from ...visualize import attribution, thumbnails
 from ...visualize.explained import ExplainedNet, probabilities
+from .named_weights import load_named_weights
 
+ANSWERS = 5  # of a classifier, where the request names no number
 MOST_CHANNELS = 64  # that the picture of a layer shows
 SALIENCY_SAMPLES = 8
 
 
-class OpenModel:
-    """A deploy net with the weights that it names. model: the path of its prototxt.
+class OpenClassifier:
+    """A deploy net that classifies, with the weights that it names.
 
-    Errors: those of `Classifier`; it names no weights; no layer of the weights is in the net.
+    Errors: those of `Classifier`; it has scores for each pixel; it names no weights; no layer of the weights is in the
+    net.
     """
 
-    def __init__(self, model: str):
+    def __init__(self, document: Document):
         started = time.perf_counter()
-        self._document = prototxt.read_net(model)
+        self._document = document
         self._dev = devices.open_device()
         self._classifier = Classifier(self._document, self._dev)
-        named = self._document.message.deploy_param.weights
-        if not named:
-            remedy = "make the net with: caffelite deploy -weights FILE"
-            raise CaffeliteError(f"{model} names no weights", remedy=remedy)
-        path = prototxt.resolve(named, self._document.locate)
-        if not self._classifier.net.load(weights.read_model(path), str(path)).matched:
-            raise CaffeliteError(f"{path}: no layer of the file is in the net")
+        if self._classifier.pixels:
+            remedy = "colour an image by its classes: caffelite classify -annotate"
+            raise CaffeliteError("the net has scores for each pixel, which pages do not show", remedy=remedy)
+        load_named_weights(self._classifier.net, document)
         self._classifier.warm_up()
         self._explained: ExplainedNet | None = None
         self._crops: Classifier | None = None
@@ -44,13 +45,14 @@ class OpenModel:
         self._opened = time.perf_counter() - started
 
     def describe(self) -> dict[str, Any]:
-        """name, labels, shape C×H×W of the input, kind of the answer, seconds to open."""
+        """name; labels; shape C×H×W of the input; classifies, detects: the kind of the answer; seconds to open."""
         message = self._document.message
         return {
             "name": message.name,
             "labels": self._classifier.labels,
             "shape": list(self._classifier.preparation.shape),
             "classifies": self._classifier.classifies,
+            "detects": False,
             "seconds": self._opened,
         }
 
@@ -68,7 +70,8 @@ class OpenModel:
         preparation = classifier.preparation
         decoded = preparation.decode(image)
         (found,) = classifier.answers([image])
-        result = {"seconds": found.seconds, "notes": found.notes, "answers": self._best(found, int(content["top"]))}
+        best = self._best(found, content.get("top") or ANSWERS)
+        result = {"seconds": found.seconds, "notes": found.notes, "answers": best}
         if content.get("hierarchy"):
             groups = self._hierarchy(str(content["hierarchy"]))
             result["general"] = [asdict(one) for one in groups.answers(found.scores)]

@@ -1,0 +1,94 @@
+// The boxes of a net that detects objects: drawn over the image, and as a table.
+
+const SVG = "http://www.w3.org/2000/svg";
+const LETTERS = 13; // pixels of the screen
+const COLOURS = 8;
+
+function element(kind, text, className) {
+  const found = document.createElement(kind);
+  if (text !== undefined) found.textContent = text;
+  if (className) found.className = className;
+  return found;
+}
+
+function drawn(kind, values = {}) {
+  const found = document.createElementNS(SVG, kind);
+  for (const [name, value] of Object.entries(values)) found.setAttribute(name, value);
+  return found;
+}
+
+/** Shows the answer of /try/classify: the image with boxes, the best on top, and a table with a row for each. */
+export function showBoxes(place, found) {
+  const picture = element("div", undefined, "shot");
+  const image = element("img");
+  [image.src, image.alt] = [found.seen, "The image with its boxes"];
+  const svg = drawn("svg", { viewBox: `0 0 ${found.width} ${found.height}`, "aria-hidden": "true" });
+  picture.append(image, svg);
+  const body = element("tbody");
+  const marks = found.detections.map((one) => mark(one));
+  svg.append(...marks.toReversed());
+  found.detections.forEach((one, i) => body.append(row(one, marks[i])));
+  place.replaceChildren(picture);
+  if (marks.length) place.append(table(body));
+  place.hidden = false;
+  const fit = () => sizeLetters(svg, found);
+  new ResizeObserver(fit).observe(svg);
+  fit();
+}
+
+function mark(one) {
+  const [left, top, right, bottom] = one.box.map((value) => value ?? 0);
+  const group = drawn("g", { "data-series": one.class % COLOURS });
+  const width = Math.max(0, right - left);
+  group.append(drawn("rect", { x: left, y: top, width, height: Math.max(0, bottom - top) }));
+  const text = drawn("text", { x: left, y: top, "data-top": top });
+  text.textContent = `${one.label} ${score(one)}`;
+  group.append(text);
+  return group;
+}
+
+function score(one) {
+  return one.score === null ? "" : one.score.toFixed(2);
+}
+
+/** Letters keep their size on the screen, and stay within the image. */
+function sizeLetters(svg, found) {
+  const box = svg.getBoundingClientRect();
+  if (!box.width || !box.height) return;
+  const size = LETTERS * Math.max(found.width / box.width, found.height / box.height);
+  svg.setAttribute("font-size", size);
+  for (const text of svg.querySelectorAll("text")) {
+    const top = Number(text.dataset.top);
+    text.setAttribute("y", top > 1.2 * size ? top - 0.3 * size : top + 1.1 * size);
+    text.setAttribute("dx", 0.2 * size);
+  }
+}
+
+function row(one, group) {
+  const line = element("tr");
+  line.append(element("td", one.label), element("td", score(one), "number"));
+  for (const corner of one.box) line.append(element("td", corner === null ? "" : corner.toFixed(1), "number"));
+  for (const [event, chosen] of [["pointerenter", true], ["pointerleave", false]]) {
+    for (const each of [line, group]) {
+      each.addEventListener(event, () => {
+        line.classList.toggle("chosen", chosen);
+        group.classList.toggle("chosen", chosen);
+      });
+    }
+  }
+  return line;
+}
+
+function table(body) {
+  const found = element("table", undefined, "rows");
+  const head = element("thead");
+  const names = element("tr");
+  for (const name of ["label", "score", "xmin", "ymin", "xmax", "ymax"]) {
+    names.append(element("th", name, name === "label" ? "" : "number"));
+  }
+  head.append(names);
+  found.append(head, body);
+  const scroll = element("div", undefined, "scroll flat");
+  scroll.append(found);
+  return scroll;
+}
