@@ -131,12 +131,15 @@ def _add_losses(found: History, folder: Path) -> None:
 
 
 def rate_at_end(folder: Path) -> tuple[int, float] | None:
-    """(last iteration, its learning rate) of a run whose last session has ended; None where its outcome states none."""
+    """(last iteration, its learning rate) of a run whose last session has ended; None where its outcome states none.
+
+    The rate has the digits that rows have (`recorder`), so that a constant rate stays constant.
+    """
     outcome = _last_outcome(folder)
     iteration, rate = outcome.get("iteration"), outcome.get("rate")
     if not isinstance(iteration, int) or iteration < 1 or not isinstance(rate, float):
         return None
-    return iteration - 1, rate
+    return iteration - 1, float(str(np.float32(rate)))
 
 
 def _last_outcome(folder: Path) -> dict:
