@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import signal
 import tempfile
 import time
@@ -17,7 +18,10 @@ from typing import Any
 from load_serve import ROOT, command, end_jobs
 from time_pages import ARGUMENTS, serve, start, wait
 
-NET = "models/lenet/digits_train_val.prototxt"
+NET, SOLVER = (
+    "models/lenet/digits_train_val.prototxt",
+    "solvers/digits_solver.prototxt",
+)  # copied: pages show relative paths
 SEVEN = [[(70, 80), (160, 76), (262, 80)], [(262, 80), (225, 150), (190, 220), (165, 290)]]
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 380, "height": 800}
 MAIN = ("--set=max_iter=400", "--set=test_interval=50", "--set=snapshot=100")
@@ -25,15 +29,13 @@ MAIN = ("--set=max_iter=400", "--set=test_interval=50", "--set=snapshot=100")
 
 def make_site(folder: Path) -> list[Any]:
     """Data, four runs, one of which goes on, a deploy net; the processes that still run."""
+    for part in (SOLVER, NET):
+        (folder / part).parent.mkdir(parents=True)
+        shutil.copy(ROOT / part, folder / part)
     command("dataset", "digits", cwd=folder)
     for name, rate in (("lenet_slow", "0.003"), ("lenet_fast", "0.03"), ("lenet_high", "0.06")):
-        fields = [
-            f"--set=net={ROOT / NET}",
-            f"--set=snapshot_prefix={name}",
-            f"--set=base_lr={rate}",
-            "--set=random_seed=1",
-        ]
-        command("train", "--solver", f"{ROOT}/solvers/digits_solver.prototxt", *MAIN, *fields, cwd=folder)
+        fields = [f"--set=snapshot_prefix={name}", f"--set=base_lr={rate}", "--set=random_seed=1"]
+        command("train", "--solver", SOLVER, *MAIN, *fields, cwd=folder)
     (folder / "lenet_fast_run/notes.json").write_text(
         json.dumps({"tags": ["best"], "note": "The rate of the tutorial."})
     )
@@ -42,21 +44,15 @@ def make_site(folder: Path) -> list[Any]:
     (folder / "lenet_fast_run/hierarchy.txt").write_text("round\n  0\n  6\n  8\n  9\nstraight\n  1\n  4\n  7\n")
     command("test", *model, "--report", "reports/lenet_fast", cwd=folder)
     command("new", "digits", "digits_train_lmdb", "--net=lenet", cwd=folder)
-    fields = [
-        f"--set=net={ROOT / NET}",
-        "--set=snapshot_prefix=lenet_long",
-        "--set=max_iter=100000",
-        "--set=test_interval=100",
-    ]
-    trainer = start(["train", "--solver", f"{ROOT}/solvers/digits_solver.prototxt", *fields], folder)
+    fields = ["--set=snapshot_prefix=lenet_long", "--set=max_iter=100000", "--set=test_interval=100"]
+    trainer = start(["train", "--solver", SOLVER, *fields], folder)
     wait(lambda: (folder / "lenet_long_run/losses.f32").exists())
     return [trainer]
 
 
 def queue_jobs(folder: Path) -> None:
     for name, length in (("first", 10**6), ("second", 2000), ("third", 5000)):
-        fields = [f"--set=net={ROOT / NET}", f"--set=snapshot_prefix={name}", f"--set=max_iter={length}"]
-        words = ["train", "--solver", f"{ROOT}/solvers/digits_solver.prototxt", *fields]
+        words = ["train", "--solver", SOLVER, f"--set=snapshot_prefix={name}", f"--set=max_iter={length}"]
         command("queue", "add", "--", *words, cwd=folder)
     command("queue", "add", "--", "dataset", "info", "digits_train_lmdb", "digits_test_lmdb", "--near", cwd=folder)
 
