@@ -10,8 +10,8 @@ from .memory import Memory
 
 
 class FewRowsProduct:
-    """y (M, N) = x (M, K) wᵀ + b, w (N, K), with its gradients; float32. algorithms.has_few_rows tells whether it
-    applies.
+    """y (M, N) = x (M, K) wᵀ + b, w (N, K), with its gradients, in float32, for the sizes that algorithms.has_few_rows
+    accepts.
 
     Results do not depend on the number of threads.
     """
