@@ -57,7 +57,8 @@ def opened(browser, server, path="", *, disturbed=False, **options):
         page.goto(path)
     yield page
     context.close()
-    assert [text for text in seen if not (disturbed and "net::ERR_" in text)] == []
+    logged = [text for text in seen if not (disturbed and "net::ERR_" in text)]
+    assert logged == [], logged
 
 
 def until(page, expression):
