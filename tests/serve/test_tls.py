@@ -77,7 +77,7 @@ def test_a_browser_logs_in_by_the_token_and_follows_a_run(browser, tmp_path, fil
     server = Server(tmp_path, "-host", "0.0.0.0", "-token", TOKEN, "-cpu_slots", "0", *files)
     server.address = server.address.replace("0.0.0.0", "127.0.0.1")
     try:
-        with opened(browser, server, disturbed=True, ignore_https_errors=True) as page:
+        with opened(browser, server, ignore_https_errors=True) as page:
             page.goto(f"/runs?token={TOKEN.replace(' ', '%20')}")
             page.wait_for_selector("tr[data-folder=first_run]")
             assert "token" not in page.url

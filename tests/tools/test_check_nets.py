@@ -11,6 +11,7 @@ from caffelite import caffelite_pb2 as pb
 
 LAYER = 'layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 2 } }\n'
 INPUT = 'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 3 } } }\n'
+PYTHON = 'layer { name: "p" type: "Python" bottom: "x" top: "p" python_param { module: "none_such" layer: "None" } }'
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +55,7 @@ def test_templates_and_pieces_are_no_nets(tool, text, found):
         (LAYER, "piece"),
         (INPUT + LAYER.replace("num_output: 2", "num_output: cls3x"), "template"),
         (INPUT + LAYER.replace("num_output: 2", "num_output: 0"), "fails"),
+        (INPUT + PYTHON, "needs Python"),
     ],
 )
 def test_state_of_a_net(tool, tmp_path, text, state):
