@@ -35,7 +35,7 @@ from caffelite import inputs  # noqa: E402
 from caffelite.errors import CaffeliteError, Mistakes  # noqa: E402
 from caffelite.inspection import nets  # noqa: E402
 from caffelite.prototxt.textformat import Reader  # noqa: E402
-from caffelite.user_modules import NotImported  # noqa: E402
+from caffelite.user_modules import NotImported, forbidden  # noqa: E402
 
 ENDINGS = (".prototxt", ".prototext", ".pbtxt", ".pt", ".prototxt.txt")
 PHASES = {pb.TRAIN: "TRAIN", pb.TEST: "TEST"}
@@ -113,8 +113,9 @@ def each(error: CaffeliteError) -> list[CaffeliteError]:
     return error.mistakes if isinstance(error, Mistakes) else [error]
 
 
+@forbidden()
 def outcome(net: tuple[str, int]) -> Outcome:
-    """Reads and builds a net. A traceback is a cause as well."""
+    """Reads and builds a net, and imports no module of it. A traceback is a cause as well."""
     path, copies = net
     logging.disable()
     result, errors = Outcome(path, copies), []

@@ -48,7 +48,7 @@ def opened(browser, server, path="", *, disturbed=False, **options):
     context = browser.new_context(base_url=server.address, **options)
     page, seen = context.new_page(), []
     own = (server.address, "blob:", "data:")
-    page.on("console", lambda message: seen.append(message.text))
+    page.on("console", lambda message: seen.append(f"{message.text} {message.location['url']}"))
     page.on("pageerror", lambda error: seen.append(str(error)))
     page.on("dialog", lambda dialog: seen.append(dialog.message))
     page.on("request", lambda request: None if request.url.startswith(own) else seen.append(request.url))

@@ -8,6 +8,7 @@ import pytest
 from google.protobuf import text_format
 
 from caffelite import caffelite_pb2 as pb
+from caffelite import user_modules
 
 LAYER = 'layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 2 } }\n'
 INPUT = 'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 3 } } }\n'
@@ -58,7 +59,8 @@ def test_templates_and_pieces_are_no_nets(tool, text, found):
         (INPUT + PYTHON, "needs Python"),
     ],
 )
-def test_state_of_a_net(tool, tmp_path, text, state):
+def test_state_of_a_net(tool, tmp_path, monkeypatch, text, state):
+    monkeypatch.setattr(user_modules, "_given", ())  # imports are permitted, as after a training
     (tmp_path / "net.prototxt").write_text(text)
     assert tool.is_net(text)
     assert tool.outcome((str(tmp_path / "net.prototxt"), 1)).state == state
