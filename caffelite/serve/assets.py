@@ -12,7 +12,7 @@ from typing import Any
 import plotly
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import FileResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -63,7 +63,13 @@ class _Static(StaticFiles):
         return found
 
 
+def _icon(request: Request) -> Response:
+    """The icon at the address where a browser asks for it before it has read a page."""
+    return FileResponse(HERE / "static" / "icon.svg", media_type="image/svg+xml", headers={"Cache-Control": "no-cache"})
+
+
 ROUTES = [
+    Route("/favicon.ico", _icon),
     Route("/plotly/{version}/plotly.min.js", _plotly),
     Mount("/static", _Static(directory=HERE / "static")),
 ]

@@ -46,3 +46,8 @@ def test_server_starts_and_ends(tmp_path):
             assert process.wait(20) in (0, 130) and "Traceback" not in process.stderr.read()
         finally:
             process.kill()
+
+
+def test_a_browser_finds_the_icon_before_it_has_read_a_page(client):
+    icon = client.get("/favicon.ico")
+    assert icon.headers["content-type"] == "image/svg+xml" and icon.content == client.get("/static/icon.svg").content
