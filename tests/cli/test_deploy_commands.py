@@ -17,7 +17,6 @@ ROOT = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 import drawing  # noqa: E402
-from turns import only_of_all_cases  # noqa: E402
 
 import caffelite  # noqa: E402
 from caffelite import caffelite_pb2 as pb  # noqa: E402
@@ -98,7 +97,6 @@ def test_the_recipe_s_accuracy(digits, call):
     assert float(found.split()[2]) >= 0.98, "of 360 written digits"
 
 
-@only_of_all_cases
 @pytest.mark.data
 @pytest.mark.slow
 def test_printed_digits_by_mnist_s_lenet(data_folder, call, tmp_path, monkeypatch):

@@ -4,7 +4,6 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from turns import only_of_all_cases
 
 spec = importlib.util.spec_from_file_location("kill", Path(__file__).with_name("kill.py"))
 kill = importlib.util.module_from_spec(spec)
@@ -15,7 +14,6 @@ def test_a_few_kills(tmp_path):
     assert kill.campaign(tmp_path, kills=4, seed=4) > 4
 
 
-@only_of_all_cases
 @pytest.mark.slow
 def test_more_kills(tmp_path):
     """`python tests/training/kill.py` has a hundred and more, and test_snapshot_faults.py one at each call of a

@@ -136,7 +136,7 @@ def test_a_rewritten_pair_is_never_mixed(begun, device):
 @pytest.mark.slow
 def test_killed_processes_lose_nothing():
     """A sample of the calls; without --every the command kills a process at each one."""
-    command = [sys.executable, faults.__file__, "--kinds", "kill", "--every", "90"]
+    command = [sys.executable, faults.__file__, "--kinds", "kill", "--every", "60"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("nothing was lost") == len(faults.FORMS)
