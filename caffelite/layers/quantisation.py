@@ -119,21 +119,16 @@ class BinaryWeights:
             self._sign(weights, self._alpha, self.out)
 
 
-@register
-class BinaryConvolution(Convolution):
-    """A Convolution with binary weights: a · sign(w), a the mean of abs w of each output with use_alpha, else 1.
+class Binarised(Layer):
+    """What layers with binary weights share. ``binarisation``: their message of BinaryWeightsParameter."""
 
-    x (N, C, H, W); w (M, C/group, kh, kw), b (M); y (N, M, OH, OW). The gradient of the binary weights is taken for
-    that of w. use_binarization false (default true): a Convolution. Source: Rastegari et al. 2016 (XNOR-Net),
-    zhaoweicai/hwgq binary_conv_layer.cpp.
-    """
-
-    def can_prepare(self) -> bool:
-        return not self.spec.binary_convolution_param.use_binarization and super().can_prepare()
+    @property
+    def binarisation(self) -> pb.BinaryWeightsParameter:
+        raise NotImplementedError
 
     def build(self, dev: Device) -> None:
         super().build(dev)
-        p, self.binary = self.spec.binary_convolution_param, None
+        p, self.binary = self.binarisation, None
         if p.use_binarization:
             self.binary = BinaryWeights(dev, self.param_blobs[0].shape, p.use_alpha)
 
@@ -147,7 +142,24 @@ class BinaryConvolution(Convolution):
 
 
 @register
-class BinaryInnerProduct(InnerProduct):
+class BinaryConvolution(Binarised, Convolution):
+    """A Convolution with binary weights: a · sign(w), a the mean of abs w of each output with use_alpha, else 1.
+
+    x (N, C, H, W); w (M, C/group, kh, kw), b (M); y (N, M, OH, OW). The gradient of the binary weights is taken for
+    that of w. use_binarization false (default true): a Convolution. Source: Rastegari et al. 2016 (XNOR-Net),
+    zhaoweicai/hwgq binary_conv_layer.cpp.
+    """
+
+    @property
+    def binarisation(self) -> pb.BinaryWeightsParameter:
+        return self.spec.binary_convolution_param
+
+    def can_prepare(self) -> bool:
+        return not self.binarisation.use_binarization and super().can_prepare()
+
+
+@register
+class BinaryInnerProduct(Binarised, InnerProduct):
     """An InnerProduct with binary weights: a · sign(w), a the mean of abs w of each output with use_alpha, else 1.
 
     x (M..., K...); w (N, K), b (N); y (M..., N). The gradient of the binary weights is taken for that of w.
@@ -159,24 +171,14 @@ class BinaryInnerProduct(InnerProduct):
     def variant(cls, spec: pb.LayerParameter) -> type[Layer]:
         return cls
 
+    @property
+    def binarisation(self) -> pb.BinaryWeightsParameter:
+        return self.spec.binary_inner_product_param
+
     def setup(self) -> None:
         super().setup()
         if self.p.transpose:
             raise self.error("binary weights do not support transpose", "transpose", expected="false")
-
-    def build(self, dev: Device) -> None:
-        super().build(dev)
-        p, self.binary = self.spec.binary_inner_product_param, None
-        if p.use_binarization:
-            self.binary = BinaryWeights(dev, self.param_blobs[0].shape, p.use_alpha)
-
-    def weights(self):
-        return self.params[0].data if self.binary is None else self.binary.out
-
-    def forward(self, x: list, y: list) -> None:
-        if self.binary:
-            self.binary(self.params[0].data)
-        super().forward(x, y)
 
 
 def _not_negative(layer: Layer) -> None:
