@@ -201,6 +201,7 @@ def test_a_thousand_runs_are_listed(browser, tmp_path):
             until(page, "document.getElementById('count').textContent === '10 of 1,000'")
             assert shown.count() == 10 and "text=copy_99" in page.url
             page.keyboard.press("Escape")
+            assert page.input_value("[data-filter]") == "copy_99", "the key leaves the filter as it is"
             page.keyboard.press("j")
             page.keyboard.press("x")
             assert page.inner_text("#compare") == "Compare 2", "the filter hides one of the selected runs"

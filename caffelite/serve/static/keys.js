@@ -37,7 +37,10 @@ const KEYS = {
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (isTyping(event.target)) {
-    if (event.key === "Escape") event.target.blur();
+    if (event.key === "Escape") {
+      event.preventDefault(); // a field of the type search would be emptied
+      event.target.blur();
+    }
     return;
   }
   const act = KEYS[event.key];
