@@ -5,6 +5,7 @@ Source: yjxiong/caffe src/caffe/layers/video_data_layer.cpp, src/caffe/util/io.c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +25,7 @@ from .transforms import Choice, Transform
 
 FLOW = pb.VideoDataParameter.FLOW
 PATTERNS = {FLOW: "flow_%c_%04d.jpg", pb.VideoDataParameter.RGB: "image_%04d.jpg"}
+NUMBER, AXIS, TEXT = r"%0?\d{0,2}d", "%c", r"(?:[^%/]|%%)*"  # parts of a pattern
 AXES = ("x", "y")  # of the two images of a frame of optical flow
 
 
@@ -58,6 +60,12 @@ def read_videos(path: Path, root: str) -> list[Video]:
     return videos
 
 
+def _is_usable(pattern: str, flow: bool) -> bool:
+    """Whether a pattern is the name of a file with the number of a frame; of optical flow, after the axis."""
+    parts = (TEXT, *((AXIS, TEXT) if flow else ()), NUMBER, TEXT)
+    return re.fullmatch("".join(parts), pattern) is not None
+
+
 class VideoFramesSource(Source):
     """Frames of N videos: data N×C×h×w and labels N. Each video is divided into num_segments parts of equal length;
     new_length consecutive frames of each part are the channels.
@@ -74,16 +82,10 @@ class VideoFramesSource(Source):
         param, at = self._param, locate.at("video_data_param")
         self._flow = param.modality == FLOW
         self._pattern = param.name_pattern or PATTERNS[param.modality]
-        try:
-            usable = "/" not in self._name(0, "x")
-        except (TypeError, ValueError):
-            usable = False
-        if not usable:
+        if not _is_usable(self._pattern, self._flow):
             expected = 'as "flow_%c_%05d.jpg"' if self._flow else 'as "img_%05d.jpg"'
             found = f'"{self._pattern}"'
-            raise CaffeliteError(
-                "a bad name_pattern", where=at("name_pattern"), expected=expected, found=found
-            ) from None
+            raise CaffeliteError("a bad name_pattern", where=at("name_pattern"), expected=expected, found=found)
         shuffle = key(seed, layer.name, "shuffle") if param.shuffle else None
         self._order = Order(len(videos), shuffle)
         self._key = key(seed, layer.name, "segments")

@@ -86,6 +86,7 @@ def test_frames_are_resized_and_cropped(folder):
         ('name_pattern: "frame_%04d.png"', "", "a bad name_pattern"),
         ('modality: RGB name_pattern: "%q"', "", "a bad name_pattern"),
         ('modality: RGB name_pattern: "../%04d"', "", "a bad name_pattern"),
+        ('modality: RGB name_pattern: "%09999999d"', "", "a bad name_pattern"),
         ("new_height: 3", "", "new_height without new_width"),
         (FLOW, "long 9\n", "a line is not understood"),
         (FLOW, "long 0 1\n", "a line is not understood"),
