@@ -17,6 +17,7 @@ from .settings import PARALLEL, SERIAL
 
 ROWS = 4  # of x and of the weights in a product that stays in registers
 BYTES = 4 * LANES
+AHEAD = 4
 BLOCK = 256  # columns: their rows of x and dx stay in the L1 cache
 _VECTORS = FEW_ROWS_COLUMNS // LANES  # in a tile of the gradients
 
@@ -60,6 +61,14 @@ def _factors(builder: Any, dy: Any, dy_row: Any, m: Any) -> list[Any]:
     return found
 
 
+def _prefetch(builder: Any, address: Any, write: bool) -> None:
+    """Asks the processor to read the cache line at ``address``."""
+    flag, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [pointer, flag, flag, flag])
+    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+    builder.call(function, [builder.inttoptr(address, pointer), flag(int(write)), flag(3), flag(1)])
+
+
 @intrinsic
 def _outer(_context: Any, dy: Any, dy_row: Any, x: Any, count: Any, dw: Any, row: Any, add: Any) -> Any:
     """dw (ROWS, columns of a tile) = [dw +] the sum over ``count`` rows of dy (ROWS) times x (BLOCK). row: bytes from
@@ -73,6 +82,8 @@ def _outer(_context: Any, dy: Any, dy_row: Any, x: Any, count: Any, dw: Any, row
             for j in range(ROWS)
             for v in range(_VECTORS)
         }
+        for address in at.values():
+            _prefetch(builder, builder.add(address, builder.mul(row, integer(AHEAD))), True)
         zero = splat(VECTOR, 0.0)
         totals = {
             place: cgutils.alloca_once_value(builder, builder.select(add, vectors.load(address), zero))
@@ -103,6 +114,10 @@ def _spread(_context: Any, dy: Any, dy_row: Any, w: Any, row: Any, count: Any, d
             for j in range(ROWS)
             for v in range(_VECTORS)
         }
+        for j in range(ROWS):
+            for v in range(_VECTORS):
+                ahead = builder.add(builder.mul(row, integer(j + AHEAD)), integer(BYTES * v))
+                _prefetch(builder, builder.add(w, ahead), False)
         with cgutils.for_range_slice(builder, integer(0), count, integer(1)) as (m, _):
             factors, target = _factors(builder, dy, dy_row, m), builder.add(dx, builder.mul(m, integer(4 * BLOCK)))
             for v in range(_VECTORS):
