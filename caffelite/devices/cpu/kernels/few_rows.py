@@ -7,17 +7,18 @@ The passes are limited by the speed of memory. A thread takes four rows of the w
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, prange, types
+from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ...algorithms import FEW_ROWS_COLUMNS, LANES
 from .lanes import VECTOR, Vectors, broadcast, integer, splat
-from .settings import PARALLEL, SERIAL
+from .parallel import body, launch
+from .settings import SERIAL
 
 ROWS = 4  # of x and of the weights in a product that stays in registers
 BYTES = 4 * LANES
-AHEAD = 4
+AHEAD = 4  # rows of the weights that are prefetched before their use: processors do not foresee such strides
 BLOCK = 256  # columns: their rows of x and dx stay in the L1 cache
 _VECTORS = FEW_ROWS_COLUMNS // LANES  # in a tile of the gradients
 
@@ -62,7 +63,7 @@ def _factors(builder: Any, dy: Any, dy_row: Any, m: Any) -> list[Any]:
 
 
 def _prefetch(builder: Any, address: Any, write: bool) -> None:
-    """Asks the processor to read the cache line at ``address``."""
+    """Prefetches the cache line at ``address``."""
     flag, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
     kind = ir.FunctionType(ir.VoidType(), [pointer, flag, flag, flag])
     function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
@@ -140,15 +141,11 @@ def _total(lanes):
     return total
 
 
-@njit(**PARALLEL)
-def forward(x, w, bias, slope, y, rows, sums):
-    """y (rows, N) = x (M, K) wᵀ + bias (N), what is not positive times slope; w (N, K).
-
-    M is a multiple of ROWS, at least rows; so is N, and K is one of LANES. Workspace: sums (threads, M·ROWS, LANES).
-    """
+@body
+def _forward(first, last, x, w, bias, slope, y, rows, sums):
     (outputs, depth), threads, line = w.shape, sums.shape[0], w.shape[1] * 4
     groups = outputs // ROWS
-    for t in prange(threads):
+    for t in range(first, last):
         totals = sums[t]
         for g in range(t * groups // threads, (t + 1) * groups // threads):
             totals[:] = 0
@@ -163,17 +160,21 @@ def forward(x, w, bias, slope, y, rows, sums):
                     y[m, g * ROWS + j] = s if s > 0 else slope * s
 
 
-@njit(**PARALLEL)
-def backward(x, w, dy, dx, dw, wants_data, wants_weights, add, space):
-    """dx (M, K) = dy (M, N) w where wants_data, dw (N, K) = [dw +] dyᵀ x where wants_weights.
+@njit(**SERIAL)
+def forward(x, w, bias, slope, y, rows, sums):
+    """y (rows, N) = x (M, K) wᵀ + bias (N), what is not positive times slope; w (N, K).
 
-    N is a multiple of ROWS, and K one of FEW_ROWS_COLUMNS. Workspace: space (threads, 2, M, BLOCK) takes the columns of
-    a block of x and dx: in x and dx their rows would share few sets of the L1 cache where K is a multiple of 1024.
+    M is a multiple of ROWS, at least rows; so is N, and K is one of LANES. Workspace: sums (threads, M·ROWS, LANES).
     """
+    launch(_forward, sums.shape[0], (x, w, bias, slope, y, rows, sums))
+
+
+@body
+def _backward(start, stop, x, w, dy, dx, dw, wants_data, wants_weights, add, space):
     rows, depth = x.shape
     outputs, line, step, threads = dy.shape[1], depth * 4, dy.shape[1] * 4, space.shape[0]
     tiles = depth // FEW_ROWS_COLUMNS
-    for t in prange(threads):
+    for t in range(start, stop):
         first, last = t * tiles // threads * FEW_ROWS_COLUMNS, (t + 1) * tiles // threads * FEW_ROWS_COLUMNS
         left, sums = space[t, 0], space[t, 1]
         for begin in range(first, last, BLOCK):
@@ -191,3 +192,13 @@ def backward(x, w, dy, dx, dw, wants_data, wants_weights, add, space):
                         _outer(gradients, step, left.ctypes.data + k, rows, dw.ctypes.data + weights + k, line, add)
             if wants_data:
                 dx[:, begin:end] = sums[:, : end - begin]
+
+
+@njit(**SERIAL)
+def backward(x, w, dy, dx, dw, wants_data, wants_weights, add, space):
+    """dx (M, K) = dy (M, N) w where wants_data, dw (N, K) = [dw +] dyᵀ x where wants_weights.
+
+    N is a multiple of ROWS, and K one of FEW_ROWS_COLUMNS. Workspace: space (threads, 2, M, BLOCK) takes a block of
+    columns of x and of dx, whose rows would share few sets of the L1 cache where K is a multiple of 1024.
+    """
+    launch(_backward, space.shape[0], (x, w, dy, dx, dw, wants_data, wants_weights, add, space))
