@@ -1,5 +1,7 @@
 """Nets whose blobs are channels_last give the numbers, shapes and order of Caffe's layout."""
 
+import functools
+
 import engines
 import numpy as np
 import pytest
@@ -187,6 +189,14 @@ BETWEEN = {  # what stands between two convolutions: it reads c1 (8 channels, of
 BETWEEN["Log"] = BETWEEN["Log"].replace('"Log"', '"Log" log_param { scale: 0.001 shift: 3 }')
 
 
+def open_engine(engine: str):
+    if engine == "plain":
+        return engines.without_onednn()
+    if engine == "bf16":
+        return engines.with_onednn("bf16")
+    return engines.Host(engine.split()[1]) if " " in engine else engines.channels_last(engine)
+
+
 def sandwich(between: str) -> str:
     text = (
         "force_backward: true\n"
@@ -199,8 +209,11 @@ def sandwich(between: str) -> str:
     return text + inputs(target=shape) + layer("EuclideanLoss", "c2 target", "loss")
 
 
-def numbers(text: str, dev, phase: str, seed: int, **options) -> dict[str, np.ndarray]:
-    """Loss, outputs, gradients of parameters and of the data after two passes, with random parameters."""
+@functools.cache  # several tests compare with the same net
+def numbers(text: str, engine: str, phase: str, seed: int, **options) -> dict[str, np.ndarray]:
+    """Loss, outputs, gradients of parameters and of the data after two passes, with random parameters. engine: one of
+    ENGINES, "plain" (Caffe's layout), "bf16" (oneDNN's), or "host fp16", "host bf16"."""
+    dev = open_engine(engine)
     rng = np.random.default_rng(seed)
     net = bind(text, phase, dev=dev, **options)
     for parameter, blob in zip(net.graph.parameters, net.params.blobs, strict=True):
@@ -220,14 +233,15 @@ def numbers(text: str, dev, phase: str, seed: int, **options) -> dict[str, np.nd
 
 
 @pytest.mark.parametrize("case", BETWEEN)
-def test_numbers_are_those_of_the_plain_layout(dev, seed, case):
+@pytest.mark.parametrize("engine", engines.ENGINES)
+def test_numbers_are_those_of_the_plain_layout(seed, engine, case):
     text = sandwich(BETWEEN[case])
     for phase in ("TRAIN", "TEST") if case in ("BatchNorm", "Dropout") else ("TRAIN",):
-        expected = numbers(text, engines.without_onednn(), phase, seed)
-        compare(numbers(text, dev, phase, seed), expected)
-        compare(numbers(text, dev, phase, seed, fuse=False), expected)
-        kept = numbers(text, engines.without_onednn(), phase, seed, keep=True)
-        compare(numbers(text, dev, phase, seed, keep=True), kept)
+        expected = numbers(text, "plain", phase, seed)
+        compare(numbers(text, engine, phase, seed), expected)
+        compare(numbers(text, engine, phase, seed, fuse=False), expected)
+        kept = numbers(text, "plain", phase, seed, keep=True)
+        compare(numbers(text, engine, phase, seed, keep=True), kept)
 
 
 def compare(found: dict, expected: dict) -> None:
@@ -243,10 +257,7 @@ def compare(found: dict, expected: dict) -> None:
 def test_numbers_of_bf16_are_those_of_every_plan(seed, case):
     """Where memory is shared, no number is corrupted."""
     text = sandwich(BETWEEN[case])
-    packed, kept = (
-        numbers(text, engines.with_onednn("bf16"), "TRAIN", seed, **options)
-        for options in ({"fuse": False}, {"keep": True})
-    )
+    packed, kept = (numbers(text, "bf16", "TRAIN", seed, **options) for options in ({"fuse": False}, {"keep": True}))
     compare(packed, {name: kept[name] for name in packed})
 
 
@@ -260,16 +271,15 @@ FOLLOWING = [
 
 # In turns, because each compiles kernels of its own.
 @pytest.mark.slow
-@pytest.mark.parametrize(("case", "engine"), in_turns(FOLLOWING, ("onednn", "host fp16", "host bf16")))
+@pytest.mark.parametrize(("case", "engine"), in_turns(FOLLOWING, ("bf16", "host fp16", "host bf16")))
 def test_numbers_of_16_bits_are_near_those_of_float32(seed, case, engine):
     """Each gradient points where float32's does."""
     if (engine, case) == ("host fp16", "Exp"):
         pytest.skip("beyond what fp16 holds")
     text = sandwich(BETWEEN[case])
-    full = numbers(text, engines.channels_last(engine.split()[0]), "TRAIN", seed)
+    full = numbers(text, "onednn" if engine == "bf16" else "host", "TRAIN", seed)
     for options in ({}, {"fuse": False}):
-        device = engines.with_onednn("bf16") if engine == "onednn" else engines.Host(engine.split()[1])
-        found = numbers(text, device, "TRAIN", seed, **options)
+        found = numbers(text, engine, "TRAIN", seed, **options)
         assert list(found) == list(full) and found["loss"] != full["loss"]
         for name, expected in full.items():
             a, b = np.ravel(found[name]).astype(np.float64), np.ravel(expected).astype(np.float64)

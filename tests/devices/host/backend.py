@@ -36,39 +36,52 @@ TYPES = {
 WAITING = re.compile(r"__sync|__shfl|block_sum|comes_last|team_")  # what makes fibers of a kernel's threads
 
 
+# Nothing but the kernels is seen outside a library: others have functions and variables by the same names.
+FLAGS = ("-std=c++17", "-O1", "-g1", "-fPIC", "-ffp-contract=off", "-fvisibility=hidden", "-fno-gnu-unique", "-w")
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+
+def _flags() -> tuple[str, ...]:
+    return FLAGS + SANITIZERS if os.environ.get("CAFFELITE_HOST_SANITIZE") == "1" else FLAGS
+
+
+def _temporary(*texts: str) -> Path:
+    """The path, in the temporary folder, of what the compiler makes of texts."""
+    key = hashlib.blake2b("\0".join(texts).encode(), digest_size=12).hexdigest()
+    return Path(tempfile.gettempdir()) / f"caffelite-host-{os.getuid()}-{key}"
+
+
+def _run(*words: str | Path, text: str = "") -> None:
+    done = subprocess.run(["g++", *words], input=text, text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr
+
+
+@functools.cache
+def _header(flags: tuple[str, ...]) -> Path:
+    """A folder with cuda_host.h, precompiled: half of the time that a kernel takes would go into it."""
+    text = (HERE / "cuda_host.h").read_text()
+    folder = _temporary("header", text, *flags)
+    if not folder.exists():
+        with tempfile.TemporaryDirectory(dir=folder.parent) as draft:
+            made = Path(draft) / "made"
+            made.mkdir()
+            (made / "cuda_host.h").write_text(text)
+            _run(*flags, "-x", "c++-header", made / "cuda_host.h", "-o", made / "cuda_host.h.gch")
+            with contextlib.suppress(OSError):  # another process was faster
+                made.rename(folder)
+    return folder
+
+
 def compiled(source: str) -> Path:
     """The library of a source, from the temporary folder where this text was compiled before."""
-    sanitize = (
-        ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-        if os.environ.get("CAFFELITE_HOST_SANITIZE") == "1"
-        else []
-    )
+    flags = _flags()
     text = f'#include "cuda_host.h"\n#line 1 "kernel.cu"\n{source}\n' + "".join(
         f"HOST_EXPORT({name})\n" for name in signatures(source)
     )
-    # Nothing but the kernels is seen outside a library: others have functions and variables by the same names.
-    flags = [
-        "-std=c++17",
-        "-O1",
-        "-g1",
-        "-fPIC",
-        "-shared",
-        "-ffp-contract=off",
-        "-fvisibility=hidden",
-        "-fno-gnu-unique",
-        "-w",
-        *sanitize,
-    ]
-    key = hashlib.blake2b(
-        "\0".join([text, (HERE / "cuda_host.h").read_text(), *flags]).encode(), digest_size=12
-    ).hexdigest()
-    library = Path(tempfile.gettempdir()) / f"caffelite-host-{os.getuid()}-{key}.so"
+    library = _temporary(text, (HERE / "cuda_host.h").read_text(), *flags).with_suffix(".so")
     if not library.exists():
         draft = library.with_suffix(f".{os.getpid()}")
-        done = subprocess.run(
-            ["g++", *flags, f"-I{HERE}", "-x", "c++", "-", "-o", draft], input=text, text=True, capture_output=True
-        )
-        assert done.returncode == 0, done.stderr
+        _run(*flags, "-shared", f"-I{_header(flags)}", "-x", "c++", "-", "-o", draft, text=text)
         draft.replace(library)
     return library
 
