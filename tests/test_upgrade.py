@@ -96,21 +96,6 @@ def test_v1_transform_fields(word, name):
     assert word("layer", 0, "transform_param", "mean_file") == '"m"'
 
 
-def test_v1_layers_of_forks():
-    expect(
-        "layers { type: UNPOOLING unpooling_param { kernel_size: 2 } } layers { type: BN bn_param { bn_mode: LEARN } } "
-        "layers { type: ELTWISE_ACCURACY eltwise_accuracy_param { ignore_label: 255 } }",
-        'layer { type: "Unpooling" unpooling_param { kernel_size: 2 } } '
-        'layer { type: "BN" bn_param { bn_mode: LEARN } } '
-        'layer { type: "Accuracy" accuracy_param { ignore_label: 255 } }',
-    )
-
-
-@pytest.mark.parametrize(("word", "what"), [("CROP", "longjon/caffe"), ("VOXEL_SOFTMAX", "C3D")])
-def test_a_v1_type_of_a_fork_without_a_layer_names_the_fork(word, what):
-    assert what in error(f"layers {{ type: {word} }}")
-
-
 def test_both_forms_in_one_net():
     assert error('layer { name: "a" }\nlayers { name: "b" }') == (
         'n:2:1: both "layers" and "layer"; expected the one or the other, found "layer" at n:1:1; write all of them '

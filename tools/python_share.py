@@ -61,7 +61,7 @@ def watch(clock: Clock) -> None:
     for found in pkgutil.iter_modules(kernels.__path__):
         module = importlib.import_module(f"{kernels.__name__}.{found.name}")
         for name, value in vars(module).items():
-            if isinstance(value, Dispatcher) and value.targetoptions.get("parallel"):
+            if isinstance(value, Dispatcher) and "launch" in value.py_func.__code__.co_names:
                 setattr(module, name, clock.wrapped(value))
     compiled = formulas._compiled
     formulas._compiled = lambda source: clock.wrapped(compiled(source))

@@ -27,6 +27,7 @@ from .samples import DataSource, Samples
 from .table import read_table
 from .transforms import Transform
 from .video import VideoSource
+from .video_clips import open_video_clips
 from .video_frames import open_video_frames
 from .windows import WindowSource
 
@@ -36,6 +37,7 @@ PARAMS = {
     "AnnotatedData": "data_param",
     "VideoData": "data_param",
     "VideoFrames": "video_data_param",
+    "VideoClips": "video_data_param",
     "ImageData": "image_data_param",
     "WindowData": "window_data_param",
     "HDF5Data": "hdf5_data_param",
@@ -107,7 +109,8 @@ def _video_frames(layer: pb.LayerParameter, phase: int, locate: Locator, seed: i
     _tops(layer, locate, 2)
     _batch_size(param, at)
     segmentation.check_size((param.new_height, param.new_width), at)
-    return open_video_frames(layer, _file(param, at), _root(param.root_folder, at), phase, locate, seed)
+    opened = open_video_clips if layer.type == "VideoClips" else open_video_frames
+    return opened(layer, _file(param, at), _root(param.root_folder, at), phase, locate, seed)
 
 
 def _order(layer: pb.LayerParameter, param, length: int, seed: int) -> Order:
@@ -329,6 +332,7 @@ _SOURCES = {
     "AnnotatedData": _annotated_data,
     "VideoData": _video_data,
     "VideoFrames": _video_frames,
+    "VideoClips": _video_frames,
     "ImageData": _image_data,
     "WindowData": _window_data,
     "HDF5Data": _hdf5,

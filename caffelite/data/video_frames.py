@@ -86,13 +86,18 @@ class VideoFramesSource(Source):
             expected = 'as "flow_%c_%05d.jpg"' if self._flow else 'as "img_%05d.jpg"'
             found = f'"{self._pattern}"'
             raise CaffeliteError("a bad name_pattern", where=at("name_pattern"), expected=expected, found=found)
-        shuffle = key(seed, layer.name, "shuffle") if param.shuffle else None
-        self._order = Order(len(videos), shuffle)
+        self._open_source(layer, layer.transform_param, phase, locate, seed)
+
+    def _open_source(
+        self, layer: pb.LayerParameter, transform: pb.TransformationParameter, phase: int, locate: Locator, seed: int
+    ) -> None:
+        """Reads the first sample, and initialises the source with its shape."""
+        videos, batch = self._videos, self._param.batch_size
+        self._order = Order(len(videos), key(seed, layer.name, "shuffle") if self._param.shuffle else None)
         self._key = key(seed, layer.name, "segments")
-        first = self._frames(videos[0], self._starts(videos[0], 0))
-        there = locate.at("transform_param")
-        self.transform = Transform(layer.transform_param, phase, first.shape, there, key(seed, layer.name, "transform"))
-        shapes: list[tuple[int, ...]] = [(param.batch_size, *self.transform.shape), (param.batch_size,)]
+        shape, there = self._read_sample(videos[0], 0).shape, locate.at("transform_param")
+        self.transform = Transform(transform, phase, shape, there, key(seed, layer.name, "transform"))
+        shapes: list[tuple[int, ...]] = [(batch, *self.transform.shape), (batch,)]
         super().__init__(shapes[: len(layer.top)], len(videos), layer.data_param.prefetch, workers())
 
     def _name(self, number: int, axis: str) -> str:
@@ -109,24 +114,34 @@ class VideoFramesSource(Source):
         words = of_sample(self._key, position, -(-count // 4) * 4)[:count]
         return [int(start) + i * part for i, start in enumerate(below(words, part - length + 1))]
 
+    def _read_sample(self, video: Video, position: int) -> np.ndarray:
+        """C×H×W of a sample, before its transform. position: its index in the run."""
+        return self._frames(video, self._starts(video, position))
+
     def _frames(self, video: Video, starts: list[int]) -> np.ndarray:
         """C×H×W of a sample."""
         numbers = [start + i for start in starts for i in range(1, self._param.new_length + 1)]
         names = [self._name(number, axis) for number in numbers for axis in (AXES if self._flow else AXES[:1])]
-        images = [self._image(f"{video.folder}/{name}", video.where) for name in names]
+        return np.concatenate(self._images(video, names, not (self._flow or self._param.grayscale)))
+
+    def _images(self, video: Video, names: list[str], color: bool) -> list[np.ndarray]:
+        """The images of these names in the folder of a video, resized. Errors: two sizes."""
+        images = [self._resized(self._image(f"{video.folder}/{name}", color, video.where)) for name in names]
         for name, image in zip(names, images, strict=True):
             if image.shape != images[0].shape:
                 what = f'frame "{name}" differs in size from the first of its video'
                 raise CaffeliteError(what, where=video.where, expected=images[0].shape[1:], found=image.shape[1:])
-        return np.concatenate(images)
+        return images
 
-    def _image(self, file: str, where: Where) -> np.ndarray:
+    def _image(self, file: str, color: bool, where: Where) -> np.ndarray:
         try:
-            image = decode(inputs.read(file, inputs.IMAGE), not (self._flow or self._param.grayscale))
+            return decode(inputs.read(file, inputs.IMAGE), color)
         except OSError as mistake:
             raise CaffeliteError(f'cannot read frame "{file}": {inputs.reason(mistake)}', where=where) from None
         except ValueError as mistake:
             raise CaffeliteError(f'frame "{file}": {mistake}', where=where) from None
+
+    def _resized(self, image: np.ndarray) -> np.ndarray:
         size = self._param.new_height, self._param.new_width
         return resize(image, *size) if any(size) and image.shape[1:] != size else image
 
@@ -148,7 +163,7 @@ class VideoFramesSource(Source):
             yield partial(self._process, video, position + i, pixels, i, bool(choice.flips[i]))
 
     def _process(self, video: Video, position: int, pixels: np.ndarray, row: int, flip: bool) -> None:
-        frames = self.transform.augment(self._frames(video, self._starts(video, position)), position)
+        frames = self.transform.augment(self._read_sample(video, position), position)
         if flip and self._flow:
             frames = frames.copy()
             frames[::2] = 255 - frames[::2]

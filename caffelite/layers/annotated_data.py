@@ -1,4 +1,4 @@
-"""AnnotatedData, VideoData and VideoFrames: images with objects in them, and frames of videos."""
+"""AnnotatedData, VideoData, VideoFrames and VideoClips: images with objects in them, and frames of videos."""
 
 from __future__ import annotations
 
@@ -90,3 +90,37 @@ class VideoFrames(Feed):
             return []
         channels = param.num_segments * param.new_length * frame
         return [(param.batch_size, channels, height, width), (param.batch_size,)][: len(spec.top)]
+
+
+@register
+class VideoClips(Feed):
+    """Clips of videos, folders of images or files, from a list of lines "VIDEO START LABEL": data (N, 3, L, H, W) and
+    labels (N); N = batch_size, L = new_length.
+
+    A VideoData layer with a source and sampling_rate, use_image or use_temporal_jitter is such a layer. Source:
+    facebookarchive/C3D C3D-v1.1 src/caffe/layers/video_data_layer.cpp.
+    """
+
+    field = "video_data_param"
+    files = ("source", "root_folder")
+    tops = (1, 2)
+    reads_images = True
+
+    @staticmethod
+    def shapes_without_data(spec: pb.LayerParameter) -> list[Shape]:
+        param, transform = spec.video_data_param, spec.transform_param
+        height = transform.crop_h or transform.crop_size or param.new_height
+        width = transform.crop_w or transform.crop_size or param.new_width
+        if not (height and width and param.new_length):
+            return []
+        return [(param.batch_size, 3 * param.new_length, height, width), (param.batch_size,)][: len(spec.top)]
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        first, *others = super().shapes(bottoms)
+        if len(first) == 4:  # the source has colours and frames on one axis
+            length = self.p.new_length
+            first = (first[0], first[1] // length, length, *first[2:])
+        return [first, *others]
+
+    def forward(self, x: list, y: list) -> None:
+        super().forward(x, [y[0].reshape(self.source.shapes[0]), *y[1:]])

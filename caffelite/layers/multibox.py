@@ -16,6 +16,10 @@ from .loss import Loss
 
 PARAM = pb.MultiBoxLossParameter
 SMALLEST_AREA = 1e-5  # of a box that suppression may keep
+MORE_PRIORS = (
+    "in a net of TextBoxes set second_offset_h: 1 in each prior_box_param, in one of FaceBoxes density: 4 2 1 (one per "
+    "min_size); in any other change num_output of the heads, or the boxes of a PriorBox"
+)
 CONFIDENCE = np.finfo(np.float32).tiny  # the least probability in a loss, as in Caffe
 
 
@@ -37,7 +41,9 @@ def check_priors(layer: Layer, bottoms: list[Shape], classes: int, location_clas
     for i, (shape, width, what) in enumerate(((offsets, 4 * location_classes, "offsets"), (scores, classes, "scores"))):
         if not shape or math.prod(shape[1:]) != count * width or shape[0] != offsets[0]:
             expected = f"{offsets[0] if offsets else 'N'}×{count * width}: {width} {what} for each of {count} priors"
-            raise layer.bottom_error(i, "does not fit", expected=expected, found=list(shape))
+            more = shape and shape[0] == offsets[0] and math.prod(shape[1:]) > count * width
+            remedy = MORE_PRIORS if more else None
+            raise layer.bottom_error(i, "does not fit", expected=expected, found=list(shape), remedy=remedy)
     return count
 
 

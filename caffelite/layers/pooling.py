@@ -181,6 +181,82 @@ class Pooling(Pooled):
 
 
 @register
+class Pooling3D(Pooled):
+    """The largest number (MAX) or the mean (AVE) of each window of frames, channel by channel.
+
+    x (N, C, L, H, W); y (N, C, OL, OH, OW), whose sides are as in Pooling; kernel_depth, temporal_stride: along L,
+    kernel_size, stride, pad along H and W; L has no pad. AVE divides by the window clipped to the padded images.
+    Defaults: MAX, stride 1. Errors: STOCHASTIC, a pad for MAX, no kernel_size or kernel_depth. Source:
+    facebookarchive/C3D C3D-v1.0 src/caffe/layers/pool3d_layer.cpp; of equal numbers the first gets the gradient.
+    """
+
+    field = "pooling3d_param"
+
+    def setup(self) -> None:
+        super().setup()
+        if self.method == "STOCHASTIC":
+            raise self.error("pools frames by MAX or AVE", "pool", expected="MAX or AVE", found=self.method)
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        shape = bottoms[0]
+        if len(shape) != 5:
+            raise self.bottom_error(0, "has no frames", expected="5 axes N×C×L×H×W", found=f"shape {list(shape)}")
+        n, c, length, *image = shape
+        self.images = sliding.window(self, 2)
+        kernel, stride, pad, dilation = self.images
+        if self.method == "MAX" and any(pad):
+            raise self.error("MAX has no pad", "pad", expected="pad 0", found=f"pad {list(pad)}")
+        for name in ("kernel_depth", "temporal_stride"):
+            if not 1 <= getattr(self.p, name) <= sliding.LARGEST:
+                expected = f"1 to {sliding.LARGEST}"
+                raise self.error(f"{name} must be at least 1", name, expected=expected, found=getattr(self.p, name))
+        if any(p >= k for p, k in zip(pad, kernel, strict=True)):
+            found = f"pad {list(pad)}, kernel {list(kernel)}"
+            raise self.error("pad must be less than the kernel", "pad", found=found)
+        self.frames = Window((self.p.kernel_depth, 1), (self.p.temporal_stride, 1), (0, 0))
+        self.window = Window(
+            (self.p.kernel_depth, *kernel), (self.p.temporal_stride, *stride), (0, *pad), (1, *dilation)
+        )
+        high, wide = pooled(self, tuple(image), self.images)
+        after = self._lengths(length)
+        # Windows are pooled within each frame and then over frames, which gives the same numbers and winners.
+        self.spatial = (n, c * length, *image), (n, c * length, high, wide)
+        self.temporal = (n, c, length, high * wide), (n, c, after, high * wide)
+        self.index("index of places", self.spatial[1])
+        self.index("index of frames", self.temporal[1])
+        self.saved_shapes["frames"] = (self.spatial[1], None)
+        return [(n, c, after, high, wide)]
+
+    def _lengths(self, length: int) -> int:
+        kernel, stride = self.p.kernel_depth, self.p.temporal_stride
+        count = -(-(length - kernel) // stride) + 1
+        if count < 1 or (count - 1) * stride >= length:
+            name = "kernel_depth" if count < 1 else "temporal_stride"
+            what = "its kernel does not fit" if count < 1 else "its last window is outside the frames"
+            raise self.error(what, name, found=f"{length} frames", expected=f"at most {length}")
+        return count
+
+    def divisible(self, axis: int) -> bool:
+        return axis < 2
+
+    def build(self, dev: Device) -> None:
+        self.of_places = self.operation(dev, *self.spatial, self.images, self.stream)
+        self.of_frames = self.operation(dev, *self.temporal, self.frames, self.stream)
+
+    def forward(self, x: list, y: list) -> None:
+        frames = self.saved["frames"]
+        self.of_places.forward(x[0].reshape(self.spatial[0]), frames, self.saved.get("index of places"))
+        after = y[0].reshape(self.temporal[1])
+        self.of_frames.forward(frames.reshape(self.temporal[0]), after, self.saved.get("index of frames"))
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        frames = self.saved["frames"]
+        after, before = dy[0].reshape(self.temporal[1]), frames.reshape(self.temporal[0])
+        self.of_frames.backward(after, self.saved.get("index of frames"), before)
+        self.of_places.backward(frames, self.saved.get("index of places"), dx[0].reshape(self.spatial[0]))
+
+
+@register
 class SPP(Pooled):
     """Spatial pyramid pooling: level l pools each channel to 2^l × 2^l values; the levels are concatenated.
 

@@ -10,12 +10,14 @@ from ..devices.protocol import Device
 from .layer import Layer, Shape, register
 
 SAME_RATIO = 1e-6
+MOST_DENSE = 64
 
 
 class Priors(Layer):
     """The base class of prior boxes: one grid of places and, around each, boxes of fixed sizes.
 
-    A subclass defines ``sizes``: widths and heights (B, 2) of the boxes in pixels.
+    A subclass defines ``sizes``: widths and heights (B, 2) of the boxes in pixels, and may define ``shifts`` (B, 2):
+    columns and rows of a step from the place's own centre to the boxes' centres.
     """
 
     field = "prior_box_param"
@@ -42,9 +44,19 @@ class Priors(Layer):
         if not math.isfinite(p.offset):
             raise self.error("offset is no finite number", "offset")
         self.sizes = self._sizes()
+        self.shifts = self._shifts()
+        if p.HasField("second_offset_h"):
+            if not math.isfinite(p.second_offset_h):
+                raise self.error("second_offset_h is no finite number", "second_offset_h")
+            below = self.shifts + (0, p.second_offset_h - p.offset)
+            self.shifts = np.stack([self.shifts, below], 1).reshape(-1, 2)
+            self.sizes = self.sizes.repeat(2, 0)
 
     def _sizes(self) -> np.ndarray:
         raise NotImplementedError
+
+    def _shifts(self) -> np.ndarray:
+        return np.zeros((len(self.sizes), 2))
 
     def _positive(self, name: str) -> list[float]:
         values = list(getattr(self.p, name))
@@ -74,9 +86,10 @@ class Priors(Layer):
     def computed(self) -> np.ndarray:
         """The top, float64: boxes as shares of the image, then variances."""
         p, image = self.p, np.array(self.image, float)
-        steps = (p.step_h, p.step_w) if p.step_h else (p.step, p.step) if p.step else image / np.array(self.places)
+        given = (p.step_h, p.step_w) if p.step_h else (p.step, p.step) if p.step else image / np.array(self.places)
+        steps = np.array(given)
         rows, columns = ((np.arange(n) + p.offset) * step for n, step in zip(self.places, steps, strict=True))
-        centers = np.stack(np.meshgrid(columns, rows), -1).reshape(-1, 1, 2)
+        centers = np.stack(np.meshgrid(columns, rows), -1).reshape(-1, 1, 2) + self.shifts * steps[::-1]
         boxes = np.concatenate([centers - self.sizes / 2, centers + self.sizes / 2], -1) / np.tile(image[::-1], 2)
         if p.clip:
             boxes = np.clip(boxes, 0, 1)
@@ -100,8 +113,11 @@ class PriorBox(Priors):
     Around the place (h, w), whose centre is ((w + offset) · step, (h + offset) · step): for each min_size a square of
     that side, one of side √(min_size · max_size) where there is a max_size, and for each aspect_ratio r, and its
     inverse where ``flip`` (default true), a box min_size √r × min_size / √r. Steps are the image's sides divided by the
-    feature's unless given. Sizes may be fractions, as in OpenCV; the source rounds them down. Errors: no min_size, a
-    max_size not above its min_size. Source: weiliu89/caffe src/caffe/layers/prior_box_layer.cpp.
+    feature's unless given. Sizes may be fractions, as in OpenCV; the source rounds them down. With ``density`` d of
+    FaceBoxes the square of min_size is d² squares of side min_size - 1 in rows, moved by (j - ⌊d / 2⌋) · step / d along
+    each axis, j < d. With ``second_offset_h`` of TextBoxes each box is followed by a copy around ((w + offset) · step,
+    (h + second_offset_h) · step). Errors: no min_size, a max_size not above its min_size, another number of densities.
+    Sources: weiliu89/caffe, MhLiao/TextBoxes and sfzhang15/FaceBoxes, each src/caffe/layers/prior_box_layer.cpp.
     """
 
     def _sizes(self) -> np.ndarray:
@@ -114,12 +130,27 @@ class PriorBox(Priors):
             if high <= low:
                 what = "max_size must be above min_size"
                 raise self.error(what, "max_size", i, expected=f"above {low:g}", found=f"{high:g}")
+        densities = list(self.p.density)
+        if len(densities) not in (0, len(least)):
+            expected = f"0 or {len(least)}, one per min_size"
+            raise self.error("wrong number of density", "density", 0, expected=expected, found=len(densities))
+        for i, density in enumerate(densities):
+            if not 1 <= density <= MOST_DENSE:
+                raise self.error("a bad density", "density", i, expected=f"1 to {MOST_DENSE}", found=density)
         found = []
         for i, side in enumerate(least):
-            sides = [side, math.sqrt(side * most[i])] if most else [side]
-            found += [(s, s) for s in sides]
+            found += [(side - 1, side - 1)] * densities[i] ** 2 if densities else [(side, side)]
+            found += [(math.sqrt(side * most[i]),) * 2] if most else []
             found += [(side * math.sqrt(r), side / math.sqrt(r)) for r in self._ratios()]
         return np.array(found)
+
+    def _shifts(self) -> np.ndarray:
+        found = []
+        others = np.zeros((len(self._ratios()) + bool(self.p.max_size), 2))
+        for density in self.p.density or [1] * len(self.p.min_size):
+            line = (np.arange(density) - density // 2) / density
+            found += [np.stack(np.meshgrid(line, line), -1).reshape(-1, 2), others]
+        return np.concatenate(found)
 
     def _ratios(self) -> list[float]:
         """The ratios other than 1, each once."""

@@ -8,10 +8,14 @@ WORDS = {
     "ABSVAL": "AbsVal",
     "ARGMAX": "ArgMax",
     "BN": "BN",
+    "CONVOLUTION3D": "Convolution3D",
+    "DECONVOLUTION3D": "Deconvolution3D",
     "ELTWISE_ACCURACY": "Accuracy",
+    "POOLING3D": "Pooling3D",
     "RELU": "ReLU",
     "SOFTMAX_LOSS": "SoftmaxWithLoss",
     "TANH": "TanH",
+    "VIDEO_DATA": "VideoClips",
     "NONE": "",
 }
 ACRONYMS = {"BNLL", "HDF5", "LRN", "MVN"}
@@ -75,7 +79,12 @@ V0_FIELDS = {
 V0_TRANSFORM = {"scale": "scale", "meanfile": "mean_file", "cropsize": "crop_size", "mirror": "mirror"}
 
 TRANSFORM = ("scale", "mean_file", "crop_size", "mirror")
-TRANSFORMED = {"Data": "data_param", "ImageData": "image_data_param", "WindowData": "window_data_param"}
+TRANSFORMED = {
+    "Data": "data_param",
+    "ImageData": "image_data_param",
+    "WindowData": "window_data_param",
+    "VideoClips": "image_data_param",
+}
 # NVCaffe's and Intel's: a BatchNorm that learns a scale and a bias has one of these written
 LEARNT = ("scale_bias", "scale_filler", "use_weight_bias", "filler", "bias_filler")
 # Intel's: layers that hold the ReLU after them

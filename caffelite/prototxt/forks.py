@@ -191,11 +191,13 @@ _FIELDS = {
     "CHaiDNN": {"LayerParameter": "precision_param quantization_param"},
     "C3D": {
         "DataParameter": "show_data",
-        "ConvolutionParameter": "filter_group kernel_depth temporal_pad temporal_stride",
-        "PoolingParameter": "kernel_depth temporal_stride",
+        "ConvolutionParameter": "filter_group",
         "ImageDataParameter": (
-            "clip_max clip_min is_flow mean_value new_length num_truth_channels sampling_rate show_data truth_scale "
-            "use_byte_input use_image use_label use_temporal_jitter"
+            "clip_max clip_min is_flow num_truth_channels show_data truth_scale use_byte_input use_label"
+        ),
+        "VideoDataParameter": (
+            "crop_size is_color max_sampling_rate mean_file mirror num_of_labels rand_skip scale show_data "
+            "use_multiple_label use_sampling_rate_jitter"
         ),
     },
     "FlowNet's Caffe": {
@@ -224,13 +226,12 @@ SHAPES = frozenset(
     (
         "BNParameter.axis ConcatParameter.per_fla_fuse ConvolutionParameter.dilation_h "
         "ConvolutionParameter.dilation_w ConvolutionParameter.eltwise_param "
-        "ConvolutionParameter.filter_group ConvolutionParameter.fuse_type ConvolutionParameter.kernel_depth "
-        "ConvolutionParameter.shape_offset ConvolutionParameter.temporal_pad "
-        "ConvolutionParameter.temporal_stride DataParameter.slice_point ImageDataParameter.new_length "
+        "ConvolutionParameter.filter_group ConvolutionParameter.fuse_type "
+        "ConvolutionParameter.shape_offset DataParameter.slice_point "
         "LRNParameter.fuse_type LRNParameter.pooling_param MemoryDataParameter.dim PoolingParameter.axis "
-        "PoolingParameter.dilation PoolingParameter.kernel_depth PoolingParameter.kernel_size_3d "
-        "PoolingParameter.pad_3d PoolingParameter.stride_3d PoolingParameter.temporal_stride "
-        "PriorBoxParameter.reduce_boxes ReductionParameter.k ReshapeParameter.pixelshuffler"
+        "PoolingParameter.dilation PoolingParameter.kernel_size_3d PoolingParameter.pad_3d PoolingParameter.stride_3d "
+        "PriorBoxParameter.reduce_boxes ReductionParameter.k ReshapeParameter.pixelshuffler "
+        "VideoDataParameter.num_of_labels VideoDataParameter.use_multiple_label"
     ).split()
 )
 
@@ -254,21 +255,15 @@ SPEED = frozenset(
 # Layer types of old layers (V1) that a fork added and that have no layer here
 V1_TYPES = {
     **dict.fromkeys(("VIDEO_SEGMENTATION_DATA", "VIDEO_WITH_VOXEL_TRUTH_DATA", "VOXEL_CUSTOM_LOSS"), "C3D"),
-    **dict.fromkeys(("DECONVOLUTION3D", "DOWN_SAMPLING", "VOLUME_DATA", "VOXEL_SOFTMAX", "VOXEL_SOFTMAX_LOSS"), "C3D"),
-    **dict.fromkeys(("CONVOLUTION3D", "POOLING3D", "VIDEO_DATA"), "C3D"),
+    **dict.fromkeys(("DOWN_SAMPLING", "VOLUME_DATA", "VOXEL_SOFTMAX", "VOXEL_SOFTMAX_LOSS"), "C3D"),
     "MULTI_STAGE_MEANFIELD": "torrvision/crfasrnn",
     "MCWINDOW_DATA": "Robert0812/deepsaldet",
-}
-# These have: what to write instead
-V1_REMEDIES = {
-    "CROP": "it is of longjon/caffe, which computes the offset; write a modern Crop with crop_param { offset: N }"
 }
 
 
 def old_type(name: str) -> str | None:
     """The remedy for a type of an old layer that only forks have."""
-    known = f"it is of {V1_TYPES[name]}, and no layer here does the same" if name in V1_TYPES else None
-    return V1_REMEDIES.get(name, known)
+    return f"it is of {V1_TYPES[name]}, and no layer here does the same" if name in V1_TYPES else None
 
 
 # An engine of any kind is ignored: one engine computes everything here.

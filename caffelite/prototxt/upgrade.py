@@ -14,6 +14,8 @@ from google.protobuf.message import Message
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Collector, Locator, Where, did_you_mean
+from . import volumes
+from .cropping import aligned_offsets
 from .dialects import (
     FUSED,
     LEARNT,
@@ -148,6 +150,10 @@ class _Upgrade:
             settings.ClearField("pad")
             path = (*self.moves["layers", i], V0_TYPES[old[i].layer.type][1])
             self.set_field(old[source].layer.pad, settings, "pad", ("layers", source, "layer", "pad"), path)
+        for i, layer in enumerate(old):
+            if layer.type == pb.V1LayerParameter.CROP and len(layer.bottom) == 2:
+                self.crop(i)
+        self.mistakes.raise_any()
         self.moves["layers",] = ("layer",)
         self.move()
 
@@ -195,6 +201,18 @@ class _Upgrade:
             elif name != "layer":
                 self.set_field(value, new, V1_FIELDS.get(name, name), (*at, name), to)
         self.transform(new, at, to)
+
+    def crop(self, i: int) -> None:
+        """The offset of an old Crop, which its layer computes."""
+        number = self.moves["layers", i][1]
+        try:
+            offsets = aligned_offsets(self.net.layer, number)
+        except ValueError as mistake:
+            what = f'layer "{self.net.layer[number].name}" (CROP): {mistake}'
+            remedy = "write the net with modern layers, and crop_param { offset: N }"
+            self.mistake(what, "layers", i, remedy=remedy)
+        else:
+            self.net.layer[number].crop_param.offset.extend(offsets)
 
     def param(self, values: Any, field: str, new: pb.LayerParameter, at: tuple, to: tuple) -> None:
         for k, value in enumerate(values):
@@ -304,7 +322,8 @@ class _Upgrade:
                 self.batch_norm(layer)
             if layer.type == "VideoData" and layer.video_data_param.source:
                 self.found("VideoData with a source")
-                layer.type = "VideoFrames"
+                layer.type = volumes.type_of_video(layer)
+            self.volume(i, layer)
             message = TRANSFORMED.get(layer.type)
             for name in TRANSFORM:
                 if message and getattr(layer, message).HasField(name):
@@ -312,6 +331,17 @@ class _Upgrade:
                     self.notes.append(
                         (where, f"{name} in {message} is ignored, as in Caffe; it belongs in transform_param")
                     )
+        self.move()
+
+    def volume(self, i: int, layer: pb.LayerParameter) -> None:
+        """C3D's layers over frames."""
+        changes = volumes.modernise(layer)
+        if changes.dialect:
+            self.found(changes.dialect)
+        self.moves |= {("layer", i, *old): ("layer", i, *new) for old, new in changes.moves.items()}
+        for what, path, details in changes.mistakes:
+            self.mistake(what, "layer", i, *path, **details)
+        self.notes += [(self.locate("layer", i, *path), note) for note, path in changes.notes]
 
     def batch_norm(self, layer: pb.LayerParameter) -> None:
         """Sets the rates of its statistics to 0: where three params have rates, and, as in NVCaffe, where it also has

@@ -99,6 +99,12 @@ def _frames(param: pb.VideoDataParameter, path: Path) -> Iterator[str]:
         yield f"{folder}/{param.name_pattern}" if param.name_pattern else folder
 
 
+def _clips(param: pb.VideoDataParameter, path: Path) -> Iterator[str]:
+    """Videos; the last word of a line, or the last two, are numbers."""
+    for words in map(str.split, _lines(path)):
+        yield from (param.root_folder + " ".join(words[:-count]) for count in (1, 2) if len(words) > count)
+
+
 def _hdf5(param: pb.HDF5DataParameter, path: Path) -> Iterator[str]:
     for name in _lines(path):
         yield name
@@ -141,6 +147,7 @@ _LISTS: dict[str, tuple[str, Callable[[Any, Path], Iterator[str]]]] = {
     "HDF5Data": ("hdf5_data_param", _hdf5),
     "WindowSegData": ("image_data_param", _pairs_of_windows),
     "VideoFrames": ("video_data_param", _frames),
+    "VideoClips": ("video_data_param", _clips),
     "ImageGtData": ("image_gt_data_param", _windows),
     "WindowData": ("window_data_param", _windows),
     "DetectionData": ("detection_data_param", _windows),

@@ -104,3 +104,77 @@ def test_folders_of_the_list_are_known_to_the_server(folder):
     layer = pb.LayerParameter(type="VideoFrames")
     layer.video_data_param.source, layer.video_data_param.root_folder = "named.txt", "r/"
     assert list(listed_files(layer, folder)) == ["r/../long", "r/a b"]
+
+
+@pytest.fixture(scope="module")
+def clips(tmp_path_factory):
+    """A folder of twelve images and a film of twelve frames, both of the number n, n + 20, n + 40 by colour."""
+    path = tmp_path_factory.mktemp("clips")
+    (path / "images").mkdir()
+    writer = cv2.VideoWriter(str(path / "film.avi"), cv2.VideoWriter_fourcc(*"MJPG"), 10, (32, 16))
+    for n in range(12):
+        frame = np.tile(np.array([n, n + 20, n + 40], np.uint8) * 4, (16, 32, 1))
+        cv2.imwrite(str(path / "images" / f"{n + 1:06d}.jpg"), frame)
+        writer.write(frame)
+    writer.release()
+    return path
+
+
+def first_frames(folder, body, lines, phase=pb.TEST, count=1, transform=""):
+    """The tops of a VideoClips layer; images are reduced to the numbers of their frames, 2·3·L."""
+    (folder / "list.txt").write_text(lines)
+    named = f'source: "{folder}/list.txt" root_folder: "{folder}/" batch_size: 2 sampling_rate: 2 {body}'
+    text = f'layer {{ name: "v" type: "VideoClips" top: "a" top: "b" video_data_param {{ {named} }}'
+    document = prototxt.parse(f"{text} transform_param {{ {transform} }} }}", pb.NetParameter, "net.prototxt")
+    with open_source(document.message.layer[0], phase, document.locate.at("layer", 0), 5) as source:
+        found = [[a.copy() for a in source.next()] for _ in range(count)]
+    return [(np.round(images.mean((2, 3)) / 4).astype(int).tolist(), labels.tolist()) for images, labels in found]
+
+
+def frames_of(first):
+    return [first + n + more for more in (0, 20, 40) for n in (0, 2, 4)]
+
+
+@pytest.mark.parametrize(("name", "zero", "body"), [("images", 1, "use_image: true"), ("film.avi", 0, "")])
+def test_a_clip_begins_at_the_frame_of_its_line(clips, name, zero, body):
+    found = first_frames(clips, f"{body} new_length: 3", f"{name} {zero + 3} 7\n{name} {zero + 7} 8\n")
+    assert found == [([frames_of(3), frames_of(7)], [7, 8])]
+
+
+@pytest.mark.parametrize(("lines", "body"), [("images 12 1\n", "use_image: true"), ("film.avi 1\n", "")])
+def test_clips_that_begin_at_random(clips, lines, body):
+    body = f"{body} new_length: 3 use_temporal_jitter: true"
+    drawn = [clip for images, _ in first_frames(clips, body, lines, pb.TRAIN, 16) for clip in images]
+    assert {clip[0] for clip in drawn} == set(range(8)) and all(clip == frames_of(clip[0]) for clip in drawn)
+
+
+def test_a_mean_per_colour_is_of_all_frames(clips):
+    found = first_frames(clips, "use_image: true new_length: 3", "images 1 1\n", transform="mean_value: [4, 8, 12]")
+    assert found[0][0][0] == [n - less for n, less in zip(frames_of(0), np.repeat([1, 2, 3], 3), strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("body", "lines", "what"),
+    [
+        ("new_length: 0", "", "new_length must be at least 1"),
+        ("new_length: 9 use_image: true", "images 1\n", '"VIDEO START LABEL", found "images 1"'),
+        ("new_length: 3 use_temporal_jitter: true", "film.avi\n", '"VIDEO LABEL", found "film.avi"'),
+        ("new_length: 9", "film.avi 2 1\n", '"film.avi" has too few frames; expected 19 or more, found 12'),
+        ("new_length: 9 use_temporal_jitter: true", "film.avi 1\n", "too few frames; expected 17 or more, found 12"),
+        ("new_length: 3 use_image: true", "images 10 1\n", "000014.jpg"),
+        ("new_length: 3", "gone.avi 1 1\n", "cannot read video"),
+        ("new_length: 3", "list.txt 1 1\n", "is no video"),
+        ("new_length: 3", "\n", "the list is empty"),
+    ],
+)
+def test_mistakes_in_clips(clips, body, lines, what):
+    with pytest.raises(CaffeliteError) as caught:
+        first_frames(clips, body, lines)
+    assert what in str(caught.value).replace(f"{clips}/", "")
+
+
+def test_videos_of_a_list_of_clips_are_known_to_the_server(clips):
+    (clips / "named.txt").write_text("../film.avi 9 3\n")
+    layer = pb.LayerParameter(type="VideoClips")
+    layer.video_data_param.source, layer.video_data_param.root_folder = "named.txt", "r/"
+    assert set(listed_files(layer, clips)) == {"r/../film.avi", "r/../film.avi 9"}

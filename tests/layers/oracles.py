@@ -143,6 +143,24 @@ def pyramid(method, *windows):
     return lambda x: [np.concatenate([reference.pooling(method, x, w)[0].reshape(len(x), -1) for w in windows], 1)]
 
 
+def volumes(of, kernel, stride, pad=0, past=0):
+    """``of`` each window over (L, H, W); images are padded by ``pad`` zeros. past: by how many columns the last windows
+    leave the padded image along W, which they are cut to."""
+
+    def oracle(x):
+        padded = np.pad(x, ((0, 0), (0, 0), (0, 0), (pad, pad), (pad, pad)))
+        sizes = padded.shape[2:]
+        counts = [-(-(n - k) // s) + 1 for n, k, s in zip(sizes, kernel, stride, strict=True)]
+        assert (counts[2] - 1) * stride[2] + kernel[2] - sizes[2] == past
+        found = np.empty((*x.shape[:2], *counts))
+        for place in places(counts):
+            window = tuple(slice(i * s, i * s + k) for i, k, s in zip(place, kernel, stride, strict=True))
+            found[(..., *place)] = of(padded[(..., *window)], (2, 3, 4))
+        return [found]
+
+    return oracle
+
+
 def hinge(power):
     def oracle(x, t):
         x = x.reshape(len(x), -1)

@@ -17,7 +17,7 @@ def iou(a, b):
 
 
 def prior_boxes(sizes, offset=0.5, step=None, image=None, clip=False, variance=(0.1,) * 4):
-    """sizes: (width, height) of each box, in pixels."""
+    """sizes: (width, height) of each box, in pixels, and optionally how many steps it is to the right and below."""
 
     def oracle(feature, picture):
         rows, columns = feature.shape[2:]
@@ -26,8 +26,9 @@ def prior_boxes(sizes, offset=0.5, step=None, image=None, clip=False, variance=(
         found = []
         for r in range(rows):
             for c in range(columns):
-                x, y = (c + offset) * step_x, (r + offset) * step_y
-                for w, h in sizes:
+                for w, h, *shift in sizes:
+                    right, below = shift or (0, 0)
+                    x, y = (c + offset + right) * step_x, (r + offset + below) * step_y
                     box = [(x - w / 2) / wide, (y - h / 2) / high, (x + w / 2) / wide, (y + h / 2) / high]
                     found += [min(1, max(0, v)) for v in box] if clip else box
         return [np.array([found, list(variance) * (len(found) // 4)])[None]]

@@ -90,6 +90,40 @@ ROWS = [
         name="of given steps",
     ),
     Row(
+        "PriorBox",
+        "prior_box_param { min_size: 6 max_size: 10 aspect_ratio: 2 flip: false clip: true second_offset_h: 1 }",
+        [(FEATURE, off_kinks), (PICTURE, off_kinks)],
+        prior_boxes(
+            [
+                size + shift
+                for size in [(6, 6), (math.sqrt(60), math.sqrt(60)), (6 * ROOT, 6 / ROOT)]
+                for shift in [(0, 0), (0, 0.5)]
+            ],
+            clip=True,
+        ),
+        constant=(0, 1),
+        name="of TextBoxes",
+    ),
+    Row(
+        "PriorBox",
+        "prior_box_param { min_size: 8 min_size: 16 min_size: 7 aspect_ratio: 2 flip: false density: 4 density: 1 "
+        "density: 3 step_h: 7 step_w: 8 }",
+        [(FEATURE, off_kinks), (PICTURE, off_kinks)],
+        prior_boxes(
+            [
+                *((7, 7, x, y) for y in (-0.5, -0.25, 0, 0.25) for x in (-0.5, -0.25, 0, 0.25)),
+                (8 * ROOT, 8 / ROOT),
+                (15, 15),
+                (16 * ROOT, 16 / ROOT),
+                *((6, 6, x, y) for y in (-1 / 3, 0, 1 / 3) for x in (-1 / 3, 0, 1 / 3)),
+                (7 * ROOT, 7 / ROOT),
+            ],
+            step=(7, 8),
+        ),
+        constant=(0, 1),
+        name="of FaceBoxes",
+    ),
+    Row(
         "PriorBoxClustered",
         f"prior_box_param {{ width: 7.5 height: 3 width: 4 height: 11.25 step: 9 {VARIANCES} }}",
         [(FEATURE, off_kinks), (PICTURE, off_kinks)],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import reference
 from layer_row import FILL, IMAGE, Row, distinct, off_kinks, positive
-from oracles import columns, convolution, correlation, drawn, pooling, pyramid, transposed, winners
+from oracles import columns, convolution, correlation, drawn, pooling, pyramid, transposed, volumes, winners
 
 from caffelite.devices import Window
 
@@ -233,6 +233,19 @@ ROWS = [
         [((2, 3, 7), off_kinks)],
         lambda x: [reference.pooling("AVE", x[:, :, None], Window((1, 3), (1, 2), (0, 1)))[0][:, :, 0]],
         name="of one axis",
+    ),
+    Row(
+        "Pooling3D",
+        "pooling3d_param { kernel_size: 2 stride: 2 kernel_depth: 3 temporal_stride: 2 }",
+        [((2, 2, 6, 5, 4), distinct)],
+        volumes(np.max, (3, 2, 2), (2, 2, 2)),
+    ),
+    Row(
+        "Pooling3D",
+        "pooling3d_param { pool: AVE kernel_size: 3 stride: 2 pad: 1 kernel_depth: 2 temporal_stride: 2 }",
+        [((2, 3, 3, 5, 4), off_kinks)],
+        volumes(np.mean, (2, 3, 3), (2, 2, 2), pad=1, past=1),
+        name="of means",
     ),
     Row(
         "SPP",

@@ -139,6 +139,7 @@ ROWS = [
     Row("DenseImageData", "", [], lambda: FED, tops=2, source=FED),
     Row("ImageSegData", "", [], lambda: FED, tops=2, source=FED),
     Row("VideoFrames", "", [], lambda: FED, tops=2, source=FED),
+    Row("VideoClips", "", [], lambda: FED, tops=2, source=FED),
     Row("Gather", "", [(BATCH, off_kinks), ((3, 1), off_kinks)], lambda x, z: [x, z], tops=2),
     Row("WindowSegData", "", [], lambda: FED, tops=2, source=FED),
 ]

@@ -178,6 +178,9 @@ def test_labels_that_are_no_class_of_objects(fed, label):
         ("PriorBox", "prior_box_param", "min_size: 5 step_h: @4", "step_h without step_w"),
         ("PriorBox", "prior_box_param", "min_size: 5 variance: @1 variance: 2", "wrong number of variance"),
         ("PriorBox", "prior_box_param", "min_size: @-5", "min_size must be above 0"),
+        ("PriorBox", "prior_box_param", "min_size: 5 min_size: 6 density: @2", "wrong number of density"),
+        ("PriorBox", "prior_box_param", "min_size: 5 density: @0", "a bad density"),
+        ("PriorBox", "prior_box_param", "min_size: 5 second_offset_h: @nan", "is no finite number"),
         ("PriorBoxClustered", "prior_box_param", "width: 5 width: 4 height: @3", "no box for each width"),
     ],
 )

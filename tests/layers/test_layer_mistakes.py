@@ -172,6 +172,19 @@ MISTAKES = [
         one("MemoryData", "@memory_data_param { }", tops="yz"),
         "batch_size must be positive; set batch_size, channels, height and width",
     ),
+    (at_bottom(one("Pooling3D", "pooling3d_param { kernel_size: 2 }", IMAGE), 0), "has no frames"),
+    *(
+        (one("Pooling3D", f"pooling3d_param {{ {fields} }}", (2, 3, 4, 6, 5)), message)
+        for fields, message in [
+            ("kernel_size: 2 kernel_depth: @0", "kernel_depth must be at least 1"),
+            ("kernel_size: 2 kernel_depth: 2 temporal_stride: @0", "temporal_stride must be at least 1"),
+            ("kernel_size: 2 kernel_depth: @9", "its kernel does not fit; expected at most 4, found 4 frames"),
+            ("kernel_size: 2 kernel_depth: 1 temporal_stride: @4", "its last window is outside the frames"),
+            ("kernel_size: 2 kernel_depth: 1 pad: @1", "MAX has no pad"),
+            ("kernel_size: 2 kernel_depth: 1 pool: @STOCHASTIC", "pools frames by MAX or AVE"),
+            ("kernel_size: 2 kernel_depth: 1 pool: AVE pad: @2", "pad must be less than the kernel"),
+        ]
+    ),
     (one("SPP", "@spp_param { }", IMAGE), "a bad pyramid_height; expected 1 level or more, at most 16, found none"),
     (one("SPP", "spp_param { pyramid_height: @0 }", IMAGE), "a bad pyramid_height"),
     (

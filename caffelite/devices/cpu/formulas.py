@@ -8,6 +8,7 @@ import hashlib
 import importlib.util
 import os
 import sys
+from typing import NamedTuple
 
 from .. import cache
 from ..formula import Formula, merged
@@ -15,7 +16,8 @@ from ..formula import Formula, merged
 _HEADER = """\
 from math import exp, log, log1p, pow, sqrt, tanh
 import numpy as np
-from numba import njit, prange
+from numba import njit
+from caffelite.devices.cpu.kernels.parallel import body as body__, launch as launch__
 T = np.{dtype}
 
 @njit(inline="always")
@@ -45,7 +47,14 @@ def narrow__(x):  # to the nearest, even of equals; NaN to NaN
 
 """
 
-_COMPILED = '@njit(parallel=True, nogil=True, cache=True, error_model="numpy")\n'
+_KERNEL = """\
+@body__(distinct={distinct})
+def loop__(first__, last__, {arguments}):
+{loop}
+@njit(nogil=True, cache=True, error_model="numpy")
+def kernel({arguments}):
+    launch__(loop__, {count}, ({arguments},))
+"""
 
 
 @functools.cache
@@ -95,35 +104,54 @@ class Map:
         self._seen = operands
 
 
+class _Loop(NamedTuple):
+    """A template of a loop: its own arguments before those of the formula, the number of its iterations, its source
+    text. distinct: see kernels.parallel.body."""
+
+    arguments: str
+    iterations: str
+    text: str
+    distinct: bool = False
+
+
 # Names of our own end in two underscores, so that a formula may choose its names freely.
-_MAP = """\
-def kernel(out__, {names}):
+_MAP = _Loop(
+    "out__",
+    "out__.size",
+    """\
 {scalars}
-    for i__ in prange(out__.size):
+    for i__ in range(first__, last__):
         {loads}
         out__[i__] = {result}
-"""
+""",
+    distinct=True,
+)
 
-_SUM = """\
-def kernel(partial__, {names}):
+_SUM = _Loop(
+    "partial__",
+    "partial__.size",
+    """\
 {scalars}
     n__ = {first}.size
-    for c__ in prange(partial__.size):
+    for c__ in range(first__, last__):
         total__ = 0.0
         for i__ in range(c__ * n__ // partial__.size, (c__ + 1) * n__ // partial__.size):
             {loads}
             total__ += {formula}
         partial__[c__] = total__
-"""
+""",
+)
 
 # Rows are planes (N·C, P), or samples (N, C) where P = 1; a row is cut in pieces where rows are few. `outer` names the
 # rows of the arrays, which lets the inner loop be of vectors, and reads the channels of a plane; `loads` reads what
 # changes from element to element.
-_CHANNEL_MAP = """\
-def kernel(out__, pieces__, channels__, {names}):
+_CHANNEL_MAP = _Loop(
+    "out__, pieces__, channels__",
+    "out__.shape[0] * pieces__",
+    """\
 {scalars}
     width__ = out__.shape[1]
-    for t__ in prange(out__.shape[0] * pieces__):
+    for t__ in range(first__, last__):
         i__, k__ = t__ // pieces__, t__ % pieces__
         lo__, hi__ = k__ * width__ // pieces__, (k__ + 1) * width__ // pieces__
         {outer}
@@ -131,13 +159,16 @@ def kernel(out__, pieces__, channels__, {names}):
         for j__ in range(out_row__.size):
             {loads}
             out_row__[j__] = {result}
-"""
+""",
+)
 
-_PLANE_SUM = """\
-def kernel(partial__, width__, channels__, {names}):
+_PLANE_SUM = _Loop(
+    "partial__, width__, channels__",
+    "partial__.size",
+    """\
 {scalars}
     pieces__ = partial__.shape[1]
-    for t__ in prange(partial__.size):
+    for t__ in range(first__, last__):
         i__, k__ = t__ // pieces__, t__ % pieces__
         lo__, hi__ = k__ * width__ // pieces__, (k__ + 1) * width__ // pieces__
         {outer}
@@ -146,13 +177,16 @@ def kernel(partial__, width__, channels__, {names}):
             {loads}
             total__ = plus__(total__, {formula})
         partial__[i__, k__] = total__
-"""
+""",
+)
 
-_COLUMN_SUM = """\
-def kernel(partial__, rows__, {names}):
+_COLUMN_SUM = _Loop(
+    "partial__, rows__",
+    "partial__.shape[0]",
+    """\
 {scalars}
     lo__, hi__ = 0, partial__.shape[1]
-    for t__ in prange(partial__.shape[0]):
+    for t__ in range(first__, last__):
         sums__ = partial__[t__]
         sums__[:] = 0
         for i__ in range(t__ * rows__ // partial__.shape[0], (t__ + 1) * rows__ // partial__.shape[0]):
@@ -160,30 +194,36 @@ def kernel(partial__, rows__, {names}):
             for j__ in range(sums__.size):
                 {loads}
                 sums__[j__] += {formula}
-"""
+""",
+)
 
 # Some rows are added up in the arrays' type before their sum joins that in float64: a vector loop of half the width of
 # numbers.
-_COLUMN_SUMS = """\
-def kernel({kept}partial__, rough__, rows__, {names}):
+_COLUMN_SUMS = _Loop(
+    "partial__, rough__, rows__",
+    "partial__.shape[0]",
+    """\
     lo__, hi__ = 0, partial__.shape[2]
-    for t__ in prange(partial__.shape[0]):
+    for t__ in range(first__, last__):
         {starts}
-        first__, last__ = t__ * rows__ // partial__.shape[0], (t__ + 1) * rows__ // partial__.shape[0]
-        for start__ in range(first__, last__, 64):
+        begin__, end__ = t__ * rows__ // partial__.shape[0], (t__ + 1) * rows__ // partial__.shape[0]
+        for start__ in range(begin__, end__, 64):
             {zeros}
-            for i__ in range(start__, min(start__ + 64, last__)):
+            for i__ in range(start__, min(start__ + 64, end__)):
                 {outer}
                 for j__ in range(hi__):
                     {loads}
                     {totals}
             for j__ in range(hi__):
                 {joins}
-"""
+""",
+)
 
-_UPDATE = """\
-def kernel(start__, stop__, lr_mult__, decay_mult__, rate__, scale__, {names}):
-    for c__ in prange(start__.size):
+_UPDATE = _Loop(
+    "start__, stop__, lr_mult__, decay_mult__, rate__, scale__",
+    "start__.size",
+    """\
+    for c__ in range(first__, last__):
         rate = rate__ * lr_mult__[c__]
         decay = decay_mult__[c__]
         for i__ in range(start__[c__], stop__[c__]):
@@ -191,22 +231,25 @@ def kernel(start__, stop__, lr_mult__, decay_mult__, rate__, scale__, {names}):
             g = g_array__[i__] * scale__
             {formula}
             {stores}
-"""
+""",
+    distinct=True,
+)
 
 
-def _header(dtype: str, halves: tuple[str, ...]) -> str:
-    return _HEADER.format(dtype=dtype) + _HALVES * bool(halves) + _COMPILED
+def _kernel(loop: _Loop, dtype: str, halves: tuple[str, ...], names: list[str], parts: dict[str, str]):
+    """Compiles a template. names: the formula's arguments; parts: what replaces the template's fields."""
+    arguments, body = ", ".join([loop.arguments, *names]), loop.text.format(**parts)
+    kernel = _KERNEL.format(distinct=loop.distinct, arguments=arguments, count=loop.iterations, loop=body)
+    return _compiled(_HEADER.format(dtype=dtype) + _HALVES * bool(halves) + kernel)
 
 
 def _load(name: str, element: str, halves: tuple[str, ...]) -> str:
     return f"{name} = widen__({element})" if name in halves else f"{name} = {element}"
 
 
-def _fill(
-    template: str, formula: Formula, dtype: str, constants: tuple[str, ...], over: str | None = None, **more: str
-):
-    """Compiles a template. Arrays are arguments with an underscore after their names; the formula reads element i of
-    each.
+def _fill(loop: _Loop, formula: Formula, dtype: str, constants: tuple[str, ...], over: str | None = None, **more: str):
+    """Compiles a template of one formula. Arrays are arguments with an underscore after their names; the formula reads
+    element i of each.
 
     over: the array that ``out`` overwrites. It is then no argument: the compiler vectorises the loop only if the array
     is not passed twice.
@@ -218,9 +261,9 @@ def _fill(
         {a: f"{'out__' if a == over else f'{a}_array__'}[i__]" for a in formula.arrays if formula.uses(a)},
     )
     loads = "; ".join(_load(name, place, halves) for name, place in places.items())
-    parts = {"names": ", ".join(names), "scalars": scalars, "loads": loads, "formula": formula.typed("T"), **more}
+    parts = {"scalars": scalars, "loads": loads, "formula": formula.typed("T"), **more}
     parts["result"] = f"narrow__({parts['formula']})" if "out" in halves else parts["formula"]
-    return _compiled(_header(dtype, halves) + template.format(**parts))
+    return _kernel(loop, dtype, halves, names, parts)
 
 
 def map_kernel(formula: Formula, dtype: str, over: str | None = None):
@@ -235,7 +278,7 @@ def sum_kernel(formula: Formula, dtype: str):
 
 
 def _fill_channels(
-    template: str, formula: Formula, dtype: str, channels: tuple[str, ...], columns: bool, over: str | None = None
+    loop: _Loop, formula: Formula, dtype: str, channels: tuple[str, ...], columns: bool, over: str | None = None
 ):
     assert set(channels) <= set(formula.arrays), channels
     used = [a for a in formula.arrays if formula.uses(a)]
@@ -243,9 +286,7 @@ def _fill_channels(
     outer = [f"{a}_row__ = {a}_array__[{'' if a in channels else 'i__, '}lo__:hi__]" for a in along if a != over]
     outer += [_load(a, f"{a}_array__[i__ % channels__]", formula.halves) for a in used if a not in along]
     loads = "; ".join(_load(a, f"{'out' if a == over else a}_row__[j__]", formula.halves) for a in along)
-    return _fill(
-        template, formula, dtype, formula.constants, over, outer="; ".join(outer) or "pass", loads=loads or "pass"
-    )
+    return _fill(loop, formula, dtype, formula.constants, over, outer="; ".join(outer) or "pass", loads=loads or "pass")
 
 
 def channel_map_kernel(formula: Formula, dtype: str, channels: tuple[str, ...], columns: bool, over: str | None = None):
@@ -280,8 +321,6 @@ def column_sums_kernel(
     each, value = range(len(several)), several[0].typed("T")
     store = [f"out_row__[j__] = {f'narrow__({value})' if 'out' in halves else value}"] * kept
     parts = {
-        "kept": "out__, " * kept,
-        "names": ", ".join([*(f"{a}_array__" for a in names if a != over), *constants]),
         "starts": "; ".join(
             f"sums{k}__, rough{k}__ = partial__[t__, {k}], rough__[t__, {k}]; sums{k}__[:] = 0" for k in each
         ),
@@ -291,7 +330,9 @@ def column_sums_kernel(
         "loads": "; ".join(_load(a, f"{rows[a]}[j__]", halves) for a in names),
         "totals": "; ".join([f"rough{k}__[j__] += {f.typed('T')}" for k, f in enumerate(several)] + store),
     }
-    return _compiled(_header(dtype, halves) + _COLUMN_SUMS.format(**parts))
+    loop = _COLUMN_SUMS._replace(arguments=f"{'out__, ' * kept}{_COLUMN_SUMS.arguments}")
+    given = [*(f"{a}_array__" for a in names if a != over), *constants]
+    return _kernel(loop, dtype, halves, given, parts)
 
 
 def update_kernel(formula: Formula, dtype: str):

@@ -1,29 +1,31 @@
 """Kernels for channels_last images (N, H, W, C): the innermost loops run along channels."""
 
 import numpy as np
-from numba import njit, prange, types
+from numba import njit, types
 from numba.extending import overload
 
 from .panels import half
-from .settings import PARALLEL, SERIAL
+from .parallel import body, launch
+from .settings import SERIAL
 
 FEW, PIECE = 4, 4096  # rows of x that are read together, and numbers of each that a task reads
 BLOCK = 16  # rows and columns of a transposed tile: a cache line of float32
 
 
-@njit(**PARALLEL)
-def transpose(x, y):
-    """y (N, B, A) = x (N, A, B) with its last axes swapped, tile by tile."""
+@body
+def _transpose_few(first, last, x, y):
+    columns = x.shape[2]
+    pieces = -(-columns // PIECE)
+    for t in range(first, last):
+        n, lo = t // pieces, t % pieces * PIECE
+        _interleave(x[n], y[n], lo, min(columns, lo + PIECE))
+
+
+@body
+def _transpose(first, last, x, y):
     rows, columns = x.shape[1], x.shape[2]
-    if rows <= FEW:
-        pieces = -(-columns // PIECE)
-        for t in prange(x.shape[0] * pieces):
-            n, lo = t // pieces, t % pieces * PIECE
-            _interleave(x[n], y[n], lo, min(columns, lo + PIECE))
-        return
     high, wide = -(-rows // BLOCK), -(-columns // BLOCK)
-    bands = x.shape[0] * max(high, wide)
-    for t in prange(bands):
+    for t in range(first, last):
         n, band = t // max(high, wide), t % max(high, wide)
         if high >= wide:
             lo, hi = band * BLOCK, min(rows, (band + 1) * BLOCK)
@@ -33,6 +35,16 @@ def transpose(x, y):
             lo, hi = band * BLOCK, min(columns, (band + 1) * BLOCK)
             for i in range(0, rows, BLOCK):
                 _tile(x[n, i : i + BLOCK, lo:hi], y[n, lo:hi, i : i + BLOCK])
+
+
+@njit(**SERIAL)
+def transpose(x, y):
+    """y (N, B, A) = x (N, A, B) with its last axes swapped, tile by tile."""
+    images, rows, columns = x.shape
+    if rows <= FEW:
+        launch(_transpose_few, images * -(-columns // PIECE), (x, y))
+    else:
+        launch(_transpose, images * max(-(-rows // BLOCK), -(-columns // BLOCK)), (x, y))
 
 
 @njit(**SERIAL)
@@ -100,14 +112,10 @@ def _product_over(a, b, s, padded, before):
         padded[before + c] = as_number(a[c]) * as_number(b[c]) / s[c]
 
 
-@njit(**PARALLEL)
-def lrn_forward(x, scale, y, size, share, k, beta, space):
-    """scale = k + share · Σ x² over ``size`` channels around each of x (R, C), y = x · scale^-beta; y may be x.
-
-    space (T, 2, C + size): workspace. x and y, and their gradients, may be bfloat16 numbers.
-    """
+@body
+def _lrn_forward(first, last, x, scale, y, size, share, k, beta, space):
     rows, channels, before = x.shape[0], x.shape[1], (size - 1) // 2
-    for t in prange(space.shape[0]):
+    for t in range(first, last):
         padded, total = space[t, 0], space[t, 1, :channels]
         padded[:] = 0
         for r in range(t * rows // space.shape[0], (t + 1) * rows // space.shape[0]):
@@ -127,13 +135,20 @@ def lrn_forward(x, scale, y, size, share, k, beta, space):
                     out[c] = as_element(as_number(v[c]) * s[c] ** -beta, out)
 
 
-@njit(**PARALLEL)
-def lrn_backward(x, y, scale, dy, dx, size, factor, beta, space):
-    """dx = dy · scale^-beta - factor · x · Σ dy·y / scale over the channels that see each; arrays (R, C), dx none of
-    the others."""
+@njit(**SERIAL)
+def lrn_forward(x, scale, y, size, share, k, beta, space):
+    """scale = k + share · Σ x² over ``size`` channels around each of x (R, C), y = x · scale^-beta; y may be x.
+
+    space (T, 2, C + size): workspace. x and y, and their gradients, may be bfloat16 numbers.
+    """
+    launch(_lrn_forward, space.shape[0], (x, scale, y, size, share, k, beta, space))
+
+
+@body
+def _lrn_backward(first, last, x, y, scale, dy, dx, size, factor, beta, space):
     rows, channels = x.shape
     before = size - 1 - (size - 1) // 2
-    for t in prange(space.shape[0]):
+    for t in range(first, last):
         padded, total = space[t, 0], space[t, 1, :channels]
         padded[:] = 0
         for r in range(t * rows // space.shape[0], (t + 1) * rows // space.shape[0]):
@@ -153,23 +168,40 @@ def lrn_backward(x, y, scale, dy, dx, size, factor, beta, space):
 
 
 @njit(**SERIAL)
+def lrn_backward(x, y, scale, dy, dx, size, factor, beta, space):
+    """dx = dy · scale^-beta - factor · x · Σ dy·y / scale over the channels that see each; arrays (R, C), dx none of
+    the others."""
+    launch(_lrn_backward, space.shape[0], (x, y, scale, dy, dx, size, factor, beta, space))
+
+
+@njit(**SERIAL)
 def _copy(source, target):
     for c in range(target.size):
         target[c] = source[c]
 
 
-@njit(**PARALLEL)
-def copy_into(part, whole, start):
-    """whole[:, start : start + S] = part, of whole (R, T) and part (R, S)."""
-    for r in prange(part.shape[0]):
+@body
+def _copy_into(first, last, part, whole, start):
+    for r in range(first, last):
         _copy(part[r], whole[r, start : start + part.shape[1]])
 
 
-@njit(**PARALLEL)
+@njit(**SERIAL)
+def copy_into(part, whole, start):
+    """whole[:, start : start + S] = part, of whole (R, T) and part (R, S)."""
+    launch(_copy_into, part.shape[0], (part, whole, start))
+
+
+@body
+def _copy_out(first, last, whole, start, part):
+    for r in range(first, last):
+        _copy(whole[r, start : start + part.shape[1]], part[r])
+
+
+@njit(**SERIAL)
 def copy_out(whole, start, part):
     """part = whole[:, start : start + S], of whole (R, T) and part (R, S)."""
-    for r in prange(part.shape[0]):
-        _copy(whole[r, start : start + part.shape[1]], part[r])
+    launch(_copy_out, part.shape[0], (whole, start, part))
 
 
 ROWS = 64  # rows that are added up in float32 before their sum joins that in float64
@@ -185,12 +217,10 @@ def _add_moments(x0, x1, x2, x3, first, a, b):
         b[c] = b[c] + v0 * v0 + v1 * v1 + v2 * v2 + v3 * v3
 
 
-@njit(**PARALLEL)
-def moments(x, first, partial, rough):
-    """Sums of x - a and of (x - a)², a = first (C), for x (R, C) into partial (parts, 2, C), float64: moments in one
-    pass, without loss where a is near to the mean. rough: workspace like partial, of the numbers' type."""
+@body
+def _moments(begin, end, x, first, partial, rough):
     rows = x.shape[0]
-    for t in prange(partial.shape[0]):
+    for t in range(begin, end):
         total, squares, a, b = partial[t, 0], partial[t, 1], rough[t, 0], rough[t, 1]
         total[:] = 0
         squares[:] = 0
@@ -211,6 +241,13 @@ def moments(x, first, partial, rough):
             for c in range(first.size):
                 total[c] += a[c]
                 squares[c] += b[c]
+
+
+@njit(**SERIAL)
+def moments(x, first, partial, rough):
+    """Sums of x - a and of (x - a)², a = first (C), for x (R, C) into partial (parts, 2, C), float64: moments in one
+    pass, without loss where a is near to the mean. rough: workspace like partial, of the numbers' type."""
+    launch(_moments, partial.shape[0], (x, first, partial, rough))
 
 
 @njit(**SERIAL)

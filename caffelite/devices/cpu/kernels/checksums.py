@@ -1,9 +1,10 @@
 """Checksums of arrays, by which a change of weights is detected."""
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
-from .settings import PARALLEL, SERIAL
+from .parallel import body, launch
+from .settings import SERIAL
 
 
 @njit(**SERIAL)
@@ -18,8 +19,13 @@ def checksum(words):
 CHUNK = 1 << 18  # words whose checksum a task computes
 
 
-@njit(**PARALLEL)
+@body
+def _checksums(first, last, words, found):
+    for t in range(first, last):
+        found[t] = checksum(words[t * CHUNK : (t + 1) * CHUNK])
+
+
+@njit(**SERIAL)
 def checksums(words, found):
     """found: the checksums of each CHUNK of ``words``."""
-    for t in prange(found.size):
-        found[t] = checksum(words[t * CHUNK : (t + 1) * CHUNK])
+    launch(_checksums, found.size, (words, found))

@@ -4,10 +4,11 @@ A task multiplies blocks of pixels. The columns of a block (for a 1×1 kernel th
 second-level cache. Bias and slopes are applied in registers.
 """
 
-from numba import njit, prange
+from numba import njit
 
 from .lanes import LANES, copy
-from .settings import PARALLEL, SERIAL
+from .parallel import body, launch
+from .settings import SERIAL
 from .tiles import BYTES, tile
 
 ROWS = {1: 12, 2: 12, 3: 8, 4: 6}  # pixels of a tile by its vectors of outputs: as many as the registers hold
@@ -103,17 +104,22 @@ def convolve_blocks(x, packed, starts, bias, slopes, y, outputs, window, block, 
             right += depth * vectors * BYTES
 
 
-@njit(**PARALLEL)
+@body
+def _convolve(begin, end, x, packed, starts, bias, slopes, y, outputs, window, block, columns, unused):
+    tasks, blocks = columns.shape[0], -(-y.shape[0] // block)
+    for t in range(begin, end):
+        first, last = t * blocks // tasks, (t + 1) * blocks // tasks
+        convolve_blocks(x, packed, starts, bias, slopes, y, outputs, window, block, columns[t], unused[t], first, last)
+
+
+@njit(**SERIAL)
 def convolve(x, packed, starts, bias, slopes, y, outputs, window, block, columns, unused):
     """y (N·OH·OW, M) = the convolution of x (N, H, W, C) + bias (M), what is not positive times slopes (M).
 
     packed, starts: see ``pack``. outputs: (OH, OW); window: (kh, kw, sh, sw, ph, pw, dh, dw). block: pixels that are
     multiplied at a time. Workspace of each task: columns (tasks, block, kh·kw·C), unused (tasks, 4·LANES).
     """
-    tasks, blocks = columns.shape[0], -(-y.shape[0] // block)
-    for t in prange(tasks):
-        first, last = t * blocks // tasks, (t + 1) * blocks // tasks
-        convolve_blocks(x, packed, starts, bias, slopes, y, outputs, window, block, columns[t], unused[t], first, last)
+    launch(_convolve, columns.shape[0], (x, packed, starts, bias, slopes, y, outputs, window, block, columns, unused))
 
 
 @njit(**SERIAL)

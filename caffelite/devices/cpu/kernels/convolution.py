@@ -1,10 +1,11 @@
 """Convolution by matrix products on columns, which are filled in two steps that each copy runs of memory (see
 _shift)."""
 
-from numba import njit, prange
+from numba import njit
 
 from ..blas import gemm
-from .settings import PARALLEL, SERIAL
+from .parallel import body, launch
+from .settings import SERIAL
 
 
 @njit(**SERIAL)
@@ -93,16 +94,10 @@ def _runs(rows, col, kernel, dilation, collect):
                 k += 1
 
 
-@njit(**PARALLEL)
-def convolution_forward(
-    fn, x, w, bias, biased, slope, rectified, y, space, tile, depth, kernel, stride, pad, dilation, groups
+@body
+def _convolution_forward(
+    first, last, fn, x, w, bias, biased, slope, rectified, y, space, tile, depth, kernel, stride, pad, dilation, groups
 ):
-    """y (N, M, OH, OW) = w (M, C/g, kh, kw) * x (N, C, H, W) + bias (M), then leaky ReLU where rectified; ``tile``
-    output rows at a time.
-
-    depth: the Q of a tile's shifted rows. space: workspace, a row a thread. The sum over C/g, kh and kw is one matrix
-    product, in that order, as in Caffe: another order rounds otherwise, and training magnifies it.
-    """
     n, channels = x.shape[0], x.shape[1]
     m, out_h, out_w = y.shape[1], y.shape[2], y.shape[3]
     cg, mg = channels // groups, m // groups
@@ -111,7 +106,7 @@ def convolution_forward(
     threads = space.shape[0]
     size, real = out_h * out_w, x.itemsize
     held = kr * stride[0] * depth * out_w
-    for t in prange(threads):
+    for t in range(first, last):
         rows = space[t, :held].reshape(kr, stride[0], depth, out_w)
         for image in range(t * n // threads, (t + 1) * n // threads):
             for g in range(groups):
@@ -153,12 +148,27 @@ def convolution_forward(
                         plane[i] = s if not rectified or s > 0 else slope * s
 
 
-@njit(**PARALLEL)
-def convolution_backward(
-    fn, x, w, dy, dx, want_dx, dw, want_dw, space, tile, depth, kernel, stride, pad, dilation, groups
+@njit(**SERIAL)
+def convolution_forward(
+    fn, x, w, bias, biased, slope, rectified, y, space, tile, depth, kernel, stride, pad, dilation, groups
 ):
-    """dx (N, C, H, W) and, per thread, dw (T, M·C/g·kh·kw), which the caller adds up in order. The rest as in
-    forward."""
+    """y (N, M, OH, OW) = w (M, C/g, kh, kw) * x (N, C, H, W) + bias (M), then leaky ReLU where rectified; ``tile``
+    output rows at a time.
+
+    depth: the Q of a tile's shifted rows. space: workspace, a row a thread. The sum over C/g, kh and kw is one matrix
+    product, in that order, as in Caffe: another order rounds otherwise, and training magnifies it.
+    """
+    launch(
+        _convolution_forward,
+        space.shape[0],
+        (fn, x, w, bias, biased, slope, rectified, y, space, tile, depth, kernel, stride, pad, dilation, groups),
+    )
+
+
+@body
+def _convolution_backward(
+    begin, end, fn, x, w, dy, dx, want_dx, dw, want_dw, space, tile, depth, kernel, stride, pad, dilation, groups
+):
     n, channels = x.shape[0], x.shape[1]
     m, out_h, out_w = dy.shape[1], dy.shape[2], dy.shape[3]
     cg, mg = channels // groups, m // groups
@@ -167,7 +177,7 @@ def convolution_backward(
     threads = space.shape[0]
     size, real = out_h * out_w, x.itemsize
     held = kr * stride[0] * depth * out_w
-    for t in prange(threads):
+    for t in range(begin, end):
         rows = space[t, :held].reshape(kr, stride[0], depth, out_w)
         if want_dw:
             dw[t] = 0
@@ -219,11 +229,29 @@ def convolution_backward(
                         _unshift(rows, dx[image, g * cg : (g + 1) * cg], first, kernel[1], stride, pad, dilation)
 
 
-@njit(**PARALLEL)
-def add_parts(parts, out, keep):
-    """out (flat) = [out +] the sum over parts (T, ...) in order."""
-    for i in prange(out.size):
+@njit(**SERIAL)
+def convolution_backward(
+    fn, x, w, dy, dx, want_dx, dw, want_dw, space, tile, depth, kernel, stride, pad, dilation, groups
+):
+    """dx (N, C, H, W) and, per thread, dw (T, M·C/g·kh·kw), which the caller adds up in order. The rest as in
+    forward."""
+    launch(
+        _convolution_backward,
+        space.shape[0],
+        (fn, x, w, dy, dx, want_dx, dw, want_dw, space, tile, depth, kernel, stride, pad, dilation, groups),
+    )
+
+
+@body
+def _add_parts(first, last, parts, out, keep):
+    for i in range(first, last):
         total = out[i] if keep else parts.dtype.type(0)
         for t in range(parts.shape[0]):
             total += parts[t, i]
         out[i] = total
+
+
+@njit(**SERIAL)
+def add_parts(parts, out, keep):
+    """out (flat) = [out +] the sum over parts (T, ...) in order."""
+    launch(_add_parts, out.size, (parts, out, keep))

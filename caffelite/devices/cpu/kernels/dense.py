@@ -1,10 +1,11 @@
 """Matrix products split over threads, biases and their gradients."""
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from ..blas import gemm
-from .settings import PARALLEL, SERIAL
+from .parallel import body, launch
+from .settings import SERIAL
 
 COLUMNS = 128  # that one thread sums at a time
 
@@ -18,21 +19,24 @@ def _total(run):
     return total
 
 
-@njit(**PARALLEL)
-def channel_sums(dy, out, keep):
-    """out (C) = [out +] the sum of dy (N, C, P) over N and P, runs in the array's type and their sum in float64."""
-    for c in prange(dy.shape[1]):
+@body
+def _channel_sums(first, last, dy, out, keep):
+    for c in range(first, last):
         total = 0.0
         for n in range(dy.shape[0]):
             total += _total(dy[n, c])
         out[c] = total + (out[c] if keep else 0)
 
 
-@njit(**PARALLEL)
-def column_sums(dy, out, keep):
-    """out (N) = [out +] the sum of dy (M, N) over M in float64: channel_sums where a row is one number of each
-    channel."""
-    for t in prange((out.size + COLUMNS - 1) // COLUMNS):
+@njit(**SERIAL)
+def channel_sums(dy, out, keep):
+    """out (C) = [out +] the sum of dy (N, C, P) over N and P, runs in the array's type and their sum in float64."""
+    launch(_channel_sums, dy.shape[1], (dy, out, keep))
+
+
+@body
+def _column_sums(first, last, dy, out, keep):
+    for t in range(first, last):
         lo, hi = t * COLUMNS, min((t + 1) * COLUMNS, out.size)
         totals = np.zeros(COLUMNS)
         for m in range(dy.shape[0]):
@@ -43,13 +47,18 @@ def column_sums(dy, out, keep):
             out[lo + j] = totals[j] + (out[lo + j] if keep else 0)
 
 
-@njit(**PARALLEL)
-def panel_gemm(fn, trans_a, trans_b, m, n, k, a, lda, b, ldb, beta, c, ldc, threads, by_rows, real):
-    """C = op(A) op(B) + beta C, each thread a panel of rows or of columns of C; a, b, c are addresses, real the bytes
-    of a number."""
+@njit(**SERIAL)
+def column_sums(dy, out, keep):
+    """out (N) = [out +] the sum of dy (M, N) over M in float64: channel_sums where a row is one number of each
+    channel."""
+    launch(_column_sums, -(-out.size // COLUMNS), (dy, out, keep))
+
+
+@body
+def _panel_gemm(first, last, fn, trans_a, trans_b, m, n, k, a, lda, b, ldb, beta, c, ldc, threads, by_rows, real):
     row = 1 if trans_a else lda
     column = ldb if trans_b else 1
-    for t in prange(threads):
+    for t in range(first, last):
         if by_rows:
             lo, hi = t * m // threads, (t + 1) * m // threads
             if hi > lo:
@@ -74,10 +83,22 @@ def panel_gemm(fn, trans_a, trans_b, m, n, k, a, lda, b, ldb, beta, c, ldc, thre
                 gemm(fn, trans_a, trans_b, m, hi - lo, k, a, lda, b + lo * column * real, ldb, beta, c + lo * real, ldc)
 
 
-@njit(**PARALLEL)
-def row_bias(y, bias, biased, slope, rectified):
-    """y (M, N) += bias (N), then leaky ReLU where rectified."""
-    for i in prange(y.shape[0]):
+@njit(**SERIAL)
+def panel_gemm(fn, trans_a, trans_b, m, n, k, a, lda, b, ldb, beta, c, ldc, threads, by_rows, real):
+    """C = op(A) op(B) + beta C, each thread a panel of rows or of columns of C; a, b, c are addresses, real the bytes
+    of a number."""
+    launch(_panel_gemm, threads, (fn, trans_a, trans_b, m, n, k, a, lda, b, ldb, beta, c, ldc, threads, by_rows, real))
+
+
+@body
+def _row_bias(first, last, y, bias, biased, slope, rectified):
+    for i in range(first, last):
         for j in range(y.shape[1]):
             s = y[i, j] + (bias[j] if biased else y.dtype.type(0))
             y[i, j] = s if not rectified or s > 0 else slope * s
+
+
+@njit(**SERIAL)
+def row_bias(y, bias, biased, slope, rectified):
+    """y (M, N) += bias (N), then leaky ReLU where rectified."""
+    launch(_row_bias, y.shape[0], (y, bias, biased, slope, rectified))

@@ -5,9 +5,10 @@ address of zeros, or of numbers that nobody reads, so borders need no code of th
 """
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
-from .settings import PARALLEL, SERIAL
+from .parallel import body, launch
+from .settings import SERIAL
 from .taps import BLOCK, SIDE, block, block_gradient, columns, pixel
 
 TABLE = SIDE * columns(2) + BLOCK  # addresses that a task needs
@@ -63,17 +64,22 @@ def convolve_rows(x, packed, bias, slope, y, pad, stride, unused, table, zeros, 
                 _block2(*places, bias.ctypes.data, slope, channels, x.dtype.type(0))
 
 
-@njit(**PARALLEL)
+@body
+def _convolve(begin, end, x, packed, bias, slope, y, pad, stride, unused, tables, zeros):
+    rows, tasks = y.shape[0] * y.shape[1], tables.shape[0]
+    for t in range(begin, end):
+        first, last = t * rows // tasks, (t + 1) * rows // tasks
+        convolve_rows(x, packed, bias, slope, y, pad, stride, unused[t], tables[t], zeros, first, last)
+
+
+@njit(**SERIAL)
 def convolve(x, packed, bias, slope, y, pad, stride, unused, tables, zeros):
     """y (N, OH, OW, C) = the convolution of x (N, H, W, C) + bias (C), what is not positive times slope.
 
     packed (9, width): see ``pack``. pad (2): rows above and columns left of the images. zeros (C). Workspace: unused
     (tasks, C), tables (tasks, TABLE).
     """
-    rows, tasks = y.shape[0] * y.shape[1], tables.shape[0]
-    for t in prange(tasks):
-        first, last = t * rows // tasks, (t + 1) * rows // tasks
-        convolve_rows(x, packed, bias, slope, y, pad, stride, unused[t], tables[t], zeros, first, last)
+    launch(_convolve, tables.shape[0], (x, packed, bias, slope, y, pad, stride, unused, tables, zeros))
 
 
 @njit(**SERIAL)
@@ -82,15 +88,11 @@ def convolve_alone(x, packed, bias, slope, y, pad, stride, unused, tables, zeros
     convolve_rows(x, packed, bias, slope, y, pad, stride, unused[0], tables[0], zeros, 0, y.shape[0] * y.shape[1])
 
 
-@njit(**PARALLEL)
-def spread(dy, packed, dx, pad, stride, tables):
-    """dx (N, H, W, C) = the data gradient of a convolution of any stride, from dy (N, OH, OW, C).
-
-    packed (9, width): see ``pack``. Workspace: tables (tasks, 18 or more).
-    """
+@body
+def _spread(first, last, dy, packed, dx, pad, stride, tables):
     height, width, channels, size = dx.shape[1], dx.shape[2], dx.shape[3], dx.shape[3] * dx.itemsize
     rows, tasks = dx.shape[0] * height, tables.shape[0]
-    for t in prange(tasks):
+    for t in range(first, last):
         source, factors = tables[t, : SIDE * SIDE], tables[t, SIDE * SIDE : 2 * SIDE * SIDE]
         for r in range(t * rows // tasks, (t + 1) * rows // tasks):
             image, top = r // height, r % height + pad[0]
@@ -111,15 +113,20 @@ def spread(dy, packed, dx, pad, stride, tables):
                 pixel(source.ctypes.data, factors.ctypes.data, count, target, channels, dx.dtype.type(0))
 
 
-@njit(**PARALLEL)
-def weight_gradient(x, dy, dw, add, pad, stride, partial, tables, zeros):
-    """dw (C, 9) = [dw +] the weight gradient from x (N, H, W, C) and dy (N, OH, OW, C).
+@njit(**SERIAL)
+def spread(dy, packed, dx, pad, stride, tables):
+    """dx (N, H, W, C) = the data gradient of a convolution of any stride, from dy (N, OH, OW, C).
 
-    Workspace: partial (parts, 9, width), whose number of parts decides the order of the sum; tables (parts, TABLE).
+    packed (9, width): see ``pack``. Workspace: tables (tasks, 18 or more).
     """
+    launch(_spread, tables.shape[0], (dy, packed, dx, pad, stride, tables))
+
+
+@body
+def _sum_parts(first, last, x, dy, pad, stride, partial, tables, zeros):
     height, width, channels, size = dy.shape[1], dy.shape[2], dy.shape[3], dy.shape[3] * dy.itemsize
     rows, parts, wide = dy.shape[0] * height, partial.shape[0], _COLUMNS1 if stride == 1 else _COLUMNS2
-    for t in prange(parts):
+    for t in range(first, last):
         sums, source, gradients = partial[t], tables[t, : SIDE * wide], tables[t, TABLE - BLOCK :]
         sums[:] = 0
         for r in range(t * rows // parts, (t + 1) * rows // parts):
@@ -134,9 +141,23 @@ def weight_gradient(x, dy, dw, add, pad, stride, partial, tables, zeros):
                     _gradient1(*places, channels, x.dtype.type(0))
                 else:
                     _gradient2(*places, channels, x.dtype.type(0))
-    for c in prange(channels):
+
+
+@body
+def _join_parts(first, last, partial, dw, add):
+    for c in range(first, last):
         for q in range(SIDE * SIDE):
             total = 0.0
-            for t in range(parts):
+            for t in range(partial.shape[0]):
                 total += partial[t, q, c]
             dw[c, q] = np.float32(total) + (dw[c, q] if add else np.float32(0))
+
+
+@njit(**SERIAL)
+def weight_gradient(x, dy, dw, add, pad, stride, partial, tables, zeros):
+    """dw (C, 9) = [dw +] the weight gradient from x (N, H, W, C) and dy (N, OH, OW, C).
+
+    Workspace: partial (parts, 9, width), whose number of parts decides the order of the sum; tables (parts, TABLE).
+    """
+    launch(_sum_parts, partial.shape[0], (x, dy, pad, stride, partial, tables, zeros))
+    launch(_join_parts, dw.shape[0], (partial, dw, add))

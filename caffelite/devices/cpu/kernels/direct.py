@@ -8,11 +8,12 @@ import functools
 
 import llvmlite.binding as llvm
 from llvmlite import ir
-from numba import njit, prange, types
+from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .settings import PARALLEL
+from .parallel import body, launch
+from .settings import SERIAL
 
 LANES = 16  # numbers in a vector
 PIXELS = {3: 8, 4: 6}  # vectors of a tile → its pixels: as many as 32 registers hold
@@ -91,27 +92,27 @@ def _tile(vectors: int):
 _tile3, _tile4 = _tile(3), _tile(4)
 
 
-@njit(**PARALLEL)
-def pack(w, packed):
-    """packed (K, vectors·LANES) = w (M, K) turned, zeros behind the last channel."""
-    for k in prange(packed.shape[0]):
+@body
+def _pack(first, last, w, packed):
+    for k in range(first, last):
         for m in range(w.shape[0]):
             packed[k, m] = w[m, k]
         for m in range(w.shape[0], packed.shape[1]):
             packed[k, m] = 0
 
 
-@njit(**PARALLEL)
-def forward(x, packed, bias, biased, slope, rectified, y, places, offsets, space, vectors, pixels):
-    """y (N, P, M) = the convolution of x (N, H·W·C) + bias (M), then leaky ReLU where rectified.
+@njit(**SERIAL)
+def pack(w, packed):
+    """packed (K, vectors·LANES) = w (M, K) turned, zeros behind the last channel."""
+    launch(_pack, packed.shape[0], (w, packed))
 
-    places (⌈P / pixels⌉·pixels): the offset of each output's window in an image; offsets (K): of each position from
-    there, in Caffe's order; packed (K, vectors·LANES); space (threads, pixels·vectors·LANES): workspace.
-    """
+
+@body
+def _forward(first, last, x, packed, bias, biased, slope, rectified, y, places, offsets, space, vectors, pixels):
     count, outputs, channels, width = x.shape[0], y.shape[1], y.shape[2], vectors * LANES
     tiles = -(-outputs // pixels)
     threads = space.shape[0]
-    for t in prange(threads):
+    for t in range(first, last):
         for image in range(t * count // threads, (t + 1) * count // threads):
             for tile in range(tiles):
                 for k in range(0, offsets.size, BLOCK):
@@ -128,3 +129,17 @@ def forward(x, packed, bias, biased, slope, rectified, y, places, offsets, space
                     for m in range(channels):
                         s = row[m] + (bias[m] if biased else y.dtype.type(0))
                         out[m] = s if not rectified or s > 0 else slope * s
+
+
+@njit(**SERIAL)
+def forward(x, packed, bias, biased, slope, rectified, y, places, offsets, space, vectors, pixels):
+    """y (N, P, M) = the convolution of x (N, H·W·C) + bias (M), then leaky ReLU where rectified.
+
+    places (⌈P / pixels⌉·pixels): the offset of each output's window in an image; offsets (K): of each position from
+    there, in Caffe's order; packed (K, vectors·LANES); space (threads, pixels·vectors·LANES): workspace.
+    """
+    launch(
+        _forward,
+        space.shape[0],
+        (x, packed, bias, biased, slope, rectified, y, places, offsets, space, vectors, pixels),
+    )

@@ -7,13 +7,14 @@ The passes are limited by the speed of memory. A thread takes four rows of the w
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, prange, types
+from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ...algorithms import FEW_ROWS_COLUMNS, LANES
 from .lanes import VECTOR, Vectors, broadcast, integer, splat
-from .settings import PARALLEL, SERIAL
+from .parallel import body, launch
+from .settings import SERIAL
 
 ROWS = 4  # of x and of the weights in a product that stays in registers
 BYTES = 4 * LANES
@@ -126,15 +127,11 @@ def _total(lanes):
     return total
 
 
-@njit(**PARALLEL)
-def forward(x, w, bias, slope, y, rows, sums):
-    """y (rows, N) = x (M, K) wᵀ + bias (N), what is not positive times slope; w (N, K).
-
-    M is a multiple of ROWS, at least rows; so is N, and K is one of LANES. Workspace: sums (threads, M·ROWS, LANES).
-    """
+@body
+def _forward(first, last, x, w, bias, slope, y, rows, sums):
     (outputs, depth), threads, line = w.shape, sums.shape[0], w.shape[1] * 4
     groups = outputs // ROWS
-    for t in prange(threads):
+    for t in range(first, last):
         totals = sums[t]
         for g in range(t * groups // threads, (t + 1) * groups // threads):
             totals[:] = 0
@@ -149,16 +146,21 @@ def forward(x, w, bias, slope, y, rows, sums):
                     y[m, g * ROWS + j] = s if s > 0 else slope * s
 
 
-@njit(**PARALLEL)
-def backward(x, w, dy, dx, dw, wants_data, wants_weights, add, threads):
-    """dx (M, K) = dy (M, N) w where wants_data, dw (N, K) = [dw +] dyᵀ x where wants_weights.
+@njit(**SERIAL)
+def forward(x, w, bias, slope, y, rows, sums):
+    """y (rows, N) = x (M, K) wᵀ + bias (N), what is not positive times slope; w (N, K).
 
-    N is a multiple of ROWS, and K one of FEW_ROWS_COLUMNS.
+    M is a multiple of ROWS, at least rows; so is N, and K is one of LANES. Workspace: sums (threads, M·ROWS, LANES).
     """
+    launch(_forward, sums.shape[0], (x, w, bias, slope, y, rows, sums))
+
+
+@body
+def _backward(start, stop, x, w, dy, dx, dw, wants_data, wants_weights, add, threads):
     rows, depth = x.shape
     outputs, line, step = dy.shape[1], depth * 4, dy.shape[1] * 4
     tiles = depth // FEW_ROWS_COLUMNS
-    for t in prange(threads):
+    for t in range(start, stop):
         first, last = t * tiles // threads * FEW_ROWS_COLUMNS, (t + 1) * tiles // threads * FEW_ROWS_COLUMNS
         for begin in range(first, last, BLOCK):
             end = min(begin + BLOCK, last)
@@ -172,3 +174,12 @@ def backward(x, w, dy, dx, dw, wants_data, wants_weights, add, threads):
                 if wants_weights:
                     for k in range(begin * 4, end * 4, FEW_ROWS_COLUMNS * 4):
                         _outer(gradients, step, x.ctypes.data + k, line, rows, dw.ctypes.data + weights + k, add)
+
+
+@njit(**SERIAL)
+def backward(x, w, dy, dx, dw, wants_data, wants_weights, add, threads):
+    """dx (M, K) = dy (M, N) w where wants_data, dw (N, K) = [dw +] dyᵀ x where wants_weights.
+
+    N is a multiple of ROWS, and K one of FEW_ROWS_COLUMNS.
+    """
+    launch(_backward, threads, (x, w, dy, dx, dw, wants_data, wants_weights, add, threads))

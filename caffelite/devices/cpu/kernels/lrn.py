@@ -1,16 +1,16 @@
 """Local response normalisation across channels, over (N, C, P)."""
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
-from .settings import PARALLEL
+from .parallel import body, launch
+from .settings import SERIAL
 
 
-@njit(**PARALLEL)
-def lrn_forward(x, scale, y, size, share, k, beta):
-    """scale = k + share · Σ x² over ``size`` channels around each, y = x · scale^-beta."""
+@body
+def _scales(first, last, x, scale, size, share, k):
     channels, before = x.shape[1], (size - 1) // 2
-    for plane in prange(x.shape[0] * channels):
+    for plane in range(first, last):
         n, c = plane // channels, plane % channels
         s = scale[n, c]
         s[:] = k
@@ -18,7 +18,12 @@ def lrn_forward(x, scale, y, size, share, k, beta):
             other = x[n, d]
             for p in range(s.size):
                 s[p] += share * other[p] * other[p]
-    for plane in prange(x.shape[0] * channels):  # afterwards, so that y may be x
+
+
+@body
+def _lrn_forward(first, last, x, scale, y, beta):
+    channels = x.shape[1]
+    for plane in range(first, last):
         n, c = plane // channels, plane % channels
         v, s, out = x[n, c], scale[n, c], y[n, c]
         if beta == 0.75:  # everyone's, and two roots are vector instructions
@@ -30,11 +35,18 @@ def lrn_forward(x, scale, y, size, share, k, beta):
                 out[p] = v[p] * s[p] ** -beta
 
 
-@njit(**PARALLEL)
-def lrn_backward(x, y, scale, dy, dx, size, factor, beta):
-    """dx = dy · scale^-beta - factor · x · Σ dy·y / scale over the channels with a window over each; dx: no alias."""
+@njit(**SERIAL)
+def lrn_forward(x, scale, y, size, share, k, beta):
+    """scale = k + share · Σ x² over ``size`` channels around each, y = x · scale^-beta; y may be x."""
+    planes = x.shape[0] * x.shape[1]
+    launch(_scales, planes, (x, scale, size, share, k))
+    launch(_lrn_forward, planes, (x, scale, y, beta))
+
+
+@body
+def _lrn_backward(first, last, x, y, scale, dy, dx, size, factor, beta):
     channels, before = x.shape[1], (size - 1) // 2
-    for plane in prange(x.shape[0] * channels):
+    for plane in range(first, last):
         n, c = plane // channels, plane % channels
         out = dx[n, c]
         out[:] = 0
@@ -50,3 +62,9 @@ def lrn_backward(x, y, scale, dy, dx, size, factor, beta):
         else:
             for p in range(out.size):
                 out[p] = a[p] * s[p] ** -beta - factor * v[p] * out[p]
+
+
+@njit(**SERIAL)
+def lrn_backward(x, y, scale, dy, dx, size, factor, beta):
+    """dx = dy · scale^-beta - factor · x · Σ dy·y / scale over the channels with a window over each; dx: no alias."""
+    launch(_lrn_backward, x.shape[0] * x.shape[1], (x, y, scale, dy, dx, size, factor, beta))

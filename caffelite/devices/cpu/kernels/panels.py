@@ -11,11 +11,12 @@ of each column, which processors with the instruction multiply at once.
 import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
-from numba import njit, prange, types
+from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .settings import PARALLEL, SERIAL
+from .parallel import body, launch
+from .settings import SERIAL
 
 VECTOR = 64  # bytes
 _FEATURES = llvm.get_host_cpu_features().flatten()
@@ -144,12 +145,11 @@ def _tile(typingctx, a, row, b, c, line, depth, rows, columns, number):
     return types.void(n, n, n, n, n, n, n, n, number), codegen
 
 
-@njit(**PARALLEL)
-def pack(w, turned, packed):
-    """packed (panels, K, WIDTH in numbers) = w (K, M), or (M, K) where turned; zeros behind the last column."""
+@body
+def _pack(first, last, w, turned, packed):
     width = packed.shape[2]
     columns = w.shape[0] if turned else w.shape[1]
-    for p in prange(packed.shape[0]):
+    for p in range(first, last):
         panel = packed[p]
         present = min(width, columns - p * width)
         if turned:
@@ -164,6 +164,12 @@ def pack(w, turned, packed):
 
 
 @njit(**SERIAL)
+def pack(w, turned, packed):
+    """packed (panels, K, WIDTH in numbers) = w (K, M), or (M, K) where turned; zeros behind the last column."""
+    launch(_pack, packed.shape[0], (w, turned, packed))
+
+
+@njit(**SERIAL)
 def half(x):
     """The bfloat16 next to a float32, even of equals, as uint16; NaN for NaN."""
     bits = np.float32(x).view(np.uint32)
@@ -171,11 +177,10 @@ def half(x):
     return np.uint16((rounded if x == x else np.uint32(0x7FC00000)) >> np.uint32(16))
 
 
-@njit(**PARALLEL)
-def pack_halves(w, turned, packed):
-    """As ``pack``, w float32 and packed (panels, K / 2, WIDTH / 2 of uint16), each row of it pairs of numbers."""
+@body
+def _pack_halves(first, last, w, turned, packed):
     width, columns = packed.shape[2] // 2, w.shape[0] if turned else w.shape[1]
-    for p in prange(packed.shape[0]):
+    for p in range(first, last):
         panel = packed[p]
         present = min(width, columns - p * width)
         if turned:
@@ -187,6 +192,12 @@ def pack_halves(w, turned, packed):
                 for j in range(present):
                     panel[k // 2, 2 * j + k % 2] = half(w[k, p * width + j])
         panel[:, 2 * present :] = 0
+
+
+@njit(**SERIAL)
+def pack_halves(w, turned, packed):
+    """As ``pack``, w float32 and packed (panels, K / 2, WIDTH / 2 of uint16), each row of it pairs of numbers."""
+    launch(_pack_halves, packed.shape[0], (w, turned, packed))
 
 
 @njit(**SERIAL)

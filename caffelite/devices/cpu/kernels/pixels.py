@@ -1,9 +1,10 @@
 """Converts pixels to floats: crop, mean, mirror and scale in one pass."""
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
-from .settings import PARALLEL, SERIAL
+from .parallel import body, launch
+from .settings import SERIAL
 
 
 @njit(**SERIAL)
@@ -47,8 +48,13 @@ def preprocess(pixels, picks, cut, mean, scale, out):
         _plane(i, pixels, picks, cut, mean, scale, out)
 
 
-@njit(**PARALLEL)
+@body
+def _preprocess_parallel(first, last, pixels, picks, cut, mean, scale, out):
+    for i in range(first, last):
+        _plane(i, pixels, picks, cut, mean, scale, out)
+
+
+@njit(**SERIAL)
 def preprocess_parallel(pixels, picks, cut, mean, scale, out):
     """The same by all threads."""
-    for i in prange(out.shape[0] * out.shape[1]):
-        _plane(i, pixels, picks, cut, mean, scale, out)
+    launch(_preprocess_parallel, out.shape[0] * out.shape[1], (pixels, picks, cut, mean, scale, out))

@@ -1,10 +1,11 @@
 """Pooling over planes (N·C, H, W)."""
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from .dropout import philox
-from .settings import PARALLEL, SERIAL
+from .parallel import body, launch
+from .settings import SERIAL
 
 
 @njit(**SERIAL)
@@ -28,12 +29,11 @@ def _max_pair_row(x, plane, h0, y, index, oh):
         index[plane, oh, ow] = where
 
 
-@njit(**PARALLEL)
-def max_pool_forward(x, y, index, kernel, stride, pad):
-    """x (N·C, H, W) → y (N·C, OH, OW), index: the winner's place in its plane, the first of equals; NaN wins."""
+@body
+def _max_pool_forward(first, last, x, y, index, kernel, stride, pad):
     height, width = x.shape[1], x.shape[2]
     pairs = kernel == (2, 2) and stride == (2, 2) and pad == (0, 0) and width % 2 == 0
-    for plane in prange(x.shape[0]):
+    for plane in range(first, last):
         for oh in range(y.shape[1]):
             h0 = oh * stride[0] - pad[0]
             if pairs and h0 + 1 < height:
@@ -55,16 +55,27 @@ def max_pool_forward(x, y, index, kernel, stride, pad):
                 index[plane, oh, ow] = where
 
 
-@njit(**PARALLEL)
-def max_pool_backward(dy, index, dx):
-    """dx (N·C, H, W) from dy and the winners' places (N·C, OH, OW)."""
+@njit(**SERIAL)
+def max_pool_forward(x, y, index, kernel, stride, pad):
+    """x (N·C, H, W) → y (N·C, OH, OW), index: the winner's place in its plane, the first of equals; NaN wins."""
+    launch(_max_pool_forward, x.shape[0], (x, y, index, kernel, stride, pad))
+
+
+@body
+def _max_pool_backward(first, last, dy, index, dx):
     width = dx.shape[2]
-    for plane in prange(dx.shape[0]):
+    for plane in range(first, last):
         dx[plane] = 0
         for oh in range(dy.shape[1]):
             for ow in range(dy.shape[2]):
                 at = index[plane, oh, ow]
                 dx[plane, at // width, at % width] += dy[plane, oh, ow]
+
+
+@njit(**SERIAL)
+def max_pool_backward(dy, index, dx):
+    """dx (N·C, H, W) from dy and the winners' places (N·C, OH, OW)."""
+    launch(_max_pool_backward, dx.shape[0], (dy, index, dx))
 
 
 @njit(**SERIAL)
@@ -75,10 +86,9 @@ def _average_window(o, kernel, stride, pad, size):
     return max(lo, 0), min(hi, size), hi - lo
 
 
-@njit(**PARALLEL)
-def average_pool_forward(x, y, kernel, stride, pad):
-    """x (N·C, H, W) → y (N·C, OH, OW): sums over the image, divided by the window clipped to the padded image."""
-    for plane in prange(x.shape[0]):
+@body
+def _average_pool_forward(first, last, x, y, kernel, stride, pad):
+    for plane in range(first, last):
         for oh in range(y.shape[1]):
             h0, h1, high = _average_window(oh, kernel[0], stride[0], pad[0], x.shape[1])
             for ow in range(y.shape[2]):
@@ -90,10 +100,15 @@ def average_pool_forward(x, y, kernel, stride, pad):
                 y[plane, oh, ow] = total / x.dtype.type(high * wide)
 
 
-@njit(**PARALLEL)
-def average_pool_backward(dy, dx, kernel, stride, pad):
-    """dx (N·C, H, W): each dy (N·C, OH, OW) spread evenly over its window."""
-    for plane in prange(dx.shape[0]):
+@njit(**SERIAL)
+def average_pool_forward(x, y, kernel, stride, pad):
+    """x (N·C, H, W) → y (N·C, OH, OW): sums over the image, divided by the window clipped to the padded image."""
+    launch(_average_pool_forward, x.shape[0], (x, y, kernel, stride, pad))
+
+
+@body
+def _average_pool_backward(first, last, dy, dx, kernel, stride, pad):
+    for plane in range(first, last):
         dx[plane] = 0
         for oh in range(dy.shape[1]):
             h0, h1, high = _average_window(oh, kernel[0], stride[0], pad[0], dx.shape[1])
@@ -105,15 +120,18 @@ def average_pool_backward(dy, dx, kernel, stride, pad):
                         dx[plane, h, w] += share
 
 
-@njit(**PARALLEL)
-def stochastic_pool_forward(x, y, index, channels, kernel, stride, pad, low, high, stream, iteration, sample):
-    """x (N·C, H, W) → y (N·C, OH, OW): of a window the place (index) where its running sum reaches u·Σx, u in (0, 1];
-    NaN wins.
+@njit(**SERIAL)
+def average_pool_backward(dy, dx, kernel, stride, pad):
+    """dx (N·C, H, W): each dy (N·C, OH, OW) spread evenly over its window."""
+    launch(_average_pool_backward, dx.shape[0], (dy, dx, kernel, stride, pad))
 
-    u is the first word that belongs to the output's place in sample ``sample`` + n; low and high are the seed's words.
-    """
+
+@body
+def _stochastic_pool_forward(
+    first, last, x, y, index, channels, kernel, stride, pad, low, high, stream, iteration, sample
+):
     width, size = x.shape[2], y.shape[1] * y.shape[2]
-    for plane in prange(x.shape[0]):
+    for plane in range(first, last):
         for oh in range(y.shape[1]):
             h0 = oh * stride[0] - pad[0]
             h0, h1 = max(h0, 0), min(h0 + kernel[0], x.shape[1])
@@ -138,10 +156,23 @@ def stochastic_pool_forward(x, y, index, channels, kernel, stride, pad, low, hig
                             index[plane, oh, ow] = h * width + w
 
 
-@njit(**PARALLEL)
-def expected_pool_forward(x, y, kernel, stride, pad, tiny):
-    """What stochastic pooling gives on average: Σx² / (tiny + Σx) over each window; x (N·C, H, W), y (N·C, OH, OW)."""
-    for plane in prange(x.shape[0]):
+@njit(**SERIAL)
+def stochastic_pool_forward(x, y, index, channels, kernel, stride, pad, low, high, stream, iteration, sample):
+    """x (N·C, H, W) → y (N·C, OH, OW): of a window the place (index) where its running sum reaches u·Σx, u in (0, 1];
+    NaN wins.
+
+    u is the first word that belongs to the output's place in sample ``sample`` + n; low and high are the seed's words.
+    """
+    launch(
+        _stochastic_pool_forward,
+        x.shape[0],
+        (x, y, index, channels, kernel, stride, pad, low, high, stream, iteration, sample),
+    )
+
+
+@body
+def _expected_pool_forward(first, last, x, y, kernel, stride, pad, tiny):
+    for plane in range(first, last):
         for oh in range(y.shape[1]):
             h0 = oh * stride[0] - pad[0]
             h0, h1 = max(h0, 0), min(h0 + kernel[0], x.shape[1])
@@ -154,3 +185,9 @@ def expected_pool_forward(x, y, kernel, stride, pad, tiny):
                         total += x[plane, h, w]
                         squares += x[plane, h, w] * x[plane, h, w]
                 y[plane, oh, ow] = squares / total
+
+
+@njit(**SERIAL)
+def expected_pool_forward(x, y, kernel, stride, pad, tiny):
+    """What stochastic pooling gives on average: Σx² / (tiny + Σx) over each window; x (N·C, H, W), y (N·C, OH, OW)."""
+    launch(_expected_pool_forward, x.shape[0], (x, y, kernel, stride, pad, tiny))

@@ -6,9 +6,10 @@ pixels. Cells of boxes that are not finite are empty.
 """
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
-from .settings import PARALLEL, SERIAL
+from .parallel import body, launch
+from .settings import SERIAL
 
 FARTHEST = 1e9  # coordinates that fit 32-bit integers
 
@@ -55,14 +56,12 @@ def _cell(start, extent, cells, i, size):
     return _clipped(low, size), _clipped(high, size)
 
 
-@njit(**PARALLEL)
-def max_forward(x, rois, y, index, scale):
-    """index: the place of each maximum in its plane, the first of equals, NaN wins; -1 for an empty cell, whose y is
-    0."""
+@body
+def _max_forward(first, last, x, rois, y, index, scale):
     images, channels, height, width = x.shape
     count, _, high, wide = y.shape
     kind = x.dtype.type
-    for t in prange(count * channels):
+    for t in range(first, last):
         r, c = t // channels, t % channels
         y[r, c], index[r, c] = 0, -1
         n = _image_of(rois[r], images)
@@ -86,12 +85,19 @@ def max_forward(x, rois, y, index, scale):
                 y[r, c, i, j], index[r, c, i, j] = best, where
 
 
-@njit(**PARALLEL)
-def max_backward(dy, rois, index, dx):
+@njit(**SERIAL)
+def max_forward(x, rois, y, index, scale):
+    """index: the place of each maximum in its plane, the first of equals, NaN wins; -1 for an empty cell, whose y is
+    0."""
+    launch(_max_forward, y.shape[0] * y.shape[1], (x, rois, y, index, scale))
+
+
+@body
+def _max_backward(first, last, dy, rois, index, dx):
     images, channels, height, width = dx.shape
     count, _, high, wide = dy.shape
     flat = dx.reshape(images, channels, height * width)
-    for c in prange(channels):
+    for c in range(first, last):
         flat[:, c] = 0
         for r in range(count):
             n = _image_of(rois[r], images)
@@ -101,6 +107,11 @@ def max_backward(dy, rois, index, dx):
                 for j in range(wide):
                     if index[r, c, i, j] >= 0:
                         flat[n, c, index[r, c, i, j]] += dy[r, c, i, j]
+
+
+@njit(**SERIAL)
+def max_backward(dy, rois, index, dx):
+    launch(_max_backward, dx.shape[1], (dy, rois, index, dx))
 
 
 @njit(**SERIAL)
@@ -121,12 +132,12 @@ def _part(start, extent, cells, i, size):
     return _clipped(low, size), _clipped(high, size)
 
 
-@njit(**PARALLEL)
-def position_forward(x, rois, y, scale):
+@body
+def _position_forward(first, last, x, rois, y, scale):
     images, _, height, width = x.shape
     count, outputs, group, _ = y.shape
     kind = x.dtype.type
-    for t in prange(count * outputs):
+    for t in range(first, last):
         r, c = t // outputs, t % outputs
         y[r, c] = 0
         n = _image_of(rois[r], images)
@@ -148,12 +159,17 @@ def position_forward(x, rois, y, scale):
                 y[r, c, i, j] = total / kind((h1 - h0) * (w1 - w0))
 
 
-@njit(**PARALLEL)
-def position_backward(dy, rois, dx, scale):
+@njit(**SERIAL)
+def position_forward(x, rois, y, scale):
+    launch(_position_forward, y.shape[0] * y.shape[1], (x, rois, y, scale))
+
+
+@body
+def _position_backward(first, last, dy, rois, dx, scale):
     images, channels, height, width = dx.shape
     count, _, group, _ = dy.shape
     kind = dx.dtype.type
-    for k in prange(channels):
+    for k in range(first, last):
         dx[:, k] = 0
         c, i, j = k // (group * group), k // group % group, k % group
         for r in range(count):
@@ -173,6 +189,11 @@ def position_backward(dy, rois, dx, scale):
 
 
 @njit(**SERIAL)
+def position_backward(dy, rois, dx, scale):
+    launch(_position_backward, dx.shape[1], (dy, rois, dx, scale))
+
+
+@njit(**SERIAL)
 def _point(low, high, pad, scale, cells, i, size):
     """Corner i of the cells of a box along an axis: its two pixels and the weight of the second; a first pixel of -1
     where the box has no extent or the corner is outside of the map."""
@@ -189,12 +210,12 @@ def _point(low, high, pad, scale, cells, i, size):
     return a, b, min(max(place, kind(0)), kind(size - 1)) - kind(a)
 
 
-@njit(**PARALLEL)
-def align_forward(x, rois, y, scale, pad):
+@body
+def _align_forward(first, last, x, rois, y, scale, pad):
     images, channels, height, width = x.shape
     count, _, high, wide = y.shape
     one = x.dtype.type(1)
-    for t in prange(count * channels):
+    for t in range(first, last):
         r, c = t // channels, t % channels
         y[r, c] = 0
         n = _image_of(rois[r], images)
@@ -211,12 +232,17 @@ def align_forward(x, rois, y, scale, pad):
                 y[r, c, i, j] = (one - v) * above + v * below
 
 
-@njit(**PARALLEL)
-def align_backward(dy, rois, dx, scale, pad):
+@njit(**SERIAL)
+def align_forward(x, rois, y, scale, pad):
+    launch(_align_forward, y.shape[0] * y.shape[1], (x, rois, y, scale, pad))
+
+
+@body
+def _align_backward(first, last, dy, rois, dx, scale, pad):
     images, channels, height, width = dx.shape
     count, _, high, wide = dy.shape
     one = dx.dtype.type(1)
-    for c in prange(channels):
+    for c in range(first, last):
         dx[:, c] = 0
         for r in range(count):
             n = _image_of(rois[r], images)
@@ -233,3 +259,8 @@ def align_backward(dy, rois, dx, scale, pad):
                     dx[n, c, h0, w1] += (one - v) * u * d
                     dx[n, c, h1, w0] += v * (one - u) * d
                     dx[n, c, h1, w1] += v * u * d
+
+
+@njit(**SERIAL)
+def align_backward(dy, rois, dx, scale, pad):
+    launch(_align_backward, dx.shape[1], (dy, rois, dx, scale, pad))

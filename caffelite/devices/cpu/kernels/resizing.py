@@ -1,15 +1,15 @@
 """Interpolation and unpooling over planes (N·C, H, W)."""
 
-from numba import njit, prange
+from numba import njit
 
-from .settings import PARALLEL
+from .parallel import body, launch
+from .settings import SERIAL
 
 
-@njit(**PARALLEL)
-def interpolate(x, low_rows, high_rows, row_shares, low_columns, high_columns, column_shares, y):
-    """y (N·C, OH, OW): each number between two rows and two columns of x (N·C, H, W), in the given shares."""
+@body
+def _interpolate(first, last, x, low_rows, high_rows, row_shares, low_columns, high_columns, column_shares, y):
     height, width = y.shape[1], y.shape[2]
-    for i in prange(x.shape[0] * height):
+    for i in range(first, last):
         plane, h = i // height, i % height
         above, below = x[plane, low_rows[h]], x[plane, high_rows[h]]
         down = row_shares[h]
@@ -20,10 +20,21 @@ def interpolate(x, low_rows, high_rows, row_shares, low_columns, high_columns, c
             y[plane, h, w] = up * top + down * ((1 - share) * below[left] + share * below[right])
 
 
-@njit(**PARALLEL)
-def interpolate_backward(dy, low_rows, high_rows, row_shares, low_columns, high_columns, column_shares, dx):
-    """dx (N·C, H, W) from dy (N·C, OH, OW)."""
-    for plane in prange(dx.shape[0]):
+@njit(**SERIAL)
+def interpolate(x, low_rows, high_rows, row_shares, low_columns, high_columns, column_shares, y):
+    """y (N·C, OH, OW): each number between two rows and two columns of x (N·C, H, W), in the given shares."""
+    launch(
+        _interpolate,
+        x.shape[0] * y.shape[1],
+        (x, low_rows, high_rows, row_shares, low_columns, high_columns, column_shares, y),
+    )
+
+
+@body
+def _interpolate_backward(
+    first, last, dy, low_rows, high_rows, row_shares, low_columns, high_columns, column_shares, dx
+):
+    for plane in range(first, last):
         dx[plane] = 0
         for h in range(dy.shape[1]):
             above, below = dx[plane, low_rows[h]], dx[plane, high_rows[h]]
@@ -38,11 +49,19 @@ def interpolate_backward(dy, low_rows, high_rows, row_shares, low_columns, high_
                 below[right] += share * lower
 
 
-@njit(**PARALLEL)
-def unpool(x, places, y, wrong):
-    """y (N·C, Q) = 0, but for x (N·C, P) at its places (N·C, P), the last of equals; wrong (N·C): 1 + the index of the
-    first place of a plane outside of 0 to Q - 1, or 0."""
-    for plane in prange(x.shape[0]):
+@njit(**SERIAL)
+def interpolate_backward(dy, low_rows, high_rows, row_shares, low_columns, high_columns, column_shares, dx):
+    """dx (N·C, H, W) from dy (N·C, OH, OW)."""
+    launch(
+        _interpolate_backward,
+        dx.shape[0],
+        (dy, low_rows, high_rows, row_shares, low_columns, high_columns, column_shares, dx),
+    )
+
+
+@body
+def _unpool(first, last, x, places, y, wrong):
+    for plane in range(first, last):
         y[plane] = 0
         wrong[plane] = 0
         for i in range(x.shape[1]):
@@ -53,10 +72,22 @@ def unpool(x, places, y, wrong):
                 wrong[plane] = 1 + i
 
 
-@njit(**PARALLEL)
-def unpool_backward(dy, places, dx):
-    """dx (N·C, P) = dy (N·C, Q) at the places, 0 where there is none."""
-    for plane in prange(dx.shape[0]):
+@njit(**SERIAL)
+def unpool(x, places, y, wrong):
+    """y (N·C, Q) = 0, but for x (N·C, P) at its places (N·C, P), the last of equals; wrong (N·C): 1 + the index of the
+    first place of a plane outside of 0 to Q - 1, or 0."""
+    launch(_unpool, x.shape[0], (x, places, y, wrong))
+
+
+@body(distinct=True)
+def _unpool_backward(first, last, dy, places, dx):
+    for plane in range(first, last):
         for i in range(dx.shape[1]):
             place = places[plane, i]
             dx[plane, i] = dy[plane, int(place)] if 0 <= place < dy.shape[1] else 0
+
+
+@njit(**SERIAL)
+def unpool_backward(dy, places, dx):
+    """dx (N·C, P) = dy (N·C, Q) at the places, 0 where there is none."""
+    launch(_unpool_backward, dx.shape[0], (dy, places, dx))

@@ -1,15 +1,15 @@
 """Softmax, its loss, and accuracy, over (N, C, P)."""
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
-from .settings import PARALLEL, SERIAL
+from .parallel import body, launch
+from .settings import SERIAL
 
 
-@njit(**PARALLEL)
-def softmax_forward(x, y):
-    """y = exp(x - max) / sum over axis 1 of (N, C, P)."""
-    for n in prange(x.shape[0]):
+@body
+def _softmax_forward(first, last, x, y):
+    for n in range(first, last):
         for p in range(x.shape[2]):
             top = x[n, 0, p]
             for c in range(1, x.shape[1]):
@@ -23,16 +23,27 @@ def softmax_forward(x, y):
                 y[n, c, p] /= total
 
 
-@njit(**PARALLEL)
-def softmax_backward(y, dy, dx):
-    """dx = (dy - Σ dy·y) y over axis 1 of (N, C, P)."""
-    for n in prange(y.shape[0]):
+@njit(**SERIAL)
+def softmax_forward(x, y):
+    """y = exp(x - max) / sum over axis 1 of (N, C, P)."""
+    launch(_softmax_forward, x.shape[0], (x, y))
+
+
+@body
+def _softmax_backward(first, last, y, dy, dx):
+    for n in range(first, last):
         for p in range(y.shape[2]):
             dot = y.dtype.type(0)
             for c in range(y.shape[1]):
                 dot += dy[n, c, p] * y[n, c, p]
             for c in range(y.shape[1]):
                 dx[n, c, p] = (dy[n, c, p] - dot) * y[n, c, p]
+
+
+@njit(**SERIAL)
+def softmax_backward(y, dy, dx):
+    """dx = (dy - Σ dy·y) y over axis 1 of (N, C, P)."""
+    launch(_softmax_backward, y.shape[0], (y, dy, dx))
 
 
 @njit(**SERIAL)
@@ -59,11 +70,10 @@ def log_loss_forward(prob, label, ignore, ignoring, fixed, tiny, loss, divisor, 
     loss[0] = total / divisor[0]
 
 
-@njit(**PARALLEL)
-def softmax_loss_backward(prob, label, ignore, ignoring, dloss, divisor, dx):
-    """dx = (prob - onehot(label)) · dloss / divisor; 0 where the label is ignored."""
+@body
+def _softmax_loss_backward(first, last, prob, label, ignore, ignoring, dloss, divisor, dx):
     scale = dloss[0] / divisor[0]
-    for n in prange(prob.shape[0]):
+    for n in range(first, last):
         for p in range(prob.shape[2]):
             given = label[n, p]
             if ignoring and given == ignore:
@@ -72,6 +82,12 @@ def softmax_loss_backward(prob, label, ignore, ignoring, dloss, divisor, dx):
                 continue
             for c in range(prob.shape[1]):
                 dx[n, c, p] = (prob[n, c, p] - (1 if c == given else 0)) * scale
+
+
+@njit(**SERIAL)
+def softmax_loss_backward(prob, label, ignore, ignoring, dloss, divisor, dx):
+    """dx = (prob - onehot(label)) · dloss / divisor; 0 where the label is ignored."""
+    launch(_softmax_loss_backward, prob.shape[0], (prob, label, ignore, ignoring, dloss, divisor, dx))
 
 
 @njit(**SERIAL)
@@ -95,11 +111,10 @@ def weighted_log_loss_forward(prob, label, weights, ignore, ignoring, fixed, tin
     loss[0] = total / divisor[0]
 
 
-@njit(**PARALLEL)
-def weighted_softmax_loss_backward(prob, label, weights, ignore, ignoring, dloss, divisor, dx):
-    """dx = weights[label] · (prob - onehot(label)) · dloss / divisor; 0 where the label is ignored or no class."""
+@body
+def _weighted_softmax_loss_backward(first, last, prob, label, weights, ignore, ignoring, dloss, divisor, dx):
     scale = dloss[0] / divisor[0]
-    for n in prange(prob.shape[0]):
+    for n in range(first, last):
         for p in range(prob.shape[2]):
             given = label[n, p]
             if (ignoring and given == ignore) or not (0 <= given < prob.shape[1]):
@@ -109,6 +124,12 @@ def weighted_softmax_loss_backward(prob, label, weights, ignore, ignoring, dloss
             weight = weights[int(given)] * scale
             for c in range(prob.shape[1]):
                 dx[n, c, p] = (prob[n, c, p] - (1 if c == given else 0)) * weight
+
+
+@njit(**SERIAL)
+def weighted_softmax_loss_backward(prob, label, weights, ignore, ignoring, dloss, divisor, dx):
+    """dx = weights[label] · (prob - onehot(label)) · dloss / divisor; 0 where the label is ignored or no class."""
+    launch(_weighted_softmax_loss_backward, prob.shape[0], (prob, label, weights, ignore, ignoring, dloss, divisor, dx))
 
 
 @njit(**SERIAL)

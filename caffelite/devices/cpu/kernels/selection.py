@@ -1,9 +1,10 @@
 """Rows of a table by index, and the largest values."""
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
-from .settings import PARALLEL, SERIAL
+from .parallel import body, launch
+from .settings import SERIAL
 
 COLUMNS = 64  # that one thread sums at a time
 
@@ -14,25 +15,29 @@ def _names_row(index, rows):
     return 0 <= index < rows and index == np.floor(index)
 
 
-@njit(**PARALLEL)
-def take_forward(table, index, out, bad):
-    """out (count, width) = the rows of table that index (count) names, 0 where there is none: bad[0] keeps 1 + the
-    first such place."""
-    for i in range(index.size):
-        if bad[0] == 0 and not _names_row(index[i], table.shape[0]):
-            bad[0] = 1 + i
-    for i in prange(index.size):
+@body
+def _take_forward(first, last, table, index, out):
+    for i in range(first, last):
         if _names_row(index[i], table.shape[0]):
             out[i] = table[int(index[i])]
         else:
             out[i] = 0
 
 
-@njit(**PARALLEL)
-def take_backward(index, dout, dtable, keep):
-    """dtable [+]= the rows of dout (count, width), in order, each to the row that index names."""
+@njit(**SERIAL)
+def take_forward(table, index, out, bad):
+    """out (count, width) = the rows of table that index (count) names, 0 where there is none: bad[0] keeps 1 + the
+    first such place."""
+    for i in range(index.size):
+        if bad[0] == 0 and not _names_row(index[i], table.shape[0]):
+            bad[0] = 1 + i
+    launch(_take_forward, index.size, (table, index, out))
+
+
+@body
+def _take_backward(first, last, index, dout, dtable, keep):
     width = dtable.shape[1]
-    for t in prange((width + COLUMNS - 1) // COLUMNS):
+    for t in range(first, last):
         lo, hi = t * COLUMNS, min((t + 1) * COLUMNS, width)
         if not keep:
             dtable[:, lo:hi] = 0
@@ -44,6 +49,12 @@ def take_backward(index, dout, dtable, keep):
 
 
 @njit(**SERIAL)
+def take_backward(index, dout, dtable, keep):
+    """dtable [+]= the rows of dout (count, width), in order, each to the row that index names."""
+    launch(_take_backward, -(-dtable.shape[1] // COLUMNS), (index, dout, dtable, keep))
+
+
+@njit(**SERIAL)
 def _comes_first(a, i, b, j):
     """Whether a at place i is chosen before b at place j: the larger, the first of equals, NaN last."""
     if a != a:
@@ -51,11 +62,10 @@ def _comes_first(a, i, b, j):
     return b != b or a > b or (a == b and i < j)
 
 
-@njit(**PARALLEL)
-def top_k(x, values, places):
-    """The k largest over axis 1 of x (N, C, P) in order: values and places (N, k, P)."""
+@body
+def _top_k(begin, end, x, values, places):
     n, k, width = values.shape
-    for s in prange(n * width):
+    for s in range(begin, end):
         i, p = s // width, s % width
         last, place = x[i, 0, p], -1
         for j in range(k):
@@ -69,10 +79,15 @@ def top_k(x, values, places):
             last, place = best, where
 
 
-@njit(**PARALLEL)
-def distances(x, w, y, squared):
-    """y (M, N): Σ (x - w)² or Σ |x - w| of each row of x (M, K) and of w (N, K)."""
-    for m in prange(x.shape[0]):
+@njit(**SERIAL)
+def top_k(x, values, places):
+    """The k largest over axis 1 of x (N, C, P) in order: values and places (N, k, P)."""
+    launch(_top_k, values.shape[0] * values.shape[2], (x, values, places))
+
+
+@body
+def _distances(first, last, x, w, y, squared):
+    for m in range(first, last):
         for n in range(w.shape[0]):
             total = x.dtype.type(0)
             if squared:
@@ -85,10 +100,15 @@ def distances(x, w, y, squared):
             y[m, n] = total
 
 
-@njit(**PARALLEL)
-def distances_backward(x, w, dy, dx, squared, keep):
-    """dx [+]= the gradient of x, of the distances (M, N) of x (M, K) and w (N, K); dy of any strides."""
-    for m in prange(x.shape[0]):
+@njit(**SERIAL)
+def distances(x, w, y, squared):
+    """y (M, N): Σ (x - w)² or Σ |x - w| of each row of x (M, K) and of w (N, K)."""
+    launch(_distances, x.shape[0], (x, w, y, squared))
+
+
+@body
+def _distances_backward(first, last, x, w, dy, dx, squared, keep):
+    for m in range(first, last):
         if not keep:
             dx[m] = 0
         for n in range(w.shape[0]):
@@ -99,3 +119,9 @@ def distances_backward(x, w, dy, dx, squared, keep):
             else:
                 for k in range(x.shape[1]):
                     dx[m, k] += g * np.sign(x[m, k] - w[n, k])
+
+
+@njit(**SERIAL)
+def distances_backward(x, w, dy, dx, squared, keep):
+    """dx [+]= the gradient of x, of the distances (M, N) of x (M, K) and w (N, K); dy of any strides."""
+    launch(_distances_backward, x.shape[0], (x, w, dy, dx, squared, keep))

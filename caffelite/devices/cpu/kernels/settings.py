@@ -3,4 +3,3 @@
 from typing import Any
 
 SERIAL: dict[str, Any] = dict(nogil=True, cache=True, error_model="numpy")
-PARALLEL: dict[str, Any] = dict(**SERIAL, parallel=True)

@@ -1,14 +1,14 @@
 """im2col and col2im: converts images to columns, one per window, and columns to images."""
 
-from numba import njit, prange
+from numba import njit
 
-from .settings import PARALLEL
+from .parallel import body, launch
+from .settings import SERIAL
 
 
-@njit(**PARALLEL)
-def im2col(x, columns, kernel, stride, pad, dilation):
-    """x (N·C, H, W) → columns (N·C, kh, kw, OH, OW), 0 outside the image."""
-    for plane in prange(x.shape[0]):
+@body
+def _im2col(first, last, x, columns, kernel, stride, pad, dilation):
+    for plane in range(first, last):
         for i in range(kernel[0]):
             for j in range(kernel[1]):
                 for u in range(columns.shape[3]):
@@ -18,10 +18,15 @@ def im2col(x, columns, kernel, stride, pad, dilation):
                         run[v] = x[plane, h, w] if 0 <= h < x.shape[1] and 0 <= w < x.shape[2] else 0
 
 
-@njit(**PARALLEL)
-def col2im(columns, dx, kernel, stride, pad, dilation):
-    """The transpose: dx (N·C, H, W) sums the places of columns (N·C, kh, kw, OH, OW) that came from each pixel."""
-    for plane in prange(dx.shape[0]):
+@njit(**SERIAL)
+def im2col(x, columns, kernel, stride, pad, dilation):
+    """x (N·C, H, W) → columns (N·C, kh, kw, OH, OW), 0 outside the image."""
+    launch(_im2col, x.shape[0], (x, columns, kernel, stride, pad, dilation))
+
+
+@body
+def _col2im(first, last, columns, dx, kernel, stride, pad, dilation):
+    for plane in range(first, last):
         dx[plane] = 0
         for i in range(kernel[0]):
             for j in range(kernel[1]):
@@ -32,3 +37,9 @@ def col2im(columns, dx, kernel, stride, pad, dilation):
                             w = v * stride[1] - pad[1] + j * dilation[1]
                             if 0 <= w < dx.shape[2]:
                                 dx[plane, h, w] += columns[plane, i, j, u, v]
+
+
+@njit(**SERIAL)
+def col2im(columns, dx, kernel, stride, pad, dilation):
+    """The transpose: dx (N·C, H, W) sums the places of columns (N·C, kh, kw, OH, OW) that came from each pixel."""
+    launch(_col2im, dx.shape[0], (columns, dx, kernel, stride, pad, dilation))

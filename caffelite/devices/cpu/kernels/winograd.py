@@ -10,11 +10,12 @@ zeros, or of numbers that nobody reads, so tiles at the border need no code of t
 """
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from ...algorithms import GROUP, ROWS
 from .cook_toom import Matrix, matrices
-from .settings import PARALLEL, SERIAL
+from .parallel import body, launch
+from .settings import SERIAL
 from .vectors import BYTES, LANES, both_sides, product
 
 DEPTH = 128  # factors that a product sums before it goes on to the next rows: a panel of them stays in the L1 cache
@@ -160,18 +161,12 @@ def _read_weights(w, rotated, first, buffer):
                 buffer[i, q, m] = w[first + i, m, taps - 1 - q] if rotated else w[m, first + i, q]
 
 
-@njit(**PARALLEL)
-def transform_weights(w, rotated, starts, packed, rough, tables, outputs, size):
-    """packed: the weights w (M, C, r²) for ``convolve``: for each panel, a² matrices (C, width).
-
-    rotated: of the convolution that computes the data gradient, from M channels to C, with kernels turned by 180
-    degrees. starts (panels + 1): the first vector of each panel. Workspace: rough (threads, GROUP·r²·max(C, M)), tables
-    (threads, 2, 64). outputs, size: m and r.
-    """
+@body
+def _transform_weights(first, last, w, rotated, starts, packed, rough, tables, outputs, size):
     count, width = (w.shape[0], w.shape[1]) if rotated else (w.shape[1], w.shape[0])
     threads, side, taps = tables.shape[0], outputs + size - 1, size * size
     square = side * side
-    for t in prange(threads):
+    for t in range(first, last):
         buffer, source, target = (
             rough[t, : GROUP * taps * width].reshape(GROUP, taps, width),
             tables[t, 0],
@@ -191,25 +186,30 @@ def transform_weights(w, rotated, starts, packed, rough, tables, outputs, size):
 
 
 @njit(**SERIAL)
+def transform_weights(w, rotated, starts, packed, rough, tables, outputs, size):
+    """packed: the weights w (M, C, r²) for ``convolve``: for each panel, a² matrices (C, width).
+
+    rotated: of the convolution that computes the data gradient, from M channels to C, with kernels turned by 180
+    degrees. starts (panels + 1): the first vector of each panel. Workspace: rough (threads, GROUP·r²·max(C, M)), tables
+    (threads, 2, 64). outputs, size: m and r.
+    """
+    launch(_transform_weights, tables.shape[0], (w, rotated, starts, packed, rough, tables, outputs, size))
+
+
+@njit(**SERIAL)
 def _origin(tile, high, wide, outputs):
     """(image, row, column) of the first output of a tile."""
     image, rest = tile // (high * wide), tile % (high * wide)
     return image, rest // wide * outputs, rest % wide * outputs
 
 
-@njit(**PARALLEL)
-def convolve(x, packed, starts, bias, slope, y, pad, outputs, size, block, space, tables):
-    """y (N, OH, OW, M) = the convolution of x (N, H, W, C) + bias (M), what is not positive times slope.
-
-    packed, starts: as from ``transform_weights``. pad (2): rows above and columns left of the images. block: tiles that
-    are transformed at a time, a multiple of ROWS. Workspace: space (threads, a²·(block·(C + 4·LANES) + LANES) + C +
-    4·LANES), tables (threads, 2, 64).
-    """
+@body
+def _convolve(begin, end, x, packed, starts, bias, slope, y, pad, outputs, size, block, space, tables):
     channels, side = x.shape[3], outputs + size - 1
     high, wide = -(-y.shape[1] // outputs), -(-y.shape[2] // outputs)
     tiles, square, threads = y.shape[0] * high * wide, side * side, tables.shape[0]
     blocks = -(-tiles // block)
-    for t in prange(threads):
+    for t in range(begin, end):
         source, target, inputs = tables[t, 0], tables[t, 1], space[t].ctypes.data
         products = inputs + square * (block * channels + LANES) * 4
         zeros = products + block * square * 4 * BYTES
@@ -245,16 +245,23 @@ def convolve(x, packed, starts, bias, slope, y, pad, outputs, size, block, space
                     _finish_outputs(side, source.ctypes.data, target.ctypes.data, vectors, added, slope)
 
 
-@njit(**PARALLEL)
-def transform_images(x, dy, starts, pad, outputs, size, first, last, inputs, gradients, zeros, tables):
-    """The factors of the weight gradient for tiles ``first`` to ``last`` of x (N, H, W, C) and dy (N, OH, OW, M).
+@njit(**SERIAL)
+def convolve(x, packed, starts, bias, slope, y, pad, outputs, size, block, space, tables):
+    """y (N, OH, OW, M) = the convolution of x (N, H, W, C) + bias (M), what is not positive times slope.
 
-    inputs of a² matrices (tiles, C); gradients: for each panel, of a² matrices (tiles, width). zeros (max(C, M)).
+    packed, starts: as from ``transform_weights``. pad (2): rows above and columns left of the images. block: tiles that
+    are transformed at a time, a multiple of ROWS. Workspace: space (threads, a²·(block·(C + 4·LANES) + LANES) + C +
+    4·LANES), tables (threads, 2, 64).
     """
+    launch(_convolve, tables.shape[0], (x, packed, starts, bias, slope, y, pad, outputs, size, block, space, tables))
+
+
+@body
+def _transform_images(begin, end, x, dy, starts, pad, outputs, size, first, last, inputs, gradients, zeros, tables):
     channels, side = x.shape[3], outputs + size - 1
     high, wide = -(-dy.shape[1] // outputs), -(-dy.shape[2] // outputs)
     square, threads, count = side * side, tables.shape[0], last - first
-    for t in prange(threads):
+    for t in range(begin, end):
         source, target = tables[t, 0], tables[t, 1]
         for i in range(t * count // threads, (t + 1) * count // threads):
             image, top, left = _origin(first + i, high, wide, outputs)
@@ -271,11 +278,23 @@ def transform_images(x, dy, starts, pad, outputs, size, first, last, inputs, gra
                     source[k] += vectors * BYTES if source[k] != zeros.ctypes.data else 0
 
 
-@njit(**PARALLEL)
-def multiply_images(inputs, gradients, starts, channels, count, square, products, add):
-    """products: for each panel, a² matrices (C, width), = [products +] the sum over tiles of inputs times gradients."""
+@njit(**SERIAL)
+def transform_images(x, dy, starts, pad, outputs, size, first, last, inputs, gradients, zeros, tables):
+    """The factors of the weight gradient for tiles ``first`` to ``last`` of x (N, H, W, C) and dy (N, OH, OW, M).
+
+    inputs of a² matrices (tiles, C); gradients: for each panel, of a² matrices (tiles, width). zeros (max(C, M)).
+    """
+    launch(
+        _transform_images,
+        tables.shape[0],
+        (x, dy, starts, pad, outputs, size, first, last, inputs, gradients, zeros, tables),
+    )
+
+
+@body
+def _multiply_images(first, last, inputs, gradients, starts, channels, count, square, products, add):
     panels = starts.size - 1
-    for t in prange(square * panels):
+    for t in range(first, last):
         p, j = t // panels, t % panels
         vectors = starts[j + 1] - starts[j]
         left = inputs.ctypes.data + p * (count * channels + LANES) * 4
@@ -284,13 +303,22 @@ def multiply_images(inputs, gradients, starts, channels, count, square, products
         _multiply_turned(left, channels, right + p * right_pitch, out + p * pitch, count, vectors, add)
 
 
-@njit(**PARALLEL)
-def finish_weights(products, starts, dw, add, rough, tables, outputs, size):
-    """dw (M, C, r²) = [dw +] the weight gradient from ``products``. rough (threads, GROUP·r²·max(C, M)): workspace."""
+@njit(**SERIAL)
+def multiply_images(inputs, gradients, starts, channels, count, square, products, add):
+    """products: for each panel, a² matrices (C, width), = [products +] the sum over tiles of inputs times gradients."""
+    launch(
+        _multiply_images,
+        square * (starts.size - 1),
+        (inputs, gradients, starts, channels, count, square, products, add),
+    )
+
+
+@body
+def _finish_weights(begin, end, products, starts, dw, add, rough, tables, outputs, size):
     width, channels = dw.shape[0], dw.shape[1]
     threads, side, taps = tables.shape[0], outputs + size - 1, size * size
     square = side * side
-    for t in prange(threads):
+    for t in range(begin, end):
         buffer, source, target = (
             rough[t, : GROUP * taps * width].reshape(GROUP, taps, width),
             tables[t, 0],
@@ -311,3 +339,9 @@ def finish_weights(products, starts, dw, add, rough, tables, outputs, size):
                     for q in range(taps):
                         before = dw[m, first + i, q] if add else np.float32(0)
                         dw[m, first + i, q] = buffer[i, q, m] + before
+
+
+@njit(**SERIAL)
+def finish_weights(products, starts, dw, add, rough, tables, outputs, size):
+    """dw (M, C, r²) = [dw +] the weight gradient from ``products``. rough (threads, GROUP·r²·max(C, M)): workspace."""
+    launch(_finish_weights, tables.shape[0], (products, starts, dw, add, rough, tables, outputs, size))

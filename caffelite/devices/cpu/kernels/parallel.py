@@ -1,0 +1,183 @@
+"""Loops whose iterations are divided among Numba's threads.
+
+A kernel is two functions: a body, which runs the iterations ``first`` to ``last`` of a loop, and the function that
+Python calls, which launches the body::
+
+    @body
+    def _scale_rows(first, last, x, factors):
+        for i in range(first, last):
+            for j in range(x.shape[1]):
+                x[i, j] *= factors[i]
+
+
+    @njit(**SERIAL)
+    def scale_rows(x, factors):
+        launch(_scale_rows, x.shape[0], (x, factors))
+
+This is what ``prange`` does, at a third of its compile time: no pass looks for parallel loops, and body and kernel are
+one LLVM module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, overload
+
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils, compiler
+from numba.extending import intrinsic
+from numba.np.ufunc.parallel import _launch_threads
+
+_WORD, _BYTES = ir.IntType(64), ir.IntType(8).as_pointer()
+# What Numba's threads call: with addresses of operands, how many iterations of each, the operands' steps, and data.
+_CALLBACK = ir.FunctionType(ir.VoidType(), [_BYTES.as_pointer(), _WORD.as_pointer(), _WORD.as_pointer(), _BYTES])
+
+
+@overload
+def body(function: Callable[..., None]) -> Any: ...
+
+
+@overload
+def body(*, distinct: bool) -> Callable[[Callable[..., None]], Any]: ...
+
+
+def body(function: Callable[..., None] | None = None, *, distinct: bool = False) -> Any:
+    """The body of a loop for ``launch``. distinct: no array that it writes overlaps another one, so that LLVM needs no
+    checks before a vector loop."""
+
+    def decorate(function: Callable[..., None]) -> Any:
+        compiled: Any = njit(function)  # gives the function a type; ``launch`` compiles it
+        compiled.distinct = distinct
+        return compiled
+
+    return decorate if function is None else decorate(function)
+
+
+def _compile(context: Any, body: Any, kinds: tuple[Any, ...]) -> Any:
+    """Compiles a body into the library of the kernel that launches it."""
+    flags: Any = compiler.Flags()
+    flags.nrt = flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
+    flags.error_model, flags.noalias = "numpy", body.distinct
+    return compiler.compile_internal(
+        context.typing_context,
+        context,
+        context.active_code_library,
+        body.py_func,
+        (types.uintp, types.uintp, *kinds),  # unsigned: no check for negative indices
+        types.none,
+        flags,
+        {},
+    ).fndesc
+
+
+class _Shared:
+    """A record on the stack of the launching thread: the body's arguments as primitive values, the number of
+    iterations, the number of parts they are divided into, and the status of a body that raised an error."""
+
+    def __init__(self, context: Any, kinds: tuple[Any, ...]):
+        self._packer = context.get_arg_packer(kinds)
+        arguments = self._packer.argument_types
+        self.count, self.parts, self.code, self.error = range(len(arguments), len(arguments) + 4)
+        status = context.call_conv.get_function_type(types.none, ())
+        self.kind = ir.LiteralStructType([*arguments, _WORD, _WORD, status.return_type, status.args[1].pointee])
+
+    def store(self, builder: Any, record: Any, field: int, value: Any) -> None:
+        builder.store(value, cgutils.gep_inbounds(builder, record, 0, field))
+
+    def load(self, builder: Any, record: Any, field: int) -> Any:
+        return builder.load(cgutils.gep_inbounds(builder, record, 0, field))
+
+    def store_arguments(self, builder: Any, record: Any, values: list[Any]) -> None:
+        for field, value in enumerate(self._packer.as_arguments(builder, values)):
+            self.store(builder, record, field, value)
+
+    def load_arguments(self, builder: Any, record: Any) -> list[Any]:
+        flat = [self.load(builder, record, field) for field in range(len(self._packer.argument_types))]
+        return self._packer.from_arguments(builder, flat)
+
+
+def _callback(context: Any, module: Any, compiled: Any, shared: _Shared) -> Any:
+    """The function that runs parts of a loop. Its operand is the address of the record plus the number of the first
+    part; contiguous parts are equal up to one iteration, the longer ones first."""
+    function = ir.Function(module, _CALLBACK, module.get_unique_name("launch"))
+    function.linkage = "internal"
+    builder = ir.IRBuilder(function.append_basic_block())
+    operands, counts, _, data = function.args
+    record = builder.bitcast(data, shared.kind.as_pointer())
+    start = builder.sub(builder.ptrtoint(builder.load(operands), _WORD), builder.ptrtoint(data, _WORD))
+    count, parts = (shared.load(builder, record, field) for field in (shared.count, shared.parts))
+    least, more = builder.udiv(count, parts), builder.urem(count, parts)
+    arguments = shared.load_arguments(builder, record)
+    run = context.declare_function(module, compiled)
+    with cgutils.for_range(builder, builder.load(counts)) as loop:
+        part = builder.add(start, loop.index)
+        longer = builder.icmp_unsigned("<", part, more)
+        first = builder.add(builder.mul(part, least), builder.select(longer, part, more))
+        last = builder.add(builder.add(first, least), builder.zext(longer, _WORD))
+        with builder.if_then(builder.icmp_unsigned("<", first, last)):
+            values = [first, last, *arguments]
+            status, _ = context.call_conv.call_function(builder, run, types.none, compiled.argtypes, values)
+            with cgutils.if_unlikely(builder, status.is_error):
+                shared.store(builder, record, shared.code, status.code)
+                shared.store(builder, record, shared.error, status.excinfoptr)
+    builder.ret_void()
+    return function
+
+
+def _borrowed(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    """A value without a reference count, which threads would compete for."""
+    if not isinstance(kind, types.Array):
+        return value
+    array = context.make_array(kind)(context, builder, value)
+    array.meminfo, array.parent = (cgutils.get_null_value(field.type) for field in (array.meminfo, array.parent))
+    return array._getvalue()
+
+
+def _run(builder: Any, callback: Any, record: Any, count: Any, store_parts: Callable[[Any], None]) -> None:
+    """Calls the callback on all threads, or on this one where that is enough."""
+    module, data = builder.module, builder.bitcast(record, _BYTES)
+    threads = builder.call(cgutils.get_or_insert_function(module, ir.FunctionType(_WORD, []), "get_num_threads"), [])
+    parallel_for = ir.FunctionType(ir.VoidType(), [_BYTES] * 5 + [_WORD] * 3)
+    parallel_for = cgutils.get_or_insert_function(module, parallel_for, "numba_parallel_for")
+    several = builder.and_(builder.icmp_signed(">", count, _WORD(1)), builder.icmp_signed(">", threads, _WORD(1)))
+    parts = builder.select(several, threads, _WORD(1))
+    store_parts(parts)
+    operands, counts, steps = (cgutils.alloca_once_value(builder, value) for value in (data, parts, _WORD(1)))
+    with builder.if_else(several) as (then, otherwise):
+        with then:
+            addresses = [builder.bitcast(value, _BYTES) for value in (callback, operands, counts, steps)]
+            builder.call(parallel_for, [*addresses, data, _WORD(0), _WORD(1), threads])
+        with otherwise:
+            builder.call(callback, [operands, counts, steps, data])
+
+
+@intrinsic
+def launch(_context: Any, body: Any, count: Any, arguments: Any) -> Any:
+    """Runs ``body(first, last, *arguments)`` for the iterations 0 to count - 1, divided among the threads."""
+    kinds = tuple(types.unliteral(kind) for kind in arguments.types)
+
+    def codegen(context: Any, builder: Any, signature: Any, values: list[Any]) -> Any:
+        _launch_threads()  # makes the functions of Numba's threads known to LLVM, also where the kernel is cached
+        context.active_code_library._reload_init.add(_launch_threads)
+        shared = _Shared(context, kinds)
+        callback = _callback(context, builder.module, _compile(context, body.dispatcher, kinds), shared)
+        record = cgutils.alloca_once(builder, shared.kind)
+        total = context.cast(builder, values[1], count, types.intp)
+        given = cgutils.unpack_tuple(builder, values[2], len(kinds))
+        given = [
+            _borrowed(context, builder, kind, context.cast(builder, value, source, kind))
+            for value, source, kind in zip(given, arguments.types, kinds, strict=True)
+        ]
+        shared.store_arguments(builder, record, given)
+        shared.store(builder, record, shared.count, total)
+        shared.store(builder, record, shared.code, ir.Constant(shared.kind.elements[shared.code], 0))
+        with builder.if_then(builder.icmp_signed(">", total, _WORD(0))):
+            _run(builder, callback, record, total, lambda parts: shared.store(builder, record, shared.parts, parts))
+            code, error = (shared.load(builder, record, field) for field in (shared.code, shared.error))
+            status = context.call_conv._get_return_status(builder, code, error)
+            with cgutils.if_unlikely(builder, status.is_error):
+                context.call_conv.return_status_propagate(builder, status)
+        return context.get_dummy_value()
+
+    return types.void(body, count, arguments), codegen

@@ -1,0 +1,99 @@
+"""Old layers of Caffe's forks give the modern ones, and their fields keep their places in the file."""
+
+import pytest
+from test_upgrade import error, expect, modern
+
+
+def test_v1_layers_of_forks():
+    expect(
+        "layers { type: UNPOOLING unpooling_param { kernel_size: 2 } } layers { type: BN bn_param { bn_mode: LEARN } } "
+        "layers { type: ELTWISE_ACCURACY eltwise_accuracy_param { ignore_label: 255 } }",
+        'layer { type: "Unpooling" unpooling_param { kernel_size: 2 } } '
+        'layer { type: "BN" bn_param { bn_mode: LEARN } } '
+        'layer { type: "Accuracy" accuracy_param { ignore_label: 255 } }',
+    )
+
+
+def test_layers_over_frames_of_c3d():
+    word = expect(
+        """layers { type: CONVOLUTION3D convolution_param { num_output: 2 kernel_size: 7 kernel_depth: 3
+            pad: 4 temporal_pad: 1 temporal_stride: 5 } }
+        layers { type: DECONVOLUTION3D convolution_param { kernel_size: 2 kernel_depth: 1 stride: 6 } }
+        layers { type: POOLING3D pooling_param { pool: AVE kernel_size: 2 kernel_depth: 8 } }
+        layers { type: VIDEO_DATA image_data_param { source: "s" batch_size: 9 new_length: 10 use_image: true
+            mean_file: "m" crop_size: 11 } }""",
+        """layer { type: "Convolution" convolution_param { num_output: 2 kernel_size: [3, 7, 7] pad: [1, 4, 4]
+            stride: [5, 1, 1] } }
+        layer { type: "Deconvolution" convolution_param { kernel_size: [1, 2, 2] stride: [1, 6, 6] pad: [0, 0, 0] } }
+        layer { type: "Pooling3D" pooling3d_param { pool: AVE kernel_size: 2 kernel_depth: 8 } }
+        layer { type: "VideoClips" video_data_param { source: "s" batch_size: 9 new_length: 10 use_image: true }
+            transform_param { mean_file: "m" crop_size: 11 } }""",
+    )
+    assert [word("layer", 0, "convolution_param", "kernel_size", i) for i in (0, 1)] == ["3", "7"]
+    assert word("layer", 1, "convolution_param", "stride", 1) == "6"
+    assert word("layer", 2, "pooling3d_param", "kernel_depth") == "8"
+    assert word("layer", 3, "video_data_param", "new_length") == "10"
+
+
+def test_layers_over_frames_of_c3d_v1_1():
+    word = expect(
+        'layer { type: "Convolution3D" convolution3d_param { kernel_size: 7 kernel_depth: 3 stride: 2 } }'
+        'layer { type: "VideoData" video_data_param { source: "s" sampling_rate: 2 } }',
+        """layer { type: "Convolution" convolution_param { kernel_size: [3, 7, 7] stride: [1, 2, 2] pad: [0, 0, 0] } }
+        layer { type: "VideoClips" video_data_param { source: "s" sampling_rate: 2 } }""",
+    )
+    assert word("layer", 0, "convolution_param", "kernel_size", 0) == "3"
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ('type: "Convolution" convolution_param { kernel_depth: 3 }', "does not read kernel_depth"),
+        ('type: "ImageData" image_data_param { new_length: 3 }', "does not read new_length"),
+        ('type: "Convolution3D" convolution_param { kernel_size: 3 }', "has no kernel_depth"),
+        ('type: "Convolution3D" convolution_param { kernel_depth: 3 }', "has no kernel_size"),
+        ('type: "Convolution3D" convolution_param { kernel_size: [3, 3] kernel_depth: 3 }', "has 2 values"),
+    ],
+)
+def test_mistakes_in_layers_over_frames(text, what):
+    found = error(f'layer {{ name: "l"\n{text} }}')
+    assert what in found and found.startswith("n:2:")
+
+
+def test_a_v1_type_of_a_fork_without_a_layer_names_the_fork():
+    assert "C3D" in error("layers { type: VOXEL_SOFTMAX }")
+
+
+def scores(fields):
+    """An old net of FCN: a padded image, its half, that enlarged, and a Crop of it. fields: of the Deconvolution."""
+    return f"""input: "x" input_shape {{ dim: [1, 3, 40, 30] }}
+        layers {{ type: CONVOLUTION name: "c" bottom: "x" top: "c" convolution_param {{ kernel_size: 3 pad: 100 }} }}
+        layers {{ type: RELU name: "r" bottom: "c" top: "c" }}
+        layers {{ type: POOLING name: "p" bottom: "c" top: "p" pooling_param {{ kernel_size: 2 stride: 2 }} }}
+        layers {{ type: CONVOLUTION name: "s" bottom: "p" top: "s" convolution_param {{ kernel_h: 7 kernel_w: 5 }} }}
+        layers {{ type: DECONVOLUTION name: "d" bottom: "s" top: "d" convolution_param {{ {fields} }} }}
+        layers {{ type: CROP name: "crop" bottom: "d" bottom: "x" top: "y" }}"""
+
+
+def test_the_offset_of_an_old_crop_aligns_its_bottoms():
+    crop = modern(scores("kernel_size: 4 stride: 2")).message.layer[-1]
+    # pixel i of x is i + 99 in c, i / 2 + 49.25 in p, i / 2 + 46.25 (or 47.25) in s, i + 92.5 (or 94.5) + 1.5 in d
+    assert crop.type == "Crop" and list(crop.crop_param.offset) == [94, 96]
+
+
+@pytest.mark.parametrize(
+    ("fields", "what"),
+    [
+        ("kernel_size: 4", "its bottoms differ in scale, by 1/2"),
+        ("kernel_size: 3 stride: 2", "its offset would be 93.5, and must be a whole number"),
+    ],
+)
+def test_an_old_crop_that_cannot_align_is_an_error(fields, what):
+    text = scores(fields)
+    found = error(text)
+    assert f'layer "crop" (CROP): {what}' in found and found.startswith(f"n:{text.count(chr(10)) + 1}:")
+
+
+def test_an_old_crop_needs_a_common_blob():
+    text = scores("kernel_size: 4 stride: 2").replace('bottom: "d" bottom: "x"', 'bottom: "d" bottom: "z"')
+    assert "its bottoms do not depend on a common blob" in error(text)
