@@ -188,7 +188,7 @@ class Net:
         """Copies weights by layer name; returns which layers matched, were skipped (not in the net) and are missing
         (not in the file), and logs the last two. Errors: no layer of the file is in the net."""
         self._copies.send()
-        loaded = self._net.load(weights.read_model(path), str(path))
+        loaded = self._net.load(weights.read_model(path, copy=False), str(path))
         if not loaded.matched:
             raise CaffeliteError(
                 f"{path}: no layer of the file is in the net", expected=", ".join(self.params) or "a net with weights"

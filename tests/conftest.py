@@ -1,10 +1,14 @@
 """Shared fixtures: the folders of real data and reference results, and a seed."""
 
+import gc
 import logging
 import os
 from pathlib import Path
 
 import pytest
+
+# Rarer than Python's default: collecting the tests and compiling kernels make millions of objects that live long.
+gc.set_threshold(20_000, 10, 10)
 
 
 def _folder(variable: str) -> Path:
@@ -20,6 +24,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Runs the files with slow tests first: of several processes none is then left alone with them at the end."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def uncollected_objects_of_earlier_modules():
+    """Excludes all objects that exist before a module's tests from garbage collection. Otherwise each collection visits
+    thousands of tests and compiled kernels, which takes a considerable part of the tests' time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

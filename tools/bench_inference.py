@@ -102,7 +102,7 @@ def side(args) -> None:
         from caffelite.weights import read_model
 
         net = opened(model)
-        net.load(read_model(weights), weights)
+        net.load(read_model(weights, copy=False), weights)
 
         def run() -> None:
             net.set_inputs(**arrays)

@@ -63,7 +63,7 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
         raise click.UsageError("-weights is missing: name a caffemodel to score")
     start()
     from ..progress import bar as progress_bar
-    from ..report import pictures, scoring
+    from ..report import scoring
     from ..report.collect import OutputCollector
     from ..runs.open_net import load_weights
     from .net_options import open_net
@@ -82,6 +82,8 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
         load_weights(net, options.names(weights))
         collector = OutputCollector(net, judge)
         if folder and (collector.classification or collector.multi_label or collector.fit or collector.detections):
+            from ..report import pictures
+
             pictures.check_installed(mistakes=collector.classification is not None)
         count = scoring.count_batches(iterations, collector, bool(folder))
         log.info("Running for %d iterations.", count)

@@ -50,6 +50,9 @@ class InputBuffer(Protocol):
     def field(self, shape: tuple[int, ...], dtype: DTypeLike | None = None) -> Field:
         """Adds a field. dtype: None for the device's."""
 
+    def require_depth(self, passes: int) -> None:
+        """Allocates memory for at least so many passes at once, on a device that prepares several."""
+
     def begin(self) -> None:
         """Starts to prepare passes. All passes that were prepared before must have been queued."""
 

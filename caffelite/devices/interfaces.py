@@ -362,8 +362,12 @@ class Links(Protocol):
     All arrays are contiguous and of the device's dtype. A peer is a stage and a shard. Calls are queued in the order
     of the net's steps on every device; on a CPU they have finished when they return, unless the docstring says
     otherwise.
+    ``captures``: a captured graph may contain its calls, if ``finish`` precedes and ends them. Otherwise arrays pass
+    through the host.
     Errors: a device that ends or hangs ends the job, see parallel/watchdog.py.
     """
+
+    captures: bool
 
     def send(self, array: Array, peer: tuple[int, int], tag: int) -> Pending:
         """Starts to send an array and returns without waiting for the peer. The array must not change before
@@ -382,6 +386,12 @@ class Links(Protocol):
 
     def all_reduce(self, array: Array) -> None:
         """Sums an array over the devices of the stage, in place and in the order of shards: the same bits on each."""
+
+    def all_reduce_group(self, array: Array) -> None:
+        """Sums an array over all devices of the group, in place: the same bits on each. Where it ``captures``."""
+
+    def finish(self) -> None:
+        """Waits for the arrays that are being sent; on a GPU, queues the wait. Their ``Pending`` need no ``wait``."""
 
     def progress(self) -> None:
         """Lets arrays that were sent move; called while this device computes."""

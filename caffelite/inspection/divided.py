@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..devices.traits import DeviceTraits
 from ..errors import CaffeliteError
 from ..net.compile import compile
+from ..net.deferred import defers, kept_bytes
 from ..net.graph import Graph
 from ..net.partition.partition import partition
 from ..net.partition.placement import DevicePosition, Placement
@@ -64,11 +65,16 @@ def memory(
             part = partition(graph, placement, DevicePosition(stage, shard))
             names = [node.name for node in part.nodes if node.place >= 0]
             flights = min(placement.stages - stage, placement.micro_batches)
-            found.append(DeviceMemory(stage, shard, names, flights, _of_part(subject, part, flights, threads, traits)))
+            kept = kept_bytes(part, placement.micro_batches) if defers(placement.stages, placement.micro_batches) else 0
+            total = _of_part(subject, part, flights, threads, traits, kept)
+            found.append(DeviceMemory(stage, shard, names, flights, total))
     return found
 
 
-def _of_part(subject: Subject, part: Graph, flights: int, threads: int, traits: DeviceTraits) -> summary.Memory:
+def _of_part(
+    subject: Subject, part: Graph, flights: int, threads: int, traits: DeviceTraits, kept: int
+) -> summary.Memory:
+    """kept: bytes of the rows that weight gradients are computed from."""
     compiled = compile(part, traits)
     weights = summary.BYTES * sum(math.prod(p.blob.shape) for p in part.parameters)
     learns = bool(compiled.backward)
@@ -79,8 +85,8 @@ def _of_part(subject: Subject, part: Graph, flights: int, threads: int, traits: 
         weights,
         weights if learns else 0,
         weights * histories,
-        flights * compiled.arena,
-        flights * compiled.arena,
+        flights * compiled.arena + kept,
+        flights * compiled.arena + kept,
         compiled.constant_bytes,
         summary.scratch(compiled, threads),
         summary.prefetched(part),

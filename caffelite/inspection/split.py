@@ -118,6 +118,7 @@ def record(graph: Graph, one: Forecast) -> dict[str, Any]:
                 "divided_samples": divided(graph, one, stage, Division.BATCH),
                 "forward": stage.forward,
                 "backward": stage.backward,
+                "gradients": stage.gradients,
                 "memory": stage.memory,
                 "to_stages": stage.to_stages,
                 "to_shards": stage.to_shards,

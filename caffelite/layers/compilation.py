@@ -93,6 +93,11 @@ class Compilable(Declarations):
         """For a layer that only copies its bottoms into its top: (start, pitch) of each, as in net/slices.py."""
         return []
 
+    def gradient_rows(self) -> tuple[int, int, int] | None:
+        """(M, K, N) where the parameters' gradients are sums over M rows, of K numbers of the bottom and N of the top's
+        gradient, so that those of several passes can be computed at once; None for other layers."""
+        return None
+
     # A part of the layer, where several devices divide it
 
     def divisible(self, axis: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -70,9 +71,9 @@ class InnerProduct(Layer):
         return not self.rounds_bottoms()
 
     def build(self, dev: Device) -> None:
-        self.slope, half = self.config.relu_slope, {"half": True} if self.rounds_bottoms() else {}
-        self._rounded = [self.saved["half 0"]] if half else []
-        self.op = dev.inner_product(self.m, self.k, self.n, self.p.transpose, **half)
+        self.slope = self.config.relu_slope
+        self._rounded = [self.saved["half 0"]] if self.rounds_bottoms() else []
+        self.op = self.gradient_product(self.m)
         self._relu_backward = (
             dev.relu_backward(self.m, self.n, 1, self.slope)
             if self.slope is not None and self.relu_backward_overwrites()
@@ -85,11 +86,23 @@ class InnerProduct(Layer):
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         (dw, add_w), (db, add_b) = self._param_args(0), self._param_args(1)
+        if self.deferred:
+            dw = db = None
         x = self._rounded or x
         if self._relu_backward:
             self._relu_backward(y[0], dy[0], db, add_b)
             db = None
-        self.op.backward(x[0], self.weights(), dy[0], dx[0], dw, db, add_w, add_b)
+        if self.deferred:
+            self.deferred.keep(x[0], dy[0])
+        if not self.deferred or dx[0] is not None:
+            self.op.backward(x[0], self.weights(), dy[0], dx[0], dw, db, add_w, add_b)
+
+    def gradient_rows(self) -> tuple[int, int, int]:
+        return self.m, self.k, self.n
+
+    def gradient_product(self, rows: int) -> Any:
+        half = {"half": True} if self.rounds_bottoms() else {}
+        return self.dev.inner_product(rows, self.k, self.n, self.p.transpose, **half)
 
     def weights(self):
         return self.params[0].data

@@ -137,6 +137,10 @@ def pieces(f: pb.FillerParameter, shape: tuple[int, ...], rng: np.random.Generat
     """(start, values) of a blob of this shape, flat and float32, piece by piece: fillers draw in float64, and blobs may
     be large."""
     make, count = FILLERS[f.type], math.prod(shape)
+    if f.type == "constant":
+        values = constant(f, (min(count, PIECE),), rng).astype(np.float32)
+        yield from ((start, values[: count - start]) for start in range(0, max(count, 1), PIECE))
+        return
     if f.type not in DRAWN or f.sparse >= 0 or count <= PIECE:
         yield 0, np.asarray(make(f, shape, rng), np.float32, order="C").reshape(-1)
         return

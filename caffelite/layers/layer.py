@@ -7,7 +7,7 @@ import math
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -61,6 +61,13 @@ class ParameterView:
     diff: Array
     wanted: bool
     add: bool = False
+
+
+class DeferredRows(Protocol):
+    """Keeps the rows that a layer's parameter gradients are a product of, see ``Compilable.gradient_rows``."""
+
+    def keep(self, x: Array, dy: Array) -> None:
+        """x (M, K), dy (M, N): of one pass."""
 
 
 class Layer(LayerMessage, Compilable):
@@ -159,6 +166,8 @@ class Layer(LayerMessage, Compilable):
     stale: bool  # of a prepared layer: its weights have to be prepared again
     folded: Sequence[Layer] = ()  # the bound layers that run as part of a prepared convolution
     fused_scale: Layer  # the bound Scale layer that runs as part of this one, where ``config`` says so
+    # where the parameters' gradients are computed later, for several passes at once: receives the rows of each pass
+    deferred: DeferredRows | None = None
 
     # Folded into a convolution, in nets that only test
 
@@ -171,6 +180,13 @@ class Layer(LayerMessage, Compilable):
         """What a bound layer in host memory multiplies values by, in each channel, that are not positive; None for
         another layer."""
         return None
+
+    # Parameter gradients of several passes at once
+
+    def gradient_product(self, rows: int) -> Any:
+        """The device's inner product, which computes the parameters' gradients over ``rows`` rows, of a layer with
+        ``gradient_rows``."""
+        raise NotImplementedError
 
     # A part of the layer
 

@@ -244,14 +244,14 @@ class Net:
         layer.
         """
         self.feed([(iteration, part)])
-        if observe or self.requires_host:
+        if observe or self.requires_host or self.context.links:
             self.run_forward(observe)
         else:
             self._runs_forward()
 
     def backward(self, add: bool = False, observe: Callable | None = None) -> None:
         """One backward pass; ``add``: parameter gradients are accumulated (later micro-batches)."""
-        if observe or self.requires_host:
+        if observe or self.requires_host or self.context.links:
             self.run_backward(add, observe)
         else:
             self._runs_backward(add)

@@ -30,17 +30,28 @@ RATES = {"h100": Rates(0.7 * 495e12, 0.7 * 3.35e12, 1.5e-6), "cpu": Rates(60e9, 
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of each layer, by its index, for one micro-batch."""
+    """Seconds of each layer, by its index, for one micro-batch. gradients: of weight gradients that are computed apart
+    from the backward pass (net/deferred.py)."""
 
     forward: np.ndarray
     backward: np.ndarray
+    gradients: np.ndarray
+
+
+@dataclass(frozen=True)
+class Deferred:
+    """``layers``: which of them compute their weight gradients once, for ``share`` of the batch."""
+
+    layers: np.ndarray
+    share: float
 
 
 class Costs(Protocol):
     """The times of a net's layers."""
 
-    def times(self, share: float, divided: np.ndarray) -> Times:
-        """share: of the batch that a micro-batch has. divided: over how many devices each layer is divided."""
+    def times(self, share: float, divided: np.ndarray, deferred: Deferred | None = None) -> Times:
+        """share: of the batch that a micro-batch has. divided: over how many devices each layer is divided. deferred:
+        None: each backward pass computes all gradients."""
 
     def update(self, parameters: float) -> float:
         """Seconds to update ``parameters`` numbers."""
@@ -67,17 +78,29 @@ class Modelled:
         self._index = np.array([i for i, _, _ in steps], int)
         self._operations = np.array([2.0 * multiply_adds(node) for _, node, _ in steps])
         self._back = np.array([float(backward_products(node)) for _, node, _ in steps])
+        self._passes_on = np.array([float(node.backward and any(node.gradient_to)) for _, node, _ in steps])
         self._bytes = np.array([found for _, _, found in steps], float).reshape(len(steps), len(Traffic._fields))
 
-    def times(self, share: float, divided: np.ndarray) -> Times:
-        parts = divided[self._index]
-        operations = self._operations * share / parts
-        forward, backward = np.zeros(self._layers), np.zeros(self._layers)
-        for into, factor, at in ((forward, np.ones_like(self._back), 0), (backward, self._back, 2)):
-            moved = (self._bytes[:, at] + self._bytes[:, at + 1] * share) / parts
-            seconds = np.maximum(operations * factor / self.rates.operations, moved / self.rates.bytes)
-            np.add.at(into, self._index, np.where(moved > 0, np.maximum(seconds, self.rates.step), 0.0))
-        return Times(forward, backward)
+    def times(self, share: float, divided: np.ndarray, deferred: Deferred | None = None) -> Times:
+        layers = np.zeros(self._layers, bool) if deferred is None else deferred.layers
+        apart = layers[self._index]
+        once = apart * 1.0  # a backward pass moves the weights twice: it reads them and writes their gradient
+        forward = np.ones_like(once), np.ones_like(once), share, 0
+        backward = np.where(apart, self._passes_on, self._back), np.where(apart, self._passes_on, 2.0) / 2, share, 2
+        gradients = once, once / 2, 0.0 if deferred is None else deferred.share, 2
+        return Times(*(self._seconds(divided[self._index], *each) for each in (forward, backward, gradients)))
+
+    def _seconds(
+        self, parts: np.ndarray, products: np.ndarray, weights: np.ndarray, share: float, at: int
+    ) -> np.ndarray:
+        """Seconds of each layer in one kind of pass. products: how often it computes as many as forward; weights: how
+        often it moves the bytes of the traffic's field ``at``; the field behind are those of blobs."""
+        operations = self._operations * products * share / parts
+        moved = (self._bytes[:, at] * weights + self._bytes[:, at + 1] * share * (weights > 0)) / parts
+        seconds = np.maximum(operations / self.rates.operations, moved / self.rates.bytes)
+        found = np.zeros(self._layers)
+        np.add.at(found, self._index, np.where(moved > 0, np.maximum(seconds, self.rates.step), 0.0))
+        return found
 
     def update(self, parameters: float) -> float:
         return 5 * 4 * parameters / self.rates.bytes  # reads weight, gradient and history; writes weight and history
@@ -95,16 +118,21 @@ class Measured:
     large: Times
     update_rate: float
 
-    def times(self, share: float, divided: np.ndarray) -> Times:
+    def times(self, share: float, divided: np.ndarray, deferred: Deferred | None = None) -> Times:
         low, high = self.shares
-        place = (share - low) / (high - low) if high > low else 0.0
+        small, large = self.small, self.large
 
-        def between(small: np.ndarray, large: np.ndarray) -> np.ndarray:
+        def between(small: np.ndarray, large: np.ndarray, share: float) -> np.ndarray:
+            place = (share - low) / (high - low) if high > low else 0.0
             return (
                 np.maximum(small + place * (large - small), np.minimum(small, large) * min(1.0, share / low)) / divided
             )
 
-        return Times(between(self.small.forward, self.large.forward), between(self.small.backward, self.large.backward))
+        backward = between(small.backward, large.backward, share)
+        layers = np.zeros(len(backward), bool) if deferred is None else deferred.layers
+        backward += np.where(layers, 0.0, between(small.gradients, large.gradients, share))
+        total = between(small.gradients, large.gradients, deferred.share if deferred else share)
+        return Times(between(small.forward, large.forward, share), backward, np.where(layers, total, 0.0))
 
     def update(self, parameters: float) -> float:
         return parameters / self.update_rate

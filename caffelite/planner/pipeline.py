@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Timeline:
-    """``ends``: seconds at which each stage has finished its last backward pass; ``last_backwards``: seconds at which
+    """``ends``: seconds at which each stage has computed its gradients; ``last_backwards``: seconds at which
     that pass began; ``busy``: seconds that each stage computes."""
 
     ends: tuple[float, ...]
@@ -37,9 +37,13 @@ def order(stages: int, stage: int, micro_batches: int) -> list[tuple[bool, int]]
     return passes
 
 
-def timeline(forward: Sequence[float], backward: Sequence[float], micro_batches: int) -> Timeline:
-    """forward, backward: seconds of each stage for one micro-batch, with what it sends and receives."""
+def timeline(
+    forward: Sequence[float], backward: Sequence[float], micro_batches: int, gradients: Sequence[float] = ()
+) -> Timeline:
+    """forward, backward: seconds of each stage for one micro-batch, with what it sends and receives. gradients: seconds
+    that each stage computes after its last backward pass."""
     stages = len(forward)
+    gradients = gradients or [0.0] * stages
     waiting = [order(stages, s, micro_batches)[::-1] for s in range(stages)]
     finished: dict[tuple[int, bool, int], float] = {}
     now, began = [0.0] * stages, [0.0] * stages
@@ -54,5 +58,5 @@ def timeline(forward: Sequence[float], backward: Sequence[float], micro_batches:
                 now[s] = began[s] + (backward[s] if back else forward[s])
                 finished[s, back, m] = now[s]
                 passes.pop()
-    busy = tuple(micro_batches * (f + b) for f, b in zip(forward, backward, strict=True))
-    return Timeline(tuple(now), tuple(began), busy)
+    busy = tuple(micro_batches * (f + b) + g for f, b, g in zip(forward, backward, gradients, strict=True))
+    return Timeline(tuple(end + g for end, g in zip(now, gradients, strict=True)), tuple(began), busy)

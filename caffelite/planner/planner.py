@@ -9,18 +9,20 @@ from functools import cache, cached_property
 import numpy as np
 
 from ..net.compile import CompiledNet, compile
+from ..net.deferred import candidates, defers, kept_bytes, pays
 from ..net.graph import Graph
 from ..net.partition.analysis import Analysis
 from ..net.partition.partition import part
 from ..net.partition.placement import DevicePosition, LayerPlacement, Placement
 from ..parallel.forecast import Link, Measured, Network, forecast
-from .costs import Costs
+from .costs import Costs, Deferred
 from .pipeline import timeline
 from .segments import Crossing, activations, boundaries, crossing, sums
 from .sharding import Divisions, Exchange, Sharding, exchange, parameter_bytes
-from .stages import Cut, Segments, best_cut
+from .stages import Cut, Segments, best_cut, evaluated, within
 
 SLOWER = 1.02
+NEAR = 2  # places by which a boundary is moved at once
 ATTEMPTS = 4  # to find a cut that fits into the memory
 BUCKETS = 6  # of gradients, as reduce_buckets has by default
 
@@ -47,12 +49,14 @@ class Job:
 @dataclass(frozen=True)
 class StageForecast:
     """One stage: its layers by index (first, behind the last), seconds forward and backward for one micro-batch with
-    what it sends and receives, bytes of memory of each of its devices, bytes that a device sends in an iteration to
-    other stages, to those of its stage, and to other groups."""
+    what it sends and receives, seconds of the weight gradients that are computed once after them, bytes of memory of
+    each of its devices, bytes that a device sends in an iteration to other stages, to those of its stage, and to other
+    groups."""
 
     layers: tuple[int, int]
     forward: float
     backward: float
+    gradients: float
     memory: float
     to_stages: float
     to_shards: float
@@ -130,12 +134,33 @@ class Planner:
         """``found``, the forecast of an arrangement, with the memory of the compiled parts; where that is more than a
         device has, of another cut, or None."""
         allowed = limit = np.inf if self.job.memory is None else self.job.memory
+        found = found and self._improved(arrangement, found)
         for _ in range(ATTEMPTS):
             if found is None or (exact := self.compiled_memory(found)).memory <= allowed:
                 return found and exact
             limit *= 0.99 * allowed / exact.memory
             found = self.forecast(arrangement, limit)
         return None
+
+    def _improved(self, arrangement: Arrangement, found: Forecast) -> Forecast:
+        """A forecast with the boundaries of its stages moved as long as that shortens the iteration. ``best_cut``
+        minimises a bound of it, where stages take different times."""
+        run = _Run(self, arrangement)
+        seconds = within(run.segments, run.passes, self.job.memory)
+        cut = tuple(self.places.index(stage.layers[0]) for stage in found.stages) + (len(self.places) - 1,)
+        while run.passes > 1:
+            near = [
+                (*cut[:i], place, *cut[i + 1 :])
+                for i in range(1, len(cut) - 1)
+                for place in range(max(cut[i - 1] + 1, cut[i] - NEAR), min(cut[i + 1], cut[i] + NEAR + 1))
+            ]
+            allowed = [other for other in near if np.isfinite(evaluated(seconds, other, run.passes).seconds)]
+            each = {other: run.forecast(other) for other in allowed if other != cut}
+            cut = min(each, key=lambda other: each[other].seconds, default=cut)
+            if cut not in each or each[cut].seconds >= found.seconds * (1 - 1e-9):
+                break
+            found = each[cut]
+        return found
 
     def compiled_memory(self, found: Forecast) -> Forecast:
         """A forecast with the memory of its devices as their compiled parts have it."""
@@ -147,6 +172,8 @@ class Planner:
             parameters = sum(4 * math.prod(p.blob.shape) for p in own.graph.parameters)
             flights = min(place.stages - number, place.micro_batches * self.job.iter_size)
             blobs = flights * share * (own.arena + own.constant_bytes)
+            if defers(place.stages, passes := place.micro_batches * self.job.iter_size):
+                blobs += share * passes * kept_bytes(own.graph, 1)
             stages.append(replace(stage, memory=(2 + self.job.histories) * parameters + blobs))
         return replace(found, stages=tuple(stages))
 
@@ -200,8 +227,22 @@ class _Run:
         self.passes = arrangement.micro_batches * job.iter_size
         # of the net's batch, in a micro-batch
         self.share = 1 / (arrangement.micro_batches * (arrangement.groups if job.strong else 1))
-        times = planner.costs.times(self.share, self.details.exchange.parts)
+        deferred, self.kept = (
+            self._deferred() if defers(self.stages, self.passes) else (None, np.zeros_like(planner.parameters))
+        )
+        times = planner.costs.times(self.share, self.details.exchange.parts, deferred)
         self.forward, self.backward = times.forward * job.slower, times.backward * job.slower
+        self.gradients = times.gradients * job.slower
+
+    def _deferred(self) -> tuple[Deferred, np.ndarray]:
+        """The layers with weight gradients that are computed once, and the bytes of the rows that each keeps."""
+        share, parts = self.share * self.passes, self.details.exchange.parts
+        layers, kept = np.zeros(len(parts), bool), np.zeros(len(parts))
+        for node, rows, inputs, outputs in candidates(self.planner.graph):
+            amount, own = share * rows, outputs / parts[node.index]
+            if pays(amount, inputs, own):
+                layers[node.index], kept[node.index] = True, 4 * amount * (inputs + own)
+        return Deferred(layers, share), kept
 
     def links(self, stage: int) -> tuple[Link, Link, Link]:
         """Of a stage to the one before, to the next, and within."""
@@ -232,16 +273,18 @@ class _Run:
     def segments(self) -> Segments:
         places, details, job = self.planner.places, self.details, self.planner.job
         seconds = []
+        update = self.planner.costs.update(1.0) * details.parameters / 4 * job.slower
         for stage in range(self.stages):
             forward, backward = self.layers(stage)
-            seconds.append(sums(forward + backward, places) + sum(self.transfer(stage)))
-        fixed = (2 + job.histories) * sums(details.parameters, places)
+            layers = forward + backward + (self.gradients + update) / self.passes
+            seconds.append(sums(layers, places) + sum(self.transfer(stage)))
+        fixed = (2 + job.histories) * sums(details.parameters, places) + sums(self.kept, places)
         return Segments(np.stack(seconds), fixed, self.share * (details.activations + details.crossing.buffers))
 
     def forecast(self, cut: tuple[int, ...]) -> Forecast:
         ends = list(zip(cut, cut[1:], strict=False))
         each = [self._stage(stage, *ends[stage]) for stage in range(self.stages)]
-        line = timeline([s.forward for s in each], [s.backward for s in each], self.passes)
+        line = timeline([s.forward for s in each], [s.backward for s in each], self.passes, [s.gradients for s in each])
         finished, waiting = [], []
         for stage, (end, last) in enumerate(zip(line.ends, line.last_backwards, strict=True)):
             waits = self._gradients(stage, *ends[stage], end - last)
@@ -286,6 +329,7 @@ class _Run:
             (places[i], places[j]),
             forward,
             backward,
+            float(self.gradients[layers].sum()),
             float(segments.fixed[i, j] + flights * segments.per_flight[i, j]),
             float(samples * (cross.sent[i, j] + cross.received_back[i, j])),
             float(samples * self.details.exchange.sent[:, layers].sum() + summed),

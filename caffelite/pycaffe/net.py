@@ -277,7 +277,7 @@ class Net(NetStructure):
         """Copies the parameters of a caffemodel, binary or HDF5, by layer name. Layers of one side alone are logged.
         Errors: no such file; parameters of another shape."""
         self._copies.send()
-        loaded = self._net.load(weights.read_model(Path(trained_file)), str(trained_file))
+        loaded = self._net.load(weights.read_model(Path(trained_file), copy=False), str(trained_file))
         if not loaded.matched:
             log.warning("%s: no layer of the file is in the net", trained_file)
         else:

@@ -101,8 +101,9 @@ class _Writer:
 
 @cache
 def _own_messages() -> dict[str, str]:
-    """The field of LayerParameter with the message of a type of layer, by the message's name without Parameter."""
-    fields = pb.LayerParameter.DESCRIPTOR.fields
+    """The field of LayerParameter with the message of a type of layer, by the message's name without Parameter; the
+    first of several."""
+    fields = list(pb.LayerParameter.DESCRIPTOR.fields)[::-1]
     return {
         field.message_type.name.removesuffix("Parameter"): field.name
         for field in fields

@@ -32,11 +32,11 @@ def mean_interval(batches: list[float], mean: float | None = None) -> tuple[floa
     None of fewer than two, and where one is not finite. mean: x̄ where it is not that of the batches, because one holds
     fewer samples.
     """
-    from scipy.special import stdtrit
-
     n = len(batches)
     if n < 2 or not all(map(math.isfinite, batches)):
         return None
+    from scipy.special import stdtrit
+
     mean, half = (
         float(np.mean(batches)) if mean is None else mean,
         float(stdtrit(n - 1, 0.975) * np.std(batches, ddof=1) / math.sqrt(n)),

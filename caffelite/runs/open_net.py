@@ -77,7 +77,7 @@ def load_weights(net: Net, files: Sequence[str], complete: graph.Graph | None = 
     """Copies weights into a net and logs which layers matched, were skipped and are missing. complete: the graph that
     ``net`` is a part of. Errors: a file without a layer of the net."""
     for path in files:
-        blobs = weights.read_model(Path(path))
+        blobs = weights.read_model(Path(path), copy=False)
         loaded = net.load(blobs, path)
         if complete:
             loaded = matches(complete, blobs)

@@ -10,6 +10,7 @@ from .. import caffelite_pb2 as pb
 from ..errors import NOWHERE
 from ..inspection.timing import timed_pass
 from ..net.compile import CompiledNet
+from ..net.deferred import DeferredGradients, deferred_nodes
 from ..net.graph import Graph
 from ..net.net import Net
 from ..parallel.forecast import Measured
@@ -47,16 +48,21 @@ def _update_seconds(net: Net, iterations: int) -> float:
 def layer_times(net: Net, graph: Graph, compiled: CompiledNet, iterations: int) -> costs.Times:
     """Seconds of each layer, medians over ``iterations`` passes. graph, compiled: of the net, for the batch that is
     planned."""
+    deferred = DeferredGradients(deferred_nodes(net.graph, 1), net.dev, 1)
+    deferred.attach(net.graph)
     net.forward()
     net.backward()
-    passes = [timed_pass(net, i) for i in range(iterations)]
+    deferred.compute()
+    passes = []
+    for i in range(iterations):
+        deferred.begin()
+        passes.append(timed_pass(net, i, deferred))
 
     def median(kind: str) -> dict[str, float]:
         names = dict.fromkeys(name for p in passes for name in getattr(p, kind))
         return {name: statistics.median(getattr(p, kind).get(name, 0.0) for p in passes) / 1e3 for name in names}
 
-    forward, backward = (costs.by_layer(graph, compiled, median(kind)) for kind in ("forward", "backward"))
-    return costs.Times(forward, backward)
+    return costs.Times(*(costs.by_layer(graph, compiled, median(k)) for k in ("forward", "backward", "gradients")))
 
 
 def measure_layers(

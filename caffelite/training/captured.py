@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from .. import caffelite_pb2 as pb
 from .iteration import Iteration
 from .requests import Agreement
 from .state import PENDING_LOSSES, TrainingState
+
+log = logging.getLogger("caffelite")
 
 
 class CapturedIterations:
@@ -24,8 +27,15 @@ class CapturedIterations:
         self._p, self._state, self._iteration, self._rate = p, state, iteration, rate
         self._agreement = agreement
         self.observed = False  # whether a program observes every iteration
+        self._parts = iteration.parts
+        self._eager_runs = 0
+        # Of a net in parts, the processes' answer: why iterations cannot be captured; None: not known
+        self._agreed: str | None = None
         self._net, self._dev = iteration.net, iteration.net.dev
-        self._learns = self._net.params.diff is not None
+        self._learns = self._parts.learns(self._net) if self._parts.divided else self._net.params.diff is not None
+        self._passes = iteration.pipeline.micro_batches  # of an iteration
+        if self._parts.divided and self._parts.captures:
+            self._net.input_buffer.require_depth(self._passes)
         self._run = self._dev.capture(self.queue, self._net.context, self._net.signature, self._gather)
 
     def _gather(self, value: object) -> list[object]:
@@ -39,8 +49,10 @@ class CapturedIterations:
             return why
         if self.observed:
             return "a program observes every iteration"
-        if self._iteration.parts.divided:
-            return "the processes hold parts of the net"
+        if self._parts.divided and not self._parts.captures:
+            return "the parts of the net exchange arrays through the host"
+        if self._agreed:
+            return self._agreed
         if self._net.requires_host:
             return "layers that the host runs: " + ", ".join(f'"{name}"' for name in self._net.requires_host)
         return "gradients that travel by the host, or in 16 bits" if reducer and not reducer.captures else ""
@@ -49,7 +61,9 @@ class CapturedIterations:
         """How many iterations before ``end`` one launch can run from here on: a power of two; 0 where the host observes
         the next one."""
         p, at, losses = self._p, self._state.iteration, self._state.losses
-        if self.why_eager() or p.iter_size > 1 or not self._learns or self._state.plateau:
+        if self._parts.divided and not self._parts_capture():
+            return 0
+        if self.why_eager() or (p.iter_size > 1 and not self._parts.divided) or not self._learns or self._state.plateau:
             return 0
         left = [end - at, PENDING_LOSSES - 1 - losses.pending]
         left += [p.display - at % p.display if at % p.display else 0] if p.display else []
@@ -58,17 +72,45 @@ class CapturedIterations:
         most = min(*left, 1 if self._iteration.reducer else self._net.ahead)
         return 1 << most.bit_length() - 1 if most > 0 else 0
 
+    def _parts_capture(self) -> bool:
+        """Whether iterations of a net in parts can be captured.
+
+        The processes agree on it after 1, 2, 4 ... eager iterations, until all can: a data set becomes resident when it
+        has been read once, and only then the micro-batches of an iteration can be fed at once.
+        """
+        if self._agreed != "" and self._parts.captures:
+            runs, self._eager_runs = self._eager_runs, self._eager_runs + 1
+            if runs and not runs & (runs - 1):
+                known, self._agreed = self._agreed, None
+                own = self.why_eager()
+                if not own and self._net.ahead < self._passes:
+                    own = "data that are not resident are fed one micro-batch at a time"
+                found = self._iteration.comm.gather(own, "an agreement")
+                self._agreed = next((f"rank {rank}: {text}" for rank, text in enumerate(found) if text), "")
+                if self._agreed and known is None:
+                    log.info("Running eagerly, not as CUDA graphs, until this changes: %s", self._agreed)
+        return self._agreed == ""
+
     def run(self, count: int) -> None:
         """Reads the batches of several iterations and launches them."""
         state, iteration, first = self._state, self._iteration, self._state.iteration
-        reducer, rank = iteration.reducer, iteration.comm.rank
+        reducer, passes = iteration.reducer, self._passes
 
-        def send_rate(slot: int) -> None:
-            iteration.send_rate(slot, self._rate(first + slot), first + slot)
+        def send_rate(which: int) -> None:
+            at = first + which // passes
+            iteration.send_rate(which, self._rate(at), at)
 
         state.start.record()
-        self._net.feed([(first + slot, rank) for slot in range(count)], send_rate)
+        clocks = [
+            (first + slot, part * iteration.processes + iteration.rank)
+            for slot in range(count)
+            for part in range(passes)
+        ]
+        nets = iteration.pipeline.nets
+        fed = list(dict.fromkeys(node for net in nets for node in net.fed)) if len(nets) > 1 else None
+        self._net.feed(clocks, send_rate, fed)
         self._net.clear_loss()
+        self._parts.finish_sends()
         if reducer:
             reducer.set_flags(self._agreement.send())
         with iteration.same_plans():
@@ -81,7 +123,9 @@ class CapturedIterations:
         """Queues iterations with batches in the input buffer; the loss is 0 before each. memory: the
         reducer's ``slot``."""
         iteration = self._iteration
+        self._parts.finish_sends()
         for slot in range(count):
             iteration.forward_backward(0, slot)
             iteration.all_reduce()
             self._dev.run_concurrently(0, iteration.queue_record_loss, iteration.queue_update)
+            self._parts.finish_sends()

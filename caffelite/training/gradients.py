@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ..net.graph import Node
 from ..net.net import Net
@@ -15,12 +15,14 @@ def steps(net: Net) -> dict[Node, int]:
     return {step.node: i for i, step in enumerate(net.compiled.backward)}
 
 
-def pieces(net: Net, over_stage: Sequence[bool] | None = None) -> list[Piece]:
+def pieces(net: Net, over_stage: Sequence[bool] | None = None, deferred: Collection[int] = ()) -> list[Piece]:
     """The part of the flat buffer of every parameter, with the step that completes its gradient, the last that uses
-    it. over_stage: for each parameter, see ``Piece``."""
+    it. over_stage: for each parameter, see ``Piece``. deferred: the parameters with gradients that are computed after
+    all steps."""
     complete: dict[int, int] = {}
     for node, step in steps(net).items():
         complete.update({ref.owner: step for ref in node.params if ref.wanted})
+    complete.update(dict.fromkeys(deferred, len(net.compiled.backward)))
     params = net.params
     counts = [math.prod(parameter.blob.shape) for parameter in params.parameters]
     over_stage = over_stage or [False] * len(counts)
@@ -30,7 +32,9 @@ def pieces(net: Net, over_stage: Sequence[bool] | None = None) -> list[Piece]:
     ]
 
 
-def buckets(net: Net, overlap: bool = True, over_stage: Sequence[bool] | None = None) -> list[Bucket]:
+def buckets(
+    net: Net, overlap: bool = True, over_stage: Sequence[bool] | None = None, deferred: Collection[int] = ()
+) -> list[Bucket]:
     """About reduce_buckets buckets, each summed as soon as it is complete; one bucket, summed after the backward pass,
-    without ``overlap``. over_stage: see ``pieces``."""
-    return cut(pieces(net, over_stage), net.graph.message.reduce_buckets if overlap else 1)
+    without ``overlap``. over_stage, deferred: see ``pieces``."""
+    return cut(pieces(net, over_stage, deferred), net.graph.message.reduce_buckets if overlap else 1)

@@ -41,7 +41,7 @@ class Passes:
 
     pipeline: the passes in their order. rank, processes: this process's rank among those that share the samples, and
     their number. parts: of the net that the processes hold. mark: reports the progress to the watchdog of a process
-    group. ``after_forward``: called with the net after each forward pass.
+    group. ``after_forward``: called with the net after each forward pass that is not part of a captured iteration.
     """
 
     _agreement: Agreement  # set by ``join``
@@ -76,9 +76,10 @@ class Passes:
     ) -> None:
         """Runs every micro-batch. The all-reduce of gradients starts while the last backward pass runs.
 
-        slot: of the input buffer, where the batch is there already; else the batch is read. forward, backward: called
-        after each layer. reduce: False for gradients of this process alone.
+        slot: which of the iterations in the input buffer this is, where their batches are there already; else the batch
+        is read. forward, backward: called after each layer. reduce: False for gradients of this process alone.
         """
+        self.pipeline.deferred.begin(observed=bool(backward))
         for is_forward, part in self.pipeline.passes:
             self.part, self.running = part, self.pipeline.net(part)
             if is_forward:
@@ -93,6 +94,7 @@ class Passes:
             self._backward(
                 iteration, slot, [*backward, functools.partial(self._reduce, reducer)] if reducer else backward
             )
+        self.pipeline.deferred.compute()
 
     def forward(self, iteration: int) -> None:
         """Runs a batch forward, divided as in an iteration."""
@@ -108,12 +110,12 @@ class Passes:
 
     def _forward(self, iteration: int, slot: int | None, observers: Sequence[Observer]) -> None:
         net = self.running
-        if slot is None:
-            observe = self._observer(FORWARD, iteration, observers)
-            net.forward(iteration, self.part * self.processes + self.rank, observe)
-        else:
-            net.input_buffer.select(slot)
+        if slot is not None:
+            net.input_buffer.select(slot * self.micro_batches + self.part)
             net.run_forward()
+            return
+        observe = self._observer(FORWARD, iteration, observers)
+        net.forward(iteration, self.part * self.processes + self.rank, observe)
         for call in self.after_forward:
             call(net)
 
@@ -121,9 +123,12 @@ class Passes:
         net = self.running
         if slot is None:
             observe = self._observer(BACKWARD, iteration, observers)
-            net.backward(add=self.part > 0, observe=observe)
+            run = (
+                net.run_backward if self.pipeline.deferred.parameters else net.backward
+            )  # rows of each have their place
+            run(self.part > 0, observe)
         else:
-            net.run_backward(observe=_combined(observers))
+            net.run_backward(self.part > 0, _combined(observers))
 
     def _observer(self, what: int, iteration: int, observers: Sequence[Observer]) -> Observer | None:
         """Reports the pass to the watchdog; returns a call that reports each layer to it and to the observers."""

@@ -29,7 +29,8 @@ def join(
         remedy = "let all read the same snapshot, weights and random_seed, on a file system that they share"
         raise CaffeliteError(what, remedy=remedy)
     net = iteration.net
-    buckets = gradients.buckets(net, p.layer_wise_reduce, parts.summed_over_stage(net))
+    deferred = iteration.pipeline.deferred.parameters
+    buckets = gradients.buckets(net, p.layer_wise_reduce, parts.summed_over_stage(net), deferred)
     reducer = comm.reducer(net.dev, net.params.diff, buckets, half, parts.mesh if parts.divided else None)
     assert reducer, "a group of several processes sums gradients"
     iteration.join(reducer, {node: at for each in nets for node, at in gradients.steps(each).items()}, agreement)

@@ -77,6 +77,14 @@ class CompleteNets:
     def progress(self) -> None:
         """Lets the arrays that were sent move."""
 
+    def finish_sends(self) -> None:
+        """Waits for the arrays that are being sent, in the order of the device's operations."""
+
+    @property
+    def captures(self) -> bool:
+        """Whether a captured graph may contain what the parts exchange."""
+        return True
+
 
 class DividedNets(CompleteNets):
     """This process holds a part of each net, as ``placement`` says. All processes call ``gather`` and ``add_up``
@@ -140,6 +148,9 @@ class DividedNets(CompleteNets):
         return [found[i : i + shards] for i in range(0, len(found), shards)]
 
     def add_up(self, number: Array, dev: Device) -> None:
+        if self.captures:
+            assert self.mesh.links
+            return self.mesh.links.all_reduce_group(number)
         total = self.mesh.model.total(dev.download(number).astype(float), "gradients")
         dev.upload(number, total.astype(dev.dtype))
 
@@ -150,3 +161,11 @@ class DividedNets(CompleteNets):
     def progress(self) -> None:
         if self.mesh.links:
             self.mesh.links.progress()
+
+    def finish_sends(self) -> None:
+        if self.mesh.links:
+            self.mesh.links.finish()
+
+    @property
+    def captures(self) -> bool:
+        return self.mesh.links is not None and self.mesh.links.captures

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ..net.deferred import DeferredGradients, deferred_nodes, defers
 from ..net.net import Net
 
 
@@ -38,17 +39,26 @@ def schedule(stage: int, stages: int, micro_batches: int) -> Iterator[Pass]:
 
 class Pipeline:
     """The passes of an iteration on one stage: ``passes`` in their order, and ``nets``, one for each micro-batch in
-    flight. The first net has the parameters, and the loss of all."""
+    flight. The first net has the parameters, and the loss of all. ``deferred``: the gradients that are computed after
+    the passes; none with one stage."""
 
     def __init__(self, net: Net, micro_batches: int, stage: int = 0, stages: int = 1):
         self.micro_batches = micro_batches
         self.passes = tuple(schedule(stage, stages, micro_batches))
         count = in_flight(stage, stages, micro_batches)
         self.nets = [net, *(net.replica() for _ in range(count - 1))]
+        deferred = deferred_nodes(net.graph, micro_batches) if defers(stages, micro_batches) else []
+        self.deferred = DeferredGradients(deferred, net.dev, micro_batches)
+        self._attach()
 
     def renew_replicas(self) -> None:
         """Makes the nets of the further micro-batches again, after the first one has changed."""
         self.nets[1:] = [self.nets[0].replica() for _ in self.nets[1:]]
+        self._attach()
+
+    def _attach(self) -> None:
+        for net in self.nets:
+            self.deferred.attach(net.graph)
 
     def net(self, micro_batch: int) -> Net:
         """The net that runs a micro-batch."""

@@ -67,7 +67,7 @@ class ExplainedNet:
         if not paths:
             raise CaffeliteError("no weights to explain", remedy="name a caffemodel: -weights FILE")
         for path in paths:
-            if not self.net.load(weights.read_model(Path(path)), path).matched:
+            if not self.net.load(weights.read_model(Path(path), copy=False), path).matched:
                 raise CaffeliteError(f"{path}: no layer of the file is in the net")
 
     def picture(self, file: Path | bytes) -> Picture:

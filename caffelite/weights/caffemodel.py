@@ -150,7 +150,7 @@ class Hashed:
         return self._hash.digest()
 
 
-def digest(data: bytes) -> bytes:
+def digest(data: bytes | memoryview) -> bytes:
     """BLAKE2b of 16 bytes."""
     return hashlib.blake2b(data, digest_size=_DIGEST).digest()
 
@@ -179,7 +179,7 @@ def check_seal(data: bytes, path: Path) -> bool:
     if hdf5.starts(data):
         return hdf5.check_seal(data, path)
     mark = _tag(_CHECKSUM, LENGTH) + _varint(_DIGEST)
-    body, seal = data[: -len(mark) - _DIGEST], data[-len(mark) - _DIGEST :]
+    body, seal = memoryview(data)[: -len(mark) - _DIGEST], data[-len(mark) - _DIGEST :]
     if seal[: len(mark)] != mark:
         if data.startswith(_PROMISE):
             raise CaffeliteError(f"{path} is damaged: its end is missing")
@@ -258,13 +258,14 @@ def decode_blob(data: memoryview, copy: bool = True) -> np.ndarray:
         return flat.astype(np.float32, copy=copy).reshape(shape)
 
 
-def read_model(path: str | Path) -> dict[str, list[np.ndarray]]:
+def read_model(path: str | Path, copy: bool = True) -> dict[str, list[np.ndarray]]:
     """The parameter blobs of a caffemodel by layer name, old (V0, V1) files included. Layers without blobs are left
     out.
 
-    HDF5 is recognised by content, not by name.
+    HDF5 is recognised by content, not by name. copy: False: blobs may be views of the file's content, which can only be
+    read; that takes half the memory.
     """
-    return decode_model(read_bytes(path), path)
+    return decode_model(read_bytes(path), path, copy)
 
 
 def decode_model(data: bytes, path: str | Path, copy: bool = True) -> dict[str, list[np.ndarray]]:

@@ -19,8 +19,10 @@ FIXED = ("max_iter=1500", "test_interval=500", "snapshot=100", "snapshot_keep=2"
 SETTINGS = ("-solver", "solver.prototxt", "-set", "base_lr=0.01,0.03,0.05")
 
 
-def sweep(*options, timeout=300):
-    return subprocess.run([*COMMAND, *options], capture_output=True, text=True, timeout=timeout)
+@pytest.fixture
+def sweep(call):
+    """Runs `caffelite sweep` in this process; trials are processes of their own."""
+    return lambda *options: call("sweep", *options)
 
 
 def wait_for(condition, seconds=120):
@@ -49,30 +51,30 @@ def killed_sweep(*options):
 
 
 @pytest.mark.slow
-def test_a_killed_sweep_gives_the_same_table(folder):
+def test_a_killed_sweep_gives_the_same_table(folder, sweep):
     """A trial that is killed runs on from its snapshot, and so do all after the sweep was killed."""
     options = (*SETTINGS, *(word for text in FIXED for word in ("-set", text)))
     whole = sweep(*options, "-folder", "whole")
-    assert whole.returncode == 0, whole.stderr
+    assert whole.status == 0, whole.err
     killed_sweep(*options, "-folder", "broken")
     done = len(list((folder / "broken").glob("trial_*.json")))
     assert 1 <= done < 3
     continued = sweep("-resume", "broken")
-    assert continued.returncode == 0, continued.stderr
-    assert continued.stdout == whole.stdout
+    assert continued.status == 0, continued.err
+    assert continued.out == whole.out
     for name in ("results.csv", "results.json"):
         assert (folder / "broken" / name).read_bytes() == (folder / "whole" / name).read_bytes()
     runs = [registry.read(f"broken/trial_{number}_run") for number in (1, 2, 3)]
     assert [run.state for run in runs] == ["finished"] * 3 and runs[0].sessions == 2
     again = sweep(*options, "-folder", "broken")
-    assert again.stdout == whole.stdout and "trial_" not in again.stderr, "nothing is left to train"
+    assert again.out == whole.out and "trial_" not in again.err, "nothing is left to train"
 
 
 @pytest.mark.slow
-def test_a_trial_is_a_plain_training_run(folder, call):
+def test_a_trial_is_a_plain_training_run(folder, call, sweep):
     """Its run folder holds the command; the same command gives the same score."""
     done = sweep("-solver", "solver.prototxt", "-set", "base_lr=0.01,0.05", "-seeds", "2", "-seed", "7")
-    assert done.returncode == 0, done.stderr
+    assert done.status == 0, done.err
     rows = list(csv.DictReader((folder / "run_sweep/results.csv").read_text().splitlines()))
     assert sorted(row["base_lr"] for row in rows) == ["0.01", "0.05"]
     best = next(row for row in rows if row["rank"] == "1")
@@ -87,11 +89,11 @@ def test_a_trial_is_a_plain_training_run(folder, call):
 
 
 @pytest.mark.slow
-def test_successive_halving(folder):
+def test_successive_halving(folder, sweep):
     options = ("-set", "base_lr=0.001,0.01,0.05,0.1", "-set", "max_iter=40", "-halving", "-factor", "2", "-json")
     done = sweep("-solver", "solver.prototxt", *options)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    assert done.status == 0, done.err
+    found = json.loads(done.out)
     assert found["score"] == "loss" and found["lowest"] and found["complete"]
     assert [row["iterations"] for row in found["settings"]] == [40, 20, 10, 10]
     iterations = {run.folder.name: run.iteration for run in registry.find("run_sweep")}
@@ -100,9 +102,9 @@ def test_successive_halving(folder):
     assert sorted(sessions) == [1, 1, 2, 3]
 
 
-def test_a_failed_trial_is_a_row_without_a_score(folder):
+def test_a_failed_trial_is_a_row_without_a_score(folder, sweep):
     done = sweep("-solver", "solver.prototxt", "-set", "base_lr=0.01,1e30", "-set", "momentum=0.9")
-    assert done.returncode == 0, done.stderr
+    assert done.status == 0, done.err
     good, bad = csv.DictReader((folder / "run_sweep/results.csv").read_text().splitlines())
     assert good["base_lr"] == "0.01" and good["loss"] and not good["note"]
     assert bad["base_lr"] == "1e30" and not bad["loss"] and bad["note"].startswith("failed: ")
@@ -193,13 +195,13 @@ def test_a_missing_tracker_is_reported_before_the_first_trial(folder, call, monk
     assert not (folder / "run_sweep").exists()
 
 
-def test_a_sweep_stops_after_a_time(folder):
+def test_a_sweep_stops_after_a_time(folder, sweep):
     """The trial that runs stops with a snapshot, and no other one starts."""
     options = ("-solver", "solver.prototxt", "-set", "base_lr=0.01,0.05", "-set", "max_iter=1000000")
     stopped = sweep(*options, "-max_time", "4", "-json")
-    assert stopped.returncode == 0, stopped.stderr
-    assert not json.loads(stopped.stdout)["complete"]
-    assert "To continue: caffelite sweep -resume run_sweep" in stopped.stderr
+    assert stopped.status == 0, stopped.err
+    assert not json.loads(stopped.out)["complete"]
+    assert "To continue: caffelite sweep -resume run_sweep" in stopped.err
     assert registry.read("run_sweep/trial_1_run").state == registry.STOPPED
     assert not (folder / "run_sweep/trial_2_run").exists()
 
@@ -253,15 +255,15 @@ def test_the_chart_of_a_sweep():
     assert picture(SweepResults("accuracy", False, [1], []), "png").startswith(b"\x89PNG")
 
 
-def test_lengths_in_epochs(folder):
+def test_lengths_in_epochs(folder, sweep):
     """Settings of other batch sizes have other numbers of iterations, and are compared at their ends. Each trial is
     tracked."""
     solver = (folder / "solver.prototxt").read_text()
     solver = solver.replace("max_iter: 20", "max_epoch: 6").replace("test_interval: 10", "test_epoch: 2")
     (folder / "solver.prototxt").write_text(solver.replace("snapshot: 10", ""))
     done = sweep("-solver", "solver.prototxt", "-set", "rows.hdf5_data_param.batch_size=4,13", "-json", "-tensorboard")
-    assert done.returncode == 0, done.stderr
+    assert done.status == 0, done.err
     assert all(list((folder / f"run_sweep/trial_{number}_run/events").iterdir()) for number in (1, 2))
-    found = json.loads(done.stdout)["settings"]
+    found = json.loads(done.out)["settings"]
     assert {row["fields"]["rows.hdf5_data_param.batch_size"]: row["iterations"] for row in found} == {"4": 24, "13": 6}
     assert found[0]["mean"] <= found[1]["mean"]

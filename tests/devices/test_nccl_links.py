@@ -101,7 +101,8 @@ def work_of(shape: MeshShape, rank: int, gather, pauses: tuple[float, float]) ->
     modules["nccl"].get_unique_id = lambda: (rank, next(ids))
     at = shape.position(rank)
     stage = [(at.stage, shard) for shard in range(shape.shards)]
-    links = NCCLLinks(compute, (at.stage, at.shard), stage, shape.links(), gather, at.group, **modules)
+    group = [(stage, shard) for stage in range(shape.stages) for shard in range(shape.shards)]
+    links = NCCLLinks(compute, (at.stage, at.shard), stage, group, shape.links(), gather, at.group, **modules)
     others = [(other, at.shard) for other in range(shape.stages) if other != at.stage]
     pending, received = [], {}
     for turn in range(3):
@@ -114,11 +115,18 @@ def work_of(shape: MeshShape, rank: int, gather, pauses: tuple[float, float]) ->
             array = received[peer, turn] = np.full(5, -1, np.float32).view(Array)
             links.receive(array, peer, 0)
     for sent, array in pending:
-        sent.wait()
+        if at.shard:
+            sent.wait()
+        else:
+            links.finish()
         compute.add(partial(np.copyto, array, np.float32(-5)))  # it has left
     compute.synchronize()
     for (peer, turn), array in received.items():
         np.testing.assert_array_equal(array, 100 * at.group + 10 * peer[0] + at.stage + 1000 * turn)
+    total = np.full(3, at.stage + 10 * at.shard, np.float32).view(Array)
+    links.all_reduce_group(total)
+    compute.synchronize()
+    np.testing.assert_array_equal(total, sum(stage + 10 * shard for stage, shard in group))
     if shape.shards > 1:
         check_collectives(links, compute, shape.shards, at.shard)
 

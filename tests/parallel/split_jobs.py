@@ -2,7 +2,8 @@
 SOLVER:DTYPE:NAME:SPLIT ...
 
 SOLVER.NAME.npz has the arrays of the complete net. Without a split one process trains the complete net; with the split
-"perturbed" it does so from weights that are one rounding larger or smaller.
+"perturbed" it does so from weights that are one rounding larger or smaller. Pipelines compute the weight gradients of
+small inner products once for all micro-batches too.
 """
 
 import sys
@@ -10,6 +11,7 @@ import sys
 import numpy as np
 
 from caffelite import devices, parallel, prototxt
+from caffelite.net import deferred
 from caffelite.training import Trainer
 from caffelite.training.checkpoint.parameters import parameters_of
 
@@ -44,6 +46,7 @@ def train(comm, path: str, dtype: str, split: str, **options) -> dict[str, np.nd
 
 
 def main() -> None:
+    deferred.LEAST_WEIGHTS = 1
     with parallel.session(60) as comm:
         for word in sys.argv[1:]:
             path, dtype, name, split = word.split(":")

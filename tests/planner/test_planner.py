@@ -243,7 +243,7 @@ def test_requests_limit_the_arrangements():
 
 def test_measured_times_are_linear_in_the_share():
     one = np.ones(2)
-    found = Measured((0.25, 1.0), Times(one, 2 * one), Times(2.5 * one, 8 * one), 1e9)
+    found = Measured((0.25, 1.0), Times(one, 2 * one, 0 * one), Times(2.5 * one, 8 * one, 0 * one), 1e9)
     assert found.times(0.5, one).forward == pytest.approx(1.5 * one)
     assert found.times(0.25, 2 * one).backward == pytest.approx(one)
     assert found.update(2e9) == 2

@@ -8,16 +8,19 @@ python tests/training/kill.py --kills 100
 import argparse
 import random
 import re
-import signal
-import subprocess
 import sys
 import tempfile
 import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import numpy as np
 
 from caffelite.data.writers import write_hdf5
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import forked  # noqa: E402
 
 NET = """
 name: "killed"
@@ -34,7 +37,6 @@ layer { name: "loss" type: "EuclideanLoss" bottom: "value" bottom: "y" top: "los
 SOLVER = (
     'net: "net.prototxt" base_lr: 0.00001 lr_policy: "fixed" momentum: 0.9 average_loss: 3 snapshot: 1 random_seed: 9 '
 )
-COMMAND = [sys.executable, "-c", "from caffelite.cli import main; main()", "train", "-solver"]
 
 
 def prepare(folder: Path) -> None:
@@ -63,10 +65,9 @@ def newest(folder: Path, prefix: str) -> tuple[int, Path | None]:
     return max(states(folder, prefix).items(), default=(0, None))
 
 
-def start(folder: Path, solver: str, state: Path | None) -> subprocess.Popen:
+def start(folder: Path, solver: str, state: Path | None) -> BaseProcess:
     resume = ["-snapshot", state.name] if state else []
-    with (folder / "log").open("w") as log:
-        return subprocess.Popen([*COMMAND, solver, *resume], cwd=folder, stdout=subprocess.DEVNULL, stderr=log)
+    return forked.start(["train", "-solver", solver, *resume], folder, folder / "log")
 
 
 def kill_once(folder: Path, rng: random.Random) -> int:
@@ -77,12 +78,12 @@ def kill_once(folder: Path, rng: random.Random) -> int:
     early = rng.random() < 0.1
     end = time.monotonic() + (rng.uniform(0, 2) if early else 60)
     while time.monotonic() < end and (early or newest(folder, "killed")[0] <= before):
-        if process.poll() is not None:
+        if process.exitcode is not None:
             raise SystemExit(f"could not go on from {state}: {(folder / 'log').read_text()}")
         time.sleep(0.005)
     time.sleep(0 if early else rng.uniform(0, 0.3))
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.kill()
+    process.join()
     found = states(folder, "killed")
     for path in found.values():
         assert path.with_suffix(".caffemodel").exists(), f"{path} has no model"
@@ -109,7 +110,9 @@ def campaign(folder: Path, kills: int, seed: int = 0, say=lambda text: None) -> 
         (write_solver(folder, "killed", end, 5), state),
         (write_solver(folder, "whole", end, 10**6), None),
     ):
-        assert start(folder, solver, resume).wait() == 0, (folder / "log").read_text()
+        process = start(folder, solver, resume)
+        process.join()
+        assert process.exitcode == 0, (folder / "log").read_text()
     assert not [path for path in folder.iterdir() if path.name.endswith(".draft")], "drafts are left"
     from caffelite import caffelite_pb2 as pb
 

@@ -51,7 +51,7 @@ _KERNEL = """\
 @body__(distinct={distinct})
 def loop__(first__, last__, {arguments}):
 {loop}
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True)
 def kernel({arguments}):
     launch__(loop__, {count}, ({arguments},))
 """

@@ -20,6 +20,8 @@ class InputBuffer:
     def field(self, shape: tuple[int, ...], dtype: DTypeLike | None = None) -> Field:
         return Field(self._device)
 
+    def require_depth(self, passes: int) -> None: ...
+
     def begin(self) -> None: ...
 
     def set_clock(self, which: int, iteration: int, part: int) -> None:

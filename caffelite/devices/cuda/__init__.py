@@ -68,11 +68,17 @@ def libraries(dev: GPU) -> str:
 
 
 def open_links(
-    dev: GPU, me: Peer, stage: Sequence[Peer], pairs: Iterable[tuple[Peer, Peer]], gather: Gather, key: Hashable
+    dev: GPU,
+    me: Peer,
+    stage: Sequence[Peer],
+    group: Sequence[Peer],
+    pairs: Iterable[tuple[Peer, Peer]],
+    gather: Gather,
+    key: Hashable,
 ) -> NCCLLinks:
     """Links of a device to those with the other parts of a net: see NCCLLinks."""
     dev.backend.here()  # NCCL's communicators belong to the current device
-    return NCCLLinks(dev.backend.stream, me, stage, pairs, gather, key)
+    return NCCLLinks(dev.backend.stream, me, stage, group, pairs, gather, key)
 
 
 def all_reduce(dev: GPU, rank: int, size: int, gather: Gather, half: bool) -> NCCLAllReduce:

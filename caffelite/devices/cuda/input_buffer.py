@@ -31,7 +31,7 @@ class InputBuffer:
 
     def __init__(self, device: Kernels, seed: int = 0):
         self.seed = seed
-        self._device, self._size = device, 0
+        self._device, self._size, self._least = device, 0, 1
         self._fields: list[Field] = []
         self._copies = CopyStream(device.backend, BANKS)
         self._host: np.ndarray | None = None
@@ -52,7 +52,10 @@ class InputBuffer:
     @property
     def depth(self) -> int:
         """How many passes can be prepared at once."""
-        return DEPTH if self._size * BANKS * DEPTH <= MOST_BYTES else 1
+        return max(DEPTH if self._size * BANKS * DEPTH <= MOST_BYTES else 1, self._least)
+
+    def require_depth(self, passes: int) -> None:
+        self._least, self._host = passes, None
 
     @property
     def clock(self) -> tuple[int, int]:

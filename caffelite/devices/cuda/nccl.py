@@ -68,6 +68,7 @@ class NCCLAllReduce:
         self.captures = not half
         self._buffers: dict[tuple[int, int], tuple] = {}
         self._iterations = 0
+        self._pending = False  # whether sums are queued that ``finish`` has to wait for
         self._flags = [_Flags(cupy) for _ in range(2)]
 
     @property
@@ -107,8 +108,10 @@ class NCCLAllReduce:
     def progress(self) -> None: ...
 
     def finish(self) -> None:
-        self._done.record(self._stream)
-        self._compute.wait_event(self._done)
+        if self._pending:  # else the stream is not part of a graph that is being captured
+            self._done.record(self._stream)
+            self._compute.wait_event(self._done)
+        self._pending = False
 
     def close(self, failed: bool = False) -> None:
         """Ends the communicator. failed: other processes may never start the sums that are pending, so these are
@@ -139,6 +142,7 @@ class NCCLAllReduce:
         """Sums from now on wait for the operations queued so far."""
         self._ready.record(self._compute)
         self._stream.wait_event(self._ready)
+        self._pending = True
 
     def _sum(self, array, kind: str = "FLOAT32", how: str = "SUM") -> None:
         number = getattr(self._nccl, f"NCCL_{kind}"), getattr(self._nccl, f"NCCL_{how}")

@@ -36,6 +36,8 @@ class MPILinks:
     A message leaves while this process computes only if ``progress`` is called now and then.
     """
 
+    captures = False
+
     def __init__(
         self,
         model: Communicator,
@@ -87,6 +89,12 @@ class MPILinks:
         _sum_rows(received.reshape(size, -1), mine)
         self._wait_stage(self._stage.Iallgatherv(self._mpi.IN_PLACE, [flat, (counts, starts)]))
 
+    def all_reduce_group(self, array: np.ndarray) -> None:
+        raise NotImplementedError("sums over a group pass through the host")
+
+    def finish(self) -> None:
+        """Does nothing: each array that was sent is waited for."""
+
     def progress(self) -> None:
         """Lets MPI move the messages that were sent."""
         self._mpi.Request.Testall(self._sent)
@@ -115,6 +123,8 @@ class MPILinks:
 class StagedLinks:
     """Links of a device through the host's memory. inner: between NumPy arrays."""
 
+    captures = False
+
     def __init__(self, dev: Device, inner: MPILinks):
         self._dev, self._inner = dev, inner
 
@@ -140,6 +150,12 @@ class StagedLinks:
         host = self._dev.download(array)
         self._inner.all_reduce(host)
         self._dev.upload(array, host)
+
+    def all_reduce_group(self, array: Array) -> None:
+        self._inner.all_reduce_group(array)
+
+    def finish(self) -> None:
+        self._inner.finish()
 
     def progress(self) -> None:
         self._inner.progress()

@@ -16,5 +16,5 @@ def load_named_weights(net: Net, document: Document) -> None:
         remedy = "make the net with: caffelite deploy -weights FILE"
         raise CaffeliteError(f"{document.locate.file} names no weights", remedy=remedy)
     path = prototxt.resolve(named, document.locate)
-    if not net.load(weights.read_model(path), str(path)).matched:
+    if not net.load(weights.read_model(path, copy=False), str(path)).matched:
         raise CaffeliteError(f"{path}: no layer of the file is in the net")

@@ -60,7 +60,7 @@ def replay(folder: Path, dev: Device) -> Iterator[TracedArray]:
     wiring = graph.build(document.message, document.message.state, document.locate, stored)
     net = Net.of(wiring, dev, seed=seed, random_seed=seed, keep=True)
     model = next(folder.glob("fault_iter_*.caffemodel*"))
-    net.load(weights.read_model(model), str(model))
+    net.load(weights.read_model(model, copy=False), str(model))
     (state,) = folder.glob("fault_iter_*.solverstate*")
     resume = snapshot.read_state(state).resume
     kept = {entry.layer: entry.blob for entry in resume.carried if entry.net == "train"} if resume else {}

@@ -14,7 +14,7 @@ Python calls, which launches the body::
     def scale_rows(x, factors):
         launch(_scale_rows, x.shape[0], (x, factors))
 
-This is what ``prange`` does, at a third of its compile time: no pass looks for parallel loops, and body and kernel are
+This is what ``prange`` does, in half its compile time: no pass looks for parallel loops, and body and kernel are
 one LLVM module.
 """
 

@@ -2,4 +2,5 @@
 
 from typing import Any
 
-SERIAL: dict[str, Any] = dict(nogil=True, cache=True, error_model="numpy")
+# Nobody calls kernels as C functions.
+SERIAL: dict[str, Any] = dict(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True)
