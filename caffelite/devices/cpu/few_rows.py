@@ -36,4 +36,6 @@ class FewRowsProduct:
         """dx, dw: None where not wanted; add: adds to dw."""
         x, w, dy = x.reshape(self._rows, self._k), w.reshape(self._n, self._k), dy.reshape(self._rows, self._n)
         targets = x if dx is None else dx.reshape(x.shape), w if dw is None else dw.reshape(w.shape)
-        few_rows.backward(x, w, dy, *targets, dx is not None, dw is not None, add, self._device.threads)
+        space = self._device.workspace(self._device.threads * 2 * self._rows * few_rows.BLOCK, np.float32)
+        space = space.reshape(self._device.threads, 2, self._rows, few_rows.BLOCK)
+        few_rows.backward(x, w, dy, *targets, dx is not None, dw is not None, add, space)

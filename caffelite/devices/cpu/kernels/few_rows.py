@@ -18,6 +18,7 @@ from .settings import SERIAL
 
 ROWS = 4  # of x and of the weights in a product that stays in registers
 BYTES = 4 * LANES
+AHEAD = 4  # rows of the weights that are prefetched before their use: processors do not foresee such strides
 BLOCK = 256  # columns: their rows of x and dx stay in the L1 cache
 _VECTORS = FEW_ROWS_COLUMNS // LANES  # in a tile of the gradients
 
@@ -61,26 +62,36 @@ def _factors(builder: Any, dy: Any, dy_row: Any, m: Any) -> list[Any]:
     return found
 
 
+def _prefetch(builder: Any, address: Any, write: bool) -> None:
+    """Prefetches the cache line at ``address``."""
+    flag, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [pointer, flag, flag, flag])
+    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+    builder.call(function, [builder.inttoptr(address, pointer), flag(int(write)), flag(3), flag(1)])
+
+
 @intrinsic
-def _outer(_context: Any, dy: Any, dy_row: Any, x: Any, row: Any, count: Any, dw: Any, add: Any) -> Any:
-    """dw (ROWS, columns of a tile) = [dw +] the sum over ``count`` rows of dy (ROWS) times x (columns). row: bytes from
-    row to row of x and of dw."""
+def _outer(_context: Any, dy: Any, dy_row: Any, x: Any, count: Any, dw: Any, row: Any, add: Any) -> Any:
+    """dw (ROWS, columns of a tile) = [dw +] the sum over ``count`` rows of dy (ROWS) times x (BLOCK). row: bytes from
+    row to row of dw."""
 
     def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        dy, dy_row, x, row, count, dw, add = arguments
+        dy, dy_row, x, count, dw, row, add = arguments
         vectors = Vectors(builder, None)
         at = {
             (j, v): builder.add(builder.add(dw, builder.mul(row, integer(j))), integer(BYTES * v))
             for j in range(ROWS)
             for v in range(_VECTORS)
         }
+        for address in at.values():
+            _prefetch(builder, builder.add(address, builder.mul(row, integer(AHEAD))), True)
         zero = splat(VECTOR, 0.0)
         totals = {
             place: cgutils.alloca_once_value(builder, builder.select(add, vectors.load(address), zero))
             for place, address in at.items()
         }
         with cgutils.for_range_slice(builder, integer(0), count, integer(1)) as (m, _):
-            factors, source = _factors(builder, dy, dy_row, m), builder.add(x, builder.mul(m, row))
+            factors, source = _factors(builder, dy, dy_row, m), builder.add(x, builder.mul(m, integer(4 * BLOCK)))
             for v in range(_VECTORS):
                 value = vectors.load(builder.add(source, integer(BYTES * v)))
                 for j in range(ROWS):
@@ -94,8 +105,7 @@ def _outer(_context: Any, dy: Any, dy_row: Any, x: Any, row: Any, count: Any, dw
 
 @intrinsic
 def _spread(_context: Any, dy: Any, dy_row: Any, w: Any, row: Any, count: Any, dx: Any) -> Any:
-    """dx (count, columns of a tile) += dy (count, ROWS) times w (ROWS, columns). row: bytes from row to row of w and of
-    dx."""
+    """dx (count, BLOCK) += dy (count, ROWS) times w (ROWS, columns of a tile). row: bytes from row to row of w."""
 
     def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         dy, dy_row, w, row, count, dx = arguments
@@ -105,8 +115,12 @@ def _spread(_context: Any, dy: Any, dy_row: Any, w: Any, row: Any, count: Any, d
             for j in range(ROWS)
             for v in range(_VECTORS)
         }
+        for j in range(ROWS):
+            for v in range(_VECTORS):
+                ahead = builder.add(builder.mul(row, integer(j + AHEAD)), integer(BYTES * v))
+                _prefetch(builder, builder.add(w, ahead), False)
         with cgutils.for_range_slice(builder, integer(0), count, integer(1)) as (m, _):
-            factors, target = _factors(builder, dy, dy_row, m), builder.add(dx, builder.mul(m, row))
+            factors, target = _factors(builder, dy, dy_row, m), builder.add(dx, builder.mul(m, integer(4 * BLOCK)))
             for v in range(_VECTORS):
                 address = builder.add(target, integer(BYTES * v))
                 total = vectors.load(address)
@@ -156,30 +170,35 @@ def forward(x, w, bias, slope, y, rows, sums):
 
 
 @body
-def _backward(start, stop, x, w, dy, dx, dw, wants_data, wants_weights, add, threads):
+def _backward(start, stop, x, w, dy, dx, dw, wants_data, wants_weights, add, space):
     rows, depth = x.shape
-    outputs, line, step = dy.shape[1], depth * 4, dy.shape[1] * 4
+    outputs, line, step, threads = dy.shape[1], depth * 4, dy.shape[1] * 4, space.shape[0]
     tiles = depth // FEW_ROWS_COLUMNS
     for t in range(start, stop):
         first, last = t * tiles // threads * FEW_ROWS_COLUMNS, (t + 1) * tiles // threads * FEW_ROWS_COLUMNS
+        left, sums = space[t, 0], space[t, 1]
         for begin in range(first, last, BLOCK):
             end = min(begin + BLOCK, last)
             if wants_data:
-                dx[:, begin:end] = 0
+                sums[:] = 0
+            if wants_weights:
+                left[:, : end - begin] = x[:, begin:end]
             for n in range(0, outputs, ROWS):
-                gradients, weights = dy.ctypes.data + n * 4, n * line
-                if wants_data:
-                    for k in range(begin * 4, end * 4, FEW_ROWS_COLUMNS * 4):
-                        _spread(gradients, step, w.ctypes.data + weights + k, line, rows, dx.ctypes.data + k)
-                if wants_weights:
-                    for k in range(begin * 4, end * 4, FEW_ROWS_COLUMNS * 4):
-                        _outer(gradients, step, x.ctypes.data + k, line, rows, dw.ctypes.data + weights + k, add)
+                gradients, weights = dy.ctypes.data + n * 4, n * line + begin * 4
+                for k in range(0, (end - begin) * 4, FEW_ROWS_COLUMNS * 4):
+                    if wants_data:
+                        _spread(gradients, step, w.ctypes.data + weights + k, line, rows, sums.ctypes.data + k)
+                    if wants_weights:
+                        _outer(gradients, step, left.ctypes.data + k, rows, dw.ctypes.data + weights + k, line, add)
+            if wants_data:
+                dx[:, begin:end] = sums[:, : end - begin]
 
 
 @njit(**SERIAL)
-def backward(x, w, dy, dx, dw, wants_data, wants_weights, add, threads):
+def backward(x, w, dy, dx, dw, wants_data, wants_weights, add, space):
     """dx (M, K) = dy (M, N) w where wants_data, dw (N, K) = [dw +] dyᵀ x where wants_weights.
 
-    N is a multiple of ROWS, and K one of FEW_ROWS_COLUMNS.
+    N is a multiple of ROWS, and K one of FEW_ROWS_COLUMNS. Workspace: space (threads, 2, M, BLOCK) takes a block of
+    columns of x and of dx, whose rows would share few sets of the L1 cache where K is a multiple of 1024.
     """
-    launch(_backward, threads, (x, w, dy, dx, dw, wants_data, wants_weights, add, threads))
+    launch(_backward, space.shape[0], (x, w, dy, dx, dw, wants_data, wants_weights, add, space))
