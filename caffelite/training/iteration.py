@@ -123,9 +123,8 @@ class Passes:
         net = self.running
         if slot is None:
             observe = self._observer(BACKWARD, iteration, observers)
-            run = (
-                net.run_backward if self.pipeline.deferred.parameters else net.backward
-            )  # rows of each have their place
+            # A captured pass would keep the rows of every micro-batch in one place.
+            run = net.run_backward if self.pipeline.deferred.parameters else net.backward
             run(self.part > 0, observe)
         else:
             net.run_backward(self.part > 0, _combined(observers))
