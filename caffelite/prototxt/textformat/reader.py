@@ -225,7 +225,8 @@ class Reader(Tokens):
             if outward:
                 remedy = f'{self.open[-1 - outward].fields.message} has it: close "{self.open[-outward].name}" first'
             else:
-                remedy = meant(name, descriptor)
+                kind = getattr(message, "type", "")
+                remedy = meant(name, descriptor, kind if isinstance(kind, str) else "")
         place, what = self.place(start), f"unknown field {shown(name)} in {descriptor.name}"
         self.mistake_at(place, what, remedy=remedy)
         if place[0] not in self.broken:

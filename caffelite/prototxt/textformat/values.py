@@ -72,14 +72,17 @@ def fields_of(descriptor: Descriptor) -> Fields:
 
 
 @cache
-def meant(name: str, descriptor: Descriptor | EnumDescriptor) -> str | None:
-    """The remedy for a name that the message or the enum does not have."""
+def meant(name: str, descriptor: Descriptor | EnumDescriptor, layer_type: str = "") -> str | None:
+    """The remedy for a name that the message or the enum does not have. layer_type: of the layer that the message is,
+    where it is known."""
     if isinstance(descriptor, EnumDescriptor):
         old = forks.old_type(name) if descriptor.name == "LayerType" else None
         return old or did_you_mean(name, descriptor.values_by_name)
     holders = [
         field.name for field in descriptor.fields if field.message_type and name in field.message_type.fields_by_name
     ]
+    own = [holder for holder in holders if holder.removesuffix("_param").replace("_", "") == layer_type.lower()]
+    holders = own or holders
     if holders:
         return f"it belongs in {' or '.join(holders[:3])}" + " or others" * (len(holders) > 3)
     if descriptor.name == "NetParameter" and name in pb.SolverParameter.DESCRIPTOR.fields_by_name:
