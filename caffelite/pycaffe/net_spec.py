@@ -103,12 +103,11 @@ class _Writer:
 def _own_messages() -> dict[str, str]:
     """The field of LayerParameter with the message of a type of layer, by the message's name without Parameter; the
     first of several."""
-    fields = list(pb.LayerParameter.DESCRIPTOR.fields)[::-1]
-    return {
-        field.message_type.name.removesuffix("Parameter"): field.name
-        for field in fields
-        if field.message_type is not None and field.name.endswith("_param")
-    }
+    found: dict[str, str] = {}
+    for field in pb.LayerParameter.DESCRIPTOR.fields:
+        if field.message_type is not None and field.name.endswith("_param"):
+            found.setdefault(field.message_type.name.removesuffix("Parameter"), field.name)
+    return found
 
 
 def _assign(message: Message, name: str, value: Any, kind: str, others: Mapping[str, object] = {}) -> None:
