@@ -46,8 +46,8 @@ class _CaffeFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if fullname != "caffe":
             return None
         modules: dict[str, types.ModuleType] = importlib.import_module(PYCAFFE).modules()
-        sys.modules.update(modules)
-        self.names, self._package = list(modules), modules["caffe"]
+        self.names, self._package = list(modules), modules.pop("caffe")
+        sys.modules.update(modules)  # without caffe: Python would take the package's own spec, and execute it again
         self._spec = self._package.__spec__
         return importlib.machinery.ModuleSpec(fullname, self)
 

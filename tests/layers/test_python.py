@@ -1,5 +1,6 @@
 """Layers that users write: what their code sees, where it is found, and what its mistakes look like."""
 
+import importlib
 import sys
 import textwrap
 
@@ -161,8 +162,10 @@ def test_files_that_import_caffe_for_its_layer(write, no_caffe):
     text = SQUARE.replace("import numpy as np", "import caffe\n    import numpy as np").replace(
         "(object)", "(caffe.Layer)"
     )
+    package = importlib.import_module("caffelite.pycaffe")
     assert bind(layer(write(text), "Square")).blobs["y"].shape == (2, 3)
     assert "caffe" not in sys.modules
+    assert importlib.import_module("caffelite.pycaffe") is package, "the package is not executed again"
 
 
 def test_caffe_is_there_within_methods(write, no_caffe):
