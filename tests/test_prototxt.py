@@ -95,10 +95,6 @@ WRONG = [
         'n:1:9: unknown field "dropout_ratio" in LayerParameter; it belongs in dropout_param or selu_dropout_param',
     ),
     (
-        'layer { type: "Dropout" dropout_ratio: 0.5 }',
-        'n:1:25: unknown field "dropout_ratio" in LayerParameter; it belongs in dropout_param',
-    ),
-    (
         "layer { num_output: 5 }",
         'n:1:9: unknown field "num_output" in LayerParameter; '
         "it belongs in convolution_param or embed_param or inner_product_param or others",

@@ -32,6 +32,13 @@ def test_reads_a_byte_order_mark(tmp_path):
         prototxt.read_net(tmp_path / "n")
 
 
+def test_a_misplaced_field_belongs_in_the_message_of_its_layer(tmp_path):
+    (tmp_path / "n").write_text('layer { type: "Dropout" dropout_ratio: 0.5 }')
+    expected = ':1:25: unknown field "dropout_ratio" in LayerParameter; it belongs in dropout_param$'
+    with pytest.raises(CaffeliteError, match=expected):
+        prototxt.read_net(tmp_path / "n")
+
+
 def unreadable(path, read=prototxt.read_net):
     with pytest.raises(CaffeliteError) as caught:
         read(path)
