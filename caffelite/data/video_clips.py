@@ -16,7 +16,7 @@ from ..errors import CaffeliteError, Locator, Where
 from .draws import below, of_sample
 from .images import channels_first, opencv
 from .listing import shortened, whole_number
-from .video_frames import Video, VideoFramesSource
+from .video_frames import Video, VideoFramesSource, require_positive
 
 FRAME = "{:06d}.jpg"
 
@@ -131,8 +131,5 @@ def open_video_clips(
     layer: pb.LayerParameter, path: Path, root: str, phase: int, locate: Locator, seed: int
 ) -> VideoClipsSource:
     """The source of a VideoClips layer. path: its list; root: put before the videos. Errors: those of its fields."""
-    param, at = layer.video_data_param, locate.at("video_data_param")
-    for name in ("new_length", "sampling_rate"):
-        if not getattr(param, name):
-            raise CaffeliteError(f"{name} must be at least 1", where=at(name), found=0)
+    require_positive(layer, ("new_length", "sampling_rate"), locate)
     return VideoClipsSource(layer, path, root, phase, locate, seed)

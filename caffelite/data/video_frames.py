@@ -177,12 +177,16 @@ class VideoFramesSource(Source):
         return [out, *batch.arrays]
 
 
+def require_positive(layer: pb.LayerParameter, names: tuple[str, ...], locate: Locator) -> None:
+    """Errors: a field of video_data_param that is 0."""
+    for name in names:
+        if not getattr(layer.video_data_param, name):
+            raise CaffeliteError(f"{name} must be at least 1", where=locate.at("video_data_param")(name), found=0)
+
+
 def open_video_frames(
     layer: pb.LayerParameter, path: Path, root: str, phase: int, locate: Locator, seed: int
 ) -> VideoFramesSource:
     """The source of a VideoFrames layer. path: its list; root: put before the folders. Errors: those of its fields."""
-    param, at = layer.video_data_param, locate.at("video_data_param")
-    for name in ("new_length", "num_segments"):
-        if not getattr(param, name):
-            raise CaffeliteError(f"{name} must be at least 1", where=at(name), found=0)
+    require_positive(layer, ("new_length", "num_segments"), locate)
     return VideoFramesSource(layer, read_videos(path, root), phase, locate, seed)

@@ -66,6 +66,13 @@ class VideoData(Feed):
     reads_images = True
 
 
+def _frame_sides(spec: pb.LayerParameter) -> tuple[int, int]:
+    """Height and width of the frames that a layer of videos gives, by its fields; 0 where they do not say it."""
+    param, transform = spec.video_data_param, spec.transform_param
+    height = transform.crop_h or transform.crop_size or param.new_height
+    return height, transform.crop_w or transform.crop_size or param.new_width
+
+
 @register
 class VideoFrames(Feed):
     """Frames of videos that are folders of images, from a list of lines "FOLDER FRAMES LABEL": data (N, C, H, W) and
@@ -82,10 +89,8 @@ class VideoFrames(Feed):
 
     @staticmethod
     def shapes_without_data(spec: pb.LayerParameter) -> list[Shape]:
-        param, transform = spec.video_data_param, spec.transform_param
+        param, (height, width) = spec.video_data_param, _frame_sides(spec)
         frame = 2 if param.modality == param.FLOW else 1 if param.grayscale else 3
-        height = transform.crop_h or transform.crop_size or param.new_height
-        width = transform.crop_w or transform.crop_size or param.new_width
         if not (height and width):
             return []
         channels = param.num_segments * param.new_length * frame
@@ -108,9 +113,7 @@ class VideoClips(Feed):
 
     @staticmethod
     def shapes_without_data(spec: pb.LayerParameter) -> list[Shape]:
-        param, transform = spec.video_data_param, spec.transform_param
-        height = transform.crop_h or transform.crop_size or param.new_height
-        width = transform.crop_w or transform.crop_size or param.new_width
+        param, (height, width) = spec.video_data_param, _frame_sides(spec)
         if not (height and width and param.new_length):
             return []
         return [(param.batch_size, 3 * param.new_length, height, width), (param.batch_size,)][: len(spec.top)]
