@@ -15,6 +15,7 @@ from . import formulas
 from .kernels import channels_last
 from .memory import Memory
 
+SUMMED = 4  # arrays that a kernel adds up at once
 JOINED = 1024  # numbers of the rows that are taken as one
 PARTS = 64  # parts of a sum: fixed, so that results do not depend on the number of threads
 
@@ -40,7 +41,13 @@ class FormulaKernels(Memory):
 
     def copy_out(self, whole: np.ndarray, start: int, part: np.ndarray, more: Sequence[np.ndarray] = ()) -> None:
         """part = whole[:, start : start + S] + the same columns of the arrays ``more``."""
-        channels_last.copy_out(whole, start, part)
+        arrays = (whole, *more)
+        if len(arrays) > 1 and part.dtype != BFLOAT16:
+            given = (*arrays[:SUMMED], *[whole] * (SUMMED - len(arrays)))
+            channels_last.sum_columns(*given, len(arrays[:SUMMED]), start, part)
+            more = arrays[SUMMED:]
+        else:
+            channels_last.copy_out(whole, start, part)
         for other in more:
             self.add(other[:, start : start + part.shape[1]], part)
 

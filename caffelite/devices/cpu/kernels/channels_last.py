@@ -204,6 +204,29 @@ def copy_out(whole, start, part):
     launch(_copy_out, part.shape[0], (whole, start, part))
 
 
+@body
+def _sum_columns(first, last, a, b, c, d, count, start, part):
+    width = part.shape[1]
+    for r in range(first, last):
+        out, stop = part[r], start + width
+        u, v, w, x = a[r, start:stop], b[r, start:stop], c[r, start:stop], d[r, start:stop]
+        if count == 2:
+            for j in range(width):
+                out[j] = u[j] + v[j]
+        elif count == 3:
+            for j in range(width):
+                out[j] = u[j] + v[j] + w[j]
+        else:
+            for j in range(width):
+                out[j] = u[j] + v[j] + w[j] + x[j]
+
+
+@njit(**SERIAL)
+def sum_columns(a, b, c, d, count, start, part):
+    """part (R, S) = the sum of the columns from ``start`` on of the first ``count`` arrays (R, T), 2 to 4."""
+    launch(_sum_columns, part.shape[0], (a, b, c, d, count, start, part))
+
+
 ROWS = 64  # rows that are added up in float32 before their sum joins that in float64
 
 
