@@ -58,13 +58,17 @@ def watch(clock: Clock) -> None:
 
     from caffelite.devices.cpu import formulas, kernels, onednn
 
-    for found in pkgutil.iter_modules(kernels.__path__):
-        module = importlib.import_module(f"{kernels.__name__}.{found.name}")
-        for name, value in vars(module).items():
-            if isinstance(value, Dispatcher) and "launch" in value.py_func.__code__.co_names:
+    modules = [
+        importlib.import_module(f"{kernels.__name__}.{found.name}") for found in pkgutil.iter_modules(kernels.__path__)
+    ]
+    compiled = [value for module in modules for value in vars(module).values() if isinstance(value, Dispatcher)]
+    called = {name for function in compiled for name in function.py_func.__code__.co_names}  # by compiled code
+    for module in modules:
+        for name, value in list(vars(module).items()):
+            if isinstance(value, Dispatcher) and name not in called:
                 setattr(module, name, clock.wrapped(value))
-    compiled = formulas._compiled
-    formulas._compiled = lambda source: clock.wrapped(compiled(source))
+    compile_formula = formulas._compiled
+    formulas._compiled = lambda source: clock.wrapped(compile_formula(source))
     if library := onednn.load():
         library.execute = clock.wrapped(library.execute)
 

@@ -72,6 +72,7 @@ class InnerProduct(Layer):
 
     def build(self, dev: Device) -> None:
         self.slope = self.config.relu_slope
+        self._bias = self.params[1].data if self.p.bias_term else None
         self._rounded = [self.saved["half 0"]] if self.rounds_bottoms() else []
         self.op = self.gradient_product(self.m)
         self._relu_backward = (
@@ -81,8 +82,7 @@ class InnerProduct(Layer):
         )
 
     def forward(self, x: list, y: list) -> None:
-        bias = self.params[1].data if self.p.bias_term else None
-        self.op.forward(x[0], self.weights(), bias, y[0], self.slope, *self._rounded)
+        self.op.forward(x[0], self.weights(), self._bias, y[0], self.slope, *self._rounded)
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         (dw, add_w), (db, add_b) = self._param_args(0), self._param_args(1)

@@ -144,6 +144,7 @@ class Convolution(Kernels):
     def build(self, dev: Device) -> None:
         split = self.stored_split((*self.y_shape[:2], math.prod(self.y_shape[2:])))
         self.slope, self._relu_backward = self.config.relu_slope, None
+        self._bias = self.params[1].data if self.p.bias_term else None
         if self.slope is not None and self.relu_backward_overwrites():
             self._relu_backward = dev.relu_backward(*split, self.slope)
         if self.config.prepared:
@@ -188,9 +189,8 @@ class Convolution(Kernels):
             if self.stale:
                 self.prepare()
             return self.prepared_op.run(x[0], y[0])
-        bias = self.params[1].data if self.p.bias_term else None
         for bottom, top in zip(x, y, strict=True):
-            self.op.forward(bottom, self.weights(), bias, top, self.slope)
+            self.op.forward(bottom, self.weights(), self._bias, top, self.slope)
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         (dw, add_w), (db, add_b) = self._param_args(0), self._param_args(1)

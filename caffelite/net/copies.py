@@ -55,13 +55,16 @@ class Transposition(Copy):
         n, c, p = self.split
         self.plain, self.swapped = (n, c, p), (n, p, c)
         self.op = dev.transpose
+        self._views: dict[bool, tuple] = {}  # by direction: the arrays of the last run, each with its view
 
     def _run(self, source, target, forth: bool) -> None:
-        if not self.view:
-            self.op(
-                source.reshape(self.plain if forth else self.swapped),
-                target.reshape(self.swapped if forth else self.plain),
-            )
+        if self.view:
+            return
+        views = self._views.get(forth)
+        if views is None or views[0] is not source or views[1] is not target:
+            shapes = (self.plain, self.swapped) if forth else (self.swapped, self.plain)
+            views = self._views[forth] = source, target, source.reshape(shapes[0]), target.reshape(shapes[1])
+        self.op(views[2], views[3])
 
     def forward(self, x: list, y: list) -> None:
         self._run(x[0], y[0], self.forth)

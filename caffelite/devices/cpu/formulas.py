@@ -8,6 +8,7 @@ import hashlib
 import importlib.util
 import os
 import sys
+from operator import is_
 from typing import NamedTuple
 
 from .. import cache
@@ -87,7 +88,7 @@ class Map:
         kernel(None)  # compiled now, not in the first iteration
 
     def __call__(self, *operands) -> None:
-        if len(operands) != len(self._seen) or any(a is not b for a, b in zip(operands, self._seen, strict=True)):
+        if len(operands) != len(self._seen) or not all(map(is_, operands, self._seen)):
             self._bind(operands)
         self._run(*self._arguments)
 

@@ -16,6 +16,7 @@ import os
 import sys
 import weakref
 from importlib import metadata
+from operator import is_
 from pathlib import Path
 
 import numpy as np
@@ -211,7 +212,7 @@ class Primitive:
         self._library, self._handle = library, _pointer()
         library("primitive_create", ct.byref(self._handle), descriptor.handle)
         self._memories: list[ct.c_void_p] = []
-        self._bound: list[np.ndarray | None] = [None] * len(operands)
+        self._bound: tuple[np.ndarray | None, ...] = (None,) * len(operands)
         self.at = [0] * len(operands)
         for operand in operands:
             memory = _pointer()
@@ -222,12 +223,16 @@ class Primitive:
             weakref.finalize(self, library, f"{what}_destroy", handle)
         pairs = zip(operands, self._memories, strict=True)
         self._arguments = (_Argument * len(operands))(*[_Argument(OPERANDS[o][0], m.value) for o, m in pairs])
+        self._call = self._handle, library.stream, len(operands), self._arguments
 
     def run(self, *arrays: np.ndarray) -> None:
-        for i, array in enumerate(arrays):
-            if array is not self._bound[i]:  # held, so that no other array can take its identity
-                self._library.set_handle(self._memories[i], array.ctypes.data + self.at[i])
-                self._bound[i] = array
-        status = self._library.execute(self._handle, self._library.stream, len(arrays), self._arguments)
-        if status:
+        if not all(map(is_, arrays, self._bound)):
+            self._bind(arrays)
+        if status := self._library.execute(*self._call):
             raise RuntimeError(f"oneDNN failed with status {status}")
+
+    def _bind(self, arrays: tuple[np.ndarray, ...]) -> None:
+        """Keeps the arrays, so that no other ones can take their identities."""
+        for memory, array, at in zip(self._memories, arrays, self.at, strict=True):
+            self._library.set_handle(memory, array.ctypes.data + at)
+        self._bound = arrays

@@ -149,21 +149,20 @@ class SoftmaxLoss:
         self._ignore = (device.dtype.type(ignore or 0), ignore is not None)
         self._fixed = -1.0 if divisor is None else float(divisor)
         self.divisor, self.bad = device.zeros(1), device.zeros(1, np.int64)
-        self._tiny = np.finfo(np.float32).tiny
+        self._tiny, self._weight, self._unused = np.finfo(np.float32).tiny, device.zeros(1), device.zeros(1)
 
     def forward(self, x, label, prob, loss, total=None, weight: float = 1.0, gradient=None) -> None:
         """See interfaces.SoftmaxLoss."""
-        prob, label = prob.reshape(self._shape), label.reshape(self._labels)
-        scores.softmax_forward(x.reshape(self._shape), prob)
-        args = (*self._ignore, self._fixed, self._tiny, loss.reshape(-1), self.divisor, self.bad)
+        given = x.reshape(self._shape), prob.reshape(self._shape), label.reshape(self._labels)
+        self._weight[0] = weight
+        totals = (self._unused if total is None else total), self._weight[0]
+        args = (*self._ignore, self._fixed, self._tiny, loss.reshape(-1), self.divisor, self.bad, *totals)
         if self._weights is None:
-            scores.log_loss_forward(prob, label, *args)
+            scores.softmax_loss_forward(*given, *args)
         else:
-            scores.weighted_log_loss_forward(prob, label, self._weights, *args)
-        if total is not None:
-            total += weight * loss
+            scores.weighted_softmax_loss_forward(*given, self._weights, *args)
         if gradient is not None:
-            self.backward(prob, label, np.full(1, weight, loss.dtype), gradient)
+            self.backward(prob, label, self._weight, gradient)
 
     def backward(self, prob, label, dloss, dx) -> None:
         """dx: the gradient before the softmax."""

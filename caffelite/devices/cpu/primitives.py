@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes as ct
 import functools
 import math
+from operator import is_
 
 import numpy as np
 
@@ -128,7 +129,7 @@ class DirectConvolution:
 
     def forward(self, x, w, b, y, slope: float | None = None) -> None:
         given = x, w, b, y, slope, self._device.space(self._room)
-        if any(a is not s for a, s in zip(given, self._seen, strict=True)):
+        if not all(map(is_, given, self._seen)):
             self._bind(*given)
             self._seen = given
         direct.pack(*self._packing)
@@ -323,16 +324,18 @@ class _Packed:
             else:
                 self._after = library.reorder(theirs, dense, add)
         packed = -(-library.bytes(theirs) // LINE) * LINE if self._before or self._after else 0
-        self._bytes = packed + descriptor.bytes("scratch")
+        self._bytes, self._reorders = packed + descriptor.bytes("scratch"), packed > 0
         self._primitive = descriptor.primitive(*operands, "scratch")
         self._primitive.at[-1] = packed
 
     def run(self, *arrays) -> None:
-        space, weights = self._device.space(self._bytes), arrays[self._place]
+        space = self._device.space(self._bytes)
+        if not self._reorders:
+            return self._primitive.run(*arrays, space)
+        given, place = [*arrays, space], self._place
+        given[place], weights = space, arrays[place]
         if self._before:
             self._before.run(weights, space)
-        if self._before or self._after:
-            arrays = (*arrays[: self._place], space, *arrays[self._place + 1 :])
-        self._primitive.run(*arrays, space)
+        self._primitive.run(*given)
         if self._after:
             self._after.run(space, weights)

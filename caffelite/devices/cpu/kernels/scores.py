@@ -47,13 +47,14 @@ def softmax_backward(y, dy, dx):
 
 
 @njit(**SERIAL)
-def log_loss_forward(prob, label, ignore, ignoring, fixed, tiny, loss, divisor, bad):
-    """loss[0] = -Σ log max(prob[label], tiny) / divisor[0]; divisor: ``fixed``, or the labels that count where it is
-    negative.
+def softmax_loss_forward(x, prob, label, ignore, ignoring, fixed, tiny, loss, divisor, bad, total, weight):
+    """prob = softmax of x; loss[0] = -Σ log max(prob[label], tiny) / divisor[0]; total[0] += weight · loss[0]; divisor:
+    ``fixed``, or the labels that count where it is negative.
 
-    prob (N, C, P), label (N, P) as floats. bad[0] keeps 1 + the place of the first label that is no class.
+    x, prob (N, C, P), label (N, P) as floats. bad[0] keeps 1 + the place of the first label that is no class.
     """
-    total, counted = 0.0, 0
+    softmax_forward(x, prob)
+    summed, counted = 0.0, 0
     for n in range(prob.shape[0]):
         for p in range(prob.shape[2]):
             given = label[n, p]
@@ -64,10 +65,11 @@ def log_loss_forward(prob, label, ignore, ignoring, fixed, tiny, loss, divisor, 
                     bad[0] = 1 + n * prob.shape[2] + p
                 continue
             v = prob[n, int(given), p]
-            total -= np.log(v if not v < tiny else tiny)
+            summed -= np.log(v if not v < tiny else tiny)
             counted += 1
     divisor[0] = max(1.0, counted if fixed < 0 else fixed)
-    loss[0] = total / divisor[0]
+    loss[0] = summed / divisor[0]
+    total[0] += weight * loss[0]
 
 
 @body
@@ -91,10 +93,13 @@ def softmax_loss_backward(prob, label, ignore, ignoring, dloss, divisor, dx):
 
 
 @njit(**SERIAL)
-def weighted_log_loss_forward(prob, label, weights, ignore, ignoring, fixed, tiny, loss, divisor, bad):
-    """As ``log_loss_forward``, with the loss of each label times its weight (C); divisor: ``fixed``, or the sum of the
-    weights where it is negative (1 where that is 0)."""
-    total, summed = 0.0, 0.0
+def weighted_softmax_loss_forward(
+    x, prob, label, weights, ignore, ignoring, fixed, tiny, loss, divisor, bad, total, weight
+):
+    """As ``softmax_loss_forward``, with the loss of each label times its weight (C); divisor: ``fixed``, or the sum of
+    the weights where it is negative (1 where that is 0)."""
+    softmax_forward(x, prob)
+    summed, factors = 0.0, 0.0
     for n in range(prob.shape[0]):
         for p in range(prob.shape[2]):
             given = label[n, p]
@@ -105,10 +110,11 @@ def weighted_log_loss_forward(prob, label, weights, ignore, ignoring, fixed, tin
                     bad[0] = 1 + n * prob.shape[2] + p
                 continue
             v = prob[n, int(given), p]
-            total -= weights[int(given)] * np.log(v if not v < tiny else tiny)
-            summed += weights[int(given)]
-    divisor[0] = max(1.0, fixed) if fixed >= 0 else summed if summed > 0 else 1.0
-    loss[0] = total / divisor[0]
+            summed -= weights[int(given)] * np.log(v if not v < tiny else tiny)
+            factors += weights[int(given)]
+    divisor[0] = max(1.0, fixed) if fixed >= 0 else factors if factors > 0 else 1.0
+    loss[0] = summed / divisor[0]
+    total[0] += weight * loss[0]
 
 
 @body
