@@ -334,8 +334,10 @@ class Device(Protocol):
         stream: int,
         context: ExecutionContext,
         part: interfaces.MaskPart | None = None,
+        channels: int = 0,
     ) -> interfaces.Dropout:
-        """part: of the mask of a larger blob that several devices divide."""
+        """part: of the mask of a larger blob that several devices divide. channels: of channels_last images (N, P, C),
+        which have the mask of N×C×H×W; 0 for other blobs."""
 
     def uniform(
         self, n: int, d: int, low: float, high: float, stream: int, context: ExecutionContext

@@ -2,6 +2,7 @@
 powers.py."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -73,7 +74,7 @@ class Dropout(Layer):
     """
 
     field = "dropout_param"
-    in_place = follows_precision = True
+    in_place = follows_layout = True
     couples_samples = False
     part: MaskPart | None = None
 
@@ -86,13 +87,14 @@ class Dropout(Layer):
                 found=f"{self.p.dropout_ratio:g}",
             )
         self.training = self.phase == pb.TRAIN or self.p.sample_weights_test
-        self.view = self.follows_layout = not self.training  # the mask is drawn in Caffe's order of elements
+        self.view = self.follows_precision = not self.training
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         if self.training:
             self.saved_shapes["mask"] = (bottoms[0], "uint8")
         self.rows = bottoms[0][0] if bottoms[0] else 1
         self.width = math.prod(bottoms[0]) // max(1, self.rows)
+        self.channels = bottoms[0][1] if len(bottoms[0]) > 1 else 1
         return [bottoms[0]]
 
     def divisible(self, axis: int) -> bool:
@@ -109,8 +111,10 @@ class Dropout(Layer):
 
     def build(self, dev: Device) -> None:
         if self.training:
-            part = {"part": self.part} if self.part else {}
-            self.op = dev.dropout(self.rows, self.width, self.p.dropout_ratio, self.stream, self.context, **part)
+            more: dict[str, Any] = {"part": self.part} if self.part else {}
+            if self.channels_last:
+                more["channels"] = self.channels
+            self.op = dev.dropout(self.rows, self.width, self.p.dropout_ratio, self.stream, self.context, **more)
 
     def forward(self, x: list, y: list) -> None:
         if self.training:

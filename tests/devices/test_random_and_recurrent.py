@@ -41,6 +41,26 @@ def test_dropout(dev, rng, n, d, ratio, seed, stream, clock):
     close(dev, dx, x * expected / (1 - ratio))
 
 
+@pytest.mark.parametrize(("c", "p", "first"), [(1, 7, 0), (3, 4, 0), (40, 9, 0), (3, 5, 6), (2, 3, 13)])
+@pytest.mark.parametrize("in_place", [False, True])
+def test_dropout_of_channels_last_images_has_the_same_mask(dev, rng, c, p, first, in_place):
+    n, width, clock = 3, first + c * p, (4, 1)
+    drawn = reference.dropout_mask(n, width, 0.3, 11, 2, clock[0], clock[1] * n)[:, first:]
+    expected = drawn.reshape(n, c, p).transpose(0, 2, 1)
+    x, context = rng.normal(size=(n, p, c)), dev.make_context(11)
+    context.set_clock(*clock)
+    part = {"part": MaskPart(0, n, first)} if first else {}
+    op = dev.dropout(n, c * p, 0.3, 2, context, channels=c, **part)
+    there, mask = put(dev, x), blank(dev, (n, p, c), np.uint8)
+    y = there if in_place else blank(dev, (n, p, c))
+    op.forward(there, mask, y)
+    np.testing.assert_array_equal(dev.download(mask), expected)
+    close(dev, y, x * expected / 0.7)
+    dy = put(dev, x)
+    op.backward(mask, dy, dy)
+    close(dev, dy, x * expected / 0.7)
+
+
 @pytest.mark.parametrize(
     ("row", "column", "n", "d"), [(0, 5, 6, 6), (2, 0, 3, 20), (0, 8, 6, 12), (1, 3, 2, 17), (0, 19, 6, 1)]
 )

@@ -215,9 +215,10 @@ class Dropout:
         stream: int,
         context: ExecutionContext,
         part: MaskPart | None = None,
+        channels: int = 0,
     ):
-        self._inputs, self._shape, self._stream = context.input_buffer, (n, d), stream
-        self._part = part or MaskPart(0, n, 0)
+        self._device, self._inputs, self._shape, self._stream = device, context.input_buffer, (n, d), stream
+        self._part, self._channels = part or MaskPart(0, n, 0), channels
         self._threshold = np.uint64(min(int(ratio * 2**32), 2**32 - 1))
         self._scale = device.dtype.type(1 / (1 - ratio))
 
@@ -225,12 +226,10 @@ class Dropout:
         """mask: uint8, like x, kept for backward."""
         low, high, iteration, sample = self._inputs.random_key(self._part.rows)
         x, mask, y = x.reshape(self._shape), mask.reshape(self._shape), y.reshape(self._shape)
+        drawn = self._device.workspace(mask.size, np.uint8).reshape(self._shape) if self._channels else mask
         key = np.uint64(low), np.uint64(high), self._stream, iteration, sample + self._part.first_row
-        if self._part.first_column:
-            first = self._part.first_column
-            dropout.dropout_forward_part(x, mask, y, self._threshold, self._scale, *key, first)
-        else:
-            dropout.dropout_forward(x, mask, y, self._threshold, self._scale, *key)
+        how = self._channels, self._threshold, self._scale, *key, self._part.first_column
+        dropout.dropout_forward(x, drawn, mask, y, *how)
 
     def backward(self, mask, dy, dx) -> None:
         dropout.dropout_backward(mask.reshape(-1), dy.reshape(-1), dx.reshape(-1), self._scale)

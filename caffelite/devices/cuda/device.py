@@ -222,9 +222,16 @@ class GPU(FormulaKernels):
         return operations.Accuracy(self, n, c, p, top_k, ignore)
 
     def dropout(
-        self, n: int, d: int, ratio: float, stream: int, context: ExecutionContext, part: MaskPart | None = None
+        self,
+        n: int,
+        d: int,
+        ratio: float,
+        stream: int,
+        context: ExecutionContext,
+        part: MaskPart | None = None,
+        channels: int = 0,
     ) -> operations.Dropout:
-        return operations.Dropout(self, n, d, ratio, stream, context, part)
+        return operations.Dropout(self, n, d, ratio, stream, context, part, channels)
 
     def uniform(
         self, n: int, d: int, low: float, high: float, stream: int, context: ExecutionContext

@@ -22,8 +22,10 @@ KERNEL dropout_forward(const blob* x, byte* mask, blob* y, const unsigned* clock
 }
 
 // The part of a wider x that begins at row first_row and column first: x (N, D); its first numbers may share a counter with those before.
+// x is stored as (N, D / channels, channels), and its words are drawn in the order of (N, channels, D / channels).
 KERNEL dropout_forward_part(const blob* x, byte* mask, blob* y, const unsigned* clock, unsigned samples, unsigned stream, unsigned threshold,
-                            real scale, idx n, idx d, idx first_row, idx first) {
+                            real scale, idx n, idx d, idx first_row, idx first, idx channels) {
+  idx pixels = d / channels;
   idx quads = (first % 4 + d + 3) / 4;
   EACH(i, n * quads) {
     idx row = i / quads, quad = first / 4 + i % quads;
@@ -31,7 +33,7 @@ KERNEL dropout_forward_part(const blob* x, byte* mask, blob* y, const unsigned* 
     philox(words, clock[0], clock[1]);
     for (int j = 0; j < 4; ++j) {
       if (4 * quad + j < first || 4 * quad + j >= first + d) continue;
-      idx at = row * d + (4 * quad + j - first);
+      idx number = 4 * quad + j - first, at = row * d + number % pixels * channels + number / pixels;
       bool kept = words[j] >= threshold;
       mask[at] = kept;
       y[at] = kept ? real(x[at]) * scale : real(0);

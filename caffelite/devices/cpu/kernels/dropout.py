@@ -6,72 +6,110 @@ from numba import njit
 from .parallel import body, launch
 from .settings import SERIAL
 
+TURNED = 32  # channels of a mask that are reordered together
 
-@njit(**SERIAL)
+
+@njit(forceinline=True)
+def _round(c0, c1, c2, c3, k0, k1):
+    """One round of Philox, and the keys of the next."""
+    mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    a, b = c0 * np.uint64(0xD2511F53), c2 * np.uint64(0xCD9E8D57)
+    keys = (k0 + np.uint64(0x9E3779B9)) & mask, (k1 + np.uint64(0xBB67AE85)) & mask
+    return (b >> half) ^ c1 ^ k0, b & mask, (a >> half) ^ c3 ^ k1, a & mask, keys[0], keys[1]
+
+
+@njit(forceinline=True)
 def philox(c0, c1, c2, c3, k0, k1):
-    """Philox 4×32, 10 rounds (Salmon et al. 2011): four random words from a counter and a key."""
-    mask = np.uint64(0xFFFFFFFF)
-    c0, c1, c2, c3 = np.uint64(c0), np.uint64(c1), np.uint64(c2), np.uint64(c3)
-    k0, k1 = np.uint64(k0), np.uint64(k1)
-    for _ in range(10):
-        a = c0 * np.uint64(0xD2511F53)
-        b = c2 * np.uint64(0xCD9E8D57)
-        c0, c1, c2, c3 = (b >> np.uint64(32)) ^ c1 ^ k0, b & mask, (a >> np.uint64(32)) ^ c3 ^ k1, a & mask
-        k0 = (k0 + np.uint64(0x9E3779B9)) & mask
-        k1 = (k1 + np.uint64(0xBB67AE85)) & mask
-    return c0, c1, c2, c3
+    """Philox 4×32, 10 rounds (Salmon et al. 2011): four random words from a counter and a key.
 
-
-@body
-def _dropout_forward(first, last, x, mask, y, threshold, scale, low, high, stream, iteration, sample):
-    zero = x.dtype.type(0)
-    for n in range(first, last):
-        width = x.shape[1]
-        for quad in range((width + 3) // 4):
-            words = philox(quad, sample + n, iteration, stream, low, high)
-            for lane in range(min(4, width - 4 * quad)):
-                i = 4 * quad + lane
-                kept = words[lane] >= threshold
-                mask[n, i] = kept
-                y[n, i] = x[n, i] * scale if kept else zero
+    The rounds are written out, so that a loop over counters becomes one of vectors."""
+    a, b, c, d, k, m = _round(np.uint64(c0), np.uint64(c1), np.uint64(c2), np.uint64(c3), np.uint64(k0), np.uint64(k1))
+    a, b, c, d, k, m = _round(a, b, c, d, k, m)
+    a, b, c, d, k, m = _round(a, b, c, d, k, m)
+    a, b, c, d, k, m = _round(a, b, c, d, k, m)
+    a, b, c, d, k, m = _round(a, b, c, d, k, m)
+    a, b, c, d, k, m = _round(a, b, c, d, k, m)
+    a, b, c, d, k, m = _round(a, b, c, d, k, m)
+    a, b, c, d, k, m = _round(a, b, c, d, k, m)
+    a, b, c, d, k, m = _round(a, b, c, d, k, m)
+    a, b, c, d, k, m = _round(a, b, c, d, k, m)
+    return a, b, c, d
 
 
 @njit(**SERIAL)
-def dropout_forward(x, mask, y, threshold, scale, low, high, stream, iteration, sample):
-    """y = x · scale where a random 32-bit word is at least threshold, else 0.
+def _draw(kept, first, threshold, sample, iteration, stream, low, high):
+    """kept (D): 1 where the random word of the sample's number ``first`` + i is at least threshold, else 0."""
+    width = kept.size
+    start = min(width, -first % 4)
+    quads = (width - start) // 4
+    quad = (first + start) // 4
+    for i in range(start):
+        words = philox(first // 4, sample, iteration, stream, low, high)
+        kept[i] = words[(first + i) % 4] >= threshold
+    whole = kept[start : start + 4 * quads]
+    for q in range(whole.size // 4):
+        w0, w1, w2, w3 = philox(quad + q, sample, iteration, stream, low, high)
+        whole[4 * q] = w0 >= threshold
+        whole[4 * q + 1] = w1 >= threshold
+        whole[4 * q + 2] = w2 >= threshold
+        whole[4 * q + 3] = w3 >= threshold
+    for i in range(start + 4 * quads, width):
+        words = philox(quad + quads, sample, iteration, stream, low, high)
+        kept[i] = words[(first + i) % 4] >= threshold
 
-    x (N, D); row n draws from sample + n; low and high are the seed's words.
-    """
-    launch(_dropout_forward, x.shape[0], (x, mask, y, threshold, scale, low, high, stream, iteration, sample))
+
+@njit(**SERIAL)
+def _scale_kept(mask, x, y, scale):
+    """y = x · scale where mask, else 0. A loop over one array that it overwrites becomes one of vectors, a loop over
+    two that may overlap does not."""
+    zero = y.dtype.type(0)
+    if x.ctypes.data == y.ctypes.data:
+        for i in range(y.size):
+            y[i] = y[i] * scale if mask[i] else zero
+    else:
+        for i in range(y.size):
+            y[i] = x[i] * scale if mask[i] else zero
+
+
+@njit(**SERIAL)
+def _turn(source, target, channels):
+    """target (P, C) = source (C, P) with its axes swapped; some channels at a time, whose lines stay in the L1
+    cache."""
+    planes, rows = source.reshape(channels, source.size // channels), target.reshape(-1, channels)
+    for low in range(0, channels, TURNED):
+        some = planes[low : low + TURNED]
+        for p in range(some.shape[1]):
+            row = rows[p, low : low + TURNED]
+            for c in range(some.shape[0]):
+                row[c] = some[c, p]
 
 
 @body
-def _dropout_forward_part(begin, end, x, mask, y, threshold, scale, low, high, stream, iteration, sample, first):
-    zero = x.dtype.type(0)
+def _dropout_forward(
+    begin, end, x, drawn, mask, y, channels, threshold, scale, low, high, stream, iteration, sample, first
+):
     for n in range(begin, end):
-        width = x.shape[1]
-        for quad in range(first // 4, (first + width + 3) // 4):
-            words = philox(quad, sample + n, iteration, stream, low, high)
-            for lane in range(max(0, first - 4 * quad), min(4, first + width - 4 * quad)):
-                i = 4 * quad + lane - first
-                kept = words[lane] >= threshold
-                mask[n, i] = kept
-                y[n, i] = x[n, i] * scale if kept else zero
+        _draw(drawn[n], first, threshold, sample + n, iteration, stream, low, high)
+        if channels:
+            _turn(drawn[n], mask[n], channels)
+        _scale_kept(mask[n], x[n], y[n], scale)
 
 
 @njit(**SERIAL)
-def dropout_forward_part(x, mask, y, threshold, scale, low, high, stream, iteration, sample, first):
-    """The same for the columns from ``first`` on of a wider x."""
-    launch(
-        _dropout_forward_part, x.shape[0], (x, mask, y, threshold, scale, low, high, stream, iteration, sample, first)
-    )
+def dropout_forward(x, drawn, mask, y, channels, threshold, scale, low, high, stream, iteration, sample, first):
+    """y = x · scale where a random 32-bit word is at least threshold, else 0. mask (N, D): 1 and 0 there.
+
+    x (N, D): the numbers from ``first`` on of the samples from ``sample`` on; low and high are the seed's words.
+    channels: of channels_last images, whose words are drawn in the order of N×C×H×W, into drawn (N, D); 0 for other
+    arrays, with the mask as ``drawn``.
+    """
+    args = x, drawn, mask, y, channels, threshold, scale, low, high, stream, iteration, sample, first
+    launch(_dropout_forward, x.shape[0], args)
 
 
 @body
 def _dropout_backward(first, last, mask, dy, dx, scale):
-    zero = dy.dtype.type(0)
-    for i in range(first, last):
-        dx[i] = dy[i] * scale if mask[i] else zero
+    _scale_kept(mask[first:last], dy[first:last], dx[first:last], scale)
 
 
 @njit(**SERIAL)
