@@ -1,12 +1,14 @@
 """Times the algorithms of 3×3 or 5×5 convolutions on a CPU, pass by pass, and prints one table.
 
-The time is that of the processor, which other programs disturb less than that of a clock; so the algorithms run on one
-thread, in turn, and the shortest of several runs counts.
+The algorithms run in turn, and the shortest of several runs counts. The time of one thread is that of the processor,
+which other programs disturb less than that of a clock; that of several threads is a clock's.
 
 Examples:
   python tools/bench_convolutions.py
   python tools/bench_convolutions.py 8x64x56x64 4x512x14x512 --rounds 9
   python tools/bench_convolutions.py --size 5 100x32x16x32
+  python tools/bench_convolutions.py --alexnet --threads 2
+  python tools/bench_convolutions.py 16x128x14x256g2
   python tools/bench_convolutions.py --depthwise
   python tools/bench_convolutions.py 8x512x14xd1 8x64x112xd2 --precision bf16
 """
@@ -17,18 +19,20 @@ import time
 
 SHAPES = ("8x64x56x64", "8x128x28x128", "8x256x14x256", "8x512x7x512", "4x256x56x256", "4x512x28x512", "4x512x14x512")
 DEPTHWISE = ("8x32x112xd1", "8x64x112xd2", "8x128x56xd1", "8x256x28xd1", "8x256x28xd2", "8x512x14xd1", "8x1024x7xd1")
+ALEXNET = (("16x96x27x256g2", 5), ("16x384x13x384g2", 3), ("16x384x13x256g2", 3))  # conv2, conv4, conv5
 PASSES = "forward", "data gradient", "weight gradient"
 
 
 def bench(device, shape: str, size: int, rounds: int) -> dict[str, list[float]]:
-    """Milliseconds of each pass, by algorithm. shape: N×C×side×M, or N×C×side×dS for a depthwise one of stride S.
-    size: of the windows."""
+    """Milliseconds of each pass, by algorithm. shape: N×C×side×M, N×C×side×MgG for G groups, or N×C×side×dS for a
+    depthwise one of stride S. size: of the windows."""
     import numpy as np
 
     from caffelite.devices import Window, algorithms
 
     n, c, side, last = shape.split("x")
-    stride, m, groups = (int(last[1:]), int(c), int(c)) if last.startswith("d") else (1, int(last), 1)
+    outputs, _, groups = last.partition("g")
+    stride, m, groups = (int(last[1:]), int(c), int(c)) if last.startswith("d") else (1, int(outputs), int(groups or 1))
     x, window = (int(n), int(c), int(side), int(side)), Window((size, size), (stride, stride), (size // 2, size // 2))
     y, half = (x[0], m, *window.outputs(x[2:])), device.precision == "bf16"
     rng = np.random.default_rng(1)
@@ -50,17 +54,17 @@ def bench(device, shape: str, size: int, rounds: int) -> dict[str, list[float]]:
             lambda op=op: op.backward(pixels, w, dy, dx, None, None),
             lambda op=op: op.backward(pixels, w, dy, None, dw, None),
         )
-        found[name] = [shortest(run, rounds) for run in runs]
+        found[name] = [shortest(run, rounds, device.threads) for run in runs]
     return found
 
 
-def shortest(run, rounds: int) -> float:
+def shortest(run, rounds: int, threads: int) -> float:
     run()
-    laps = []
+    laps, clock = [], time.process_time if threads == 1 else time.perf_counter
     for _ in range(rounds):
-        begin = time.process_time()
+        begin = clock()
         run()
-        laps.append(time.process_time() - begin)
+        laps.append(clock() - begin)
     return 1e3 * min(laps)
 
 
@@ -68,17 +72,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shapes", nargs="*", metavar="shape", help="N×C×side×M, as 8x64x56x64, or depthwise")
     parser.add_argument("--depthwise", action="store_true", help="the depthwise convolutions of MobileNet")
+    parser.add_argument("--alexnet", action="store_true", help="the convolutions of AlexNet in groups, batch 16")
     parser.add_argument("--size", type=int, choices=(3, 5), default=3, help="side of the windows (default 3)")
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
     parser.add_argument("--rounds", type=int, default=5, help="timed runs of each pass (default 5)")
+    parser.add_argument("--threads", type=int, default=1, help="threads (default 1)")
     args = parser.parse_args()
-    os.environ["NUMBA_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ["NUMBA_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = str(args.threads)
     from caffelite.devices import open_device
 
     device = open_device(precision=args.precision)
     print(f"{'shape':16}{'algorithm':12}" + "".join(f"{name:>17}" for name in PASSES))
-    for shape in args.shapes or (DEPTHWISE if args.depthwise else SHAPES):
-        for name, laps in bench(device, shape, args.size, args.rounds).items():
+    shapes = [(shape, args.size) for shape in args.shapes or (DEPTHWISE if args.depthwise else SHAPES)]
+    for shape, size in ALEXNET if args.alexnet else shapes:
+        for name, laps in bench(device, shape, size, args.rounds).items():
             print(f"{shape:16}{name:12}" + "".join(f"{ms:14.1f} ms" for ms in laps), flush=True)
 
 

@@ -51,12 +51,12 @@ def candidates(x: Shape, y: Shape, window: Window, groups: int, half: bool) -> l
     found = [DIRECT]
     if is_depthwise(x, y, groups) and window.kernel == (3, 3) and window.dilation == (1, 1) and max(window.pad) <= 2:
         return found + [DEPTHWISE] * (window.stride in ((1, 1), (2, 2)))
-    if half or groups > 1 or window.stride != (1, 1):
+    if half or window.stride != (1, 1):
         return found
-    if window.kernel == (1, 1) and not any(window.pad):
+    if window.kernel == (1, 1) and not any(window.pad) and groups == 1:
         found.append(PRODUCT)
     if window.kernel in ((3, 3), (5, 5)) and window.dilation == (1, 1) and max(window.pad) < window.kernel[0]:
-        if x[1] % LANES == 0 and y[1] % LANES == 0:
+        if x[1] // groups % LANES == 0 and y[1] // groups % LANES == 0:
             found += WINOGRAD if window.kernel[0] == 3 else ["winograd4"]
     return found
 
@@ -135,7 +135,7 @@ def workspace(x: Shape, y: Shape, window: Window, groups: int, half: bool, threa
         return largest
     for name in candidates(x, y, window, groups, half):
         if outputs := WINOGRAD.get(name):
-            c, m, tiles, tile = x[1], y[1], tile_count(y, outputs), Tile(outputs, window.kernel[0])
+            c, m, tiles, tile = x[1] // groups, y[1] // groups, tile_count(y, outputs), Tile(outputs, window.kernel[0])
             passes: list[tuple[int, ...]] = [pass_sizes(c, m, tiles, tile, threads)]
             if backward:
                 passes.append(pass_sizes(m, c, tile_count(x, outputs), tile, threads))

@@ -87,11 +87,14 @@ def test_candidates_follow_from_the_geometry():
     assert found(WIDE, WIDE, pad=(1, 1)) == both
     assert found(WIDE, WIDE, kernel=(5, 5), pad=(2, 2)) == ["direct", "winograd4"]
     assert found(WIDE, DEEP, kernel=(1, 1)) == ["direct", "product"]
+    assert found(WIDE, DEEP, pad=(1, 1), groups=4) == both
     direct = [
         found(NARROW, WIDE, pad=(1, 1)),
         found(WIDE, WIDE, pad=(1, 1), stride=(2, 2)),
         found(WIDE, WIDE, pad=(2, 2), dilation=(2, 2)),
-        found(WIDE, WIDE, pad=(1, 1), groups=2),
+        found(WIDE, DEEP, pad=(1, 1), groups=8),
+        found(DEEP, WIDE, pad=(1, 1), groups=8),
+        found(WIDE, DEEP, kernel=(1, 1), groups=2),
         found(WIDE, WIDE, pad=(1, 1), half=True),
         found(WIDE, WIDE, kernel=(3, 5), pad=(1, 2)),
         found(WIDE, WIDE, kernel=(7, 7), pad=(3, 3)),
@@ -107,19 +110,30 @@ def test_little_work_is_direct_and_not_measured():
     assert dev.convolution(large, large, window, channels_last=True).taken == {}
 
 
-@pytest.mark.parametrize("size", [3, 5])
-def test_the_memory_plan_counts_the_workspace(monkeypatch, size):
+@pytest.mark.parametrize("size, groups", [(3, 1), (5, 1), (5, 2)])
+def test_the_memory_plan_counts_the_workspace(monkeypatch, size, groups):
     """The device's workspace after all passes is what the plan has, up to cache lines."""
     dev, shape = engines.with_onednn(), (2, 32, 21, 21)
     window = Window((size, size), pad=(size // 2, size // 2))
     monkeypatch.setattr(algorithms, "MEASURED_WORK", 0)
     needed = []
-    for name in algorithms.candidates(shape, shape, window, 1, False)[1:]:
-        op = dev.convolution(shape, shape, window, channels_last=True, algorithm=name)
+    for name in algorithms.candidates(shape, shape, window, groups, False)[1:]:
+        op = dev.convolution(shape, shape, window, groups, channels_last=True, algorithm=name)
         x, dx, dy = (dev.zeros((2, 21, 21, 32)) for _ in range(3))
-        w, dw = (dev.zeros((32, 32, size, size)) for _ in range(2))
+        w, dw = (dev.zeros((32, 32 // groups, size, size)) for _ in range(2))
         op.forward(x, w, None, dy)
         op.backward(x, w, dy, dx, dw, None)
         needed.append(dev._workspace.nbytes)
-    planned = algorithms.workspace(shape, shape, window, 1, False, dev.threads, True)
+    planned = algorithms.workspace(shape, shape, window, groups, False, dev.threads, True)
     assert planned <= max(needed) <= planned + 512
+
+
+def test_choices_are_told_apart_by_groups(tmp_path, monkeypatch):
+    monkeypatch.setenv("CAFFELITE_CACHE", str(tmp_path))
+    dev, window = engines.with_onednn(), Window((3, 3), pad=(1, 1))
+    problems = set()
+    monkeypatch.setattr(dev._choices, "choose", lambda problem, runs: problems.add(problem) or "direct")
+    for groups in (1, 2, 4):
+        op = dev.convolution(WIDE, DEEP, window, groups, channels_last=True)
+        op.forward(dev.zeros((8, 56, 56, 64)), dev.zeros((128, 64 // groups, 3, 3)), None, dev.zeros((8, 56, 56, 128)))
+    assert len(problems) == 3

@@ -11,7 +11,7 @@ from caffelite import caffelite_pb2 as pb
 from caffelite.devices import Window, algorithms, open_device
 from caffelite.devices.cpu.winograd import WinogradConvolution
 
-# (N, C, H, W), M, kernel, pad: several panels and blocks, borders of all kinds, images smaller than a tile
+# (N, C, H, W), M, kernel, pad, groups: several panels and blocks, borders of all kinds, images smaller than a tile
 SHAPES = [
     ((2, 16, 7, 9), 48, 3, (1, 1)),
     ((1, 32, 13, 6), 80, 3, (0, 1)),
@@ -20,6 +20,9 @@ SHAPES = [
     ((2, 32, 16, 16), 32, 5, (2, 2)),
     ((1, 16, 11, 6), 80, 5, (0, 4)),
     ((2, 80, 5, 3), 16, 5, (1, 3)),
+    ((2, 96, 9, 7), 160, 3, (1, 1), 2),
+    ((1, 48, 13, 6), 240, 3, (2, 0), 3),
+    ((2, 96, 9, 7), 160, 5, (2, 2), 2),
 ]
 BOUNDS = {(2, 3): 4, (4, 3): 30, (4, 5): 30}  # by F(m×m, r×r): times the direct algorithm's error
 
@@ -29,18 +32,19 @@ def dev():
     return engines.with_onednn()
 
 
-def problem(seed, x, m, size, pad):
+def problem(seed, x, m, size, pad, groups=1):
     """(x, w, b, dy), float32 as N×C×H×W, and the window."""
     rng, window = np.random.default_rng(seed), Window((size, size), pad=pad)
-    shapes = x, (m, x[1], size, size), (m,), (x[0], m, *window.outputs(x[2:]))
+    shapes = x, (m, x[1] // groups, size, size), (m,), (x[0], m, *window.outputs(x[2:]))
     return [rng.standard_normal(shape).astype(np.float32) for shape in shapes], window
 
 
 def exact(images, window):
     """(y, dx, dw) in float64."""
     x, w, b, dy = (a.astype(np.float64) for a in images)
-    dx, dw = reference.convolution_backward(x, w, dy, window)[:2]
-    return reference.convolution(x, w, b, window), dx, dw
+    groups = x.shape[1] // w.shape[1]
+    dx, dw = reference.convolution_backward(x, w, dy, window, groups)[:2]
+    return reference.convolution(x, w, b, window, groups), dx, dw
 
 
 def passes(op, images):
@@ -57,41 +61,46 @@ def passes(op, images):
     return first(y), first(dx), dw
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "x".join(map(str, (*shape[0], shape[2]))))
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "x".join(map(str, (*shape[0], *shape[2::2]))))
 def test_errors_are_bounded_by_the_direct_ones(dev, seed, shape):
     images, window = problem(seed, *shape)
     expected = exact(images, window)
-    sizes = images[0].shape, images[3].shape
+    sizes, groups = (images[0].shape, images[3].shape), images[0].shape[1] // images[1].shape[1]
 
     def errors(op):
         return [np.sqrt(np.mean((a - b) ** 2)) for a, b in zip(passes(op, images), expected, strict=True)]
 
-    direct = errors(dev.convolution(*sizes, window, channels_last=True))
+    direct = errors(dev.convolution(*sizes, window, groups, channels_last=True))
     for (outputs, size), bound in BOUNDS.items():
         if size != shape[2]:
             continue
-        found = errors(WinogradConvolution(dev, *sizes, window, outputs))
+        found = errors(WinogradConvolution(dev, *sizes, window, outputs, groups))
         for name, error, least in zip(("y", "dx", "dw"), found, direct, strict=True):
             assert error <= bound * least, f"F({outputs}), {name}"
 
 
-@pytest.mark.parametrize("outputs, shape", [(2, SHAPES[3]), (4, SHAPES[3]), (4, SHAPES[4])], ids=["2,3", "4,3", "4,5"])
+THREADED = {"2,3": SHAPES[3], "4,3": SHAPES[3], "4,5": SHAPES[4], "4,3 in groups": SHAPES[7]}
+
+
+@pytest.mark.parametrize("outputs, shape", [(int(name[0]), shape) for name, shape in THREADED.items()], ids=THREADED)
 def test_threads_do_not_change_results(seed, outputs, shape):
     images, window = problem(seed, *shape)
     found = []
     for threads in (1, 2, 5):
         dev = engines.with_onednn()
         dev.threads = threads
-        found.append(passes(WinogradConvolution(dev, images[0].shape, images[3].shape, window, outputs), images))
+        op = WinogradConvolution(dev, images[0].shape, images[3].shape, window, outputs, *shape[4:])
+        found.append(passes(op, images))
     for other in found[1:]:
         for a, b in zip(found[0], other, strict=True):
             np.testing.assert_array_equal(a, b)
 
 
-def test_weight_gradient_adds_over_chunks_of_tiles(dev, seed, monkeypatch):
-    images, window = problem(seed, *SHAPES[3])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_weight_gradient_adds_over_chunks_of_tiles(dev, seed, monkeypatch, groups):
+    images, window = problem(seed, *SHAPES[3], groups)
     monkeypatch.setattr(algorithms, "CHUNK_BYTES", 0)  # chunks of 64 tiles
-    op = WinogradConvolution(dev, images[0].shape, images[3].shape, window, 4)
+    op = WinogradConvolution(dev, images[0].shape, images[3].shape, window, 4, groups)
     assert op._chunk < algorithms.tile_count(images[3].shape, 4)
     dw = np.ones_like(images[1])
     op.weight_gradient(last(images[0]), last(images[3]), dw, add=True)
@@ -111,30 +120,44 @@ def test_relu_and_nan(dev, seed, slope):
     assert np.isnan(fused[0, 1:4, 1:4]).all() and not np.isnan(fused[1]).any()
 
 
-def net(algorithm):
+@pytest.mark.parametrize("algorithm", [None, "winograd2", "winograd4"])
+def test_prepared_weights_of_groups(dev, seed, algorithm):
+    (x, w, b, dy), window = problem(seed, *SHAPES[7])
+    op = dev.inference.convolution(x.shape, dy.shape, window, 2, algorithm=algorithm)
+    slopes, y = np.linspace(0, 1, b.size, dtype=np.float32), np.empty_like(last(dy))
+    op.prepare(w, b, slopes)
+    op.run(last(x), y)
+    expected = reference.convolution(x, w, b, window, 2)
+    expected = np.where(expected > 0, expected, slopes[:, None, None] * expected)
+    np.testing.assert_allclose(first(y), expected, atol=1e-4 * np.abs(expected).max())
+    assert op.taken == {"forward": algorithm or "direct"}, "little work is direct"
+
+
+def net(algorithm, groups=1):
     return (
-        inputs(x=(2, 16, 9, 9), t=(2, 32, 9, 9))
+        inputs(x=(2, 32, 9, 9), t=(2, 32, 9, 9))
         + f"""layer {{ name: "c" type: "Convolution" bottom: "x" top: "y" convolution_param {{ num_output: 32
-  kernel_size: 3 pad: 1 algorithm: {algorithm} weight_filler {{ type: "xavier" }}
+  kernel_size: 3 pad: 1 group: {groups} algorithm: {algorithm} weight_filler {{ type: "xavier" }}
   bias_filler {{ type: "constant" value: 0.1 }} }} }}
 layer {{ name: "r" type: "ReLU" bottom: "y" top: "y" }}
 layer {{ name: "l" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "l" }}"""
     )
 
 
-def gradients(dev, algorithm, seed):
+def gradients(dev, algorithm, seed, groups=1):
     rng = np.random.default_rng(seed)
-    found = bind(net(algorithm), dev=dev)
-    feed(found, x=rng.standard_normal((2, 16, 9, 9)), t=rng.standard_normal((2, 32, 9, 9)))
+    found = bind(net(algorithm, groups), dev=dev)
+    feed(found, x=rng.standard_normal((2, 32, 9, 9)), t=rng.standard_normal((2, 32, 9, 9)))
     loss = run(found)
     (layer,) = (node.layer for node in found.graph.nodes if node.name == "c")
     return loss, [blob.copy() for blob in found.params.diffs], getattr(layer.op, "taken", {})
 
 
+@pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("algorithm", [name for name in pb.ConvolutionParameter.Algorithm.keys() if "WINO" in name])
-def test_a_layer_takes_the_algorithm_of_its_field(dev, seed, algorithm):
-    loss, diffs, taken = gradients(dev, algorithm, seed)
-    direct, expected, _ = gradients(dev, "DIRECT", seed)
+def test_a_layer_takes_the_algorithm_of_its_field(dev, seed, algorithm, groups):
+    loss, diffs, taken = gradients(dev, algorithm, seed, groups)
+    direct, expected, _ = gradients(dev, "DIRECT", seed, groups)
     assert set(taken.values()) == {algorithm.lower().replace("_", "")}
     assert loss == pytest.approx(direct, rel=1e-5)
     assert not np.array_equal(diffs[0], expected[0]), "the algorithms differ in their rounding"
@@ -142,6 +165,7 @@ def test_a_layer_takes_the_algorithm_of_its_field(dev, seed, algorithm):
         np.testing.assert_allclose(a, b, atol=1e-4 * np.abs(b).max())
 
 
-def test_deterministic_devices_are_direct(dev, seed):
-    loss, _, taken = gradients(open_device(deterministic=True), "WINOGRAD_4", seed)
-    assert not taken and loss == gradients(dev, "DIRECT", seed)[0]
+@pytest.mark.parametrize("groups", [1, 2])
+def test_deterministic_devices_are_direct(dev, seed, groups):
+    loss, _, taken = gradients(open_device(deterministic=True), "WINOGRAD_4", seed, groups)
+    assert not taken and loss == gradients(dev, "DIRECT", seed, groups)[0]

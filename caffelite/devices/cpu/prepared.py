@@ -107,13 +107,14 @@ class PreparedConvolution:
         if algorithm:
             self._names = [name for name in self._names if name == algorithm]
         elif not algorithms.measured(x, y, window, groups):
-            self._names = self._names[:1]
+            self._names = [name for name in self._names[:1] if name not in WINOGRAD]
         elif DEPTHWISE not in self._names:
             self._names.append(DIRECT)
         self._geometry, self._half = (x, y, window), half
         sizes = ["x".join(map(str, shape)) for shape in (x, y, window.kernel, window.pad, window.stride)]
         self._problem = "test convolution of {} to {}, kernel {}, pad {}, stride {}".format(*sizes)
         self._problem += f", dilation {window.dilation}" * (window.dilation != (1, 1))
+        self._problem += f", {groups} groups" * (groups > 1)
         self.taken: dict[str, str] = {}
         self._run: Callable[..., None] | None = None
         self._chosen: Operation | None = None
@@ -177,7 +178,7 @@ class PreparedConvolution:
         if name == DEPTHWISE:
             op = DepthwiseConvolution(self._device, *self._geometry, self._half)
         else:
-            op = WinogradConvolution(self._device, *self._geometry, WINOGRAD[name])
+            op = WinogradConvolution(self._device, *self._geometry, WINOGRAD[name], self._groups)
         packed = op.prepare(self._w)
         return op, packed, partial(self._with_slopes, partial(op.run_prepared, packed), slope)
 

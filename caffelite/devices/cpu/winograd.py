@@ -22,36 +22,42 @@ def panels(channels: int) -> np.ndarray:
 
 
 class _Geometry:
-    """Sizes for one direction: x (N, H, W, C) to y (N, OH, OW, M) with a pad. sizes: of the workspace's parts."""
+    """Sizes for one direction: x (N, H, W, C) to y (N, OH, OW, M) with a pad. sizes: of the workspace's parts, which
+    all groups use in turn."""
 
-    def __init__(self, x: tuple[int, ...], y: tuple[int, ...], pad: tuple[int, ...], tile: Tile, threads: int):
+    def __init__(
+        self, x: tuple[int, ...], y: tuple[int, ...], pad: tuple[int, ...], groups: int, tile: Tile, threads: int
+    ):
         self.pad = np.array(pad, np.int64)
         self.x, self.y = ((shape[0], *shape[2:], shape[1]) for shape in (x, y))
         self.tiles = algorithms.tile_count(y, tile.outputs)
-        self.block = algorithms.block_tiles(x[1], self.tiles, tile, threads)
-        self.panels = panels(y[1])
-        self.sizes = algorithms.pass_sizes(x[1], y[1], self.tiles, tile, threads)
+        c, m = x[1] // groups, y[1] // groups
+        self.block = algorithms.block_tiles(c, self.tiles, tile, threads)
+        self.panels = panels(m)
+        self.sizes = algorithms.pass_sizes(c, m, self.tiles, tile, threads)
 
 
 class WinogradConvolution:
-    """y (N, OH, OW, M) = w (M, C, r, r) * x (N, H, W, C) + b (M) in float32, r = 3 or 5, by tiles of ``outputs``²
-    outputs. x and y are given as N×C×H×W.
+    """y (N, OH, OW, M) = w (M, C/groups, r, r) * x (N, H, W, C) + b (M) in float32, r = 3 or 5, by tiles of
+    ``outputs``² outputs, group by group. x and y are given as N×C×H×W.
 
     Results do not depend on the number of threads. A number that is not finite makes its whole tile NaN.
     """
 
-    def __init__(self, device: Memory, x: tuple[int, ...], y: tuple[int, ...], window: Window, outputs: int):
+    def __init__(
+        self, device: Memory, x: tuple[int, ...], y: tuple[int, ...], window: Window, outputs: int, groups: int = 1
+    ):
         size, threads = window.kernel[0], device.threads
-        self._device, self._tile = device, Tile(outputs, size)
-        (_, c, _, _), (_, m, _, _) = x, y
+        self._device, self._tile, self._groups = device, Tile(outputs, size), groups
+        c, m = x[1] // groups, y[1] // groups
         back = (size - 1 - window.pad[0], size - 1 - window.pad[1])
-        self._forward = _Geometry(x, y, window.pad, self._tile, threads)
-        self._data = _Geometry(y, x, back, self._tile, threads)
+        self._forward = _Geometry(x, y, window.pad, groups, self._tile, threads)
+        self._data = _Geometry(y, x, back, groups, self._tile, threads)
         self._tables = np.zeros((threads, 2, 64), np.int64)
         self._zeros = np.zeros(max(c, m), np.float32)
         self._chunk = algorithms.chunk_tiles(c, m, self._forward.tiles, self._tile)
         self._gradient_sizes = algorithms.gradient_sizes(c, m, self._forward.tiles, self._tile, threads)
-        self._weights = (m, c, self._tile.taps)
+        self._weights = (groups, m, c, self._tile.taps)
 
     def _parts(self, sizes: tuple[int, ...]) -> list[np.ndarray]:
         """Parts of the workspace, which start on cache lines."""
@@ -65,31 +71,34 @@ class WinogradConvolution:
 
     def _run(self, geometry: _Geometry, x, w, rotated: bool, bias, slope: float | None, y) -> None:
         packed, blocks, rough = self._parts(geometry.sizes)
-        self._transform(geometry, w, rotated, packed, rough)
-        self._multiply(geometry, x, packed, blocks, bias, slope, y)
+        for group in range(self._groups):
+            self._transform(geometry, group, w, rotated, packed, rough)
+            self._multiply(geometry, group, x, packed, blocks, bias, slope, y)
 
-    def _transform(self, geometry: _Geometry, w, rotated: bool, packed, rough) -> None:
-        rough, w = rough.reshape(len(self._tables), -1), w.reshape(self._weights)
+    def _transform(self, geometry: _Geometry, group: int, w, rotated: bool, packed, rough) -> None:
+        rough, w = rough.reshape(len(self._tables), -1), w.reshape(self._weights)[group]
         winograd.transform_weights(w, rotated, geometry.panels, packed, rough, self._tables, *self._tile)
 
-    def _multiply(self, geometry: _Geometry, x, packed, blocks, bias, slope: float | None, y) -> None:
+    def _multiply(self, geometry: _Geometry, group: int, x, packed, blocks, bias, slope: float | None, y) -> None:
         blocks = blocks.reshape(len(self._tables), -1)
-        bias = self._zeros if bias is None else bias.reshape(-1)
+        bias = self._zeros if bias is None else bias.reshape(self._groups, -1)[group]
         x, y, factor = x.reshape(geometry.x), y.reshape(geometry.y), np.float32(1 if slope is None else slope)
-        how = geometry.pad, *self._tile, geometry.block, blocks, self._tables
+        how = group, self._groups, geometry.pad, *self._tile, geometry.block, blocks, self._tables
         winograd.convolve(x, packed, geometry.panels, bias, factor, y, *how)
 
     def prepare(self, w) -> np.ndarray:
-        """The transformed weights for ``run_prepared``."""
-        packed = np.empty(self._forward.sizes[0], np.float32)
+        """The transformed weights (groups, ·) for ``run_prepared``."""
+        packed = np.empty((self._groups, self._forward.sizes[0]), np.float32)
         (rough,) = self._parts(self._forward.sizes[2:])
-        self._transform(self._forward, w, False, packed, rough)
+        for group in range(self._groups):
+            self._transform(self._forward, group, w, False, packed[group], rough)
         return packed
 
     def run_prepared(self, packed: np.ndarray, x, b, y, slope: float | None = None) -> None:
         """``forward`` with the weights that ``prepare`` returned."""
         (blocks,) = self._parts(self._forward.sizes[1:2])
-        self._multiply(self._forward, x, packed, blocks, b, slope, y)
+        for group in range(self._groups):
+            self._multiply(self._forward, group, x, packed[group], blocks, b, slope, y)
 
     def forward(self, x, w, b, y, slope: float | None = None) -> None:
         """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
@@ -100,14 +109,19 @@ class WinogradConvolution:
 
     def weight_gradient(self, x, dy, dw, add: bool = False) -> None:
         """add: adds to what is there."""
-        forward, square = self._forward, self._tile.square
         inputs, gradients, products, rough = self._parts(self._gradient_sizes)
-        rough = rough.reshape(len(self._tables), -1)
+        rough, dw = rough.reshape(len(self._tables), -1), dw.reshape(self._weights)
+        for group in range(self._groups):
+            self._sum_products(group, x, dy, inputs, gradients, products)
+            how = add, rough, self._tables, *self._tile
+            winograd.finish_weights(products, self._forward.panels, dw[group], *how)
+
+    def _sum_products(self, group: int, x, dy, inputs, gradients, products) -> None:
+        forward, square = self._forward, self._tile.square
         x, dy, panels = x.reshape(forward.x), dy.reshape(forward.y), forward.panels
-        channels = forward.x[3]
+        which, channels = (group, self._groups), forward.x[3] // self._groups
         for first in range(0, forward.tiles, self._chunk):
             last = min(forward.tiles, first + self._chunk)
-            where = forward.pad, *self._tile, first, last, inputs, gradients, self._zeros, self._tables
+            where = *which, forward.pad, *self._tile, first, last, inputs, gradients, self._zeros, self._tables
             winograd.transform_images(x, dy, panels, *where)
             winograd.multiply_images(inputs, gradients, panels, channels, last - first, square, products, first > 0)
-        winograd.finish_weights(products, panels, dw.reshape(self._weights), add, rough, self._tables, *self._tile)

@@ -127,10 +127,10 @@ def _multiply_turned(a, channels, b, c, depth, vectors, add):
 
 
 @njit(**SERIAL)
-def _fill_table(table, image, top, left, size, outside):
-    """table (size²) = addresses of the pixels of a square of ``image`` (H, W, C) from (top, left) on."""
+def _fill_table(table, image, channel, top, left, size, outside):
+    """table (size²) = addresses of a channel of the pixels of a square of ``image`` (H, W, C) from (top, left) on."""
     height, width, channels = image.shape
-    base = image.ctypes.data
+    base = image.ctypes.data + channel * 4
     for i in range(size):
         for j in range(size):
             inside = 0 <= top + i < height and 0 <= left + j < width
@@ -204,8 +204,9 @@ def _origin(tile, high, wide, outputs):
 
 
 @body
-def _convolve(begin, end, x, packed, starts, bias, slope, y, pad, outputs, size, block, space, tables):
-    channels, side = x.shape[3], outputs + size - 1
+def _convolve(begin, end, x, packed, starts, bias, slope, y, group, groups, pad, outputs, size, block, space, tables):
+    channels, side = x.shape[3] // groups, outputs + size - 1
+    from_channel, to_channel = group * channels, group * (y.shape[3] // groups)
     high, wide = -(-y.shape[1] // outputs), -(-y.shape[2] // outputs)
     tiles, square, threads = y.shape[0] * high * wide, side * side, tables.shape[0]
     blocks = -(-tiles // block)
@@ -221,7 +222,7 @@ def _convolve(begin, end, x, packed, starts, bias, slope, y, pad, outputs, size,
             for i in range(rows):
                 if i < count:
                     image, top, left = _origin(first + i, high, wide, outputs)
-                    _fill_table(source, x[image], top - pad[0], left - pad[1], side, zeros)
+                    _fill_table(source, x[image], from_channel, top - pad[0], left - pad[1], side, zeros)
                 else:
                     _fill_strided(source[:square], zeros, 0)
                 _fill_strided(target[:square], inputs + i * channels * 4, (rows * channels + LANES) * 4)
@@ -237,57 +238,61 @@ def _convolve(begin, end, x, packed, starts, bias, slope, y, pad, outputs, size,
                 for i in range(count):
                     image, top, left = _origin(first + i, high, wide, outputs)
                     _fill_strided(source[:square], products + i * vectors * BYTES, rows * vectors * BYTES)
-                    panel = y[image]
-                    _fill_table(target, panel, top, left, outputs, unused - starts[j] * BYTES)
-                    for k in range(outputs * outputs):
-                        target[k] += starts[j] * BYTES
+                    _fill_table(target, y[image], to_channel + starts[j] * LANES, top, left, outputs, unused)
                     added = bias.ctypes.data + starts[j] * BYTES
                     _finish_outputs(side, source.ctypes.data, target.ctypes.data, vectors, added, slope)
 
 
 @njit(**SERIAL)
-def convolve(x, packed, starts, bias, slope, y, pad, outputs, size, block, space, tables):
-    """y (N, OH, OW, M) = the convolution of x (N, H, W, C) + bias (M), what is not positive times slope.
+def convolve(x, packed, starts, bias, slope, y, group, groups, pad, outputs, size, block, space, tables):
+    """y (N, OH, OW, M·G) = the convolution of x (N, H, W, C·G) + bias (M), what is not positive times slope, for one of
+    G groups of channels.
 
     packed, starts: as from ``transform_weights``. pad (2): rows above and columns left of the images. block: tiles that
     are transformed at a time, a multiple of ROWS. Workspace: space (threads, a²·(block·(C + 4·LANES) + LANES) + C +
     4·LANES), tables (threads, 2, 64).
     """
-    launch(_convolve, tables.shape[0], (x, packed, starts, bias, slope, y, pad, outputs, size, block, space, tables))
+    launch(
+        _convolve,
+        tables.shape[0],
+        (x, packed, starts, bias, slope, y, group, groups, pad, outputs, size, block, space, tables),
+    )
 
 
 @body
-def _transform_images(begin, end, x, dy, starts, pad, outputs, size, first, last, inputs, gradients, zeros, tables):
-    channels, side = x.shape[3], outputs + size - 1
+def _transform_images(
+    begin, end, x, dy, starts, group, groups, pad, outputs, size, first, last, inputs, gradients, zeros, tables
+):
+    channels, side = x.shape[3] // groups, outputs + size - 1
+    x_channel, dy_channel = group * channels, group * (dy.shape[3] // groups)
     high, wide = -(-dy.shape[1] // outputs), -(-dy.shape[2] // outputs)
-    square, threads, count = side * side, tables.shape[0], last - first
+    square, threads, count, nothing = side * side, tables.shape[0], last - first, zeros.ctypes.data
     for t in range(begin, end):
         source, target = tables[t, 0], tables[t, 1]
         for i in range(t * count // threads, (t + 1) * count // threads):
             image, top, left = _origin(first + i, high, wide, outputs)
-            _fill_table(source, x[image], top - pad[0], left - pad[1], side, zeros.ctypes.data)
+            _fill_table(source, x[image], x_channel, top - pad[0], left - pad[1], side, nothing)
             _fill_strided(target[:square], inputs.ctypes.data + i * channels * 4, (count * channels + LANES) * 4)
             _transform_inputs(side, source.ctypes.data, target.ctypes.data, channels // LANES)
-            _fill_table(source, dy[image], top, left, outputs, zeros.ctypes.data)
             for j in range(starts.size - 1):
                 vectors = starts[j + 1] - starts[j]
+                _fill_table(source, dy[image], dy_channel + starts[j] * LANES, top, left, outputs, nothing)
                 place, pitch = _panel(gradients, starts, j, square, count)
                 _fill_strided(target[:square], place + i * vectors * BYTES, pitch)
                 _transform_gradients(side, source.ctypes.data, target.ctypes.data, vectors)
-                for k in range(outputs * outputs):
-                    source[k] += vectors * BYTES if source[k] != zeros.ctypes.data else 0
 
 
 @njit(**SERIAL)
-def transform_images(x, dy, starts, pad, outputs, size, first, last, inputs, gradients, zeros, tables):
-    """The factors of the weight gradient for tiles ``first`` to ``last`` of x (N, H, W, C) and dy (N, OH, OW, M).
+def transform_images(x, dy, starts, group, groups, pad, outputs, size, first, last, inputs, gradients, zeros, tables):
+    """The factors of the weight gradient of one of G groups of channels, for tiles ``first`` to ``last`` of x (N, H, W,
+    C·G) and dy (N, OH, OW, M·G).
 
     inputs of a² matrices (tiles, C); gradients: for each panel, of a² matrices (tiles, width). zeros (max(C, M)).
     """
     launch(
         _transform_images,
         tables.shape[0],
-        (x, dy, starts, pad, outputs, size, first, last, inputs, gradients, zeros, tables),
+        (x, dy, starts, group, groups, pad, outputs, size, first, last, inputs, gradients, zeros, tables),
     )
 
 
