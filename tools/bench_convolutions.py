@@ -9,6 +9,7 @@ Examples:
   python tools/bench_convolutions.py --size 5 100x32x16x32
   python tools/bench_convolutions.py --alexnet --threads 2
   python tools/bench_convolutions.py 16x128x14x256g2
+  python tools/bench_convolutions.py --size 5 --pad 0 64x20x12x50
   python tools/bench_convolutions.py --depthwise
   python tools/bench_convolutions.py 8x512x14xd1 8x64x112xd2 --precision bf16
 """
@@ -23,9 +24,9 @@ ALEXNET = (("16x96x27x256g2", 5), ("16x384x13x384g2", 3), ("16x384x13x256g2", 3)
 PASSES = "forward", "data gradient", "weight gradient"
 
 
-def bench(device, shape: str, size: int, rounds: int) -> dict[str, list[float]]:
+def bench(device, shape: str, size: int, pad: int, rounds: int) -> dict[str, list[float]]:
     """Milliseconds of each pass, by algorithm. shape: N×C×side×M, N×C×side×MgG for G groups, or N×C×side×dS for a
-    depthwise one of stride S. size: of the windows."""
+    depthwise one of stride S. size: of the windows. pad: of the images."""
     import numpy as np
 
     from caffelite.devices import Window, algorithms
@@ -33,7 +34,7 @@ def bench(device, shape: str, size: int, rounds: int) -> dict[str, list[float]]:
     n, c, side, last = shape.split("x")
     outputs, _, groups = last.partition("g")
     stride, m, groups = (int(last[1:]), int(c), int(c)) if last.startswith("d") else (1, int(outputs), int(groups or 1))
-    x, window = (int(n), int(c), int(side), int(side)), Window((size, size), (stride, stride), (size // 2, size // 2))
+    x, window = (int(n), int(c), int(side), int(side)), Window((size, size), (stride, stride), (pad, pad))
     y, half = (x[0], m, *window.outputs(x[2:])), device.precision == "bf16"
     rng = np.random.default_rng(1)
 
@@ -74,6 +75,7 @@ def main() -> None:
     parser.add_argument("--depthwise", action="store_true", help="the depthwise convolutions of MobileNet")
     parser.add_argument("--alexnet", action="store_true", help="the convolutions of AlexNet in groups, batch 16")
     parser.add_argument("--size", type=int, choices=(3, 5), default=3, help="side of the windows (default 3)")
+    parser.add_argument("--pad", type=int, help="of the images (default: half of the windows)")
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
     parser.add_argument("--rounds", type=int, default=5, help="timed runs of each pass (default 5)")
     parser.add_argument("--threads", type=int, default=1, help="threads (default 1)")
@@ -85,7 +87,8 @@ def main() -> None:
     print(f"{'shape':16}{'algorithm':12}" + "".join(f"{name:>17}" for name in PASSES))
     shapes = [(shape, args.size) for shape in args.shapes or (DEPTHWISE if args.depthwise else SHAPES)]
     for shape, size in ALEXNET if args.alexnet else shapes:
-        for name, laps in bench(device, shape, size, args.rounds).items():
+        pad = size // 2 if args.pad is None else args.pad
+        for name, laps in bench(device, shape, size, pad, args.rounds).items():
             print(f"{shape:16}{name:12}" + "".join(f"{ms:14.1f} ms" for ms in laps), flush=True)
 
 

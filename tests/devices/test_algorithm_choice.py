@@ -79,6 +79,10 @@ def test_all_processes_take_the_choice_of_the_first(new):
     assert second.choose("a", second.timed(direct=1.0, winograd4=2.0)) == "winograd4" and not second.runs
 
 
+def with_channels(channels):
+    return (8, channels, 56, 56)
+
+
 def test_candidates_follow_from_the_geometry():
     def found(x, y, kernel=(3, 3), groups=1, half=False, **window):
         return algorithms.candidates(x, y, Window(kernel, **window), groups, half)
@@ -88,6 +92,7 @@ def test_candidates_follow_from_the_geometry():
     assert found(WIDE, WIDE, kernel=(5, 5), pad=(2, 2)) == ["direct", "winograd4"]
     assert found(WIDE, DEEP, kernel=(1, 1)) == ["direct", "product"]
     assert found(WIDE, DEEP, pad=(1, 1), groups=4) == both
+    assert found(with_channels(20), with_channels(50)) == both
     direct = [
         found(NARROW, WIDE, pad=(1, 1)),
         found(WIDE, WIDE, pad=(1, 1), stride=(2, 2)),
@@ -95,6 +100,9 @@ def test_candidates_follow_from_the_geometry():
         found(WIDE, DEEP, pad=(1, 1), groups=8),
         found(DEEP, WIDE, pad=(1, 1), groups=8),
         found(WIDE, DEEP, kernel=(1, 1), groups=2),
+        found(with_channels(50), WIDE),
+        found(with_channels(18), WIDE),
+        found(WIDE, with_channels(18)),
         found(WIDE, WIDE, pad=(1, 1), half=True),
         found(WIDE, WIDE, kernel=(3, 5), pad=(1, 2)),
         found(WIDE, WIDE, kernel=(7, 7), pad=(3, 3)),
@@ -110,17 +118,17 @@ def test_little_work_is_direct_and_not_measured():
     assert dev.convolution(large, large, window, channels_last=True).taken == {}
 
 
-@pytest.mark.parametrize("size, groups", [(3, 1), (5, 1), (5, 2)])
-def test_the_memory_plan_counts_the_workspace(monkeypatch, size, groups):
+@pytest.mark.parametrize("size, channels, groups", [(3, 32, 1), (5, 32, 1), (5, 32, 2), (3, 40, 1), (5, 40, 2)])
+def test_the_memory_plan_counts_the_workspace(monkeypatch, size, channels, groups):
     """The device's workspace after all passes is what the plan has, up to cache lines."""
-    dev, shape = engines.with_onednn(), (2, 32, 21, 21)
+    dev, shape = engines.with_onednn(), (2, channels, 21, 21)
     window = Window((size, size), pad=(size // 2, size // 2))
     monkeypatch.setattr(algorithms, "MEASURED_WORK", 0)
     needed = []
     for name in algorithms.candidates(shape, shape, window, groups, False)[1:]:
         op = dev.convolution(shape, shape, window, groups, channels_last=True, algorithm=name)
-        x, dx, dy = (dev.zeros((2, 21, 21, 32)) for _ in range(3))
-        w, dw = (dev.zeros((32, 32 // groups, size, size)) for _ in range(2))
+        x, dx, dy = (dev.zeros((2, 21, 21, channels)) for _ in range(3))
+        w, dw = (dev.zeros((channels, channels // groups, size, size)) for _ in range(2))
         op.forward(x, w, None, dy)
         op.backward(x, w, dy, dx, dw, None)
         needed.append(dev._workspace.nbytes)
@@ -137,3 +145,24 @@ def test_choices_are_told_apart_by_groups(tmp_path, monkeypatch):
         op = dev.convolution(WIDE, DEEP, window, groups, channels_last=True)
         op.forward(dev.zeros((8, 56, 56, 64)), dev.zeros((128, 64 // groups, 3, 3)), None, dev.zeros((8, 56, 56, 128)))
     assert len(problems) == 3
+
+
+@pytest.mark.parametrize(
+    "channels, pad, forward", [((20, 50), 0, "direct"), ((32, 64), 0, "winograd4"), ((20, 50), 1, "winograd4")]
+)
+def test_a_forward_pass_of_few_channels_keeps_caffe_s_order(monkeypatch, channels, pad, forward):
+    dev, window, (c, m) = engines.with_onednn(), Window((5, 5), pad=(pad, pad)), channels
+    monkeypatch.setattr(dev._choices, "choose", lambda problem, runs: list(runs)[-1])
+    x, w = dev.zeros((64, 12, 12, c)), dev.zeros((m, c, 5, 5))
+    side = 8 + 2 * pad
+    y, dx, dw = dev.zeros((64, side, side, m)), dev.zeros(x.shape), dev.zeros(w.shape)
+
+    def taken(algorithm):
+        op = dev.convolution((64, c, 12, 12), (64, m, side, side), window, channels_last=True, algorithm=algorithm)
+        op.forward(x, w, None, y)
+        op.backward(x, w, y, dx, dw, None)
+        return op.taken
+
+    gradients = {"data gradient": "winograd4", "weight gradient": "winograd4"}
+    assert taken(None) == {"forward": forward, **gradients}
+    assert taken("winograd4") == {"forward": "winograd4", **gradients}

@@ -23,6 +23,9 @@ SHAPES = [
     ((2, 96, 9, 7), 160, 3, (1, 1), 2),
     ((1, 48, 13, 6), 240, 3, (2, 0), 3),
     ((2, 96, 9, 7), 160, 5, (2, 2), 2),
+    ((3, 20, 12, 9), 50, 5, (0, 0)),
+    ((2, 20, 7, 6), 67, 3, (1, 2)),
+    ((2, 56, 7, 6), 146, 3, (1, 0), 2),
 ]
 BOUNDS = {(2, 3): 4, (4, 3): 30, (4, 5): 30}  # by F(m×m, r×r): times the direct algorithm's error
 
@@ -79,7 +82,13 @@ def test_errors_are_bounded_by_the_direct_ones(dev, seed, shape):
             assert error <= bound * least, f"F({outputs}), {name}"
 
 
-THREADED = {"2,3": SHAPES[3], "4,3": SHAPES[3], "4,5": SHAPES[4], "4,3 in groups": SHAPES[7]}
+THREADED = {
+    "2,3": SHAPES[3],
+    "4,3": SHAPES[3],
+    "4,5": SHAPES[4],
+    "4,3 in groups": SHAPES[7],
+    "4,5 of parts of vectors": SHAPES[10],
+}
 
 
 @pytest.mark.parametrize("outputs, shape", [(int(name[0]), shape) for name, shape in THREADED.items()], ids=THREADED)
@@ -120,9 +129,10 @@ def test_relu_and_nan(dev, seed, slope):
     assert np.isnan(fused[0, 1:4, 1:4]).all() and not np.isnan(fused[1]).any()
 
 
+@pytest.mark.parametrize("shape", [SHAPES[7], SHAPES[12]], ids=["whole", "parts"])
 @pytest.mark.parametrize("algorithm", [None, "winograd2", "winograd4"])
-def test_prepared_weights_of_groups(dev, seed, algorithm):
-    (x, w, b, dy), window = problem(seed, *SHAPES[7])
+def test_prepared_weights_of_groups(dev, seed, algorithm, shape):
+    (x, w, b, dy), window = problem(seed, *shape)
     op = dev.inference.convolution(x.shape, dy.shape, window, 2, algorithm=algorithm)
     slopes, y = np.linspace(0, 1, b.size, dtype=np.float32), np.empty_like(last(dy))
     op.prepare(w, b, slopes)
@@ -131,6 +141,26 @@ def test_prepared_weights_of_groups(dev, seed, algorithm):
     expected = np.where(expected > 0, expected, slopes[:, None, None] * expected)
     np.testing.assert_allclose(first(y), expected, atol=1e-4 * np.abs(expected).max())
     assert op.taken == {"forward": algorithm or "direct"}, "little work is direct"
+
+
+def test_nothing_is_touched_beside_parts_of_vectors(dev, seed):
+    """A NaN beside the images does not reach the results, and numbers beside these stay."""
+    (x, w, b, dy), window = problem(seed, *SHAPES[10])
+
+    def framed(image, beside):
+        frame = np.full(image.size + 128, beside, np.float32)
+        frame[64:-64] = last(image).reshape(-1)
+        return frame, frame[64:-64].reshape(last(image).shape)
+
+    (_, pixels), (_, gradients) = framed(x, np.nan), framed(dy, np.nan)
+    (above, y), (below, dx) = framed(dy, 7), framed(x, 7)
+    op, dw = WinogradConvolution(dev, x.shape, dy.shape, window, 4), np.empty_like(w)
+    op.forward(pixels, w, b, y)
+    op.data_gradient(gradients, w, dx)
+    op.weight_gradient(pixels, gradients, dw)
+    assert np.isfinite(above).all() and np.isfinite(below).all() and np.isfinite(dw).all()
+    for frame in (above, below):
+        assert (frame[:64] == 7).all() and (frame[-64:] == 7).all()
 
 
 def net(algorithm, groups=1):

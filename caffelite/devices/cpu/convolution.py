@@ -24,12 +24,15 @@ FORWARD, DATA, WEIGHTS = "forward", "data gradient", "weight gradient"
 class MeasuredConvolution:
     """A convolution as in primitives.Convolution, by the fastest of several operations for each pass.
 
-    operations: by algorithm, the direct one first. fixed: one algorithm for all passes. ``taken``: the
-    algorithm of each pass that has run.
+    operations: by algorithm, the direct one first. fixed: one algorithm for all passes. ordered: the forward pass is
+    direct where none is fixed. ``taken``: the algorithm of each pass that has run.
     """
 
-    def __init__(self, choices: Choices, operations: dict[str, Operation], problem: str, fixed: str | None):
+    def __init__(
+        self, choices: Choices, operations: dict[str, Operation], problem: str, fixed: str | None, ordered: bool
+    ):
         self._choices, self._all, self._problem, self._fixed = choices, operations, problem, fixed
+        self._ordered = ordered and not fixed
         self.taken: dict[str, str] = {}
 
     def _algorithm(self, part: str, runs: Callable[[], dict[str, Run]]) -> str:
@@ -43,6 +46,8 @@ class MeasuredConvolution:
         def runs() -> dict[str, Run]:
             return {name: partial(op.forward, x, w, b, y, slope) for name, op in self._all.items()}
 
+        if self._ordered:
+            self.taken[FORWARD] = DIRECT
         self._all[self._algorithm(FORWARD, runs)].forward(x, w, b, y, slope)
 
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
@@ -115,4 +120,4 @@ def convolution(
     if DEPTHWISE in names:
         problem = "depthwise convolution of {} to {}, kernel {}, pad {}, stride {}".format(*sizes)
         problem += ", bfloat16" * half
-    return MeasuredConvolution(choices, found, problem, algorithm)
+    return MeasuredConvolution(choices, found, problem, algorithm, algorithms.keeps_order(x, y, window, groups))

@@ -55,7 +55,7 @@ class Convolution:
         self._any_w, self._any_dw = library.layout(dims, dtype=kind), library.layout(dims)
         pad = _pair(*window.pad)
         self._window = _pair(*window.stride), _pair(*(d - 1 for d in window.dilation)), pad, pad
-        few = groups == 1 and not half and direct.suits(x[1], y[1], window.pad)
+        few = groups == 1 and not half and algorithms.has_few_channels(x[1], y[1], window) and direct.has_registers()
         self._direct = DirectConvolution(device, x, y, window) if few else None
         self._relu = _relu(device, half)
         self._sum = device.channel_sum(Formula("dy", ("dy",), halves=("dy",) * half), (), y[0] * y[2] * y[3], y[1], 1)

@@ -16,7 +16,7 @@ LINE = 64  # bytes: parts of the workspace start on cache lines
 
 def panels(channels: int) -> np.ndarray:
     """The first vector of each panel of at most 4 vectors, of nearly equal widths, and the end of the last."""
-    vectors = channels // LANES
+    vectors = rounded(channels, LANES) // LANES
     count = -(-vectors // 4)
     return np.array([j * vectors // count for j in range(count + 1)], np.int64)
 
@@ -39,7 +39,8 @@ class _Geometry:
 
 class WinogradConvolution:
     """y (N, OH, OW, M) = w (M, C/groups, r, r) * x (N, H, W, C) + b (M) in float32, r = 3 or 5, by tiles of
-    ``outputs``² outputs, group by group. x and y are given as N×C×H×W.
+    ``outputs``² outputs, group by group. x and y are given as N×C×H×W. A group has LANES channels or more, and C/groups
+    is a multiple of 4 for the weight gradient.
 
     Results do not depend on the number of threads. A number that is not finite makes its whole tile NaN.
     """

@@ -20,11 +20,6 @@ PIXELS = {3: 8, 4: 6}  # vectors of a tile → its pixels: as many as 32 registe
 BLOCK = 256  # positions summed before they join the total, as BLAS does it: longer sums round worse
 
 
-def suits(c: int, m: int, pad: tuple[int, ...]) -> bool:
-    """Whether C channels to M are few enough, on a processor with registers enough."""
-    return c <= 32 and 40 <= m <= 64 and not any(pad) and has_registers()
-
-
 @functools.cache
 def has_registers() -> bool:
     """Whether the processor has 32 registers of LANES numbers."""

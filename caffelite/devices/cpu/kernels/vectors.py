@@ -127,25 +127,29 @@ def _times(builder: Any, matrix: Matrix, values: list[Any]) -> list[Any]:
     return found
 
 
-def both_sides(matrix: Matrix, finish: bool = False) -> Any:
-    """``run(source, target, vectors)``: y = matrix · x · matrixᵀ for the numbers of ``vectors`` vectors.
+def both_sides(matrix: Matrix, unpack: bool = False, pack: bool = False, finish: bool = False) -> Any:
+    """``run(source, target, channels)``: y = matrix · x · matrixᵀ for each of ``channels`` numbers, at least LANES.
 
-    source: the address of a table with the n·n addresses of x, row by row; target: of y's m·m. finish: ``run(source,
-    target, vectors, bias, slope)`` adds the numbers at the address ``bias``, then multiplies what is not positive by
-    ``slope``; a NaN stays.
+    source: the address of a table with the n·n addresses of x, row by row; target: of y's m·m. The last vector has the
+    last LANES channels, some of which the vector before it may have too. unpack: x, pack: y are packed: whole vectors
+    follow each other in memory. finish: ``run(source, target, channels, bias, slope)`` adds the numbers at the address
+    ``bias``, then multiplies what is not positive by ``slope``; a NaN stays.
     """
     m, n = len(matrix), len(matrix[0])
 
-    def emit(builder: Any, source: Any, target: Any, vectors: Any, bias: Any = None, slope: Any = None) -> None:
+    def emit(builder: Any, source: Any, target: Any, channels: Any, bias: Any = None, slope: Any = None) -> None:
         def entry(table: Any, index: int) -> Any:
             return builder.load(builder.inttoptr(builder.add(table, _integer(8 * index)), _WORD.as_pointer()))
 
         slopes = _broadcast(builder, slope) if finish else None
-        with cgutils.for_range_slice(builder, _integer(0), vectors, _integer(1)) as (k, _):
-            offset = builder.mul(k, _integer(BYTES))
+        end = builder.mul(channels, _integer(4))
+        last = builder.sub(end, _integer(BYTES))
+        with cgutils.for_range_slice(builder, _integer(0), end, _integer(BYTES)) as (packed, _):
+            offset = builder.select(builder.icmp_signed("<", packed, last), packed, last)
+            read, written = packed if unpack else offset, packed if pack else offset
             columns = []
             for j in range(n):
-                column = [_load(builder, builder.add(entry(source, i * n + j), offset)) for i in range(n)]
+                column = [_load(builder, builder.add(entry(source, i * n + j), read)) for i in range(n)]
                 columns.append(_times(builder, matrix, column))
             added = _load(builder, builder.add(bias, offset)) if finish else None
             for i in range(m):
@@ -154,12 +158,12 @@ def both_sides(matrix: Matrix, finish: bool = False) -> Any:
                         value = builder.fadd(value, added)
                         positive = builder.fcmp_ordered(">", value, _constant(0.0))
                         value = builder.select(positive, value, builder.fmul(value, slopes))
-                    _store(builder, value, builder.add(entry(target, i * m + j), offset))
+                    _store(builder, value, builder.add(entry(target, i * m + j), written))
 
     if finish:
 
         @intrinsic
-        def finishing(_context, source, target, vectors, bias, slope):
+        def finishing(_context, source, target, channels, bias, slope):
             def codegen(context, builder, _signature, arguments):
                 emit(builder, *arguments)
                 return context.get_dummy_value()
@@ -169,7 +173,7 @@ def both_sides(matrix: Matrix, finish: bool = False) -> Any:
         return finishing
 
     @intrinsic
-    def run(_context, source, target, vectors):
+    def run(_context, source, target, channels):
         def codegen(context, builder, _signature, arguments):
             emit(builder, *arguments)
             return context.get_dummy_value()

@@ -5,6 +5,8 @@ instead of r²m² for a tile and a pair of channels. Over all channels these are
 position.
 Source: Lavin and Gray 2016, "Fast Algorithms for Convolutional Neural Networks".
 
+Panels of weights, products and output gradients are of whole vectors; a channel in two of them is computed twice.
+
 A kernel reads and writes the pixels of a tile by tables of addresses. A pixel outside the image has the address of
 zeros, or of numbers that nobody reads, so tiles at the border need no code of their own.
 """
@@ -27,67 +29,71 @@ def _turned(matrix: Matrix) -> Matrix:
 
 _TILES = [matrices(*tile) for tile in ((2, 3), (4, 3), (4, 5))]  # of 4², 6² and 8² inputs
 _input4, _input6, _input8 = (both_sides(inputs) for inputs, _, _ in _TILES)
-_kernel4, _kernel6, _kernel8 = (both_sides(kernel) for _, kernel, _ in _TILES)
-_output4, _output6, _output8 = (both_sides(results, finish=True) for _, _, results in _TILES)
-_output_gradient4, _output_gradient6, _output_gradient8 = (both_sides(_turned(results)) for _, _, results in _TILES)
-_kernel_gradient4, _kernel_gradient6, _kernel_gradient8 = (both_sides(_turned(kernel)) for _, kernel, _ in _TILES)
+_kernel4, _kernel6, _kernel8 = (both_sides(kernel, pack=True) for _, kernel, _ in _TILES)
+_output4, _output6, _output8 = (both_sides(results, unpack=True, finish=True) for _, _, results in _TILES)
+_output_gradient4, _output_gradient6, _output_gradient8 = (
+    both_sides(_turned(results), pack=True) for _, _, results in _TILES
+)
+_kernel_gradient4, _kernel_gradient6, _kernel_gradient8 = (
+    both_sides(_turned(kernel), unpack=True) for _, kernel, _ in _TILES
+)
 _product1, _product2, _product3, _product4 = (product(ROWS, vectors) for vectors in (1, 2, 3, 4))
 _outer1, _outer2, _outer3, _outer4 = (product(4, vectors) for vectors in (1, 2, 3, 4))
 
 
 @njit(**SERIAL)
-def _transform_inputs(side, source, target, vectors):
+def _transform_inputs(side, source, target, channels):
     """Bᵀ d B of side² inputs d. source, target: tables with the addresses of the numbers of d and of the result."""
     if side == 8:
-        _input8(source, target, vectors)
+        _input8(source, target, channels)
     elif side == 6:
-        _input6(source, target, vectors)
+        _input6(source, target, channels)
     else:
-        _input4(source, target, vectors)
+        _input4(source, target, channels)
 
 
 @njit(**SERIAL)
-def _transform_kernel(side, source, target, vectors):
+def _transform_kernel(side, source, target, channels):
     """G g Gᵀ of a kernel."""
     if side == 8:
-        _kernel8(source, target, vectors)
+        _kernel8(source, target, channels)
     elif side == 6:
-        _kernel6(source, target, vectors)
+        _kernel6(source, target, channels)
     else:
-        _kernel4(source, target, vectors)
+        _kernel4(source, target, channels)
 
 
 @njit(**SERIAL)
-def _transform_gradients(side, source, target, vectors):
+def _transform_gradients(side, source, target, channels):
     """A d Aᵀ of a tile's gradients d."""
     if side == 8:
-        _output_gradient8(source, target, vectors)
+        _output_gradient8(source, target, channels)
     elif side == 6:
-        _output_gradient6(source, target, vectors)
+        _output_gradient6(source, target, channels)
     else:
-        _output_gradient4(source, target, vectors)
+        _output_gradient4(source, target, channels)
 
 
 @njit(**SERIAL)
-def _finish_kernel(side, source, target, vectors):
+def _finish_kernel(side, source, target, channels):
     """Gᵀ d G, the gradient of a kernel."""
     if side == 8:
-        _kernel_gradient8(source, target, vectors)
+        _kernel_gradient8(source, target, channels)
     elif side == 6:
-        _kernel_gradient6(source, target, vectors)
+        _kernel_gradient6(source, target, channels)
     else:
-        _kernel_gradient4(source, target, vectors)
+        _kernel_gradient4(source, target, channels)
 
 
 @njit(**SERIAL)
-def _finish_outputs(side, source, target, vectors, bias, slope):
-    """Aᵀ d A, the outputs of a tile, with bias and slope: see vectors.both_sides."""
+def _finish_outputs(side, source, target, channels, bias, slope):
+    """Aᵀ d A, the outputs of a tile, with bias and slope: see channels.both_sides."""
     if side == 8:
-        _output8(source, target, vectors, bias, slope)
+        _output8(source, target, channels, bias, slope)
     elif side == 6:
-        _output6(source, target, vectors, bias, slope)
+        _output6(source, target, channels, bias, slope)
     else:
-        _output4(source, target, vectors, bias, slope)
+        _output4(source, target, channels, bias, slope)
 
 
 @njit(**SERIAL)
@@ -152,13 +158,25 @@ def _panel(array, starts, j, square, rows):
 
 
 @njit(**SERIAL)
+def _panel_channels(starts, j, channels):
+    """How many of all channels panel j has."""
+    return min(channels, starts[j + 1] * LANES) - starts[j] * LANES
+
+
+@njit(**SERIAL)
 def _read_weights(w, rotated, first, buffer):
-    """buffer (GROUP, r², width): the weights of the input channels from ``first`` on, with output channels last."""
+    """buffer (GROUP or fewer, r², width): the weights of input channels from ``first`` on, output channels last."""
     taps = buffer.shape[1]
     for m in range(buffer.shape[2]):
-        for i in range(GROUP):
+        for i in range(buffer.shape[0]):
             for q in range(taps):
                 buffer[i, q, m] = w[first + i, m, taps - 1 - q] if rotated else w[m, first + i, q]
+
+
+@njit(**SERIAL)
+def _rows(rough, taps, width):
+    """Room for the weights of GROUP channels."""
+    return rough[: GROUP * taps * width].reshape(GROUP, taps, width)
 
 
 @body
@@ -167,22 +185,19 @@ def _transform_weights(first, last, w, rotated, starts, packed, rough, tables, o
     threads, side, taps = tables.shape[0], outputs + size - 1, size * size
     square = side * side
     for t in range(first, last):
-        buffer, source, target = (
-            rough[t, : GROUP * taps * width].reshape(GROUP, taps, width),
-            tables[t, 0],
-            tables[t, 1],
-        )
-        groups = count // GROUP
+        buffer, source, target = _rows(rough[t], taps, width), tables[t, 0], tables[t, 1]
+        groups = -(-count // GROUP)
         for g in range(t * groups // threads, (t + 1) * groups // threads):
-            _read_weights(w, rotated, g * GROUP, buffer)
-            for i in range(GROUP):
+            members = min(GROUP, count - g * GROUP)
+            _read_weights(w, rotated, g * GROUP, buffer[:members])
+            for i in range(members):
                 k = g * GROUP + i
                 for j in range(starts.size - 1):
                     vectors = starts[j + 1] - starts[j]
                     _fill_strided(source[:taps], buffer[i].ctypes.data + starts[j] * BYTES, width * 4)
                     place, pitch = _panel(packed, starts, j, square, count)
                     _fill_strided(target[:square], place + k * vectors * BYTES, pitch)
-                    _transform_kernel(side, source.ctypes.data, target.ctypes.data, vectors)
+                    _transform_kernel(side, source.ctypes.data, target.ctypes.data, _panel_channels(starts, j, width))
 
 
 @njit(**SERIAL)
@@ -205,8 +220,7 @@ def _origin(tile, high, wide, outputs):
 
 @body
 def _convolve(begin, end, x, packed, starts, bias, slope, y, group, groups, pad, outputs, size, block, space, tables):
-    channels, side = x.shape[3] // groups, outputs + size - 1
-    from_channel, to_channel = group * channels, group * (y.shape[3] // groups)
+    channels, width, side = x.shape[3] // groups, y.shape[3] // groups, outputs + size - 1
     high, wide = -(-y.shape[1] // outputs), -(-y.shape[2] // outputs)
     tiles, square, threads = y.shape[0] * high * wide, side * side, tables.shape[0]
     blocks = -(-tiles // block)
@@ -222,13 +236,13 @@ def _convolve(begin, end, x, packed, starts, bias, slope, y, group, groups, pad,
             for i in range(rows):
                 if i < count:
                     image, top, left = _origin(first + i, high, wide, outputs)
-                    _fill_table(source, x[image], from_channel, top - pad[0], left - pad[1], side, zeros)
+                    _fill_table(source, x[image], group * channels, top - pad[0], left - pad[1], side, zeros)
                 else:
                     _fill_strided(source[:square], zeros, 0)
                 _fill_strided(target[:square], inputs + i * channels * 4, (rows * channels + LANES) * 4)
-                _transform_inputs(side, source.ctypes.data, target.ctypes.data, channels // LANES)
+                _transform_inputs(side, source.ctypes.data, target.ctypes.data, channels)
             for j in range(starts.size - 1):
-                vectors = starts[j + 1] - starts[j]
+                vectors, wanted = starts[j + 1] - starts[j], _panel_channels(starts, j, width)
                 weights, pitch = _panel(packed, starts, j, square, channels)
                 for p in range(square):
                     left_factor = inputs + p * (rows * channels + LANES) * 4
@@ -238,9 +252,9 @@ def _convolve(begin, end, x, packed, starts, bias, slope, y, group, groups, pad,
                 for i in range(count):
                     image, top, left = _origin(first + i, high, wide, outputs)
                     _fill_strided(source[:square], products + i * vectors * BYTES, rows * vectors * BYTES)
-                    _fill_table(target, y[image], to_channel + starts[j] * LANES, top, left, outputs, unused)
+                    _fill_table(target, y[image], group * width + starts[j] * LANES, top, left, outputs, unused)
                     added = bias.ctypes.data + starts[j] * BYTES
-                    _finish_outputs(side, source.ctypes.data, target.ctypes.data, vectors, added, slope)
+                    _finish_outputs(side, source.ctypes.data, target.ctypes.data, wanted, added, slope)
 
 
 @njit(**SERIAL)
@@ -263,23 +277,22 @@ def convolve(x, packed, starts, bias, slope, y, group, groups, pad, outputs, siz
 def _transform_images(
     begin, end, x, dy, starts, group, groups, pad, outputs, size, first, last, inputs, gradients, zeros, tables
 ):
-    channels, side = x.shape[3] // groups, outputs + size - 1
-    x_channel, dy_channel = group * channels, group * (dy.shape[3] // groups)
+    channels, width, side = x.shape[3] // groups, dy.shape[3] // groups, outputs + size - 1
     high, wide = -(-dy.shape[1] // outputs), -(-dy.shape[2] // outputs)
     square, threads, count, nothing = side * side, tables.shape[0], last - first, zeros.ctypes.data
     for t in range(begin, end):
         source, target = tables[t, 0], tables[t, 1]
         for i in range(t * count // threads, (t + 1) * count // threads):
             image, top, left = _origin(first + i, high, wide, outputs)
-            _fill_table(source, x[image], x_channel, top - pad[0], left - pad[1], side, nothing)
+            _fill_table(source, x[image], group * channels, top - pad[0], left - pad[1], side, nothing)
             _fill_strided(target[:square], inputs.ctypes.data + i * channels * 4, (count * channels + LANES) * 4)
-            _transform_inputs(side, source.ctypes.data, target.ctypes.data, channels // LANES)
+            _transform_inputs(side, source.ctypes.data, target.ctypes.data, channels)
             for j in range(starts.size - 1):
                 vectors = starts[j + 1] - starts[j]
-                _fill_table(source, dy[image], dy_channel + starts[j] * LANES, top, left, outputs, nothing)
+                _fill_table(source, dy[image], group * width + starts[j] * LANES, top, left, outputs, nothing)
                 place, pitch = _panel(gradients, starts, j, square, count)
                 _fill_strided(target[:square], place + i * vectors * BYTES, pitch)
-                _transform_gradients(side, source.ctypes.data, target.ctypes.data, vectors)
+                _transform_gradients(side, source.ctypes.data, target.ctypes.data, _panel_channels(starts, j, width))
 
 
 @njit(**SERIAL)
@@ -324,23 +337,19 @@ def _finish_weights(begin, end, products, starts, dw, add, rough, tables, output
     threads, side, taps = tables.shape[0], outputs + size - 1, size * size
     square = side * side
     for t in range(begin, end):
-        buffer, source, target = (
-            rough[t, : GROUP * taps * width].reshape(GROUP, taps, width),
-            tables[t, 0],
-            tables[t, 1],
-        )
-        groups = channels // GROUP
+        buffer, source, target = _rows(rough[t], taps, width), tables[t, 0], tables[t, 1]
+        groups = -(-channels // GROUP)
         for g in range(t * groups // threads, (t + 1) * groups // threads):
-            first = g * GROUP
-            for i in range(GROUP):
+            first, members = g * GROUP, min(GROUP, channels - g * GROUP)
+            for i in range(members):
                 for j in range(starts.size - 1):
                     vectors = starts[j + 1] - starts[j]
                     place, pitch = _panel(products, starts, j, square, channels)
                     _fill_strided(source[:square], place + (first + i) * vectors * BYTES, pitch)
                     _fill_strided(target[:taps], buffer[i].ctypes.data + starts[j] * BYTES, width * 4)
-                    _finish_kernel(side, source.ctypes.data, target.ctypes.data, vectors)
+                    _finish_kernel(side, source.ctypes.data, target.ctypes.data, _panel_channels(starts, j, width))
             for m in range(width):
-                for i in range(GROUP):
+                for i in range(members):
                     for q in range(taps):
                         before = dw[m, first + i, q] if add else np.float32(0)
                         dw[m, first + i, q] = buffer[i, q, m] + before
