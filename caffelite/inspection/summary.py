@@ -26,6 +26,7 @@ from .target import CPU
 BYTES = 4  # of a number
 KERNELS = 54 << 20  # compiled kernels and the libraries that they call, once they are loaded: measured
 CONVOLUTION = 400 << 10  # code that oneDNN makes for the passes of one more convolution: measured, a mean
+WINOGRAD = 8 << 20  # kernels of Winograd's algorithms, where a convolution of a net may take one: measured
 PREFETCHED = 4  # batches besides the current one, unless data_param sets another number
 
 
@@ -173,8 +174,17 @@ def memory(
 
 
 def generated_code(graph: Graph, traits: DeviceTraits, learns: bool) -> int:
-    """Bytes of the code that oneDNN makes for the convolutions of a net."""
-    return CONVOLUTION * sum(node.layer.prefers_channels_last(traits) for node in graph.nodes) // (1 if learns else 3)
+    """Bytes of the code that oneDNN makes for the convolutions of a net, and of kernels that not every net loads."""
+    layers = [node.layer for node in graph.nodes if isinstance(node.layer, Kernels)]
+    found = [layer for layer in layers if layer.prefers_channels_last(traits)]
+    return CONVOLUTION * len(found) // (1 if learns else 3) + WINOGRAD * any(_tiled(layer, traits) for layer in found)
+
+
+def _tiled(layer: Kernels, traits: DeviceTraits) -> bool:
+    """Whether a convolution may take one of Winograd's algorithms."""
+    sizes = layer.x_shape, layer.y_shape, layer.window, layer.p.group
+    names = algorithms.candidates(*sizes, traits.half_images)
+    return algorithms.measured(*sizes) and any(name in algorithms.WINOGRAD for name in names)
 
 
 def prefetched(graph: Graph) -> int:
