@@ -12,7 +12,7 @@ WINOGRAD = {"winograd2": 2, "winograd4": 4}  # by algorithm: the side of a tile 
 MEASURED_WORK = 1 << 26  # multiply-adds below which a convolution is direct, and nothing is measured
 MEASURED_DEPTHWISE = 1 << 16  # the same for a depthwise convolution, which takes longer to read than to multiply
 LANES = 16  # channels in a vector
-MOST_TWICE = 1.7  # channels in the vectors of Winograd's kernels, at most, as a multiple of all channels
+MOST_PADDING = 1.7  # channels in the vectors of Winograd's kernels, at most, as a multiple of all channels
 ROWS = 6  # tiles in a product of Winograd's kernels
 ROWS_TURNED = 4  # channels in a product of their weight gradient
 GROUP = 8  # channels whose weights are reordered together: rows of weights are far apart in memory
@@ -65,7 +65,7 @@ def candidates(x: Shape, y: Shape, window: Window, groups: int, half: bool) -> l
 
 def fills_vectors(c: int, m: int) -> bool:
     """Whether Winograd's kernels from C channels to M compute few channels twice."""
-    return min(c, m) >= LANES and c % ROWS_TURNED == 0 and all(rounded(n, LANES) <= MOST_TWICE * n for n in (c, m))
+    return min(c, m) >= LANES and c % ROWS_TURNED == 0 and all(rounded(n, LANES) <= MOST_PADDING * n for n in (c, m))
 
 
 def has_few_channels(c: int, m: int, window: Window) -> bool:
