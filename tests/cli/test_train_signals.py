@@ -119,12 +119,13 @@ def test_standard_error_that_is_closed_does_not_end_the_run(folder, endless):
     process.stderr.close()
     time.sleep(0.3)
     assert process.poll() is None
-    process.send_signal(signal.SIGHUP)
-    while not states(folder):
-        assert process.poll() is None
-        time.sleep(0.01)
+    for snapshots in 1, 2:  # the second, of a later iteration, shows that it trains on
+        while len(states(folder)) < snapshots:
+            assert process.poll() is None
+            process.send_signal(signal.SIGHUP)
+            time.sleep(0.01)
     process.terminate()
-    assert process.wait(timeout=60) == 143 and len(states(folder)) == 2
+    assert process.wait(timeout=60) == 143 and len(states(folder)) >= 2
 
 
 def test_streams_closed_from_the_start(folder):
