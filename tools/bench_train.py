@@ -61,7 +61,8 @@ def caffelite_step(args, net, batch: tuple):
 
     options = {} if args.precision == "fp32" else {"precision": args.precision}
     device = open_device(0 if args.device == "gpu" else None, **options)
-    bound = Net.of(graph.build(net, pb.NetState(phase=pb.TEST if args.forward else pb.TRAIN)), device, seed=1)
+    phase = pb.TEST if args.forward else pb.TRAIN
+    bound = Net.of(graph.build(net, pb.NetState(phase=phase)), device, seed=1, fused_passes=not args.forward)
     for top, values in zip(net.layer[0].top, batch, strict=True):
         device.upload(bound.blobs[top], values)
     for node in bound.graph.nodes:

@@ -28,6 +28,7 @@ class DeviceTraits:
     fuses_relu_backward: bool = False  # a fused ReLU's gradient is computed together with the bias's
     takes_slices: bool = False  # convolutions write into, and read gradients from, slices of wider rows
     sums_gradients: bool = False  # several gradients of one blob are summed in one pass
+    fuses_updates: bool = False  # weights can be updated as their gradient is computed, see net/fused_updates.py
     losses_bring_gradients: bool = False  # a loss can compute its bottom's gradient in the forward pass
     synchronous: bool = True  # an operation has finished when it returns
     captures: bool = False  # passes can be captured in graphs
@@ -57,9 +58,14 @@ def by_tensor_cores(precision: str, capability: tuple[int, int]) -> bool:
 
 
 def cpu_traits(
-    precision: str = "fp32", dtype: str = "float32", onednn: bool = True, memory: int | None = None
+    precision: str = "fp32",
+    dtype: str = "float32",
+    onednn: bool = True,
+    memory: int | None = None,
+    registers: bool = True,
 ) -> DeviceTraits:
-    """A CPU's traits. onednn: whether oneDNN is installed; without it images stay N×C×H×W, of float32."""
+    """A CPU's traits. onednn: whether oneDNN is installed; without it images stay N×C×H×W, of float32. registers: 32
+    of 64 bytes, as AVX-512 has."""
     half = HALF_DTYPES.get(precision, dtype)
     return DeviceTraits(
         kind="cpu",
@@ -70,6 +76,7 @@ def cpu_traits(
         image_dtype=half,
         channels_last=onednn and dtype == "float32",
         sums_gradients=True,
+        fuses_updates=onednn and dtype == "float32" and registers,
         prepares_convolutions=onednn and dtype == "float32",
         memory=memory,
     )

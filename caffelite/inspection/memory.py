@@ -107,9 +107,10 @@ def check(run: Trainer, of: Callable[[], Subject]) -> None:
     """Errors: the run needs more memory than a CPU has. Linux would allocate it and kill the run later."""
     nets = [*run.iteration_parts.pipeline.nets, *(net for net, _ in run.tests)]
     arenas = sum(net.compiled.arena + net.compiled.constant_bytes for net in nets)
-    flat = run.net.params.size * run.dev.dtype.itemsize * (2 * run.learns + len(run.updater.history))
+    params = run.net.params
+    flat = params.size * (1 + len(run.updater.history)) + (0 if params.diff is None else params.diff.size)
     limit = available(None)
-    if run.dev.traits.host_memory and arenas + flat > limit:
+    if run.dev.traits.host_memory and arenas + flat * run.dev.dtype.itemsize > limit:
         if run.parts.divided:
             raise _part_too_large()
         raise explanation(of, limit, run.dev.traits)

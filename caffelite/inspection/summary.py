@@ -17,6 +17,7 @@ from ..errors import CaffeliteError
 from ..layers import Shape
 from ..layers.vision import Kernels
 from ..net.compile import CompiledNet, Options, compile
+from ..net.fused_updates import fused_updates, gradient_bytes
 from ..net.graph import Graph, Node, Parameter
 from ..training.optim import updates
 from . import counts
@@ -146,7 +147,9 @@ def memory(
         graph = known or subject.graph(phase, batch)[0]
         return graph, _compile(graph, traits), compile(graph, traits, Options(keep=True)).arena
 
+    passes = updates.fused_passes(subject.solver) if train and subject.solver is not None else 0
     graph, planned, alone = compiled(pb.TRAIN if train else pb.TEST, batch)
+    fused = fused_updates(planned.graph, traits, passes)
     weights = BYTES * sum(math.prod(p.blob.shape) for p in graph.parameters)
     learns = bool(planned.backward)
     history = 0
@@ -156,7 +159,7 @@ def memory(
     code = KERNELS + generated_code(graph, traits, learns) if traits.host_memory else 0
     found = Memory(
         weights,
-        weights if learns else 0,
+        gradient_bytes(planned.graph, fused, passes, BYTES) if learns else 0,
         history,
         alone,
         planned.arena,

@@ -94,9 +94,15 @@ class Compilable(Declarations):
         return []
 
     def gradient_rows(self) -> tuple[int, int, int] | None:
-        """(M, K, N) where the parameters' gradients are sums over M rows, of K numbers of the bottom and N of the top's
-        gradient, so that those of several passes can be computed at once; None for other layers."""
+        """(M, K, N) where the gradient of the weights, the first parameter, is a sum over M rows, of K numbers of the
+        bottom and N of the top's gradient, so that those of several passes can be computed at once; None for other
+        layers."""
         return None
+
+    def fuses_update(self) -> bool:
+        """Whether a device that ``fuses_updates`` can update the weights of a layer with ``gradient_rows`` as it
+        computes their gradient: they are (N, K), and factors of float32."""
+        return False
 
     # A part of the layer, where several devices divide it
 

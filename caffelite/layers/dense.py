@@ -87,18 +87,20 @@ class InnerProduct(Layer):
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         (dw, add_w), (db, add_b) = self._param_args(0), self._param_args(1)
         if self.deferred:
-            dw = db = None
+            dw = None
         x = self._rounded or x
         if self._relu_backward:
             self._relu_backward(y[0], dy[0], db, add_b)
             db = None
         if self.deferred:
-            self.deferred.keep(x[0], dy[0])
-        if not self.deferred or dx[0] is not None:
-            self.op.backward(x[0], self.weights(), dy[0], dx[0], dw, db, add_w, add_b)
+            self.deferred.keep(x[0], dy[0], add_w)
+        self.op.backward(x[0], self.weights(), dy[0], dx[0], dw, db, add_w, add_b)
 
     def gradient_rows(self) -> tuple[int, int, int]:
         return self.m, self.k, self.n
+
+    def fuses_update(self) -> bool:
+        return not (self.p.transpose or self.rounds_bottoms())
 
     def gradient_product(self, rows: int) -> Any:
         half = {"half": True} if self.rounds_bottoms() else {}

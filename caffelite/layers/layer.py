@@ -54,7 +54,7 @@ class ParameterView:
     """A parameter blob as a bound layer uses it: views into the net's flat buffers.
 
     ``wanted``: its gradient is computed; ``add``: the gradient adds to what ``diff`` has; ``diff`` is None in a net
-    that only tests.
+    that only tests, and where the update computes the gradient.
     """
 
     data: Array
@@ -64,10 +64,10 @@ class ParameterView:
 
 
 class DeferredRows(Protocol):
-    """Keeps the rows that a layer's parameter gradients are a product of, see ``Compilable.gradient_rows``."""
+    """Keeps the rows that the gradient of a layer's weights is a product of, see ``Compilable.gradient_rows``."""
 
-    def keep(self, x: Array, dy: Array) -> None:
-        """x (M, K), dy (M, N): of one pass."""
+    def keep(self, x: Array, dy: Array, add: bool) -> None:
+        """x (M, K), dy (M, N): of one pass. add: after the rows of earlier passes, which are dropped otherwise."""
 
 
 class Layer(LayerMessage, Compilable):
@@ -166,7 +166,7 @@ class Layer(LayerMessage, Compilable):
     stale: bool  # of a prepared layer: its weights have to be prepared again
     folded: Sequence[Layer] = ()  # the bound layers that run as part of a prepared convolution
     fused_scale: Layer  # the bound Scale layer that runs as part of this one, where ``config`` says so
-    # where the parameters' gradients are computed later, for several passes at once: receives the rows of each pass
+    # where the gradient of the weights is computed later, for several passes at once: receives the rows of each pass
     deferred: DeferredRows | None = None
 
     # Folded into a convolution, in nets that only test
@@ -181,10 +181,10 @@ class Layer(LayerMessage, Compilable):
         another layer."""
         return None
 
-    # Parameter gradients of several passes at once
+    # Weight gradients of several passes at once
 
     def gradient_product(self, rows: int) -> Any:
-        """The device's inner product, which computes the parameters' gradients over ``rows`` rows, of a layer with
+        """The device's inner product, which computes the gradient of the weights over ``rows`` rows, of a layer with
         ``gradient_rows``."""
         raise NotImplementedError
 

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from ..devices.traits import DeviceTraits
 from . import fusion, layout, slices
 from .copies import Transposition
+from .fused_updates import fused_updates
 from .gradient_memory import GradientMemory
 from .memory import DataMemory, Storages
 from .nodes import Graph, Node, Value
@@ -26,12 +27,14 @@ class Options:
     """keep: every blob and gradient keeps separate memory, so that it can be read after the pass; nothing is fused
     then. A view has the memory of its bottom. fuse: layers run as part of others where they can. fixed_shapes: False:
     ``Net.reshape`` may give blobs any shape. inference: weights seldom change; a net that never runs backward folds
-    them and packs them when they do."""
+    them and packs them when they do. fused_passes: those of an iteration, where updates may compute gradients of
+    weights; 0: all gradients are stored."""
 
     keep: bool = False
     fuse: bool = True
     fixed_shapes: bool = True
     inference: bool = False
+    fused_passes: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +48,8 @@ class CompiledNet:
     ``diff_slices``: where values are stored within the storage of a wider one. ``starts``: (value, weight) of gradients
     that are filled before each backward pass, ``constants`` of those filled once. ``refused_in_place``: layers with a
     request for in-place that would overwrite values that are still needed. ``adds_gradients``: gradients of one value
-    are added as they are computed. ``arena`` and ``constant_bytes``: bytes of all storages.
+    are added as they are computed. ``fused_updates``: parameters whose gradient the update computes. ``arena`` and
+    ``constant_bytes``: bytes of all storages.
     """
 
     graph: Graph
@@ -64,6 +68,7 @@ class CompiledNet:
     constants: tuple[tuple[Value, float], ...]
     refused_in_place: tuple[str, ...]
     adds_gradients: bool
+    fused_updates: frozenset[int]
     arena: int
     constant_bytes: int
 
@@ -118,6 +123,7 @@ def compile(graph: Graph, traits: DeviceTraits, options: Options = Options()) ->
         constants=tuple(gradients.constants),
         refused_in_place=tuple(data.refused_in_place),
         adds_gradients=not sums,
+        fused_updates=fused_updates(own, traits, 0 if options.keep else options.fused_passes),
         arena=arena,
         constant_bytes=constant_bytes,
     )

@@ -14,7 +14,6 @@ from ..devices.interfaces import Array
 from ..devices.protocol import Device
 from ..layers import Layer
 from .nodes import Graph, Node
-from .parameters import ParameterView
 
 LEAST_WEIGHTS = 1 << 20  # fewer stay in the caches from one micro-batch to the next
 
@@ -32,8 +31,8 @@ def defers(stages: int, micro_batches: int) -> bool:
 
 def candidates(graph: Graph) -> list[tuple[Node, int, int, int]]:
     """The layers of a net with weight gradients that can be computed once for several passes, each with its sizes as of
-    ``Layer.gradient_rows``. Layers that share a parameter are not among them: their gradients are added in the order of
-    the backward pass."""
+    ``Layer.gradient_rows``. Layers that share their weights are not among them: their gradients are added in the order
+    of the backward pass."""
     readers: dict[int, int] = {}
     for node in graph.nodes:
         for ref in node.params:
@@ -41,8 +40,7 @@ def candidates(graph: Graph) -> list[tuple[Node, int, int, int]]:
     found = []
     for node in graph.nodes:
         size = node.layer.gradient_rows()
-        learned = node.backward and any(ref.wanted for ref in node.params)
-        if size and learned and all(readers[ref.owner] == 1 for ref in node.params):
+        if size and node.backward and node.params[0].wanted and readers[node.params[0].owner] == 1:
             found.append((node, *size))
     return found
 
@@ -58,59 +56,80 @@ def kept_bytes(graph: Graph, micro_batches: int, itemsize: int = 4) -> int:
     return sum(itemsize * rows * (inputs + outputs) for rows, inputs, outputs in sizes if pays(rows, inputs, outputs))
 
 
-class DeferredGradient:
-    """The gradients of one layer's parameters, from the rows of all micro-batches.
+class KeptRows:
+    """The rows that the gradient of a layer's weights (N, K) is a product of, dyᵀ x: ``count`` rows of x (M, K), of the
+    dtype that the layer multiplies, and of dy (M, N), of the passes of an iteration.
 
-    layer: bound, of the net with the parameters. observed: they are to be complete after each backward step.
+    layer: of the net with the parameters.
     """
 
     def __init__(self, layer: Layer, dev: Device, micro_batches: int):
         size = layer.gradient_rows()
-        assert size, "the layer's gradients are a product of rows"
-        self._layer, self._dev, self._size, self._micro_batches = layer, dev, size, micro_batches
-        self._x: Array = None  # (micro-batches, rows, inputs), of the dtype that the layer multiplies
-        self._dy: Array = dev.empty((micro_batches, size[0], size[2]))
-        self._products: dict[int, Any] = {}  # by the number of micro-batches
-        self._kept = self._done = 0
-        self.observed = False
+        assert size, "the layer's gradient is a product of rows"
+        rows, self._inputs, self._outputs = size
+        self._layer, self._dev, self._room, self.count = layer, dev, rows * micro_batches, 0
+        self._x: Array = None
+        self._dy: Array = None
+        self._products: dict[int, Any] = {}  # by the number of rows
+
+    def keep(self, x: Array, dy: Array, add: bool) -> None:
+        """Keeps the rows of a pass. add: after those of earlier passes, which are dropped otherwise."""
+        rows, first = x.size // self._inputs, self.count if add else 0
+        self.count = first + rows
+        self._reserve(first, x.dtype)
+        self._dev.copy(x.reshape(rows, self._inputs), self._x[first : self.count])
+        self._dev.copy(dy.reshape(rows, self._outputs), self._dy[first : self.count])
+
+    def _reserve(self, kept: int, dtype: Any) -> None:
+        """Memory for ``count`` rows; the first ``kept`` stay."""
+        if self._x is not None and len(self._x) >= self.count:
+            return
+        self._room = max(self._room, self.count)
+        before, self._x = self._x, self._dev.empty((self._room, self._inputs), dtype)
+        before_dy, self._dy = self._dy, self._dev.empty((self._room, self._outputs))
+        if kept:
+            self._dev.copy(before[:kept], self._x[:kept])
+            self._dev.copy(before_dy[:kept], self._dy[:kept])
+
+    def rows(self) -> tuple[Array, Array]:
+        """x and dy of the passes."""
+        return self._x[: self.count], self._dy[: self.count]
+
+    def multiply(self, gradient: Array) -> None:
+        """Writes the gradient of the rows that were kept."""
+        if self.count not in self._products:
+            self._products[self.count] = self._layer.gradient_product(self.count)
+        x, dy = self.rows()
+        self._products[self.count].backward(x, self._layer.params[0].data, dy, None, gradient, None)
+
+
+class DeferredGradient(KeptRows):
+    """The gradient of one layer's weights, from the rows of all micro-batches.
+
+    ``observed``: it is to be complete after each backward step.
+    """
+
+    _done, observed = 0, False
 
     def begin(self, observed: bool) -> None:
         """Starts an iteration."""
-        self._kept = self._done = 0
+        self.count = self._done = 0
         self.observed = observed
 
-    def keep(self, x: Array, dy: Array) -> None:
-        """Keeps the rows of a micro-batch, from its backward pass."""
-        rows, inputs, outputs = self._size
-        if self._x is None:
-            self._x = self._dev.empty((self._micro_batches, rows, inputs), x.dtype)
-        self._dev.copy(x.reshape(rows, inputs), self._x[self._kept])
-        self._dev.copy(dy.reshape(rows, outputs), self._dy[self._kept])
-        self._kept += 1
+    def keep(self, x: Array, dy: Array, add: bool) -> None:
+        super().keep(x, dy, add)
         if self.observed:
             self.compute()
 
     def compute(self) -> None:
-        """Writes the gradients of the rows that were kept."""
-        count = self._kept
-        if self._done == count:
-            return
-        self._done = count
-        rows, inputs, outputs = self._size
-        if count not in self._products:
-            self._products[count] = self._layer.gradient_product(count * rows)
-        weights, *bias = self._layer.params
-        x, dy = self._x[:count].reshape(-1, inputs), self._dy[:count].reshape(-1, outputs)
-        db = _wanted(bias[0]) if bias else None
-        self._products[count].backward(x, weights.data, dy, None, _wanted(weights), db)
-
-
-def _wanted(parameter: ParameterView) -> Array | None:
-    return parameter.diff if parameter.wanted else None
+        """Writes the gradient of the rows that were kept."""
+        if self._done != self.count:
+            self._done = self.count
+            self.multiply(self._layer.params[0].diff)
 
 
 class DeferredGradients:
-    """Those of a net's layers. ``parameters``: the indices of the parameters.
+    """Those of a net's layers. ``parameters``: the indices of the weights.
 
     nodes: of the net with the parameters, as ``deferred_nodes`` returns them. ``begin`` precedes the passes of an
     iteration, ``compute`` follows the last backward pass.
@@ -119,7 +138,7 @@ class DeferredGradients:
     def __init__(self, nodes: Sequence[Node], dev: Device, micro_batches: int):
         self._by_index = {node.index: DeferredGradient(node.layer, dev, micro_batches) for node in nodes}
         self._names = {node.index: node.name for node in nodes}
-        self.parameters = frozenset(ref.owner for node in nodes for ref in node.params)
+        self.parameters = frozenset(node.params[0].owner for node in nodes)
 
     def attach(self, graph: Graph) -> None:
         """Lets the layers of a bound graph keep their rows here: of the net, or of a replica."""

@@ -20,6 +20,7 @@ from ..layers import Shape
 from . import parameters
 from .binding import Binding, instance
 from .compile import CompiledNet, Options, compile
+from .fused_updates import FusedGradient
 from .inference import inference_pass
 from .nodes import Graph, Node, Value
 from .parameters import Loaded, Parameters
@@ -62,7 +63,7 @@ class Net:
             borrowed = parameters.borrowed(graph, share.graph) if share else {}
             # A part of a net that learns has gradients, though its own parameters may learn nothing.
             learns = bool(self.compiled.backward) or (links is not None and graph.phase == pb.TRAIN)
-            self.params = Parameters(graph, dev, learns, seed, borrowed)
+            self.params = Parameters(graph, dev, learns, seed, borrowed, self.compiled.fused_updates)
             self.loss = dev.zeros(1)
         self.input_buffer = self.context.input_buffer
         self.training = graph.phase == pb.TRAIN
@@ -70,6 +71,10 @@ class Net:
         self.data, self.diff = self._binding.data, self._binding.diff
         self._binding.bind_layers(self.params, replica_of.graph if replica_of else None)
         self._forward, self._backward = self._binding.forward, self._binding.backward
+        for node in graph.nodes:
+            if node.params and (index := node.params[0].owner) in self.compiled.fused_updates:
+                found = FusedGradient(node.layer, dev, self.compiled.options.fused_passes)
+                node.layer.deferred = self.params.fused_gradients[index] = found
         self._terms = []  # of the loss, except those that layers add themselves
         for value, weight in graph.losses:
             if value.node.layer.adds_loss and not value.top:
@@ -107,11 +112,13 @@ class Net:
         keep: bool = False,
         fuse: bool = True,
         fixed_shapes: bool = True,
+        fused_passes: int = 0,
     ) -> Net:
-        """Compiles a graph for a device and binds it. keep, fuse, fixed_shapes: see ``compile.Options``."""
+        """Compiles a graph for a device and binds it. keep, fuse, fixed_shapes, fused_passes: see
+        ``compile.Options``."""
         trains = share is not None and share.graph.phase == pb.TRAIN  # the weights change too often to prepare them
         inference = graph.phase == pb.TEST and not trains and links is None and fixed_shapes
-        compiled = compile(graph, dev.traits, Options(keep, fuse, fixed_shapes, inference))
+        compiled = compile(graph, dev.traits, Options(keep, fuse, fixed_shapes, inference, fused_passes))
         return cls(compiled, dev, seed=seed, random_seed=random_seed, share=share, links=links)
 
     def replica(self) -> Net:

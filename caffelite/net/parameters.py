@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ from ..devices.protocol import Device
 from ..errors import CaffeliteError
 from ..layers import ParameterSpec, fillers
 from ..layers.layer import ParameterView
+from .fused_updates import FusedGradient
 from .nodes import Graph, Node, Parameter
 
 log = logging.getLogger("caffelite")
@@ -22,26 +23,37 @@ PARAM_ALIGN = 16  # elements: each parameter starts on a cache line
 
 
 class Parameters:
-    """The learnable parameters of a net: ``data`` and ``diff`` are one flat buffer each, ``blobs`` the views, one a
-    Parameter.
+    """The learnable parameters of a net: ``data`` and ``diff`` are one flat buffer each, ``blobs`` and ``diffs`` the
+    views, one a Parameter.
 
-    borrowed: blobs of another net, by the index of the Parameter, that take no memory here.
+    borrowed: blobs of another net, by the index of the Parameter, that take no memory here. fused: the indices of those
+    whose gradient the update computes: they follow the others in ``data``, and ``diff`` ends before them.
+    ``fused_gradients``: theirs by index, which the net sets.
     """
 
-    def __init__(self, graph: Graph, dev: Device, train: bool, seed: int, borrowed: dict[int, Array]):
+    def __init__(
+        self,
+        graph: Graph,
+        dev: Device,
+        train: bool,
+        seed: int,
+        borrowed: dict[int, Array],
+        fused: Collection[int] = (),
+    ):
         self.parameters = graph.parameters
-        at = 0
-        self.starts: list[int] = []
-        for i, parameter in enumerate(self.parameters):
-            self.starts.append(at)
-            at += 0 if i in borrowed else -(-math.prod(parameter.blob.shape) // PARAM_ALIGN) * PARAM_ALIGN
-        self.size = at
-        self.data = dev.zeros(at)
-        self.diff = dev.zeros(at) if train else None
-        self.blobs = [borrowed[i] if i in borrowed else self.cut(self.data, i) for i in range(len(self.parameters))]
-        self.diffs = [
-            self.cut(self.diff, i) if train and i not in borrowed else None for i in range(len(self.parameters))
-        ]
+        self.fused_gradients: dict[int, FusedGradient] = {}
+        count = range(len(self.parameters))
+        stored = [i for i in count if i not in fused]
+        sizes = [-(-math.prod(parameter.blob.shape) // PARAM_ALIGN) * PARAM_ALIGN for parameter in self.parameters]
+        self.size, self.starts = 0, [0 for _ in count]
+        for i in (*stored, *sorted(fused)):
+            self.starts[i] = self.size
+            self.size += 0 if i in borrowed else sizes[i]
+        self.data = dev.zeros(self.size)
+        self.diff = dev.zeros(self.size - sum(sizes[i] for i in fused)) if train else None
+        self.blobs = [borrowed[i] if i in borrowed else self.cut(self.data, i) for i in count]
+        owned = {i for i in stored if i not in borrowed} if train else ()
+        self.diffs = [self.cut(self.diff, i) if i in owned else None for i in count]
         for i, parameter in enumerate(self.parameters):
             if i not in borrowed:
                 rng = fillers.generator(seed, "filler", parameter.node.name, parameter.index)
@@ -54,6 +66,11 @@ class Parameters:
         shape = self.parameters[index].blob.shape
         start = self.starts[index]
         return flat[start : start + math.prod(shape)].reshape(shape)
+
+    def gradient(self, index: int) -> Array | None:
+        """The gradient of Parameter ``index``; computed where it is not stored, None where there is none."""
+        fused = self.fused_gradients.get(index)
+        return fused.computed() if fused else self.diffs[index]
 
     def views(self, node: Node) -> list[ParameterView]:
         """The parameters of a node, in its own shapes (PERMISSIVE sharing compares counts only)."""

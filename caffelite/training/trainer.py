@@ -35,7 +35,7 @@ from .hooks.testing import Testing
 from .iteration import Iteration
 from .optim import rates
 from .optim.average import Average
-from .optim.updates import Updater
+from .optim.updates import Updater, fused_passes
 from .requests import Agreement, Requests
 from .state import PENDING_LOSSES, IterationStart, LossWindow, RecurrentState, SourceState, TrainingState
 
@@ -124,8 +124,10 @@ class Trainer:
             self.epoch = epochs.epoch_of(filter(None, sources), self.p.iter_size, self.parts.shares)
             self._class_weights = class_weights.measure(wiring)
         class_weights.set_weights(wiring, self._class_weights, spec)
-        seeds = {"seed": self.seed, "random_seed": self.seed}
-        return self.parts.open(wiring, self.dev, share=share, **self._net_options, **seeds)
+        options = {**self._net_options, "seed": self.seed, "random_seed": self.seed}
+        if share is None and not self.parts.divided:
+            options["fused_passes"] = fused_passes(self.p, self.comm.size)
+        return self.parts.open(wiring, self.dev, share=share, **options)
 
     def _resolve_epochs(self) -> None:
         """Replaces the epoch fields of the solver by iterations."""

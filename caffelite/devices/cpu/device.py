@@ -36,6 +36,7 @@ from . import (
     windows,
 )
 from .formula_kernels import FormulaKernels
+from .kernels import direct
 
 log = logging.getLogger("caffelite")
 
@@ -73,7 +74,9 @@ class CPU(FormulaKernels):
         if self._onednn and not deterministic:
             self._choices = choices.Choices(self.threads, self._onednn.version)
         self.inference = inference.Inference(self, self._onednn, self._choices) if self._onednn else None
-        self.traits = traits = cpu_traits(precision, self.dtype.name, self._onednn is not None)
+        self.traits = traits = cpu_traits(
+            precision, self.dtype.name, self._onednn is not None, registers=direct.has_registers()
+        )
         self.precision = precision
         if traits.half:
             self._check_half()

@@ -34,6 +34,8 @@ class FewRowsProduct:
 
     def backward(self, x, w, dy, dx, dw, add: bool) -> None:
         """dx, dw: None where not wanted; add: adds to dw."""
+        if dx is None and dw is None:
+            return
         x, w, dy = x.reshape(self._rows, self._k), w.reshape(self._n, self._k), dy.reshape(self._rows, self._n)
         targets = x if dx is None else dx.reshape(x.shape), w if dw is None else dw.reshape(w.shape)
         space = self._device.workspace(self._device.threads * 2 * self._rows * few_rows.BLOCK, np.float32)

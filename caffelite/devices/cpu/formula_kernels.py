@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from ..dtypes import BFLOAT16
 from ..formula import Formula, batch_moments, merged, one_by_one, two_passes, unbias
 from ..interfaces import Kernel
 from . import formulas
-from .kernels import channels_last
+from .kernels import channels_last, few_rows
 from .memory import Memory
 
 SUMMED = 4  # arrays that a kernel adds up at once
@@ -277,18 +278,39 @@ class FormulaKernels(Memory):
         """
         kernel = formulas.update_kernel(formula, self.dtype.name)
         start, stop = (np.ascontiguousarray(chunks[:, i], np.int64) for i in (0, 1))
-        tables = [np.ascontiguousarray(t, self.dtype) for t in (lr_mult, decay)]
-
-        others = [n for n in formula.constants if n not in ("rate", "decay")]
-        given = {n: self.dtype.type(constants[n]) for n in others if n in constants}
-        fixed = tuple(given.values()) if len(given) == len(others) else None
+        tables, values = [np.ascontiguousarray(t, self.dtype) for t in (lr_mult, decay)], self._rule(formula, constants)
 
         def run(numbers: np.ndarray, scale: np.ndarray, *arrays):
-            left = iter(numbers[1:])
-            values = [given[n] if n in given else next(left) for n in others] if fixed is None else fixed
-            kernel(start, stop, *tables, numbers[0], scale[0], *arrays, *values)
+            kernel(start, stop, *tables, numbers[0], scale[0], *arrays, *values(numbers))
 
         return run
+
+    def fused_updater(self, formula: Formula, lr_mult: float, decay: float, **constants: float) -> Kernel:
+        """``run(numbers, scale, x, dy, w, *history)``: see protocol.Device; sizes as algorithms.has_few_rows accepts
+        them."""
+        kernel, values = formulas.rows_update_kernel(formula, self.dtype.name), self._rule(formula, constants)
+        lr_mult, decay = self.dtype.type(lr_mult), self.dtype.type(decay)
+
+        def run(numbers: np.ndarray, scale: np.ndarray, x: np.ndarray, dy: np.ndarray, *arrays: np.ndarray):
+            size = self.threads, len(x) + few_rows.ROWS, few_rows.BLOCK
+            space = self.workspace(math.prod(size)).reshape(size)
+            kernel(x, dy, numbers[0] * lr_mult, decay, scale[0], space, *arrays, *values(numbers))
+
+        return run
+
+    def _rule(self, formula: Formula, constants: dict[str, float]) -> Callable[[np.ndarray], Sequence[Any]]:
+        """What gives the constants of an update rule for an iteration's numbers, see ``updater``."""
+        others = [n for n in formula.constants if n not in ("rate", "decay")]
+        given = {n: self.dtype.type(constants[n]) for n in others if n in constants}
+        fixed = tuple(given.values())
+        if len(given) == len(others):
+            return lambda _: fixed
+
+        def values(numbers: np.ndarray) -> Sequence[Any]:
+            left = iter(numbers[1:])
+            return [given[n] if n in given else next(left) for n in others]
+
+        return values
 
 
 def _joined_rows(rows: int, c: int) -> int:

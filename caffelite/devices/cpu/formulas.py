@@ -107,12 +107,13 @@ class Map:
 
 class _Loop(NamedTuple):
     """A template of a loop: its own arguments before those of the formula, the number of its iterations, its source
-    text. distinct: see kernels.parallel.body."""
+    text. distinct: see kernels.parallel.body. imports: of its source text."""
 
     arguments: str
     iterations: str
     text: str
     distinct: bool = False
+    imports: str = ""
 
 
 # Names of our own end in two underscores, so that a formula may choose its names freely.
@@ -236,12 +237,46 @@ _UPDATE = _Loop(
     distinct=True,
 )
 
+# Each thread has columns of its own; ``gradient__`` holds the gradient of a few rows of a block of them.
+_ROWS_UPDATE = _Loop(
+    "x__, dy__, rate, decay, scale__, space__",
+    "space__.shape[0]",
+    """\
+    rows__, line__, step__ = x__.shape[0], x__.shape[1] * 4, dy__.shape[1] * 4
+    tiles__, threads__ = x__.shape[1] // TILE__, space__.shape[0]
+    for t__ in range(first__, last__):
+        left__, gradient__ = space__[t__, :rows__], space__[t__, rows__:]
+        end__ = (t__ + 1) * tiles__ // threads__ * TILE__
+        for k__ in range(t__ * tiles__ // threads__ * TILE__, end__, BLOCK__):
+            width__ = min(BLOCK__, end__ - k__)
+            left__[:, :width__] = x__[:, k__:k__ + width__]
+            for n__ in range(0, dy__.shape[1], ROWS__):
+                place__ = n__ * line__ + k__ * 4
+                for tile__ in range(0, width__ * 4, TILE__ * 4):
+                    source__, target__ = left__.ctypes.data + tile__, gradient__.ctypes.data + tile__
+                    outer__(dy__.ctypes.data + n__ * 4, step__, source__, rows__, target__, BLOCK__ * 4, False)
+                    {prefetches}
+                for j__ in range(ROWS__):
+                    {rows}
+                    for i__ in range(width__):
+                        {loads}; g = gradient__[j__, i__] * scale__
+                        {formula}
+                        {stores}
+""",
+    distinct=True,
+    imports="""\
+from caffelite.devices.algorithms import FEW_ROWS_COLUMNS as TILE__
+from caffelite.devices.cpu.kernels.few_rows import BLOCK as BLOCK__, ROWS as ROWS__
+from caffelite.devices.cpu.kernels.few_rows import outer as outer__, prefetch_next as prefetch_next__
+""",
+)
+
 
 def _kernel(loop: _Loop, dtype: str, halves: tuple[str, ...], names: list[str], parts: dict[str, str]):
     """Compiles a template. names: the formula's arguments; parts: what replaces the template's fields."""
     arguments, body = ", ".join([loop.arguments, *names]), loop.text.format(**parts)
     kernel = _KERNEL.format(distinct=loop.distinct, arguments=arguments, count=loop.iterations, loop=body)
-    return _compiled(_HEADER.format(dtype=dtype) + _HALVES * bool(halves) + kernel)
+    return _compiled(loop.imports + _HEADER.format(dtype=dtype) + _HALVES * bool(halves) + kernel)
 
 
 def _load(name: str, element: str, halves: tuple[str, ...]) -> str:
@@ -346,3 +381,20 @@ def update_kernel(formula: Formula, dtype: str):
     return _fill(
         _UPDATE, formula, dtype, tuple(c for c in formula.constants if c not in ("rate", "decay")), stores=stores
     )
+
+
+def rows_update_kernel(formula: Formula, dtype: str):
+    """``kernel(x, dy, rate, decay, scale, space, *arrays, *constants)``: the rule for weights (N, K), with the gradient
+    dyᵀ x for g, x (M, K) and dy (M, N). arrays: those of the formula but g, each (N, K). Sizes as in
+    kernels.few_rows.backward; workspace: space (threads, M + ROWS, BLOCK).
+    """
+    arrays = tuple(a for a in formula.arrays if a != "g")
+    names = [f"{a}_array__" for a in arrays] + [c for c in formula.constants if c not in ("rate", "decay")]
+    parts = {
+        "prefetches": "; ".join(f"prefetch_next__({a}_array__.ctypes.data + place__ + tile__, line__)" for a in arrays),
+        "rows": "; ".join(f"{a}_row__ = {a}_array__[n__ + j__, k__:k__ + width__]" for a in arrays),
+        "loads": "; ".join(f"{a} = {a}_row__[i__]" for a in arrays),
+        "formula": formula.typed("T"),
+        "stores": "; ".join(f"{a}_row__[i__] = {a}" for a in arrays),
+    }
+    return _kernel(_ROWS_UPDATE, dtype, (), names, parts)

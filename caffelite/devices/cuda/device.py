@@ -51,6 +51,7 @@ class GPU(FormulaKernels):
 
     name = "gpu"
     inference = None
+    fused_updater = None
 
     def __init__(
         self,

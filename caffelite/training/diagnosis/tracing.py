@@ -87,7 +87,8 @@ class Tracer:
                 self._record("backward", node, f'gradient of "{value.name}"', download(net.shown(gradient, value)))
         for i, param in enumerate(node.layer.params):
             if param.wanted:
-                self._record("backward", node, f"gradient of parameter {i}", download(param.diff))
+                gradient = net.params.gradient(node.params[i].owner) if param.diff is None else param.diff
+                self._record("backward", node, f"gradient of parameter {i}", download(gradient))
 
 
 def trace(

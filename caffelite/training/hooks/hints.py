@@ -129,11 +129,11 @@ class Hints(Hook):
         params, clipping = self._net.params, self._updater.clipping
         share = self._p.iter_size * self._parts.shares * clipping.factor()
         ratios, steps = {}, {}
-        for parameter, data, diff in zip(params.parameters, params.blobs, params.diffs, strict=True):
+        for i, (parameter, data) in enumerate(zip(params.parameters, params.blobs, strict=True)):
             mult, _ = multipliers(parameter)
-            if len(data.shape) < 2 or not mult or diff is None or not (size := clipping.norm(data)):
+            if len(data.shape) < 2 or not mult or not (size := clipping.norm(data)):
                 continue
-            ratios[parameter.node.name] = clipping.norm(diff) / share / size
+            ratios[parameter.node.name] = clipping.norm_of_gradient(i) / share / size
             steps[parameter.node.name] = rate * mult * ratios[parameter.node.name]
         if not all(map(math.isfinite, ratios.values())):
             return  # the loss will not be finite either

@@ -3,6 +3,8 @@ clipping, the loss scale."""
 
 from __future__ import annotations
 
+import math
+
 from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...devices.interfaces import Array
@@ -49,7 +51,7 @@ class Clipping:
         """Computes ``scale`` from the gradients, where it depends on them."""
         if not self.clips and not self.loss_scale:
             return
-        self._sum_squares(self._params.diff)
+        self._sum_gradient_squares()
         if self.loss_scale:
             self.loss_scale.check_square(self._square)
             self._unscale(self._square, self.loss_scale.share, self._square)
@@ -74,19 +76,33 @@ class Clipping:
 
     def gradient_norm(self) -> float:
         """The L2 norm of all parameters' gradients, before the update."""
-        return self.total_norm(self._params.diff) / self.factor()
+        self._sum_gradient_squares()
+        return self._root() / self.factor()
 
     def total_norm(self, flat: Array | None) -> float:
         """The L2 norm of a flat array and those of the net's other parts."""
         self._sum_squares(flat)
-        norm: float = float(self._dev.download(self._square)[0]) ** 0.5
-        return norm
+        return self._root()
 
     def norm(self, array: Array) -> float:
         """The L2 norm of an array of this process."""
         self._norm(array, self._square)
-        norm: float = float(self._dev.download(self._square)[0]) ** 0.5
-        return norm
+        return self._root()
+
+    def norm_of_gradient(self, index: int) -> float:
+        """The L2 norm of the gradient of one of this process's parameters."""
+        fused = self._params.fused_gradients.get(index)
+        return math.sqrt(fused.square()) if fused else self.norm(self._params.diffs[index])
+
+    def _root(self) -> float:
+        return math.sqrt(self._dev.download(self._square)[0])
+
+    def _sum_gradient_squares(self) -> None:
+        """Sums the squares of all gradients."""
+        self._sum_squares(self._params.diff)
+        if fused := self._params.fused_gradients.values():
+            stored = float(self._dev.download(self._square)[0])
+            self._dev.fill(self._square, stored + math.fsum(gradient.square() for gradient in fused))
 
     def _sum_squares(self, flat: Array | None) -> None:
         """Sums the squares of a flat array and of those of the net's other parts."""

@@ -90,6 +90,13 @@ _LIMITS = {
 }
 
 
+def fused_passes(p: pb.SolverParameter, processes: int = 1) -> int:
+    """The passes of an iteration, where the update may compute gradients of weights: where nothing but norms of all
+    gradients is read before. 0: it may not."""
+    reads = processes > 1 or p.local_lr_auto or p.larc or p.debug_info or p.snapshot_diff
+    return 0 if reads else p.iter_size
+
+
 def rule_name(p: pb.SolverParameter, locate: Locator) -> str:
     """The solver's type: ``type``, or the old ``solver_type``; matched without regard to case for the latter."""
     name = p.type
@@ -178,14 +185,16 @@ class Updater:
         self._net, dev, params = net, net.dev, net.params
         self.history = [dev.zeros(params.size) for _ in rule.history]
         self._local = LocalRates(p, net, parts) if p.local_lr_auto or p.larc else None
+        factors = [multipliers(parameter) for parameter in params.parameters]
+        rates = [float(lr_mult != 0) if self._local else lr_mult for lr_mult, _ in factors]
+        decays = [p.weight_decay * decay_mult for _, decay_mult in factors]
         chunks, lr, decay = [], [], []
-        for start, parameter, blob in zip(params.starts, params.parameters, params.blobs, strict=True):
-            lr_mult, decay_mult = multipliers(parameter)
-            for at in range(start, start + blob.size, CHUNK):
+        for i, (start, blob) in enumerate(zip(params.starts, params.blobs, strict=True)):
+            for at in range(start, start + blob.size, CHUNK) if i not in params.fused_gradients else ():
                 chunks.append((at, min(at + CHUNK, start + blob.size)))
-                lr.append(float(lr_mult != 0) if self._local else lr_mult)
-                decay.append(p.weight_decay * decay_mult)
-        text = "; ".join([rule.decay[p.regularization_type], rule.text] if any(decay) else [rule.text])
+                lr.append(rates[i])
+                decay.append(decays[i])
+        text = "; ".join([rule.decay[p.regularization_type], rule.text] if any(decays) else [rule.text])
         arrays = ("w", "g", *rule.history)
         if self._local:
             text, arrays = re.sub(r"\brate\b", self._local.text, text), (*arrays, "local")
@@ -193,6 +202,11 @@ class Updater:
         constants = {name: getattr(p, name) for name in rule.constants}
         table = np.array(chunks, np.int64).reshape(-1, 2)
         self._run = dev.updater(formula, table, np.array(lr), np.array(decay), **constants)
+        self._fused = {
+            i: dev.fused_updater(formula, rates[i], decays[i], **constants)
+            for i in params.fused_gradients
+            if dev.fused_updater
+        }
         self._changing = [functools.partial(value, p) for value in rule.changing.values()]
         self._numbers = net.input_buffer.field((1 + len(self._changing),))
         self.clipping = Clipping(p, net, parts)
@@ -224,3 +238,6 @@ class Updater:
             self._local.run(scale)
         local = (self._local.flat,) if self._local else ()
         self._run(self._numbers.array, scale, params.data, params.diff, *self.history, *local)
+        for i, run in self._fused.items():
+            history = (params.cut(flat, i) for flat in self.history)
+            run(self._numbers.array, scale, *params.fused_gradients[i].rows(), params.cut(params.data, i), *history)

@@ -1,7 +1,8 @@
 """Matrix products of a few rows with large weights, which read or write each weight once.
 
 The passes are limited by the speed of memory. A thread takes four rows of the weights (forward) or a block of columns
-(backward) at a time; the rows of x, dy and dx stay in its second-level cache.
+(backward) at a time; the rows of x, dy and dx stay in its second-level cache. Kernels that update the weights with
+their gradient, block by block, are made of ``outer`` and ``prefetch_next``: see cpu/formulas.py.
 """
 
 from typing import Any
@@ -71,7 +72,7 @@ def _prefetch(builder: Any, address: Any, write: bool) -> None:
 
 
 @intrinsic
-def _outer(_context: Any, dy: Any, dy_row: Any, x: Any, count: Any, dw: Any, row: Any, add: Any) -> Any:
+def outer(_context: Any, dy: Any, dy_row: Any, x: Any, count: Any, dw: Any, row: Any, add: Any) -> Any:
     """dw (ROWS, columns of a tile) = [dw +] the sum over ``count`` rows of dy (ROWS) times x (BLOCK). row: bytes from
     row to row of dw."""
 
@@ -101,6 +102,21 @@ def _outer(_context: Any, dy: Any, dy_row: Any, x: Any, count: Any, dw: Any, row
         return context.get_dummy_value()
 
     return types.void(*[types.intp] * 6, types.boolean), codegen
+
+
+@intrinsic
+def prefetch_next(_context: Any, address: Any, row: Any) -> Any:
+    """Prefetches a tile of the ROWS rows after those at ``address``, to be written. row: bytes from row to row."""
+
+    def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        address, row = arguments
+        for j in range(ROWS):
+            start = builder.add(address, builder.mul(row, integer(j + ROWS)))
+            for v in range(_VECTORS):
+                _prefetch(builder, builder.add(start, integer(BYTES * v)), True)
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 2), codegen
 
 
 @intrinsic
@@ -189,7 +205,7 @@ def _backward(start, stop, x, w, dy, dx, dw, wants_data, wants_weights, add, spa
                     if wants_data:
                         _spread(gradients, step, w.ctypes.data + weights + k, line, rows, sums.ctypes.data + k)
                     if wants_weights:
-                        _outer(gradients, step, left.ctypes.data + k, rows, dw.ctypes.data + weights + k, line, add)
+                        outer(gradients, step, left.ctypes.data + k, rows, dw.ctypes.data + weights + k, line, add)
             if wants_data:
                 dx[:, begin:end] = sums[:, : end - begin]
 
