@@ -1,8 +1,9 @@
 """Times inner products of few rows with large weights on a CPU, pass by pass: the kernels that caffelite uses, oneDNN's
 products, and PyTorch's where it is installed.
 
-They run in turn in one process, and the shortest of several runs counts. The last column is what the backward pass
-reads and writes of weights and their gradients, by its time.
+They run in turn in one process, and the shortest of several runs counts. The last pass is both gradients with the
+update by SGD, where caffelite's kernels store no weight gradient. The last column is what both gradients read and write
+of weights, by their time.
 
 Examples:
   python tools/bench_inner_products.py
@@ -12,13 +13,15 @@ Examples:
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import time
 from collections.abc import Callable
 from unittest import mock
 
 SHAPES = ("16x9216x4096", "16x4096x4096", "4x25088x4096", "4x4096x4096")
-PASSES = "forward", "data gradient", "weight gradient", "both gradients"
+PASSES = "forward", "data gradient", "weight gradient", "both gradients", "and update"
+RATE, MOMENTUM, DECAY = 0.0, 0.9, 5e-4  # a rate of 0 keeps the weights as they are
 Runs = list[Callable[[], object]]
 
 
@@ -34,12 +37,44 @@ def ours(device, m: int, k: int, n: int, few_rows: bool) -> Runs:
     applies = algorithms.has_few_rows(m, k, n) and few_rows
     with mock.patch.object(algorithms, "has_few_rows", return_value=applies):
         op = device.inner_product(m, k, n)
+    update = with_update(device, op, (x, w, dy, dx, dw), fused=applies)
     return [
         lambda: op.forward(x, w, None, y),
         lambda: op.backward(x, w, dy, dx, None, None),
         lambda: op.backward(x, w, dy, None, dw, None),
         lambda: op.backward(x, w, dy, dx, dw, None),
+        update,
     ]
+
+
+def with_update(device, op, arrays: tuple, fused: bool) -> Callable[[], object]:
+    """Both gradients and the update by SGD. arrays: x, w, dy, dx, dw."""
+    import numpy as np
+
+    from caffelite.devices.formula import Formula
+
+    text = "g = g + decay * w; h = momentum * h + rate * g; w = w - h"
+    formula = Formula(text, ("w", "g", "h"), constants=("rate", "decay", "momentum"))
+    x, w, dy, dx, dw = arrays
+    h, numbers, scale = np.zeros_like(w), np.full(1, RATE, np.float32), np.ones(1, np.float32)
+    if fused:
+        update = device.fused_updater(formula, 1.0, DECAY, momentum=MOMENTUM)
+
+        def run() -> None:
+            op.backward(x, w, dy, dx, None, None)
+            update(numbers, scale, x, dy, w, h)
+
+        return run
+    starts = np.arange(0, w.size, 4096)
+    chunks, ones = np.stack([starts, np.minimum(starts + 4096, w.size)], 1), np.ones(len(starts))
+    update = device.updater(formula, chunks, ones, DECAY * ones, momentum=MOMENTUM)
+    flat = [a.reshape(-1) for a in (w, dw, h)]
+
+    def run_both() -> None:
+        op.backward(x, w, dy, dx, dw, None)
+        update(numbers, scale, *flat)
+
+    return run_both
 
 
 def torch_runs(threads: int, m: int, k: int, n: int) -> Runs:
@@ -49,7 +84,11 @@ def torch_runs(threads: int, m: int, k: int, n: int) -> Runs:
     x, w, dy = torch.randn(m, k), torch.randn(n, k), torch.randn(m, n)
     dx, dw = torch.empty(m, k), torch.empty(n, k)
     data, weights = (lambda: torch.mm(dy, w, out=dx)), (lambda: torch.mm(dy.t(), x, out=dw))
-    return [lambda: torch.nn.functional.linear(x, w), data, weights, lambda: (data(), weights())]
+    parameter = torch.nn.Parameter(w)
+    parameter.grad = dw
+    step = torch.optim.SGD([parameter], RATE, MOMENTUM, weight_decay=DECAY, fused=True).step
+    forward = functools.partial(torch.nn.functional.linear, x, w)
+    return [forward, data, weights, lambda: (data(), weights()), lambda: (data(), weights(), step())]
 
 
 def shortest(runs: dict[str, Runs], rounds: int) -> dict[str, list[float]]:

@@ -139,7 +139,7 @@ import re, sys
 from caffelite import caffelite_pb2 as pb, devices
 from caffelite.inspection import nets, summary
 from caffelite.net.net import Net
-from caffelite.training.optim.updates import Updater
+from caffelite.training.optim.updates import Updater, fused_passes
 
 def status(key):
     return 1024 * int(re.search(key + ":[^0-9]*([0-9]+)", open("/proc/self/status").read())[1])
@@ -157,7 +157,7 @@ dev = devices.open_device()
 graph, _ = subject.graph(pb.TRAIN)
 predicted = summary.memory(subject, threads=dev.threads).total
 before = status("VmRSS")
-net = Net.of(graph, dev)
+net = Net.of(graph, dev, fused_passes=fused_passes(subject.solver))
 updater = Updater(subject.solver, net, subject.locate)
 for i in range(2):
     net.forward(i)
@@ -168,7 +168,9 @@ print(predicted / (status("VmHWM") - before))
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux how large the process is")
-@pytest.mark.parametrize("name, batch, shape", [("lenet", 64, (1, 28, 28)), ("squeezenet", 16, (3, 227, 227))])
+@pytest.mark.parametrize(
+    "name, batch, shape", [("lenet", 64, (1, 28, 28)), ("squeezenet", 16, (3, 227, 227)), ("alexnet", 2, (3, 227, 227))]
+)
 def test_memory_is_what_a_run_takes(name, batch, shape):
     """The peak of two training iterations on the CPU, less what the process took once all was imported and the device
     open."""
