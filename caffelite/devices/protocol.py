@@ -258,7 +258,7 @@ class Device(Protocol):
     @property
     def fused_updater(self) -> Callable[..., Kernel] | None:
         """``fused_updater(formula, lr_mult, decay, **constants)``: an update rule that computes the gradient of weights
-        as it applies the rule; None on a device whose traits do not say ``fuses_updates``.
+        as it applies the rule; None on a device whose traits never say ``fuses_updates``.
 
         Returns ``run(numbers, scale, x, dy, w, *history)``: the gradient of w (N, K) is dyᵀ x, x (M, K) and dy (M, N);
         the rest as for ``updater``.
