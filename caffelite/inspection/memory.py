@@ -58,15 +58,15 @@ def text(count: float) -> str:
 
 
 @contextmanager
-def explained(of: Callable[[], Subject], gpu: int | None, divided: bool = False) -> Iterator[None]:
+def explained(of: Callable[[], Subject], gpu: int | None, divided: bool = False, processes: int = 1) -> Iterator[None]:
     """Turns a MemoryError into an error with the plan's numbers and the batch size that fits. divided: this process
-    has a part of the net."""
+    has a part of the net. processes: that train together."""
     try:
         yield
     except MemoryError:
         if divided:
             raise _part_too_large() from None
-        raise explanation(of, _limit(gpu), traits_of(gpu)) from None
+        raise explanation(of, _limit(gpu), traits_of(gpu), processes) from None
 
 
 def _part_too_large() -> CaffeliteError:
@@ -74,12 +74,13 @@ def _part_too_large() -> CaffeliteError:
     return CaffeliteError("out of memory: this device's part of the net does not fit", remedy=remedy)
 
 
-def explanation(of: Callable[[], Subject], limit: int, traits: DeviceTraits) -> CaffeliteError:
+def explanation(of: Callable[[], Subject], limit: int, traits: DeviceTraits, processes: int = 1) -> CaffeliteError:
     """The error of a run that needs more than ``limit`` bytes."""
     from . import summary  # only when memory runs out: a run starts without it
 
     subject = of()
-    found = summary.memory(subject, None, os.cpu_count() or 1, traits=traits)
+    threads = os.cpu_count() or 1
+    found = summary.memory(subject, None, threads, traits=traits, processes=processes)
     parts = {
         "blobs and their gradients": found.arena,
         "weights": found.weights,
@@ -89,7 +90,7 @@ def explanation(of: Callable[[], Subject], limit: int, traits: DeviceTraits) -> 
         "workspace": found.workspace,
     }
     named = ", ".join(f"{name} {text(size)}" for name, size in sorted(parts.items(), key=lambda part: -part[1]) if size)
-    fits = summary.largest_batch(subject, int(SHARE * limit), os.cpu_count() or 1, traits=traits)
+    fits = summary.largest_batch(subject, int(SHARE * limit), threads, traits=traits, processes=processes)
     most, when, layers = peak(compile(subject.graph(pb.TRAIN)[0], traits))
     named += f"; of blobs and gradients at most {text(most)} at once, in {when}: "
     named += ", ".join(f'"{node.name}" {text(size)}' for node, size in layers[:PARTS])
@@ -113,7 +114,7 @@ def check(run: Trainer, of: Callable[[], Subject]) -> None:
     if run.dev.traits.host_memory and arenas + flat * run.dev.dtype.itemsize > limit:
         if run.parts.divided:
             raise _part_too_large()
-        raise explanation(of, limit, run.dev.traits)
+        raise explanation(of, limit, run.dev.traits, run.comm.size)
 
 
 def peak(compiled: CompiledNet) -> tuple[int, str, list[tuple[Node, int]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from .nets import Subject
 from .target import CPU
 
 BYTES = 4  # of a number
+LINEAR = 64  # a batch of more rows than any kernel for few rows takes
 KERNELS = 54 << 20  # compiled kernels and the libraries that they call, once they are loaded: measured
 CONVOLUTION = 400 << 10  # code that oneDNN makes for the passes of one more convolution: measured, a mean
 WINOGRAD = 8 << 20  # kernels of Winograd's algorithms, where a convolution of a net may take one: measured
@@ -136,10 +138,11 @@ def memory(
     train: bool = True,
     traits: DeviceTraits = CPU,
     graphs: Mapping[int, Graph] = MappingProxyType({}),
+    processes: int = 1,
 ) -> Memory:
     """The memory of training: the TRAIN net, the solver's history, and the arena of each test net, which shares the
     weights. train=False: of the TEST net alone. traits: of the device. graphs: those of the subject that are built
-    already, by phase."""
+    already, by phase. processes: that train together, each with a net."""
 
     def compiled(phase: int, batch: int | None = None) -> tuple[Graph, CompiledNet, int]:
         """A phase's graph, the compiled graph, and the bytes of its blobs without shared memory."""
@@ -147,7 +150,7 @@ def memory(
         graph = known or subject.graph(phase, batch)[0]
         return graph, _compile(graph, traits), compile(graph, traits, Options(keep=True)).arena
 
-    passes = updates.fused_passes(subject.solver) if train and subject.solver is not None else 0
+    passes = updates.fused_passes(subject.solver, processes) if train and subject.solver is not None else 0
     graph, planned, alone = compiled(pb.TRAIN if train else pb.TEST, batch)
     fused = fused_updates(planned.graph, traits, passes)
     weights = BYTES * sum(math.prod(p.blob.shape) for p in graph.parameters)
@@ -226,27 +229,34 @@ TILE = 1 << 20
 
 
 def largest_batch(
-    subject: Subject, limit: int, threads: int = 1, train: bool = True, traits: DeviceTraits = CPU
+    subject: Subject,
+    limit: int,
+    threads: int = 1,
+    train: bool = True,
+    traits: DeviceTraits = CPU,
+    processes: int = 1,
 ) -> tuple[int, Memory] | None:
     """The largest batch with a memory of at most ``limit`` bytes, and that memory; None if one sample does not fit.
 
-    Apart from alignment, memory is linear in the batch, so two batch sizes determine where the search starts.
+    Apart from alignment, memory is linear in batches from LINEAR on, so two of them determine where the search starts.
+    Below, inner products of few rows need less.
     """
 
     def of(batch: int) -> Memory:
-        return memory(subject, batch, threads, train, traits)
+        return memory(subject, batch, threads, train, traits, processes=processes)
 
-    one, more = of(1), of(65)
-    if one.total > limit:
-        return None
-    slope = (more.total - one.total) / 64
+    first, second = of(LINEAR), of(2 * LINEAR)
+    slope = (second.total - first.total) / LINEAR
     if slope <= 0:
         raise CaffeliteError(
             "the batch of this net cannot be changed", where=subject.locate(), expected="a layer with a batch size"
         )
-    low = max(1, int((limit - one.total) / slope) + 1)
+    if first.total > limit:
+        low = bisect_right(range(1, LINEAR), limit, key=lambda batch: of(batch).total)
+        return (low, of(low)) if low else None
+    low = LINEAR + int((limit - first.total) / slope) + 1
     try:
-        while low > 1 and of(low).total > limit:
+        while of(low).total > limit:
             low -= max(1, int((of(low).total - limit) / slope))
     except CaffeliteError as error:  # blobs too large for 32-bit indices
         raise CaffeliteError(

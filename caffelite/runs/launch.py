@@ -195,7 +195,7 @@ class _Run:
 
     def _explained(self, dev: Any) -> AbstractContextManager:
         """Within it a MemoryError becomes an error that names what takes the memory, and the batch that fits."""
-        return memory.explained(self._subject, dev.number, bool(self._config.split))
+        return memory.explained(self._subject, dev.number, bool(self._config.split), self._comm.size)
 
     def _recorder(self, trainer: Trainer) -> Recorder:
         config, resumed = self._config, trainer.owner.resumed

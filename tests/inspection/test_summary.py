@@ -122,6 +122,20 @@ def test_largest_batch(folder):
     batch, memory = summary.largest_batch(subject, limit)
     assert memory.total <= limit < summary.memory(subject, batch + batch // 50 + 1).total
     assert summary.largest_batch(subject, 1000) is None
+    for batch in (1, 2, 63, 64, 65):
+        limit = summary.memory(subject, batch).total
+        assert summary.largest_batch(subject, limit)[0] == batch
+
+
+def test_largest_batch_of_updates_without_stored_gradients():
+    """A batch of 33 needs 230 MB more than one of 32, for the gradients of AlexNet's inner products."""
+    subject = nets.subject(str(MODELS / "alexnet/train_val.prototxt"), None, {})
+    subject.solver = pb.SolverParameter(momentum=0.9)
+    sizes = [summary.memory(subject, batch) for batch in (31, 32, 33)]
+    assert sizes[2].gradients - sizes[1].gradients > 200e6 > sizes[1].gradients - sizes[0].gradients > 0
+    assert summary.largest_batch(subject, sizes[2].total - 1)[0] == 32
+    assert summary.largest_batch(subject, sizes[2].total)[0] == 33
+    assert summary.memory(subject, 32, processes=2).gradients == sizes[0].weights, "processes store all gradients"
 
 
 @pytest.mark.parametrize("device", [with_onednn, without_onednn])
