@@ -164,6 +164,9 @@ batch = int(sys.argv[2])
 for dims in ((batch, *map(int, sys.argv[3:])), (batch,)):
     feed.input_param.shape.add().dim.extend(dims)
 kept = [layer for layer in subject.message.layer if layer.type != "Data"]
+for layer in kept:
+    if layer.type == "Convolution" and layer.convolution_param.num_output == 50:  # LeNet's second; a busy machine may
+        layer.convolution_param.algorithm = pb.ConvolutionParameter.WINOGRAD_4    # choose one with fewer kernels
 del subject.message.layer[:]
 subject.message.layer.extend([feed, *kept])
 subject.solver = pb.SolverParameter(momentum=0.9, weight_decay=5e-4)

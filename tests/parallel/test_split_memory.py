@@ -6,11 +6,12 @@ from pathlib import Path
 from launching import SOLVER, finish, mpirun, needs_mpi
 
 pytestmark = needs_mpi
-# Weights of 320 MB: with gradients and history 960 MB, half of it on each of two devices.
+# Weights of 320 MB: with gradients and history 960 MB, half of it on each of two devices. A batch of few rows would take
+# no memory for gradients.
 NET = """
 name: "large"
 layer { name: "data" type: "DummyData" top: "data" top: "label"
-  dummy_data_param { shape { dim: 2 dim: 1600 } shape { dim: 2 } data_filler { type: "gaussian" }
+  dummy_data_param { shape { dim: 40 dim: 1600 } shape { dim: 40 } data_filler { type: "gaussian" }
     data_filler { type: "constant" } } }
 layer { name: "ip1" type: "InnerProduct" bottom: "data" top: "ip1"
   inner_product_param { num_output: 50000 weight_filler { type: "xavier" } } }
