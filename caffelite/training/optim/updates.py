@@ -17,7 +17,7 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
-from ...devices.interfaces import Array
+from ...devices.interfaces import Array, Kernel
 from ...errors import CaffeliteError, Collector, Locator, did_you_mean
 from ...net.net import Net
 from ...net.parameters import multipliers
@@ -202,11 +202,10 @@ class Updater:
         constants = {name: getattr(p, name) for name in rule.constants}
         table = np.array(chunks, np.int64).reshape(-1, 2)
         self._run = dev.updater(formula, table, np.array(lr), np.array(decay), **constants)
-        self._fused = {
-            i: dev.fused_updater(formula, rates[i], decays[i], **constants)
-            for i in params.fused_gradients
-            if dev.fused_updater
-        }
+        self._fused: dict[int, Kernel] = {}  # by parameter
+        for i in params.fused_gradients:
+            assert dev.fused_updater, "a net has fused gradients where the device has fused updates"
+            self._fused[i] = dev.fused_updater(formula, rates[i], decays[i], **constants)
         self._changing = [functools.partial(value, p) for value in rule.changing.values()]
         self._numbers = net.input_buffer.field((1 + len(self._changing),))
         self.clipping = Clipping(p, net, parts)
