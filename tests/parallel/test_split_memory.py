@@ -6,8 +6,8 @@ from pathlib import Path
 from launching import SOLVER, finish, mpirun, needs_mpi
 
 pytestmark = needs_mpi
-# Weights of 320 MB: with gradients and history 960 MB, half of it on each of two devices. A batch of few rows would take
-# no memory for gradients.
+# Weights of 320 MB: with gradients and history 960 MB, half of it on each of two devices. With a batch of few rows the
+# gradients would take no memory.
 NET = """
 name: "large"
 layer { name: "data" type: "DummyData" top: "data" top: "label"
