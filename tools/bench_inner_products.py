@@ -52,9 +52,11 @@ def with_update(device, op, arrays: tuple, fused: bool) -> Callable[[], object]:
     import numpy as np
 
     from caffelite.devices.formula import Formula
+    from caffelite.training.optim.updates import CHUNK, REGULARIZATION, RULES
 
-    text = "g = g + decay * w; h = momentum * h + rate * g; w = w - h"
-    formula = Formula(text, ("w", "g", "h"), constants=("rate", "decay", "momentum"))
+    rule = RULES["SGD"]
+    text, arrays_of_rule = f"{REGULARIZATION['L2']}; {rule.text}", ("w", "g", *rule.history)
+    formula = Formula(text, arrays_of_rule, constants=("rate", "decay", *rule.constants))
     x, w, dy, dx, dw = arrays
     h, numbers, scale = np.zeros_like(w), np.full(1, RATE, np.float32), np.ones(1, np.float32)
     if fused:
@@ -65,8 +67,8 @@ def with_update(device, op, arrays: tuple, fused: bool) -> Callable[[], object]:
             update(numbers, scale, x, dy, w, h)
 
         return run
-    starts = np.arange(0, w.size, 4096)
-    chunks, ones = np.stack([starts, np.minimum(starts + 4096, w.size)], 1), np.ones(len(starts))
+    starts = np.arange(0, w.size, CHUNK)
+    chunks, ones = np.stack([starts, np.minimum(starts + CHUNK, w.size)], 1), np.ones(len(starts))
     update = device.updater(formula, chunks, ones, DECAY * ones, momentum=MOMENTUM)
     flat = [a.reshape(-1) for a in (w, dw, h)]
 

@@ -26,7 +26,7 @@ from .nets import Subject
 from .target import CPU
 
 BYTES = 4  # of a number
-LINEAR = 64  # a batch of more rows than any kernel for few rows takes
+LINEAR = algorithms.FEW_ROWS + 1  # from this batch on no inner product has few rows
 KERNELS = 54 << 20  # compiled kernels and the libraries that they call, once they are loaded: measured
 CONVOLUTION = 400 << 10  # code that oneDNN makes for the passes of one more convolution: measured, a mean
 WINOGRAD = 8 << 20  # kernels of Winograd's algorithms, where a convolution of a net may take one: measured
@@ -239,14 +239,14 @@ def largest_batch(
     """The largest batch with a memory of at most ``limit`` bytes, and that memory; None if one sample does not fit.
 
     Apart from alignment, memory is linear in batches from LINEAR on, so two of them determine where the search starts.
-    Below, inner products of few rows need less.
+    In smaller ones inner products of few rows may need less.
     """
 
     def of(batch: int) -> Memory:
         return memory(subject, batch, threads, train, traits, processes=processes)
 
-    first, second = of(LINEAR), of(2 * LINEAR)
-    slope = (second.total - first.total) / LINEAR
+    first, second = of(LINEAR), of(LINEAR + 32)
+    slope = (second.total - first.total) / 32
     if slope <= 0:
         raise CaffeliteError(
             "the batch of this net cannot be changed", where=subject.locate(), expected="a layer with a batch size"

@@ -120,12 +120,13 @@ def test_standard_error_that_is_closed_does_not_end_the_run(folder, endless):
     time.sleep(0.3)
     assert process.poll() is None
     for snapshots in 1, 2:  # the second, of a later iteration, shows that it trains on
+        process.send_signal(signal.SIGHUP)
         while len(states(folder)) < snapshots:
             assert process.poll() is None
-            process.send_signal(signal.SIGHUP)
             time.sleep(0.01)
     process.terminate()
-    assert process.wait(timeout=60) == 143 and len(states(folder)) >= 2
+    assert process.wait(timeout=60) == 143
+    assert len(states(folder)) in (2, 3), "the end may come within the iteration of the second"
 
 
 def test_streams_closed_from_the_start(folder):
