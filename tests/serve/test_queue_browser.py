@@ -199,10 +199,10 @@ def test_digits_train_from_an_empty_folder(page, server):
     page.locator("#prepare").click()
     page.wait_for_selector("#start:not([disabled])")
     area = page.locator("#solver_text")
-    text = area.input_value().replace("step_epoch: 18", "step_epoch: 5").replace("step_epoch: 26", "step_epoch: 6")
+    text = area.input_value().replace("step_epoch: 18", "step_epoch: 9").replace("step_epoch: 26", "step_epoch: 11")
     area.fill(text)  # a short run, whose rate falls at its end
-    page.locator("input[name=max_epoch]").fill("7")
-    wait(lambda: "441 iterations" in page.locator("#facts").inner_text())
+    page.locator("input[name=max_epoch]").fill("12")
+    wait(lambda: "756 iterations" in page.locator("#facts").inner_text())
     page.wait_for_selector("#start:not([disabled])")
     start_button(page).click()
     page.wait_for_url("**/run?folder=digits*")
