@@ -1156,12 +1156,14 @@ class DataParameter(_message.Message):
     def __init__(self, source: _Optional[str] = ..., label_source: _Optional[str] = ..., batch_size: _Optional[int] = ..., rand_skip: _Optional[int] = ..., backend: _Optional[_Union[DataParameter.DB, str]] = ..., scale: _Optional[float] = ..., mean_file: _Optional[str] = ..., crop_size: _Optional[int] = ..., mirror: bool = ..., force_encoded_color: bool = ..., prefetch: _Optional[int] = ..., shuffle: bool = ..., sampler: _Optional[_Union[Sampler, str]] = ..., cache: bool = ...) -> None: ...
 
 class DropoutParameter(_message.Message):
-    __slots__ = ("sample_weights_test", "dropout_ratio")
+    __slots__ = ("sample_weights_test", "dropout_ratio", "scale_train")
     SAMPLE_WEIGHTS_TEST_FIELD_NUMBER: _ClassVar[int]
     DROPOUT_RATIO_FIELD_NUMBER: _ClassVar[int]
+    SCALE_TRAIN_FIELD_NUMBER: _ClassVar[int]
     sample_weights_test: bool
     dropout_ratio: float
-    def __init__(self, sample_weights_test: bool = ..., dropout_ratio: _Optional[float] = ...) -> None: ...
+    scale_train: bool
+    def __init__(self, sample_weights_test: bool = ..., dropout_ratio: _Optional[float] = ..., scale_train: bool = ...) -> None: ...
 
 class DummyDataParameter(_message.Message):
     __slots__ = ("data_filler", "shape", "num", "channels", "height", "width")
@@ -3581,7 +3583,7 @@ class RunOrigin(_message.Message):
     def __init__(self, id: _Optional[str] = ..., began: _Optional[int] = ...) -> None: ...
 
 class ResumeState(_message.Message):
-    __slots__ = ("solver_type", "config_hash", "random_seed", "loss_window", "source", "carried", "best_value", "best_iteration", "tests_since_best", "judged_iteration", "average", "rate_factor", "forgiven", "loss_scale", "loss_scale_good", "precision", "algorithm")
+    __slots__ = ("solver_type", "config_hash", "random_seed", "loss_window", "source", "carried", "best_value", "best_iteration", "tests_since_best", "judged_iteration", "average", "rate_factor", "forgiven", "loss_scale", "loss_scale_good", "precision", "data", "algorithm")
     SOLVER_TYPE_FIELD_NUMBER: _ClassVar[int]
     CONFIG_HASH_FIELD_NUMBER: _ClassVar[int]
     RANDOM_SEED_FIELD_NUMBER: _ClassVar[int]
@@ -3598,6 +3600,7 @@ class ResumeState(_message.Message):
     LOSS_SCALE_FIELD_NUMBER: _ClassVar[int]
     LOSS_SCALE_GOOD_FIELD_NUMBER: _ClassVar[int]
     PRECISION_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
     ALGORITHM_FIELD_NUMBER: _ClassVar[int]
     solver_type: str
     config_hash: str
@@ -3615,8 +3618,9 @@ class ResumeState(_message.Message):
     loss_scale: float
     loss_scale_good: int
     precision: str
+    data: _containers.RepeatedCompositeFieldContainer[DataFact]
     algorithm: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, solver_type: _Optional[str] = ..., config_hash: _Optional[str] = ..., random_seed: _Optional[int] = ..., loss_window: _Optional[_Iterable[float]] = ..., source: _Optional[_Iterable[_Union[SourcePosition, _Mapping]]] = ..., carried: _Optional[_Iterable[_Union[CarriedState, _Mapping]]] = ..., best_value: _Optional[float] = ..., best_iteration: _Optional[int] = ..., tests_since_best: _Optional[int] = ..., judged_iteration: _Optional[int] = ..., average: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ..., rate_factor: _Optional[float] = ..., forgiven: _Optional[int] = ..., loss_scale: _Optional[float] = ..., loss_scale_good: _Optional[int] = ..., precision: _Optional[str] = ..., algorithm: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, solver_type: _Optional[str] = ..., config_hash: _Optional[str] = ..., random_seed: _Optional[int] = ..., loss_window: _Optional[_Iterable[float]] = ..., source: _Optional[_Iterable[_Union[SourcePosition, _Mapping]]] = ..., carried: _Optional[_Iterable[_Union[CarriedState, _Mapping]]] = ..., best_value: _Optional[float] = ..., best_iteration: _Optional[int] = ..., tests_since_best: _Optional[int] = ..., judged_iteration: _Optional[int] = ..., average: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ..., rate_factor: _Optional[float] = ..., forgiven: _Optional[int] = ..., loss_scale: _Optional[float] = ..., loss_scale_good: _Optional[int] = ..., precision: _Optional[str] = ..., data: _Optional[_Iterable[_Union[DataFact, _Mapping]]] = ..., algorithm: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CarriedState(_message.Message):
     __slots__ = ("net", "layer", "blob")
@@ -3627,6 +3631,18 @@ class CarriedState(_message.Message):
     layer: str
     blob: _containers.RepeatedCompositeFieldContainer[BlobProto]
     def __init__(self, net: _Optional[str] = ..., layer: _Optional[str] = ..., blob: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ...) -> None: ...
+
+class DataFact(_message.Message):
+    __slots__ = ("net", "layer", "name", "value")
+    NET_FIELD_NUMBER: _ClassVar[int]
+    LAYER_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    net: str
+    layer: str
+    name: str
+    value: str
+    def __init__(self, net: _Optional[str] = ..., layer: _Optional[str] = ..., name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
 
 class SourcePosition(_message.Message):
     __slots__ = ("net", "layer", "samples")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypedDict, TypeVar
@@ -170,6 +171,11 @@ def edits(one: str, other: str) -> int:
                 fewest = min(fewest, last[j - 2] + 1)
             row.append(fewest)
     return row[-1]
+
+
+def quoted(path: object) -> str:
+    """A path as one word of a shell command that a message proposes."""
+    return shlex.quote(str(path))
 
 
 def missing_extra(module: str, extra: str, use: str) -> CaffeliteError:

@@ -10,7 +10,12 @@ import errno
 import io
 import os
 import stat
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 TEXT = 64 << 20  # bytes of a prototxt, a file of labels, a hierarchy
 LIST = 1 << 30  # a list of images
@@ -25,6 +30,19 @@ _KINDS = (
     (stat.S_ISCHR, "it is a device, not a file"),
     (stat.S_ISBLK, "it is a device, not a file"),
 )
+
+
+_copies: dict[str, bytes] = {}
+
+
+def replace(copies: dict[str, bytes]) -> None:
+    """From now on ``read`` and ``read_text`` return these bytes in place of files: by path, links resolved."""
+    _copies.update(copies)
+
+
+def exists(path: str | os.PathLike) -> bool:
+    """Whether there is a file or a folder, or a copy of one."""
+    return os.path.exists(path) or (bool(_copies) and os.path.realpath(path) in _copies)
 
 
 def check(path: str | os.PathLike, most: int | None = None) -> os.stat_result:
@@ -58,6 +76,8 @@ def open_descriptor(path: str | os.PathLike, most: int | None = None) -> int:
 
 def read(path: str | os.PathLike, most: int | None = None) -> bytes:
     """The bytes of a regular file. Errors: as for `check`; it grows beyond `most` bytes while it is read."""
+    if _copies and (copy := _copies.get(os.path.realpath(path))) is not None:
+        return copy
     with open_file(path, most) as file:
         if most is None:
             return file.readall()
@@ -93,3 +113,15 @@ def _check(status: os.stat_result, path: str | os.PathLike, most: int | None) ->
 def _too_large(path: str | os.PathLike, most: int, size: int | None = None) -> OSError:
     found = f"it has {size} bytes" if size else "it grows"
     return OSError(errno.EFBIG, f"{found}, too large for a file of its kind (at most {most})", str(path))
+
+
+def check_text(message: Message) -> None:
+    """Raises ValueError for text that is not UTF-8: protobuf accepts it in proto2 files, some versions as bytes."""
+    for descriptor, value in message.ListFields():
+        parts: Iterable[Any] = [value] if isinstance(value, str | bytes) or hasattr(value, "ListFields") else value
+        if descriptor.type == descriptor.TYPE_STRING:
+            if bad := next((text for text in parts if isinstance(text, bytes)), None):
+                raise ValueError(f"{descriptor.name} is not UTF-8: {bad!r}")
+        elif descriptor.message_type is not None and descriptor.message_type.name != "BlobProto":
+            for part in parts:
+                check_text(part)

@@ -17,6 +17,7 @@ from .errors import CaffeliteError
 
 VARIABLE = "CAFFELITE_PYTHON"
 
+_refused = False
 _given: tuple[str, ...] | None = None  # the user's folders; None: nothing may be imported
 
 
@@ -32,8 +33,14 @@ def permit(folders: Iterable[str | Path] = ()) -> None:
     _given = (*(_given or ()), *(str(Path(folder).resolve()) for folder in folders))
 
 
+def refuse() -> None:
+    """From now on this process imports no module, whatever is permitted later."""
+    global _refused
+    _refused = True
+
+
 def permitted() -> bool:
-    return _given is not None
+    return _given is not None and not _refused
 
 
 @contextmanager

@@ -20,8 +20,26 @@ def _folder(variable: str) -> Path:
     return Path(path).resolve()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Runs the files with slow tests first: of several processes none is then left alone with them at the end."""
+# What pytest without --all leaves out.
+SECOND_TIER = {"slow", "browser", "mpi", "host"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    marks = ", ".join(sorted(SECOND_TIER))
+    parser.addoption("--all", action="store_true", help=f"also run the tests that are marked {marks}")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without --all, or a choice of marks by -m, leaves the second tier out; without a GPU, its tests. Files with slow
+    tests come first: of several processes none is then left alone with them at the end."""
+    from caffelite.devices.cuda import count
+
+    left_out = set() if config.option.all or config.option.markexpr else set(SECOND_TIER)
+    if not count():
+        left_out |= {"gpu", "multi_gpu"}
+    chosen = {item: left_out.isdisjoint(mark.name for mark in item.iter_markers()) for item in items}
+    config.hook.pytest_deselected(items=[item for item in items if not chosen[item]])
+    items[:] = [item for item in items if chosen[item]]
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 
@@ -32,6 +50,14 @@ def uncollected_objects_of_earlier_modules():
     thousands of tests and compiled kernels, which takes a considerable part of the tests' time."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def state_folder(tmp_path_factory) -> Path:
+    """A folder for the user's state, in place of the one in the home folder; it is that of all processes of tests."""
+    os.environ["CAFFELITE_STATE"] = str(folder := tmp_path_factory.mktemp("state", numbered=True))
+    folder.chmod(0o700)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from caffelite.devices.cpu import CPU, onednn
 from caffelite.devices.cuda import GPU
 from caffelite.devices.cuda.convolution import ReorderedConvolution
 
-ENGINES = ("onednn", "stand-in", "host")
+ENGINES = ("onednn", "stand-in", pytest.param("host", marks=pytest.mark.host))
 
 
 @contextlib.contextmanager
@@ -40,9 +40,12 @@ def without_onednn(kind: type[CPU] = CPU) -> CPU:
 
 
 def with_onednn(precision: str = "fp32") -> CPU:
-    """A float32 device that found oneDNN; skips where there is none."""
-    if onednn.load() is None:
+    """A float32 device that found oneDNN; skips where there is none, and where the processor lacks the precision."""
+    library = onednn.load()
+    if library is None:
         pytest.skip("oneDNN is not installed")
+    if precision == "bf16" and library.bf16() is None:
+        pytest.skip("this processor cannot multiply bfloat16 numbers")
     return CPU(precision=precision)
 
 

@@ -15,6 +15,7 @@ YOLO = {
 # Fields of forks without a list: sphereface, caffe-face, happynear/caffe-windows, eric612/MobileNet-YOLO
 UNLISTED = {
     "AccuracyParameter.min_is_better": 4,
+    "DropoutParameter.scale_train": 2,
     "InnerProductParameter.normalize": 7,
     "ParameterParameter.blob_filler": 2,
     "LayerParameter.channel_scale_param": 237,

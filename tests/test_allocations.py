@@ -49,6 +49,7 @@ def dev(request):
     return engines.with_onednn("bf16" if request.param == "bf16" else "fp32")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [LENET, NORMALISED], ids=["LeNet", "with normalisation"])
 @pytest.mark.parametrize("phase", ["TRAIN", "TEST"])
 def test_an_iteration_allocates_nothing(dev, text, phase):

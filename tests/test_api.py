@@ -27,7 +27,7 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "
 """
 
 
-@pytest.fixture(params=["cpu", "host"])
+@pytest.fixture(params=["cpu", pytest.param("host", marks=pytest.mark.host)])
 def gpu(request, monkeypatch):
     """None for the CPU; a number where the GPU's code runs on the host."""
     if request.param == "cpu":

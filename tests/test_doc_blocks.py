@@ -42,17 +42,21 @@ def test_wrong_prototxt_is_reported(tmp_path):
         run_docs.run_page(page, tmp_path)
 
 
-def test_replacement_without_effect_is_reported(tmp_path):
+def test_comment_that_gives_what_a_reader_lacks_is_reported(tmp_path):
     page = tmp_path / "page.md"
-    page.write_text("<!-- replace: sleep 9 => true -->\n```bash\nsleep 8\n```\n")
-    with pytest.raises(run_docs.PageError, match='line 2: the block has no "sleep 9"'):
+    page.write_text("<!-- run: touch it -->\n```bash\nls it\n```\n")
+    with pytest.raises(run_docs.PageError, match='line 1: a reader does not see the comment "run"'):
         run_docs.run_page(page, tmp_path)
 
 
-def test_replaced_options_run(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text(
-        "<!-- replace: three => two -->\n<!-- replace: -long => -->\n```bash\necho three -long > out\n```\n"
-    )
-    assert run_docs.run_page(page, tmp_path) == 1
-    assert (tmp_path / "out").read_text().split() == ["two"]
+def test_folder_holds_only_what_the_page_shows(tmp_path):
+    shown = "Then save this as `one.py`:\n\n```python\nprint(1)\n```\n\n```bash\npython one.py; ls > seen\n```\n"
+    for name, text, files in (
+        ("a", shown, {"one.py", "seen"}),
+        ("b", f"In a checkout:\n\n{shown}", {"models", "one.py", "seen", "solvers"}),
+    ):
+        page, folder = tmp_path / f"{name}.md", tmp_path / name
+        folder.mkdir()
+        page.write_text(text)
+        assert run_docs.run_page(page, folder) == 2
+        assert {path.name for path in folder.iterdir()} == files

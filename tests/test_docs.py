@@ -129,6 +129,15 @@ def test_readme_begins_with_a_run_and_the_tests():
         check_command_line(part)
 
 
+def test_installation_stands_in_one_place_of_the_readme():
+    text = (ROOT / "README.md").read_text()
+    before, _, after = text.partition("## First steps")
+    assert before.index("git clone") < before.index("cd caffelite") < before.index("pip install")
+    assert "pip install" not in after
+    pages = {page: (ROOT / page).read_text() for page in PAGES}
+    assert not [page for page, text in pages.items() if 'pip install "caffelite' in text], "name the extra"
+
+
 def test_ci_runs_the_tests_that_the_readme_names():
     install, test = first_commands()[1].split(" && ")
     script = (ROOT / ".ci/run").read_text()

@@ -16,10 +16,10 @@ def warnings_are_logged_again():
 
 def test_fields_of_forks_are_ignored(caplog):
     text = """name: "n" default_forward_math: FLOAT16 default_conv_algos_override: "0,1" ",2"
-    compile_net_state { kept: < x: [1, -2] y { z: "}" } >, more: 3 }
-    layer { forward_type: FLOAT name: "a" trt_param { a [{ }, { }] }
+    multinode { kept: < x: [1, -2] y { z: "}" } >, more: 3 }
+    layer { forward_type: FLOAT name: "a" mn_activation_param { a [{ }, { }] }
       quantization_param { scale_in: [1, 2] } top: "t"
-      transform_param { flow: -3 mirror: true, bgr2rgb: { } } loss_param { label_smoothing: 0 } }
+      transform_param { flow: false mirror: true, forward_packing: NHWC } loss_param { label_smoothing: 0 } }
     layer { forward_type: FLOAT }
     """
     document = prototxt.parse(text, pb.NetParameter, "n")
@@ -30,17 +30,20 @@ def test_fields_of_forks_are_ignored(caplog):
     assert [m.split(" is of ")[0] for m in caplog.messages] == [
         'n:1:11: "default_forward_math" in NetParameter',
         'n:1:41: "default_conv_algos_override" in NetParameter',
-        'n:2:5: "compile_net_state" in NetParameter',
+        'n:2:5: "multinode" in NetParameter',
         'n:3:13: "forward_type" in LayerParameter',
-        'n:3:43: "trt_param" in LayerParameter',
+        'n:3:43: "mn_activation_param" in LayerParameter',
         'n:4:7: "quantization_param" in LayerParameter',
         'n:5:25: "flow" in TransformationParameter',
-        'n:5:48: "bgr2rgb" in TransformationParameter',
-        'n:5:76: "label_smoothing" in LossParameter',
+        'n:5:51: "forward_packing" in TransformationParameter',
+        'n:5:88: "label_smoothing" in LossParameter',
     ]
     assert caplog.messages[0].endswith("is of NVCaffe, unknown here and ignored")
     assert caplog.messages[3].endswith("ignored (2 times in this file)")
-    assert "is of NVCaffe and Intel's Caffe, unknown here and ignored: it has no effect" in caplog.messages[8]
+    assert caplog.messages[5].endswith(
+        "is of Intel's Caffe and CHaiDNN, unknown here and ignored: values are not rounded here"
+    )
+    assert caplog.messages[8].endswith("is of NVCaffe and Intel's Caffe, unknown here and ignored")
 
 
 @pytest.mark.parametrize("field", ["convolution_param", "pooling_param", "lrn_param", "relu_param"])
@@ -50,6 +53,7 @@ def test_engines_of_forks_are_ignored(field, caplog):
     assert '"engine: MKLDNN"' in caplog.text
 
 
+GO_ON = "remove it to go on with a net that does without"
 MISTAKES = {
     "layer { forward_type }": 'n:1:9: "forward_type" has no value; expected a value, found "}"',
     "layer { forward_type: }": 'n:1:9: "forward_type" has no value; expected a value, found "}"',
@@ -60,7 +64,11 @@ MISTAKES = {
     "layer { convolution_param { engine: MKL } "
     "}": 'n:1:37: wrong value for "engine"; expected one of DEFAULT, CAFFE, CUDNN, found "MKL"',
     "layer { concat_param { per_fla_fuse: true } }": 'n:1:24: "per_fla_fuse" in ConcatParameter is of Intel\'s Caffe '
-    "and changes shapes: it is not supported",
+    f"and not supported; expected false, its default, found true; {GO_ON}",
+    "layer { elu_param { lambda: 1.05 } }": 'n:1:21: "lambda" in ELUParameter is of NVCaffe and not supported; '
+    f"expected 1, its default, found 1.05; {GO_ON}",
+    "layer { convolution_param { coeff: [1, -1] } }": 'n:1:29: "coeff" in ConvolutionParameter is of Intel\'s Caffe '
+    f"and not supported; {GO_ON}",
     "layer { forward_type: FLOAT16 FLOAT }": 'n:1:31: unknown field "FLOAT" in LayerParameter',
 }
 
@@ -72,20 +80,40 @@ def test_mistakes_next_to_fields_of_forks(text):
     assert str(caught.value) == MISTAKES[text]
 
 
-def test_a_field_that_changes_shapes_may_be_false(caplog):
-    text = "layer { concat_param { per_fla_fuse: false } param { force_mult: 1 } type: 'x' }"
-    assert prototxt.parse(text, pb.NetParameter, "n").message.layer[0].type == "x"
-    assert [line.rpartition(" is of ")[2] for line in caplog.messages] == [
-        "Intel's Caffe, unknown here and ignored: it has no effect",
-        "SkimCaffe, unknown here and ignored: it has no effect",
-    ]
+# fields of the forks that change results, each with a value that does, and with one that does not
+CHANGES = {
+    "SolverParameter": ("larc_turbo: true", "larc_turbo: false momentum_policy: 'fixed' max_momentum: 0.990"),
+    "LossParameter": ("label_smoothing: 0.1", "label_smoothing: 0.0"),
+    "TransformationParameter": ("smooth_filtering: true", "smooth_filtering: false max_smooth: 6.0 max_contrast: 1.2"),
+    "PoolingParameter": ("avg_include_pad: false", "avg_include_pad: true torch_pooling: true"),
+    "ConvolutionParameter": ("fuse_type: FUSED_CONV_RELU", "fuse_type: UNFUSED"),
+    "DropoutParameter": ("sqrt_scale: true", "sqrt_scale: false random_seed: 7"),
+    "BatchNormParameter": ("update_global_stats: true", "update_global_stats: false engine: MKLDNN"),
+    "DetectionOutputParameter": ("normalized: false", "normalized: true input_width: 320"),
+    "FillerParameter": ("alpha: -1", "alpha: 0"),
+}
 
 
-def test_fields_that_change_shapes_are_of_forks():
-    assert all(field in forks.fields(message) for message, field in (name.split(".") for name in forks.SHAPES))
+@pytest.mark.parametrize("message", CHANGES)
+def test_a_field_that_changes_results_must_have_its_default(message, caplog):
+    changes, keeps = CHANGES[message]
+    kind = getattr(pb, message)
+    with pytest.raises(CaffeliteError, match="is of .* and not supported"):
+        prototxt.parse(changes, kind, "n")
+    assert prototxt.parse(keeps, kind, "n").message == kind()
+    assert all(line.endswith("unknown here and ignored") for line in caplog.messages)
+
+
+def test_no_field_with_an_effect_is_called_harmless():
+    """Each harmless one is of some fork, and has one reason."""
+    every = {field for messages in forks._FIELDS.values() for message in messages for field in forks.fields(message)}
+    names = [name for group in forks._HARMLESS.values() for name in group.split()] + sorted(forks.ROUNDS)
+    assert set(names) <= every and len(set(names)) == len(names)
 
 
 def test_fork_tables_name_messages_of_the_schema():
     for messages in forks._FIELDS.values():
         for message, names in messages.items():
-            assert message in pb.DESCRIPTOR.message_types_by_name and names.split() == sorted(names.split())
+            known = pb.DESCRIPTOR.message_types_by_name[message].fields_by_name
+            added = [entry.partition("=")[0] for entry in names.split()]
+            assert added == sorted(added) and not set(known) & set(added)

@@ -17,7 +17,9 @@ from caffelite import prototxt, weights
 from caffelite.devices.cuda import GPU, count
 from caffelite.training import Trainer
 
+# Without the random nets, net6...: the CPU alone is compared with Caffe on these.
 CASES = [line.split("#")[0].strip() for line in (Path(__file__).parent / "golden_cases.txt").read_text().splitlines()]
+CASES = [name for name in CASES if not name.startswith("net6")]
 
 
 ON_A_GPU = {"gpu": {}, "gpu eager": {"eager": "the test asks for it"}, "gpu channels last": {}}

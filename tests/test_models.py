@@ -199,6 +199,7 @@ def test_fcn_gives_a_score_a_pixel():
     assert vgg == {name: mine[name] for name in vgg} and not {"fc6", "fc7", "fc8"} & set(mine)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", NETS)
 def test_recipe_trains(folder, tmp_path, caplog):
     """Two iterations and a test of one batch by the net's recipe; losses are finite, and every layer that learns

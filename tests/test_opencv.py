@@ -55,3 +55,18 @@ def test_same_outputs_as_in_opencv(name, score, seed, tmp_path):
         np.testing.assert_allclose(
             theirs.forward(output).reshape(expected.shape), net.blobs[output].data, rtol=0, atol=1e-4
         )
+
+
+def test_weights_in_float16_are_read_as_by_opencv(seed, tmp_path):
+    """OpenCV writes and reads NVCaffe's raw_data. Its file has our checksum, as a field that it does not know."""
+    model, rng = MODELS / "lenet" / "deploy.prototxt", np.random.default_rng(seed)
+    caffelite.Net(model, seed=1).save(tmp_path / "net.caffemodel")
+    cv2.dnn.shrinkCaffeModel(str(tmp_path / "net.caffemodel"), str(tmp_path / "half.caffemodel"))
+    net = caffelite.Net(model, tmp_path / "half.caffemodel")
+    theirs = cv2.dnn.readNetFromCaffe(str(model), str(tmp_path / "half.caffemodel"))
+    for name, blobs in net.params.items():
+        for i, blob in enumerate(blobs):
+            assert (theirs.getParam(name, i).ravel() == blob.data.ravel()).all(), (name, i)
+    image = rng.uniform(0, 1, net.blobs["data"].shape).astype(np.float32)
+    theirs.setInput(image)
+    np.testing.assert_allclose(theirs.forward(), net.forward(data=image)["prob"], rtol=0, atol=1e-5)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt
+from caffelite import cli, prototxt
 from caffelite.errors import CaffeliteError, Locator
 
 
@@ -24,6 +24,18 @@ def test_reads_a_binary_net(tmp_path):
     document = prototxt.read_net(tmp_path / "b.caffemodel")
     assert document.message == net
     assert str(document.locate("layer", 0)) == str(tmp_path / "b.caffemodel")
+
+
+@pytest.mark.parametrize("command", ["check", "summary -model", "upgrade"])
+def test_a_binary_net_with_text_that_is_no_utf8(command, tmp_path, capsys):
+    """Some versions of protobuf give such text as bytes."""
+    net = pb.NetParameter(layer=[pb.LayerParameter(name="l", type="ReLU", blobs=[pb.BlobProto(data=[1])])])
+    path = tmp_path / "n.caffemodel"
+    path.write_bytes(net.SerializeToString().replace(b"ReLU", b"Re\xff\xfe"))
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*command.split(), str(path), *([str(tmp_path / "new")] if command == "upgrade" else [])])
+    said = "".join(capsys.readouterr())
+    assert ended.value.code in (1, 2) and ("damaged" in said or "no net" in said) and not (tmp_path / "new").exists()
 
 
 def test_reads_a_byte_order_mark(tmp_path):
@@ -52,6 +64,8 @@ def test_files_that_cannot_be_read(tmp_path, monkeypatch):
     Path("mark").write_bytes(b"\xef\xbb\xbfa\xfe")
     Path("garbage").write_bytes(b"name: 'a' \x00\x01")
     Path("solver").write_bytes(pb.SolverParameter(net="\x01\x90" * 9).SerializeToString())
+    Path("comment").write_bytes(b'# \xd6\xd0\xce\xc4 "\nname: "a" # \xff\n')
+    assert prototxt.read_net("comment").message.name == "a"
     assert unreadable("absent") == "cannot read absent: no such file"
     assert unreadable("no/net.prototxt") == "cannot read no/net.prototxt: no such file"
     assert unreadable("nte.prototxt") == 'cannot read nte.prototxt: no such file; did you mean "net.prototxt"?'

@@ -184,6 +184,7 @@ OWN_MESSAGES = {
     "BBoxSampler",  # the forks' Sampler, whose name is an enum here
     "BatchSampler",
     "AnchorTargetParameter",
+    "DataFact",
     "ProposalParameter",
     "ProposalTargetParameter",
     "RoIDataParameter",

@@ -79,6 +79,7 @@ def test_net_is_built(path, in_sets):
                     node.layer.source.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", BY_HAND_SOLVERS)
 def test_recipe_trains(path, in_sets, tmp_path, caplog):
     """Two iterations and a test of two batches, through the solver itself; the loss is finite and the weights move."""

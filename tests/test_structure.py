@@ -1,6 +1,7 @@
 """Checks the structure: what imports what, how long files and functions are, and that everything is documented."""
 
 import ast
+import itertools
 import re
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from caffelite.cli import COMMANDS
 from caffelite.layers import REGISTRY
 
 ROOT = Path(__file__).parent.parent
@@ -22,6 +24,7 @@ ARROWS = {
     "inputs": set(),
     "caffelite_pb2": set(),
     "progress": set(),
+    "stored": {"errors", "inputs"},
     "user_modules": {"errors"},
     "prototxt": LANGUAGE,
     "weights": LANGUAGE,
@@ -32,7 +35,7 @@ ARROWS = {
     "net": LANGUAGE | {"devices", "layers"},
     "parallel": {"errors", "devices"},
     "planner": LANGUAGE | {"devices", "layers", "net", "parallel"},
-    "data": LANGUAGE | {"prototxt", "progress", "detection"},
+    "data": LANGUAGE | {"prototxt", "weights", "progress", "detection"},
     "training": LANGUAGE
     | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices", "planner", "detection"},
     "inspection": LANGUAGE
@@ -40,10 +43,10 @@ ARROWS = {
     "zoo": LANGUAGE | {"layers", "data", "inspection"},
     "runs": LANGUAGE
     | {"charts", "prototxt", "weights", "devices", "layers", "net", "parallel", "data", "training", "inspection"}
-    | {"planner", "progress", "user_modules"},
+    | {"planner", "progress", "user_modules", "stored"},
     "deploy": LANGUAGE | {"prototxt", "layers", "net", "data", "detection"},
     "report": LANGUAGE | {"charts", "prototxt", "net", "data", "training", "detection"},
-    "visualize": LANGUAGE | {"charts", "prototxt", "weights", "devices", "net", "deploy"},
+    "visualize": LANGUAGE | {"stored", "charts", "prototxt", "weights", "devices", "net", "deploy"},
     "sweep": LANGUAGE | {"charts", "prototxt", "layers", "parallel", "training", "inspection", "runs", "report"},
     "export": LANGUAGE | {"layers", "net", "data"},
     "selftest": LANGUAGE | {"__version__", "prototxt", "devices", "net", "data", "training"},
@@ -51,7 +54,7 @@ ARROWS = {
     | {"prototxt", "weights", "layers", "net", "data", "devices", "training", "inspection", "deploy", "zoo"},
     "serve": LANGUAGE
     | {"prototxt", "weights", "layers", "net", "data", "devices", "training", "runs", "inspection", "deploy", "report"}
-    | {"sweep", "visualize", "export", "scaffold", "zoo", "user_modules", "__version__"},
+    | {"sweep", "visualize", "export", "scaffold", "zoo", "user_modules", "stored", "__version__"},
     "cli": LANGUAGE
     | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices", "training", "runs"}
     | {"inspection", "deploy", "report", "sweep", "visualize", "export", "selftest", "planner"}
@@ -116,6 +119,7 @@ EXTERNAL = {
 }
 
 
+@cache
 def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(), str(path))
 
@@ -358,3 +362,20 @@ def test_test_files_have_names_of_their_own():
     """pytest takes two modules of one name for one."""
     names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
     assert sorted(names) == sorted(set(names))
+
+
+def test_paths_in_printed_commands_are_quoted():
+    """A path with a space must not become two words of a command that a message proposes."""
+    words, numbers = "|".join(COMMANDS), {"command", "found.id"}
+    command = re.compile(rf"(caffelite ({words})|mkdir -p|2to3 -w|[ (]-(solver|snapshot|resume|python))( -?[\w.]+)* $")
+    loose = []
+    for path, tree in modules():
+        for node in ast.walk(tree):
+            values = node.values if isinstance(node, ast.JoinedStr) else []
+            for text, value in itertools.pairwise(values):
+                if not (isinstance(text, ast.Constant) and isinstance(value, ast.FormattedValue)):
+                    continue
+                shown = ast.unparse(value.value)
+                if command.search(text.value) and shown not in numbers and not shown.startswith("quoted("):
+                    loose.append(f"{path.relative_to(ROOT)}:{node.lineno} {shown}")
+    assert not loose

@@ -358,7 +358,7 @@ layers { layer { name: "q" type: "pool" pool: AVE kernelsize: 6 } bottom: "c" to
     """input: "a" input: "b"\ninput_dim: 1 input_dim: 2 input_dim: 3 input_dim: 4\ninput_dim: [5, 6, 7, 8]
 layers { type: DATA data_param { scale: 2 } blobs_lr: 1 param: "w" } layers { type: RELU loss_weight: 1 }""",
     """input: "a" input_shape { dim: 2 } layer { type: "BatchNorm" param { } param { } param { } forward_type: FLOAT16
-detectnet_groundtruth_param { a: [1] b { } } convolution_param { engine: MKLDNN } }""",
+mn_activation_param { a: [1] b { } } convolution_param { engine: MKLDNN } }""",
 ]
 
 

@@ -2,18 +2,14 @@
 
 usage: python tools/run_docs.py PAGE... [--folder DIR]
 
-The bash, python and protobuf blocks of a page run one after the other in one folder, which begins with links to
-models/ and solvers/ as in a checkout: bash blocks by `bash -e`, python blocks in one namespace for the page, protobuf
-blocks are parsed. Lines that install packages are left out. A comment before a block changes that:
+The bash, python and protobuf blocks of a page run one after the other in one folder: bash blocks by `bash -e`, python
+blocks in one namespace for the page, protobuf blocks are parsed. The folder is empty; with a page that says that its
+reader is in a checkout, it has links to models/ and solvers/. Lines that install packages are left out. A block below a
+line that ends with "save this as `NAME`:" is written to that file. Pages of which the first block is the same share
+what it makes. A comment before a block says what the test has to know, and gives it nothing that a reader lacks:
 
     <!-- not run: REASON -->      the block does not run
     <!-- exit status: N -->       the bash block ends with this status
-    <!-- train with: OPTIONS -->  options that are added to `caffelite train`, so that the block takes seconds
-    <!-- replace: OLD => NEW -->  in the block, for options that make it take seconds; repeatable
-    <!-- file: NAME -->           the block is written to a file NAME of the folder
-    <!-- needs: WHAT -->          the folder gets what an earlier page has made: "digits", the databases of digits, or
-                                  "trained digits", also a snapshot of 200 iterations
-    <!-- run: COMMAND -->         COMMAND runs before the page goes on; for preparations that a reader need not see
 """
 
 from __future__ import annotations
@@ -37,23 +33,19 @@ from caffelite.errors import CaffeliteError
 
 ROOT = Path(__file__).resolve().parent.parent
 PART = re.compile(
-    r"^(?:<!-- (?P<word>not run|exit status|train with|replace|file|needs|run): (?P<value>[^\n]*?) -->\n)"
+    r"^(?:<!-- (?P<word>[^:\n]*): (?P<value>[^\n]*?) -->\n)"
+    r"|^[^\n`]*\b[Ss]ave [^\n]* as `(?P<file>[\w.]+)`:\n\n(?=```)"
     r"|^(?P<fence>```+)(?P<kind>\w*)\n(?P<body>.*?)^(?P=fence)$",
     re.MULTILINE | re.DOTALL,
 )
 LANGUAGES = {"bash", "python", "protobuf", "text", "csv", ""}
 INSTALLS = re.compile(r"^\s*(pip install|python -m venv|python3 -m venv)\b")
-PREPARATIONS = {
-    "digits": "caffelite dataset digits",
-    "trained digits": "caffelite dataset digits && "
-    "caffelite train -solver solvers/digits_solver.prototxt -iterations 200 -record none",
-}
 
 
 @dataclass(frozen=True)
 class Block:
-    """A code block: its language, text and line, the reason why it does not run, the file that it is written to,
-    the exit status that it ends with, the options that are added to `caffelite train`."""
+    """A code block: its language, text and line, the reason why it does not run, the file that it is written to, and
+    the exit status that it ends with."""
 
     kind: str
     body: str
@@ -61,36 +53,24 @@ class Block:
     reason: str = ""
     file: str = ""
     status: int = 0
-    options: str = ""
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """The code blocks of a page, with commands of comments as bash blocks."""
-    reason, file, status, options = "", "", 0, ""
-    changes: list[tuple[str, str]] = []
+    """The code blocks of a page. Errors: PageError for another comment than those above."""
+    reason, file, status = "", "", 0
     for match in PART.finditer(text):
         line = text.count("\n", 0, match.start()) + 1
-        if match["word"] in ("run", "needs"):
-            yield Block(match["word"], match["value"], line)
-        elif match["word"] == "not run":
+        if match["word"] == "not run":
             reason = match["value"]
-        elif match["word"] == "file":
-            file = match["value"]
         elif match["word"] == "exit status":
             status = int(match["value"])
-        elif match["word"] == "train with":
-            options = match["value"]
-        elif match["word"] == "replace":
-            old, _, new = match["value"].partition(" =>")
-            changes.append((old, new.removeprefix(" ")))
+        elif match["word"]:
+            raise PageError(f'line {line}: a reader does not see the comment "{match["word"]}"')
+        elif match["file"]:
+            file = match["file"]
         else:
-            body = match["body"]
-            for old, new in changes:
-                if old not in body:
-                    raise PageError(f'line {line}: the block has no "{old}", which a comment replaces')
-                body = body.replace(old, new)
-            yield Block(match["kind"], body, line, reason, file, status, options)
-            reason, file, status, options, changes = "", "", 0, "", []
+            yield Block(match["kind"], match["body"], line, reason, file, status)
+            reason, file, status = "", "", 0
 
 
 class PageError(Exception):
@@ -99,22 +79,24 @@ class PageError(Exception):
 
 def run_page(page: Path, folder: Path) -> int:
     """Runs the blocks of a page in a folder; returns how many ran. Errors: PageError, with the place of the block."""
-    link_recipes(folder)
+    text = page.read_text()
+    checkout = re.search(r"\bcheckout\b", re.sub(r"<!--.*?-->", "", text)) is not None
+    if checkout:
+        link_recipes(folder)
     names: dict[str, object] = {"__name__": "page"}
     done = 0
-    for block in blocks(page.read_text()):
+    for block in blocks(text):
         at = f"{page}:{block.line}"
-        if block.kind not in LANGUAGES | {"run", "needs"}:
+        if block.kind not in LANGUAGES:
             raise PageError(f'{at}: a block of the language "{block.kind}"')
         if block.file:
             (folder / block.file).write_text(block.body)
         if block.reason or block.kind in ("text", "csv", ""):
             continue
-        if block.kind == "needs":
-            shutil.copytree(
-                prepared(block.body), folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("models", "solvers")
-            )
-        elif block.kind in ("bash", "run"):
+        if block.kind == "bash" and not done and not block.status:
+            links = shutil.ignore_patterns("models", "solvers")
+            shutil.copytree(_made(block, checkout, at), folder, dirs_exist_ok=True, ignore=links)
+        elif block.kind == "bash":
             run_bash(block, folder, at)
         elif block.kind == "python" and not block.file:
             run_python(block, folder, at, names)
@@ -124,13 +106,21 @@ def run_page(page: Path, folder: Path) -> int:
     return done
 
 
+def _made(block: Block, checkout: bool, at: str) -> Path:
+    try:
+        return prepared(block.body, checkout)
+    except PageError as error:
+        raise PageError(f"{at}{error}") from None
+
+
 @functools.cache
-def prepared(what: str) -> Path:
-    """A folder with the results of a preparation; each is made once."""
+def prepared(body: str, checkout: bool) -> Path:
+    """A folder with what the first block of a page makes."""
     folder = Path(tempfile.mkdtemp(prefix="caffelite_docs_"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    link_recipes(folder)
-    run_bash(Block("run", PREPARATIONS[what], 0), folder, what)
+    if checkout:
+        link_recipes(folder)
+    run_bash(Block("bash", body, 0), folder, "")
     return folder
 
 
@@ -143,8 +133,6 @@ def link_recipes(folder: Path) -> None:
 
 def run_bash(block: Block, folder: Path, at: str) -> None:
     lines = [line for line in block.body.replace("\\\n", " ").split("\n") if not INSTALLS.match(line)]
-    if block.options:
-        lines = [re.sub(r"^(caffelite train\b.*)$", rf"\1 {block.options}", line) for line in lines]
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     command = ["bash", "-e", "-o", "pipefail", "-c", "\n".join(lines)]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)

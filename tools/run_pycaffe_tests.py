@@ -1,9 +1,9 @@
 """Runs the tests of BVLC's Python package over caffelite.pycaffe: python tools/run_pycaffe_tests.py CHECKOUT [TEST]...
 
-CHECKOUT is a copy of https://github.com/BVLC/caffe. Only the import is changed: `import caffe` gives caffelite.pycaffe.
-The tests run in a temporary folder as processes of their own, a file each; TEST limits them to files of these names,
-such as test_net. Prints a line for each test that does not pass, and a count. The exit status is 0 if all pass. The
-tests import `six`.
+CHECKOUT is a copy of https://github.com/BVLC/caffe. The line `sys.modules["caffe"] = caffelite.pycaffe` before them is
+all that makes `import caffe` give caffelite.pycaffe. The tests run in a temporary folder as processes of their own, a
+file each; TEST limits them to files of these names, such as test_net. Prints a line for each test that does not pass,
+and a count. The exit status is 0 if all pass. The tests import `six`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pathlib import Path
 TESTS = Path("python/caffe/test")
 RUN = """
 import json, sys, unittest, warnings
-from caffelite.pycaffe import register_as_caffe
-register_as_caffe()
+import caffelite.pycaffe
+sys.modules["caffe"] = caffelite.pycaffe
 sys.path.insert(0, sys.argv[1])
 warnings.simplefilter("ignore")
 suite = unittest.defaultTestLoader.loadTestsFromName(sys.argv[2])

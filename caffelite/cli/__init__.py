@@ -6,6 +6,7 @@ import importlib
 import os
 import re
 import sys
+from collections.abc import Mapping
 
 try:
     import click
@@ -13,54 +14,31 @@ try:
     from .. import __version__, user_modules
     from ..errors import CaffeliteError, did_you_mean
     from . import glog
+    from .output import name_stdout
 except KeyboardInterrupt:  # Ctrl-C comes early too
     sys.exit(130)
 
+TERMS_VARIABLE = "CAFFELITE_TERMS"  # set in all processes of a job: see runs/bounds/terms.py
 JOB_VARIABLE = "CAFFELITE_JOB"  # set in the process of a job: see runs/queue/process.py
-COMMANDS = (
-    "new",
-    "models",
-    "train",
-    "test",
-    "deploy",
-    "classify",
-    "export",
-    "time",
-    "plan",
-    "check",
-    "summary",
-    "draw",
-    "schedule",
-    "explain",
-    "diff",
-    "runs",
-    "control",
-    "sweep",
-    "queue",
-    "visualize",
-    "serve",
-    "plot",
-    "parse_log",
-    "replay",
-    "reproduce",
-    "find_lr",
-    "find_batch",
-    "upgrade",
-    "dataset",
-    "convert_imageset",
-    "compute_image_mean",
-    "extract_features",
-    "device_query",
-)
+GROUPS = {
+    "Train": ("new", "models", "train", "sweep", "queue", "control", "find_lr", "find_batch"),
+    "Data": ("dataset", "convert_imageset", "compute_image_mean"),
+    "Inspect": ("check", "summary", "draw", "schedule", "explain", "diff", "time", "plan"),
+    "Results": ("test", "deploy", "classify", "export", "runs", "plot", "visualize", "extract_features", "parse_log")
+    + ("replay", "reproduce"),
+    "Tools": ("serve", "upgrade", "device_query"),
+}
+COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 
 
 class Commands(click.Group):
-    """Finds a command by the name of its file in a package. names: all of them, in the order in which help shows
+    """Finds a command by the name of its file in a package. groups: their names by the heading under which help shows
     them."""
 
-    def __init__(self, *args, package: str, names: tuple[str, ...], **kwargs):
+    def __init__(self, *args, package: str, groups: Mapping[str, tuple[str, ...]], **kwargs):
         super().__init__(*args, **kwargs)
-        self.package, self.names = package, names
+        self.package, self.groups = package, groups
+        self.names = tuple(name for names in groups.values() for name in names)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.names)
@@ -70,6 +48,13 @@ class Commands(click.Group):
             return None
         return getattr(importlib.import_module(f"{self.package}.{name}"), name)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        width = max(map(len, self.names))
+        for heading, names in self.groups.items():
+            with formatter.section(heading):
+                commands = [(f"{name:{width}}", self.get_command(ctx, name)) for name in names]
+                formatter.write_dl([(name, command.get_short_help_str()) for name, command in commands if command])
+
     def resolve_command(self, ctx: click.Context, args: list[str]):
         if args and args[0] not in self.names:
             near = did_you_mean(args[0], self.names)
@@ -77,7 +62,7 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=Commands, package=__name__, names=COMMANDS, context_settings={"help_option_names": ["--help", "-h"]})
+@click.group(cls=Commands, package=__name__, groups=GROUPS, context_settings={"help_option_names": ["--help", "-h"]})
 @click.version_option(__version__, prog_name="caffelite")
 def caffelite() -> None:
     """Trains and tests Caffe nets. Options take one dash or two: -solver or --solver.
@@ -124,10 +109,16 @@ def _run(arguments: list[str] | None) -> None:
         _check_arguments(given)
         own, level = glog.split(given)
         with user_modules.forbidden(), glog.logging_from(level):
+            if TERMS_VARIABLE in os.environ:
+                from ..runs.bounds import terms
+
+                terms.apply([normalise(a) for a in own])
             caffelite.main([normalise(a) for a in own], prog_name="caffelite", standalone_mode=False)
         sys.stdout.flush()  # while an error can be reported
     except click.ClickException as error:
-        (_unknown_option(error) if isinstance(error, click.NoSuchOption) else error).show()
+        from . import hints
+
+        (hints.explained(error, given) if isinstance(error, click.UsageError) else error).show()
         sys.exit(error.exit_code)
     except CaffeliteError as error:
         click.echo(f"caffelite: {error}" if "\n" not in str(error) else str(error), err=True)
@@ -149,28 +140,10 @@ def _run(arguments: list[str] | None) -> None:
     except Exception as error:
         from . import failure
 
-        if isinstance(error, OSError) and failure.output_failed(error):
-            sys.exit(1)
+        if isinstance(error, OSError) and (status := failure.output_failed(error)):
+            sys.exit(status)
         failure.report(error, given)
         sys.exit(failure.SOFTWARE)
-
-
-def _unknown_option(error: click.NoSuchOption) -> click.NoSuchOption:
-    """The error with better suggestions than click's: only near names, and -model in place of -solver."""
-    parameters = error.ctx.command.params if error.ctx else []
-    known = {name for parameter in parameters if isinstance(parameter, click.Option) for name in parameter.opts}
-    other = {"--solver": "--model", "--model": "--solver"}.get(error.option_name)
-    message, near = error.message, []
-    if other in known:
-        near = [str(other)]
-    elif other and any(isinstance(parameter, click.Argument) for parameter in parameters):
-        message += " Name the file without an option."
-    else:
-        name = error.option_name.lstrip("-")
-        near = [option for option in error.possibilities or [] if did_you_mean(name, [option.lstrip("-")])]
-    if near:
-        message += f" Did you mean {' or '.join(map(repr, near))}?"
-    return click.NoSuchOption(error.option_name, message, None, error.ctx)
 
 
 def _check_arguments(given: list[str]) -> None:
@@ -193,3 +166,4 @@ def _open_streams() -> None:
             )
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a character that the terminal's encoding lacks
+    name_stdout()

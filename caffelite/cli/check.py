@@ -64,7 +64,7 @@ def _line(where) -> str:
     """The line of a file that a place names, or nothing."""
     try:
         return (
-            inputs.read(where.file, inputs.TEXT).decode("utf-8-sig").splitlines()[where.line - 1]
+            inputs.read(where.file, inputs.TEXT).decode("utf-8-sig", "replace").splitlines()[where.line - 1]
             if where and where.line
             else ""
         )

@@ -21,9 +21,10 @@ ACTIONS = ("pause", "resume", "snapshot", "kill", "note", "clone")  # those of c
 def control(action, folders, tags, untag, text, to) -> None:
     """Controls the runs of run folders, however they were started on this machine.
 
-    pause requests a snapshot and the end of the run; resume continues from the newest snapshot, in a process of its
-    own; snapshot requests one now; kill ends the process at once, without one. note changes tags and note, and prints
-    them. clone copies solver and nets to a new folder, to edit and train them.
+    pause requests a snapshot and the end of the run; resume continues from the newest snapshot, as a job of the queue
+    where a scheduler works, else in a process of its own; snapshot requests one now; kill ends the process at once,
+    without one. note changes tags and note, and prints them. clone copies solver and nets to a new folder, to edit and
+    train them.
 
     \b
     Examples:
@@ -32,7 +33,8 @@ def control(action, folders, tags, untag, text, to) -> None:
       caffelite control clone lenet_run -to lenet_copy
       caffelite control note lenet_run -tag baseline -text "learning rate of the paper"
     """
-    from ..runs import clone, control, notes
+    from ..runs import clone, notes
+    from ..runs.queue.actions import act
 
     if action != "note" and (tags or untag or text is not None):
         raise click.UsageError("-tag, -untag and -text go with note")
@@ -45,4 +47,4 @@ def control(action, folders, tags, untag, text, to) -> None:
         elif action == "clone":
             options.say(f"wrote {clone.clone(folder, to or clone.free_folder(folder))}")
         else:
-            options.say(control.act(folder, action))
+            options.say(act(folder, action))

@@ -32,7 +32,8 @@ log = logging.getLogger("caffelite")
     "--labels",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Names of the classes, one on each line, to write to the net.",
+    help="Names of the classes, one on each line, to write to the net. Default: labels.txt beside the net, or the "
+    "names beside its data.",
 )
 @click.option(
     "--output", "wanted", metavar="BLOBS", default="", help="Output blobs. Default: the bottoms of the losses."
@@ -111,12 +112,12 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
             source.close()
     if labels:
         how.label.extend(class_names(labels))
-    elif names := _label_map(graph):
+    elif names := _label_map(graph) or _names_beside(graph, model):
         how.label.extend(names)
     if weights:
         how.weights = os.path.relpath(options.names(weights)[-1], out.parent)
     _copy_means(made, document.locate, out)
-    head = f"# Made by caffelite deploy from {model}. For Caffe, leave out deploy_param.\n"
+    head = f"# Made from {model} by caffelite deploy. For Caffe, leave out deploy_param.\n"
     write(out, (head + prototxt.write(made)).encode())
     log.info("Wrote %s: %s in, %s out", out, ", ".join(converted.inputs), ", ".join(converted.outputs))
 
@@ -150,6 +151,16 @@ def class_names(path: Path) -> list[str]:
 
     names = read_label_map(path)
     return [names.get(label, f"class {label}") for label in range(max(names, default=-1) + 1)]
+
+
+def _names_beside(graph, model: str) -> list[str]:
+    """The names of a classifier's classes in a file beside the net or its data; none where there is no such file."""
+    from ..data.class_names import of_net
+    from ..report.collect import head
+
+    found = head(graph)
+    feeds = [(node.layer.spec, node.layer.locate) for node in graph.feeds]
+    return of_net(model, feeds, found.scores.shape[found.axis]) if found else []
 
 
 def _graph(document, there: bool, shape: tuple[str, ...], level: int | None, stages: tuple[str, ...]):

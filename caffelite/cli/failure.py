@@ -13,6 +13,7 @@ import click
 
 from .. import __version__
 from ..errors import printable
+from .output import STDOUT, give_up_stdout
 
 SOFTWARE = 70  # of sysexits.h: an internal error
 PACKAGES = (
@@ -30,7 +31,7 @@ PACKAGES = (
     "cupy-cuda13x",
     "matplotlib",
 )
-CLOSED = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EBADF)
+DISK = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 def report(error: Exception, arguments: list[str]) -> None:
@@ -75,18 +76,16 @@ def _versions() -> list[str]:
     return lines
 
 
-def output_failed(error: OSError) -> bool:
-    """Whether an error is one of writing to a standard stream, which has no file name; then that is said, and the
-    stream is given up."""
-    if error.errno not in CLOSED or error.filename is not None:
-        return False
-    give_up_stdout()
-    click.echo(f"caffelite: cannot write to standard output: {(error.strerror or '').lower()}", err=True)
-    return True
-
-
-def give_up_stdout() -> None:
-    """So that what is left in its buffer fails no more when Python ends."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.close(nowhere)
+def output_failed(error: OSError) -> int | None:
+    """Says in a line that standard output or a disk cannot be written; the exit status, None for another error.
+    Standard output is given up."""
+    reason = (error.strerror or "").lower()
+    if error.filename == STDOUT:
+        give_up_stdout()
+        click.echo(f"caffelite: cannot write to standard output: {reason}", err=True)
+        return 1
+    if error.errno not in DISK:
+        return None
+    name = f" {printable(os.fsdecode(error.filename), keep='')}" if error.filename else ""
+    click.echo(f"caffelite: cannot write or read{name or ' a file'}: {reason}; check the disk", err=True)
+    return 2

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from ..errors import quoted
 from . import options
 
 WIDTH = 110
@@ -35,7 +36,7 @@ def models(name: str | None, folder: Path | None, force: bool, as_json: bool) ->
         folder = folder or Path(name)
         paths = catalog.copy(catalog.find(name), folder, force)
         click.echo(f"wrote {', '.join(map(str, paths))}", err=True)
-        click.echo(f"train it with: caffelite train -solver {folder / catalog.SOLVER}", err=True)
+        click.echo(f"train it with: caffelite train -solver {quoted(folder / catalog.SOLVER)}", err=True)
         return
     rows = [_row(one, catalog.cost(one)) for one in catalog.shipped()]
     if as_json:

@@ -124,9 +124,7 @@ depth = click.option(
     "--depth",
     type=click.IntRange(min=0),
     metavar="N",
-    default=3,
-    show_default=True,
-    help="How many levels below DIR run folders are searched.",
+    help="How many levels below DIR run folders are searched. Default: all.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
 model = click.option("--model", metavar="FILE", type=click.Path(), required=True, help="The net, a prototxt.")

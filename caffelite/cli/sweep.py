@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..errors import quoted
 from . import options
 from .logs import start
 
@@ -188,8 +189,11 @@ def sweep(
 
         options.write_picture(out, picture(found, form, folder.name))
     if stop.number or not found.complete:
-        click.echo(f"To continue: caffelite sweep -resume {folder}", err=True)
+        click.echo(f"To continue: caffelite sweep -resume {quoted(folder)}", err=True)
         sys.exit(128 + stop.number if stop.number == signal.SIGTERM else 0)
+    if not found.best:
+        click.echo("No trial has a score", err=True)
+        sys.exit(1)
 
 
 def _queue(folder: Path, queued: bool | None, jobs: int | None) -> Path | None:

@@ -37,7 +37,8 @@ log = logging.getLogger("caffelite")
     "--labels",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Names of the classes for the report, one on each line.",
+    help="Names of the classes for the report, one on each line. Default: labels.txt beside the net, or the names "
+    "beside its data.",
 )
 @options.as_json
 @options.set_layers

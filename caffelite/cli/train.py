@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..errors import quoted
 from . import options
 from .logs import Progress, start
 
@@ -22,7 +23,9 @@ class Auto(click.Choice[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value != "auto":
-            self.fail(f"expected auto, found {value!r}; to resume from a snapshot: -snapshot {value}", param, ctx)
+            self.fail(
+                f"expected auto, found {value!r}; to resume from a snapshot: -snapshot {quoted(value)}", param, ctx
+            )
         return super().convert(value, param, ctx)
 
 
@@ -36,6 +39,11 @@ class Auto(click.Choice[str]):
     "--resume",
     type=Auto(),
     help="auto: resume from the newest valid snapshot of the last run, or start from iteration 0 if there is none.",
+)
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Resume only where the run continues exactly: another net, solver, precision or other data are an error.",
 )
 @options.weights
 @options.set_fields

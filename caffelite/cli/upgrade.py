@@ -78,12 +78,12 @@ def upgraded_text(path: str, plain: bool = False) -> tuple[bytes, list[str], lis
 
 
 def upgraded_binary(path: str, data: bytes, plain: bool = False) -> tuple[bytes, list[str], list]:
-    """The modern bytes of a binary net or caffemodel. Its weights pass through as they are, in place of each a number
-    meanwhile. plain: without fields that BVLC Caffe does not have."""
+    """The modern bytes of a binary net or caffemodel. Its weights pass through as they are (NVCaffe's bytes become
+    floats), in place of each a number meanwhile. plain: without fields that BVLC Caffe does not have."""
     from google.protobuf.message import DecodeError
 
     from .. import caffelite_pb2 as pb
-    from .. import weights
+    from .. import inputs, weights
     from ..prototxt.plain import remove_own_fields
     from ..prototxt.upgrade import upgrade_net
 
@@ -91,8 +91,9 @@ def upgraded_binary(path: str, data: bytes, plain: bool = False) -> tuple[bytes,
     blobs: list[bytes] = []
     try:
         net = pb.NetParameter.FromString(without_blobs(memoryview(data), blobs))
+        inputs.check_text(net)
         known = len(net.layer) or len(net.layers)
-    except (DecodeError, weights.Damaged):
+    except (DecodeError, ValueError):
         known = False
     if not known:
         raise CaffeliteError(
@@ -130,7 +131,7 @@ def without_blobs(data: memoryview, blobs: list[bytes], message: str = "net") ->
         held = LAYERS[message].get(number) if wire == weights.LENGTH else None
         if held == "blob":
             parts.append(weights.field_bytes(number, pb.BlobProto(num=len(blobs)).SerializeToString()))
-            blobs.append(bytes(value))
+            blobs.append(weights.as_caffe_writes(bytes(value)))
         else:
             parts.append(weights.field_bytes(number, without_blobs(value, blobs, held)) if held else bytes(whole))
     return b"".join(parts)

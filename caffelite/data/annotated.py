@@ -163,6 +163,7 @@ class AnnotatedSource(Source):
         self.typed = typed
         shapes: list[tuple[int, ...]] = [(batch, *self.transform.shape), label]
         super().__init__(shapes[: len(spec.top)], database.length, spec.data_param.prefetch, workers())
+        self.floats = database.first.dtype.kind == "f"
 
     def buffer(self) -> Batch:
         n, c, h, w = self.shapes[0]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from .lmdb_reader import Lmdb, Record
 from .samples import Check, Samples
 from .writers import progress_bar
 
+MOST_INDEXED = 4_000_000  # records of a database whose samples are read from all over it
 EXACT_LABELS = 1 << 24  # float32 represents every integer up to here
 
 
@@ -90,6 +92,24 @@ class Datums(Samples[Record]):
             f'record "{bytes(key).decode(errors="backslashreplace")}": {what}', where=Where(str(self.path)), **details
         )
 
+    def sampled(self, numbers: np.ndarray) -> tuple[list[Any], np.ndarray | None]:
+        from google.protobuf.message import DecodeError
+
+        try:
+            datums = [pb.Datum.FromString(value) for _, value in self.at(numbers)]
+        except DecodeError:
+            raise CaffeliteError("not a Datum record", where=Where(str(self.path))) from None
+        contents = [datum.data or np.array(datum.float_data, np.float32) for datum in datums]
+        return contents, np.array([datum.label for datum in datums], np.float64)
+
+    def at(self, numbers: np.ndarray) -> Sequence[Record]:
+        """The records of any numbers, without a change of what ``read`` reads next."""
+        return self.read(numbers)
+
+    def name(self, number: int) -> str:
+        (content,) = self.read(np.array([number]))
+        return bytes(content[0]).decode(errors="backslashreplace")
+
     def labels(self, most: int) -> np.ndarray:
         from google.protobuf.message import DecodeError
 
@@ -145,6 +165,14 @@ class Database(Datums):
         if self._index is None:
             self._index = self._lmdb.index()
         return self._lmdb.read(self._index[numbers])
+
+    def at(self, numbers: np.ndarray) -> Sequence[Record]:
+        if self.length > MOST_INDEXED:
+            return list(itertools.islice(self.walk(0), len(numbers)))
+        index = self._lmdb.index() if self._index is None else self._index
+        if self._shuffled:
+            self._index = index
+        return self._lmdb.read(index[numbers])
 
     def _step(self, number: int) -> Record:
         """The record with an index; continues from the last record read, or restarts from the first."""

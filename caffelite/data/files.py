@@ -61,6 +61,9 @@ class Pictures(Samples[bytes]):
         file, where = self.place(number)
         return CaffeliteError(f'image "{file}": {what}', where=where)
 
+    def name(self, number: int) -> str:
+        return self.place(number)[0]
+
     def labels(self, most: int) -> np.ndarray:
         return np.empty(0) if self.label_shape else np.array(self._labels, np.float64)  # in memory anyway
 

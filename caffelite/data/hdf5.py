@@ -14,6 +14,8 @@ from .. import inputs
 from ..errors import CaffeliteError, Locator, Where
 from . import hdf5_reader
 from .draws import Key, permutation
+from .fingerprint import Facts, digest, histogram, sampled
+from .finite import rows_not_finite
 from .order import BalancedOrder
 from .pipeline import Batch, Source
 
@@ -41,9 +43,11 @@ class HDF5Source(Source):
     list's line.
     """
 
+    floats = True
+
     def __init__(self, listing: Path, tops: list[str], batch: int, shuffle: Key | None, locate: Locator):
         self._tops, self._shuffle = tops, shuffle
-        self._parts = [_look(path, where, tops) for path, where in _files(listing, locate)]
+        self._parts = [look(path, where, tops) for path, where in listed(listing, locate)]
         self._parts = [part for part in self._parts if part.rows]
         if not self._parts:
             raise CaffeliteError(
@@ -85,8 +89,7 @@ class HDF5Source(Source):
 
     def _fill_balanced(self, order: BalancedOrder, position: int, batch: Batch) -> None:
         numbers = order(position, len(batch.arrays[0]))
-        starts = np.cumsum([0, *(part.rows for part in self._parts)])
-        parts = np.searchsorted(starts, numbers, side="right") - 1
+        starts, parts = self._places(numbers)
         for part in np.unique(parts).tolist():
             mine = np.flatnonzero(parts == part)
             rows = numbers[mine] - starts[part]
@@ -95,6 +98,30 @@ class HDF5Source(Source):
             for values, array in zip(read, batch.arrays, strict=True):
                 array[mine] = values[rows] if resident else values
 
+    def _places(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The first row of each part, and the part of each of these rows."""
+        starts = np.cumsum([0, *(part.rows for part in self._parts)])
+        return starts, np.searchsorted(starts, numbers, side="right") - 1
+
+    def name(self, position: int) -> str:
+        if self.balanced:
+            numbers = self.balanced(position, 1)
+            starts, parts = self._places(numbers)
+            return self._row_name(int(parts[0]), int(numbers[0] - starts[parts[0]]))
+        epoch, sample = divmod(position, self.length)
+        part, row, _ = self._place(epoch, sample)
+        return self._row_name(part, int(self._permuted(self._shuffle, epoch, part)[row]) if self._shuffle else row)
+
+    def _row_name(self, part: int, row: int) -> str:
+        return f"row {row} of {self._parts[part].path}"
+
+    def _place(self, epoch: int, sample: int) -> tuple[int, int, int]:
+        """The part of a sample of an epoch, its place in the part, and how many follow there, itself included."""
+        parts, starts = self._order(epoch)
+        place = int(np.searchsorted(starts, sample, side="right")) - 1
+        part, row = int(parts[place]), int(sample - starts[place])
+        return part, row, self._parts[part].rows - row
+
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
         if self.balanced:
             self._fill_balanced(self.balanced, position, batch)
@@ -102,10 +129,8 @@ class HDF5Source(Source):
         done, size = 0, len(batch.arrays[0])
         while done < size:
             epoch, sample = divmod(position + done, self.length)
-            parts, starts = self._order(epoch)
-            place = int(np.searchsorted(starts, sample, side="right")) - 1
-            part, row = int(parts[place]), int(sample - starts[place])
-            count = min(size - done, self._parts[part].rows - row)
+            part, row, left = self._place(epoch, sample)
+            count = min(size - done, left)
             rows: slice | np.ndarray = slice(row, row + count)
             if self._shuffle:
                 rows = self._permuted(self._shuffle, epoch, part)[rows]
@@ -146,6 +171,40 @@ class HDF5Source(Source):
             self._loaded[part] = rows_of(self._parts[part], self._tops, slice(0, self._parts[part].rows))
         return self._loaded[part]
 
+    def facts(self) -> Facts:
+        numbers = sampled(self.length)
+        starts, parts = self._places(numbers)
+        found: dict[str, list[np.ndarray]] = {top: [] for top in self._tops}
+        resident = self._keep == len(self._parts)
+        for part in np.unique(parts).tolist():
+            rows = numbers[parts == part] - starts[part]
+            read = (
+                [values[rows] for values in self._load(part)]
+                if resident
+                else rows_of(self._parts[part], self._tops, rows)
+            )
+            for top, values in zip(self._tops, read, strict=True):
+                found[top].append(values)
+        contents = {f'content of "{top}"': digest(found[top]) for top in self._tops}
+        facts = {**super().facts(), "files": str(len(self._parts)), **contents}
+        for i, shape in enumerate(self._parts[0].row_shapes) if resident else ():
+            if math.prod(shape) == 1:
+                columns = [self._load(part)[i].reshape(-1) for part in range(len(self._parts))]
+                facts[f'values of "{self._tops[i]}"'] = histogram(np.concatenate(columns))
+        return facts
+
+    def not_finite(self, most: int) -> list[str]:
+        found: set[int] = set()
+        for top in range(len(self._tops)):
+            rows = self.column(top, most)
+            found.update(rows_not_finite([rows], len(rows)))
+        numbers = np.array(sorted(found), int)
+        starts, parts = self._places(numbers)
+        return [
+            self._row_name(part, row)
+            for part, row in zip(parts.tolist(), (numbers - starts[parts]).tolist(), strict=True)
+        ]
+
     def column(self, top: int, most: int) -> np.ndarray:
         """The first rows of a top, read file by file until they have ``most`` numbers: rows×…. Errors: a file
         cannot be read."""
@@ -170,7 +229,7 @@ def rows_of(part: Part, tops: list[str], rows: slice | np.ndarray, top: int | No
         raise CaffeliteError(f"cannot read {part.path}: {inputs.reason(mistake)}", where=part.where) from None
 
 
-def _files(listing: Path, locate: Locator) -> list[tuple[Path, Where]]:
+def listed(listing: Path, locate: Locator) -> list[tuple[Path, Where]]:
     """Each path of the list with its line; relative to the working directory or, where it is not there, to the list's
     folder."""
     try:
@@ -194,7 +253,7 @@ def _files(listing: Path, locate: Locator) -> list[tuple[Path, Where]]:
     return named
 
 
-def _look(path: Path, where: Where, tops: list[str]) -> Part:
+def look(path: Path, where: Where, tops: list[str]) -> Part:
     """Reads a file's shapes, no values."""
     try:
         inputs.check(path)

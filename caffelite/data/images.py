@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Callable
 from functools import cache
 from types import ModuleType
 
 import numpy as np
 
 from ..errors import missing_extra
+from . import image_header
+from .image_header import MOST_PIXELS
 
-# OpenCV takes four times as many and then needs 3 GiB; it reads this when it is imported, and a user's own setting goes
-# before.
-MOST_PIXELS = 1 << 28
+DECODE, LABELS = "decode", "labels"
+elsewhere: Callable[[str, bytes, bool | None], np.ndarray] | None = None  # what decodes in place of this process
 EIGHT_BITS = "not an image of 8 bits a channel"
 
 
@@ -30,7 +32,7 @@ def opencv(use: str) -> ModuleType:
 
 
 def _limit_pixels() -> None:
-    os.environ.setdefault("OPENCV_IO_MAX_IMAGE_PIXELS", str(MOST_PIXELS))
+    os.environ.setdefault(image_header.LIMIT, str(MOST_PIXELS))
     os.environ.setdefault("OPENCV_LOG_LEVEL", "ERROR")  # our own error names the file
 
 
@@ -42,6 +44,9 @@ def decode(content: bytes, color: bool | None = None) -> np.ndarray:
     """
     if not content:
         raise ValueError("no image: 0 bytes")
+    image_header.check(content)
+    if elsewhere:
+        return elsewhere(DECODE, content, color)
     _limit_pixels()
     try:
         import cv2
@@ -66,7 +71,10 @@ def decode_labels(content: bytes) -> np.ndarray:
 
     Errors: ValueError where the bytes are no such picture.
     """
-    if content[:8] == b"\x89PNG\r\n\x1a\n" and content[25:26] == b"\3":
+    image_header.check(content)
+    if elsewhere:
+        return elsewhere(LABELS, content, None)
+    if content[:8] == image_header.PNG and content[25:26] == b"\3":
         return _palette_numbers(content)
     cv2 = opencv("label images")
     try:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +16,10 @@ from .database import EXACT_LABELS
 from .draws import key, permutation
 
 IMAGES = {".jpg", ".jpeg", ".jpe", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".jp2"}
-
-
+CLUTTER = {"thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx", "@eadir"}  # besides names that start with a dot
 MOST_MISTAKES = 100  # of one list
+
+log = logging.getLogger("caffelite")
 
 
 @dataclass(frozen=True)
@@ -44,12 +47,17 @@ def read_list(path: str | os.PathLike) -> list[Listed]:
     """The lines of a list file, "NAME LABEL" each; a name may contain spaces; empty lines are skipped.
 
     Errors, with their lines and up to 100 at once: no label, or one that is no integer that float32 represents; an
-    empty list.
+    empty list; a file that is no text.
     """
     try:
-        text = inputs.read(path, inputs.LIST).decode("utf-8", "surrogateescape")
+        content = inputs.read(path, inputs.LIST)
     except OSError as mistake:
         raise CaffeliteError(f"cannot read the list: {inputs.reason(mistake)}", where=Where(str(path))) from None
+    if (end := content.find(b"\0")) >= 0:
+        found = "an image" if _is_image([str(path)]) else "a NUL character"
+        where = Where(str(path), content.count(b"\n", 0, end) + 1)
+        raise CaffeliteError("not a list of images", where=where, expected='text, lines of "NAME LABEL"', found=found)
+    text = content.decode("utf-8", "surrogateescape")
     listed, mistakes = [], Collector()
     for number, line in enumerate(text.split("\n"), 1):
         where, parts = Where(str(path), number), line.rsplit(maxsplit=1)
@@ -58,10 +66,6 @@ def read_list(path: str | os.PathLike) -> list[Listed]:
         if len(parts) == 1:
             mistakes.add(
                 CaffeliteError("no label", where=where, expected='"NAME LABEL"', found=f'"{shortened(line.strip())}"')
-            )
-        elif "\0" in line:
-            mistakes.add(
-                CaffeliteError("a NUL character", where=where, expected="text", remedy="the list may be no text at all")
             )
         elif (label := whole_number(parts[1])) is None:
             found = f'"{shortened(parts[1])}"'
@@ -91,12 +95,17 @@ def list_classes(
     """(images, classes) of file names "CLASS/…/FILE", in the order of the names. Classes are labelled in the same
     order, unless they are given.
 
-    where: the container, for errors. Names that start with a dot are left out. Where all files are below one folder and
+    where: the container, for errors. What systems and tools leave in folders (names that start with a dot, Thumbs.db)
+    is skipped with one warning. Where all files are below one folder and
     none directly in it, its subfolders are the classes. left_out: receives the files without an image's extension or
     without a class; None: they are errors with this remedy. Other errors: a class that is not among those given.
     """
     parts = sorted(tuple(name.split("/")) for name in names)
-    parts = [p for p in parts if not any(part.startswith(".") for part in p)]
+    clutter = Counter(part for p in parts if (part := _clutter(p)))
+    if clutter:
+        shown = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in sorted(clutter.items()))
+        log.warning("%s: skipped %d files that are no data: %s", where, clutter.total(), shown)
+        parts = [p for p in parts if not _clutter(p)]
     around = 0 if classes else _around(parts)
     found = sorted({p[around] for p in parts if len(p) > around + 1})
     if not found:
@@ -131,6 +140,11 @@ def list_classes(
             expected=f"files that end with {', '.join(sorted(IMAGES))}",
         )
     return listed, classes
+
+
+def _clutter(parts: Iterable[str]) -> str | None:
+    """The part of a path that no user has made."""
+    return next((part for part in parts if part.startswith(".") or part.lower() in CLUTTER), None)
 
 
 def _is_image(parts: Sequence[str]) -> bool:
@@ -174,7 +188,7 @@ def files_below(folder: str | os.PathLike) -> list[str]:
     names = []
     for place, folders, files in os.walk(folder, followlinks=True):
         below = os.path.relpath(place, folder)
-        if below != "." and not folders and not files:
+        if below != "." and not folders and not files and not _clutter(below.split(os.sep)):
             raise CaffeliteError("the folder is empty", where=Where(place), remedy="remove it, or put its images there")
         names += [os.path.normpath(os.path.join(below, file)).replace(os.sep, "/") for file in files]
     return names

@@ -3,6 +3,7 @@ device, all concurrently."""
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -13,10 +14,15 @@ from threading import Event, Lock, Thread
 import numpy as np
 
 from ..errors import CaffeliteError
+from .fingerprint import Facts
+from .finite import rows_not_finite
+
+log = logging.getLogger("caffelite")
 
 MOST_PREFETCH = 32  # batches; more only use memory
 MOST_WORKERS = 16  # by default: more of them wait for the interpreter
 TASKS_AHEAD = 2  # for each worker
+MOST_NAMED = 8  # samples with NaN or infinity, for each source
 
 _workers: int | None = None
 
@@ -65,9 +71,11 @@ class Batch:
 @dataclass
 class _Slot:
     """A batch that is being prepared: ready when all its tasks have ended. Of several errors the first in the batch's
-    order is raised."""
+    order is raised. examined: whether ``bad`` is to name the rows that are not finite."""
 
     batch: Batch
+    examined: bool = False
+    bad: list[int] = field(default_factory=list)
     ready: Event = field(default_factory=Event)
     failure: tuple[int, BaseException] | None = None
     _running: int = 1
@@ -82,8 +90,13 @@ class _Slot:
             if failure and (not self.failure or place < self.failure[0]):
                 self.failure = place, failure
             self._running -= 1
-            if not self._running:
-                self.ready.set()
+            if self._running:
+                return
+        if self.examined and not self.failure:
+            pixels = [] if self.batch.pixels is None else [self.batch.pixels]
+            arrays = [*pixels, *self.batch.arrays]
+            self.bad = rows_not_finite(arrays, len(arrays[0]))
+        self.ready.set()
 
 
 class Source:
@@ -92,8 +105,10 @@ class Source:
     shapes: one per top, batch first. length: samples per epoch. position: samples returned since the start, by all
     processes that read shards of them, which are equally far; batches that are prepared beyond it do not count.
     workers: how many threads besides the one that reads. allocate: allocates the memory of batches. A subclass
-    implements `tasks`, and where needed `buffer` and `release`.
+    implements `tasks`, and where needed `buffer`, `release` and `name`.
     """
+
+    floats = False  # whether samples are stored as floats; of these a warning in the first epoch names NaN and infinity
 
     def __init__(self, shapes: list[tuple[int, ...]], length: int, prefetch: int = 4, workers: int = 0):
         self.shapes, self.length, self.position = shapes, length, 0
@@ -102,6 +117,7 @@ class Source:
         self._threads: list[Thread] = []
         self._current: Batch | None = None  # the batch that the caller reads
         self._closed = False
+        self._named = 0  # samples with NaN or infinity
 
     def divide(self, part: int, parts: int) -> None:
         """From now on returns part ``part`` of ``parts`` of each batch, before the first one is drawn."""
@@ -140,8 +156,39 @@ class Source:
             self._stop()
             raise slot.failure[1]
         self._current = slot.batch
+        if slot.bad:
+            start = self.position + self.shard.rank * self.shapes[0][0]
+            self._warn([start + row for row in slot.bad], self.name)
         self.position += self.shapes[0][0] * self.shard.size
         return slot.batch
+
+    def name(self, position: int) -> str:
+        """The sample at a position of the run, in words. Called while no thread reads."""
+        return "place {1} of epoch {0}".format(*divmod(position, self.length))
+
+    @property
+    def reads(self) -> bool:
+        """Whether threads read the data."""
+        return bool(self._threads)
+
+    def facts(self) -> Facts:
+        """What the data are known by; reads a few samples. Called while no thread reads. Errors: a sample cannot be
+        read."""
+        return {"samples": str(self.length)}
+
+    def not_finite(self, most: int) -> list[str]:
+        """Names of samples with NaN or infinity among the first ones, which have about ``most`` numbers in all; none of
+        bytes. Errors: a sample cannot be read."""
+        return []
+
+    def _warn(self, bad: list[int], name: Callable[[int], str]) -> None:
+        """Names samples with NaN or infinity, MOST_NAMED at most."""
+        if self._named < MOST_NAMED:
+            self._stop()
+            names = [name(one) for one in bad[: MOST_NAMED - self._named]]
+            self._named += len(names)
+            last = "; no more are named" if self._named == MOST_NAMED else ""
+            log.warning("the data hold NaN or infinity: %s%s", ", ".join(names), last)
 
     def next(self) -> list[np.ndarray]:
         """The next batch as C-contiguous float32 arrays, one per top, valid until the following call."""
@@ -206,7 +253,7 @@ class Source:
     def _read(self, position: int) -> None:
         size = self.shapes[0][0]
         while (batch := self._free.get()) is not None:
-            slot = _Slot(batch)
+            slot = _Slot(batch, examined=self.floats and position < self.length)
             self._slots.put(slot)
             place = 0
             try:

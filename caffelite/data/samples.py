@@ -11,6 +11,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from ..errors import CaffeliteError
+from .fingerprint import Facts, digest, histogram, sampled
+from .finite import rows_not_finite
 from .order import Order
 from .pipeline import Batch, Source, workers
 from .transforms import Choice, Transform
@@ -50,6 +52,15 @@ class Samples(Generic[Content]):
     def error(self, number: int, content: Content, what: str) -> CaffeliteError:
         """An error about a sample, with its file and line or its key."""
         raise NotImplementedError
+
+    def sampled(self, numbers: np.ndarray) -> tuple[list[Any], np.ndarray | None]:
+        """The contents of samples without their labels, bytes or arrays, and their labels; None: ``all_labels`` reads
+        no file."""
+        return list(self.read(numbers)), None
+
+    def name(self, number: int) -> str:
+        """A sample's key or file, where it has one. Called from one thread at a time."""
+        return ""
 
     def labels(self, most: int) -> np.ndarray:
         """The labels of at most ``most`` samples, as far as no image must be decoded for them; of all where they are in
@@ -101,6 +112,7 @@ class DataSource(Source):
     ):
         self.samples, self.transform, self.order = samples, transform, order
         shape, dtype = samples.first.shape, samples.first.dtype
+        self.floats = dtype.kind == "f"
         self._most = (1 << 62) if cache else RESIDENT_BYTES
         self._loaded: _Loaded | None = None
         self._tried = self._resident = False
@@ -143,12 +155,41 @@ class DataSource(Source):
                 found = self.samples.load_all(self._most, self.transform.check)
             if found:
                 self._loaded = _Loaded(found[0], found[1].astype(np.float32), np.ones(self.length, bool))
+                if bad := rows_not_finite(found, self.length):
+                    self._warn(bad, self._name)
         self._tried = True
         if self.transform.plain and self._loaded is not None and self._loaded.present.all():
             self._stop()
             self._picks = np.zeros((self.shapes[0][0], 4), np.int32)
             self._pick(self._picks, self.transform.choose(0, len(self._picks)))
             self._resident = True
+
+    def name(self, position: int) -> str:
+        return self._name(int(self.order(position, 1)[0]))
+
+    def facts(self) -> Facts:
+        contents, labels = self.samples.sampled(sampled(self.length))
+        shape = "×".join(map(str, self.samples.first.shape))
+        found = {**super().facts(), "shape": shape, "content": digest(contents)}
+        if labels is None:
+            labels = self.samples.all_labels()
+        if len(self.shapes) > 1:
+            found["labels"] = histogram(labels) if labels.ndim == 1 else digest([labels])
+        if self.transform.mean is not None and self.transform.mean.shape[1:] != (1, 1):
+            found["mean_file"] = digest([self.transform.mean])
+        return found
+
+    def not_finite(self, most: int) -> list[str]:
+        if not self.floats:
+            return []
+        numbers = np.arange(max(1, min(self.length, most // self.samples.first.size)))
+        contents = zip(numbers.tolist(), self.samples.read(numbers), strict=True)
+        images = (self.samples.image(number, content)[0] for number, content in contents)
+        return [self._name(number) for number, image in enumerate(images) if rows_not_finite([image[None]], 1)]
+
+    def _name(self, number: int) -> str:
+        name = self.samples.name(number)
+        return f"sample {number}" + f" ({name})" * bool(name)
 
     @contextmanager
     def _enough_memory(self) -> Iterator[None]:

@@ -19,6 +19,7 @@ from . import near
 from .annotated import Objects
 from .convert import CUT, in_order, is_cut
 from .files import folder
+from .hdf5_rows import HDF5Rows, Row, is_hdf5
 from .images import decode
 from .listing import Listed, read_list
 from .records import Records, objects, read, shown
@@ -26,7 +27,7 @@ from .table import read_table
 from .writers import progress_bar
 
 Shape = tuple[int, ...]
-Record = tuple[str, int]  # key, label
+Record = tuple[str, int | None]  # key, label
 IMAGE_FILES = "image files"
 LISTS = (".txt", ".lst", ".csv")
 
@@ -84,7 +85,7 @@ class _Seen:
 
     kind: str
     shape: Shape
-    label: int
+    label: int | None  # None: the row has none
     digest: bytes
     strange: list[str]
     print: near.Print | None
@@ -93,7 +94,8 @@ class _Seen:
 
 def survey(path: str | os.PathLike, progress: bool = False, search_near: bool = False) -> Survey:
     """Reads every record of a database once, or every file of a folder of class folders, of a list or of a table, whose
-    names are the keys. Two images are the same where all their values are, however they are stored.
+    names are the keys, or every row of HDF5 files. Two images are the same where all their values are, however they
+    are stored.
 
     Names of a list are absolute, or relative to the current folder, as those of an ImageData layer. Odd is: a shape, a
     number of channels or a kind unlike that of more than half of the records; a label that is negative or missing; one
@@ -112,9 +114,9 @@ def survey(path: str | os.PathLike, progress: bool = False, search_near: bool = 
                 continue
             found.kinds[one.kind] += 1
             found.shapes[one.shape] += 1
-            if one.objects is None:
+            if one.objects is None and one.label is not None:
                 found.labels[one.label] += 1
-            else:
+            elif one.objects is not None:
                 found.objects.update(one.objects)
                 found.per_image[len(one.objects)] += 1
             if one.print and one.digest not in found.images:
@@ -132,6 +134,8 @@ def _opened(path: Path) -> tuple[AbstractContextManager[Any], Callable[[bool, An
     is_database = (path / "data.mdb").exists() or (path / "CURRENT").exists()
     if path.is_dir() and not is_database:
         return nullcontext(folder(path)), functools.partial(_look_at_file, f"{path}/")
+    if not is_database and is_hdf5(path):
+        return nullcontext(HDF5Rows(path)), _look_at_row
     if is_database or path.suffix.lower() not in LISTS:
         return Records(path), _look
     listed = read_table(path).listed if path.suffix.lower() == ".csv" else read_list(path)
@@ -171,10 +175,24 @@ def _look_at_file(root: str, search_near: bool, listed: Listed) -> tuple[str, _S
     return name, _seen(IMAGE_FILES, image, listed.label, ["negative label"] * (listed.label < 0), search_near)
 
 
+def _look_at_row(search_near: bool, record: tuple[str, Row]) -> tuple[str, _Seen | str]:
+    """The place of a row and what it is: its image is the data set "data", or the first one that is no label."""
+    place, row = record
+    name = "data" if "data" in row else next((name for name in row if name != "label"), "label")
+    label = row.get("label", np.empty(0))
+    whole = label.size == 1 and np.isfinite(label).all() and float(label.item()).is_integer()
+    strange = [
+        f'a value of "{other}" that is not finite'
+        for other in row
+        if other != name and not np.isfinite(row[other]).all()
+    ]
+    return place, _seen("HDF5 rows", row[name], int(label.item()) if whole else None, strange, False)
+
+
 def _seen(
     kind: str,
     image: np.ndarray,
-    label: int,
+    label: int | None,
     strange: list[str],
     search_near: bool,
     classes: list[int] | None = None,
@@ -182,7 +200,7 @@ def _seen(
     """An image C×H×W. strange: what is strange about its record. classes: of its objects, where it is annotated."""
     if not np.isfinite(image).all():
         strange.append("a value that is not finite")
-    elif image.size > 1 and (image == image.flat[0]).all():
+    elif image.ndim == 3 and image.size > 1 and (image == image.flat[0]).all():
         strange.append(f"{image.flat[0]:g} throughout")
     digest = hashlib.blake2b(
         repr(image.shape).encode() + np.ascontiguousarray(image, np.float32).tobytes(), digest_size=16

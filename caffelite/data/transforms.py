@@ -12,6 +12,7 @@ from .. import caffelite_pb2 as pb
 from .. import inputs
 from ..errors import CaffeliteError, Locator, Where
 from ..prototxt import resolve
+from ..weights import Damaged, decode_blob
 from .augmentation import Augmentation
 from .draws import Key, below, per_sample
 from .images import channels_first, channels_last
@@ -196,22 +197,23 @@ def read_mean(path: str, shape: tuple[int, int, int] | None, locate: Locator, la
     shape: what it must have, None for any; larger: than shape will do too. Errors: no such file, no mean file, another
     shape.
     """
-    from google.protobuf.message import DecodeError
-
     where = locate("mean_file")
     file = resolve(path, locate)
     try:
-        blob = pb.BlobProto.FromString(inputs.read(file, inputs.MESSAGE))
+        values = decode_blob(memoryview(inputs.read(file, inputs.MESSAGE)))
     except OSError as mistake:
         raise CaffeliteError(f'cannot read mean_file "{path}": {mistake.strerror}', where=where) from None
-    except DecodeError:
+    except Damaged as damage:
         raise CaffeliteError(
-            "not a mean file", where=Where(str(file)), expected="a binary BlobProto", remedy=f"named at {where}"
+            f"not a mean file: {damage}",
+            where=Where(str(file)),
+            expected="a binary BlobProto",
+            remedy=f"named at {where}",
         ) from None
-    axes = tuple(blob.shape.dim) if blob.HasField("shape") else (blob.num, blob.channels, blob.height, blob.width)
-    with np.errstate(over="ignore"):  # a double beyond float32 becomes infinite
-        values = np.array(blob.data or blob.double_data, np.float32)
-    valid = len(axes) >= 3 and min(axes) > 0 and values.size == math.prod(axes) == math.prod(axes[-3:]) > 0
+    if not np.isfinite(values).all():
+        raise CaffeliteError("the mean image holds NaN or infinity", where=Where(str(file)), remedy=f"named at {where}")
+    axes = values.shape
+    valid = len(axes) >= 3 and min(axes) > 0 and values.size == math.prod(axes[-3:])
     fits = (
         axes[-3:] == (shape or axes[-3:])
         or larger

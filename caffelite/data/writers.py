@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from ..errors import CaffeliteError, Where, missing_extra
 from ..progress import bar
 
 FIRST_MAP_BYTES = 1 << 20
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 RECORDS_PER_TRANSACTION = 1000
 
 
@@ -78,7 +80,8 @@ def open_lmdb(path: Path, *, force: bool = False) -> Iterator[Callable[[list[tup
                 yield functools.partial(_put, db, path)
                 db.sync(True)
         except lmdb.Error as mistake:
-            raise CaffeliteError(f"cannot write: {mistake}", where=Where(str(path))) from None
+            what = _full(unfinished / "data.mdb") or mistake
+            raise CaffeliteError(f"cannot write: {what}", where=Where(str(path))) from None
 
 
 @contextmanager
@@ -147,6 +150,49 @@ def check_free(paths: Iterable[Path], force: bool) -> None:
             raise CaffeliteError("already exists", where=Where(str(path)), remedy="give --force to replace it")
 
 
+@contextmanager
+def together(paths: Sequence[Path], force: bool) -> Iterator[None]:
+    """For files and folders that are written one after the other: after an error none of them is there, nor a folder
+    that was made for them; what they would have replaced is as it was. Errors: one exists and not force."""
+    check_free(paths, force)
+    above = {folder for path in paths for folder in path.parents}
+    made = sorted((folder for folder in above if not folder.exists()), reverse=True)
+    there, old = [path for path in paths if os.path.lexists(path)], {}
+    try:
+        for path in there:
+            old[path] = _set_aside(path)
+        yield
+    except BaseException:
+        for path in paths:
+            if path in old or path not in there:
+                remove(path)
+        for path, before in old.items():
+            before.rename(path)
+        for folder in made:
+            with suppress(OSError):  # another process uses it
+                folder.rmdir()
+        raise
+    finally:
+        for before in old.values():
+            shutil.rmtree(before.parent, ignore_errors=True)
+
+
+def _set_aside(path: Path) -> Path:
+    """Moves a file or folder into a new folder next to it, and returns its path there."""
+    try:
+        return path.rename(Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent)) / path.name)
+    except OSError as mistake:
+        raise CaffeliteError(f"cannot replace it: {mistake.strerror or mistake}", where=Where(str(path))) from None
+
+
+def remove(path: Path) -> None:
+    """Removes a file or a folder, where it exists."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def progress_bar(name: str, total: int | None, progress: bool = True, unit: str = "images"):
     """A progress bar, drawn where standard error is a terminal and progress is set."""
     return bar(total, name=name, unit=f" {unit}", shown=progress)
@@ -185,6 +231,16 @@ def _datum(path: Path, index: int, image: np.ndarray, label: int) -> bytes:
     return pb.Datum(
         channels=channels, height=height, width=width, data=image.tobytes(), label=int(label)
     ).SerializeToString()
+
+
+def _full(file: Path) -> str:
+    """Why a file cannot grow; empty where it can. LMDB calls a full disk an error of input or output."""
+    try:
+        with open(file, "ab") as handle:
+            os.posix_fallocate(handle.fileno(), os.fstat(handle.fileno()).st_size, FIRST_MAP_BYTES)
+    except OSError as mistake:
+        return mistake.strerror or "" if mistake.errno in FULL else ""
+    return ""
 
 
 def _put(db, path: Path, records: list[tuple[bytes, bytes]]) -> None:

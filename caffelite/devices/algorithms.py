@@ -9,6 +9,7 @@ from .window import Window
 
 DIRECT, PRODUCT, DEPTHWISE, COLUMNS = "direct", "product", "depthwise", "columns"
 WINOGRAD = {"winograd2": 2, "winograd4": 4}  # by algorithm: the side of a tile of outputs
+EXACT_TILE = 2  # outputs of the tile whose weight gradient has nearly the direct one's rounding errors
 MEASURED_WORK = 1 << 26  # multiply-adds below which a convolution is direct, and nothing is measured
 MEASURED_DEPTHWISE = 1 << 16  # the same for a depthwise convolution, which takes longer to read than to multiply
 LANES = 16  # channels in a vector
@@ -21,7 +22,9 @@ FEW_ROWS = 32  # of a product with large weights, at most
 FEW_ROWS_FORWARD = 8  # the same for the forward pass, where more rows are not faster
 FEW_ROWS_WEIGHTS = 1 << 23  # at least: more than second-level caches hold
 FEW_ROWS_COLUMNS = 4 * LANES  # of which the weights have a multiple
-DEPTHWISE_PARTS = 32  # at most, of the sums over pixels in a depthwise convolution's weight gradient
+DEPTHWISE_PARTS = 32  # of the sums over pixels in a depthwise convolution's weight gradient, for threads
+GRADIENT_TERMS = 512  # pixels that a weight gradient adds up at a time, where a block is of several images
+GRADIENT_ROWS = 1024  # pixels above which a block is of some rows of an image
 CHUNK_BYTES = 24 << 20  # of both factors of a weight gradient
 Shape = tuple[int, ...]
 
@@ -45,6 +48,45 @@ class Tile(NamedTuple):
 def rounded(count: int, unit: int) -> int:
     """The next multiple of ``unit``."""
     return -(-count // unit) * unit
+
+
+class Block(NamedTuple):
+    """Images or rows of an image over which a weight gradient is summed at a time."""
+
+    image: int  # the first
+    images: int
+    row_in: int  # the first row of x
+    rows_in: int
+    row_out: int  # the first row of y
+    rows_out: int
+    above: int  # pad
+    below: int
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int, int]:
+        """(images, rows of x, rows of y, pad above, pad below)."""
+        return self.images, self.rows_in, self.rows_out, self.above, self.below
+
+
+def gradient_blocks(x: Shape, y: Shape, window: Window, groups: int, threads: int) -> list[Block]:
+    """The blocks of a convolution's weight gradient, from x (N, C, H, W) and y (N, M, OH, OW): few enough pixels for
+    sums in float32, enough of them for all threads."""
+    (n, c, height, _), (_, m, high, wide), pad = x, y, window.pad[0]
+    # Threads with no weights of their own share the pixels.
+    tasks = groups * -(-c // groups // LANES) * -(-m // groups // LANES)
+    images = max(1, GRADIENT_TERMS * max(1, threads // tasks) // (high * wide))
+    reach = window.dilation[0] * (window.kernel[0] - 1) + 1
+    if high * wide <= GRADIENT_ROWS or pad >= reach:
+        starts = range(0, n, images)
+        return [Block(i, min(images, n - i), 0, height, 0, high, pad, pad) for i in starts]
+    count, found = -(-high // max(1, GRADIENT_ROWS // wide)), []
+    for i in range(count):
+        first, last = i * high // count, (i + 1) * high // count
+        begin, end = first * window.stride[0] - pad, (last - 1) * window.stride[0] - pad + reach
+        above, below = max(0, -begin), max(0, end - height)
+        begin, end = begin + above, end - below
+        found.append((begin, end - begin, first, last - first, above, below))
+    return [Block(image, 1, *rows) for image in range(n) for rows in found]
 
 
 def candidates(x: Shape, y: Shape, window: Window, groups: int, half: bool) -> list[str]:
@@ -144,7 +186,8 @@ def gradient_sizes(c: int, m: int, tiles: int, tile: Tile, threads: int) -> tupl
 def depthwise_sizes(x: Shape, y: Shape) -> tuple[tuple[int, int], tuple[int, int, int]]:
     """Shapes of float32 in the workspace of a depthwise convolution: the packed weights, and the partial sums of the
     weight gradient. The number of parts does not depend on the number of threads, as results depend on it."""
-    width, parts = rounded(x[1], LANES), max(1, min(DEPTHWISE_PARTS, y[0] * y[2], y[0] * y[2] * y[3] // 48))
+    width, rows, pixels = rounded(x[1], LANES), y[0] * y[2], y[0] * y[2] * y[3]
+    parts = max(1, min(rows, max(pixels // GRADIENT_TERMS, min(DEPTHWISE_PARTS, pixels // 48))))
     return (9, width), (parts, 9, width)
 
 
@@ -159,7 +202,8 @@ def workspace(x: Shape, y: Shape, window: Window, groups: int, half: bool, threa
             passes: list[tuple[int, ...]] = [pass_sizes(c, m, tiles, tile, threads)]
             if backward:
                 passes.append(pass_sizes(m, c, tile_count(x, outputs), tile, threads))
-                passes.append(gradient_sizes(c, m, tiles, tile, threads))
+                if outputs == EXACT_TILE:
+                    passes.append(gradient_sizes(c, m, tiles, tile, threads))
             largest = max(largest, *(4 * sum(sizes) for sizes in passes))
         elif name == DEPTHWISE:
             packed, partial = depthwise_sizes(x, y)

@@ -344,9 +344,10 @@ class Device(Protocol):
         context: ExecutionContext,
         part: interfaces.MaskPart | None = None,
         channels: int = 0,
+        scale: float | None = None,
     ) -> interfaces.Dropout:
         """part: of the mask of a larger blob that several devices divide. channels: of channels_last images (N, P, C),
-        which have the mask of N×C×H×W; 0 for other blobs."""
+        which have the mask of N×C×H×W; 0 for other blobs. scale: of what stays, by default 1 / (1 - ratio)."""
 
     def uniform(
         self, n: int, d: int, low: float, high: float, stream: int, context: ExecutionContext

@@ -254,9 +254,10 @@ for _type, _operator in (
 
 @operator("Dropout")
 def dropout(w: Writer, node: Node, x: list[str], _) -> list[str]:
-    if node.layer.p.sample_weights_test:
+    p = node.layer.p
+    if p.sample_weights_test:
         raise w.cannot(node, "a mask that is drawn in TEST")
-    return x
+    return x if p.scale_train else [w.add("Mul", [x[0], w.scalar(1 - p.dropout_ratio)])]
 
 
 @operator("Swish")

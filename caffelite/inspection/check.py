@@ -12,7 +12,7 @@ from ..training import nets
 from . import lint, partial, solvers
 from .feeds import Feeds, with_shapes
 from .label_shapes import label_shapes
-from .nets import phases_of
+from .nets import NO_FEEDS, phases_of
 from .reading import Findings, Reading, read
 
 
@@ -45,13 +45,19 @@ def check(
                 tests += 1
             elif one.state.phase == pb.TRAIN:
                 train = graph
-            _close(graph)
+            partial.close(graph)
         if resolved := solvers.in_iterations(reading, train, findings):
             lint.solver(resolved, findings)
     else:
-        for phase in phases or phases_of(reading.message):
-            _close(_net(reading, nets.state(phase, reading.message, None, level, stages), shapes, findings))
+        for phase in phases or _phases(reading.message):
+            partial.close(_net(reading, nets.state(phase, reading.message, None, level, stages), shapes, findings))
     return sort(merged(findings), path)
+
+
+def _phases(net: pb.NetParameter) -> list[int]:
+    """The phases that a net has data for; TEST for a net that has Input layers alone, as deploy nets have."""
+    feeds = {spec.type for spec in net.layer if not spec.bottom and spec.type not in NO_FEEDS}
+    return [pb.TEST] if feeds == {"Input"} else phases_of(net)
 
 
 def _net(
@@ -64,18 +70,12 @@ def _net(
     if shapes:
         reading = dataclasses.replace(reading, message=with_shapes(reading.message, shapes))
     feeds = Feeds(shapes, label_shapes(reading.message))
-    graph, whole = partial.build(reading, state, findings, feeds)
+    graph, whole, feeds = partial.build_fitting(reading, state, findings, feeds)
     for missing in feeds.missing:
         findings.add("note", missing)
     if graph:
         lint.net(graph, reading, whole, findings, decay)
     return graph
-
-
-def _close(graph: Graph | None) -> None:
-    for node in graph.feeds if graph else ():
-        if getattr(node.layer, "source", None) is not None:
-            node.layer.source.close()
 
 
 def merged(findings: Findings) -> Findings:

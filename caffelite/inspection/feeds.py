@@ -58,9 +58,10 @@ class Feeds:
     """Opens the sources of a graph: ``graph.build(..., open_source=Feeds(shapes))``.
 
     shapes: sample shapes by top, without the batch; under "" the shape of every data layer's first top. labels: those
-    that HDF5Data layers without data have where the user gives none (see ``label_shapes``). ``missing`` collects the
+    that layers without data have where the user gives none, as their readers need them. ``missing`` collects the
     errors of missing data, ``guessed`` the shapes that were used instead: (layer, top, shape, why), ``unshaped`` the
-    tops of unknown shape: (layer, top).
+    tops of unknown shape: (layer, top), ``assumed`` the labels that were taken as one number a sample, or as the fields
+    of their layer say.
     """
 
     def __init__(self, shapes: dict[str, Shape] | None = None, labels: dict[str, Shape] | None = None):
@@ -70,6 +71,7 @@ class Feeds:
         self.missing: list[CaffeliteError] = []
         self.guessed: list[tuple[str, str, Shape, str]] = []
         self.unshaped: list[tuple[str, str]] = []
+        self.assumed: list[str] = []
 
     def __call__(self, spec: pb.LayerParameter, phase: int, locate: Locator):
         param = getattr(spec, REGISTRY[spec.type].field)
@@ -104,7 +106,9 @@ class Feeds:
         explicit = [self._explicit(spec, i) for i in range(len(shapes))]
         if explicit[0] is None:
             self.guessed.append((spec.name, spec.top[0], shapes[0][1:], FIELDS))
-        return Absent([s if e is None else (s[0], *e) for s, e in zip(shapes, explicit, strict=True)])
+        self.assumed += spec.top[1:]
+        known = [self.labels.get(top) if e is None else e for top, e in zip(spec.top, explicit, strict=False)]
+        return Absent([s if e is None else (s[0], *e) for s, e in zip(shapes, known, strict=True)])
 
     def _explicit(self, spec: pb.LayerParameter, i: int) -> Shape | None:
         """The shape that the user gave for a top."""
@@ -143,14 +147,16 @@ class Feeds:
         unknown = None
         for i, top in enumerate(spec.top):
             shape = given[i]
-            if shape is None and spec.type == "HDF5Data" and top in self.labels:
+            images = REGISTRY[spec.type].reads_images
+            if shape is None and top in self.labels:
                 shape = self.labels[top]
                 self.guessed.append((spec.name, top, shape, "the loss that reads it"))
             elif shape is None and i and REGISTRY[spec.type].labels_pixels:
                 shape = _labels(spec, shapes[0][2:]) if i == 1 else (1, 1, 2)
-            elif shape is None and (top in LABEL_TOPS or (REGISTRY[spec.type].reads_images and i == 1)):
+            elif shape is None and (i == 1 if images else top in LABEL_TOPS):
                 shape = ()
-            elif shape is None and REGISTRY[spec.type].reads_images:
+                self.assumed.append(top)
+            elif shape is None and images:
                 transform, at = spec.transform_param, locate.at("transform_param")
                 # A mean image has the size of images before the crop.
                 mean = read_mean(transform.mean_file, None, at).shape if transform.mean_file else None
@@ -160,6 +166,7 @@ class Feeds:
                     shape = Transform(transform, phase, (channels, height, width), at, key(0, spec.name)).shape
                     self.guessed.append((spec.name, top, shape, why))
             if shape is None:
+                self.assumed.append(top)
                 what, remedy = (
                     f'layer "{spec.name}": the shape of "{top}" is not known without its data',
                     f"give it, as in -shape {top}=3x227x227",

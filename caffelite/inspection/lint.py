@@ -27,6 +27,7 @@ CLASS_AXIS = {
     "HingeLoss": ("", 1),
 }
 SCORES = ("Accuracy", "ArgMax", "Reduction")  # types whose tops are read in the log
+LOOKED = 1 << 20  # numbers of each data layer's first samples
 PULLED = {"Scale": "scales", "Bias": "biases", "BatchNorm": "batch norm", "PReLU": "slopes"}
 
 
@@ -114,6 +115,8 @@ def net(graph: Graph, reading: Reading, whole: bool, findings: Findings, decay: 
         findings.say("lint", note, locate())
     for node in graph.nodes:
         _labels(node, findings)
+    for node in graph.feeds:
+        _not_finite(node, findings)
     if not whole:
         return
     _undone(graph, reading, findings)
@@ -233,6 +236,16 @@ def _labels(node: Node, findings: Findings) -> None:
     elif whole and found.max() + 1 < classes and node.layer.loss:  # the first of a sorted data set have few classes
         what = f'{name}: "{node.bottoms[0].name}" has {classes} classes'
         findings.say("lint", what, where, found=f"labels up to {found.max():g}")
+
+
+def _not_finite(node: Node, findings: Findings) -> None:
+    """Adds a finding for NaN and infinity among the first samples."""
+    source = getattr(node.layer, "source", None)
+    if source is None or isinstance(source, Absent):
+        return
+    if names := findings.run(source.not_finite, LOOKED):
+        what, remedy = f'layer "{node.name}": the data hold NaN or infinity', "correct the data, or leave samples out"
+        findings.say("lint", what, node.layer.locate(), found=_names(names), remedy=remedy)
 
 
 def test_size(graph: Graph, iterations: int, which: int, reading: Reading, findings: Findings) -> None:

@@ -51,7 +51,11 @@ class Subject:
                     return self._found(self._build(net, phase, guess), guess, feeds.unshaped, shapes)
                 except CaffeliteError:
                     continue
-            raise
+            fit = Feeds(self.shapes, labels)
+            fitting, whole, fit = partial.build_fitting(Reading(net, self.locate), self._state(phase), Findings(), fit)
+            if fitting is None or not whole:
+                raise
+            return self._found(fitting, fit)
 
     def timed(self, phase: int) -> tuple[pb.NetParameter, list[str]]:
         """The net with zeros in place of data that is not there, which take as long to compute, and notes about
@@ -92,7 +96,7 @@ class Subject:
         self, net: pb.NetParameter, phase: int, shapes: dict[str, Shape]
     ) -> tuple[Graph | None, Findings, Feeds]:
         feeds, findings = Feeds(shapes, label_shapes(net)), Findings()
-        found, _ = partial.build(Reading(net, self.locate), self._state(phase), findings, feeds)
+        found, _, feeds = partial.build_fitting(Reading(net, self.locate), self._state(phase), findings, feeds)
         return found, findings, feeds
 
     def _state(self, phase: int) -> pb.NetState:
@@ -109,9 +113,7 @@ class Subject:
     ) -> tuple[Graph, list[str]]:
         """The graph, and notes about guessed shapes. unshaped: tops without a known shape; tried: the shapes that
         were assumed for them."""
-        for node in found.feeds:
-            if getattr(node.layer, "source", None) is not None:
-                node.layer.source.close()
+        partial.close(found)
         notes = [f'layer "{name}": "{top}" taken as {times(shape)} by {why}' for name, top, shape, why in feeds.guessed]
         needed = {top for _, top in unshaped} | {top for top, shape in tried.items() if shape}
         shapes = {top: shape for top, shape in tried.items() if top in needed and top not in self.shapes}

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, Mistakes
+from ..layers import Shape
 from ..net import graph
 from ..net.graph import Graph
 from ..user_modules import NotImported
@@ -43,6 +44,49 @@ def build(reading: Reading, state: pb.NetState, findings: Findings, feeds: Feeds
         faulty |= {place for place in wrong if place is not None}
         found, errors = _try(_without(net, state, faulty), state, locate, feeds)
         wrong = {layers.of(e) for e in errors}
+
+
+def build_fitting(
+    reading: Reading, state: pb.NetState, findings: Findings, feeds: Feeds
+) -> tuple[Graph | None, bool, Feeds]:
+    """As ``build``; labels of missing data whose shape was assumed get the one that the layers need which read them,
+    and the feeds with these shapes come third."""
+    errors = Findings()
+    found, whole = build(reading, state, errors, feeds)
+    for labels in _needed(reading.message, found, feeds) if found and not whole else ():
+        others, fit = Findings(), Feeds(feeds.given, feeds.labels | labels)
+        built, whole_now = build(reading, state, others, fit)
+        if built and found and len(built.nodes) > len(found.nodes):
+            close(found)
+            found, whole, errors, feeds = built, whole_now, others, fit
+        else:
+            close(built)
+        if whole:
+            break
+    for finding in errors:
+        findings.add(finding.kind, finding.error)
+    return found, whole, feeds
+
+
+def _needed(net: pb.NetParameter, found: Graph, feeds: Feeds) -> list[dict[str, Shape]]:
+    """Shapes that the layers that were not built may need: one label for each pixel, or as many as scores."""
+    built = {node.name for node in found.nodes}
+    shapes = {top.name: top.shape for node in found.nodes for top in node.tops}
+    return [
+        dict.fromkeys(labels, shape)
+        for spec in net.layer
+        if spec.name not in built and spec.bottom and spec.bottom[0] in shapes
+        if (labels := [bottom for bottom in spec.bottom[1:] if bottom in feeds.assumed])
+        for scores in [shapes[spec.bottom[0]]]
+        for shape in dict.fromkeys([(1, *scores[2:]), scores[1:]])
+    ]
+
+
+def close(found: Graph | None) -> None:
+    """Closes the sources of a graph."""
+    for node in found.feeds if found else ():
+        if getattr(node.layer, "source", None) is not None:
+            node.layer.source.close()
 
 
 def _try(

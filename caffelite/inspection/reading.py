@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 
 from .. import caffelite_pb2 as pb
 from .. import inputs, prototxt
-from ..errors import CaffeliteError, Details, Locator, Mistakes, Where
+from ..errors import CaffeliteError, Details, Locator, Mistakes, Where, quoted
 from ..layers import unknown_types
 from ..prototxt import forks
 from ..prototxt.textformat import Reader
@@ -75,7 +75,7 @@ def read(
     ``findings``."""
     try:
         text = _text(path)
-    except (OSError, UnicodeDecodeError, ValueError):
+    except (OSError, ValueError, CaffeliteError):
         return _binary(path, findings, named_at)
     reader, message = _nearest(text, str(path), tuple(kinds))
     if prototxt.is_label_map(reader):
@@ -87,7 +87,7 @@ def read(
     unknown_types.tolerate(message, reader)
     findings.run(reader.raise_any)
     for (holder, name), places in reader.fork_fields.items():
-        kind = "note" if name.partition(":")[0] in forks.SPEED else "lint"
+        kind = "lint" if name in forks.ROUNDS else "note"
         for place in places:
             findings.say(kind, forks.ignored(holder, name), Where(str(path), *place))
     suspects = set(re.findall(r'"(\w+)"', " ".join(str(mistake) for _, mistake in reader.mistakes)))
@@ -125,7 +125,7 @@ def tolerant(ignored: list[CaffeliteError]) -> prototxt.Tolerate:
 
 
 def _text(path: str) -> str:
-    text = inputs.read(path, inputs.TEXT).decode("utf-8-sig")
+    text = prototxt.decoded(inputs.read(path, inputs.TEXT), path)
     if "\0" in text:
         raise ValueError("binary")
     return text
@@ -148,6 +148,6 @@ def _modern(reading: Reading, findings: Findings) -> Reading | None:
     for where, what in new.notes:
         findings.say("note", what, where)
     if new.dialects:
-        remedy = f"caffelite upgrade {locate.file} NEW writes the modern form"
+        remedy = f"caffelite upgrade {quoted(locate.file)} NEW writes the modern form"
         findings.say("note", f"an old dialect of Caffe ({', '.join(new.dialects)})", locate(), remedy=remedy)
     return Reading(new.message, new.locate, reading.broken, reading.suspects)

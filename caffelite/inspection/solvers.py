@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .. import caffelite_pb2 as pb
 from .. import prototxt
-from ..errors import Locator
+from ..errors import Locator, quoted
 from ..net.graph import Graph
 from ..training import epochs, nets
 from ..training.checkpoint import snapshot
@@ -106,7 +106,7 @@ def check(solver: Reading, findings: Findings) -> None:
     found.run(check_counts, p, locate)
     folder = Path(snapshot.prefix(p, locate.file)).parent
     if (p.snapshot or p.snapshot_after_train) and not os.path.isdir(folder):
-        what, remedy = f"the folder of snapshot_prefix, {folder}, does not exist", f"make it: mkdir -p {folder}"
+        what, remedy = f"the folder of snapshot_prefix, {folder}, does not exist", f"make it: mkdir -p {quoted(folder)}"
         found.say("mistake", what, locate("snapshot_prefix"), remedy=remedy)
     unset = solver.suspects - {field.name for field, _ in p.ListFields()}
     for one in found:

@@ -68,9 +68,10 @@ elementwise(
 @register
 class Dropout(Layer):
     """In TRAIN y = x · mask / (1 - dropout_ratio), mask 1 with probability 1 - dropout_ratio (default 0.5); in TEST y =
-    x, unless sample_weights_test.
+    x, unless sample_weights_test. With scale_train: false y = x · mask, and in TEST y = x (1 - dropout_ratio).
 
-    x, y: (N, ...). Errors: a ratio outside [0, 1). Source: Srivastava et al. 2014, scaled in training as in Caffe.
+    x, y: (N, ...). Errors: a ratio outside [0, 1), in TEST [0, 1]. Source: Srivastava et al. 2014, scaled in training
+    as in Caffe; scale_train as in rbgirshick/caffe-fast-rcnn, dropout_layer.cpp of its branch fast-rcnn.
     """
 
     field = "dropout_param"
@@ -79,15 +80,14 @@ class Dropout(Layer):
     part: MaskPart | None = None
 
     def setup(self) -> None:
-        if not 0 <= self.p.dropout_ratio < 1:
-            raise self.error(
-                "a bad dropout_ratio",
-                "dropout_ratio",
-                expected="0 or more and less than 1",
-                found=f"{self.p.dropout_ratio:g}",
-            )
         self.training = self.phase == pb.TRAIN or self.p.sample_weights_test
-        self.view = self.follows_precision = not self.training
+        ratio = self.p.dropout_ratio
+        if not 0 <= ratio <= 1 or ratio == 1 and self.training:
+            expected = "0 or more and less than 1" if self.training else "from 0 to 1"
+            raise self.error("a bad dropout_ratio", "dropout_ratio", expected=expected, found=f"{ratio:g}")
+        self.factor = 1 if self.training or self.p.scale_train else 1 - ratio
+        self.follows_precision = not self.training
+        self.view = not self.training and self.factor == 1
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         if self.training:
@@ -114,15 +114,25 @@ class Dropout(Layer):
             more: dict[str, Any] = {"part": self.part} if self.part else {}
             if self.channels_last:
                 more["channels"] = self.channels
+            if not self.p.scale_train:
+                more["scale"] = 1.0
             self.op = dev.dropout(self.rows, self.width, self.p.dropout_ratio, self.stream, self.context, **more)
+        elif not self.view:
+            self._scaled = dev.map(
+                self.as_stored(Formula("factor * x", ("x",), constants=("factor",))), factor=self.factor
+            )
 
     def forward(self, x: list, y: list) -> None:
         if self.training:
             self.op.forward(x[0], self.saved["mask"], y[0])
+        elif not self.view:
+            self._scaled(x[0], y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         if self.training:
             self.op.backward(self.saved["mask"], dy[0], dx[0])
+        elif not self.view:
+            self._scaled(dy[0], dx[0])
 
 
 @register

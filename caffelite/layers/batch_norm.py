@@ -51,6 +51,8 @@ class BatchNorm(Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
+        if not shape:
+            raise self.bottom_error(0, "is a single number", expected="N×C×..., or N numbers", found="no axes")
         self.split = (1, 1, shape[0]) if len(shape) == 1 else split_axis(shape, 1)
         c = self.split[1]
         for size in ((c,), (c,), (1,)):

@@ -115,6 +115,19 @@ class ByLabel(Layer):
         return None if self.view else label_fault(self, self._index.op, self.split)
 
 
+def grown(layer: Layer, field: str, i: int, power: float) -> float:
+    """(1 + gamma · i)^power; ``field`` of the layer's message is gamma. Errors: a power that is no number."""
+    gamma = getattr(layer.p, field)
+    try:
+        found = (1 + gamma * i) ** power
+    except (ZeroDivisionError, OverflowError):
+        found = math.inf
+    if isinstance(found, complex) or not math.isfinite(found):
+        what = f"(1 + {field} · i)^{power:g} is no finite number at i = {i}"
+        raise layer.error(what, field, expected=f"1 + {field} · i above 0, and a smaller power", found=f"{gamma:g}")
+    return found
+
+
 def limited(value: float, least: float, most: float) -> float:
     return min(max(value, least), most)
 
@@ -142,8 +155,8 @@ class LabelSpecificAdd(ByLabel):
         p = self.p
         if not p.HasField("bias_base"):
             return p.bias
-        grown = p.bias_base + (1 + p.bias_gamma * (p.iteration + iteration)) ** p.bias_power - 1
-        return limited(grown, p.bias_min, p.bias_max)
+        bias = p.bias_base + grown(self, "bias_gamma", p.iteration + iteration, p.bias_power) - 1
+        return limited(bias, p.bias_min, p.bias_max)
 
     def backward_reads_bottom(self, index: int) -> bool:
         return False
@@ -183,7 +196,7 @@ class LabelSpecificRescale(ByLabel):
         p = self.p
         if self.phase != pb.TRAIN or not p.HasField("positive_weight_base"):
             return p.positive_weight
-        weight = p.positive_weight_base * (1 + p.gamma * (p.iteration + iteration + 1)) ** -p.power
+        weight = p.positive_weight_base * grown(self, "gamma", p.iteration + iteration + 1, -p.power)
         least = p.positive_weight_min if p.HasField("positive_weight_min") else -math.inf
         most = p.positive_weight_max if p.HasField("positive_weight_max") else math.inf
         return limited(weight, least, most)

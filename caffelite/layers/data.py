@@ -1,10 +1,9 @@
-"""Layers without bottoms, which provide a net's inputs; and HDF5Output, which writes results."""
+"""Layers without bottoms, which provide a net's inputs."""
 
 from __future__ import annotations
 
 import copy
 import functools
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -320,52 +319,3 @@ class Parameter(Layer):
         dw, add = self._param_args(0)
         if dw is not None:
             (self.dev.add if add else self.dev.copy)(dy[0], dw)
-
-
-@register
-class HDF5Output(Layer):
-    """Appends its two bottoms, (N, ...) each, to the data sets "data" and "label" of hdf5_output_param.file_name. Each
-    run creates a new file.
-
-    As in Caffe, arrays of fewer than four axes get trailing axes of 1.
-    """
-
-    field = "hdf5_output_param"
-    bottoms, tops = (2, 2), (0, 0)
-    differentiable = couples_samples = False
-    requires_host = writes = True
-
-    def divisible(self, axis: int) -> bool:
-        return False
-
-    def setup(self) -> None:
-        if not self.p.file_name:
-            raise self.error("has no file_name", "file_name", remedy='set hdf5_output_param { file_name: "out.h5" }')
-
-    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        if bottoms[0][:1] != bottoms[1][:1]:
-            raise self.bottom_error(1, "differs in batch size", expected=list(bottoms[0][:1]), found=list(bottoms[1]))
-        return []
-
-    def build(self, dev: Device) -> None:
-        self.started = False
-
-    def forward(self, x: list, y: list) -> None:
-        import h5py
-
-        try:
-            file = h5py.File(Path(self.p.file_name), "a" if self.started else "w")
-        except OSError as error:
-            raise self.error(f"cannot write {self.p.file_name}: {error}", "file_name") from None
-        with file:
-            for name, bottom in zip(("data", "label"), x, strict=True):
-                rows = self.dev.download(bottom)
-                rows = rows.reshape(*rows.shape, *[1] * (4 - rows.ndim))
-                if name not in file:
-                    file.create_dataset(
-                        name, data=rows, maxshape=(None, *rows.shape[1:]), chunks=rows.shape, dtype=np.float32
-                    )
-                else:
-                    file[name].resize(len(file[name]) + len(rows), axis=0)
-                    file[name][-len(rows) :] = rows
-        self.started = True

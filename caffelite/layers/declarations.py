@@ -8,7 +8,7 @@ class Declarations:
 
     - ``bottoms``, ``tops``: fewest and most (None: any number);
     - ``field``: its message in LayerParameter;
-    - ``in_place``: the top may overwrite the bottom; ``view``: the top is the bottom under another shape;
+    - ``in_place``: the first top may overwrite the first bottom; ``view``: the top is the bottom under another shape;
     - ``loss``: its first top has loss_weight 1 unless the message gives another; ``adds_loss``: forward adds its first
       top, weighted, to the net's loss (see ``total``);
     - ``differentiable``: backward exists; ``constant_bottoms``: bottoms that never get a gradient (labels);

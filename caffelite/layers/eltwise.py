@@ -5,6 +5,7 @@ from __future__ import annotations
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
+from ..prototxt import say_once
 from .layer import Layer, Shape, register
 
 ELTWISE = pb.EltwiseParameter
@@ -12,7 +13,8 @@ ELTWISE = pb.EltwiseParameter
 
 @register
 class Eltwise(Layer):
-    """Bottoms of one shape joined element by element: SUM (default) Σ coeff_i · x_i (coeff 1), PROD Π x_i, MAX.
+    """Bottoms of one shape joined element by element: SUM (default) Σ coeff_i · x_i (coeff 1), PROD Π x_i, MAX,
+    for which coeff has no effect.
 
     x_i, y (N, ...). The slope of PROD multiplies the other bottoms; with stable_prod_grad: false it is y / x_i, no
     number at 0. MAX sends its gradient to the bottom that was the largest; of equals, to the second of the first two,
@@ -26,8 +28,11 @@ class Eltwise(Layer):
 
     def setup(self) -> None:
         count, coeffs = len(self.spec.bottom), len(self.p.coeff)
-        if coeffs and self.p.operation != ELTWISE.SUM:
+        if coeffs and self.p.operation == ELTWISE.PROD:
             raise self.error("takes coeff for SUM only", "coeff", 0)
+        if coeffs and self.p.operation == ELTWISE.MAX:
+            what = f'layer "{self.spec.name}" (Eltwise): coeff has no effect with operation MAX'
+            say_once(f"{self.locate('coeff', 0)}: {what}")
         if coeffs not in (0, count):
             raise self.error(f"has {coeffs} coeff for {count} bottoms", "coeff", expected=f"none, or {count}")
         self.in_place = self.p.operation == ELTWISE.SUM

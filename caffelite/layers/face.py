@@ -11,7 +11,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
-from .by_label import LabelIndex
+from .by_label import LabelIndex, grown
 from .layer import Layer, Shape, register
 from .loss import Loss
 from .score import label_fault
@@ -118,7 +118,7 @@ class MarginInnerProduct(Layer):
 
     def feed(self, which: int, iteration: int, part: int) -> None:
         p = self.p
-        value = max(p.lambda_min, p.base * (1 + p.gamma * (p.iteration + iteration + 1)) ** -p.power)
+        value = max(p.lambda_min, p.base * grown(self, "gamma", p.iteration + iteration + 1, -p.power))
         self._number.set(which, np.full(1, value, self.dev.dtype))
 
     def _unit_weights(self):

@@ -12,7 +12,7 @@ from ..devices.protocol import Device
 from ..errors import CaffeliteError, Where
 from ..prototxt import resolve
 from .layer import Shape, register, split_axis
-from .loss import Divisor, Loss
+from .loss import Divisor, Loss, unless_ignored
 from .score import check_labels, label_fault
 
 
@@ -77,10 +77,8 @@ class InfogainLoss(Loss):
         dev.fill(self._weight, 1)
         self._ignore = None
         if ignored is not None:
-            self._ignore = [
-                dev.map(Formula(f"where(t == ignore, 0, {v})", ("t",), constants=("ignore",)), ignore=ignored)
-                for v in "t1"
-            ]
+            texts, constants = [unless_ignored(v, ignored)[0] for v in "t1"], unless_ignored("", ignored)[1]
+            self._ignore = [dev.map(Formula(t, ("t",), constants=tuple(constants)), **constants) for t in texts]
         self._prob = dev.empty((n, p, c)) if p > 1 else None
         self._each = dev.channel_sum(Formula("-w * h * log(max(prob, 1e-20))", ("prob", "h", "w")), ("w",), 1, rows, c)
         self._row = dev.channel_sum(Formula("h", ("h",)), (), 1, rows, c)

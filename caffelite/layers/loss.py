@@ -75,6 +75,15 @@ class Loss(Layer):
         return False
 
 
+def unless_ignored(text: str, ignored: int | None) -> tuple[str, dict[str, float]]:
+    """The text of a formula that is 0 where the label t, cut to an integer as in Caffe, is ignored; its constants."""
+    if ignored is None:
+        return text, {}
+    low, high = ignored - (ignored <= 0), ignored + (ignored >= 0)
+    first, last = "<=" if ignored > 0 else "<", "<=" if ignored < 0 else "<"
+    return f"where(low {first} t {last} high, 0, {text})", {"low": low, "high": high}
+
+
 class Divisor:
     """The divisor of a loss, a scalar on the device: fixed, or where ``fixed`` is None the number of labels that are
     not ignored, at least 1."""
@@ -86,7 +95,8 @@ class Divisor:
         if fixed is not None:
             dev.fill(self.value, fixed)
         elif ignored is not None:
-            self._count = dev.sum(Formula("where(t == ignore, 0, 1)", ("t",), constants=("ignore",)), ignore=ignored)
+            text, constants = unless_ignored("1", ignored)
+            self._count = dev.sum(Formula(text, ("t",), constants=tuple(constants)), **constants)
             self._least_one = dev.map(Formula("max(d, 1)", ("d",)))
 
     def count(self, labels) -> None:
@@ -191,9 +201,10 @@ class SigmoidCrossEntropyLoss(Loss):
     """loss = -Σ (t log σ(x) + (1 - t) log(1 - σ(x))) / divisor; x and targets t in [0, 1] of one count, the divisor N
     (BATCH_SIZE).
 
-    Other divisors by loss_param.normalization: FULL (all values), VALID (targets other than ignore_label), NONE
-    (1). As in Caffe. With class weights (loss_param.class_weight and its like) w of axis 1 of x: t log σ(x) is
-    multiplied by w; the divisor does not change.
+    Other divisors by loss_param.normalization: FULL (all values), VALID (targets that are not ignored), NONE (1). A
+    target is ignored if it is ignore_label without its fraction. As in Caffe. With class weights
+    (loss_param.class_weight and its like) w of axis 1 of x: t log σ(x) is multiplied by w; the divisor does not
+    change.
     """
 
     default_normalization = LOSS.BATCH_SIZE
@@ -209,10 +220,9 @@ class SigmoidCrossEntropyLoss(Loss):
 
     def build(self, dev: Device) -> None:
         ignored = self.ignored()
-        counts = "{}" if ignored is None else "where(t == ignore, 0, {})"
+        counts, constants = unless_ignored("{}", ignored)
         each = counts.format("max(x, 0) - x * t + log1p(exp(-abs(x)))")
         slope = counts.format("(1 / (1 + exp(-x)) - t) * dloss / divisor")
-        constants = {} if ignored is None else {"ignore": ignored}
         self._divisor = Divisor(dev, self.divide, ignored)
         self._weights = class_weights.upload(self, dev)
         if self._weights is not None:
@@ -220,7 +230,7 @@ class SigmoidCrossEntropyLoss(Loss):
         self._sum = dev.sum(Formula(each, ("x", "t"), constants=tuple(constants)), **constants)
         self._dx = dev.map(Formula(slope, ("x", "t"), ("dloss", "divisor"), tuple(constants)), **constants)
 
-    def _build_weighted(self, dev: Device, counts: str, constants: dict[str, int]) -> None:
+    def _build_weighted(self, dev: Device, counts: str, constants: dict[str, float]) -> None:
         each = counts.format("(1 - t) * x + (1 + (w - 1) * t) * (log1p(exp(-abs(x))) + max(-x, 0))")
         slope = counts.format("(1 - t - (1 + (w - 1) * t) / (1 + exp(x))) * dloss / divisor")
         named, split = tuple(constants), self.split

@@ -24,16 +24,27 @@ class DepthwiseConvolution(Convolution):
         self.p = pb.ConvolutionParameter()
         self.p.CopyFrom(given)
         if axis < len(shape):
-            self.p.group = shape[axis]
-            if given.HasField("group") and given.group not in (1, shape[axis]):
-                raise self.error("group is the number of channels", "group", expected=shape[axis], found=given.group)
+            self.set_group(shape[axis])
         return super().shapes(bottoms)
+
+    def set_group(self, channels: int) -> None:
+        if self.p.HasField("group") and self.p.group not in (1, channels):
+            raise self.error("group is the number of channels", "group", expected=channels, found=self.p.group)
+        self.p.group = channels
 
 
 @register
 class ConvolutionDepthwise(DepthwiseConvolution):
-    """DepthwiseConvolution under another name: x (N, C, H, W) → y (N, M, OH, OW). Source: farmingyard/ShuffleNet,
-    shufflenet_1x_g3_deploy.prototxt."""
+    """A Convolution with one kernel for each input channel, which needs neither num_output nor group and looks at
+    neither: x (N, C, H, W); w (C, 1, kh, kw), b (C); y (N, C, OH, OW). Source: conv_dw_layer.cpp of the forks that have
+    this type."""
+
+    def setup(self) -> None:
+        self.p.num_output = 1  # not looked at
+        super().setup()
+
+    def set_group(self, channels: int) -> None:
+        self.p.num_output = self.p.group = channels
 
 
 # The top shows whether x is between 0 and 6, unless a negative slope below 0 makes it positive.

@@ -12,6 +12,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from .. import user_modules
 from ..devices.protocol import Device
+from ..errors import quoted
 from .layer import Layer, Shape, register
 from .user_code import caffe_importable, conversion, described, load
 
@@ -149,8 +150,8 @@ class Python(Layer):
             for file in (folder.joinpath(*parts).with_suffix(".py"), folder.joinpath(*parts, "__init__.py")):
                 if parts[0] and file.is_file():
                     return (
-                        f"{file} is imported only if you give its folder: -python {folder}, or "
-                        f"{user_modules.VARIABLE}={folder}"
+                        f"{file} is imported only if you give its folder: -python {quoted(folder)}, or "
+                        f"{user_modules.VARIABLE}={quoted(folder)}"
                     )
         return f"give the folder of {parts[0]}.py: -python DIR, or {user_modules.VARIABLE}=DIR"
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
+from ..prototxt import say_once
 from .layer import Layer, Shape, register
 
 
 @register
 class Flatten(Layer):
-    """Joins the axes ``axis`` (default 1) to ``end_axis`` (default -1) into one: (N, C, H, W) → (N, C·H·W). As in
-    Caffe."""
+    """Joins the axes ``axis`` (default 1) to ``end_axis`` (default -1) into one: (N, C, H, W) → (N, C·H·W); with
+    end_axis one less than axis it inserts an axis of 1. As in Caffe."""
 
     field = "flatten_param"
     view = True
@@ -19,8 +20,11 @@ class Flatten(Layer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
         first, last = self.axis(self.p.axis, len(shape)), self.axis(self.p.end_axis, len(shape), "end_axis")
-        if last < first:
+        if last < first - 1:
             raise self.error("end_axis is before axis", "end_axis", expected=f"{first} or more", found=last)
+        if last < first:
+            what = f'layer "{self.spec.name}" (Flatten): end_axis is before axis: it inserts an axis of 1'
+            say_once(f"{self.locate('end_axis')}: {what}")
         self.first, self.couples_samples = first, first == 0 and last > 0
         return [(*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :])]
 

@@ -13,6 +13,7 @@ import types
 from collections.abc import Iterator, Sequence
 
 from .. import user_modules
+from ..errors import quoted
 
 PYCAFFE = "caffelite.pycaffe.alias"  # imported by name when a module imports caffe: it stands above the layers
 
@@ -113,4 +114,4 @@ def conversion(mistake: Exception, file: str | None) -> str | None:
     if not old:
         return None
     path = mistake.filename if isinstance(mistake, SyntaxError) else _place(mistake, file).filename
-    return f"the file is written for Python 2: convert it with 2to3 -w {path}"
+    return f"the file is written for Python 2: convert it with 2to3 -w {quoted(path)}"

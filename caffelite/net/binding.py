@@ -65,13 +65,16 @@ def instance(compiled: CompiledNet) -> CompiledNet:
 class Binding:
     """The arrays and steps of a compiled net on a device. ``data`` and ``diff``: arrays by value; ``forward`` and
     ``backward``: (node, call) in order; ``varied``: values whose shapes have changed; ``reshapes``: how often shapes
-    have changed."""
+    have changed; ``outdated``: nodes that do not fit the shapes of their bottoms yet; ``following``: the nodes that may
+    follow them, those of the pass; None: all."""
 
     def __init__(self, compiled: CompiledNet, dev: Device, context: ExecutionContext):
         self.compiled, self.dev, self.context, self.graph = compiled, dev, context, compiled.graph
         self.arena = dev.zeros((max(compiled.arena, ALIGN),), np.uint8)
         self.constants = dev.zeros((max(compiled.constant_bytes, ALIGN),), np.uint8)
         self.varied: set[Value] = set()
+        self.outdated: set[Node] = set()
+        self.following: Collection[Node] | None = None
         self.reshapes = 0
         self._operations = Operations()
         self._grown: dict[Storage, Array] = {}  # the memory of storages that a new shape no longer fits into
@@ -187,28 +190,34 @@ class Binding:
 
     def _resize(self, node: Node, shapes: list[Shape]) -> list[Array]:
         """Gives a node's tops other shapes while the net runs, and so all that follows; returns the tops."""
-        self._spread(self.reshape_tops(node, shapes), [node])
+        self.reshape_tops(node, shapes)
+        self.reshape()
         return [self.data[top] for top in node.tops]
 
-    def reshape(self, given: Mapping[Node, list[Shape]]) -> None:
-        """Gives the tops of nodes shapes, and all blobs that depend on them. Memory that is large enough stays where it
-        is. Errors: a layer whose parameters would change their shape; a blob that is stored in another."""
-        changed = {value for node in given for value in node.tops}
-        for node, shapes in given.items():
-            self.reshape_tops(node, shapes)
-        self._spread(changed, given)
+    def reshape(self) -> None:
+        """Gives the outdated nodes that may follow, and those that depend on them, their shapes. Memory that is large
+        enough stays where it is. Errors: a layer whose parameters would change their shape; a blob that is stored in
+        another. That layer and those after it stay outdated."""
+        try:
+            for node in self.graph.nodes:
+                if self._follows(node):
+                    self._follow(node)
+        finally:
+            self.reshapes += 1
+            self._make_calls()
 
-    def _spread(self, changed: set[Value], given: Collection[Node]) -> None:
-        """Gives all blobs that depend on changed ones, tops of the given nodes, their shapes."""
-        for node in self.graph.nodes[min(node.index for node in given) :]:
-            if node not in given and not changed.isdisjoint(node.bottoms):
-                changed |= self._follow(node)
-        self.varied |= changed
-        self.reshapes += 1
-        self._make_calls()
+    def needs_reshape(self) -> bool:
+        """Whether ``reshape`` would change shapes."""
+        return any(map(self._follows, self.outdated))
 
-    def _follow(self, node: Node) -> set[Value]:
-        """Gives a node the shapes that follow from its bottoms. Returns the tops that change theirs."""
+    def _follows(self, node: Node) -> bool:
+        """Whether a node is outdated and may follow. Layers in place, and copies, always may: the versions of a blob
+        have one shape."""
+        in_place = not {top.name for top in node.tops}.isdisjoint(bottom.name for bottom in node.bottoms)
+        return node in self.outdated and (self.following is None or node in self.following or in_place)
+
+    def _follow(self, node: Node) -> None:
+        """Gives a node the shapes that follow from its bottoms."""
         layer, params = node.layer, node.layer.param_blobs
         bottoms = tuple(b.shape for b in node.bottoms)
         layer.param_blobs, layer.saved_shapes = [], {}
@@ -220,23 +229,22 @@ class Binding:
         if found != expected:
             what = "its parameters change their shape with the data"
             raise layer.outer_error(what, expected=expected, found=found)
-        changed = self.reshape_tops(node, tops)
+        self.reshape_tops(node, tops)
         self._operations.take(layer, bottoms, functools.partial(self.build, node))
-        return changed
+        self.outdated.discard(node)
 
-    def reshape_tops(self, node: Node, shapes: list[Shape]) -> set[Value]:
-        """Gives the tops of a node other shapes and memory for them. Returns those that change."""
-        changed = set()
+    def reshape_tops(self, node: Node, shapes: list[Shape]) -> None:
+        """Gives the tops of a node other shapes and memory for them. The readers of those that change are outdated."""
         for value, shape in zip(node.tops, shapes, strict=True):
             if value.shape == tuple(shape):
                 continue
             self._check_change(value, shape)
             value.shape = tuple(shape)
-            changed.add(value)
+            self.varied.add(value)
+            self.outdated.update(reader for reader, _ in value.readers)
             for arrays, storages in ((self.data, self.compiled.data), (self.diff, self.compiled.diff)):
                 if value in arrays:
                     arrays[value] = self._array(value, storages[value])
-        return changed
 
     def _check_change(self, value: Value, shape: Shape) -> None:
         """Errors: a value that is stored in another; another number of axes of an image."""

@@ -24,11 +24,11 @@ from .steps import ITEMSIZES, Lifetimes, Step
 
 @dataclass(frozen=True)
 class Options:
-    """keep: every blob and gradient keeps separate memory, so that it can be read after the pass; nothing is fused
-    then. A view has the memory of its bottom. fuse: layers run as part of others where they can. fixed_shapes: False:
-    ``Net.reshape`` may give blobs any shape. inference: weights seldom change; a net that never runs backward folds
-    them and packs them when they do. fused_passes: those of an iteration, where updates may compute gradients of
-    weights; 0: all gradients are stored."""
+    """keep: every blob, its gradient and what a layer saves for backward keeps separate memory, so that it can be read
+    after the pass, and any layers can run again; nothing is fused then. A view has the memory of its bottom. fuse:
+    layers run as part of others where they can. fixed_shapes: False: ``Net.reshape`` may give blobs any shape.
+    inference: weights seldom change; a net that never runs backward folds them and packs them when they do.
+    fused_passes: those of an iteration, where updates may compute gradients of weights; 0: all gradients are stored."""
 
     keep: bool = False
     fuse: bool = True

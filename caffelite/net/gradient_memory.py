@@ -54,7 +54,9 @@ class GradientMemory:
             if node.backward and node not in self.fusions.backward_in:
                 self.steps.append(self._step(node))
         for value, storage in self.diff.items():
-            if self.lifetimes.keep or value.node.layer.feeds:  # only the user reads gradients of fed blobs
+            if self.lifetimes.keep:
+                storage.use(0).use(self.lifetimes.span)
+            elif value.node.layer.feeds:  # only the user reads gradients of fed blobs
                 storage.use(self.lifetimes.span)
 
     def _add_part(self, value: Value, storage: Storage) -> None:
@@ -92,7 +94,7 @@ class GradientMemory:
             else:
                 storage = self._storage(step, i, bottom, time)
             self._add_part(bottom, storage)
-        elif step.node.layer.view:
+        elif step.node.layer.view and i < len(step.node.tops):
             storage = self.diff[step.node.tops[i]]
         else:
             storage = self.storages.new(self.storages.size(bottom), time)

@@ -68,7 +68,7 @@ class DataMemory:
             if place:
                 self._joint[whole] = storage
                 self.slices |= dict.fromkeys((top, *within), place)
-            self._store(top, storage.use(0 if top in self.filled_once else node.index))
+            self._store(top, storage.use(0 if lifetimes.keep or top in self.filled_once else node.index))
             storage.use(min(lifetimes.last_read(top), lifetimes.span))
             for value in within:
                 self._store(value, storage)
@@ -85,7 +85,7 @@ class DataMemory:
         for name, (shape, dtype) in blobs.items():
             size = math.prod(shape) * self.storages.itemsize(dtype)
             storage = self.saved[node][name] = self.storages.new(size, node.index)
-            if name in node.layer.saved_always:
+            if name in node.layer.saved_always or (self.lifetimes.keep and node.backward):
                 storage.use(0).use(self.lifetimes.span)
             elif node.backward:
                 storage.use(self.lifetimes.backward_time(node))
@@ -95,14 +95,15 @@ class DataMemory:
         self._stored[storage].append(value)
 
     def _of_bottom(self, node: Node, i: int, top: Value) -> Storage | None:
-        """The bottom's storage, where the top can be stored there. In-place is a request that may be refused."""
+        """The bottom's storage, where the top can be stored there. In-place is a request that may be refused, and
+        of the first top alone: another one is not computed from the bottom of its number."""
         if i >= len(node.bottoms):
             return None
         bottom = node.bottoms[i]
         storage = self.data[bottom]
         if node.layer.view:
             return storage
-        if not node.layer.in_place or self.lifetimes.keep or self.storages.size(bottom) != self.storages.size(top):
+        if i or not node.layer.in_place or self.lifetimes.keep or self.storages.size(bottom) != self.storages.size(top):
             return None
         # Views share a storage, so no value in it may still be read, not only the bottom. Values once done stay done.
         last_read = self.lifetimes.last_read

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import math
@@ -154,35 +155,36 @@ class Net:
             raise CaffeliteError(f'the shape of blob "{unknown[0]}" cannot be set', expected=expected)
         for node in {makers[name] for name in shapes}:
             self._shapes_before.setdefault(node, [v.shape for v in node.tops])
-            self._binding.reshape_tops(node, [tuple(shapes.get(v.name, v.shape)) for v in node.tops])
+            self._set_tops(node, [tuple(shapes.get(v.name, v.shape)) for v in node.tops])
 
-    def reshape(self) -> None:
-        """Gives all blobs the shapes that follow from those that ``set_shapes`` has set.
+    def _set_tops(self, node: Node, shapes: list[Shape]) -> None:
+        self._binding.reshape_tops(node, shapes)
+        node.layer.set_shapes(shapes)
+        self._binding.build(node)
+
+    def reshape(self, nodes: Collection[Node] | None = None) -> None:
+        """Gives blobs the shapes that follow from those that ``set_shapes`` has set. nodes: the layers that run until
+        the next ``reshape``, whose blobs follow; None: all.
 
         Allocates memory only for shapes larger than all before, and makes operations only for new ones. Errors: the
-        mistakes of the layers; the net then has the shapes that it had before.
+        mistakes of the layers; the net then has the shapes that it had before ``set_shapes``.
         """
         before, self._shapes_before = self._shapes_before, {}
+        self._binding.following = nodes
+        if not before and not self._binding.needs_reshape():
+            return
         try:
-            self._follow_shapes({node: [v.shape for v in node.tops] for node in before})
+            self._binding.reshape()
         except CaffeliteError:
-            self._follow_shapes(before)
+            for node, shapes in before.items():
+                self._set_tops(node, shapes)
+            with contextlib.suppress(CaffeliteError):  # layers that did not fit before either stay outdated
+                self._binding.reshape()
             raise
-
-    def _follow_shapes(self, given: Mapping[Node, list[Shape]]) -> None:
-        for node, shapes in given.items():
-            node.layer.set_shapes(shapes)
-        self._binding.reshape(given)
-        for node in given:
-            self._binding.build(node)
-        self._set_starts()
-        for value, weight in self.compiled.constants:
-            self.dev.fill(self.diff[value], weight)
-
-    @property
-    def needs_reshape(self) -> bool:
-        """Whether ``set_shapes`` was called after the last ``reshape``."""
-        return bool(self._shapes_before)
+        finally:
+            self._set_starts()
+            for value, weight in self.compiled.constants:
+                self.dev.fill(self.diff[value], weight)
 
     def rebuild(self, node: Node) -> None:
         """Makes a layer's operations again, after the layer has changed."""
@@ -331,7 +333,7 @@ class Net:
         return (self.dev.to_float32(array) if value.dtype else array).transpose(0, 3, 1, 2)
 
     def outputs(self) -> list[tuple[Value, float, np.ndarray]]:
-        """(blob, loss weight, values) of the tops that no layer reads, in alphabetical order."""
+        """(blob, loss weight, values) of the graph's outputs, in alphabetical order."""
         weights = dict(self.graph.losses)
         for value in self._binding.varied & set(self.graph.outputs) if not self.training else ():
             if value.node.layer.evaluates_detection:

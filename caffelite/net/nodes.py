@@ -99,7 +99,7 @@ class Node(Sealable):
 @dataclass(eq=False)
 class Graph(Sealable):
     """``values`` maps each blob name to its last version; ``dropped``: the layers that the phase leaves out, each with
-    the reason; ``outputs`` are the values that no layer reads, by name."""
+    the reason; ``outputs`` are the values that no layer reads and the losses, by name."""
 
     name: str
     phase: int
@@ -117,7 +117,9 @@ class Graph(Sealable):
 
     @property
     def outputs(self) -> list[Value]:
-        return [v for _, v in sorted(self.values.items()) if not v.readers]
+        unread = [v for v in self.values.values() if not v.readers]
+        found = dict.fromkeys([*(v for v, _ in self.losses if v.name in self.values), *unread])
+        return sorted(found, key=lambda v: v.name)
 
     @property
     def feeds(self) -> list[Node]:

@@ -22,7 +22,7 @@ class PartialPasses:
     def __init__(self, net: Net):
         self.net = net
         self.layers = [node for node in net.graph.nodes if not _inserted(node)]
-        self._selected = functools.cache(self._select)
+        self.selected = functools.cache(self._select)
         self._partial = {(step.node, i) for step in net.compiled.backward for i in step.partial}
 
     def forward(
@@ -30,7 +30,7 @@ class PartialPasses:
     ) -> None:
         """Runs layers forward. iteration: keys their random numbers. before, after: called around each layer of the
         prototxt. Data layers outside of the range draw nothing."""
-        selected = self._selected(first, last, False)
+        selected = self.selected(first, last, False)
         self.net.feed([(iteration, 0)], nodes=[node for node in self.net.fed if node in selected])
         _run(self.net.steps[0], selected, before, after)
 
@@ -47,7 +47,7 @@ class PartialPasses:
         It starts from the gradients of the tops of ``last`` as they are, and from the losses within the range. A reader
         outside of the range contributes nothing to a gradient.
         """
-        net, selected = self.net, self._selected(first, last, True)
+        net, selected = self.net, self.selected(first, last, True)
         net.set_add(add)
         for value, fill in net.seeds:
             if value.node in selected:

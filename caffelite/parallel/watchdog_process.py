@@ -311,9 +311,13 @@ class WatchdogProcess:
                 lines.append(f"  rank {rank}: never reported")
                 continue
             note = f"  <- {self.reason[rank].split(':')[0]}" if rank in self.reason else ""
+            if note and rank != first and report["lost"]:  # the job's end reached it too
+                note = f"  <- ended after rank {first}"
             who = ", ".join(filter(None, (report["position"], report["host"], f"process {report['pid']}")))
             lines.append(f"  rank {rank} ({who}): {place(report)}{note}")
-        lines.append("The last snapshot is intact: continue with -resume auto")
+        lines.append(
+            "Snapshots that were written are intact: continue with -resume auto, which starts anew without any"
+        )
         try:
             os.write(2, ("\n".join(lines) + "\n").encode())
         except OSError:

@@ -3,6 +3,7 @@
 from .files import (
     Document,
     Tolerate,
+    decoded,
     is_label_map,
     label_map,
     mistaken,
@@ -19,6 +20,7 @@ from .files import (
 
 __all__ = [
     "Document",
+    "decoded",
     "Tolerate",
     "is_label_map",
     "label_map",

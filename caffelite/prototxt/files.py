@@ -21,9 +21,9 @@ from google.protobuf.message import DecodeError, Message
 
 from .. import caffelite_pb2 as pb
 from .. import inputs
-from ..errors import CaffeliteError, Locator, Where, did_you_mean
+from ..errors import CaffeliteError, Locator, Where, did_you_mean, quoted
 from . import forks
-from .textformat import Reader, shown
+from .textformat import Reader, shown, without_strange_comments
 from .upgrade import upgrade_net, upgrade_solver
 
 log = logging.getLogger("caffelite")
@@ -84,7 +84,7 @@ def modern(document: Document) -> Document:
     if new.dialects:
         say_once(
             f"{file} is in an old dialect ({', '.join(new.dialects)}); this writes it in the modern form: caffelite "
-            f"upgrade {file} NEW"
+            f"upgrade {quoted(file)} NEW"
         )
     return Document(new.message, new.locate)
 
@@ -105,22 +105,27 @@ def read_message(
         try:
             message = message_type.FromString(data)
             if message.ListFields():
+                inputs.check_text(message)
                 return Document(message, Locator(file))
         except DecodeError:
             pass  # then it is text, or nothing
+        except ValueError as error:
+            raise CaffeliteError("a damaged binary net", where=Where(file), found=str(error)) from None
     if len(data) > inputs.TEXT:
         raise CaffeliteError(
             "not a prototxt", where=Where(file), expected=f"text of at most {inputs.TEXT} bytes", found=len(data)
         )
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        before = error.object[: error.start].decode()
-        where = Where(file, *place(before, len(before)))
-        raise CaffeliteError(
-            "not a prototxt", where=where, expected="text in UTF-8", found=f"the byte 0x{error.object[error.start]:02x}"
-        ) from None
-    return parse(text, message_type, file, tolerate)
+    return parse(decoded(data, file), message_type, file, tolerate)
+
+
+def decoded(data: bytes, file: str) -> str:
+    """The text of a prototxt in UTF-8. In comments, which are skipped, other bytes become question marks. Errors: a
+    CaffeliteError for such a byte elsewhere."""
+    text = without_strange_comments(data.decode("utf-8-sig", "surrogateescape"))
+    if other := re.search("[\udc80-\udcff]", text):
+        where, byte = Where(file, *place(text, other.start())), ord(other.group()) - 0xDC00
+        raise CaffeliteError("not a prototxt", where=where, expected="text in UTF-8", found=f"the byte 0x{byte:02x}")
+    return text
 
 
 def parse(text: str, message_type: type[Message], file: str = "<text>", tolerate: Tolerate | None = None) -> Document:
@@ -193,7 +198,7 @@ def resolve(path: str, locate: Locator) -> Path:
     If neither exists it is the first, which the caller reports.
     """
     sibling = Path(locate.file).parent / path
-    return sibling if not os.path.exists(path) and os.path.exists(sibling) else Path(path)
+    return sibling if not inputs.exists(path) and inputs.exists(sibling) else Path(path)
 
 
 def _read(path: str | Path, named_at: Where | None) -> bytes:

@@ -1,4 +1,4 @@
-"""The fields that forks of Caffe added to its messages, so that their files can be read, with a warning for each field.
+"""The fields that forks of Caffe added to its messages, so that their files can be read: which of them may be skipped.
 
 The names come from the forks' schemas (src/caffe/proto/caffe.proto): NVIDIA/caffe 0.17, intel/caffe 1.1,
 rbgirshick/caffe-fast-rcnn, weiliu89/caffe, chuanqi305/ssd, sfzhang15/RefineDet, hszhao/PSPNet, yjxiong/caffe,
@@ -6,251 +6,262 @@ tianzhi0549/CTPN, happynear/caffe-windows, eric612/MobileNet-YOLO, twtygqyy/caff
 zhaoweicai/cascade-rcnn, zhaoweicai/mscnn, naibaf7/caffe (OpenCL), wenwei202/caffe (SkimCaffe),
 may0324/DeepCompression-caffe, Xilinx/CHaiDNN, facebookarchive/C3D, lmb-freiburg/flownet2, LisaAnne/lisa-caffe-public;
 and from nets of OpenVINO, jay-mahadeokar/pynetbuilder (for CaffeOnSpark), yihui-he/channel-pruning and
-Robert0812/deepsaldet. A field that the schema here also has is read, and its entry here has no effect. The forks' own
-messages need no table: they are inside these fields and are skipped with them.
+Robert0812/deepsaldet. The forks' own messages need no table: they are inside these fields and are
+skipped with them. A field that makes the fork compute something else is refused.
 """
 
 from __future__ import annotations
 
 from functools import cache
 
-# fork: message of Caffe's: what the fork added to it
+# fork: message of Caffe's: what the fork added to it and the schema here lacks; field=value: the fork's default, with
+# which it does what it does without the field
 _FIELDS = {
     "NVCaffe": {
         "BlobProto": "raw_data raw_data_type raw_diff raw_diff_type",
         "NetParameter": (
-            "default_backward_math default_backward_type default_conv_algos_override default_cudnn_math_override "
-            "default_forward_math default_forward_type eltwise_mem_sharing global_grad_scale "
-            "global_grad_scale_adaptive "
-            "reduce_buckets"
+            "default_backward_math=FLOAT default_conv_algos_override=-1,-1,-1 default_cudnn_math_override=-1 "
+            "default_forward_math=FLOAT eltwise_mem_sharing=true"
         ),
         "SolverParameter": (
-            "ap_version eval_type larc larc_eta larc_policy larc_turbo max_momentum max_weight_decay min_lr "
-            "momentum_policy "
-            "momentum_power plateau_winsize rampup_interval rampup_lr show_per_class_result solver_data_type "
-            "store_blobs_in_old_format test_and_snapshot_last_epochs weight_decay_policy weight_decay_power"
+            "larc_turbo=false max_momentum=0.99 max_weight_decay=0 momentum_policy=fixed momentum_power=1 "
+            "solver_data_type=FLOAT store_blobs_in_old_format=false test_and_snapshot_last_epochs=0 "
+            "weight_decay_policy=fixed weight_decay_power=1"
         ),
         "LayerParameter": (
-            "annotated_data_param backward_math backward_type cudnn_math_override debug detection_evaluate_param "
-            "detection_output_param detectnet_augmentation_param detectnet_groundtruth_param forward_math forward_type "
-            "multibox_loss_param norm_param permute_param prior_box_param trt_param video_data_param"
+            "backward_math=FLOAT backward_type=FLOAT cudnn_math_override=-1 debug=false "
+            "detectnet_augmentation_param detectnet_groundtruth_param forward_math=FLOAT forward_type=FLOAT "
+            "trt_param"
         ),
         "TransformationParameter": (
-            "allow_upscale crop_h crop_w display distort_param emit_constraint expand_param forward_packing "
-            "horizontal_stretch_lower horizontal_stretch_upper img_rand_resize_lower img_rand_resize_upper "
-            "interpolation_algo_down "
-            "interpolation_algo_up noise_param num_labels rand_resize_ratio_lower rand_resize_ratio_upper "
-            "random_seed resize_param "
-            "use_gpu_transform vertical_stretch_lower vertical_stretch_upper"
+            "display=false forward_packing=NCHW num_labels=0 random_seed=-1 use_gpu_transform=false"
         ),
-        "NoiseParameter": "convert_to_hsv convert_to_lab",
-        "LossParameter": "label_smoothing",
-        "MultiBoxLossParameter": "ignore_difficult_gt",
-        "BatchNormParameter": "bias_filler engine scale_bias scale_filler",
-        "ConvolutionParameter": "conv_algos_override cudnn_convolution_algo_seeker",
-        "DataParameter": "cache parser_threads precache shuffle threads",
-        "DropoutParameter": "engine random_seed",
-        "ELUParameter": "lambda",
-        "ImageDataParameter": "cache dataset_share_per_node precache short_side threads",
-        "PoolingParameter": "torch_pooling",
+        "NoiseParameter": "convert_to_hsv=false convert_to_lab=false",
+        "LossParameter": "label_smoothing=0",
+        "MultiBoxLossParameter": "ignore_difficult_gt=false",
+        "BatchNormParameter": "engine=DEFAULT",
+        "ConvolutionParameter": "conv_algos_override=-1,-1,-1 cudnn_convolution_algo_seeker=FINDEX",
+        "DataParameter": "parser_threads=0 precache=false threads=0",
+        "DropoutParameter": "engine=DEFAULT random_seed=-1",
+        "ELUParameter": "lambda=1",
+        "ImageDataParameter": "dataset_share_per_node=1 precache=false short_side=0 threads=4",
+        "PoolingParameter": "torch_pooling=false",
     },
     "Intel's Caffe": {
-        "FillerParameter": "scale",
-        "NetParameter": "bn_stats_batch_size compile_net_state engine multinode",
-        "SolverParameter": (
-            "ap_version disabled_update engine eval_type local_gw_ratio local_lr_auto plateau_winsize "
-            "show_per_class_result "
-            "stageiter stagelr test_offset warmup_iter warmup_start_lr"
-        ),
+        "NetParameter": "bn_stats_batch_size=0 compile_net_state engine multinode",
+        "SolverParameter": "disabled_update=false engine test_offset=0",
         "LayerParameter": (
-            "annotated_data_param box_annotator_ohem_param detection_evaluate_param detection_output_param engine "
-            "eval_detection_param mn_activation_param mn_grad_compress_param multibox_loss_param multinode "
-            "norm_param permute_param "
-            "prior_box_param psroi_pooling_param quantization_param region_loss_param reorg_param roi_pooling_param "
-            "smooth_l1_loss_param spatial_dropout_param split_param video_data_param"
+            "engine mn_activation_param mn_grad_compress_param multinode quantization_param spatial_dropout_param "
+            "split_param"
         ),
-        "TransformationParameter": (
-            "bgr2rgb crop_h crop_w distort_param emit_constraint expand_param flow noise_param pad "
-            "random_aspect_ratio_param "
-            "random_resize_param resize_param"
-        ),
-        "NoiseParameter": "convert_to_hsv convert_to_lab",
+        "TransformationParameter": "bgr2rgb=false flow=false pad=0",
+        "NoiseParameter": "convert_to_hsv=false convert_to_lab=false",
         "RandomAspectRatioParameter": "resize_param",
         "RandomResizeParameter": "resize_param",
-        "LossParameter": "label_smoothing pre_fixed_normalizer",
-        "ConcatParameter": "engine per_fla_fuse",
-        "BatchNormParameter": "bias_filler bias_term engine filler relu stats_batch_size use_weight_bias",
-        "ConvolutionParameter": "coeff conv_algorithm fusion_type negative_slope relu",
-        "DataParameter": "shuffle side",
-        "EltwiseParameter": "engine",
-        "ImageDataParameter": "min_height min_width",
-        "InnerProductParameter": "engine negative_slope relu",
-        "PoolingParameter": "avg_include_pad axis kernel_size_3d pad_3d stride_3d",
-        "ReLUParameter": "fuse",
-        "ReshapeParameter": "pixelshuffler",
+        "LossParameter": "label_smoothing=0",
+        "ConcatParameter": "engine=DEFAULT per_fla_fuse=false",
+        "BatchNormParameter": "engine=DEFAULT stats_batch_size=0",
+        "ConvolutionParameter": "coeff conv_algorithm=direct fusion_type=NONE_FUSION",
+        "DataParameter": "side",
+        "EltwiseParameter": "engine=DEFAULT",
+        "ImageDataParameter": "min_height=0 min_width=0",
+        "InnerProductParameter": "engine=DEFAULT",
+        "PoolingParameter": "avg_include_pad=true axis=1 kernel_size_3d pad_3d stride_3d",
+        "ReLUParameter": "fuse=false",
+        "ReshapeParameter": "pixelshuffler=1",
     },
-    "Fast R-CNN's Caffe": {"DropoutParameter": "scale_train"},
     "RefineDet's Caffe": {
-        "DetectionOutputParameter": "objectness_score",
-        "MultiBoxLossParameter": "objectness_score",
+        "DetectionOutputParameter": "objectness_score=0.01",
+        "MultiBoxLossParameter": "objectness_score=0.01",
     },
     "SSD's Caffe": {
         "PriorBoxParameter": "reduce_boxes",
-        "SolverParameter": "ap_version eval_type show_per_class_result",
-        "TransformationParameter": "emit_constraint expand_param resize_param",
-        "NoiseParameter": "convert_to_hsv convert_to_lab",
+        "NoiseParameter": "convert_to_hsv=false convert_to_lab=false",
         "ConvolutionParameter": "tf_pad",
     },
-    "PSPNet's Caffe": {"BatchNormParameter": "update_global_stats", "BNParameter": "engine"},
+    "PSPNet's Caffe": {
+        "BatchNormParameter": "update_global_stats=false",
+        "BNParameter": "engine=DEFAULT",
+    },
     "yjxiong's Caffe": {
         "NetParameter": "mem_param",
-        "SolverParameter": "group_id richness",
-        "BNParameter": "engine",
+        "SolverParameter": "group_id richness=300",
+        "BNParameter": "engine=DEFAULT",
         "ConvolutionParameter": "dilation_h dilation_w",
-        "ReductionParameter": "k",
+        "ReductionParameter": "k=1",
         "TransformationParameter": (
-            "fix_crop is_flow max_distort more_fix_crop multi_scale original_image scale_ratios stride upper_height "
-            "upper_size upper_width"
+            "fix_crop=false is_flow=false max_distort=1 more_fix_crop=false multi_scale=false "
+            "original_image=false scale_ratios stride=1 upper_height upper_size upper_width"
         ),
     },
     "CTPN's Caffe": {
-        "BNParameter": "axis decay moving_average var_eps",
-        "DropoutParameter": "scale_train",
+        "BNParameter": "axis=1 decay=0.05 moving_average=false var_eps=1e-10",
     },
     "caffe-windows": {
-        "AccuracyParameter": "min_is_better",
-        "BNParameter": "engine",
-        "BatchNormParameter": "disable_mean disable_variance",
-        "ConvolutionParameter": "cudnn_convolution_algo_seeker shape_offset",
-        "DropoutParameter": "sqrt_scale",
-        "FillerParameter": "alpha",
+        "BNParameter": "engine=DEFAULT",
+        "BatchNormParameter": "disable_mean=false disable_variance=false",
+        "ConvolutionParameter": "cudnn_convolution_algo_seeker=FINDEX shape_offset",
+        "DropoutParameter": "sqrt_scale=false",
+        "FillerParameter": "alpha=0",
         "ImageDataParameter": (
-            "balance_by balance_class face_mirror face_point_num face_transform label_cut_end label_cut_start "
-            "max_aspect_ratio max_random_scale max_random_shift max_rotate_angle max_shear_ratio min_random_scale"
+            "balance_by=0 balance_class=false face_mirror=false face_point_num=0 face_transform=false "
+            "label_cut_end=0 label_cut_start=0 max_aspect_ratio=0 max_random_scale=1 max_random_shift=0 "
+            "max_rotate_angle=0 max_shear_ratio=0 min_random_scale=1"
         ),
-        "InnerProductParameter": "normalize",
-        "MemoryDataParameter": "transpose",
-        "NormalizeParameter": "bp_norm fix_gradient normalize_type",
-        "ParameterParameter": "blob_filler",
-        "PoolingParameter": "blobs_a_min blobs_lr",
+        "MemoryDataParameter": "transpose=false",
+        "NormalizeParameter": "bp_norm=false fix_gradient=false normalize_type=L2",
+        "PoolingParameter": "blobs_a_min=0.0001 blobs_lr",
         "ScaleParameter": "max_value min_value",
         "SoftmaxParameter": (
-            "class_weight cutting_point hard_mining_label hard_ratio label_smooth_factor normalize_type"
+            "class_weight cutting_point hard_mining_label hard_ratio=1 label_smooth_factor=0 normalize_type=Softmax"
         ),
-        "SolverParameter": "clamp_weights_lower clamp_weights_upper clip_weights",
-        "TransformationParameter": "aspect_max aspect_min center_crop erase_ratio scale_max scale_min",
+        "SolverParameter": "clamp_weights_lower=-999999.9 clamp_weights_upper=999999.9 clip_weights=-1",
+        "TransformationParameter": (
+            "aspect_max=3 aspect_min=0.33 center_crop=false erase_ratio=0 scale_max=0.4 scale_min=0.02"
+        ),
     },
     "MobileNet-YOLO's Caffe": {
         "AnnotatedDataParameter": (
-            "difficult_label_warmup seg_resize_height seg_resize_width seg_scales single_class train_diffcult "
-            "yolo_data_jitter yolo_data_type"
+            "difficult_label_warmup=false seg_resize_height=0 seg_resize_width=0 seg_scales=8 single_class=true "
+            "train_diffcult=true yolo_data_jitter=0.3 yolo_data_type=0"
         ),
         "Datum": "seg_label",
-        "SolverParameter": "ap_version eval_type show_per_class_result",
-        "NoiseParameter": "convert_to_hsv convert_to_lab",
+        "NoiseParameter": "convert_to_hsv=false convert_to_lab=false",
         "TransformationParameter": (
-            "apply_probability contrast_brightness_adjustment cvt_bgr2rgb debug_params emit_constraint "
-            "enable_classf_aug expand_param max_brightness_shift max_color_shift max_contrast max_rotation_angle "
-            "max_scaling_factor max_smooth min_contrast min_scaling_factor min_side min_side_max min_side_min "
-            "resize_param smooth_filtering"
+            "apply_probability=0.5 contrast_brightness_adjustment=false cvt_bgr2rgb=false debug_params=false "
+            "enable_classf_aug=false max_brightness_shift=5 max_color_shift=0 max_contrast=1.2 "
+            "max_rotation_angle=0 max_scaling_factor=1.5 max_smooth=6 min_contrast=0.8 min_scaling_factor=0.75 "
+            "min_side=0 min_side_max=0 min_side_min=0 smooth_filtering=false"
         ),
     },
     "caffe-augmentation": {
         "TransformationParameter": (
-            "apply_probability contrast_brightness_adjustment debug_params max_brightness_shift max_color_shift "
-            "max_contrast max_rotation_angle max_scaling_factor max_smooth min_contrast min_scaling_factor min_side "
-            "min_side_max min_side_min smooth_filtering"
+            "apply_probability=0.5 contrast_brightness_adjustment=false debug_params=false max_brightness_shift=5 "
+            "max_color_shift=0 max_contrast=1.2 max_rotation_angle=0 max_scaling_factor=1.5 max_smooth=6 "
+            "min_contrast=0.8 min_scaling_factor=0.75 min_side=0 min_side_max=0 min_side_min=0 "
+            "smooth_filtering=false"
         ),
     },
-    "cascade-rcnn's Caffe": {"SolverParameter": "ap_version eval_type show_per_class_result"},
-    "MS-CNN's Caffe": {"ImageGtDataParameter": "mean_file mirror"},
+    "MS-CNN's Caffe": {
+        "ImageGtDataParameter": "mean_file mirror=false",
+    },
     "OpenCL Caffe": {
-        "NetParameter": "autotune data_type quantizer reduced_memory_inference",
-        "NetState": "quantizer_mode",
-        "SolverParameter": "data_type device",
+        "NetParameter": "autotune data_type quantizer reduced_memory_inference=false",
+        "NetState": "quantizer_mode=CAFFE_QUANT_PASSIVE",
+        "SolverParameter": "data_type device=-1",
         "LayerParameter": (
-            "autotune blobs_quantizer bottom_data_type bottom_quantizer bottom_shared_index compute_data_type device "
-            "net_quantizer top_data_type top_quantizer top_shared_index"
+            "autotune blobs_quantizer bottom_data_type bottom_quantizer bottom_shared_index compute_data_type "
+            "device=-1 net_quantizer top_data_type top_quantizer top_shared_index"
         ),
-        "BatchNormParameter": "fused_relu",
-        "ConvolutionParameter": "eltwise_param fuse_type relu_param",
-        "DropoutParameter": "scale_train",
-        "LRNParameter": "fuse_type pooling_param unit_test_fuse_kernel unit_test_mode",
-        "PoolingParameter": "axis dilation",
+        "BatchNormParameter": "fused_relu=false",
+        "ConvolutionParameter": "eltwise_param fuse_type=UNFUSED relu_param",
+        "LRNParameter": "fuse_type=UNFUSED pooling_param unit_test_fuse_kernel=false unit_test_mode=false",
+        "PoolingParameter": "axis=1 dilation",
         "MemoryDataParameter": "dim",
     },
     "SkimCaffe": {
-        "LayerParameter": "display",
-        "ParamSpec": "force_mult force_regularize",
-        "SolverParameter": "force_decay force_decay_type force_direction force_iter force_type",
+        "LayerParameter": "display=false",
+        "ParamSpec": "force_mult=0 force_regularize",
+        "SolverParameter": (
+            "force_decay=0 force_decay_type=fixed force_direction=all force_iter=-1 force_type=Degradation"
+        ),
     },
     "DeepCompression's Caffe": {
-        "ConvolutionParameter": "class_num quantize_term sparse_ratio",
-        "InnerProductParameter": "class_num quantize_term sparse_ratio",
+        "ConvolutionParameter": "class_num=256 quantize_term=false sparse_ratio=0",
+        "InnerProductParameter": "class_num=32 quantize_term=false sparse_ratio=0",
     },
-    "CHaiDNN": {"LayerParameter": "precision_param quantization_param"},
+    "CHaiDNN": {
+        "LayerParameter": "precision_param quantization_param",
+    },
     "C3D": {
-        "DataParameter": "show_data",
-        "ConvolutionParameter": "filter_group",
+        "DataParameter": "show_data=0",
+        "ConvolutionParameter": "filter_group=1",
         "ImageDataParameter": (
-            "clip_max clip_min is_flow num_truth_channels show_data truth_scale use_byte_input use_label"
+            "clip_max clip_min is_flow=false num_truth_channels=1 show_data=0 truth_scale=1 use_byte_input=false "
+            "use_label=true"
         ),
         "VideoDataParameter": (
-            "crop_size is_color max_sampling_rate mean_file mirror num_of_labels rand_skip scale show_data "
-            "use_multiple_label use_sampling_rate_jitter"
+            "crop_size=0 is_color=true max_sampling_rate=1 mean_file mirror=false num_of_labels=1 rand_skip=0 "
+            "scale=1 show_data=false use_multiple_label=false use_sampling_rate_jitter=false"
         ),
     },
     "FlowNet's Caffe": {
-        "LayerParameter": "reshape_every_iter",
+        "LayerParameter": "reshape_every_iter=true",
         "FillerParameter": "diag_val",
         "DataParameter": (
-            "block_size disk_reader_threads encoding huge_video_dataset limit_samples permute_every_iter "
-            "preselection_file preselection_label rand_permute rand_permute_order rand_permute_seed range_end "
-            "range_start slice_point subtract verbose"
+            "block_size=0 disk_reader_threads=1 encoding huge_video_dataset=false limit_samples=-1 "
+            "permute_every_iter=0 preselection_file preselection_label rand_permute=false "
+            "rand_permute_order=FIRST_PERMUTE_THEN_RANGE rand_permute_seed=0 range_end=-1 range_start=0 "
+            "slice_point subtract verbose=false"
         ),
     },
     "lisa-caffe": {
-        "AccuracyParameter": "denominator",
-        "EltwiseParameter": "coeff_blob",
-        "ImageDataParameter": "min_height min_width",
-        "TransformationParameter": "flow",
+        "AccuracyParameter": "denominator=0",
+        "EltwiseParameter": "coeff_blob=false",
+        "ImageDataParameter": "min_height=0 min_width=0",
+        "TransformationParameter": "flow=false",
     },
-    "CaffeOnSpark": {"MemoryDataParameter": "share_in_parallel source"},
-    "channel-pruning's Caffe": {"ImageDataParameter": "bicubic new_dim"},
-    "deepsaldet's Caffe": {"WindowDataParameter": "shuffle"},
-    "OpenVINO's Caffe": {"DetectionOutputParameter": "input_height input_width normalized"},
+    "CaffeOnSpark": {
+        "MemoryDataParameter": "share_in_parallel source",
+    },
+    "channel-pruning's Caffe": {
+        "ImageDataParameter": "bicubic=false new_dim",
+    },
+    "deepsaldet's Caffe": {
+        "WindowDataParameter": "shuffle=false",
+    },
+    "OpenVINO's Caffe": {
+        "DetectionOutputParameter": "input_height input_width normalized=true",
+    },
 }
 
-# Those that change the shapes of blobs or parameters: the net would be another one without them.
-SHAPES = frozenset(
-    (
-        "BNParameter.axis ConcatParameter.per_fla_fuse ConvolutionParameter.dilation_h "
-        "ConvolutionParameter.dilation_w ConvolutionParameter.eltwise_param "
-        "ConvolutionParameter.filter_group ConvolutionParameter.fuse_type "
-        "ConvolutionParameter.shape_offset DataParameter.slice_point "
-        "LRNParameter.fuse_type LRNParameter.pooling_param MemoryDataParameter.dim PoolingParameter.axis "
-        "PoolingParameter.dilation PoolingParameter.kernel_size_3d PoolingParameter.pad_3d PoolingParameter.stride_3d "
-        "PriorBoxParameter.reduce_boxes ReductionParameter.k ReshapeParameter.pixelshuffler "
-        "VideoDataParameter.num_of_labels VideoDataParameter.use_multiple_label"
-    ).split()
+# What the forks' sources do with fields that leave every number as it is (but for rounding): the fields
+_HARMLESS = {
+    # NVIDIA/caffe: layer_factory.cpp, cudnn_conv_layer.cpp; intel/caffe: layer_factory.cpp,
+    # mkldnn_convolution_layer.cpp
+    "chooses the library or the algorithm that computes a layer": (
+        "engine conv_algorithm conv_algos_override cudnn_convolution_algo_seeker default_conv_algos_override "
+        "split_param autotune"
+    ),
+    # NVIDIA/caffe: net.cpp, cudnn_conv_layer.cpp; naibaf7/caffe: insert_conversions.cpp. Here -precision decides.
+    "chooses the type in which values are stored or multiplied": (
+        "backward_math backward_type bottom_data_type compute_data_type cudnn_math_override data_type "
+        "default_backward_math default_cudnn_math_override default_forward_math forward_math forward_type "
+        "solver_data_type top_data_type"
+    ),
+    # NVIDIA/caffe: eltwise_layer.cpp, base_data_layer.cpp; yjxiong/caffe: net.cpp, common.hpp; naibaf7/caffe: net.cpp
+    "limits or shares memory": (
+        "bottom_shared_index eltwise_mem_sharing mem_param precache reduced_memory_inference richness top_shared_index"
+    ),
+    # NVIDIA/caffe: base_data_layer.cpp, batch_transformer.cpp; intel/caffe: multinode/; yjxiong/caffe: tools/caffe.cpp;
+    # lmb-freiburg/flownet2: layer.hpp
+    "says which thread, device or machine works, and when": (
+        "device disk_reader_threads forward_packing group_id mn_activation_param multinode parser_threads "
+        "reshape_every_iter threads use_gpu_transform"
+    ),
+    # NVIDIA/caffe: layer.cpp, data_transformer.cpp; wenwei202/caffe: sparsify_layer.cpp; twtygqyy/caffe-augmentation:
+    # data_transformer.cpp; facebookarchive/C3D: video_data_layer.cpp; lmb-freiburg/flownet2: custom_data_layer.cpp
+    "prints or shows": "debug debug_params display show_data verbose",
+    # NVIDIA/caffe: sgd_solver.cpp, layer.cpp
+    "chooses the form of files": "store_blobs_in_old_format",
+    # NVIDIA/caffe: cudnn_dropout_layer.hpp, data_transformer.cpp. Here the solver's random_seed seeds every layer.
+    "seeds the random numbers of one layer": "random_seed",
+    # No code of NVIDIA/caffe reads the first three, and none but the tests of naibaf7/caffe the last two.
+    "is read by no layer": "ignore_difficult_gt num_labels torch_pooling unit_test_fuse_kernel unit_test_mode",
+    # OpenVINO's specification of DetectionOutput
+    "is read with normalized: false alone": "input_height input_width",
+    # Where Spark has the data; a MemoryData layer here gets its own from the caller.
+    "names the data of a layer whose data come from the caller": "share_in_parallel source",
+}
+
+# Those that round values to integers of few bits; the net here computes without that.
+_ROUNDS = (
+    "blobs_quantizer bottom_quantizer mn_grad_compress_param net_quantizer precision_param quantization_param "
+    "quantizer quantizer_mode top_quantizer"
 )
 
-# Those that are about speed, memory or printing, and torch_pooling, which NVCaffe itself never looks at: the numbers
-# are the same.
-SPEED = frozenset(
-    (
-        "ap_version autotune backward_math backward_type bottom_data_type cache compile_net_state "
-        "compute_data_type conv_algorithm conv_algos_override cudnn_convolution_algo_seeker "
-        "cudnn_math_override data_type debug debug_params default_backward_math default_backward_type "
-        "default_conv_algos_override default_cudnn_math_override default_forward_math default_forward_type "
-        "device disk_reader_threads display eltwise_mem_sharing engine eval_type forward_math "
-        "forward_packing forward_type fuse global_grad_scale global_grad_scale_adaptive group_id larc_turbo "
-        "mem_param mn_activation_param mn_grad_compress_param multinode parser_threads precache "
-        "raw_data_type raw_diff_type reduce_buckets reduced_memory_inference richness show_data "
-        "show_per_class_result solver_data_type split_param store_blobs_in_old_format "
-        "test_and_snapshot_last_epochs threads top_data_type torch_pooling use_gpu_transform verbose"
-    ).split()
-)
+HARMLESS = frozenset(" ".join(_HARMLESS.values()).split())
+ROUNDS = frozenset(_ROUNDS.split())
 
 # Layer types of old layers (V1) that a fork added and that have no layer here
 V1_TYPES = {
@@ -271,28 +282,52 @@ ENGINES = frozenset(("DEFAULT", "CAFFE", "CUDNN", "MKL2017", "MKLDNN"))
 
 
 @cache
+def _added(message: str) -> dict[str, dict[str, str | None]]:
+    """The fields that forks added to a message: field → fork → its default there, None without one."""
+    added: dict[str, dict[str, str | None]] = {}
+    for fork, messages in _FIELDS.items():
+        for entry in messages.get(message, "").split():
+            field, equals, default = entry.partition("=")
+            added.setdefault(field, {})[fork] = default if equals else None
+    return added
+
+
 def fields(message: str) -> dict[str, tuple[str, ...]]:
     """The fields that forks added to a message: field → forks."""
-    added: dict[str, tuple[str, ...]] = {}
-    for fork, messages in _FIELDS.items():
-        for field in messages.get(message, "").split():
-            added[field] = (*added.get(field, ()), fork)
-    return added
+    return {field: tuple(owners) for field, owners in _added(message).items()}
+
+
+def changes_results(message: str, field: str, value: str) -> bool:
+    """Whether a field with this value, as text without quotes, makes the fork compute something else."""
+    if field in HARMLESS or field in ROUNDS:
+        return False
+    return not all(default is not None and _same(value, default) for default in _added(message)[field].values())
+
+
+def _same(value: str, default: str) -> bool:
+    try:
+        return float(value) == float(default)
+    except ValueError:
+        return value == default
 
 
 def ignored(message: str, field: str) -> str:
     """The warning about an ignored field, or about ``field: word`` if the enum does not have the word."""
     name, colon, _ = field.partition(": ")
     owners = "another Caffe" if colon else " and ".join(fields(message)[name])
-    outcome = "" if name in SPEED else ": it has no effect"
+    outcome = ": values are not rounded here" if name in ROUNDS else ""
     return f'"{field}" in {message} is of {owners}, unknown here and ignored{outcome}'
 
 
 def unsupported(message: str, field: str) -> str:
-    """The mistake of a field of ``SHAPES``."""
-    return (
-        f'"{field}" in {message} is of {" and ".join(fields(message)[field])} and changes shapes: it is not supported'
-    )
+    """The mistake of a field that changes results."""
+    return f'"{field}" in {message} is of {" and ".join(fields(message)[field])} and not supported'
+
+
+def default(message: str, field: str) -> str | None:
+    """The value with which a field means nothing; None where there is none."""
+    values = set(_added(message)[field].values())
+    return values.pop() if len(values) == 1 else None
 
 
 def holders(field: str) -> list[str]:

@@ -7,10 +7,12 @@ that say ``import caffe`` run unchanged under ``python -m caffelite.pycaffe PROG
 from __future__ import annotations
 
 import importlib
+import sys
 
 from ..caffelite_pb2 import TEST, TRAIN
 from ..layers.python import UserLayer as Layer
 from . import proto
+from .alias import Submodules
 from .modes import (
     Timer,
     has_nccl,
@@ -77,6 +79,10 @@ __all__ = [
     "draw",
     "io",
 ]
+
+
+if not any(isinstance(finder, Submodules) for finder in sys.meta_path):
+    sys.meta_path.insert(0, Submodules())
 
 
 def __getattr__(name: str) -> object:

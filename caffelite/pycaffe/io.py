@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from typing import IO
 
 import numpy as np
 
 from .. import inputs
 from ..data.images import decode
 from ..errors import CaffeliteError
+from ..weights import decode_blob
 from .proto import caffe_pb2
 
 GRAY = np.array([0.2125, 0.7154, 0.0721])  # weights of red, green and blue in a gray image
@@ -19,7 +21,10 @@ GRAY = np.array([0.2125, 0.7154, 0.0721])  # weights of red, green and blue in a
 
 
 def blobproto_to_array(blob: caffe_pb2.BlobProto, return_diff: bool = False) -> np.ndarray:
-    """The array of a BlobProto: its data, or its diff. Errors: ValueError for numbers that do not fit the shape."""
+    """The array of a BlobProto: its data (float, double, or NVCaffe's bytes), or its diff. Errors: ValueError for
+    numbers that do not fit the shape."""
+    if not (return_diff or blob.data):
+        return decode_blob(memoryview(blob.SerializeToString()))
     old = any(blob.HasField(name) for name in ("num", "channels", "height", "width"))
     shape = (blob.num, blob.channels, blob.height, blob.width) if old else tuple(blob.shape.dim)
     values = np.array(blob.diff if return_diff else blob.data)
@@ -70,15 +75,17 @@ def datum_to_array(datum: caffe_pb2.Datum) -> np.ndarray:
 # Images
 
 
-def load_image(filename: str | os.PathLike[str], color: bool = True) -> np.ndarray:
-    """The image of a file as float32, 0 to 1: H×W×3 in the order red, green, blue, or H×W×1 where not ``color``.
-    Errors: no such file; a file that is no image."""
+def load_image(filename: str | os.PathLike[str] | IO[bytes], color: bool = True) -> np.ndarray:
+    """The image of a file, or of an open file, as float32, 0 to 1: H×W×3 in the order red, green, blue, or H×W×1 where
+    not ``color``. Errors: no such file; a file that is no image."""
+    name = os.fspath(filename) if isinstance(filename, str | os.PathLike) else "the open file"
     try:
-        pixels = decode(inputs.read(filename, inputs.IMAGE))
+        read = inputs.read(filename, inputs.IMAGE) if isinstance(filename, str | os.PathLike) else filename.read()
+        pixels = decode(read)
     except OSError as error:
-        raise CaffeliteError(f"cannot read {os.fspath(filename)}: {error.strerror or error}") from None
+        raise CaffeliteError(f"cannot read {name}: {error.strerror or error}") from None
     except ValueError as error:
-        raise CaffeliteError(f"{os.fspath(filename)}: {error}") from None
+        raise CaffeliteError(f"{name}: {error}") from None
     image = pixels.transpose(1, 2, 0).astype(np.float32) / np.float32(255)
     image = image[..., 2::-1] if image.shape[2] >= 3 else image[..., :1]
     if color:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +130,7 @@ class Net(NetStructure):
 
     def _forward(self, first: int, last: int) -> None:
         """Runs the layers from one index to another."""
-        self.reshape()
+        self._reshape(self._passes.selected(first, last, False))
         self._copies.send()
         for blob in self._versioned:
             blob.before_forward(first)
@@ -174,7 +174,7 @@ class Net(NetStructure):
 
     def _backward(self, last: int, first: int) -> None:
         """Runs the layers backward from one index down to another."""
-        self.reshape()
+        self._reshape(self._passes.selected(first, last, True))
         self._copies.send()
         for blob in self._versioned:
             blob.before_backward(last)
@@ -197,11 +197,14 @@ class Net(NetStructure):
         return batches.forward_backward_all(self, blobs, diffs, kwargs)
 
     def reshape(self) -> None:
-        """Gives all blobs the shapes that follow from the reshaped inputs, as the next pass does too. Going back to
-        earlier shapes makes no operations again. Errors: shapes that a layer refuses; those before are restored."""
-        if self._net.needs_reshape:
-            with user_errors():
-                self._net.reshape()
+        """Gives all blobs the shapes that follow from the reshaped inputs. A pass does so for the layers that it runs.
+        Going back to earlier shapes makes no operations again. Errors: shapes that a layer refuses; those before are
+        restored."""
+        self._reshape(None)
+
+    def _reshape(self, nodes: Collection[Node] | None) -> None:
+        with user_errors():
+            self._net.reshape(nodes)
 
     def before_forward(self, call: Callable[[int], object]) -> None:
         """Calls ``call`` with the index of each layer before it runs in ``forward``."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from .. import prototxt
 from ..data import stored
+from ..data.class_names import of_net
 from ..detection.names import read_label_map
 from ..errors import CaffeliteError
 from . import detection, metrics_page, pictures
@@ -36,7 +37,7 @@ def report(collector: OutputCollector, scores: list[dict], about: dict, labels: 
     found = {**about, "samples": collector.samples or None, "scores": scores}
     judged = collector.classification
     if judged and judged.tested:
-        names = class_names(judged.classes, labels)
+        names = class_names(judged.classes, labels or names_beside(collector, about, judged.classes))
         found |= {
             "accuracy": judged.right / judged.tested,
             "balanced_accuracy": judged.balanced_accuracy(),
@@ -61,7 +62,7 @@ def report(collector: OutputCollector, scores: list[dict], about: dict, labels: 
             ],
         }
     if (several := collector.multi_label) and several.samples:
-        names = class_names(several.labels, labels)
+        names = class_names(several.labels, labels or names_beside(collector, about, several.labels))
         rows = [{"label": name, **row} for name, row in zip(names, several.by_label(), strict=True)]
         found["multi_label"] = {**several.found(), "labels": rows}
     if (detected := collector.detections) and detected.found:
@@ -98,6 +99,12 @@ def _data_layer(collector: OutputCollector) -> str | None:
             with contextlib.suppress(CaffeliteError):
                 return prototxt.write(stored.independent(node.layer.spec, node.layer.locate))
     return None
+
+
+def names_beside(collector: OutputCollector, about: dict, count: int) -> list[str] | None:
+    """The names of the classes, where a file beside the net or its data has as many; else None."""
+    feeds = [(node.layer.spec, node.layer.locate) for node in collector.net.graph.feeds]
+    return of_net(about["model"], feeds, count) or None
 
 
 def class_names(count: int, labels: list[str] | None) -> list[str]:

@@ -6,22 +6,34 @@ from pathlib import Path
 
 from .. import caffelite_pb2 as pb
 from .. import inputs, prototxt
-from ..errors import CaffeliteError
+from ..errors import CaffeliteError, Locator
+from ..training import epochs
 from . import folder as files
+from . import resolved
 
 
-def clone(folder: Path, to: Path) -> Path:
+def clone(folder: Path, to: Path, base: Path | None = None) -> Path:
     """Writes the solver of a run, and its nets as files, into a new folder; the path of the new solver.
 
-    Snapshots of the new solver go into that folder. Errors: no run; the folder exists or cannot be made.
+    Lengths in epochs stay epochs. base: the folder in which the new solver will train, by default the current one;
+    where the solver of the run names its snapshots by a relative path, paths below the base are relative to it.
+    Snapshots of the new solver go into the new folder. Errors: no run; the folder exists or cannot be made.
     """
-    solver: pb.SolverParameter = prototxt.read_solver(folder / files.SOLVER).message
-    to = to.absolute()
+    document = prototxt.read_solver(folder / files.SOLVER)
+    solver = epochs.restored(document.message, files.read_json(folder / files.RUN).get("epoch", {}))
+    to, base = to.resolve(), (base or Path.cwd()).resolve()
+    relative = not Path(solver.snapshot_prefix).is_absolute()
     written: dict[str, str] = {}
 
+    def named(path: Path) -> str:
+        return str(path.relative_to(base) if relative and path.is_relative_to(base) else path)
+
     def move(net: pb.NetParameter, name: str) -> str:
+        for layer, message, field, path in resolved.files(net, Locator(str(folder / files.SOLVER))):
+            text = getattr(getattr(layer, message), field)
+            setattr(getattr(layer, message), field, named(path) + "/" * text.endswith("/"))
         written[name] = prototxt.write(net)
-        return str(to / name)
+        return named(to / name)
 
     if solver.HasField("net_param"):
         solver.net = move(solver.net_param, "net.prototxt")
@@ -30,7 +42,7 @@ def clone(folder: Path, to: Path) -> Path:
     solver.test_net.extend(move(net, f"test_net_{i}.prototxt") for i, net in enumerate(solver.test_net_param))
     for name in ("net_param", "train_net_param", "test_net_param"):
         solver.ClearField(name)
-    solver.snapshot_prefix = str(to / "snapshot")
+    solver.snapshot_prefix = named(to / "snapshot")
     written["solver.prototxt"] = prototxt.write(solver)
     try:
         to.mkdir(parents=True)

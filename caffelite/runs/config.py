@@ -33,12 +33,13 @@ class RunConfig:
     """The options of a training run; the defaults are those of `caffelite train`.
 
     solver: the solver prototxt. gpus: "all", or numbers as in "0,1"; None: as solver_mode says. snapshot: the
-    solverstate to continue from; resume: continue from the newest good snapshot of the last run. weights: caffemodels
-    to copy from. overrides: FIELD=VALUE of the solver or a layer. level, stages: of the train net. overfit: train on
-    that many batches over and over. nan_recoveries: how often a NaN or infinity makes training go back to the last good
-    snapshot. max_seconds, iterations: stop then, with a snapshot. record: the run folder, NO_RECORD for none; None:
-    next to the snapshots. trackers: of TRACKERS, which receive the numbers of the run. split: the devices that one net
-    is divided over, as in "stages=2". Errors: CaffeliteError for values that contradict each other or are out of range.
+    solverstate to continue from; resume: continue from the newest good snapshot of the last run; strict: only exactly.
+    weights: caffemodels to copy from. overrides: FIELD=VALUE of the solver or a layer. level, stages: of the train net.
+    overfit: train on that many batches over and over. nan_recoveries: how often a NaN or infinity makes training go
+    back to the last good snapshot. max_seconds, iterations: stop then, with a snapshot. record: the run folder,
+    NO_RECORD for none; None: next to the snapshots. trackers: of TRACKERS, which receive the numbers of the run. split:
+    the devices that one net is divided over, as in "stages=2". Errors: CaffeliteError for values that contradict each
+    other or are out of range.
     """
 
     solver: str = _option("--solver", dataclasses.MISSING)
@@ -49,6 +50,7 @@ class RunConfig:
     eager: bool = _option("--eager", False)
     snapshot: str | None = _option("--snapshot")
     resume: bool = _option("--resume", False, value="auto")
+    strict: bool = _option("--strict", False)
     weights: tuple[str, ...] = _option("--weights", ())
     overrides: tuple[str, ...] = _option("--set", (), repeated=True)
     data_threads: int | None = _option("--data_threads")

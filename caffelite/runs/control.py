@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 
 from .. import inputs
@@ -21,6 +20,7 @@ from ..training.checkpoint import snapshot
 from . import folder as files
 from . import lock, outcome, registry, snapshots
 from .config import RunConfig
+from .lock import holds
 from .registry import RunStatus
 
 ACTIONS = ("pause", "resume", "snapshot", "kill")
@@ -40,32 +40,20 @@ def command(folder: str | Path, action: str) -> str:
     return shlex.join(["caffelite", "control", action, str(folder)])
 
 
-def act(folder: Path, action: str) -> str:
-    """Does an action and returns what was done, as one sentence. Errors: as for the action; an unknown one."""
-    known = {"pause": pause, "resume": resume, "snapshot": request_snapshot, "kill": kill}
-    if action not in known:
-        raise CaffeliteError("unknown action", expected=f"one of {', '.join(ACTIONS)}", found=action)
-    return known[action](folder)
-
-
 def pause(folder: Path) -> str:
     """Requests a snapshot and the end of the run. A run that is stopping already is left alone: a second signal would
     end it at once. Errors: the run does not run on this machine."""
     status = running(folder)
-    marker = folder / files.PAUSE
     if is_stopping(folder, status):
         return f"{folder} is already stopping"
-    with suppress(OSError):
-        files.write_json(marker, {"process": status.process, "started": status.started})
+    outcome.announce_pause(folder, status.process, status.started)
     _send(folder, status, signal.SIGTERM)
     return f"{folder} stops after this iteration, with a snapshot"
 
 
 def is_stopping(folder: Path, status: RunStatus) -> bool:
     """Whether a run was requested to pause and has not ended yet."""
-    found = files.read_json(folder / files.PAUSE)
-    session = {"process": status.process, "started": status.started}
-    return status.state == registry.RUNNING and found == session
+    return status.state == registry.RUNNING and outcome.is_pausing(folder, status.process, status.started)
 
 
 def request_snapshot(folder: Path) -> str:
@@ -124,20 +112,6 @@ def _send(folder: Path, status: RunStatus, number: signal.Signals) -> None:
 
 def _unknown_process(folder: Path) -> CaffeliteError:
     return CaffeliteError(f"the process of {folder} is not known", expected="a process of this user on this machine")
-
-
-def holds(process: int, lock: Path) -> bool:
-    """Whether a process has a file open, as the holder of a lock has."""
-    try:
-        status = os.stat(lock)
-        for name in os.listdir(f"/proc/{process}/fd"):
-            with suppress(OSError):
-                found = os.stat(f"/proc/{process}/fd/{name}")
-                if (found.st_dev, found.st_ino) == (status.st_dev, status.st_ino):
-                    return True
-    except OSError:
-        return False
-    return False
 
 
 def continuation(folder: Path) -> tuple[RunConfig, Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -31,7 +32,7 @@ class GpuOfSolver(list):
         of_option = "-gpu" in mistake.what
         what = mistake.what.replace("-gpu", "solver_mode: GPU", 1) if of_option else f"solver_mode: GPU: {mistake.what}"
         remedies = [
-            (mistake.remedy or "").replace(", or leave -gpu out to run on the CPU", ""),
+            re.sub("(, or )?leave -gpu out to run on the CPU", "", mistake.remedy or ""),
             "run on the CPU: -set solver_mode=CPU",
         ]
         return CaffeliteError(

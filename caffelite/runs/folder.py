@@ -28,7 +28,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from .. import inputs
 from ..errors import CaffeliteError
@@ -38,15 +41,25 @@ LOCK, HEARTBEAT, LOG, OUTCOME = "lock", "heartbeat.json", "log.txt", "outcome.js
 METRICS, LOSSES, EVENTS = "metrics.csv", "losses.f32", "events"
 NOTES, PAUSE, RESUMED = "notes.json", "pause.json", "resume.txt"
 JOB, JOB_LOCK, PROCESS, PROGRESS, OUTPUT = "job.json", "job.lock", "process.json", "progress.json", "output.txt"
+RECORDS = (
+    *(SOLVER, NET, CONFIG, RUN, LOCK, HEARTBEAT, LOG, OUTCOME, METRICS, LOSSES, NOTES, PAUSE, RESUMED),
+    *(JOB, JOB_LOCK, PROCESS, PROGRESS, OUTPUT),
+)
 JOB_FOLDER = "CAFFELITE_JOB_FOLDER"  # environment variable: the folder of the job that this process belongs to
 JOB_FILES = (JOB, JOB_LOCK, PROCESS, PROGRESS, OUTPUT)
+
+
+def leads_out(folder: Path, roots: Iterable[Path]) -> bool:
+    """Whether a record of a run, or of a job, is a link to a file that is below none of the roots."""
+    links = [folder / name for name in RECORDS if os.path.islink(folder / name)]
+    return any(not any(Path(os.path.realpath(link)).is_relative_to(root) for root in roots) for link in links)
 
 
 def load(folder: Path) -> dict:
     """The content of a folder's run.json. Errors: there is none, or it is not JSON."""
     try:
         return json.loads(inputs.read_text(folder / RUN))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         expected = f"a folder with {RUN}, as caffelite train leaves it"
         raise CaffeliteError(f"{folder} is not the folder of a run", expected=expected) from None
 
@@ -55,7 +68,7 @@ def read_json(path: Path) -> dict:
     """The object in a JSON file; empty where the file is missing or is not one."""
     try:
         found = json.loads(inputs.read_text(path))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -63,8 +76,17 @@ def read_json(path: Path) -> dict:
 def write_atomically(path: Path, text: str) -> None:
     """Replaces a file, so that a reader finds the old content or the new one. Errors: OSError."""
     draft = path.with_name(f".{path.name}.draft")
-    draft.write_text(text, encoding="utf-8")
+    with suppress(FileNotFoundError):  # what a crash left, or a link that leads elsewhere
+        draft.unlink()
+    with open_new(draft) as file:
+        file.write(text.encode("utf-8"))
     os.replace(draft, path)
+
+
+def open_new(path: Path) -> BinaryIO:
+    """Opens a file to write; a link in its place is not followed. Errors: OSError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    return os.fdopen(os.open(path, flags, 0o666), "wb")
 
 
 def write_json(path: Path, content: dict) -> None:

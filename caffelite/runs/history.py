@@ -10,12 +10,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from .. import inputs
+from .. import inputs, stored
 from ..errors import CaffeliteError
-from .folder import LOSSES, METRICS, RUN, read_json
+from . import sampling
+from .folder import LOSSES, METRICS, RUN
 
 POINTS = 1000  # of a curve that is made of the losses alone
 FIXED = ("iteration", "seconds", "phase", "rate", "smoothed_loss")  # the columns before the scores
@@ -84,12 +86,16 @@ def _equal(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=1e-5) or (math.isnan(one) and math.isnan(other))
 
 
-def read(path: str | Path) -> History:
-    """The history of a run's folder, of its metrics.csv, or of a log. Errors: none of these, or nothing in it yet."""
+def read(path: str | Path, places: int | None = None) -> History:
+    """The history of a run's folder, of its metrics.csv, or of a log. places: where it is given, of a large table only
+    lines at that many places and those of the end are read. Errors: none of these, or nothing in it yet."""
     path = Path(path)
     file = path / METRICS if path.is_dir() else path
     try:
-        text = inputs.read_text(file, inputs.LOG, "replace")
+        if places is None:
+            text = inputs.read_text(file, inputs.LOG, "replace")
+        else:
+            text = sampling.read(file, places)[0].decode("utf-8", "replace")
     except OSError as error:
         why = inputs.reason(error)
         raise CaffeliteError(
@@ -110,10 +116,10 @@ def _add_losses(found: History, folder: Path) -> None:
     """Takes the last loss of a run's records, at the time that the pace of its rows gives; of a run that displayed
     nothing the losses at even intervals. The last learning rate is the one that the outcome states."""
     try:
-        body = inputs.read(folder / LOSSES, inputs.LOG)
-    except OSError:
+        count = inputs.check(folder / LOSSES).st_size // 4
+        losses = np.memmap(folder / LOSSES, "<f4", "r", shape=(count,)) if count else np.zeros(0, "<f4")
+    except (OSError, ValueError):
         return
-    losses = np.frombuffer(body[: len(body) // 4 * 4], "<f4")
     outcome = _last_outcome(folder)
     if not found.train and len(losses):
         _add_undisplayed(found, losses, outcome)
@@ -139,15 +145,15 @@ def rate_at_end(folder: Path) -> tuple[int, float] | None:
     iteration, rate = outcome.get("iteration"), outcome.get("rate")
     if not isinstance(iteration, int) or iteration < 1 or not isinstance(rate, float):
         return None
-    return iteration - 1, float(str(np.float32(rate)))
+    with np.errstate(over="ignore"):
+        return iteration - 1, float(str(np.float32(rate)))
 
 
 def _last_outcome(folder: Path) -> dict:
     """How the last session of a run ended; empty where it lives, was killed, or run.json cannot be read."""
-    try:
-        return read_json(folder / RUN)["sessions"][-1].get("outcome") or {}
-    except (KeyError, IndexError, TypeError, AttributeError):
-        return {}
+    sessions = stored.read(folder / RUN, {"sessions": [{}]}).get("sessions") or [{}]
+    outcome = stored.chosen(sessions[-1], {"outcome": {str: Any}}).get("outcome", {})
+    return stored.chosen(outcome, {"iteration": int, "rate": float, "seconds": float})
 
 
 def _add_undisplayed(found: History, losses: np.ndarray, outcome: dict) -> None:

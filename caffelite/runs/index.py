@@ -11,11 +11,12 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from .. import stored
 from ..errors import CaffeliteError
 from . import folder as files
 from . import listing, lock, registry
@@ -23,9 +24,29 @@ from .listing import RunSummary
 from .notes import Notes
 from .registry import RunStatus
 
+_STATUS = {
+    **{name: str for name in ("id", "state", "reason", "working_directory", "host", "started", "ended")},
+    **{"iteration": int | None, "heartbeat": float | None, "process": int | None, "command": [str], "sessions": int},
+}
+_SUMMARY = {
+    **{"status": _STATUS, "notes": {"tags": [str], "note": str}, "scores": {str: float}, "best": {str: float}},
+    **{"name": str, "net": str, "device": str, "max_iterations": int, "curve": [float]},
+    **{"loss": float, "seconds": float, "pace": float},
+}
 NAME = ".caffelite_runs.json"
 FORMAT = 1  # of the file; another one is not read
-WATCHED = (files.RUN, files.CONFIG, files.OUTCOME, files.METRICS, files.LOSSES, files.SOLVER, files.NOTES)
+WATCHED = (
+    files.RUN,
+    files.CONFIG,
+    files.OUTCOME,
+    files.METRICS,
+    files.LOSSES,
+    files.SOLVER,
+    files.NOTES,
+    files.JOB,
+    files.PROCESS,
+)
+CHANGING = (registry.RUNNING, registry.QUEUED)  # states that also change without a change of these files
 FRESH = 0.7  # seconds for which a list is not made again
 SAVED = 10.0  # seconds between writes of the file
 
@@ -33,8 +54,9 @@ SAVED = 10.0  # seconds between writes of the file
 class Index:
     """Lists the runs below folders. file: where the index is kept; None: in memory only. Safe for several threads."""
 
-    def __init__(self, roots: Sequence[Path], depth: int, file: Path | None):
-        self._roots, self._depth, self._file = list(roots), depth, file
+    def __init__(self, roots: Sequence[Path], depth: int | None, file: Path | None):
+        self._roots, self._file = list(roots), file
+        self._run_folders = [registry.RunFolders(root, depth) for root in roots]
         self._entries: dict[str, tuple[list[Any], RunSummary]] = {}
         self._lock = threading.Lock()
         self._made, self._saved = -FRESH, -SAVED
@@ -74,16 +96,17 @@ class Index:
 
     def _folders(self) -> list[Path]:
         found: dict[str, Path] = {}
-        for root in self._roots:
-            for folder in _run_folders(root, self._depth):
-                found.setdefault(os.path.realpath(folder), folder)
+        for root in self._run_folders:
+            for folder in root:
+                if not files.leads_out(folder, self._roots):
+                    found.setdefault(os.path.realpath(folder), folder)
         return list(found.values())
 
     def _summary(self, folder: Path) -> RunSummary | None:
         key, stamps = str(folder), _stamps(folder)
         held = lock.is_held(folder)
         entry = self._entries.get(key)
-        if entry and entry[0] == stamps and not held and entry[1].status.state != registry.RUNNING:
+        if entry and entry[0] == stamps and not held and entry[1].status.state not in CHANGING:
             return entry[1]
         try:
             status = registry.read(folder)
@@ -98,13 +121,13 @@ class Index:
         return found
 
     def _load(self) -> None:
-        content = files.read_json(self._file) if self._file else {}
+        content = stored.read(self._file, {"format": int, "entries": {str: [Any]}}) if self._file else {}
         if content.get("format") != FORMAT:
             return
-        entries = content.get("entries")
-        for key, entry in entries.items() if isinstance(entries, dict) else ():
-            with suppress(TypeError, ValueError, KeyError, AttributeError):
-                self._entries[key] = entry[0], _summary_of(key, entry[1])
+        for key, entry in content.get("entries", {}).items():
+            if len(entry) == 2 and isinstance(entry[0], list) and stored.fits(entry[1], _SUMMARY):
+                with suppress(TypeError, ValueError, KeyError):
+                    self._entries[key] = entry[0], _summary_of(key, entry[1])
 
     def _save(self) -> None:
         self._saved, self._changed = time.monotonic(), False
@@ -112,20 +135,6 @@ class Index:
             content = {key: [stamps, _values(run)] for key, (stamps, run) in self._entries.items()}
             with suppress(OSError):
                 files.write_atomically(self._file, json.dumps({"format": FORMAT, "entries": content}))
-
-
-def _run_folders(folder: Path, depth: int) -> Iterator[Path]:
-    """The run folders at most ``depth`` levels below a folder, by name, without links."""
-    try:
-        entries = {entry.name: entry for entry in os.scandir(folder)}
-    except OSError:
-        return
-    if files.RUN in entries or files.CONFIG in entries:
-        yield folder
-    elif depth > 0:
-        for name in sorted(entries):
-            if entries[name].is_dir(follow_symlinks=False):
-                yield from _run_folders(folder / name, depth - 1)
 
 
 def _stamps(folder: Path) -> list[Any]:

@@ -12,9 +12,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from .. import prototxt
+from .. import prototxt, stored
 from ..errors import CaffeliteError, did_you_mean
-from . import fields, history, notes, registry
+from . import fields, history, notes, registry, sampling
 from . import folder as files
 from .registry import RunStatus
 
@@ -36,7 +36,8 @@ class RunSummary:
 
     loss: the last recorded training loss; NaN where there is none. seconds: of training, all sessions; NaN where that
     is not known. max_iterations: of the solver; 0 where that is not known. best: the best value of each score: the
-    least of losses and errors, the greatest of others. curve: at most POINTS values of the training loss, at even
+    least of losses and errors, the greatest of others; of a table above sampling.WHOLE bytes, of the rows that are
+    read. curve: at most POINTS values of the training loss, at even
     intervals. pace: seconds for an iteration; NaN where that is not known.
     """
 
@@ -110,7 +111,7 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def find(roots: Iterable[str | Path], depth: int = 3) -> list[RunSummary]:
+def find(roots: Iterable[str | Path], depth: int | None = None) -> list[RunSummary]:
     """The runs below folders, each once. Names are paths relative to the current folder, where they are below it.
     Errors: a root that is no folder."""
     found: dict[str, RunSummary] = {}
@@ -132,7 +133,7 @@ def summary(status: RunStatus) -> RunSummary:
     else:
         _read_solver(found)
     try:
-        records = history.read(status.folder)
+        records = history.read(status.folder, sampling.LIST_PLACES)
     except CaffeliteError:
         return found
     for number, rows in sorted(records.tests.items()):
@@ -155,9 +156,8 @@ def summary(status: RunStatus) -> RunSummary:
 
 def _last_session(folder: Path) -> dict[str, Any]:
     """The last session of run.json; empty where there is none."""
-    sessions = files.read_json(folder / files.RUN).get("sessions")
-    last = sessions[-1] if isinstance(sessions, list) and sessions else {}
-    return last if isinstance(last, dict) else {}
+    sessions = stored.read(folder / files.RUN, {"sessions": [{}]}).get("sessions")
+    return stored.chosen(sessions[-1], {"device": str, "net": str, "max_iterations": int}) if sessions else {}
 
 
 def _read_solver(found: RunSummary) -> None:

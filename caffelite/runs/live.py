@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import folder as files
+from . import sampling
 
 MOST_LOSSES, MOST_BYTES = 100_000, 1 << 20  # of one update
 _TEXT = re.compile(r"\d{1,18}(-\d{1,18}){5}")
@@ -82,16 +83,16 @@ def read(folder: Path, since: Position | None = None, *, log: bool = True) -> Up
 
 
 def everything(folder: Path) -> tuple[list[dict[str, Any]], Position]:
-    """All rows of metrics.csv, and the position after them, after all losses and at the end of the log."""
-    update = read(folder, log=False)
-    first, rows = update.position, update.rows
-    while update.rows and not update.reset:
-        update = read(folder, update.position, log=False)
-        rows = rows + update.rows
+    """The rows of metrics.csv, of a large table some of them (`sampling`), and the position after them, after all
+    losses and at the end of the log."""
+    first = read(folder, log=False).position
+    try:
+        body, end = sampling.read(folder / files.METRICS, sampling.CHART_PLACES)
+    except OSError:
+        body, end = b"", 0
+    head, _, lines = body.partition(b"\n")
     losses = _identity(folder / files.LOSSES)[1] // 4
-    return rows, Position(
-        first.sessions, losses, update.position.metrics, first.log, first.metrics_file, first.log_file
-    )
+    return _parsed(head, lines), Position(first.sessions, losses, end, first.log, first.metrics_file, first.log_file)
 
 
 def log_tail(folder: Path, most: int = 1 << 16) -> tuple[str, int]:
@@ -137,14 +138,19 @@ def _rows(path: Path, start: int) -> tuple[int, list[dict[str, Any]]]:
         return start, []
     start = max(start, len(head[0]) + 1)
     body = _lines(_part(path, start, MOST_BYTES))
-    names = head[0].decode("utf-8", "replace").split(",")
+    return start + len(body), _parsed(head[0], body)
+
+
+def _parsed(head: bytes, body: bytes) -> list[dict[str, Any]]:
+    """The rows in lines of a table with that first line."""
+    names = head.decode("utf-8", "replace").split(",")
     if any('"' in name for name in names):
-        names = next(csv.reader([head[0].decode("utf-8", "replace")]))
+        names = next(csv.reader([head.decode("utf-8", "replace")]))
     rows = []
     for line in csv.reader(body.decode("utf-8", "replace").splitlines()):
         if len(line) == len(names) and (row := _row(dict(zip(names, line, strict=True)))):
             rows.append(row)
-    return start + len(body), rows
+    return rows
 
 
 def _row(line: dict[str, str]) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ import os
 import socket
 import time
 import weakref
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ class FileLock:
             self._descriptor = descriptor
             _held.add(self)
             return
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         try:
             self._acquire()
             self.describe(content or {})
@@ -115,6 +116,20 @@ def is_held(folder: Path, name: str = files.LOCK) -> bool:
         return error.errno in _BUSY
     finally:
         os.close(descriptor)
+    return False
+
+
+def holds(process: int, file: Path) -> bool:
+    """Whether a process has a file open, as the holder of a lock has."""
+    try:
+        status = os.stat(file)
+        for name in os.listdir(f"/proc/{process}/fd"):
+            with suppress(OSError):
+                found = os.stat(f"/proc/{process}/fd/{name}")
+                if (found.st_dev, found.st_ino) == (status.st_dev, status.st_ino):
+                    return True
+    except OSError:
+        return False
     return False
 
 

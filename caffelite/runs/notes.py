@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import inputs
+from .. import inputs, stored
 from ..errors import CaffeliteError, printable
 from . import folder as files
 
@@ -23,11 +23,8 @@ class Notes:
 
 def read(folder: Path) -> Notes:
     """The notes of a run; empty where it has none."""
-    found = files.read_json(folder / files.NOTES)
-    tags, note = found.get("tags"), found.get("note")
-    if not isinstance(tags, list):
-        tags = []
-    return Notes(tuple(sorted({str(tag) for tag in tags})), note if isinstance(note, str) else "")
+    found = stored.read(folder / files.NOTES, {"tags": [str], "note": str})
+    return Notes(tuple(sorted({*found.get("tags", ())})), found.get("note", ""))
 
 
 def change(folder: Path, *, add: Iterable[str] = (), remove: Iterable[str] = (), note: str | None = None) -> Notes:

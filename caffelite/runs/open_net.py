@@ -113,6 +113,7 @@ def open_trainer(config: RunConfig, document: prototxt.Document, dev: Any, **opt
         dev,
         strong_scaling=config.scaling == "strong",
         fp16_gradients=config.compress == "fp16",
+        strict=config.strict,
         split=config.split,
         level=config.level,
         stages=config.stages,

@@ -13,6 +13,7 @@ from . import folder as files
 
 FINISHED, EARLY, TIME, SIGNAL, FAILED = "finished", "stopped early", "out of time", "stopped by a signal", "failed"
 CANCELLED = "cancelled"  # before its first session
+PAUSED = "paused"  # by a signal that a user requested with `pause`
 KILLED = "killed"
 ON_REQUEST = "killed on request"  # the reason of KILLED
 
@@ -32,6 +33,17 @@ def failure(error: BaseException) -> Outcome:
     if isinstance(error, MemoryError):
         return Outcome(FAILED, f"out of memory{f' ({error})' if str(error) else ''}")
     return Outcome(FAILED, printable(f"{type(error).__name__}: {error}"))
+
+
+def announce_pause(folder: Path, process: int | None, started: str) -> None:
+    """Records that the session with this process was requested to pause. A disk that fails is no error."""
+    with suppress(OSError):
+        files.write_json(folder / files.PAUSE, {"process": process, "started": started})
+
+
+def is_pausing(folder: Path, process: int | None, started: str) -> bool:
+    """Whether the session with this process was requested to pause."""
+    return files.read_json(folder / files.PAUSE) == {"process": process, "started": started}
 
 
 def is_queued(folder: Path) -> bool:

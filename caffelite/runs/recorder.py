@@ -29,7 +29,7 @@ from .heartbeat import Heartbeat
 from .history import FIXED
 from .lock import FolderLock, is_held
 from .log import LogFile
-from .outcome import Outcome, discard_early_failure, is_queued
+from .outcome import PAUSED, SIGNAL, Outcome, discard_early_failure, is_pausing, is_queued
 
 if TYPE_CHECKING:
     from ..training import Trainer
@@ -126,6 +126,8 @@ class Recorder(Hook):
         if not self._run:
             return
         session, trainer = self._run["sessions"][-1], self._trainer
+        if outcome.kind == SIGNAL and is_pausing(self.folder, session["process"], session["started"]):
+            outcome = Outcome(PAUSED)
         session["outcome"] = {
             "kind": outcome.kind,
             "reason": outcome.reason,
@@ -167,7 +169,7 @@ class Recorder(Hook):
             files.write_json(self.folder / files.CONFIG, self._config)
         self._run = {"sessions": sessions, "seed": trainer.seed, "data": _data([train, *tests])}
         if epoch := trainer.epoch:
-            self._run["epoch"] = {"samples": epoch.samples, "batch": epoch.batch}
+            self._run["epoch"] = {"samples": epoch.samples, "batch": epoch.batch, "fields": trainer.epoch_fields}
         files.write_json(self.folder / files.RUN, self._run)
         self._heartbeat = Heartbeat(self.folder, lambda: trainer.iteration)
         self._columns = [*FIXED, *_outputs(trainer)]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime
+import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from .. import stored
 from ..errors import CaffeliteError
 from . import folder as files
 from . import lock, outcome
@@ -17,15 +20,23 @@ QUEUED, RUNNING, FINISHED, STOPPED = "queued", "running", "finished", "stopped"
 OUT_OF_TIME, FAILED, KILLED = "out of time", "failed", "killed"
 STATES = (QUEUED, RUNNING, FINISHED, STOPPED, OUT_OF_TIME, FAILED, KILLED)
 CRASHED = "crashed"
+SETTLED = 200_000_000  # nanoseconds after which a folder's time of change is certain to change with the next change
 STALE = 30.0  # seconds after which a heartbeat is no sign of life, where the file system has no locks
 _STATE_OF_OUTCOME = {
     outcome.FINISHED: FINISHED,
     outcome.EARLY: STOPPED,
     outcome.SIGNAL: STOPPED,
+    outcome.PAUSED: STOPPED,
     outcome.TIME: OUT_OF_TIME,
     outcome.FAILED: FAILED,
     outcome.CANCELLED: STOPPED,
     outcome.KILLED: KILLED,
+}
+_OUTCOME = {"kind": str, "reason": str, "ended": str, "iteration": int}
+_SESSION = {
+    **{name: str for name in ("run", "folder", "host", "started")},
+    **{"command": [str], "process": int, "locked": bool, "iteration": int},
+    **{"outcome": {str: Any}, "versions": {str: str}},
 }
 
 
@@ -58,7 +69,10 @@ def state(folder: str | Path) -> str:
 
 
 def label(state: str, reason: str = "") -> str:
-    """The word for a state on pages: a run or a job is "killed" where a user requested that, else "crashed"."""
+    """The word for a state on pages: a run or a job is "killed" where a user requested that, else "crashed"; it is
+    "paused" where a user paused it, else "stopped"."""
+    if state == STOPPED and reason == outcome.PAUSED:
+        return reason
     return CRASHED if state == KILLED and reason != outcome.ON_REQUEST else state
 
 
@@ -66,18 +80,21 @@ def read(folder: str | Path) -> RunStatus:
     """The status of the run in a folder. Errors: not the folder of a run."""
     folder = Path(folder)
     if not (folder / files.RUN).exists() and (folder / files.CONFIG).exists():
-        ended = files.read_json(folder / files.OUTCOME)
+        ended = stored.read(folder / files.OUTCOME, _OUTCOME)
         if not ended or lock.is_held(folder):
             return RunStatus(folder, "", QUEUED)
         name, reason = _state({}, ended, False, None)
         return RunStatus(folder, "", name, reason, ended=str(ended.get("ended", "")))
     held = lock.is_held(folder)  # read before run.json, so that an outcome that is written in between counts
     sessions = _sessions(folder)
-    session = sessions[-1]
-    heartbeat = files.read_json(folder / files.HEARTBEAT)
-    ended = session.get("outcome") or ({} if held else files.read_json(folder / files.OUTCOME))
-    moment = _number(heartbeat.get("time"))
+    session = stored.chosen(sessions[-1], _SESSION)
+    heartbeat = stored.read(folder / files.HEARTBEAT, {"time": float, "iteration": int})
+    ended = stored.chosen(session.get("outcome") or {}, _OUTCOME)
+    ended = ended or ({} if held else stored.read(folder / files.OUTCOME, _OUTCOME))
+    moment = heartbeat.get("time")
     name, reason = _state(session, ended, held, moment)
+    if name != RUNNING and _is_queued_again(folder, str(session.get("started", ""))):
+        name, reason = QUEUED, ""
     iteration = ended.get("iteration", heartbeat.get("iteration", session.get("iteration")))
     return RunStatus(
         folder,
@@ -96,20 +113,50 @@ def read(folder: str | Path) -> RunStatus:
     )
 
 
-def find(root: str | Path, depth: int = 3) -> Iterator[RunStatus]:
-    """The runs with folders at most ``depth`` levels below a folder, by name. Folders that cannot be read are
-    skipped."""
-    root = Path(root)
-    if (root / files.RUN).exists() or (root / files.CONFIG).exists():
+def find(root: str | Path, depth: int | None = None) -> Iterator[RunStatus]:
+    """The runs below a folder, by name; see ``RunFolders``. Runs that cannot be read are skipped."""
+    for folder in RunFolders(root, depth):
         with suppress(CaffeliteError):
-            yield read(root)
-            return
-    if depth > 0:
-        children: list[Path] = []
-        with suppress(OSError):
-            children = sorted(path for path in root.iterdir() if path.is_dir() and not path.is_symlink())
-        for child in children:
-            yield from find(child, depth - 1)
+            yield read(folder)
+
+
+class RunFolders:
+    """The run folders below a folder, by name, each time that it is iterated; only folders that have changed are listed
+    again.
+
+    depth: the most levels below the folder; None: any. Nothing is searched in a run folder, in hidden folders and
+    behind links. Folders that cannot be read are skipped.
+    """
+
+    def __init__(self, root: str | Path, depth: int | None = None):
+        self._root, self._depth = str(root), depth
+        self._known: dict[str, tuple[int, bool, list[str]]] = {}  # path: (time of change, is a run, folders in it)
+
+    def __iter__(self) -> Iterator[Path]:
+        waiting, before, self._known = [(self._root, 0)], self._known, {}
+        while waiting:
+            path, level = waiting.pop()
+            is_run, children = self._listed(path, before.get(path))
+            if is_run:
+                yield Path(path)
+            elif self._depth is None or level < self._depth:
+                waiting += [(child, level + 1) for child in children]
+
+    def _listed(self, path: str, known: tuple[int, bool, list[str]] | None) -> tuple[bool, list[str]]:
+        """Whether a folder is that of a run; else the folders in it, in reverse order."""
+        try:
+            changed = os.stat(path).st_mtime_ns
+            if not known or known[0] != changed:
+                with os.scandir(path) as entries:
+                    found = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+                is_run = files.RUN in found or files.CONFIG in found
+                names = sorted((name for name, below in found.items() if below and name[0] != "."), reverse=True)
+                known = changed, is_run, [] if is_run else [os.path.join(path, name) for name in names]
+        except OSError:
+            return False, []
+        if time.time_ns() - changed > SETTLED:
+            self._known[path] = known
+        return known[1], known[2]
 
 
 def _sessions(folder: Path) -> list[dict]:
@@ -125,7 +172,7 @@ def _state(session: dict, ended: dict, held: bool, heartbeat: float | None) -> t
     """(state, reason) of a session."""
     if ended:
         kind, reason = str(ended.get("kind")), str(ended.get("reason", ""))
-        early = {outcome.EARLY, outcome.SIGNAL, outcome.CANCELLED}
+        early = {outcome.EARLY, outcome.SIGNAL, outcome.CANCELLED, outcome.PAUSED}
         text = f"{kind}: {reason}" if kind in early and reason else kind if kind in early else reason
         return _STATE_OF_OUTCOME.get(kind, FAILED), text
     beats = not session.get("locked", True) and heartbeat is not None and time.time() - heartbeat < STALE
@@ -139,8 +186,18 @@ def _state(session: dict, ended: dict, held: bool, heartbeat: float | None) -> t
 
 
 def _clock(seconds: float) -> str:
-    return datetime.datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%dT%H:%M:%S%z")
+    try:
+        return datetime.datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%dT%H:%M:%S%z")
+    except (ValueError, OverflowError, OSError):
+        return "an unknown time"
 
 
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
+def _is_queued_again(folder: Path, started: str) -> bool:
+    """Whether a job of the queue continues a run after the session that started at a time, and has no session yet."""
+    id = stored.read(folder / files.JOB, {"id": str}).get("id")
+    if not id:
+        return False
+    process = stored.read(folder / files.PROCESS, {"id": str, "started": str, "ended": str | None})
+    if process.get("id") != id:
+        return True
+    return not process.get("ended") and str(process.get("started")) > started and lock.is_held(folder, files.JOB_LOCK)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,14 +26,17 @@ NET, SOLVER, DEPLOY, NAMES, README = (
     "labels.txt",
     "README.md",
 )
+BEST = {CLASSES: "accuracy", LABELS: "label_accuracy"}  # what tests report and more of is better
+SNAPSHOTS = 3  # that a run keeps
 
 
 @dataclass(frozen=True)
 class Run:
-    """Numbers of the solver. name: of the net; parts: iter_size; exact: whether a test sees each sample once; last: the
-    new layer."""
+    """Numbers of the solver. name: of the net; task: of the data; parts: iter_size; exact: whether a test sees each
+    sample once; last: the new layer."""
 
     name: str
+    task: str
     schedule: Schedule
     test_iterations: int
     test_size: int
@@ -79,11 +83,8 @@ def solver_text(folder: Path, run: Run) -> str:
         ("lr_policy", "multistep", "A high rate finds a good region fast; each fall lets the net settle deeper in it."),
         ("gamma", 0.1, "Factor of each fall."),
     ]
-    if s.warm_up:
-        text = (
-            "The rate rises to base_lr over the first epoch, because a deep net with random weights diverges at once."
-        )
-        fields += [("warmup_iter", s.warm_up, text)]
+    text = "Iterations in which the rate rises to base_lr: a high rate stops random weights from learning at all."
+    fields.append(("warmup_iter", s.warm_up, text))
     fields += [
         ("momentum", 0.9, "Share of the last step that the next one keeps: it averages the noise of small batches."),
         ("weight_decay", run.decay, "Pulls weights towards 0, so that none learns single images by heart."),
@@ -94,7 +95,7 @@ def solver_text(folder: Path, run: Run) -> str:
     fields += [
         ("display", display, "Iterations between two lines of the log."),
         ("average_loss", display, "Losses that a line of the log averages: one batch alone is noisy."),
-        ("snapshot_keep", 1, "Older snapshots are removed."),
+        ("snapshot_keep", SNAPSHOTS, "Older snapshots are removed."),
         (
             "snapshot_prefix",
             (folder / folder.name).as_posix(),
@@ -102,6 +103,9 @@ def solver_text(folder: Path, run: Run) -> str:
         ),
         ("random_seed", run.seed, "The same seed gives the same run."),
     ]
+    if score := BEST.get(run.task):
+        text = f"The weights of the best test so far are in {folder.name}_best.caffemodel."
+        fields.append(("best_score", score, text))
     head = f"# Trains {folder.name}: {s.epochs} epochs of {s.epoch} iterations, {s.iterations} in all."
     lines = [(plain(pb.SolverParameter(**{name: value})).strip(), comment) for name, value, comment in fields]
     return f"{head}\n" + comments.solver(lines)
@@ -143,29 +147,31 @@ def list_text(part: Part, names: list[str]) -> str:
 
 def commands(folder: Path, iterations: int, task: str, test_list: Path | None, example: str) -> list[tuple[str, str]]:
     """(command, what it does) of what to do next."""
-    weights = (folder / f"{folder.name}_iter_{iterations}.caffemodel").as_posix()
-    net, deploy = (folder / NET).as_posix(), (folder / DEPLOY).as_posix()
+    weights = folder / f"{folder.name}_iter_{iterations}.caffemodel"
     answer = {CLASSES: "the accuracy", LABELS: "the accuracy of the labels"}.get(task, "the errors")
-    found = [
-        (f"caffelite train -solver {(folder / SOLVER).as_posix()}", "train"),
-    ]
+    found = [(command("train", solver=folder / SOLVER), "train")]
     if test_list:
-        found.append(
-            (f"caffelite classify -model {deploy} -list {test_list.as_posix()}", f"answer the test images: {answer}")
-        )
+        listed = command("classify", model=folder / DEPLOY, list=test_list)
+        found.append((listed, f"answer the test images: {answer}"))
     found += [
-        (f"caffelite test -model {net} -weights {weights} -report {(folder / 'report').as_posix()}", "a report"),
-        (f"caffelite classify -model {deploy} {example}", "answer a new image"),
+        (command("test", model=folder / NET, weights=weights, report=folder / "report"), "a report"),
+        (command("classify", example, model=folder / DEPLOY), "answer a new image"),
     ]
     return found
+
+
+def command(name: str, *arguments: str, **options: Path) -> str:
+    """A command of caffelite for a shell."""
+    words = [word for option, path in options.items() for word in (f"-{option}", path.as_posix())]
+    return shlex.join(["caffelite", name, *words, *arguments])
 
 
 def readme_text(folder: Path, decisions: list[str], following: list[tuple[str, str]], seed: int) -> str:
     """README.md: commands, and the reason of every choice."""
     blocks = "\n".join(f"{command}  # {what}" for command, what in following)
     reasons = "\n".join(f"- {decision}" for decision in decisions)
-    name, solver = folder.name, (folder / SOLVER).as_posix()
-    return f"""# {name}
+    train, find_lr = command("train", solver=folder / SOLVER), command("find_lr", solver=folder / SOLVER)
+    return f"""# {folder.name}
 
 Run these commands in the folder that contains `{folder.as_posix()}`:
 
@@ -188,8 +194,8 @@ Held-out images are chosen by seed {seed}: the same seed gives the same ones.
 
 ## If the result is not good enough
 
-- `caffelite train -solver {solver} -overfit 1` must bring the loss near 0: else labels or rates are wrong.
-- `caffelite find_lr -solver {solver}` finds the highest learning rate that still learns.
+- `{train} -overfit 1` must bring the loss near 0: else labels or rates are wrong.
+- `{find_lr}` finds the highest learning rate that still learns.
 - A training loss far below the test loss: the net learns images by heart. More images, more augmentation
   (`transform_param` in `{NET}`), or trained weights help: `caffelite new NAME DATA -weights FILE`.
 - Both losses high: train longer, or start again with a larger net: `caffelite new NAME DATA -net resnet18`.

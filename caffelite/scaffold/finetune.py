@@ -10,7 +10,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from .. import caffelite_pb2 as pb
-from .. import weights
+from .. import inputs, weights
 from ..errors import CaffeliteError
 from ..net.graph import Graph
 from .network import WEIGHTED
@@ -51,6 +51,7 @@ def _transform(path: Path) -> pb.TransformationParameter | None:
             if number == LAYER and wire == weights.LENGTH and isinstance(layer, memoryview):
                 own = [whole for field, _, _, whole in weights.fields(layer) if field != BLOBS]
                 spec = pb.LayerParameter.FromString(b"".join(map(bytes, own)))
+                inputs.check_text(spec)
                 if spec.HasField("transform_param") and not spec.bottom:
                     return spec.transform_param
     except (ValueError, DecodeError):

@@ -11,7 +11,7 @@ from ..errors import CaffeliteError, did_you_mean
 class Preset:
     """net: the shipped net's name. side: of its input in pixels. margin: pixels that an image is larger before a random
     crop, 0 for shifted images. rate: the learning rate for ``batch`` images. decay: weight_decay. images: how many a
-    run from nothing sees. warm_up: whether the rate rises over the first epoch. epochs: its most."""
+    run from nothing sees. epochs: its most."""
 
     net: str
     side: int
@@ -20,7 +20,6 @@ class Preset:
     batch: int
     decay: float
     images: int
-    warm_up: bool = False
     epochs: int = 300
 
 
@@ -30,14 +29,14 @@ PRESETS = {
     "lenet": Preset("lenet", 28, 0, 0.02, 64, 0.0005, 100_000, epochs=FEW_EPOCHS),
     "cifar10_quick": Preset("cifar10_quick", 32, 0, 0.01, 50, 0.002, 120_000, epochs=FEW_EPOCHS),
     "cifar10_full": Preset("cifar10_full", 32, 0, 0.03, 50, 0.001, 120_000, epochs=FEW_EPOCHS),
-    "alexnet": Preset("alexnet", 227, 29, 0.01, 128, 0.0005, LARGE, True),
-    "caffenet": Preset("caffenet", 227, 29, 0.01, 128, 0.0005, LARGE, True),
-    "vgg16": Preset("vgg16", 224, 32, 0.01, 32, 0.0005, LARGE, True),
-    "googlenet": Preset("googlenet", 224, 32, 0.01, 32, 0.0002, LARGE, True),
-    "resnet18": Preset("resnet18", 224, 32, 0.05, 64, 0.0005, LARGE, True),
-    "resnet50": Preset("resnet50", 224, 32, 0.05, 32, 0.0005, LARGE, True),
-    "squeezenet": Preset("squeezenet", 227, 29, 0.01, 32, 0.0002, LARGE, True),
-    "mobilenet": Preset("mobilenet", 224, 32, 0.05, 64, 0.00004, LARGE, True),
+    "alexnet": Preset("alexnet", 227, 29, 0.01, 128, 0.0005, LARGE),
+    "caffenet": Preset("caffenet", 227, 29, 0.01, 128, 0.0005, LARGE),
+    "vgg16": Preset("vgg16", 224, 32, 0.01, 32, 0.0005, LARGE),
+    "googlenet": Preset("googlenet", 224, 32, 0.01, 32, 0.0002, LARGE),
+    "resnet18": Preset("resnet18", 224, 32, 0.05, 64, 0.0005, LARGE),
+    "resnet50": Preset("resnet50", 224, 32, 0.05, 32, 0.0005, LARGE),
+    "squeezenet": Preset("squeezenet", 227, 29, 0.01, 32, 0.0002, LARGE),
+    "mobilenet": Preset("mobilenet", 224, 32, 0.05, 64, 0.00004, LARGE),
 }
 SMALL_SIDE, MEDIUM_SIDE = 48, 64
 MANY = 5_000  # training images from which a deep net pays

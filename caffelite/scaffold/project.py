@@ -11,8 +11,8 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from .. import prototxt
-from ..data.writers import check_free
-from ..errors import CaffeliteError, Locator
+from ..data.writers import check_free, together
+from ..errors import CaffeliteError, Locator, quoted
 from ..inspection import memory
 from ..inspection.check import check
 from ..inspection.nets import Subject, subject
@@ -92,6 +92,7 @@ class _Making:
         self.name = re.sub(r"\W+", "_", request.folder.name) or "net"
         self.decided: list[str] = []
         self.left_out: list[str] = []
+        self.split: list[Path] = []  # the databases to split the data into
         if not re.fullmatch(r"[^\x00-\x1f\"'\\]+", str(request.folder)) or not request.folder.name:
             raise CaffeliteError(
                 "a bad name for a folder", expected="a path without quotes", found=repr(str(request.folder))
@@ -101,10 +102,10 @@ class _Making:
         request = self.request
         names = [files.NET, files.SOLVER, files.DEPLOY, files.NAMES, files.README]
         check_free([self.folder / name for name in names], request.force)
+        trained = finetune.read(request.weights) if request.weights else None
         data = self.read()
         measured = self.measure_images(data)
         train, test, exact = self.parts(data)
-        trained = finetune.read(self.request.weights) if self.request.weights else None
         chosen, document = self.choose_net(measured, len(train), trained)
         geometry, pixel = self.choose_pixels(measured, chosen, trained, document, train)
         head = self.head(data, train)
@@ -124,12 +125,15 @@ class _Making:
         whole = pb.NetParameter(name=self.name, layer=[*layers, *net.layers])
         net_text = files.net_text(self.name, about, parts, net, self.tops(whole, shapes))
         texts = writing.texts(self.folder, data, train, test, run, net_text, self.decided)
-        paths = writing.write(self.folder, texts, request.force)
-        paths.append(writing.write_deploy(self.folder, data, run))
+        paths = [self.folder / name for name in (*texts, files.DEPLOY)]
+        with together([*self.split, *paths], request.force):
+            if self.split:
+                reading.split_database(data.train, len(test), request.seed, self.split, self.progress)
+            writing.write(self.folder, texts)
+            writing.write_deploy(self.folder, data, run)
+            findings = check(str(self.folder / files.SOLVER))
         following = writing.following(self.folder, data, test, run)
-        return Project(
-            self.folder, paths, self.decided, following, check(str(self.folder / files.SOLVER)), self.left_out
-        )
+        return Project(self.folder, paths, self.decided, following, findings, self.left_out)
 
     # reading
 
@@ -140,7 +144,7 @@ class _Making:
             raise CaffeliteError(
                 f"no data: {source} does not exist",
                 expected=f"the data as second argument: {reading.EXPECTED}",
-                remedy=f"as in: caffelite new {request.folder} pictures",
+                remedy=f"as in: caffelite new {quoted(request.folder)} pictures",
             )
         data = reading.read(source, request.task, self.left_out if request.skip else None, self.progress)
         if request.task and request.task != data.task:
@@ -149,6 +153,8 @@ class _Making:
             )
         if isinstance(request.test, Path):
             data.test = reading.read_test(request.test, data, self.left_out if request.skip else None, self.progress)
+        elif request.test is not None:
+            data.test = None  # a share was asked for, though there is a test set
         if data.task == CLASSES and len(data.names) < 2:
             raise CaffeliteError("one class alone", expected="two classes or more", found=data.names[0])
         shown = ", ".join(data.names[:SHOWN_NAMES]) + (", …" if len(data.names) > SHOWN_NAMES else "")
@@ -195,16 +201,17 @@ class _Making:
                 f"Test: no test set, so {count} of {len(train)} records are held out; both parts are copied to "
                 f"{self.folder}."
             )
-            paths = self.folder / DATABASES[0], self.folder / DATABASES[1]
-            check_free(paths, request.force)
-            reading.split_database(train, count, request.seed, paths, self.progress, request.force)
+            self.split = [self.folder / name for name in DATABASES]
+            check_free(self.split, request.force)
+            if any(path.resolve() == train.database.resolve() for path in self.split):
+                remedy = "give the project another folder"
+                raise CaffeliteError(f"{train.database} would be replaced by a part of itself", remedy=remedy)
             assert train.labels is not None
             chosen = reading.database_test_rows(train, count, request.seed)
-            train_labels = np.delete(train.labels, chosen)
             self.rows = sorted(set(self.rows) - set(chosen))
             return (
-                Part(database=paths[0], labels=train_labels),
-                Part(database=paths[1], labels=train.labels[chosen]),
+                Part(database=self.split[0], labels=np.delete(train.labels, chosen)),
+                Part(database=self.split[1], labels=train.labels[chosen]),
                 True,
             )
         rows = held_out(train, data.task, fraction, request.seed)
@@ -325,6 +332,7 @@ class _Making:
         found = schedule.schedule(preset, len(train), batch.size * batch.parts, task, finetuned)
         run = files.Run(
             self.name,
+            task,
             found,
             math.ceil(len(test) / size),
             len(test),

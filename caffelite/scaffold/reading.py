@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,8 @@ def read(source: Path, task: str | None, skip: list[str] | None, progress: bool)
         return answers.read(source, task)
     if source.name.endswith((".tar", ".tar.gz", ".tgz", ".zip")):
         raise CaffeliteError("an archive", where=Where(str(source)), expected=EXPECTED, remedy="unpack it first")
+    if source.suffix.lower() in listing.IMAGES:
+        raise CaffeliteError(f"{source} is one image", expected=EXPECTED)
     listed = [_resolved(image, source.parent) for image in listing.read_list(source)]
     return Dataset(str(source), CLASSES, _names(source, listed), "a list with one label per image", Part(listed))
 
@@ -155,7 +158,7 @@ def _database_labels(path: Path, progress: bool) -> np.ndarray:
     return np.array(found)
 
 
-def split_database(part: Part, count: int, seed: int, paths: tuple[Path, Path], progress: bool, force: bool) -> None:
+def split_database(part: Part, count: int, seed: int, paths: Sequence[Path], progress: bool) -> None:
     """Copies a database's records into one to train and one with ``count`` records to test; labels and seed decide
     which."""
     assert part.database is not None and part.labels is not None
@@ -164,7 +167,7 @@ def split_database(part: Part, count: int, seed: int, paths: tuple[Path, Path], 
         with Records(part.database) as records:
             kept = (record for row, record in enumerate(records) if (row in chosen) == wanted)
             total = count if wanted else len(part) - count
-            write_records(path, kept, total, progress, backend="lmdb", force=force)
+            write_records(path, kept, total, progress, backend="lmdb")
 
 
 def database_test_rows(part: Part, count: int, seed: int) -> list[int]:

@@ -23,6 +23,7 @@ FINETUNE_IMAGES, LEAST_FINETUNE = 30_000, 1_000  # images that fine-tuning sees;
 FINETUNE_RATE = 0.001  # of learned layers; the new one learns ten times as fast
 MOST_EPOCHS, LEAST_UPDATES = 300, 500  # of a run from nothing
 STEPS = (0.6, 0.85)  # of the run, at which the rate falls
+WARM_UP = 0.1  # of the run, in which the rate rises: docs/benchmarks.md compares it with none
 
 
 @dataclass(frozen=True)
@@ -108,5 +109,5 @@ def schedule(preset: Preset, count: int, batch: int, task: str, finetuned: bool)
         rate, why = rate / 4, f"{why}; a quarter of it, because a squared error has larger gradients than a softmax"
     steps = tuple(max(1, round(share * epochs)) for share in STEPS)
     every = max(1, epochs // 20)
-    warm_up = epoch if preset.warm_up and not finetuned and epoch > 1 else 0
+    warm_up = max(1, round(WARM_UP * epochs * epoch))
     return Schedule(float(f"{rate:.2g}"), epochs, steps, epoch, every, warm_up, why)

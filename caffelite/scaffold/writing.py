@@ -10,9 +10,10 @@ from .. import caffelite_pb2 as pb
 from .. import data as data_package
 from .. import prototxt
 from ..data.samples import DataSource
-from ..data.writers import atomic, check_free
+from ..data.writers import atomic
 from ..deploy.convert import convert
 from ..deploy.prepare import describe
+from ..errors import quoted
 from ..net import graph
 from ..training import nets
 from . import comments, files
@@ -54,17 +55,14 @@ def following(folder: Path, data: Dataset, test: Part, run: files.Run) -> list[t
     return files.commands(folder, run.schedule.iterations, data.task, listed, example)
 
 
-def write(folder: Path, texts: Mapping[str, str], force: bool) -> list[Path]:
-    """Writes text files. Errors: one of them exists and not force; none is written then."""
-    paths = [folder / name for name in texts]
-    check_free(paths, force)
-    for path, text in zip(paths, texts.values(), strict=True):
-        with atomic(path) as unfinished:
+def write(folder: Path, texts: Mapping[str, str]) -> None:
+    """Writes text files."""
+    for name, text in texts.items():
+        with atomic(folder / name) as unfinished:
             unfinished.write_text(text, errors="surrogateescape")
-    return paths
 
 
-def write_deploy(folder: Path, data: Dataset, run: files.Run) -> Path:
+def write_deploy(folder: Path, data: Dataset, run: files.Run) -> None:
     """The net for new images, of the net in the folder: what the images of its data look like is measured."""
     document = prototxt.read_net(folder / files.NET)
     state = nets.state(pb.TEST, document.message, None, None, ())
@@ -84,11 +82,9 @@ def write_deploy(folder: Path, data: Dataset, run: files.Run) -> Path:
     how.weights = f"{folder.name}_iter_{run.schedule.iterations}.caffemodel"
     how.answer = ANSWERS[data.task]
     head = (
-        f"Net for new images: caffelite classify -model {(folder / files.DEPLOY).as_posix()} IMAGE. deploy_param names "
-        "the weights that the run writes at its end, the outputs, and how images are prepared. For Caffe, leave "
-        "deploy_param out."
+        f"Net for new images: caffelite classify -model {quoted((folder / files.DEPLOY).as_posix())} IMAGE. "
+        "deploy_param names the weights that the run writes at its end, the outputs, and how images are "
+        "prepared. For Caffe, leave deploy_param out."
     )
-    path = folder / files.DEPLOY
-    with atomic(path) as unfinished:
+    with atomic(folder / files.DEPLOY) as unfinished:
         unfinished.write_text("\n".join([*comments.wrapped(head), comments.plain(made)]))
-    return path

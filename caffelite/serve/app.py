@@ -18,6 +18,7 @@ from ..errors import CaffeliteError
 from . import assets, page, runs_of, schedulers, security, stream
 from .config import ServeConfig
 from .inference.client import InferenceLimits, Models
+from .inference.decoding import decoding
 from .pages import compare, data, model, new, queue, run, run_layers, runs, try_model
 from .samples import OpenSets
 
@@ -40,6 +41,7 @@ SERVICES: dict[str, Callable[[ServeConfig], AbstractContextManager[Any]]] = {
     "schedulers": schedulers.running,
     "data_sets": lambda config: OpenSets(),
     "models": lambda config: Models(InferenceLimits(pixels=config.limits.pixels), config.allow_python),
+    "decoder": lambda config: decoding(InferenceLimits(pixels=config.limits.pixels)),
 }
 
 

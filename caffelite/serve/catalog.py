@@ -13,10 +13,12 @@ from pathlib import Path
 from ..data.table import number
 from . import paths
 from .config import ServeConfig
+from .inference.beside import WEIGHTS, weights_in
 
 MOST_ENTRIES = 50_000  # files and folders that a search looks at
 MOST_NET = 4 << 20  # bytes of a prototxt that is looked into
 MOST_LINE = 4096  # bytes of the first lines of a list
+TRAIN_NET = "train_val.prototxt"
 DEEP = 5  # levels below a root
 DEPLOY = re.compile(rb'deploy_param|type:\s*"Input"|^input:', re.MULTILINE)
 SKIPPED = {"node_modules", "__pycache__", "uploads"}
@@ -44,20 +46,40 @@ def deploy_nets(config: ServeConfig) -> list[Found]:
             if name.endswith(".prototxt"):
                 path = folder / name
                 status = _stat(path)
-                if status and status.st_size < MOST_NET and _is_deploy(str(path), status.st_mtime_ns, status.st_size):
+                if status and _is_deploy(path, status, any(each.endswith(WEIGHTS) for each in names)):
                     found.append(Found(path, paths.address(config, path), changed=status.st_mtime))
     return sorted(found, key=lambda one: (-one.changed, one.address))
 
 
+def train_nets(config: ServeConfig) -> list[Found]:
+    """Train nets beside weights in folders without a deploy net, by name."""
+    found = []
+    for folder, _, names in _walk(config):
+        if TRAIN_NET in names and weights_in(folder) and (status := _stat(folder / TRAIN_NET)):
+            others = [(folder / name, _stat(folder / name)) for name in names if name.endswith(".prototxt")]
+            if not any(each and _is_deploy(path, each, True) for path, each in others):
+                path = folder / TRAIN_NET
+                found.append(Found(path, paths.address(config, path), changed=status.st_mtime))
+    return sorted(found, key=lambda one: one.address)
+
+
+def _is_deploy(path: Path, status: os.stat_result, beside: bool) -> bool:
+    """Whether a prototxt is a net for classification with weights: it names some, or they lie beside it."""
+    if status.st_size >= MOST_NET:
+        return False
+    has_inputs, names_weights = _looked(str(path), status.st_mtime_ns, status.st_size)
+    return has_inputs and (names_weights or beside)
+
+
 @lru_cache(4096)
-def _is_deploy(path: str, changed: int, size: int) -> bool:
-    """Whether a prototxt is a net for classification."""
+def _looked(path: str, changed: int, size: int) -> tuple[bool, bool]:
+    """(whether a prototxt has inputs for data, whether it names weights)."""
     try:
         with open(path, "rb") as file:
             text = file.read()
     except OSError:
-        return False
-    return bool(DEPLOY.search(text)) and b"weights:" in text
+        return False, False
+    return bool(DEPLOY.search(text)), b"weights:" in text
 
 
 def reports(config: ServeConfig) -> list[Found]:
@@ -85,6 +107,11 @@ def data_sets(config: ServeConfig) -> list[Found]:
             if kind and (status := _stat(path)) and _is_list(str(path), status.st_mtime_ns):
                 found.append(Found(path, paths.address(config, path), kind, status.st_mtime))
     return sorted(found, key=lambda one: one.address)
+
+
+def pictures(config: ServeConfig) -> list[Found]:
+    """The data sets that are files: folders of class folders, lists and tables."""
+    return [one for one in data_sets(config) if one.kind not in (LMDB, LEVELDB)]
 
 
 def _holds_images(folder: Path, folders: list[str]) -> bool:
@@ -121,12 +148,27 @@ def _walk(config: ServeConfig) -> Iterator[tuple[Path, list[str], list[str]]]:
             left -= len(folders) + len(names)
             folder = Path(text)
             depth = len(folder.relative_to(root).parts)
-            folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in SKIPPED)
-            yield folder, list(folders), names
+            folders[:] = sorted(
+                name
+                for name in folders
+                if not name.startswith(".") and name not in SKIPPED and not os.path.islink(folder / name)
+            )
+            yield folder, list(folders), [name for name in names if not _leads_out(config, folder / name)]
             if depth >= DEEP or "data.mdb" in names:
                 folders.clear()
             if left < 0:
                 return
+
+
+def _leads_out(config: ServeConfig, path: Path) -> bool:
+    """Whether a file is a link out of the roots."""
+    if not os.path.islink(path):
+        return False
+    try:
+        paths.resolve(config, str(path))
+    except paths.Outside:
+        return True
+    return False
 
 
 def _stat(path: Path) -> os.stat_result | None:

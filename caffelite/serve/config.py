@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import CaffeliteError
+from ..runs.bounds.bounds import Bounds
 from ..runs.queue.job import ALL
 from ..runs.queue.scheduler import Slots
 
@@ -37,7 +38,7 @@ class ServeConfig:
     have in their Host header, besides ``host``. cert, key: PEM files for TLS. allow_python: whether nets with Python
     layers may be used. allow_download: whether jobs may download MNIST and CIFAR-10. gpus: those on which jobs run, as
     `queue run -gpu` names them. cpu_slots: jobs without a GPU that run at the same time. depth: how many levels below a
-    root run folders are searched.
+    root run folders are searched; None: all.
 
     Errors: CaffeliteError for a root that is no folder, a short token, an address other than loopback without a token,
     a key without a certificate, GPUs that are no numbers.
@@ -54,7 +55,7 @@ class ServeConfig:
     allow_download: bool = False
     gpus: str = ALL
     cpu_slots: int = 1
-    depth: int = 3
+    depth: int | None = None
     limits: Limits = Limits()
 
     def __post_init__(self) -> None:
@@ -76,6 +77,11 @@ class ServeConfig:
             raise CaffeliteError("TLS needs both -cert and -key", remedy="name the PEM files of both")
         if self.gpus != ALL:
             Slots.of(self.gpus, self.cpu_slots)
+
+    @property
+    def bounds(self) -> Bounds:
+        """What pages, and the jobs that they add, may name."""
+        return Bounds(self.roots, self.allow_python)
 
     @property
     def scheme(self) -> str:

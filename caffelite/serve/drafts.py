@@ -8,28 +8,28 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from .. import caffelite_pb2 as pb
-from .. import inputs, prototxt
-from ..errors import CaffeliteError, Where
+from .. import inputs
+from ..errors import CaffeliteError
 from ..inspection import duration, nets, picture, scene, summary
 from ..inspection.check import check
-from ..inspection.reading import Findings, Reading, read
+from ..inspection.reading import Findings
 from ..inspection.schedule import schedule
 from ..prototxt.overrides import Overrides
+from ..runs.bounds import checks
+from ..runs.bounds.named_files import FIELDS, NETS
 from ..sweep import space
-from . import paths, refusals
+from . import paths
 from .config import ServeConfig
-from .named_files import FIELDS, named_files
 
-NETS = ("net", "train_net", "test_net")
-SOLVER_FILES = (*NETS, "snapshot_prefix", "weights")
 NET_LINE = re.compile(r"""^(\s*(?:net|train_net)\s*:\s*)(["'])([^"'\\\n]*)\2""", re.MULTILINE)
+SETTINGS: dict[str, Any] = {"file": "settings", "line": 0, "column": 0}  # the place of a finding
 PATH_LINE = re.compile(r"""^(\s*(?:snapshot_prefix|weights)\s*:\s*)(["'])([^/"'\\\n,][^"'\\\n,]*)\2""", re.MULTILINE)
 
 
@@ -98,73 +98,20 @@ def _absolute(text: str, root: Path) -> str:
     return re.sub(rf"""\b((?:{names})\s*:\s*)(["'])([^"'\\\n]*)\2""", full, text)
 
 
-def forbidden(config: ServeConfig, files: Files, draft: Draft) -> Findings:
-    """What this server does not accept: Python layers, and paths that lead out of its roots. Only the parsed messages
-    are looked at."""
-    found = Findings()
-    for text in draft.settings:
-        _setting(config, draft.root, text, found)
-    for path in (files.solver, files.net):
-        reading = read(str(path), Findings())
-        if reading is None:
-            continue
-        solver = reading.message if isinstance(reading.message, pb.SolverParameter) else None
-        if solver is not None:
-            for name in SOLVER_FILES:
-                values = getattr(solver, name)
-                for value in [values] if isinstance(values, str) else values:
-                    if value and value != str(files.net):
-                        for part in value.split(",") if name == "weights" else [value]:
-                            _hold(config, draft.root, part.strip(), reading.locate(name), found)
-                        if name in NETS:
-                            _other_net(config, draft.root, value, found)
-        _layers(config, draft.root, reading, found)
-    return found
-
-
-def _setting(config: ServeConfig, root: Path, text: str, found: Findings) -> None:
-    """A setting, which may change neither a net's file nor a layer's type, and whose paths stay below the roots."""
-    name, _, value = text.partition("=")
-    last = name.strip().rpartition(".")[2]
-    if "{" in value or last in ("type", *NETS):
-        found.say("mistake", f"a setting cannot change {name.strip()[:80]} here", remedy="edit the text instead")
-    elif "/" in value or ".." in value:
-        for part in re.split(r"[\s,\[\]]+", value):
-            _hold(config, root, part.strip("\"'"), Where("settings"), found)
-
-
-def _other_net(config: ServeConfig, root: Path, text: str, found: Findings) -> None:
-    """The net of another file that a solver names."""
-    reading = read(str(root / text), Findings())
-    if reading is not None:
-        _layers(config, root, reading, found)
-
-
-def _layers(config: ServeConfig, root: Path, reading: Reading, found: Findings) -> None:
-    """Python layers of a net, or of the nets in a solver, and files of layers that are not below the roots."""
-    for place, _ in refusals.python_layers(config, reading.message):
-        where = reading.locate.at(*place)("type")
-        found.say("mistake", refusals.REFUSED_PYTHON, where, remedy=refusals.PYTHON_REMEDY)
-    for place, net in refusals.nets_in(reading.message):
-        for i, layer in enumerate(net.layer):
-            _files(config, root, layer, reading.locate.at(*place, "layer", i), found)
-
-
-def _files(config: ServeConfig, root: Path, layer: pb.LayerParameter, locate: Any, found: Findings) -> None:
-    for each in named_files(layer):
-        _hold(config, root, each.text, locate(*each.at), found)
-    try:
-        refusals.refuse_listed(config, layer, root)
-    except CaffeliteError as error:
-        found.say("mistake", error.what, locate("type"), found=error.found, remedy=error.remedy)
-
-
-def _hold(config: ServeConfig, root: Path, text: str, where: Where, found: Findings) -> None:
-    """A path that does not stay below the roots is a finding."""
-    try:
-        paths.resolve(config, str(root / text))
-    except CaffeliteError as error:
-        found.say("mistake", error.what, where, found=error.found, remedy=error.remedy)
+def combinations(settings: Sequence[str]) -> tuple[list[Overrides], int]:
+    """The settings as runs have them: the first values, then each other value; and how many runs they make. Errors:
+    settings that cannot be read, or that name another net."""
+    fixed, axes = space.parse(settings)
+    for name in [*(text.partition("=")[0].strip() for text in fixed), *(axis.field for axis in axes)]:
+        if name in NETS:
+            raise CaffeliteError(f"a setting cannot change {name} here", remedy="edit the text instead")
+    first = [f"{axis.field}={axis.examples()[0]}" for axis in axes]
+    found, count = [Overrides([*fixed, *first])], 1
+    for i, axis in enumerate(axes):
+        count *= len(axis.examples())
+        for value in axis.examples()[1:]:
+            found.append(Overrides([*fixed, *first[:i], f"{axis.field}={value}", *first[i + 1 :]]))
+    return found, count
 
 
 @dataclass
@@ -181,58 +128,72 @@ class Inspection:
 
 
 def inspect(config: ServeConfig, draft: Draft) -> Inspection:
-    """Checks a draft; where a run can start, also its picture, memory, schedule and a forecast of its time."""
+    """Checks a draft; where a run can start, also its picture, memory, schedule and a forecast of its time. What the
+    server does not accept, in the messages after all settings, is never opened."""
     with written(config, draft) as files:
-        findings = forbidden(config, files, draft)
+        findings, wrong, jobs, every = Findings(), Findings(), 1, [Overrides()]
+        try:
+            _refuse(config, draft, files, every, findings)
+            chosen, jobs = combinations(draft.settings)
+            if draft.settings and not findings:
+                _refuse(config, draft, files, chosen, findings)
+            every = chosen
+        except CaffeliteError as error:  # settings that cannot be applied, or only because of mistakes of the texts
+            wrong.add("mistake", error)
         if not findings:
             for one in check(str(files.solver)):
                 findings.add(one.kind, one.error)
             if any(one.kind == "mistake" for one in findings):  # which may have kept the net from being checked
-                for one in check(str(files.net)):
-                    findings.add(one.kind, one.error)
-        jobs = _settings(draft, files, findings)
+                _check_net(config, draft, files, findings)
+        ok = not any(one.kind == "mistake" for one in findings)
+        wrong = Findings() if not ok else wrong or _settings(files, every)
         rows = [record(one.kind, one.error, files.names) for one in findings]
-        found = Inspection(rows, not any(one.kind == "mistake" for one in findings), jobs)
+        rows += [record(one.kind, one.error, files.names) | SETTINGS for one in wrong]
+        found = Inspection(rows, ok and not wrong, jobs)
         if found.ok:
-            _describe(draft, files, found)
+            _describe(every[0], files, found)
         return found
 
 
-def _settings(draft: Draft, files: Files, findings: Findings) -> int:
-    """Checks the settings, each value of them; returns how many runs they make."""
+def _refuse(config: ServeConfig, draft: Draft, files: Files, every: Sequence[Overrides], findings: Findings) -> None:
+    for overrides in every:
+        for error in checks.refused_run(config.bounds, files.solver, overrides, draft.root):
+            findings.add("mistake", error)
+
+
+def _check_net(config: ServeConfig, draft: Draft, files: Files, findings: Findings) -> None:
+    """Checks the draft's net on its own: the solver's text may name another one."""
+    refusals = list(checks.refused_run(config.bounds, files.net, Overrides(), draft.root))
+    for error in refusals:
+        findings.add("mistake", error)
+    for one in check(str(files.net)) if not refusals else ():
+        findings.add(one.kind, one.error)
+
+
+def _settings(files: Files, every: Sequence[Overrides]) -> Findings:
+    """The mistakes of settings."""
+    findings = Findings()
     try:
-        fixed, axes = space.parse(draft.settings)
-        if any(one.kind == "mistake" for one in findings):
-            return 1
-        examples = [f"{axis.field}={value}" for axis in axes for value in axis.examples()]
-        for text in [*fixed, *examples]:
-            document = Overrides([text]).solver(prototxt.read_solver(files.solver))
-            subject = nets.subject(None, str(files.solver), {}, overrides=Overrides([text]))
-            assert document and subject
-        schedule(str(files.solver), {}, None, Overrides([*fixed, *(f"{a.field}={a.examples()[0]}" for a in axes)]))
+        for overrides in every:
+            nets.subject(None, str(files.solver), {}, overrides=overrides)
+        schedule(str(files.solver), {}, None, every[0])
     except CaffeliteError as error:
-        findings.add(
-            "mistake", CaffeliteError(error.what, expected=error.expected, found=error.found, remedy=error.remedy)
-        )
-        return 1
-    count = 1
-    for axis in axes:
-        count *= len(axis.examples())
-    return count
+        findings.add("mistake", error)
+    return findings
 
 
 def record(kind: str, error: CaffeliteError, names: dict[str, str]) -> dict[str, Any]:
     """A finding as plain values; files by the names of pages."""
     where = error.where
     parts = {"expected": error.expected, "found": error.found, "remedy": error.remedy}
+    file = "" if not where or where.file.startswith("-set ") else names.get(where.file, Path(where.file).name)
     texts = {name: _named(str(value), names) for name, value in parts.items() if value not in (None, "")}
     return {
         "kind": kind,
-        "file": names.get(where.file, Path(where.file).name) if where else "settings",
-        "line": where.line if where else 0,
-        "column": where.column if where else 0,
         "message": _named(error.what, names),
         **texts,
+        **SETTINGS,
+        **({"file": file, "line": where.line, "column": where.column} if where and file else {}),
     }
 
 
@@ -242,10 +203,8 @@ def _named(text: str, names: dict[str, str]) -> str:
     return text
 
 
-def _describe(draft: Draft, files: Files, found: Inspection) -> None:
+def _describe(overrides: Overrides, files: Files, found: Inspection) -> None:
     """The picture, the layers, the memory and the schedule; what fails is left out."""
-    fixed, axes = space.parse(draft.settings)
-    overrides = Overrides([*fixed, *(f"{axis.field}={axis.examples()[0]}" for axis in axes)])
     try:
         subject = nets.subject(None, str(files.solver), {}, overrides=overrides, lenient=True)
         graph, guessed, _ = subject.part(pb.TRAIN)

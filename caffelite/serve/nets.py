@@ -3,29 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from google.protobuf.message import Message
 
+from .. import caffelite_pb2 as pb
 from .. import prototxt
-from ..errors import Locator
+from ..errors import CaffeliteError, Locator
 from ..prototxt import Document
-from . import paths, refusals
+from ..prototxt.overrides import Overrides
+from ..runs import folder as files
+from ..runs import registry, snapshots
+from ..runs.bounds import checks
+from ..runs.bounds.bounds import Outside
+from ..runs.bounds.named_files import named_files
+from . import paths
 from .config import ServeConfig
-from .named_files import named_files
+from .inference.beside import choose_weights, is_deploy
 
 
 def read(config: ServeConfig, path: Path) -> tuple[Document, list[Path]]:
-    """A net and the files that it names. Errors: it cannot be read; a Python layer where the server does not allow
-    them; a file outside the roots."""
+    """A net and the files that it names; a deploy net without weights gets those beside it. Errors: it cannot be read;
+    a Python layer where the server does not allow them; a file outside the roots, also in the list of a data layer."""
     document = prototxt.read_net(path)
-    refusals.refuse_python(config, document.message)
-    return document, list(files(config, document.message, document.locate))
+    if is_deploy(document.message):
+        with suppress(Outside):  # which is refused below
+            config.bounds.resolve(document.message.deploy_param.weights, path.parent)
+            choose_weights(document)
+    checks.refuse(config.bounds, document.message, document.locate)
+    return document, list(files_of(config, document.message, document.locate))
 
 
-def files(config: ServeConfig, message: Message, locate: Locator) -> Iterator[Path]:
+def weights(config: ServeConfig, document: Document) -> Path:
+    """The weights of a deploy net that ``read`` returned. Errors: it has none; they are outside the roots."""
+    named = document.message.deploy_param.weights
+    if not named:
+        raise CaffeliteError(
+            "the net names no weights, and none lie beside it", remedy="caffelite deploy -weights FILE"
+        )
+    return paths.resolve(config, str(Path(document.locate.file).parent / named))
+
+
+def files_of(config: ServeConfig, message: Message, locate: Locator) -> Iterator[Path]:
     """The files that the fields of a net name. Errors: one is outside the roots."""
     for each in named_files(message):
-        found = prototxt.resolve(each.text, locate)
-        base = Path.cwd() if found.exists() else Path(locate.file).parent
-        yield paths.resolve(config, str(found), base=base)
+        yield checks.named_path(config.bounds, each.text, locate)
+
+
+def without_outside(config: ServeConfig, net: pb.NetParameter, base: Path) -> pb.NetParameter:
+    """A copy of a net whose layers name no files outside the roots: their shapes are then guessed."""
+    found = pb.NetParameter()
+    found.CopyFrom(net)
+    for layer in found.layer:
+        one, locate = pb.NetParameter(), Locator(str(base / files.SOLVER))
+        one.layer.add().CopyFrom(layer)
+        try:
+            checks.refuse(config.bounds, one, locate, base)
+        except (CaffeliteError, OSError):
+            for each in named_files(layer):
+                setattr(each.holder, each.field, "outside the roots")
+    return found
+
+
+def refuse_resume(config: ServeConfig, folder: Path) -> None:
+    """Refuses to resume a run whose configuration, which is a file in its folder, names files outside the roots or
+    modules to import."""
+    status, run = registry.read(folder), snapshots.config(folder)
+    directory = Path(status.working_directory)
+    for text in (run.solver, *run.weights, *([run.record] if run.record else [])):
+        config.bounds.resolve(text, directory)
+    checks.refuse_command(config.bounds, ["train", *run.arguments()], directory)
+    for error in checks.refused_run(config.bounds, folder / files.SOLVER, Overrides(), directory):
+        raise error

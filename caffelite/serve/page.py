@@ -116,7 +116,7 @@ def size(count: float) -> str:
     """Bytes as 640 B, 1.2 KiB or 3.4 MiB."""
     for unit in ("B", "KiB", "MiB"):
         if count < 1024:
-            return f"{count:.0f} B" if unit == "B" else f"{count:.3g} {unit}"
+            return f"{count:.3g} {unit}" if count < 999.5 and unit != "B" else f"{count:.0f} {unit}"
         count /= 1024
     return f"{count:.3g} GiB"
 
@@ -210,6 +210,13 @@ def text_field(fields: Fields, name: str, default: str | None = None) -> str:
     if isinstance(value, UploadFile) or not isinstance(value, str):
         raise CaffeliteError(f"the form needs {name}", expected="one text")
     return value
+
+
+def uploads(fields: Fields, name: str) -> list[UploadFile]:
+    """The files of a field."""
+    given = fields.get(name, [])
+    found = [one for one in (given if isinstance(given, list) else [given]) if isinstance(one, UploadFile)]
+    return [one for one in found if one.filename]
 
 
 def number(text: str | None, name: str, least: int, most: int, default: int) -> int:

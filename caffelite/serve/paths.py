@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
 from pathlib import Path
 
-from ..errors import CaffeliteError, printable
+from ..errors import printable
+from ..runs.bounds.bounds import Outside
 from .config import ServeConfig
-
-LONGEST = 4096  # characters of a path
-
-
-class Outside(CaffeliteError):
-    """A path that is not below a root of the server."""
 
 
 def resolve(config: ServeConfig, text: str, *, base: Path | None = None) -> Path:
@@ -22,43 +15,21 @@ def resolve(config: ServeConfig, text: str, *, base: Path | None = None) -> Path
     A relative path starts at ``base``, else at the root; with several roots its first part is the name of one. It need
     not exist. Errors: Outside where the path, or a link on it, leads out of all roots; a NUL; too long a text.
     """
-    shown = printable(text, keep="")[:200]
-    if "\0" in text or len(text) > LONGEST:
-        raise Outside("this is not a path", found=f'"{shown}"')
-    try:
-        path = (Path(text) if Path(text).is_absolute() else _start(config, text, base)).resolve()
-    except (OSError, RuntimeError, UnicodeEncodeError):  # a loop of links
-        raise Outside("this path cannot be resolved", found=f'"{shown}"') from None
-    if not any(path.is_relative_to(root) for root in config.roots):
-        remedy = "start the server with -root for its folder"
-        raise Outside("this path is not below a root of the server", found=f'"{shown}"', remedy=remedy)
-    return path
+    if base is None and not text.startswith("/"):
+        base, text = _start(config, text)
+    return config.bounds.resolve(text, base or config.roots[0])
 
 
-def hold(config: ServeConfig, names: Iterable[str], base: Path) -> None:
-    """Refuses files that are not below a root, links resolved; for many names in few folders. base: where relative
-    names start. Errors: Outside."""
-    known = set()
-    for name in names:
-        folder, file = os.path.split(base / name)
-        if folder not in known:
-            resolve(config, folder)
-            known.add(folder)
-        if file == ".." or os.path.islink(base / name):
-            resolve(config, name, base=base)
-
-
-def _start(config: ServeConfig, text: str, base: Path | None) -> Path:
-    if base is not None:
-        return base / text
+def _start(config: ServeConfig, text: str) -> tuple[Path, str]:
+    """(root, path below it) of the relative path of a request."""
     names = config.root_names()
     if len(names) == 1:
-        return config.roots[0] / text
+        return config.roots[0], text
     first, _, rest = text.partition("/")
     if first not in names:
         expected = f"a path that begins with {' or '.join(f'{name}/' for name in names)}"
         raise Outside("no root has this name", expected=expected, found=f'"{printable(first, keep="")[:200]}"')
-    return config.roots[names.index(first)] / rest
+    return config.roots[names.index(first)], rest
 
 
 def address(config: ServeConfig, path: Path) -> str:

@@ -14,10 +14,11 @@ from .. import prototxt
 from ..errors import CaffeliteError
 from ..runs import folder as files
 from ..runs import registry
+from ..runs.bounds import checks
 from ..runs.queue import edit
 from ..runs.queue.job import Job
 from ..scaffold.presets import PRESETS
-from . import paths, refusals
+from . import paths
 from .config import ServeConfig
 
 DIGITS, MNIST, CIFAR10, IMAGES, DATABASE = "digits", "mnist", "cifar10", "images", "database"
@@ -110,9 +111,9 @@ def prepare(config: ServeConfig, root: Path, choice: Choice) -> tuple[Path, list
         expected = f"one of {', '.join((*SETS, IMAGES, DATABASE))}"
         raise CaffeliteError("the kind of data is unknown", expected=expected, found=choice.data[:80])
     words += _net(config, root, choice) + _options(config, root, choice)
-    jobs = [edit.add(root, making, working_directory=root, priority=1)] if making else []
+    jobs = [edit.add(root, making, working_directory=root, priority=1, bounds=config.bounds)] if making else []
     after = [each.id for each in jobs]
-    jobs.append(edit.add(root, words, after=after, working_directory=root, priority=1))
+    jobs.append(edit.add(root, words, after=after, working_directory=root, priority=1, bounds=config.bounds))
     return folder / "solver.prototxt", jobs
 
 
@@ -145,7 +146,7 @@ def _pasted(config: ServeConfig, root: Path, choice: Choice) -> Path:
     document = prototxt.parse(choice.net_text, pb.NetParameter, "net")
     if not document.message.layer and not document.message.layers:
         raise CaffeliteError("the pasted net has no layers", expected="the prototxt of a net")
-    refusals.refuse_python(config, document.message)
+    checks.refuse(config.bounds, document.message, document.locate, root)
     path = root / f"{choice.name}_net.prototxt"
     if path.exists():
         raise CaffeliteError(f"{path.name} exists already", remedy="choose another name")

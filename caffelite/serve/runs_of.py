@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,16 @@ from ..runs.usage import Sampler
 from . import page, paths
 from .config import ServeConfig
 
+RECORDS = (
+    folder.SOLVER,
+    folder.NET,
+    folder.CONFIG,
+    folder.RUN,
+    folder.METRICS,
+    folder.LOSSES,
+    folder.LOG,
+    folder.NOTES,
+)
 FRESH = 0.7  # seconds for which a state is not derived again
 
 
@@ -70,7 +80,15 @@ class Runs:
             "last_rate": dict(zip(("iteration", "rate"), last_rate, strict=True)) if last_rate else None,
             "actions": () if stopping else control.offered(status.state),
             "usage": usage.to_json() if usage else None,
+            "sizes": dict(_sizes(run)),
         }
+
+
+def _sizes(run: Path) -> Iterator[tuple[str, int]]:
+    """(name, bytes) of the records of a run."""
+    for name in RECORDS:
+        with suppress(OSError):
+            yield name, (run / name).stat().st_size
 
 
 @contextmanager
@@ -102,6 +120,8 @@ def run_folder(request: Request, text: str | None = None) -> Path:
     if given is None:
         raise CaffeliteError("the address names no run", expected="folder=RUN")
     found = paths.resolve(page.config_of(request), given)
+    if folder.leads_out(found, page.config_of(request).roots):
+        raise paths.Outside("a record of this run is a link out of the roots", found=given[:200])
     if not any((found / name).is_file() for name in (folder.RUN, folder.CONFIG)):
         raise page.missing(f"{given} is not the folder of a run")
     return found

@@ -12,16 +12,16 @@ from pathlib import Path
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from .. import inputs, prototxt
-from ..data import stored, table
+from .. import prototxt
+from ..data import class_names, stored, table
 from ..data.files import Files
 from ..data.images import channels_last, encode_png
 from ..data.samples import Samples
 from ..data.sheet import value_range
 from ..errors import CaffeliteError, Locator
+from ..runs.bounds.named_files import listed_files
 from . import nets, paths
 from .config import ServeConfig
-from .named_files import listed_files
 
 OPEN_SETS = 8  # that stay open
 MOST_LABELS = 200_000  # samples whose labels a page reads
@@ -67,7 +67,7 @@ class OpenSet:
     def _hold(self, numbers: Iterable[int]) -> None:
         samples = self.samples
         if isinstance(samples, Files):
-            paths.hold(self.config, (samples.place(number)[0] for number in numbers), Path.cwd())
+            self.config.bounds.hold((samples.place(number)[0] for number in numbers), Path.cwd())
 
 
 class OpenSets:
@@ -96,7 +96,7 @@ class OpenSets:
 
     def of_layer(self, config: ServeConfig, layer: pb.LayerParameter, path: Path) -> OpenSet:
         """The data set that a layer reads. Errors: it is outside the roots; it cannot be read."""
-        for _ in nets.files(config, layer, Locator(str(path))):
+        for _ in nets.files_of(config, layer, Locator(str(path))):
             pass  # each was found to be below the roots
         if layer.type == "ImageData" and not path.is_dir():
             _check_first(config, layer)
@@ -105,7 +105,9 @@ class OpenSets:
             if key in self._open:
                 self._open.move_to_end(key)
                 return self._open[key]
-            found = OpenSet(config, path, stored.open_samples(layer, str(path)), class_names(path), columns(path))
+            found = OpenSet(
+                config, path, stored.open_samples(layer, str(path)), class_names.of_data(path), columns(path)
+            )
             self._open[key] = found
             while len(self._open) > OPEN_SETS:
                 _, oldest = self._open.popitem(last=False)
@@ -161,22 +163,6 @@ def sample_label(found: OpenSet, value: int | np.ndarray) -> str:
 def columns(path: Path) -> tuple[str, ...]:
     """The names of the numbers in a table of images; empty for other data sets."""
     return table.read_table(path).columns if path.suffix.lower() == ".csv" and path.is_file() else ()
-
-
-def class_names(path: Path) -> list[str]:
-    """The names of a set's classes: of its class folders, or of the file that `caffelite dataset` and `caffelite new`
-    write next to it; empty where there is none."""
-    if path.is_dir() and not (path / "data.mdb").exists() and not (path / "CURRENT").exists():
-        return sorted(each.name for each in path.iterdir() if each.is_dir() and not each.name.startswith("."))
-    stem = path.name
-    for part in ("_train_lmdb", "_test_lmdb", "_lmdb", "_train.txt", "_test.txt", ".txt"):
-        stem = stem.removesuffix(part)
-    for name in (f"{stem}_labels.txt", "labels.txt", "synset_words.txt"):
-        try:
-            return inputs.read_text(path.with_name(name), errors="replace").rstrip("\n").split("\n")
-        except OSError:
-            continue
-    return []
 
 
 def png_of(image: np.ndarray) -> bytes:

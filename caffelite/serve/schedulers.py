@@ -23,7 +23,9 @@ def running(config: ServeConfig) -> Iterator[None]:
     over = threading.Event()
     slots = Slots.of(config.gpus, config.cpu_slots)
     threads = [
-        threading.Thread(target=_schedule, args=(root, slots, over), name="caffelite scheduler", daemon=True)
+        threading.Thread(
+            target=_schedule, args=(root, slots, config.allow_python, over), name="caffelite scheduler", daemon=True
+        )
         for root in config.roots
     ]
     for thread in threads:
@@ -36,11 +38,11 @@ def running(config: ServeConfig) -> Iterator[None]:
             thread.join()
 
 
-def _schedule(root: Path, slots: Slots, over: threading.Event) -> None:
+def _schedule(root: Path, slots: Slots, python: bool, over: threading.Event) -> None:
     """Schedules a root until the end; another scheduler, or a disk that fails, makes it wait."""
     while not over.is_set():
         try:
-            found = Scheduler(root, slots)
+            found = Scheduler(root, slots, python)
         except CaffeliteError:
             over.wait(RETRY)
             continue

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import html
 import ipaddress
 import re
+import secrets
 import socket
+import time
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, urlencode
 
@@ -42,15 +45,20 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(self), microphone=(), geolocation=()",
 }
+SESSION = 7 * 24 * 3600  # seconds for which a cookie is valid
+WRONG_TOKEN = 1.0  # seconds before the answer to a wrong token, one after the other for an address
+MOST_WRONG = 30.0  # seconds of such answers that wait, after which no token of the address is looked at
+BODY, RATE = 60.0, 1 << 15  # seconds for a body, and bytes a second that give it more
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?")
+_BEARER = {"WWW-Authenticate": "Bearer"}
 
 
 class Refused(Exception):
     """A request that is refused: the status, and the text for the client."""
 
-    def __init__(self, status: int, text: str):
+    def __init__(self, status: int, text: str, headers: dict[str, str] | None = None):
         super().__init__(text)
-        self.status, self.text = status, text
+        self.status, self.text, self.headers = status, text, headers or {}
 
 
 class Security:
@@ -62,7 +70,8 @@ class Security:
         style = f"style-src 'self' {plotly_style()}".rstrip()
         self._headers = {**HEADERS, "Content-Security-Policy": POLICY.replace("style-src 'self'", style)}
         self._cookie = f"caffelite_{config.port}"
-        self._session = hmac.new(config.token.encode(), b"caffelite session", hashlib.sha256).hexdigest()
+        self._key = secrets.token_bytes(32)  # not made from the token: a cookie is no way to try one
+        self._answered: dict[str, float] = {}  # by address: when the last answer to a wrong token goes out
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -84,7 +93,7 @@ class Security:
         try:
             self._check_host(headers)
             self._check_origin(scope["method"], headers)
-            entrance = self._check_token(scope, headers)
+            entrance = await self._check_token(scope, headers)
             limited = self._limited(headers, receive)
         except Refused as refused:
             await _refusal(headers, scope, refused)(scope, receive, send_with_headers)
@@ -118,21 +127,48 @@ class Security:
         if not own or any(origin.lower() != expected for origin in origins):
             raise Refused(403, "a page of another site may not send this")
 
-    def _check_token(self, scope: Scope, headers: Headers) -> Response | None:
+    async def _check_token(self, scope: Scope, headers: Headers) -> Response | None:
         """The answer to a first visit with the token in its address; None where the request may go on."""
         if not self._config.token:
             return None
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        given = [value for name, value in query if name == "token"]
-        if given and scope["method"] == "GET" and _equal(given[0], self._config.token):
+        given = [value for name, value in query if name == "token"] if scope["method"] == "GET" else []
+        kind, _, token = headers.get("authorization", "").partition(" ")
+        bearer = [token.strip()] if kind.lower() == "bearer" else []
+        address = str((scope.get("client") or ("",))[0])
+        if given or bearer:
+            self._check_pace(address)
+        if given and _equal(given[0], self._config.token):
             rest = urlencode([(name, value) for name, value in query if name != "token"])
             return self._entrance(scope["path"] + (f"?{rest}" if rest else ""))
-        kind, _, token = headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer" and _equal(token.strip(), self._config.token):
+        if bearer and _equal(bearer[0], self._config.token):
             return None
-        if any(_equal(value, self._session) for value in _cookies(headers, self._cookie)):
+        if any(self._is_session(value) for value in _cookies(headers, self._cookie)):
             return None
-        raise Refused(401, "this server needs its token: open the address that it printed when it started")
+        if given or bearer:
+            await asyncio.sleep(self._delay(address))
+        raise Refused(401, "this server needs its token: open the address that it printed when it started", _BEARER)
+
+    def _check_pace(self, address: str) -> None:
+        waiting = self._answered.get(address, 0.0) - time.monotonic()
+        if waiting > MOST_WRONG:
+            raise Refused(429, "too many wrong tokens", {"Retry-After": str(int(waiting) + 1)})
+
+    def _delay(self, address: str) -> float:
+        """The seconds before the answer to a wrong token."""
+        now = time.monotonic()
+        self._answered = {one: at for one, at in self._answered.items() if at > now}
+        self._answered[address] = max(self._answered.get(address, now), now) + WRONG_TOKEN
+        return self._answered[address] - now
+
+    def _session(self, end: str) -> str:
+        """A cookie that is valid until ``end``, in seconds since 1970."""
+        return f"{end}.{hmac.new(self._key, end.encode(), hashlib.sha256).hexdigest()}"
+
+    def _is_session(self, value: str) -> bool:
+        end = value.partition(".")[0]
+        known = end.isascii() and end.isdecimal() and len(end) < 12 and _equal(value, self._session(end))
+        return known and int(end) > time.time()
 
     def _entrance(self, where: str) -> Response:
         """Sets the cookie and goes on to the page without the token. Not by a redirect: after a link from another site
@@ -143,11 +179,14 @@ class Security:
             f'<title>caffelite</title><a href="{html.escape(where)}">caffelite</a>'
         )
         secure = bool(self._config.cert)
-        found.set_cookie(self._cookie, self._session, httponly=True, samesite="strict", secure=secure, path="/")
+        value = self._session(str(int(time.time()) + SESSION))
+        found.set_cookie(
+            self._cookie, value, max_age=SESSION, httponly=True, samesite="strict", secure=secure, path="/"
+        )
         return found
 
     def _limited(self, headers: Headers, receive: Receive) -> Receive:
-        """Receives a body up to the limit of its kind, whatever its Content-Length says."""
+        """Receives a body up to the limits of its kind, whatever its Content-Length says, and of time."""
         multipart = headers.get("content-type", "").lower().startswith("multipart/form-data")
         limit = self._config.limits.upload if multipart else self._config.limits.form
         length = headers.get("content-length", "0")
@@ -155,11 +194,17 @@ class Security:
             raise Refused(400, "Content-Length is no number")
         if len(length) > 18 or int(length) > limit:
             raise Refused(413, f"the request is too large; at most {limit} bytes")
-        received = 0
+        received, complete = 0, False
+        deadline = asyncio.get_running_loop().time() + BODY + int(length) / RATE
 
         async def limited() -> Message:
-            nonlocal received
-            message = await receive()
+            nonlocal received, complete
+            try:
+                async with asyncio.timeout_at(None if complete else deadline):
+                    message = await receive()
+            except TimeoutError:
+                raise HTTPException(408, "the request takes too long") from None
+            complete = not message.get("more_body", False)
             if message["type"] == "http.request":
                 received += len(message.get("body", b""))
                 if received > limit:
@@ -206,7 +251,7 @@ def _equal(one: str, other: str) -> bool:
 
 
 def _refusal(headers: Headers, scope: Scope, refused: Refused) -> Response:
-    extra = {"WWW-Authenticate": "Bearer"} if refused.status == 401 else {}
+    extra = refused.headers
     if str(scope["path"]).endswith(".json") or "text/html" not in headers.get("accept", ""):
         content = {"error": refused.text, "status": refused.status}
         return JSONResponse(content, refused.status, headers=extra)

@@ -12,7 +12,8 @@ import uvicorn
 
 from ..errors import CaffeliteError
 from .app import create_app
-from .config import ServeConfig
+from .config import ServeConfig, is_loopback
+from .slow_clients import CONNECTIONS, HttpProtocol
 
 log = logging.getLogger("caffelite")
 GRACE = 1  # seconds that open streams have when the server ends
@@ -36,6 +37,9 @@ def run(config: ServeConfig, ready: Callable[[str], None]) -> None:
         timeout_graceful_shutdown=GRACE,
         ssl_certfile=config.cert,
         ssl_keyfile=config.key,
+        http=HttpProtocol,
+        ws="none",
+        limit_concurrency=CONNECTIONS,
         h11_max_incomplete_event_size=1 << 16,
     )
     try:
@@ -43,6 +47,12 @@ def run(config: ServeConfig, ready: Callable[[str], None]) -> None:
     except OSError as error:  # ssl.SSLError is one
         listener.close()
         raise CaffeliteError(f"-cert and -key cannot be used: {error.strerror or error}") from None
+    if not is_loopback(config.host) and not config.cert:
+        log.warning(
+            "http on %s is not encrypted: whoever can read the network reads the pages and the token. Use TLS: -cert "
+            "cert.pem -key key.pem",
+            config.host,
+        )
     ready(address)
     uvicorn.Server(options).run(sockets=[listener])
 

@@ -24,7 +24,9 @@ def submit(
     cannot be written.
     """
     root = next(root for root in config.roots if place.is_relative_to(root))
-    return edit.add(root, command, gpus=FREE if quick else "", working_directory=directory or root)
+    return edit.add(
+        root, command, gpus=FREE if quick else "", working_directory=directory or root, bounds=config.bounds
+    )
 
 
 def describe(config: ServeConfig, id: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..errors import CaffeliteError
+from ..errors import CaffeliteError, quoted
 from ..runs import folder as files
 from ..runs import registry
 from ..runs.config import RunConfig
@@ -128,7 +128,7 @@ class Sweep:
                 raise CaffeliteError(
                     f"{self.folder} holds a sweep with another definition",
                     found=f"other {', '.join(differ)}",
-                    remedy=f"continue it with -resume {self.folder}, or choose another folder: -folder DIR",
+                    remedy=f"continue it with -resume {quoted(self.folder)}, or choose another folder: -folder DIR",
                 )
         except CaffeliteError:
             lock.release()
@@ -214,7 +214,7 @@ class Sweep:
         if self._attempts[trial.name] < ATTEMPTS:
             log.warning("%s ended with status %d; it runs again from its newest snapshot", trial.name, status)
             return True
-        remedy = f"see {trial.run_folder / files.LOG}; then continue: caffelite sweep -resume {self.folder}"
+        remedy = f"see {trial.run_folder / files.LOG}; then continue: caffelite sweep -resume {quoted(self.folder)}"
         raise CaffeliteError(f"{trial.name} ended {ATTEMPTS} times with status {status}", remedy=remedy)
 
     def _record(self, trial: Trial, rung: int, result: TrialResult) -> None:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -55,6 +56,32 @@ def epoch_of(sources: Iterable[Source], iter_size: int, processes: int) -> Epoch
 def given(p: pb.SolverParameter) -> list[str]:
     """The epoch fields that a solver sets."""
     return [name for name in FIELDS if (len(p.step_epoch) if name == "step_epoch" else p.HasField(name))]
+
+
+def values(p: pb.SolverParameter) -> dict[str, list[float]]:
+    """The epoch fields that a solver sets, for the records of a run."""
+    return {name: list(p.step_epoch) if name == "step_epoch" else [getattr(p, name)] for name in given(p)}
+
+
+def restored(p: pb.SolverParameter, epoch: dict[str, Any]) -> pb.SolverParameter:
+    """The solver with the epoch fields in place of the iterations that they meant.
+
+    epoch: the records of its run, "samples", "batch" and "fields" of ``values``. A solver whose fields do not mean
+    these iterations is returned unchanged.
+    """
+    found = pb.SolverParameter()
+    found.CopyFrom(p)
+    try:
+        for name, numbers in epoch["fields"].items():
+            found.ClearField(counterpart(p, name))
+            if name == "step_epoch":
+                found.step_epoch.extend(numbers)
+            else:
+                setattr(found, name, *numbers)
+        again = resolve(found, Locator("<run>"), Epoch(epoch["samples"], epoch["batch"]))[0]
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, CaffeliteError):
+        return p
+    return found if again == p else p
 
 
 def check(p: pb.SolverParameter, locate: Locator) -> None:

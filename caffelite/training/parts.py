@@ -8,6 +8,7 @@ from typing import Any
 from ..devices.interfaces import Array
 from ..devices.protocol import Device
 from ..layers.data import Feed
+from ..layers.hdf5_output import HDF5Output
 from ..net.graph import Graph
 from ..net.net import Net
 from ..net.partition.analysis import Analysis, ParameterPlace
@@ -38,7 +39,14 @@ class CompleteNets:
 
     def open(self, graph: Graph, dev: Device, **options: Any) -> Net:
         """The part of a net that this process runs. options: of ``Net.of``."""
+        self.name_files(graph)
         return Net.of(graph, dev, **options)
+
+    def name_files(self, graph: Graph) -> None:
+        """Gives each group of processes files of its own."""
+        for node in graph.nodes:
+            if isinstance(node.layer, HDF5Output):
+                node.layer.set_rank(self.mesh.data.rank, self.mesh.data.size)
 
     def complete(self, net: Net) -> Graph:
         """The graph of the complete net that ``net`` is a part of."""
@@ -105,6 +113,7 @@ class DividedNets(CompleteNets):
         self._analyses: weakref.WeakKeyDictionary[Net, Analysis] = weakref.WeakKeyDictionary()
 
     def open(self, graph: Graph, dev: Device, **options: Any) -> Net:
+        self.name_files(graph)
         whole = Analysis(graph, extend(self.placement, graph))
         mine = part(whole, self._position)
         for node in mine.nodes:

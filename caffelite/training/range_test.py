@@ -72,7 +72,7 @@ def range_test(trainer: Trainer, low: float, high: float, count: int) -> Found:
     """Trains at rising rates, ``count`` iterations or until the loss blows up; the trainer is of no use afterwards."""
     found = Found(Rising(low, high, count))
     trainer.schedule, trainer.state.plateau = found.rate, None
-    trainer.hooks.remove(trainer.nan_recovery)
+    trainer.nan_recovery.enabled = False
     trainer.hooks.add(found)
     for _ in range(count):
         trainer.step(1)

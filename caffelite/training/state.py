@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from ..data import Source
+from ..data import Facts, Source
 from ..devices.interfaces import Array
 from ..devices.protocol import Device, LossScale
+from ..errors import CaffeliteError
 
 PENDING_LOSSES = 256  # losses that wait on the device before hooks receive them, at most
 
@@ -63,11 +65,19 @@ class LossWindow:
 
 @dataclass
 class SourceState:
-    """A data source and the layer that reads it; its position is the number of samples that it has returned."""
+    """A data source and the layer that reads it; its position is the number of samples that it has returned. facts:
+    what its data are known by, once ``look`` has read some of them."""
 
     net: str  # "train", "test 0", ...
     layer: str
     source: Source
+    facts: Facts = field(default_factory=dict)
+
+    def look(self) -> None:
+        """Reads the facts, unless they are known or threads read already; data that cannot be read have none."""
+        if not self.facts and not self.source.reads:
+            with suppress(CaffeliteError):  # the run itself tells
+                self.facts = self.source.facts()
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class Trainer:
     solverstate to continue from, exactly where this program wrote it. overrides: fields of layers that the command
     line sets. keep: every blob of the nets keeps its values after a pass, and nothing is fused. net_options: more
     options of ``Net.of``. nan_recoveries: how often the run may continue from a snapshot after a NaN. snapshots: False:
-    it writes none.
+    it writes none. strict: a resume that is no exact continuation is an error.
     """
 
     def __init__(
@@ -75,10 +75,11 @@ class Trainer:
         nan_recoveries: int = 0,
         snapshots: bool = True,
         split: str = "",
+        strict: bool = False,
     ):
         self.p, self.dev, self.comm, self.locate = message, dev, comm or SingleProcess(), locate
         self._net_options = {"keep": keep, **(net_options or {})}
-        self._fp16_gradients, self._strong_scaling = fp16_gradients, strong_scaling
+        self._fp16_gradients, self._strong_scaling, self._strict = fp16_gradients, strong_scaling, strict
         self.requests = requests or Requests()
         self.agreement = Agreement(self.requests, self.comm)
         checked = epochs.provisional(message, locate)
@@ -134,6 +135,7 @@ class Trainer:
         given = self.p
         self.p, self.locate = epochs.resolve(given, self.locate, self.epoch)
         self.display_epoch = self.epoch if epochs.given(given) else None
+        self.epoch_fields = epochs.values(given)
         if self.display_epoch:
             self.schedule = rates.policy(self.p, self.locate)
             log.info("%s", epochs.described(self.display_epoch, given, self.p))
@@ -178,7 +180,7 @@ class Trainer:
         """The hooks in the order in which they act on an iteration."""
         p, net, comm, iteration, hooks = self.p, self.net, self.comm, self.iteration_parts, Hooks()
         graphs = [self.parts.complete(test) for test, _ in self.tests]
-        content = Content(p, net, self.average, self.updater.name, self._current_step, self.parts)
+        content = Content(p, net, self.average, self.updater.name, self._current_step, self.parts, self._strict)
         self.checkpoints = Checkpoints(content, self.owner, p.snapshot_keep, self.locate, writes=not comm.rank)
         self.best = BestWeights(p, self.locate, graphs, self._write_best)
         if p.snapshot or p.snapshot_after_train:
@@ -186,9 +188,12 @@ class Trainer:
         self.losses = LossReports(hooks)
         diagnosis = Diagnosis(p, self.specs[0].state, iteration, self.rate, self.checkpoints)
         self.nan_recovery = NanRecovery(iteration, diagnosis, self.losses, hooks, nan_recoveries)
-        self.testing = Testing(p, net, self.tests, self.average, self.parts, self.agreement, self.best.over, hooks)
+        fail = self.nan_recovery.weights_fail
+        self.testing = Testing(
+            p, net, self.tests, self.average, self.parts, self.agreement, self.best.over, fail, hooks
+        )
         self.snapshots = Snapshots(
-            p, net, self.parts.mesh.data, self.checkpoints, self.agreement, self.losses, snapshots
+            p, net, self.parts.mesh.data, self.checkpoints, self.agreement, self.losses, fail, snapshots
         )
         debug_info = (DividedDebugInfo if self.parts.divided else DebugInfo)(iteration)
         if p.debug_info and isinstance(debug_info, DividedDebugInfo):
@@ -243,11 +248,15 @@ class Trainer:
     def solve(self, progress: Callable[[Trainer, float], None] | None = None, iterations: int | None = None) -> None:
         """Trains to max_iter, or a given number of iterations (then with a snapshot), or until a stop is requested."""
         left = max(0, self.p.max_iter - self.iteration)
+        end = self.iteration + (left if iterations is None else min(iterations, left))
         self._log_start()
-        self.step(left if iterations is None else min(iterations, left), progress)
-        if self.agreement.stop or self.stopped_early:
-            log.info("Optimization stopped early.")
-            return
+        restored = True
+        while restored:
+            self.step(end - self.iteration, progress)
+            if self.agreement.stop or self.stopped_early:
+                log.info("Optimization stopped early.")
+                return
+            restored = self.nan_recovery.weights_fail(self.state)
         self.report_losses()
         self.hooks.finished(self.state)
         self.iteration_parts.check_faults()
@@ -323,7 +332,7 @@ class Trainer:
     def claim(self) -> None:
         """Locks the snapshot prefix for this run, where it is to write snapshots. Errors: another run has it."""
         if self.snapshots.enabled and (self.p.snapshot or self.p.snapshot_after_train or self.p.best_score):
-            self.checkpoints.claim()
+            self.checkpoints.claim(self.state)
 
     def _join(self) -> None:
         """Joins the processes that train together. Errors: they start from different numbers."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import inputs, prototxt, weights
+from .. import prototxt, stored, weights
 from ..errors import CaffeliteError, did_you_mean
 
 ITERATION = re.compile(r"_iter_(\d+)\.caffemodel(\.h5)?$")
@@ -41,9 +40,9 @@ def _of_run(folder: Path) -> list[Path]:
     """The snapshots of the run in a folder, next to which they usually are."""
     try:
         solver = prototxt.read_solver(folder / "solver.prototxt").message
-        session = json.loads(inputs.read_text(folder / "run.json"))["sessions"][-1]
-        start = Path(session["folder"]) / solver.snapshot_prefix
-    except (CaffeliteError, OSError, ValueError, KeyError, IndexError, TypeError):
+        sessions = stored.load(folder / "run.json", {"sessions": [{"folder": str}]})["sessions"]
+        start = Path(sessions[-1]["folder"]) / solver.snapshot_prefix
+    except (CaffeliteError, IndexError):
         raise CaffeliteError(
             f"{folder} is not the folder of a run", expected="one that caffelite train wrote"
         ) from None

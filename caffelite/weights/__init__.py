@@ -1,12 +1,11 @@
 """Parameters in files: caffemodels and their HDF5 form."""
 
 from .caffemodel import (
-    LENGTH,
     Blob,
     Chunk,
-    Damaged,
     Hashed,
     StreamedBlob,
+    as_caffe_writes,
     blob_field_chunks,
     check_seal,
     decode_blob,
@@ -15,8 +14,6 @@ from .caffemodel import (
     encode_blob,
     encode_hdf5_net,
     encode_net,
-    field_bytes,
-    fields,
     net_chunks,
     no_hdf5,
     read_bytes,
@@ -25,6 +22,7 @@ from .caffemodel import (
     sealed,
     sealed_chunks,
 )
+from .wire import LENGTH, Damaged, field_bytes, fields
 
 __all__ = [
     "LENGTH",
@@ -33,6 +31,7 @@ __all__ = [
     "Damaged",
     "Hashed",
     "StreamedBlob",
+    "as_caffe_writes",
     "blob_field_chunks",
     "check_seal",
     "decode_blob",

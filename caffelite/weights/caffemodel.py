@@ -22,29 +22,11 @@ from .. import caffelite_pb2 as pb
 from .. import inputs
 from ..errors import CaffeliteError
 from . import hdf5
+from .wire import FIXED32, FIXED64, LENGTH, VARINT, Damaged, field_bytes, fields, tag_bytes, varint_bytes
 
-VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 _CHECKSUM = pb.NetParameter.CHECKSUM_FIELD_NUMBER
 _DIGEST = 16
 _RUN = pb.NetParameter.RUN_FIELD_NUMBER  # the same in SolverState
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-def _tag(number: int, wire: int) -> bytes:
-    return _varint(number << 3 | wire)
-
-
-def field_bytes(number: int, body: bytes) -> bytes:
-    """A length-delimited field of a message."""
-    return _tag(number, LENGTH) + _varint(len(body)) + body
 
 
 # A blob's values, or its values and gradients.
@@ -75,10 +57,10 @@ def _streamed(blob: Blob) -> StreamedBlob:
 def _blob_fields(blob: StreamedBlob) -> Iterator[tuple[bytes, Iterable[np.ndarray]]]:
     """The bytes before each field's values, and the values."""
     start = field_bytes(7, pb.BlobShape(dim=blob.shape).SerializeToString())
-    size = _varint(4 * math.prod(blob.shape))
-    yield start + _tag(5, LENGTH) + size, blob.data
+    size = varint_bytes(4 * math.prod(blob.shape))
+    yield start + tag_bytes(5, LENGTH) + size, blob.data
     if blob.diff is not None:
-        yield _tag(6, LENGTH) + size, blob.diff
+        yield tag_bytes(6, LENGTH) + size, blob.diff
 
 
 def blob_chunks(blob: StreamedBlob) -> Iterator[Chunk]:
@@ -96,7 +78,7 @@ def _blob_size(blob: StreamedBlob) -> int:
 
 def blob_field_chunks(number: int, blob: StreamedBlob) -> Iterator[Chunk]:
     """A field of a message that is a BlobProto, in chunks."""
-    yield _tag(number, LENGTH) + _varint(_blob_size(blob))
+    yield tag_bytes(number, LENGTH) + varint_bytes(_blob_size(blob))
     yield from blob_chunks(blob)
 
 
@@ -111,8 +93,8 @@ def net_chunks(
         bare.ClearField("blobs")
         body = bare.SerializeToString()
         sizes = (_blob_size(blob) for blob in blobs)
-        size = len(body) + sum(len(_tag(7, LENGTH) + _varint(each)) + each for each in sizes)
-        yield _tag(100, LENGTH) + _varint(size) + body
+        size = len(body) + sum(len(tag_bytes(7, LENGTH) + varint_bytes(each)) + each for each in sizes)
+        yield tag_bytes(100, LENGTH) + varint_bytes(size) + body
         for blob in blobs:
             yield from blob_field_chunks(7, blob)
 
@@ -178,12 +160,14 @@ def check_seal(data: bytes, path: Path) -> bool:
     """Compares a file's checksum, where it has one (Caffe's own files have none); whether it has."""
     if hdf5.starts(data):
         return hdf5.check_seal(data, path)
-    mark = _tag(_CHECKSUM, LENGTH) + _varint(_DIGEST)
+    mark = tag_bytes(_CHECKSUM, LENGTH) + varint_bytes(_DIGEST)
     body, seal = memoryview(data)[: -len(mark) - _DIGEST], data[-len(mark) - _DIGEST :]
     if seal[: len(mark)] != mark:
         if data.startswith(_PROMISE):
             raise CaffeliteError(f"{path} is damaged: its end is missing")
         return False
+    if not data.startswith(_PROMISE) and _PROMISE in bytes(body[-hdf5.TAIL :]):
+        return False  # another program wrote the file anew, with the fields that it does not know at the end
     if digest(body) != seal[len(mark) :]:
         raise CaffeliteError(f"{path} is damaged: its checksum does not match")
     return True
@@ -192,53 +176,16 @@ def check_seal(data: bytes, path: Path) -> bool:
 _PROMISE = field_bytes(_CHECKSUM, b"")
 
 
-class Damaged(ValueError):
-    """Bytes that are no message of the kind expected."""
-
-
-def fields(data: memoryview) -> Iterator[tuple[int, int, Any, memoryview]]:
-    """(number, wire type, value, the field's own bytes) of each field of a message. The value is an int where the wire
-    type is VARINT, else a memoryview."""
-    at, end = 0, len(data)
-
-    def varint() -> int:
-        nonlocal at
-        value = shift = 0
-        while True:
-            if at >= end or shift > 63:
-                raise Damaged("truncated")
-            byte = data[at]
-            at += 1
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value
-
-    while at < end:
-        start = at
-        key = varint()
-        wire = key & 7
-        if wire == VARINT:
-            value: int | memoryview = varint()
-        else:
-            size = {FIXED64: 8, FIXED32: 4}.get(wire)
-            if size is None:
-                if wire != LENGTH:
-                    raise Damaged(f"wire type {wire}")
-                size = varint()
-            if at + size > end:
-                raise Damaged("truncated")
-            value = data[at : at + size]
-            at += size
-        if not 0 < key >> 3 < 1 << 29:
-            raise Damaged(f"field {key >> 3}")
-        yield key >> 3, wire, value, data[start:at]
+# Fields of NVCaffe's BlobProto; DOUBLE, FLOAT and FLOAT16 of its enum Type
+_RAW_DATA_TYPE, _RAW_DATA, _RAW_FIELDS = 10, 12, range(10, 14)
+_RAW_TYPES = {0: "<f8", 1: "<f4", 2: "<f2"}
 
 
 def decode_blob(data: memoryview, copy: bool = True) -> np.ndarray:
-    """The values of a BlobProto as float32 in its shape; the old num, channels, height, width give four axes. copy:
-    False: the array may be a view of ``data``, which can only be read."""
-    shape, legacy, parts = None, {}, []
+    """The values of a BlobProto as float32 in its shape; the old num, channels, height, width give four axes. Values
+    as bytes (NVCaffe's raw_data: float32, float16 or float64) are read where there are no others. copy: False: the
+    array may be a view of ``data``, which can only be read. Errors: Damaged."""
+    shape, legacy, parts, raw, raw_type = None, {}, [], None, None
     for number, wire, value, _ in fields(data):
         if number == 7 and wire == LENGTH:
             try:
@@ -248,7 +195,15 @@ def decode_blob(data: memoryview, copy: bool = True) -> np.ndarray:
         elif number in (1, 2, 3, 4) and wire == VARINT:
             legacy[number] = value
         elif wire == LENGTH and number in (5, 8) or (number, wire) in ((5, FIXED32), (8, FIXED64)):
-            parts.append(np.frombuffer(value, "<f4" if number == 5 else "<f8"))
+            parts.append(_values(value, "<f4" if number == 5 else "<f8"))
+        elif (number, wire) == (_RAW_DATA, LENGTH):
+            raw = value
+        elif (number, wire) == (_RAW_DATA_TYPE, VARINT):
+            raw_type = value
+    if raw is not None and not parts:
+        if raw_type not in _RAW_TYPES:
+            raise Damaged(f"raw_data of type {raw_type}; expected 0 (double), 1 (float) or 2 (float16)")
+        parts.append(_values(raw, _RAW_TYPES[raw_type]))
     flat = parts[0] if len(parts) == 1 else np.concatenate([*parts, np.empty(0, np.float32)])
     if shape is None:
         shape = tuple(legacy.get(i, 1) for i in (1, 2, 3, 4)) if legacy else (flat.size,)
@@ -256,6 +211,18 @@ def decode_blob(data: memoryview, copy: bool = True) -> np.ndarray:
         raise Damaged(f"a blob of shape {list(shape)} with {flat.size} values")
     with np.errstate(over="ignore", invalid="ignore"):  # a double beyond float32 becomes infinite
         return flat.astype(np.float32, copy=copy).reshape(shape)
+
+
+def _values(data: memoryview, dtype: str) -> np.ndarray:
+    if len(data) % np.dtype(dtype).itemsize:
+        raise Damaged(f"{len(data)} bytes of {np.dtype(dtype).name} values")
+    return np.frombuffer(data, dtype)
+
+
+def as_caffe_writes(blob: bytes) -> bytes:
+    """A BlobProto's bytes, with float values instead of NVCaffe's bytes, which other Caffes skip. Errors: Damaged."""
+    raw = any(number in _RAW_FIELDS for number, *_ in fields(memoryview(blob)))
+    return encode_blob(decode_blob(memoryview(blob))) if raw else blob
 
 
 def read_model(path: str | Path, copy: bool = True) -> dict[str, list[np.ndarray]]:

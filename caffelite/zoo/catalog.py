@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .. import caffelite_pb2 as pb
 from .. import inputs
-from ..data.writers import atomic, check_free
+from ..data.writers import atomic, together
 from ..errors import CaffeliteError, Where, did_you_mean
 from ..inspection import summary
 from ..inspection.nets import subject
@@ -94,8 +94,8 @@ def copy(one: ShippedNet, folder: Path, force: bool = False) -> list[Path]:
     if '"' in str(folder) or "\\" in str(folder):
         raise CaffeliteError("a prototxt cannot name this folder", where=Where(str(folder)), remedy="choose another")
     paths = [folder / name for name in texts]
-    check_free(paths, force)
-    for path, text in zip(paths, texts.values(), strict=True):
-        with atomic(path) as unfinished:
-            unfinished.write_text(text)
+    with together(paths, force):
+        for path, text in zip(paths, texts.values(), strict=True):
+            with atomic(path) as unfinished:
+                unfinished.write_text(text)
     return paths

@@ -8,6 +8,7 @@ import shutil
 import struct
 import sys
 import tarfile
+from pathlib import Path
 
 import lmdb
 import numpy as np
@@ -383,3 +384,15 @@ def test_shapes_have_images_boxes_and_masks(tmp_path):
         assert len(list((tmp_path / "shapes" / name).glob("*.png"))) == 3
     with pytest.raises(CaffeliteError, match="already exists"):
         invoke("shapes", "--images", 1, "--test-images", 1, "--size", 40, "--out", tmp_path)
+
+
+def test_folder_of_which_one_image_is_bad_leaves_nothing(call, tmp_path, monkeypatch):
+    cv2 = pytest.importorskip("cv2")
+    monkeypatch.chdir(tmp_path)
+    for name in ("train/a/1.png", "train/b/1.png", "test/a/1.png", "test/b/1.png"):
+        Path("pets", name).parent.mkdir(parents=True)
+        cv2.imwrite(f"pets/{name}", np.zeros((8, 8, 3), np.uint8))
+    Path("pets/test/b/1.png").write_bytes(b"no image")
+    refused = call("dataset", "folder", "pets")
+    assert refused.status == 2 and "wrote" not in refused.err and [p.name for p in tmp_path.iterdir()] == ["pets"]
+    assert call("dataset", "folder", "pets", "-skip").status == 0

@@ -62,6 +62,7 @@ def digits(trained, call, monkeypatch):
     return answer
 
 
+@pytest.mark.slow
 def test_deploy_proves_and_describes(digits):
     assert any(
         line.startswith("Verified with 120 stored images: the largest difference of scores is 0 ")

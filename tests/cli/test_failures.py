@@ -1,5 +1,6 @@
 """What the command line does where something fails that is no mistake in a file: no traceback, a status, one line."""
 
+import errno
 import os
 import re
 import subprocess
@@ -83,6 +84,27 @@ def test_a_full_standard_output_is_a_line(words):
         1,
         "caffelite: cannot write to standard output: no space left on device\n",
     )
+
+
+@pytest.mark.parametrize(
+    "error, said",
+    [
+        (
+            OSError(errno.EIO, "Input/output error"),
+            "caffelite: cannot write or read a file: input/output error; check the disk",
+        ),
+        (OSError(errno.ENOSPC, "No space", "a.txt"), "caffelite: cannot write or read a.txt: no space; check the disk"),
+    ],
+)
+def test_a_disk_that_fails_is_not_called_standard_output(call, monkeypatch, error, said):
+    """The error of a file that is closed has no name."""
+
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr("caffelite.inspection.check.check", fail)
+    answer = call("check", LENET)
+    assert (answer.status, answer.err.strip()) == (2, said)
 
 
 @pytest.mark.parametrize(

@@ -169,11 +169,14 @@ def test_as_a_module(tmp_path):
 @pytest.mark.parametrize("words", [[], ["dataset"]])
 def test_no_summary_of_a_command_is_cut(call, words, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    text = call(*words, "--help").out.split("Commands:\n")[1]
     group = cli.caffelite.get_command(None, "dataset") if words else cli.caffelite
-    assert "..." not in text and len(text.splitlines()) == len(group.names)
-    for line in text.splitlines():
-        name, summary = line.strip().split(maxsplit=1)
+    shown = {heading: {} for heading in group.groups}
+    for block in call(*words, "--help").out.split("\n\n"):
+        heading, *rows = block.splitlines()
+        if heading.rstrip(":") in shown:
+            shown[heading.rstrip(":")] = dict(row.strip().split(maxsplit=1) for row in rows)
+    assert {heading: tuple(rows) for heading, rows in shown.items()} == dict(group.groups)
+    for name, summary in (row for rows in shown.values() for row in rows.items()):
         assert group.get_command(None, name).short_help == summary and len(summary) <= 50
 
 
@@ -185,8 +188,17 @@ def test_no_summary_of_a_command_is_cut(call, words, monkeypatch):
         (["check", "-solver", "solver.prototxt"], "No such option '--solver'. Name the file without an option."),
         (["train", "-sovler", "solver.prototxt"], "Did you mean '--solver'?"),
         (["train", "-velocity", "1"], "No such option '--velocity'."),
+        (["train", "-solver", "x", "-epochs", "5"], "It is a field: -set max_epoch=VALUE"),
+        (["train", "-momentum=0.5"], "It is a field: -set momentum=VALUE"),
+        (["train", "-batch_size", "5"], "It is a field: -set LAYER.data_param.batch_size=VALUE"),
+        (["train", "my pets/solver.prototxt"], "needs its option: caffelite train -solver 'my pets/solver.prototxt'"),
+        (["train", "-solver=a", "b.solverstate.h5"], "needs its option: caffelite train -snapshot b.solverstate.h5"),
+        (["summary", "a_solver.prototxt"], "needs its option: caffelite summary -solver a_solver.prototxt"),
+        (["summary", "net.prototxt"], "needs its option: caffelite summary -model net.prototxt"),
+        (["find_lr", "s.prototxt"], "needs its option: caffelite find_lr -solver s.prototxt"),
+        (["test", "-model", "a.prototxt", "b.caffemodel"], "its option: caffelite test -weights b.caffemodel"),
     ],
 )
-def test_unknown_options_suggest_only_near_ones(folder, call, command, said):
+def test_usage_errors_suggest_what_was_meant(folder, call, command, said):
     answer = call(*command)
     assert answer.status == 2 and answer.err.rstrip().endswith(said), answer.err

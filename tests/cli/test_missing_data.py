@@ -53,3 +53,55 @@ def test_time_takes_shapes_of_data_that_does_not_exist(folder, call):
     assert answer.status == 0 and "Data is missing" not in "".join(answer.lines)
     answer = call("time", "-model", "net.prototxt", "-iterations=1", "-shape", "x=7", "-shape", "labels=9")
     assert answer.status == 2 and "does not fit" in answer.err
+
+
+CONVOLUTION = """layer { name: "c" type: "Convolution" bottom: "data" top: "c"
+  convolution_param { num_output: 3 kernel_size: 1 } }
+"""
+DATA = 'layer { name: "in" type: "Data" top: "data"%s data_param { source: "gone" batch_size: 2 backend: LMDB } %s }\n'
+CROP = "transform_param { crop_size: 8 }"
+FITTING = {
+    "as many as scores": DATA
+    % (' top: "label"', CROP)
+    + 'layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 3 } }\n'
+    'layer { name: "loss" type: "EuclideanLoss" bottom: "ip" bottom: "label" top: "loss" }',
+    "one for each pixel, of another database": DATA % ("", CROP)
+    + (DATA % ("", "")).replace('"data"', '"label"').replace('"in"', '"labels"')
+    + CONVOLUTION
+    + 'layer { name: "loss" type: "SoftmaxWithLoss" bottom: "c" bottom: "label" top: "loss" }',
+    "images of an ImageData layer": "".join(
+        f'layer {{ name: "{top}s" type: "ImageData" top: "{top}" '
+        'image_data_param { source: "gone" new_height: 8 new_width: 8 batch_size: 2 %s } }\n' % more
+        for top, more in (("data", ""), ("label", "is_color: false"))
+    )
+    + CONVOLUTION
+    + 'layer { name: "loss" type: "SoftmaxWithLoss" bottom: "c" bottom: "label" top: "loss" }',
+    "boxes of any class": """layer { name: "in" type: "Python"
+  top: "data" top: "rois" top: "labels" top: "targets" top: "w"
+  python_param { module: "roi_data_layer.layer" layer: "RoIDataLayer" param_str: "'num_classes': 21" } }
+layer { name: "c" type: "Convolution" bottom: "data" top: "c"
+  convolution_param { num_output: 32 kernel_size: 16 stride: 16 } }
+layer { name: "p" type: "PSROIPooling" bottom: "c" bottom: "rois" top: "p"
+  psroi_pooling_param { spatial_scale: 0.0625 output_dim: 8 group_size: 2 } }
+layer { name: "box" type: "Pooling" bottom: "p" top: "box" pooling_param { pool: AVE kernel_size: 2 } }
+layer { name: "s" type: "Silence" bottom: "labels" }
+layer { name: "loss" type: "SmoothL1Loss" bottom: "box" bottom: "targets" bottom: "w" top: "loss" }""",
+}
+
+
+@pytest.mark.parametrize("net", FITTING)
+def test_missing_labels_get_the_shape_that_their_reader_needs(net, folder, call):
+    (folder / "net.prototxt").write_text(FITTING[net])
+    answer = call("check", "net.prototxt")
+    assert answer.status == 0 and "no mistakes" in answer.out, answer.out
+    for command in (["summary", "-phase", "TRAIN"], ["time", "-iterations=1"]):
+        answer = call(*command, "-model", "net.prototxt")
+        assert answer.status == 0 and "Left out" not in answer.out + answer.err, answer.err
+
+
+def test_pictures_of_unknown_size_are_no_class_labels(folder, call):
+    (folder / "net.prototxt").write_text(
+        'layer { name: "in" type: "ImageData" top: "label" image_data_param { source: "gone" batch_size: 2 } }\n'
+        'layer { name: "s" type: "Silence" bottom: "label" }\n'
+    )
+    assert 'the shape of "label" is not known without its data' in call("check", "net.prototxt").out

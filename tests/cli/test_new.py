@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +35,11 @@ def there(tmp_path, monkeypatch):
         for i in range(20):
             cv2.imwrite(str(folder / f"{i:02d}.png"), picture(name, rng))
     return tmp_path
+
+
+def database(path, count):
+    rng = np.random.default_rng(2)
+    write_lmdb(path, [(picture(list(COLOURS)[i % 3], rng).transpose(2, 0, 1), i % 3) for i in range(count)])
 
 
 def table(there, header, answer):
@@ -72,6 +78,7 @@ def test_folder_becomes_a_trained_classifier(call, there):
     assert not set(lines("hues/train.txt")) & set(lines("hues/test.txt"))
     solver = prototxt.read_solver("hues/solver.prototxt").message
     assert list(solver.test_iter) == [1] and solver.max_epoch >= 30 and len(solver.step_epoch) == 2
+    assert solver.warmup_iter >= 10 and solver.best_score == "accuracy" and solver.snapshot_keep == 3
     scores = trained(call, "hues", 40)
     assert scores["accuracy"]["value"] > 0.9 and scores["accuracy"]["samples"] == 12
     assert scores["accuracy"]["low"] < scores["accuracy"]["value"] <= scores["accuracy"]["high"] + 1e-9
@@ -185,10 +192,8 @@ def test_table_of_words_becomes_classes_or_labels(call, there):
 
 
 def test_database_is_found_by_its_name(call, there):
-    rng = np.random.default_rng(2)
     for part, count in (("train", 30), ("test", 12)):
-        samples = [(picture(list(COLOURS)[i % 3], rng).transpose(2, 0, 1), i % 3) for i in range(count)]
-        write_lmdb(f"hues_{part}_lmdb", samples)
+        database(f"hues_{part}_lmdb", count)
     Path("hues_labels.txt").write_text("blue\ngreen\nred\n")
     made = call("new", "hues")
     assert made.status == 0 and "12 images of the test set next to the data" in made.out, made.err
@@ -199,8 +204,7 @@ def test_database_is_found_by_its_name(call, there):
 
 
 def test_database_without_test_set_is_split(call, there):
-    rng = np.random.default_rng(2)
-    write_lmdb("all_train_lmdb", [(picture(list(COLOURS)[i % 3], rng).transpose(2, 0, 1), i % 3) for i in range(50)])
+    database("all_train_lmdb", 50)
     made = call("new", "hues", "all_train_lmdb", "-test", "0.2")
     assert made.status == 0 and "10 of 50 records are held out" in made.out, made.err
     silent(call, "hues")
@@ -271,6 +275,7 @@ def test_a_train_net_of_your_own_is_adapted(call, there):
         (["hues", "pictures", "-test", "nothing"], "nothing does not exist"),
         (["hues", "pictures", "-test", "1.5"], "above 0 and below 1"),
         (["hues", "pictures/red"], "no class folders"),
+        (["hues", "pictures/red/00.png"], "pictures/red/00.png is one image; expected a folder of class folders"),
         (["hues", "pictures", "-weights", "nothing.caffemodel"], "cannot read nothing.caffemodel"),
         (["hues", "pictures", "-memory", "1M"], "not even one image fits"),
         (['a"b', "pictures"], "a bad name for a folder"),
@@ -280,6 +285,47 @@ def test_bad_requests_write_nothing(call, there, arguments, said):
     refused = call("new", *arguments)
     assert refused.status == 2 and said in refused.err, refused.err
     assert sorted(p.name for p in there.iterdir()) == ["pictures"]
+
+
+@pytest.mark.parametrize("options", [["-weights", "no.caffemodel"], ["-net", "resnet19"], ["-memory", "1M"]])
+def test_failed_split_of_a_database_leaves_nothing(call, there, options):
+    database("all_train_lmdb", 30)
+    assert call("new", "hues", "all_train_lmdb", *options).status == 2
+    assert not Path("hues").exists()
+    assert call("new", "hues", "all_train_lmdb").status == 0
+    refused = call("new", "hues", "hues/train_lmdb", "-test", "0.5", "-force")
+    assert refused.status == 2 and Path("hues/train_lmdb").exists()
+
+
+def test_failure_while_writing_leaves_what_was_there(call, there, monkeypatch):
+    call("new", "hues", "pictures", "-seed", "1")
+    before = {path.name: path.read_bytes() for path in Path("hues").iterdir()}
+
+    def fail(*arguments):
+        raise CaffeliteError("late")
+
+    monkeypatch.setattr("caffelite.scaffold.writing.write_deploy", fail)
+    assert call("new", "more/hues", "pictures").status == 2 and not Path("more").exists()
+    assert call("new", "hues", "pictures", "-seed", "2", "-force").status == 2
+    assert {path.name: path.read_bytes() for path in Path("hues").iterdir()} == before
+
+
+def test_printed_commands_are_quoted(call, there):
+    Path("pictures").rename("my pictures")
+    out = call("new", "my hues", "my pictures").out
+    shown = [shlex.split(line, comments=True) for line in out.splitlines() if line.startswith("  caffelite ")]
+    assert len(shown) == 4 and all(len(words) - 2 <= 6 for words in shown)
+    assert Path(shown[3][-1]).exists()
+    assert shown[0] == ["caffelite", "train", "-solver", "my hues/solver.prototxt"]
+    readme = Path("my hues/README.md").read_text()
+    assert readme.count("caffelite train -solver 'my hues/solver.prototxt'") == 2
+
+
+def test_clutter_of_systems_is_skipped(call, there, caplog):
+    for name in ("Thumbs.db", "red/Thumbs.db", ".DS_Store"):
+        (there / "pictures" / name).touch()
+    made = call("new", "hues", "pictures")
+    assert made.status == 0 and made.err.count("skipped 3 files") == 1, made.err
 
 
 def test_weights_start_a_project_and_freeze_layers(call, there):

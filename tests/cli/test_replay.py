@@ -28,7 +28,7 @@ def test_a_nan_is_reported_and_replayed(corrupted, call):
         "layer: "
         "caffelite replay run_fault_iter_1"
     )
-    assert any('"rows" place 6 of epoch 0' in line for line in answer.lines) and any(
+    assert any('"rows" row 6 of rows.h5' in line for line in answer.lines) and any(
         "perhaps (1)" in line for line in answer.lines
     )
     shown = call("replay", "run_fault_iter_1")

@@ -307,6 +307,29 @@ def test_labels_that_do_not_fit(shades, call):
     assert answer.status == 2 and "labels do not fit the net; expected 3, one a class, found 2" in answer.err
 
 
+NAMED = ["dark", "gray", "light"]
+
+
+@pytest.mark.parametrize(
+    ("file", "names", "expected"),
+    [
+        ("project/labels.txt", NAMED, NAMED),
+        ("shades_labels.txt", NAMED, NAMED),  # beside the data, as `caffelite dataset` writes it
+        ("project/labels.txt", NAMED[:2], ["0", "1", "2"]),
+    ],
+)
+def test_report_and_deploy_net_have_the_names_of_the_project(shades, call, folder, file, names, expected):
+    (folder / "project").mkdir()
+    (folder / "shades.prototxt").rename(folder / "project/net.prototxt")
+    (folder / file).write_text("".join(f"{name}\n" for name in names))
+    model = ("-model", "project/net.prototxt", "-weights", "shades.caffemodel")
+    answer = call("test", *model, "-json")
+    assert json.loads(answer.out)["labels"] == expected
+    assert not call("deploy", *model, "-out", "project/deploy.prototxt").status
+    found = re.findall(r'label: "(.*)"', (folder / "project/deploy.prototxt").read_text())
+    assert found == (expected if expected == names else [])
+
+
 def test_labels_are_never_parsed_as_formulas(shades, call):
     Path("odd.txt").write_text("$\\badcmd$\n大きい $x$\nbell\x07 \U0010fffd\n")
     answer = run(call, "-report", "out", "-labels", "odd.txt")

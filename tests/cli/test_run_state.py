@@ -2,6 +2,7 @@
 
 import csv
 import json
+import logging
 import os
 import re
 import shutil
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -268,6 +270,26 @@ def test_a_log_file_keeps_lines_until_it_opens(tmp_path):
     log.close()
     log.write(b"too late\n")
     assert (tmp_path / "log.txt").read_bytes() == b"early\nlate\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+def test_lost_lines_and_heartbeats_bring_one_warning(tmp_path, caplog):
+    log, lines = LogFile(), logging.getLogger("caffelite")
+    lines.addHandler(log)
+    try:
+        log.open(Path("/dev/full"))
+        for _ in range(3):
+            lines.warning("a line")
+    finally:
+        lines.removeHandler(log)
+        log.close()
+    warned = [text for text in caplog.messages if text != "a line"]
+    assert warned == ["/dev/full: no space left on device; lines of the log are missing there"]
+    caplog.clear()
+    heart = heartbeat.Heartbeat(tmp_path / "none", lambda: 1, period=0.001)
+    heart.stop()
+    (warned,) = caplog.messages
+    assert "heartbeat.json: no such file or directory; other programs may take the run for dead" in warned
 
 
 def test_the_heartbeat_ends_with_the_run(tmp_path):

@@ -110,6 +110,11 @@ def test_a_failed_trial_is_a_row_without_a_score(folder, sweep):
     assert bad["base_lr"] == "1e30" and not bad["loss"] and bad["note"].startswith("failed: ")
 
 
+def test_a_sweep_without_any_score_fails(folder, sweep):
+    done = sweep("-solver", "solver.prototxt", "-set", "base_lr=1e29,1e30", "-folder", "failing")
+    assert done.status == 1 and "No trial has a score" in done.err, done.err
+
+
 def test_a_trial_that_dies_again_and_again_ends_the_sweep(folder, monkeypatch):
     monkeypatch.setattr(sweeps.Trial, "continuation", lambda self, rung: sweeps.config.RunConfig("solver.prototxt"))
     monkeypatch.setattr(sweeps.config.RunConfig, "arguments", lambda self: ["--version", "||"])

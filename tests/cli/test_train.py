@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from caffelite.devices import cuda as gpus
+from caffelite.devices.cuda import presence
 
 COMMAND = [sys.executable, "-c", "from caffelite.cli import main; main()", "train", "-solver", "solver.prototxt"]
 NUMBER = r"-?(\d+(\.\d*)?(e[+-]\d+)?|nan|inf)"
@@ -128,9 +129,11 @@ NO_GPU = pytest.mark.skipif(gpus.count() > 0, reason="a GPU is at hand")
 
 
 @NO_GPU
-def test_gpu_0_without_one_says_what_is_missing(folder, call):
+@pytest.mark.parametrize("there, said", [(False, "this machine has no NVIDIA GPU"), (True, "(cupy|CuPy|CUDA|GPU)")])
+def test_gpu_0_without_one_says_what_is_missing(folder, call, monkeypatch, there, said):
+    monkeypatch.setattr(presence, "present", lambda: there)
     answer = call("train", "-solver", "solver.prototxt", "-gpu", "0")
-    assert answer.status == 2 and re.search(r"caffelite: .*(cupy|CuPy|CUDA|GPU)", answer.err), answer.err
+    assert answer.status == 2 and re.search(f"caffelite: .*{said}", answer.err), answer.err
 
 
 @NO_GPU

@@ -106,6 +106,14 @@ def test_caffemodel_of_v1(upgrade, tmp_path):
     )
 
 
+def test_nvcaffes_bytes_become_floats(upgrade):
+    raw = bytes([80, 2]) + weights.field_bytes(12, np.float16([1, -2]).tobytes())  # raw_data_type: FLOAT16, raw_data
+    layer = pb.LayerParameter(name="ip", type="InnerProduct").SerializeToString() + weights.field_bytes(7, raw)
+    answer, out = upgrade(weights.field_bytes(100, layer))
+    assert answer.status == 0
+    assert list(pb.NetParameter.FromString(out).layer[0].blobs[0].data) == [1, -2]
+
+
 def test_caffemodel_of_v0(upgrade, tmp_path):
     net = pb.NetParameter(name="n")
     net.layers.add(layer=pb.V0LayerParameter(name="p", type="padding", pad=1), bottom=["x"], top=["p"])

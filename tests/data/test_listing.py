@@ -50,9 +50,11 @@ def test_numbers_of_thousands_of_digits(tmp_path):
 
 def test_a_list_that_is_no_text(tmp_path):
     (tmp_path / "l.txt").write_bytes(b"a\0b.jpg 0\n" * 1000)
-    with pytest.raises(Mistakes, match=r"l\.txt:1: a NUL character; expected text") as mistake:
+    with pytest.raises(CaffeliteError, match=r"l\.txt:1: not a list of images; .* found a NUL character$"):
         read_list(tmp_path / "l.txt")
-    assert len(mistake.value.mistakes) == 100
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+    with pytest.raises(CaffeliteError, match=r"a\.png:3: not a list of images; .* found an image$"):
+        read_list(tmp_path / "a.png")
     with pytest.raises(CaffeliteError, match="cannot read the list: it is a device, not a file"):
         read_list("/dev/zero")
 
@@ -130,3 +132,17 @@ def test_shuffled_is_another_order_for_another_seed():
     images, _ = list_classes([f"a/{i}.jpg" for i in range(50)], "")
     assert shuffled(images, 0) == shuffled(images, 0) != shuffled(images, 1)
     assert shuffled(images, 0) != images and sorted(names(shuffled(images, 0))) == sorted(names(images))
+
+
+def test_clutter_of_systems_is_skipped_with_one_warning(tmp_path, caplog):
+    for name in ("a/1.png", "a/Thumbs.db", "b/1.png", "b/THUMBS.DB", ".DS_Store", "__MACOSX/a/._1.png", "desktop.ini"):
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).touch()
+    (tmp_path / "a/.ipynb_checkpoints").mkdir()
+    images, classes = list_classes(files_below(tmp_path), "pets")
+    assert [image.name for image in images] == ["a/1.png", "b/1.png"] and classes == ["a", "b"]
+    shown = ".DS_Store, THUMBS.DB, Thumbs.db, __MACOSX, desktop.ini"
+    assert caplog.messages == [f"pets: skipped 5 files that are no data: {shown}"]
+    with pytest.raises(CaffeliteError, match="the folder is empty"):
+        (tmp_path / "c").mkdir()
+        files_below(tmp_path)

@@ -62,3 +62,13 @@ def test_mean_file_is_what_mean_file_reads(tmp_path, images):
     )
     with pytest.raises(CaffeliteError, match="already exists"):
         write_mean(tmp_path / "m.binaryproto", mean)
+
+
+def test_mean_file_of_nvcaffe(tmp_path):
+    from caffelite.data.transforms import read_mean
+
+    raw = b"\x50\x01\x62\x10" + np.float32([1, 2, 3, 4]).tobytes()  # raw_data_type: FLOAT, raw_data
+    shape = pb.BlobProto(shape=pb.BlobShape(dim=[1, 1, 2, 2])).SerializeToString()
+    (tmp_path / "m.binaryproto").write_bytes(shape + raw)
+    mean = read_mean("m.binaryproto", (1, 2, 2), Locator(str(tmp_path / "net.prototxt")))
+    assert mean.tolist() == [[[1, 2], [3, 4]]]

@@ -3,6 +3,7 @@ import pytest
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.data.survey import survey
+from caffelite.data.writers import write_hdf5
 from caffelite.errors import CaffeliteError
 
 
@@ -125,3 +126,17 @@ def test_folders_and_lists_of_image_files(tmp_path, monkeypatch):
     listed = survey("list.txt")
     assert list(listed.unreadable) == ["set/none.png"] and [*listed.shared(survey("table.csv"))]
     assert [here for here, _ in listed.shared(found)] == [[("set/dog/b.png", 1)]]
+
+
+def test_rows_of_hdf5_files(tmp_path):
+    """A file, and a list of such files: a row with NaN is odd, whichever of its data sets has it."""
+    x, y = np.arange(20.0).reshape(10, 2), np.arange(10.0) % 3
+    x[4, 1], y[6] = np.nan, np.inf
+    write_hdf5(tmp_path / "rows.h5", {"data": x, "label": y})
+    for name in ("rows.h5", "rows.txt"):
+        found = survey(tmp_path / name)
+        assert found.count == 10 and found.shapes == {(2,): 10} and found.labels == {0: 3, 1: 3, 2: 3}
+        assert {key.rpartition("row ")[2]: said for key, said in found.odd.items()} == {
+            "4": "a value that is not finite",
+            "6": 'a value of "label" that is not finite',
+        }

@@ -1,4 +1,6 @@
+import contextlib
 import os
+import resource
 import sys
 
 import h5py
@@ -8,7 +10,7 @@ import pytest
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.data import writers
-from caffelite.data.writers import write_hdf5, write_lmdb
+from caffelite.data.writers import together, write_hdf5, write_lmdb
 from caffelite.errors import CaffeliteError
 
 
@@ -108,3 +110,46 @@ def test_a_leveldb_without_plyvel(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "plyvel", None)
     with pytest.raises(CaffeliteError, match=r"needs plyvel-ci.*caffelite\[leveldb\]"):
         writers.write_records(tmp_path / "db", [(b"0", b"")], backend="leveldb")
+
+
+@pytest.mark.parametrize("error", [CaffeliteError("bad"), KeyboardInterrupt()])
+def test_files_written_together_are_all_there_or_none(tmp_path, error):
+    text, folder = tmp_path / "new/deep/a.txt", tmp_path / "new/b"
+
+    def write(then):
+        with pytest.raises(type(error)) if then else contextlib.nullcontext():
+            with together([text, folder], force=True):
+                text.parent.mkdir(parents=True, exist_ok=True)
+                text.write_text("second" if then else "first")
+                folder.mkdir(parents=True)
+                (folder / "x").write_text("second" if then else "first")
+                if then:
+                    raise then
+
+    write(error)
+    assert not list(tmp_path.iterdir())
+    write(None)
+    write(error)
+    assert text.read_text() == (folder / "x").read_text() == "first"
+    assert sorted(p.name for p in tmp_path.rglob("*")) == ["a.txt", "b", "deep", "new", "x"]
+    with pytest.raises(CaffeliteError, match="already exists"), together([folder], force=False):
+        pass
+    assert folder.exists()
+
+
+def test_a_full_disk_is_called_so(tmp_path, images):
+    """In a child, whose files can have no more bytes than this: LMDB itself speaks of an input or output error."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+        try:
+            write_lmdb(tmp_path / "db", [(np.zeros((3, 64, 64), np.uint8), 0)] * 20)
+        except CaffeliteError as error:
+            os.write(write, str(error).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(write)
+    with open(read) as said:
+        assert "cannot write: File too large" in said.read()
+    assert not list(tmp_path.iterdir())

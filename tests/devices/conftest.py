@@ -6,7 +6,7 @@ from devices.arrays import GUARD, GUARDED, MAKE
 
 from caffelite.devices.cuda import count
 
-DEVICES = ["cpu", "host", pytest.param("gpu", marks=pytest.mark.gpu)]
+DEVICES = ["cpu", pytest.param("host", marks=pytest.mark.host), pytest.param("gpu", marks=pytest.mark.gpu)]
 
 
 @pytest.fixture(params=DEVICES, scope="module")
@@ -18,9 +18,9 @@ def kind(request):
 
 TYPED = [
     ("cpu", "float32"),
-    pytest.param(("cpu", "float64"), marks=pytest.mark.slow),  # half a minute of Numba where nothing is cached
-    ("host", "float32"),
-    ("host", "float64"),
+    ("cpu", "float64"),
+    pytest.param(("host", "float32"), marks=pytest.mark.host),
+    pytest.param(("host", "float64"), marks=pytest.mark.host),
     pytest.param(("gpu", "float32"), marks=pytest.mark.gpu),
     pytest.param(("gpu", "float64"), marks=pytest.mark.gpu),
 ]

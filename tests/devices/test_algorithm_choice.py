@@ -16,8 +16,8 @@ def new(tmp_path, monkeypatch):
     now = [0.0]
     monkeypatch.setattr(choices.time, "perf_counter", lambda: now[0])
 
-    def make(threads=2):
-        made = choices.Choices(threads, (3, 2, 0))
+    def make(threads=2, instructions=0):
+        made = choices.Choices(threads, (3, 2, 0), instructions)
         made.runs = []
 
         def taking(name, seconds):
@@ -53,6 +53,17 @@ def test_a_choice_is_kept_on_disk_by_thread_count(new):
     again = new()
     assert again.choose("a", again.timed(direct=1.0, product=2.0)) == "product" and not again.runs
     assert other.choose("a", other.timed(direct=1.0, product=2.0)) == "direct" and other.runs
+
+
+def test_a_choice_of_other_instructions_is_not_taken(new, monkeypatch):
+    """A cache that another processor wrote, or this one with fewer instruction sets, is measured again."""
+    one = new()
+    one.choose("a", one.timed(direct=2.0, product=1.0))
+    fewer = new(instructions=7)
+    assert fewer.choose("a", fewer.timed(direct=1.0, product=2.0)) == "direct" and fewer.runs
+    monkeypatch.setattr(choices, "features", lambda: "")
+    hidden = new()
+    assert hidden.choose("a", hidden.timed(direct=1.0, product=2.0)) == "direct" and hidden.runs
 
 
 def test_a_recorded_choice_precedes_the_cache(new):
@@ -163,6 +174,6 @@ def test_a_forward_pass_of_few_channels_keeps_caffe_s_order(monkeypatch, channel
         op.backward(x, w, y, dx, dw, None)
         return op.taken
 
-    gradients = {"data gradient": "winograd4", "weight gradient": "winograd4"}
+    gradients = {"data gradient": "winograd4", "weight gradient": "direct"}
     assert taken(None) == {"forward": forward, **gradients}
     assert taken("winograd4") == {"forward": "winograd4", **gradients}

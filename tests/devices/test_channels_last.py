@@ -39,13 +39,13 @@ def dev():
     return engines.without_onednn()
 
 
-@pytest.fixture(scope="module", params=["plain", "host"])
+@pytest.fixture(scope="module", params=["plain", pytest.param("host", marks=pytest.mark.host)])
 def ours(request):
     """A device whose kernels are our own."""
     return engines.without_onednn() if request.param == "plain" else engines.Host()
 
 
-@pytest.fixture(params=["onednn", "host"])
+@pytest.fixture(params=["onednn", pytest.param("host", marks=pytest.mark.host)])
 def pools(request):
     """A device that pools images which lie channels last."""
     return engines.channels_last(request.param)
@@ -75,6 +75,10 @@ CONVOLUTIONS = {  # x, outputs, window, groups
     "depthwise, twofold": ((2, 18, 4, 4), 36, Window((3, 3), (1, 1), (1, 1)), 18),
     "few channels": ((2, 3, 9, 8), 20, Window((3, 3), (2, 1), dilation=(1, 2)), 1),
     "few channels, many outputs": ((1, 4, 7, 9), 96, Window((3, 2)), 1),
+    "one output": ((2, 5, 6, 4), 1, Window((3, 3)), 1),
+    "one pixel": ((1, 1, 1, 1), 1, Window((3, 3), pad=(1, 1)), 1),
+    "one pixel, few channels": ((1, 2, 1, 1), 50, Window((1, 1)), 1),
+    "one pixel, groups": ((1, 4, 1, 1), 4, Window((3, 3), pad=(1, 1)), 4),
     "far pad": ((1, 1, 2, 2), 2, Window((1, 1), pad=(3, 3)), 1),
 }
 
@@ -85,7 +89,7 @@ def case(request, rng, half):
     compared."""
     x, m, window, groups = CONVOLUTIONS[request.param]
     y = (x[0], m, *window.outputs(x[2:]))
-    dev = engines.with_onednn()
+    dev = engines.with_onednn("bf16" if half else "fp32")
     op = dev.convolution(x, y, window, groups, channels_last=True, half=half)
     draws = (rng.normal(size=s) for s in (x, (m, x[1] // groups, *window.kernel), (m,), y))
     return op, *draws, window, groups, stored(dev, half)

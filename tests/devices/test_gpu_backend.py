@@ -22,6 +22,7 @@ def nothing_open():
     devices._opened.__dict__.clear()
 
 
+@pytest.mark.host
 def test_backend_by_cupy(monkeypatch, seed):
     """The device runs on what it asks of CuPy: copies on its stream, kernels, products."""
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy())
@@ -156,6 +157,7 @@ def doubled(fake, dev):
     return fake.__launches__[-1]
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("numbers", [(0, 1), (0, 0)])
 def test_two_devices_in_one_thread(several, numbers):
     """Each launches on its own GPU and stream, whichever was used last; so do forks, which change the stream."""
@@ -170,6 +172,7 @@ def test_two_devices_in_one_thread(several, numbers):
     assert doubled(several, one) == (numbers[0], one.backend.stream)
 
 
+@pytest.mark.host
 def test_a_stream_that_cupy_makes_current(several):
     """As its ``get`` does where an array is not in one piece, and sums in 16 bits do: a ``with`` leaves the null stream
     current."""

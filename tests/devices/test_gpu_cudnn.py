@@ -273,6 +273,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("refused", REFUSED)
 @pytest.mark.parametrize("last, numbers", [(False, "float32"), (True, "float32"), (True, "float16"), (True, "uint16")])
 def test_convolution_by_plans(monkeypatch, seed, refused, last, numbers):
@@ -314,6 +315,7 @@ def test_convolution_by_plans(monkeypatch, seed, refused, last, numbers):
     op.backward(stored(x), w, stored(dy), None, None, None)
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("m, c, p", [(5, 3, 4), (2, 7, 1), (3, 1, 6)])
 @pytest.mark.parametrize("numbers", ["float32", "float16", "uint16"])
 def test_weights_there_and_back(seed, m, c, p, numbers):
@@ -328,6 +330,7 @@ def test_weights_there_and_back(seed, m, c, p, numbers):
         np.testing.assert_array_equal(back, decoded(packed).transpose(0, 2, 1).astype(np.float32) + (w if add else 0))
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("hides_nan", [False, True])
 @pytest.mark.parametrize("precision, numbers", [("tf32", "float32"), ("fp16", "float16"), ("bf16", "uint16")])
 def test_nan_is_not_hidden(monkeypatch, hides_nan, precision, numbers):

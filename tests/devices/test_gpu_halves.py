@@ -9,6 +9,8 @@ from caffelite.devices import Window
 from caffelite.devices.cuda import GPU
 from caffelite.devices.formula import Formula
 
+pytestmark = pytest.mark.host
+
 
 @pytest.fixture(params=["float16", "uint16"], ids=["fp16", "bf16"])
 def dtype(request):

@@ -14,6 +14,8 @@ from caffelite.devices import Window
 from caffelite.devices.cuda import GPU, formula_kernels, kernels, operations
 from caffelite.devices.formula import Formula
 
+pytestmark = pytest.mark.host
+
 
 @pytest.fixture(params=[False, True], ids=["first to last", "last to first"])
 def dev(request, monkeypatch):

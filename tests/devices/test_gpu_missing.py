@@ -12,14 +12,15 @@ from devices.host.fake_cupy import CUDAError, fake_cupy, host_product
 
 from caffelite import devices
 from caffelite.devices import cuda, open_device
-from caffelite.devices.cuda import GPU, backend, cudnn, installation
+from caffelite.devices.cuda import GPU, backend, cudnn, installation, presence
 from caffelite.errors import CaffeliteError
 
 
 @pytest.fixture(autouse=True)
-def nothing_open():
-    """Devices of the last test are not given again."""
+def nothing_open(monkeypatch):
+    """Devices of the last test are not given again; the machine seems to have a GPU."""
     devices._opened.__dict__.clear()
+    monkeypatch.setattr(presence, "present", lambda: True)
 
 
 @pytest.fixture
@@ -34,6 +35,15 @@ def test_no_cupy(monkeypatch, driver, extra):
     with pytest.raises(CaffeliteError, match=rf"-gpu needs cupy, which is not installed; .*caffelite\[{extra}\]"):
         open_device(0)
     assert cuda.count() == 0 and "cupy" in cuda.why_none()
+
+
+@pytest.mark.parametrize("cupy", [None, fake_cupy(CUDAError("cudaErrorInsufficientDriver"))])
+def test_no_gpu(monkeypatch, cupy):
+    monkeypatch.setattr(presence, "present", lambda: False)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    with pytest.raises(CaffeliteError) as mistake:
+        open_device(0)
+    assert str(mistake.value) == "-gpu: this machine has no NVIDIA GPU; leave -gpu out to run on the CPU"
 
 
 def test_no_driver(monkeypatch, no_driver):

@@ -15,6 +15,8 @@ from caffelite.net import graph
 from caffelite.net.net import Net
 from caffelite.training.optim.updates import Updater
 
+pytestmark = pytest.mark.host
+
 NET = """
 layer { name: "data" type: "DummyData" top: "x" top: "label" dummy_data_param {
   shape { dim: 4 dim: 2 dim: 9 dim: 8 } shape { dim: 4 } data_filler { type: "gaussian" }

@@ -212,6 +212,7 @@ layer { name: "up" type: "Deconvolution" bottom: "conv7" top: "up" convolution_p
 KINDS = {"forward": "its forward pass", "dgrad": "its bottom's gradient", "wgrad": "its weights' gradient"}
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_layer_that_does_not_run_on_cudnn_is_named(monkeypatch, caplog, kind):
     """Once, with what of it and why."""
@@ -229,6 +230,7 @@ def test_a_layer_that_does_not_run_on_cudnn_is_named(monkeypatch, caplog, kind):
     ]
 
 
+@pytest.mark.host
 def test_layers_tell_devices_their_names(monkeypatch, caplog):
     dev = plans.device(monkeypatch, "fp32", refused={(kind, b, r) for kind in KINDS for b in (0, 1) for r in (0, 1)})
     bind(NET, dev=dev).forward()

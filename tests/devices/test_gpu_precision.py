@@ -38,6 +38,7 @@ def test_what_a_device_computes_in(caplog):
     assert [m.split(":")[0] for m in caplog.messages] == ["-precision fp16", "-precision bf16"]
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("transpose", [False, True])
 def test_inner_product(dev, seed, transpose):
     rng, (m, k, n) = np.random.default_rng(seed), (5, 7, 3)
@@ -63,6 +64,7 @@ def test_inner_product(dev, seed, transpose):
             np.testing.assert_allclose(dx, dyr @ turned.T, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.host
 def test_lstm(dev, seed):
     """As in float32, but for what rounding h and w takes away."""
     rng, (t, n, d) = np.random.default_rng(seed), (3, 2, 4)
@@ -96,6 +98,7 @@ def checked(scale, *gradients):
     return float(scale.share[0]), bool(scale.skip[0]), *scale.held()
 
 
+@pytest.mark.host
 def test_scale_of_good_and_bad_gradients(scale):
     """(share of these gradients, skip, factor of the next, good ones in a row)"""
     assert scale.factor[0] == 1024
@@ -105,6 +108,7 @@ def test_scale_of_good_and_bad_gradients(scale):
     assert checked(scale, 3) == (1 / 256, False, 256, 1)
 
 
+@pytest.mark.host
 def test_scale_grows_with_patience(scale):
     scale.load(512, scale.PATIENCE - 2)
     assert checked(scale, 1) == (1 / 512, False, 512, scale.PATIENCE - 1)
@@ -113,11 +117,13 @@ def test_scale_grows_with_patience(scale):
     assert checked(scale, 1)[2:] == (scale.MOST, 0)
 
 
+@pytest.mark.host
 def test_scale_has_a_floor(scale):
     scale.load(1.5)
     assert [checked(scale, np.inf)[2] for _ in range(2)] == [1, 1]
 
 
+@pytest.mark.host
 def test_scale_of_a_sum_that_is_known(scale):
     scale.check_square(np.array([np.inf], np.float32))
     assert scale.skip[0] == 1 and scale.held() == (512, 0)

@@ -10,6 +10,8 @@ from textnet import bind, feed, inputs, run
 from caffelite.devices import open_device
 from caffelite.devices.cuda import GPU, memory
 
+pytestmark = pytest.mark.host
+
 SHAPE = (2, 8, 5, 4)
 FILL = 'weight_filler { type: "xavier" } bias_filler { type: "uniform" min: -0.5 max: 0.5 }'
 

@@ -9,6 +9,8 @@ from textnet import bind, feed, inputs, run
 
 from caffelite.devices.cuda import GPU
 
+pytestmark = pytest.mark.host
+
 SHAPE = (3, 8, 6, 5)
 
 

@@ -59,8 +59,7 @@ def test_without_it_a_training_has_the_same_losses():
 
 
 def test_bf16_has_nearly_the_same_losses():
-    engines.with_onednn()
-    half, full = (losses(open_device(None, precision=precision)) for precision in ("bf16", "fp32"))
+    half, full = (losses(engines.with_onednn(precision)) for precision in ("bf16", "fp32"))
     assert half != full
     np.testing.assert_allclose(half, full, rtol=0.05, atol=0.02)
 

@@ -6,13 +6,15 @@ import engines
 import pytest
 from devices.host.backend import HostBackend
 
+from caffelite.devices.cpu.kernels.settings import has_registers
 from caffelite.devices.cuda import GPU
 from caffelite.devices.traits import LITTLE_WORK, cpu_traits, cuda_traits
 
 
-def test_an_open_cpu_has_the_traits_made_without_one():
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_an_open_cpu_has_the_traits_made_without_one(precision):
     assert engines.without_onednn().traits == cpu_traits(onednn=False)
-    assert engines.with_onednn("bf16").traits == cpu_traits("bf16")
+    assert engines.with_onednn(precision).traits == cpu_traits(precision, registers=has_registers())
 
 
 @pytest.mark.parametrize("precision", ["fp32", "tf32", "fp16", "bf16"])

@@ -26,6 +26,7 @@ SHAPES = [
     ((3, 20, 12, 9), 50, 5, (0, 0)),
     ((2, 20, 7, 6), 67, 3, (1, 2)),
     ((2, 56, 7, 6), 146, 3, (1, 0), 2),
+    ((1, 16, 1, 1), 16, 3, (1, 1)),
 ]
 BOUNDS = {(2, 3): 4, (4, 3): 30, (4, 5): 30}  # by F(m×m, r×r): times the direct algorithm's error
 
@@ -74,6 +75,9 @@ def test_errors_are_bounded_by_the_direct_ones(dev, seed, shape):
         return [np.sqrt(np.mean((a - b) ** 2)) for a, b in zip(passes(op, images), expected, strict=True)]
 
     direct = errors(dev.convolution(*sizes, window, groups, channels_last=True))
+    direct = [
+        max(e, 1e-7 * np.sqrt(np.mean(a**2))) for e, a in zip(direct, expected, strict=True)
+    ]  # few sums are exact
     for (outputs, size), bound in BOUNDS.items():
         if size != shape[2]:
             continue
@@ -188,7 +192,9 @@ def gradients(dev, algorithm, seed, groups=1):
 def test_a_layer_takes_the_algorithm_of_its_field(dev, seed, algorithm, groups):
     loss, diffs, taken = gradients(dev, algorithm, seed, groups)
     direct, expected, _ = gradients(dev, "DIRECT", seed, groups)
-    assert set(taken.values()) == {algorithm.lower().replace("_", "")}
+    name = algorithm.lower().replace("_", "")
+    exact = name if algorithms.WINOGRAD[name] == algorithms.EXACT_TILE else "direct"
+    assert taken == {"forward": name, "weight gradient": exact}
     assert loss == pytest.approx(direct, rel=1e-5)
     assert not np.array_equal(diffs[0], expected[0]), "the algorithms differ in their rounding"
     for a, b in zip(diffs, expected, strict=True):

@@ -92,6 +92,7 @@ LAYERS = {
     "exp": 'type: "Exp" exp_param { base: 2 scale: 0.5 shift: 1 }',
     "log": 'type: "Log" log_param { base: 10 scale: 0.01 shift: 4 }',
     "dropout": 'type: "Dropout"',
+    "dropout that scales in TEST": 'type: "Dropout" dropout_param { dropout_ratio: 0.75 scale_train: false }',
     "flatten": 'type: "Flatten" flatten_param { axis: 2 }',
     "reshape": 'type: "Reshape" reshape_param { shape { dim: 0 dim: 3 dim: -1 } }',
     "depthwise": 'type: "DepthwiseConvolution" convolution_param { num_output: 6 kernel_size: 3 %s }',

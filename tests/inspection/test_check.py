@@ -159,10 +159,11 @@ def test_forks_are_named(folder):
     edit(
         folder,
         "net.prototxt",
-        ('type: "ReLU"', 'type: "ReLU" forward_type: FLOAT detectnet_groundtruth_param { stride: 3 }'),
+        ('type: "ReLU"', 'type: "ReLU" forward_type: FLOAT quantization_param { bw_params: 8 }'),
     )
     reported = [(f.kind, f.error.what) for f in check("net.prototxt", SHAPES)]
-    assert [kind for kind, _ in reported] == ["note", "lint"] and all("NVCaffe" in what for _, what in reported)
+    assert [kind for kind, _ in reported] == ["note", "lint"]
+    assert "NVCaffe" in reported[0][1] and "Intel's Caffe and CHaiDNN" in reported[1][1]
 
 
 def test_a_caffemodel_is_checked_as_a_net(folder):
@@ -231,3 +232,19 @@ def test_epochs_of_data_without_a_length_are_a_mistake(data):
     )
     (mistake,) = [f.error for f in check("solver.prototxt") if f.kind == "mistake"]
     assert "max_epoch needs the size of the training set" in mistake.what and "max_iter" in mistake.remedy
+
+
+def test_a_deploy_net_is_checked_in_test_alone(folder):
+    (folder / "deploy.prototxt").write_text(
+        'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 } } }\n'
+        'layer { name: "d" type: "Dropout" bottom: "x" top: "x" dropout_param { dropout_ratio: 1 } }\n'
+        'layer { name: "l" type: "EuclideanLoss" bottom: "x" bottom: "x" top: "l" }\n'
+    )
+    assert found("deploy.prototxt") == []
+    assert [line for line, _ in found("deploy.prototxt", phases=[0])] == [2]
+
+
+def test_comments_of_another_encoding(folder):
+    net = (folder / "net.prototxt").read_bytes()
+    (folder / "net.prototxt").write_bytes(b"# \xd6\xd0\xce\xc4\n" + net)
+    assert found() == []

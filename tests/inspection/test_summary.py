@@ -184,6 +184,7 @@ print(predicted / (status("VmHWM") - before))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux how large the process is")
 @pytest.mark.parametrize(
     "name, batch, shape", [("lenet", 64, (1, 28, 28)), ("squeezenet", 16, (3, 227, 227)), ("alexnet", 2, (3, 227, 227))]

@@ -39,7 +39,7 @@ def accuracy(ignore=None, top_k=1, axis=1):
 
 def cross_entropy(divisor, ignore=None):
     def oracle(x, t):
-        each = np.where(t == ignore, 0, np.logaddexp(0, x) - x * t)
+        each = np.where(np.trunc(t) == ignore, 0, np.logaddexp(0, x) - x * t)
         return [each.sum() / divisor(x, t)]
 
     return oracle
@@ -51,7 +51,7 @@ def weighted_cross_entropy(weights, divisor, ignore=None):
     def oracle(x, t):
         w = np.reshape(weights, (1, -1, *[1] * (x.ndim - 2))) if x.ndim > 1 else np.array(weights)
         each = w * t * np.logaddexp(0, -x) + (1 - t) * np.logaddexp(0, x)
-        return [np.where(t == ignore, 0, each).sum() / divisor(x, t)]
+        return [np.where(np.trunc(t) == ignore, 0, each).sum() / divisor(x, t)]
 
     return oracle
 

@@ -77,6 +77,15 @@ ROWS = [
     ),
     Row("Threshold", "threshold_param { threshold: 0.25 }", [(BATCH, off_kinks)], lambda x: [x > 0.25]),
     Row("Dropout", "", [(BATCH, off_kinks)], lambda x: [x], phase="TEST"),
+    Row("Dropout", "dropout_param { dropout_ratio: 1 }", [(BATCH, off_kinks)], lambda x: [x], phase="TEST", name="all"),
+    Row(
+        "Dropout",
+        "dropout_param { dropout_ratio: 0.75 scale_train: false }",
+        [(IMAGE, off_kinks)],
+        lambda x: [x / 4],
+        phase="TEST",
+        name="that scales in TEST",
+    ),
     Row("Flatten", "", [(IMAGE, off_kinks)], lambda x: [x.reshape(len(x), -1)]),
     Row(
         "Flatten",
@@ -84,6 +93,13 @@ ROWS = [
         [(IMAGE, off_kinks)],
         lambda x: [x.reshape(len(x), 24, 5)],
         name="middle",
+    ),
+    Row(
+        "Flatten",
+        "flatten_param { axis: 2 end_axis: 1 }",
+        [(IMAGE, off_kinks)],
+        lambda x: [x[:, :, None]],
+        name="of no axis",
     ),
     Row(
         "Reshape",
@@ -131,6 +147,13 @@ ROWS = [
         [(BATCH, off_kinks), (BATCH, off_kinks), (BATCH, off_kinks)],
         lambda *x: [np.max(x, 0)],
         name="maximum",
+    ),
+    Row(
+        "Eltwise",
+        "eltwise_param { operation: MAX coeff: 2 coeff: -1 }",
+        [(BATCH, off_kinks), (BATCH, off_kinks)],
+        lambda *x: [np.max(x, 0)],
+        name="maximum with coefficients",
     ),
     Row("InnerProduct", f"inner_product_param {{ num_output: 4 {FILL} }}", [(IMAGE, off_kinks)], inner_product()),
     Row(

@@ -102,6 +102,17 @@ ROWS = [
         cross_entropy(lambda x, t: len(x)),
         constant=(1,),
     ),
+    *(
+        Row(
+            "SigmoidCrossEntropyLoss",
+            f"loss_param {{ ignore_label: {label} normalization: VALID }}",
+            [(BATCH, off_kinks), (BATCH, lambda rng, shape: rng.uniform(-2, 2, shape))],
+            cross_entropy(lambda x, t, label=label: max(1, (np.trunc(t) != label).sum()), label),
+            constant=(1,),
+            name=f"ignoring fractions of {label}",
+        )
+        for label in (0, 1, -1)
+    ),
     Row(
         "SigmoidCrossEntropyLoss",
         "loss_param { ignore_label: 2 normalization: VALID }",

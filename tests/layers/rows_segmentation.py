@@ -113,6 +113,13 @@ ROWS = [
     ),
     Row(
         "ConvolutionDepthwise",
+        f"convolution_param {{ num_output: 8 group: 3 kernel_h: 2 kernel_w: 3 {FILL} }}",
+        [(IMAGE, off_kinks)],
+        depthwise(Window((2, 3))),
+        name="of as many outputs as channels",
+    ),
+    Row(
+        "DepthwiseConvolution",
         f"convolution_param {{ num_output: 8 kernel_h: 2 kernel_w: 3 {FILL} }}",
         [(IMAGE, off_kinks)],
         depthwise(Window((2, 3))),

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import resource
+from types import SimpleNamespace
+
 import h5py
 import numpy as np
 import pytest
 from layer_row import Source
 from rows_sequences import FED, IN_MEMORY, ROWS
-from textnet import bind, feed, mistakes
+from textnet import bind, build, feed, mistakes
 
 from caffelite.errors import CaffeliteError
+from caffelite.training.parts import CompleteNets
 
 
 @pytest.fixture
@@ -90,6 +95,42 @@ def test_hdf5_output_that_cannot_be_written():
         CaffeliteError, match=r"^net.prototxt:3:\d+: layer .layer. .HDF5Output.: cannot write none/out.h5: "
     ):
         net.forward()
+
+
+@pytest.mark.parametrize("room, batches", [(3000, 0), (70000, 1)])
+def test_hdf5_output_on_a_full_disk(rng, tmp_path, room, batches):
+    """In a child, whose files can have no more bytes than this: the batches before the one that fails are there."""
+    row = next(r for r in ROWS if r.kind == "HDF5Output")
+
+    def use():
+        net = row.bind(row.text())
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+        for done in range(10):
+            feed(net, **row.draw(np.random.default_rng(done)))
+            try:
+                net.forward()
+            except CaffeliteError as error:
+                assert "cannot write out.h5: file too large" in str(error) and "free disk space" in str(error)
+                os._exit(done)
+        os._exit(99)
+
+    child = os.fork()
+    if not child:
+        use()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == batches
+    assert os.path.exists("out.h5") == bool(batches)
+    if batches:
+        with h5py.File("out.h5") as file:
+            assert len(file["data"]) == len(file["label"]) == 2 * batches
+
+
+def test_each_of_several_processes_has_a_file(tmp_path):
+    graph = build(next(r for r in ROWS if r.kind == "HDF5Output").text().replace("out.h5", f"{tmp_path}/out.h5"))
+    layer = graph.nodes[-1].layer
+    for rank, ranks, name in ((0, 1, "out.h5"), (1, 2, "out_rank1.h5")):
+        layer.setup()
+        CompleteNets(SimpleNamespace(data=SimpleNamespace(rank=rank, size=ranks))).name_files(graph)
+        assert layer.path == tmp_path / name
 
 
 def test_more_tops_than_a_source_fills():

@@ -29,6 +29,14 @@ def test_train_keeps_a_share_and_scales_it(ratio):
     assert y.mean() == pytest.approx(1, abs=6 * np.sqrt(ratio / (1 - ratio) / y.size) + 1e-6)
 
 
+@pytest.mark.parametrize("ratio", [0, 0.3, 0.9])
+def test_without_scale_train_what_stays_is_not_scaled(ratio):
+    scaled, plain = net(ratio=ratio), net(ratio=f"{ratio} scale_train: false")
+    np.testing.assert_array_equal(drawn(plain, 2), drawn(scaled, 2) != 0)
+    run(plain, 2)
+    np.testing.assert_array_equal(plain.diff[plain.graph.values["x"]], drawn(plain, 2))
+
+
 def test_draws_do_not_hang_together():
     kept = drawn(net(ratio=0.5)) != 0
     for a, b in ((kept[1:], kept[:-1]), (kept[:, 1:], kept[:, :-1])):

@@ -13,7 +13,7 @@ LABELS = np.array([0.0, 2, 1, 2, 2])
 JUDGE = 'layer { name: "j" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "j" }\n'
 
 
-@pytest.fixture(params=["cpu", "host"])
+@pytest.fixture(params=["cpu", pytest.param("host", marks=pytest.mark.host)])
 def dev(request):
     return open_device(None, "float64") if request.param == "cpu" else GPU(0, "float64", HostBackend())
 
@@ -257,6 +257,21 @@ X = inputs(x=(5, 4), label=(5,))
 )
 def test_mistakes(text, message):
     mistakes(text, message)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "found"),
+    [
+        ("MarginInnerProduct", "margin_inner_product_param { num_output: 3 base: 1 gamma: -1 power: 1 }", "-1"),
+        ("LabelSpecificAdd", "label_specific_add_param { bias_base: 0 bias_gamma: -3 bias_power: 0.5 }", "-3"),
+        ("LabelSpecificRescale", "label_specific_rescale_param { positive_weight_base: 1 gamma: 9 power: -999 }", "9"),
+    ],
+)
+def test_a_schedule_that_gives_no_number(kind, body, found):
+    net = bind(inputs(x=(5, 4), label=(5,)) + layer(kind, body))
+    with pytest.raises(CaffeliteError, match=f"is no finite number at i = .*found {found}$"):
+        for iteration in range(2):
+            net.forward(iteration)
 
 
 def test_flip_needs_images():

@@ -99,6 +99,18 @@ def test_a_reference_that_learns_by_another_way(rng):
     assert_slope(net, rng)
 
 
+@pytest.mark.parametrize("bottoms", ["ab", "ba", "aa"])
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_view_whose_second_bottom_has_other_readers(bottoms, keep, rng):
+    """An image resized to the size that it has; of the other bottom only the size counts."""
+    shape = (1, 2, 3, 3)
+    text = inputs(a=shape, b=shape) + 'layer { name: "l" type: "Interp" top: "y" interp_param { use_blob_size: true } '
+    text += "".join(f'bottom: "{name}" ' for name in bottoms) + "}\n"
+    net = bind(judged(text, y=shape, a=shape, b=shape), keep=keep)
+    fill(net, rng)
+    assert_slope(net, rng)
+
+
 @pytest.mark.parametrize("top", "ch")
 def test_one_top_of_a_step(top, rng):
     text = (

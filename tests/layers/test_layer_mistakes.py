@@ -50,14 +50,20 @@ MISTAKES = [
     (one("Log", "log_param { base: @1 }", BATCH), "no logarithm has base 1"),
     (at_bottom(one("PReLU", "", (2,)), 0), 'bottom "x0" has no channels'),
     (
+        inputs(a=BATCH, b=BATCH)
+        + 'layer { name: "e" type: "EuclideanLoss" bottom: "a" bottom: "b" top: "e" } '
+        + 'layer { name: "layer" type: "BatchNorm" bottom: @"e" top: "y" }',
+        'bottom "e" is a single number',
+    ),
+    (
         one("Softmax", "softmax_param { axis: @2 }", BATCH),
         "axis 2 is outside the bottom's 2 axes; expected -2 to 1, found 2",
     ),
     (one("SoftmaxWithLoss", "softmax_param { axis: @-3 }", BATCH, (2,)), "axis -3 is outside"),
     (at_layer(one("Softmax", "", (2,))), "axis 1 is outside the bottom's 1 axes"),
     (
-        one("Flatten", "flatten_param { axis: 2 end_axis: @1 }", IMAGE),
-        "end_axis is before axis; expected 2 or more, found 1",
+        one("Flatten", "flatten_param { axis: 2 end_axis: @0 }", IMAGE),
+        "end_axis is before axis; expected 2 or more, found 0",
     ),
     (one("Flatten", "flatten_param { end_axis: @4 }", IMAGE), "end_axis 4 is outside the bottom's 4 axes"),
     (one("InnerProduct", "@inner_product_param { }", BATCH), "num_output must be positive; set num_output"),

@@ -30,7 +30,9 @@ def opened(kind: str, dtype: str, precision: str = "fp32"):
     )
 
 
-@pytest.fixture(params=["cpu", "host", pytest.param("gpu", marks=pytest.mark.gpu)])
+@pytest.fixture(
+    params=["cpu", pytest.param("host", marks=pytest.mark.host), pytest.param("gpu", marks=pytest.mark.gpu)]
+)
 def kind(request):
     """A CPU, the GPU's kernels run by the host, and a GPU where there is one."""
     if request.param == "gpu" and not count():

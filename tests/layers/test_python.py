@@ -235,6 +235,7 @@ def test_mistakes_while_running(write, method, line):
     assert str(caught.value).endswith(f"{module}.py:12)")
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("make", [bind, on_a_gpu])
 def test_top_changes_its_shape_while_running(make, write):
     module = write("""

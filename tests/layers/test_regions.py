@@ -11,7 +11,7 @@ from textnet import bind, feed, inputs
 from caffelite.detection import boxes
 from caffelite.errors import CaffeliteError
 
-KINDS = ["cpu", "host"]  # the table of layers runs on a GPU too
+KINDS = ["cpu", pytest.param("host", marks=pytest.mark.host)]  # the table of layers runs on a GPU too
 ANCHORS = "feat_stride: 16 ratio: 0.5 ratio: 1 ratio: 2 scale: 8 scale: 16 scale: 32"
 
 

@@ -187,6 +187,7 @@ def test_two_nets_of_one_compiled_net_share_nothing():
     assert len(set.union(*layers)) == sum(map(len, layers))
 
 
+@pytest.mark.host
 def test_one_graph_runs_on_several_devices():
     """In the layout and dtype of each."""
     graph, found = build(TEXT), []

@@ -180,7 +180,7 @@ def test_a_float32_layer_reads_float32_in_the_same_layout():
 
 
 def test_a_blob_with_a_loss_is_added_up_in_float32():
-    """Nobody may think that it is an output, though nobody but its loss reads the copy."""
+    """As the output that it is; the convolution stores it in bfloat16."""
     text = (
         inputs(data=DATA)
         + convolution("data", "c1").replace('top: "c1"', 'top: "c1" loss_weight: 0.5')
@@ -192,7 +192,8 @@ def test_a_blob_with_a_loss_is_added_up_in_float32():
         ("c1", None, False, 0.5),
         ("loss", None, False, 1.0),
     ]
-    assert [v.name for v in graph.outputs] == ["loss"] and graph.values["c1"].dtype == "bfloat16"
+    assert [(v.name, v.dtype) for v in graph.outputs] == [("c1", None), ("loss", None)]
+    assert [n.tops[0].dtype for n in graph.nodes if n.name == "c1"] == ["bfloat16"]
     assert {v.name: v.gradient for v, _ in graph.losses} == {"loss": True, "c1": True}
 
 

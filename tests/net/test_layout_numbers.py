@@ -232,6 +232,7 @@ def numbers(text: str, engine: str, phase: str, seed: int, **options) -> dict[st
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", BETWEEN)
 @pytest.mark.parametrize("engine", engines.ENGINES)
 def test_numbers_are_those_of_the_plain_layout(seed, engine, case):

@@ -23,6 +23,7 @@ def test_random_nets_give_equal_numbers_packed_and_roomy(block):
             raise AssertionError(f"seed {seed}:\n{text}\n{error}") from None
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("seed", range(1000, 1012))
 def test_random_nets_give_equal_numbers_on_a_gpus_plan(seed):
     """There a ReLU's gradient changes that of its top in place."""
@@ -110,6 +111,19 @@ def test_safe_in_place_requests_are_granted(case):
     assert made.refused_in_place == ()
     assert made.data[request.tops[0]] is made.data[request.bottoms[0]]
     assert_same(text)
+
+
+@pytest.mark.parametrize("kind", ["LabelSpecificAdd", "LabelSpecificRescale"])
+def test_a_second_top_overwrites_no_bottom(kind):
+    """A batch of one has a label, which is as large as the second top."""
+    text = inputs(x=(1, 3), t=(1,), t3=(1, 3)) + layer("copy", "Power", ["t"], "label")
+    text += f'layer {{ name: "l" type: "{kind}" bottom: "x" bottom: "label" top: "y" top: "number" '
+    text += "label_specific_add_param { bias: 1.5 } label_specific_rescale_param { positive_weight: 1.5 } }\n"
+    net = bind(text + layer("loss", "EuclideanLoss", ["y", "t3"], "loss"))
+    feed(net, x=np.full((1, 3), 2.0), t=np.array([2.0]), t3=np.zeros((1, 3)))
+    net.forward()
+    net.check_faults()
+    assert net.blobs["number"] == 1.5 and net.blobs["loss"] != 6  # of scores that are as they were
 
 
 def test_what_is_fed_is_never_overwritten():

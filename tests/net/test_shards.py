@@ -147,7 +147,7 @@ def test_losses_and_outputs_of_divided_layers_are_whole():
     placement = divided(2, a=OUT, out=OUT)
     assert_same(train_parts(graph, placement, 3, 1, feed_images), train_whole(graph, 3, 1, feed_images))
     part = partition(graph, placement, DevicePosition(0, 1))
-    assert [(v.name, v.shape) for v in part.outputs] == [("loss", ()), ("out", (4, 4))]
+    assert [(v.name, v.shape) for v in part.outputs] == [("a", (4, 8)), ("loss", ()), ("out", (4, 4))]
 
 
 GROUPED = (

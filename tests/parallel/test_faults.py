@@ -16,7 +16,7 @@ from caffelite.parallel import watchdog_process as watchdog
 from caffelite.runs import registry
 from caffelite.training.checkpoint import disk, snapshot
 
-pytestmark = needs_mpi
+pytestmark = [needs_mpi, pytest.mark.mpi]
 LAYER = """
 layer { name: "fault" type: "Python" bottom: "data" top: "data"
   python_param { module: "faults" layer: "Fault" param_str: "%s" } }
@@ -105,6 +105,7 @@ def test_a_rank_that_fails(folder, started, fault, reported, how):
     assert found[failing].startswith(f'iteration 6, forward, in layer "fault"  <- {how}'), err
     elsewhere = "waiting in the all-reduce of gradients|backward|forward|update|snapshot"
     assert re.match(f"iteration [5-7], ({elsewhere})", found[1 - failing]), err
+    assert "<- died" not in found[1 - failing], "one rank was killed"
     assert "continue with -resume auto" in err
     the_last_snapshot_stands(folder, 6 if failing else 3)
     run = registry.read(folder / "run_run")

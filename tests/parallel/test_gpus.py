@@ -19,6 +19,7 @@ def solver(folder):
 
 @pytest.mark.gpu
 @needs_mpi
+@pytest.mark.mpi
 def test_two_processes_on_one_gpu(solver):
     if not count():
         pytest.skip("no usable GPU")

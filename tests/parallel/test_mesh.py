@@ -26,6 +26,7 @@ def test_positions_number_the_ranks_in_order(groups, stages, shards):
 
 
 @needs_mpi
+@pytest.mark.mpi
 @pytest.mark.parametrize("shape", [(1, 2, 1), (1, 1, 2), (2, 1, 1), (1, 2, 2), (2, 2, 1), (1, 1, 4), (1, 1, 3)])
 def test_ranks_exchange_arrays_in_their_mesh(shape):
     ranks = shape[0] * shape[1] * shape[2]
@@ -37,6 +38,7 @@ def test_ranks_exchange_arrays_in_their_mesh(shape):
 
 
 @needs_mpi
+@pytest.mark.mpi
 def test_another_number_of_processes_is_refused():
     process = mpirun(3, sys.executable, JOB, 1, 2, 1)
     out, err = process.communicate(timeout=100)

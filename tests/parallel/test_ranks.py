@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from launching import COMMAND, SOLVER, finish, mpirun, needs_mpi, prepare, shipped
 
-pytestmark = needs_mpi
+pytestmark = [needs_mpi, pytest.mark.mpi]
 JOBS = Path(__file__).with_name("jobs.py")
 
 # Of a maximum over nearly equal numbers the last bit decides where a gradient goes, and the last bits of a sum depend

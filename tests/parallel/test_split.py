@@ -12,7 +12,7 @@ from launching import COMMAND, SOLVER, finish, mpirun, needs_mpi, prepare, shipp
 from caffelite import weights
 from caffelite.training.checkpoint import snapshot
 
-pytestmark = needs_mpi
+pytestmark = [needs_mpi, pytest.mark.mpi]
 JOB = Path(__file__).with_name("split_jobs.py")
 TRAINED = {
     "mlp": {2: ["stages=2", "stages=2,micro_batches=4", "shards=2"], 4: ["stages=2", "shards=2"]},

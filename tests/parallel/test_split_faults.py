@@ -6,7 +6,7 @@ import pytest
 from launching import COMMAND, SOLVER, finish, mpirun, needs_mpi
 from test_faults import FAULTS, ROOT_OF_0, end, places, the_last_snapshot_stands
 
-pytestmark = needs_mpi
+pytestmark = [needs_mpi, pytest.mark.mpi]
 NET = """
 name: "stages"
 layer { name: "data" type: "Data" top: "data" top: "label" data_param { source: "images" backend: LMDB batch_size: 12 }

@@ -3,9 +3,10 @@
 import sys
 from pathlib import Path
 
+import pytest
 from launching import SOLVER, finish, mpirun, needs_mpi
 
-pytestmark = needs_mpi
+pytestmark = [needs_mpi, pytest.mark.mpi]
 # Weights of 320 MB: with gradients and history 960 MB, half of it on each of two devices. With a batch of few rows the
 # gradients would take no memory.
 NET = """

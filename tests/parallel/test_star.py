@@ -24,6 +24,7 @@ def launch(ranks: int, *options: str, **pipes) -> subprocess.Popen:
     return subprocess.Popen(words, env=environment(), stderr=subprocess.PIPE, text=True, **pipes)
 
 
+@pytest.mark.slow
 def test_three_processes_train_as_one(folder):
     (folder / "solver.prototxt").write_text(SOLVER + 'snapshot_prefix: "run" display: 10')
     process = launch(3, "--scaling=strong")

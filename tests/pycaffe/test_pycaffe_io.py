@@ -1,5 +1,7 @@
 """Images, arrays and messages of caffelite.pycaffe; its classifier and detector."""
 
+from io import BytesIO
+
 import cv2
 import numpy as np
 import pytest
@@ -36,6 +38,8 @@ def test_blob_messages_keep_shape_and_numbers():
     np.testing.assert_array_equal(io.blobproto_to_array(blob), array)
     np.testing.assert_array_equal(io.blobproto_to_array(blob, return_diff=True), -array)
     old = caffe_pb2.BlobProto(num=1, channels=2, height=3, width=1, data=range(6))
+    raw = caffe_pb2.BlobProto.FromString(b"\x50\x02\x62\x04" + np.float16([1, -2]).tobytes())  # NVCaffe's
+    assert io.blobproto_to_array(raw).tolist() == [1, -2]
     assert io.blobproto_to_array(old).shape == (1, 2, 3, 1)
     with pytest.raises(ValueError):
         io.blobproto_to_array(caffe_pb2.BlobProto(data=range(6)))
@@ -61,6 +65,10 @@ def test_images_are_floats_in_the_order_rgb(file, tmp_path):
     np.testing.assert_allclose(gray[..., 0], colour @ [0.2125, 0.7154, 0.0721], rtol=1e-5)
     cv2.imwrite(str(tmp_path / "gray.png"), np.full((2, 3), 51, np.uint8))
     assert io.load_image(tmp_path / "gray.png").shape == (2, 3, 3)
+    with open(tmp_path / "gray.png", "rb") as opened:
+        assert io.load_image(opened).shape == (2, 3, 3)
+    with pytest.raises(CaffeliteError, match="the open file: "):
+        io.load_image(BytesIO(b"no image"))
     np.testing.assert_allclose(io.load_image(tmp_path / "gray.png", color=False), 0.2, rtol=1e-6)
     (tmp_path / "text.png").write_text("no image")
     for name in ("text.png", "missing.png"):

@@ -82,6 +82,24 @@ def test_registered_modules_are_the_same_objects(unregistered):
     assert layers is package.layers and caffe_pb2.Datum is pb.Datum
 
 
+def test_one_line_makes_the_package_caffe(unregistered):
+    package = sys.modules["caffe"] = sys.modules["caffelite.pycaffe"]
+    import caffe.draw as drawing
+    from caffe.proto import caffe_pb2
+
+    assert drawing is sys.modules["caffelite.pycaffe.draw"] and caffe_pb2.Datum is pb.Datum
+    assert drawing.__spec__.name == "caffelite.pycaffe.draw" and package.__spec__.name == "caffelite.pycaffe"
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("caffe.nothing")
+
+
+def test_a_mere_folder_is_no_caffe(unregistered, tmp_path, monkeypatch):
+    (tmp_path / "caffe").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    alias.register_as_caffe()
+    assert importlib.import_module("caffe") is sys.modules["caffelite.pycaffe"]
+
+
 def test_another_caffe_is_not_replaced(unregistered, tmp_path, monkeypatch):
     (tmp_path / "caffe.py").write_text("mine = True\n")
     monkeypatch.syspath_prepend(tmp_path)

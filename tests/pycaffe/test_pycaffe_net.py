@@ -310,6 +310,7 @@ def test_blobs_outlive_their_net(net):
     assert np.isfinite([b.data.sum() + b.diff.sum() for b in (*blobs, *params)]).all()
 
 
+@pytest.mark.host
 def test_same_numbers_on_a_gpu(net, monkeypatch):
     net.save("w.caffemodel")
     device = GPU(0, "float32", HostBackend())

@@ -9,6 +9,7 @@ import pytest
 from caffelite.errors import CaffeliteError
 from caffelite.runs import control, notes, registry
 from caffelite.runs.lock import FolderLock
+from caffelite.runs.queue import actions
 
 
 def write_run(folder, process):
@@ -31,7 +32,7 @@ def test_a_process_without_the_lock_gets_no_signal(claimed, action, monkeypatch)
     sent = []
     monkeypatch.setattr("signal.pidfd_send_signal", lambda *arguments: sent.append(arguments))
     with pytest.raises(CaffeliteError, match="the process of .* is not known"):
-        control.act(claimed, action)
+        actions.act(claimed, action)
     assert not sent
 
 

@@ -17,7 +17,7 @@ from caffelite.errors import CaffeliteError
 from caffelite.runs import folder as files
 from caffelite.runs import lock, registry
 from caffelite.runs.config import RunConfig
-from caffelite.runs.queue import edit, job, scan
+from caffelite.runs.queue import actions, edit, job, scan
 from caffelite.runs.queue.scheduler import Scheduler, Slots, _Free, serving
 from caffelite.sweep.config import SweepConfig
 from caffelite.sweep.sweep import Sweep
@@ -219,10 +219,25 @@ def test_a_killed_scheduler_disturbs_no_job(root):
     with closing(Scheduler(root, Slots(cpu=1))) as second:
         assert not second.step(), "the slot is in use"
         edit.cancel(root, each.id)
-        assert wait(root, each.id, job.STOPPED).reason == "stopped by a signal: SIGTERM"
+        assert wait(root, each.id, job.STOPPED).reason == "paused"
+        status = registry.read(each.folder)
+        assert (status.state, registry.label(status.state, status.reason)) == (job.STOPPED, "paused")
         assert list(root.glob("tiny_iter_*.solverstate")), "pausing writes a snapshot"
         assert [one.id for one in second.step()] == [waiting.id]
         wait(root, waiting.id, job.FINISHED)
+        message = actions.act(each.folder, "resume")  # the scheduler that serves the folder has the queue
+        assert "is queued: it continues from tiny_iter_" in message
+        assert registry.state(each.folder) == job.QUEUED
+        with pytest.raises(CaffeliteError, match="cannot be resumed"):
+            actions.act(each.folder, "resume")
+        [again] = second.step()
+        assert (again.folder, again.slot or edit.find(root, again.id).slot) == (each.folder, "cpu")
+        assert add(root) and not second.step(), "the resumed run holds the slot"
+        while registry.state(each.folder) != job.RUNNING:
+            time.sleep(0.02)
+        assert len(registry.files.load(each.folder)["sessions"]) == 2
+        edit.cancel(root, again.id)
+        assert wait(root, again.id, job.STOPPED).reason == "paused"
     resumed = submit(root, ["train", "-solver=solver.prototxt", "-resume=auto", "-set=max_iter=9"])
     assert resumed.folder == each.folder
     assert edit.find(root, resumed.id).state == job.QUEUED

@@ -76,6 +76,7 @@ def test_schedule_falls_within_the_run(name, count):
         found = schedule.schedule(preset, count, preset.batch, CLASSES, finetuned)
         assert 0 < found.steps[0] < found.steps[1] < found.epochs and found.rate > 0
         assert found.iterations == found.epochs * found.epoch and found.test_every <= found.epochs
+        assert found.iterations / 10 - 1 <= found.warm_up < found.steps[0] * found.epoch
 
 
 @pytest.mark.parametrize(

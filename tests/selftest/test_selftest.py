@@ -100,6 +100,7 @@ def test_a_gpu_passes(small, tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("precision", ["tf32", "fp16", "bf16"])
 @pytest.mark.parametrize("refused", [False, True])
 def test_layers_that_do_not_run_on_cudnn_are_named(monkeypatch, precision, refused):
@@ -122,6 +123,7 @@ def test_wrong_products_fail_their_rows_alone(small):
     assert "off by 0.5 of the largest number" in found["matrix products, fp32"].detail
 
 
+@pytest.mark.host
 def test_a_gpu_that_captures_nothing_fails(small):
     class Refusing(HostBackend):
         def capture(self, body):

@@ -1,5 +1,8 @@
-"""Folders of images for tests of pages, and the end of a job."""
+"""Folders of images for tests of pages, the end of a job, commands and their tables."""
 
+import csv
+import subprocess
+import sys
 import time
 
 import cv2
@@ -25,3 +28,16 @@ def ended(client, id):
             return job
         time.sleep(0.1)
     raise AssertionError(f"the job does not end: {job}")
+
+
+def caffelite(folder, *words):
+    found = subprocess.run(
+        [sys.executable, "-m", "caffelite", *map(str, words)], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert found.returncode == 0, found.stderr
+    return found.stdout
+
+
+def table(path):
+    with open(path, encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import time
 
@@ -28,7 +29,7 @@ def root(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(root):
-    found = Server(root, *NO_JOBS)
+    found = Server(root, "-gpu", "none")
     yield found
     found.end(signal.SIGINT)
 
@@ -54,6 +55,60 @@ def test_chart_equals_the_records(browser, server, root):
         assert (x[-2:], y[-1]) == ([55, 59], pytest.approx(0.005)), "the last iteration has no row"
 
 
+def test_a_constant_curve_has_an_axis_of_its_own_size(browser, server, root):
+    train(root, "flat", "lr_policy=fixed")
+    with opened(browser, server, "/run?folder=flat_run") as page:
+        page.wait_for_selector("#chart .main-svg")
+        axis = (
+            "Object.values(document.getElementById('chart')._fullLayout).find(a => a.title?.text === 'learning rate')"
+        )
+        assert page.evaluate(f"{axis}.range") == pytest.approx([0, 0.02])
+        page.check("#log")
+        until(page, f"{axis}.type === 'log'")
+        assert page.evaluate(f"{axis}.range") == pytest.approx([np.log10(0.005), np.log10(0.02)])
+
+
+PAGES = (
+    "/runs",
+    "/run?folder={run}",
+    "/compare?folder={run}&folder=first_run",
+    "/new",
+    "/new/edit?solver={folder}/solver.prototxt",
+    "/queue",
+    "/data",
+    "/data/set?path={folder}/db",
+    "/models",
+    "/models/net?path={folder}/deploy.prototxt",
+    "/try?net={folder}/deploy.prototxt",
+    "/try?run=first_run",
+)
+DEPLOY = """name: "a_net_with_a_long_name_too_which_is_one_word" layer { name: "data" type: "Input" top: "data"
+  input_param { shape { dim: 1 dim: 1 dim: 8 dim: 8 } } }
+layer { name: "conv" type: "Convolution" bottom: "data" top: "conv" convolution_param { num_output: 4 kernel_size: 3 } }
+layer { name: "score" type: "InnerProduct" bottom: "conv" top: "score" inner_product_param { num_output: 3 } }
+layer { name: "prob" type: "Softmax" bottom: "score" top: "prob" } deploy_param { weights: "w.caffemodel" }"""
+
+
+def test_pages_fit_a_phone_also_with_long_names(browser, server, root):
+    folder = f"{'experiments_of_november_' * 3}/{'digits_of_many_hands_' * 3}"
+    place = root / folder
+    shutil.copytree(root / "first_run", place / "first_of_all_the_runs_that_are_here_run")
+    shutil.copytree(root / "db", place / "db")
+    (place / "deploy.prototxt").write_text(DEPLOY)
+    shutil.copy(root / "first_iter_60.caffemodel", place / "w.caffemodel")
+    (place / "solver.prototxt").write_text((root / "first.prototxt").read_text())
+    try:
+        with opened(browser, server, "/runs", viewport={"width": 390, "height": 800}) as page:
+            for each in PAGES:
+                run = f"{folder}/first_of_all_the_runs_that_are_here_run"
+                page.goto(each.format(folder=folder, run=run))
+                if each.startswith("/run?"):
+                    page.wait_for_selector("#net svg")
+                assert page.evaluate("document.documentElement.scrollWidth") == 390, each
+    finally:
+        shutil.rmtree(root / folder.partition("/")[0])
+
+
 def assert_follows(page, server):
     """The chart of a run that trains gets the rows and losses of its table."""
     table = server.json("/run/data.json?folder=long_run")
@@ -64,6 +119,14 @@ def assert_follows(page, server):
     wait(lambda: len(drawn(page)["accuracy", "test"][0]) >= len(tests))
     x, y = drawn(page)["accuracy", "test"]
     assert (x[: len(tests)], y[: len(tests)]) == ([r["iteration"] for r in tests], [r["accuracy"] for r in tests])
+
+
+def assert_counts_down(page):
+    """The time left and the sizes of the files change while the run trains."""
+    seen = "[...document.querySelectorAll('#left, [data-file=\"losses.f32\"]')].map(e => e.textContent)"
+    until(page, "document.getElementById('left').textContent.endsWith(' left')")
+    before = page.evaluate(seen)
+    until(page, f"{seen}.every((text, i) => text && text !== {json.dumps(before)}[i])")
 
 
 def test_zoom_is_shared_and_kept_in_the_address(browser, server):
@@ -106,9 +169,12 @@ def test_run_of_a_terminal_pauses_and_resumes_to_the_same_bits(browser, server, 
         until(page, "document.getElementById('state')?.textContent === 'stopping'")
         trainer.go_on()
         page.wait_for_selector("#state[data-state=stopped]", timeout=20000)
+        assert page.inner_text("#state") == "paused"
         assert trainer.process.wait(20) == 143 and len(losses(trainer.folder)) < 1600
         page.click("[data-action=resume] button:not(.copy)")
         page.wait_for_selector("#state[data-state=finished]", timeout=60000)
+    [each] = [each for each in server.json("/queue.json")["ended"] if each["folder"] == "paused_run"]
+    assert (each["slot"], each["state"]) == ("cpu", "finished"), "the resumed run was a job with a slot"
     assert losses(root / "paused_run") == losses(root / "whole_run")
     assert parameters(root / "paused_iter_400.caffemodel") == parameters(root / "whole_iter_400.caffemodel")
 
@@ -145,6 +211,7 @@ def test_killed_server_disturbs_no_run_and_leaves_no_gap(browser, root):
     ):
         until(page, "window.caffelite?.series.count > 0")
         assert_follows(page, server)
+        assert_counts_down(page)
         server.end()
         before = len(losses(trainer.folder)) // 4
         wait(lambda: len(losses(trainer.folder)) // 4 > before + 100)

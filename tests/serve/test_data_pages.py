@@ -1,4 +1,7 @@
-"""The pages of data sets over a small database, class folders and lists."""
+"""The pages of data sets over a small database, class folders and lists; uploads of pictures."""
+
+import io
+import zipfile
 
 import cv2
 import numpy as np
@@ -8,7 +11,7 @@ from small_runs import make_root
 from starlette.testclient import TestClient
 
 from caffelite.serve.app import create_app
-from caffelite.serve.config import ServeConfig
+from caffelite.serve.config import Limits, ServeConfig
 
 AS_JSON = {"Accept": "application/json"}
 
@@ -93,3 +96,77 @@ def test_audit_of_a_folder_and_a_list(root, client, tmp_path):
     (folders / "other/linked.png").symlink_to(tmp_path / "secret.png")
     assert client.post("/data/audit", data=form).status_code == 403
     (folders / "other/linked.png").unlink()
+
+
+def zipped(names, **options):
+    body = io.BytesIO()
+    with zipfile.ZipFile(body, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in names:
+            archive.writestr(name, content, **options)
+    return body.getvalue()
+
+
+PNG = cv2.imencode(".png", np.arange(243, dtype=np.uint8).reshape(9, 9, 3))[1].tobytes()
+MIXED = [
+    ("../../pets/cat/a.png", PNG),
+    ("pets/cat/../../b.png", PNG),
+    ("/etc/dog/c.txt", PNG),
+    ("C:\\x\\d<b>g\\e.png", PNG),
+    ("pets/Thumbs.db", b"no"),
+    ("pets/.DS_Store", b"no"),
+    ("__MACOSX/cat/._a.png", b"no"),
+    ("pets/cat/readme.md", b"no"),
+]
+
+
+@pytest.mark.parametrize(
+    ("files", "label", "pictures", "others"),
+    [
+        ([("pets.zip", zipped(MIXED))], "", {"cat": 2, "dog": 1, "d_b_g": 1}, 1),
+        ([("cat/a.png", PNG), ("cat/a.png", PNG), ("dog/x/a.jpg", PNG)], "", {"cat": 2, "x": 1}, 0),
+        ([("a.png", PNG), ("b.png", PNG)], "my cat", {"my_cat": 2}, 0),
+    ],
+)
+def test_uploaded_pictures_become_class_folders(make_client, tmp_path, files, label, pictures, others):
+    client = make_client(cpu_slots=0)
+    form = {"data": {"name": "pets", "label": label}, "files": [("images", file) for file in files]}
+    found = client.post("/data/upload", **form, headers=AS_JSON).json()
+    assert (found["path"], found["pictures"], found["others"]) == ("pets", pictures, others)
+    stored = [path.relative_to(tmp_path) for path in tmp_path.rglob("*.png")]
+    assert sorted(path.parts[:2] for path in stored) == sorted(
+        ("pets", c) for c, n in pictures.items() for _ in range(n)
+    )
+    assert client.get("/data/set.json", params={"path": "pets"}).json()["total"] == len(stored)
+    if len(pictures) > 1:
+        assert client.get("/new.json").json()["pictures"] == [{"path": "pets", "kind": "class folders"}]
+        assert 'value="images" checked' in client.get("/new?data=pets").text
+    again = client.post("/data/upload", **form)
+    assert again.status_code == 400 and "exists already" in again.text
+
+
+BOMB = zipped([("cat/a.png", b"\x89PNG" + bytes((32 << 20) + 1))])
+ENCRYPTED = bytearray(zipped([("cat/a.png", PNG)]))
+ENCRYPTED[6] |= 1
+ENCRYPTED[ENCRYPTED.index(b"PK\1\2") + 8] |= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "text"),
+    [
+        ("../pets", [("a/a.png", PNG)], "cannot be used"),
+        ("pets", [("a.png", PNG)], "have no class"),
+        ("pets", [("a/a.txt", b"text")], "no pictures"),
+        ("pets", [("a.zip", b"PK\3\4 no archive")], "damaged"),
+        ("pets", [("a.zip", zipped([("cat/a.png", PNG)])[:-40])], "damaged"),
+        ("pets", [("a.zip", bytes(ENCRYPTED))], "without a password"),
+        ("pets", [("a.zip", BOMB)], "a picture is too large"),
+        ("pets", [("a.zip", zipped([(f"cat/{i}.png", PNG) for i in range(21)]))], "too many"),
+        ("pets", [(f"cat/{i}.png", b"\x89PNG" + bytes(30_000)) for i in range(4)], "too large"),
+    ],
+)
+def test_uploads_that_are_refused_leave_nothing(make_client, tmp_path, name, files, text):
+    client = make_client(limits=Limits(files=20, upload=100_000))
+    form = {"data": {"name": name}, "files": [("images", file) for file in files]}
+    answer = client.post("/data/upload", **form, headers={"Accept": "application/json"})
+    assert answer.status_code in (400, 413) and text in answer.json()["error"]
+    assert not list(tmp_path.rglob("*.png")) and not list(tmp_path.glob(".*upload"))

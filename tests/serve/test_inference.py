@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from report_pages import write_weights
 
+from caffelite.data import images
 from caffelite.errors import CaffeliteError
-from caffelite.serve.inference import wire
+from caffelite.serve.inference import decoding, wire
 from caffelite.serve.inference.client import InferenceLimits, Models, resident
 
 NET = """
@@ -75,7 +76,7 @@ def test_answers_and_explanations(worker):
 def test_bad_images_are_errors_and_the_process_stays(worker):
     before = worker.process
     for content in (b"", b"no image", png(1)[:40]):
-        with pytest.raises(CaffeliteError, match="not an image|no image"):
+        with pytest.raises(CaffeliteError, match="not an image|no image|cut short"):
             worker.request({"op": "classify", "top": 1}, content)
     with pytest.raises(CaffeliteError, match="no such operation"):
         worker.request({"op": "eval"}, b"")
@@ -93,14 +94,16 @@ def test_limits_end_the_process(model):
     with Models(InferenceLimits(pixels=99, idle=0.0)) as models:
         small = models.worker(model, [])
         assert best(small, 10) == "dark"
-        with pytest.raises(CaffeliteError, match="not an image that can be decoded"):
+        with pytest.raises(CaffeliteError, match="the PNG is too large: 10×10 pixels, at most 99"):
             small.request({"op": "classify", "top": 1}, png(1, 10))
         assert resident(small.process) > 1 << 20
         small.close_if_idle()
         assert small.process is None
     with Models(InferenceLimits(memory=1)) as models:
         large = models.worker(model, [])
-        assert best(large, 10) == "dark" and large.process is None
+        with pytest.raises(CaffeliteError):
+            large.open()
+        assert large.process is None
 
 
 def test_a_request_that_takes_too_long_is_given_up(model):
@@ -127,3 +130,29 @@ def test_a_net_that_cannot_be_opened_is_an_error(model):
     broken.write_text(NET.replace("shades.caffemodel", "none.caffemodel"))
     with Models() as models, pytest.raises(CaffeliteError, match=r"none\.caffemodel"):
         models.worker(broken, []).open()
+
+
+def test_images_of_pages_are_decoded_in_a_process(monkeypatch):
+    """With the same numbers; a process that is killed starts again, and one that needs too much memory refuses."""
+    picture = np.random.default_rng(1).integers(0, 256, (40, 50, 3)).astype(np.uint8)
+    content, gray = (cv2.imencode(".png", one)[1].tobytes() for one in (picture, picture[..., 0]))
+    expected = [images.decode(content), images.decode(content, False), images.decode(gray), images.decode_labels(gray)]
+    large = cv2.imencode(".png", np.zeros((9000, 9000, 3), np.uint8))[1].tobytes()
+    monkeypatch.setattr(decoding, "MEMORY", 1 << 28)
+    with decoding.decoding(InferenceLimits()):
+        with monkeypatch.context() as here:
+            here.setattr(cv2, "imdecode", lambda *_: pytest.fail("it was decoded here"))
+            found = [
+                images.decode(content),
+                images.decode(content, False),
+                images.decode(gray),
+                images.decode_labels(gray),
+            ]
+            for one, other in zip(found, expected, strict=True):
+                np.testing.assert_array_equal(one, other)
+            with pytest.raises(ValueError, match="not an image that can be decoded"):
+                images.decode(b"no image")
+            with pytest.raises(ValueError, match="memory|decoded"):
+                images.decode(large)
+            np.testing.assert_array_equal(images.decode(content), expected[0])
+    assert images.elsewhere is None

@@ -1,12 +1,9 @@
 """The pages try and models over a folder with digits and a net that was trained on them; some in Chromium."""
 
 import base64
-import csv
 import json
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from urllib.parse import quote
 
@@ -14,7 +11,7 @@ import cv2
 import numpy as np
 import pytest
 from browsing import PAPER, SEVEN, Server, answered, draw, opened, until
-from site_folders import NAUGHTY, ended, write_class_folders
+from site_folders import NAUGHTY, caffelite, ended, table, write_class_folders
 from starlette.testclient import TestClient
 
 from caffelite.serve.app import create_app
@@ -39,14 +36,6 @@ SOLVER = """net: "net.prototxt" base_lr: 0.05 lr_policy: "fixed" momentum: 0.9 w
 HIERARCHY = "round\n  0\n  6\n  8\n  9\nstraight\n  1\n  4\n  7\n"
 UNLABELLED = """() => [...document.querySelectorAll("input:not([type=hidden]), select, textarea, button")].filter(
     (each) => !each.labels?.length && !each.ariaLabel && !each.textContent.trim()).map((each) => each.outerHTML)"""
-
-
-def caffelite(folder, *words):
-    found = subprocess.run(
-        [sys.executable, "-m", "caffelite", *map(str, words)], cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert found.returncode == 0, found.stderr
-    return found.stdout
 
 
 @pytest.fixture(scope="module")
@@ -91,11 +80,6 @@ def drawing(site):
     return site / "drawn/seven.png"
 
 
-def table(path):
-    with open(path, encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines))
-
-
 def classify(client, net, content, **fields):
     files = {"image": ("image.png", content)}
     return client.post(
@@ -103,6 +87,7 @@ def classify(client, net, content, **fields):
     )
 
 
+@pytest.mark.slow
 def test_answers_equal_those_of_the_command(site, client, deployed, drawing):
     found = classify(client, deployed, drawing.read_bytes(), top="10", hierarchy="digits_run/hierarchy.txt").json()
     words = ("classify", drawing, "-model", deployed, "-top", 10, "-json", "-hierarchy", "digits_run/hierarchy.txt")
@@ -113,6 +98,46 @@ def test_answers_equal_those_of_the_command(site, client, deployed, drawing):
     assert [g["name"] for g in found["general"]] == [g["name"] for g in expected["general"]]
     seen = cv2.imdecode(np.frombuffer(base64.b64decode(found["seen"].partition(",")[2]), np.uint8), 0)
     assert seen.shape == (28, 28) and seen[14].max() > 128
+
+
+@pytest.mark.parametrize("named", ["", "digits_iter_99999.caffemodel"])  # none; of a run that has not come so far
+def test_a_deploy_net_without_weights_has_those_beside_it(site, client, deployed, drawing, named):
+    folder = site / "beside"
+    folder.mkdir(exist_ok=True)
+    text = re.sub(r'weights: ".*"', f'weights: "{named}"' if named else "", (site / deployed).read_text())
+    (folder / "deploy.prototxt").write_text(text)
+    weights = max(site.glob("digits_iter_*.caffemodel"), key=lambda path: path.stat().st_mtime)
+    shutil.copy(weights, folder)
+    (folder / "digits_iter_7.caffemodel").symlink_to("/etc/hostname")
+    try:
+        net = "beside/deploy.prototxt"
+        assert net in [one["path"] for one in client.get("/models.json").json()["models"]]
+        shown = client.get("/models/net.json", params={"path": net}).json()["files"]
+        assert f"beside/{weights.name}" in [one["path"] for one in shown]
+        scores = [classify(client, one, drawing.read_bytes()).json()["answers"] for one in (net, deployed)]
+        assert scores[0] == scores[1]
+        (folder / "deploy.prototxt").unlink()
+        shutil.copy(site / "digits_run/net.prototxt", folder / "train_val.prototxt")
+        assert [one["path"] for one in client.get("/models.json").json()["train_nets"]] == ["beside/train_val.prototxt"]
+        answer = client.post(
+            "/models/deploy", data={"path": "beside/train_val.prototxt"}, headers={"Accept": "application/json"}
+        ).json()
+        ended(client, answer["id"])
+        assert classify(client, net, drawing.read_bytes()).json()["answers"][0]["label"] == "7"
+        assert client.get("/models/net.json", params={"path": net}).json()["train_net"] == "beside/train_val.prototxt"
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_a_run_is_tried_with_the_deploy_net_of_its_project(site, client, deployed):
+    text = (site / deployed).read_text().replace('weights: "../', 'weights: "')
+    (site / "deploy.prototxt").write_text(text)
+    (site / deployed).rename(site / "hidden")
+    try:
+        assert client.get("/try.json", params={"run": "digits_run"}).json()["net"] == "deploy.prototxt"
+    finally:
+        (site / "hidden").rename(site / deployed)
+        (site / "deploy.prototxt").unlink()
 
 
 def test_explanations_have_a_picture_for_each_layer(client, deployed, drawing):

@@ -10,8 +10,8 @@ from starlette.testclient import TestClient
 from caffelite import caffelite_pb2 as pb
 from caffelite.layers import REGISTRY
 from caffelite.runs import folder as files
+from caffelite.runs.bounds import named_files
 from caffelite.runs.queue import edit, job, scan
-from caffelite.serve import named_files
 from caffelite.serve.app import create_app
 from caffelite.serve.config import ServeConfig
 
@@ -186,11 +186,15 @@ def test_every_string_of_the_schema_is_classified():
     strings = {
         field.name
         for message in pb.DESCRIPTOR.message_types_by_name.values()
-        if message.name not in ("SolverParameter", "SolverState", "ResumeState")
+        if message.name
+        not in ("SolverParameter", "SolverState", "ResumeState", "DataFact")  # the last three are no prototxts
         for field in message.fields
         if field.type == field.TYPE_STRING
     }
     assert strings == named_files.FIELDS | named_files.OTHERS
+    solver = pb.SolverParameter.DESCRIPTOR.fields
+    of_solver = {field.name for field in solver if field.type == field.TYPE_STRING}
+    assert of_solver == named_files.SOLVER_FIELDS | named_files.SOLVER_OTHERS
 
 
 def test_every_data_layer_has_its_lists_held():

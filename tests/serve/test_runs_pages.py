@@ -6,9 +6,11 @@ import shutil
 
 import numpy as np
 import pytest
-from small_runs import make_root, train
+from small_runs import make_root, train, write_solver
 from starlette.testclient import TestClient
 
+from caffelite.runs import launch
+from caffelite.runs.config import RunConfig
 from caffelite.serve.app import create_app
 from caffelite.serve.config import ServeConfig
 
@@ -61,7 +63,7 @@ def test_chart_data_equals_the_records(client, root):
     assert client.get("/run/losses?folder=first_run&first=58").content == records[4 * 58 :]
     lines = (root / "first_run/metrics.csv").read_text().splitlines()
     assert len(data["rows"]) == len(lines) - 1
-    assert data["epoch"] == {"samples": 40, "batch": 8}
+    assert data["epoch"] == {"samples": 40, "batch": 8, "fields": {}}
     assert {row["phase"] for row in data["rows"]} == {"train", "test"}
 
 
@@ -103,7 +105,8 @@ def test_snapshots_outside_the_roots_are_refused(client, root, tmp_path):
 def test_compare_shows_what_differs(client):
     found = client.get("/compare.json?folder=first_run&folder=second_run").json()
     assert found["fields"] == [{"field": "base_lr", "values": ["0.01", "0.02"]}]
-    assert client.get("/compare?folder=first_run&folder=second_run").status_code == 200
+    text = client.get("/compare?folder=first_run&folder=second_run").text
+    assert 0 < text.index("accuracy, last") < text.index('class="mono">base_lr'), "the scores come first"
     assert client.get("/compare.json?folder=first_run").status_code == 400
 
 
@@ -129,6 +132,38 @@ def test_a_clone_is_a_new_solver(client, root):
     assert str(root / "first_copy/snapshot") in (root / "first_copy/solver.prototxt").read_text()
     for name in ("first_copy", "third_run"):
         shutil.rmtree(root / name)
+
+
+EPOCHS = "max_epoch: 3.0 test_epoch: 0.5 snapshot_epoch: 1.0 step_epoch: 0.7 step_epoch: 2.0"
+ITERATIONS = "test_interval: 20 max_iter: 60 snapshot: 20 stepsize: 30"
+
+
+@pytest.mark.parametrize(("shown", "records"), [(EPOCHS, True), ("max_iter: 15", False)])
+def test_a_clone_has_the_epochs_and_relative_paths_of_its_run(client, root, monkeypatch, shown, records):
+    monkeypatch.chdir(root)
+    text = write_solver(root, "epochs").read_text().replace(f"{root}/", "").replace('"step"', '"multistep"')
+    for iterations in ITERATIONS.replace(": ", ":").split():
+        text = text.replace(iterations.replace(":", ": "), "")
+    (root / "epochs.prototxt").write_text(text + EPOCHS)
+    (root / "net.prototxt").write_text((net := (root / "net.prototxt").read_text()).replace(f"{root}/", ""))
+    try:
+        launch.train(RunConfig("epochs.prototxt"))
+        if not records:  # of a run before its epochs were recorded, or of a foreign one
+            run = json.loads((root / "epochs_run/run.json").read_text())
+            run["epoch"]["fields"] = {"max_epoch": "three"}
+            (root / "epochs_run/run.json").write_text(json.dumps(run))
+        answer = client.post("/run/clone", data={"folder": "epochs_run"}, headers={"Accept": "application/json"})
+        solver = (root / answer.json()["solver"]).read_text()
+        for field in shown.replace(": ", ":").split():
+            assert f"\n{field.replace(':', ': ')}\n" in f"\n{solver}"
+        assert str(root) not in solver + (root / "epochs_copy/net.prototxt").read_text()
+        assert 'net: "epochs_copy/net.prototxt"' in solver and "epochs_copy/snapshot" in solver
+        checked = client.get("/new/edit.json", params={"solver": answer.json()["solver"]}).json()
+        assert checked["net"] == "epochs_copy/net.prototxt", "the editor finds the net"
+    finally:
+        (root / "net.prototxt").write_text(net)
+        for folder in root.glob("epochs*"):
+            shutil.rmtree(folder) if folder.is_dir() else folder.unlink()
 
 
 def test_nets_with_python_layers_are_not_built(client, root):

@@ -1,12 +1,14 @@
 """What a request must have before a page sees it, and what every answer has."""
 
 import importlib.util
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from caffelite.errors import CaffeliteError
-from caffelite.serve import paths
+from caffelite.serve import paths, security, server
 from caffelite.serve.config import ServeConfig
 
 TOKEN = "a token of many characters"
@@ -44,7 +46,19 @@ def test_another_site_may_link_but_not_include(client):
     assert client.get("/runs", headers={**foreign, "Sec-Fetch-Mode": "no-cors"}).status_code == 403
 
 
-def test_token_is_required_and_becomes_a_cookie(make_client):
+@pytest.fixture
+def waits(monkeypatch):
+    """The seconds that answers to wrong tokens wait, which no test does."""
+    found = []
+
+    async def sleep(seconds):
+        found.append(round(seconds))
+
+    monkeypatch.setattr(security.asyncio, "sleep", sleep)
+    return found
+
+
+def test_token_is_required_and_becomes_a_cookie(make_client, waits):
     client = make_client(token=TOKEN)
     assert client.get("/runs").status_code == 401
     assert client.get("/static/style.css").status_code == 401
@@ -56,6 +70,49 @@ def test_token_is_required_and_becomes_a_cookie(make_client):
     assert "HttpOnly" in cookie and "samesite=strict" in cookie.lower()
     assert TOKEN not in first.text + cookie and "/runs?sort=name" in first.text
     assert client.get("/runs").status_code == 200
+    assert waits == [1, 2]
+
+
+def test_a_cookie_expires_and_belongs_to_one_server(make_client, monkeypatch):
+    client = make_client(token=TOKEN)
+    cookie = client.get("/runs", params={"token": TOKEN}).headers["set-cookie"]
+    assert f"max-age={security.SESSION}" in cookie.lower()
+    assert client.get("/runs").status_code == 200
+    name, value = cookie.partition(";")[0].split("=")
+    end, _, mark = value.partition(".")
+    client.cookies.clear()
+    for forged in (f"{int(end) + 1}.{mark}", f"{end}.", end, f"{end}.{mark}x", "", "٣.x", f"{'9' * 20}.{mark}"):
+        assert client.get("/runs", headers={"Cookie": f"{name}={forged}".encode()}).status_code == 401
+    other = make_client(token=TOKEN)
+    assert other.get("/runs", headers={"Cookie": f"{name}={value}"}).status_code == 401
+    now = time.time()
+    monkeypatch.setattr(security.time, "time", lambda: now + security.SESSION + 1)
+    assert client.get("/runs", headers={"Cookie": f"{name}={value}"}).status_code == 401
+
+
+def test_wrong_tokens_are_answered_slowly_then_not_at_all(make_client, waits):
+    client = make_client(token=TOKEN)
+    wrong, right = ({"Authorization": f"Bearer {token}"} for token in ("wrong", TOKEN))
+    statuses = [client.get("/runs", headers=wrong).status_code for _ in range(40)]
+    first = statuses.index(429)
+    assert set(statuses[:first]) == {401} and set(statuses[first:]) == {429}
+    assert waits == list(range(1, first + 1)) and first >= security.MOST_WRONG
+    refused = client.get("/runs", headers=right)
+    assert refused.status_code == 429 and int(refused.headers["retry-after"]) > security.MOST_WRONG
+    assert client.get("/runs").status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("host", "files", "warns"),
+    [("127.0.0.1", {}, False), ("0.0.0.0", {}, True), ("0.0.0.0", {"cert": Path("c")}, False)],
+)
+def test_a_public_address_without_tls_is_warned_of(tmp_path, monkeypatch, caplog, host, files, warns):
+    monkeypatch.setattr(server, "_listener", lambda config: SimpleNamespace(getsockname=lambda: ("", 5000)))
+    monkeypatch.setattr(server.uvicorn.Config, "load", lambda self: None)
+    monkeypatch.setattr(server.uvicorn.Server, "run", lambda self, sockets: None)
+    files = {**files, "key": Path("k")} if files else {}
+    server.run(ServeConfig((tmp_path,), host=host, token=TOKEN, **files), lambda address: None)
+    assert ("-cert cert.pem -key key.pem" in caplog.text) == warns
 
 
 def test_addresses_of_others_need_a_token(tmp_path):

@@ -21,6 +21,7 @@ def tool(monkeypatch):
     sys.modules.pop("compare_revisions")
 
 
+@pytest.mark.slow
 def test_a_revision_equals_itself(tool, tmp_path, capsys):
     for name in ("mnist_train_lmdb", "mnist_test_lmdb"):
         write_lmdb(tmp_path / name, ((np.full((1, 28, 28), i, np.uint8), i % 10) for i in range(10)))

@@ -39,6 +39,7 @@ def net() -> pb.NetParameter:
     return prototxt.parse(NET, pb.NetParameter).message
 
 
+@pytest.mark.host
 def test_launches_are_those_of_the_device(tool):
     """As many as on a backend that runs them."""
     recipe = pb.SolverParameter(

@@ -65,6 +65,7 @@ def test_uncapturable_work_runs_eagerly(device, caplog):
     ]
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("aside", [False, True], ids=["on the main stream", "inside a fork"])
 def test_an_error_in_a_capture_runs_eagerly(device, caplog, aside):
     """Once: the launch runs eagerly on the main stream, and the next one is captured."""

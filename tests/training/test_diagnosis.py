@@ -58,7 +58,7 @@ def test_a_nan_in_the_data_names_its_sample(corrupted, train, parts, iteration, 
         1,
         [2],
     )
-    assert error.report.samples == ['"rows" place 6 of epoch 0'] and "the data itself" in error.report.causes[0]
+    assert error.report.samples == ['"rows" row 6 of rows.h5'] and "the data itself" in error.report.causes[0]
     assert str(error).endswith(f"caffelite replay run_fault_iter_{iteration}")
     assert not list(corrupted.glob("run_iter*")), "no snapshot of what is corrupted"
     (corrupted / "rows.h5").unlink()
@@ -201,8 +201,67 @@ def test_a_folder_without_a_bundle_is_refused(folder, device):
         next(replay.replay(folder, device))
 
 
-def test_a_removed_nan_check_lets_the_run_continue(corrupted, train):
+def test_a_disabled_check_lets_the_run_continue(corrupted, train):
     def unguarded(solver):
-        solver.hooks.remove(solver.nan_recovery)
+        solver.nan_recovery.enabled = False
 
     assert math.isnan(train(SOLVER, before=unguarded).losses()[-1])
+
+
+# A NaN pixel spoils a ninth of the weights: neither the maximum nor ReLU lets it through to the loss.
+HIDING = """
+layer { name: "rows" type: "HDF5Data" top: "x" top: "y" hdf5_data_param { source: "pixels.txt" batch_size: 4 } }
+layer { name: "conv" type: "Convolution" bottom: "x" top: "conv"
+  convolution_param { num_output: 2 kernel_size: 3 weight_filler { type: "xavier" } } }
+layer { name: "pool" type: "Pooling" bottom: "conv" top: "pool" pooling_param { kernel_size: 2 stride: 2 } }
+layer { name: "relu" type: "ReLU" bottom: "pool" top: "pool" }
+layer { name: "value" type: "InnerProduct" bottom: "pool" top: "value"
+  inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
+layer { name: "loss" type: "EuclideanLoss" bottom: "value" bottom: "y" top: "loss" }
+"""
+
+
+@pytest.fixture
+def hiding(folder):
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((12, 1, 6, 6))
+    x[6, 0, 0, 0] = math.nan
+    write_hdf5(folder / "pixels.h5", {"x": x, "y": rng.standard_normal((12, 2))})
+    (folder / "plain.prototxt").write_text(HIDING)
+    return folder
+
+
+AT = SOLVER.replace("display: 1", "display: 0").replace("snapshot: 4", "snapshot: 0 snapshot_after_train: false")
+TESTED = "test_iter: 1 test_interval: 3 test_initialization: false"
+
+
+@pytest.mark.parametrize(
+    "text, iteration",
+    [
+        (AT.replace("display: 0", "display: 3"), 3),
+        (AT + TESTED, 3),
+        (AT.replace("snapshot: 0", "snapshot: 5"), 5),
+        (AT.replace("snapshot_after_train: false", ""), 12),
+        (AT, 12),
+    ],
+    ids=["display", "test", "snapshot", "last snapshot", "end"],
+)
+def test_weights_that_are_not_finite_end_the_run(hiding, train, text, iteration):
+    error = fails(train, text)
+    assert str(error).startswith(f'the weights are not finite at iteration {iteration}: layer "conv" (Convolution)')
+    assert "parameter 0" in str(error) and not list(hiding.glob("run_iter*"))
+    assert error.report.norms[-1].iteration == iteration - ("display: 3" not in text), "no loss of a later iteration"
+
+
+def test_the_update_that_corrupts_weights_is_found(hiding, train):
+    """Rows 4 to 7 come in iteration 1; the snapshot of iteration 1 is the last good one."""
+    report = fails(train, AT.replace("snapshot: 0", "snapshot: 1")).report
+    assert (report.iteration, report.first.layer, report.samples) == (1, "rows", ['"rows" row 6 of pixels.h5'])
+    assert "the data itself" in report.causes[0]
+
+
+def test_weights_that_are_not_finite_are_recovered_from(hiding, train):
+    write_hdf5(hiding / "pixels.h5", {"x": np.ones((12, 1, 6, 6)), "y": np.ones((12, 2))}, force=True)
+    run = train(AT.replace("snapshot: 0", "snapshot: 4 gamma: 1"), before=partial(spoil_once, 6), nan_recoveries=1)
+    assert run.solver.iteration == 12 and run.solver.state.nan_recoveries == 1
+    assert "NaN recovery (1 of 1): continuing from iteration 4 with 0.5 of the rate" in run.log

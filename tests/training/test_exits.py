@@ -18,6 +18,8 @@ from caffelite.parallel import session
 from caffelite.parallel.transports import star
 from caffelite.runs.signals import Signals
 
+pytestmark = pytest.mark.host
+
 TEXT = """
 net: "everything.prototxt" base_lr: 0.01 momentum: 0.9 lr_policy: "fixed" max_iter: 30 display: 10 snapshot_prefix: "s"
 random_seed: 5

@@ -84,6 +84,7 @@ def pair(dev, text, iterations, net=NET):
     return tuple(Training(dev, solver(text), net, stored).run(iterations) for stored in (False, True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("passes", [1, 3])
 @pytest.mark.parametrize("rule", RULES)
 def test_arrays_equal_those_of_stored_gradients(dev, rule, passes):

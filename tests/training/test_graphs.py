@@ -41,6 +41,7 @@ def test_captured_iterations_equal_eager_ones(folder, train, device, more):
     assert graphs >= 3 and runs > 20
 
 
+@pytest.mark.host
 def test_one_launch_runs_several_iterations(folder, train, device):
     """Data that stands on the device: 60 iterations and 6 tests of 16 batches take a fraction of as many launches."""
     (folder / "standing.prototxt").write_text(STANDING)
@@ -53,6 +54,7 @@ def test_one_launch_runs_several_iterations(folder, train, device):
     assert max(map(len, device.backend.graphs)) > 80, "a graph of several iterations"
 
 
+@pytest.mark.host
 def test_batches_copied_through_two_slots(folder, train, device, monkeypatch):
     """No room on the GPU: batches are copied, into two places in turn."""
     (folder / "standing.prototxt").write_text(STANDING)
@@ -60,6 +62,7 @@ def test_batches_copied_through_two_slots(folder, train, device, monkeypatch):
     assert compare(train, device, TRAVELLING)[1] > 35
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("room", [10, 1 << 30])
 @pytest.mark.parametrize(
     "text", [SOLVER, TRAVELLING, f"{TRAVELLING} iter_size: 2"], ids=["everything", "standing", "iter_size"]
@@ -75,6 +78,7 @@ def test_overlapping_copies_change_nothing(folder, train, device, late, monkeypa
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("aside", ["early", "late"])
 @pytest.mark.parametrize("precision", ["tf32", "fp16"])
 def test_weight_gradients_run_on_a_side_stream(folder, train, monkeypatch, aside, precision):
@@ -100,6 +104,7 @@ def test_resume_is_exact(folder, train, device):
     assert again[1] == whole[1]
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("room", [0, 5])
 def test_large_outputs_are_read_in_small_groups(folder, train, device, monkeypatch, room):
     """No room, or room for two passes of two scores."""

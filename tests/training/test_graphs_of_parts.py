@@ -20,6 +20,8 @@ from caffelite.parallel.group import ProcessGroup, choice
 from caffelite.training import Trainer
 from caffelite.training.checkpoint.parameters import parameters_of
 
+pytestmark = pytest.mark.host
+
 NET = """
 name: "parts"
 layer { name: "images" type: "Data" top: "image" top: "label"

@@ -168,6 +168,7 @@ class TwoEqualProcesses(SingleProcess):
         return GradientReducer(DoublingTransport(dev), flat, buckets, 2, lambda what: contextlib.nullcontext())
 
 
+@pytest.mark.host
 def test_sums_over_processes_are_captured(folder, train, device):
     graphs, runs = compare(train, device, SOLVER + "clip_gradients: 0.5", comm=TwoEqualProcesses())
     assert runs > 25
@@ -199,6 +200,7 @@ class Summing(TwoEqualProcesses):
         return GradientReducer(OnHost(dev.backend), flat, buckets, 2, lambda what: contextlib.nullcontext())
 
 
+@pytest.mark.host
 def test_sums_by_nccl_are_captured(folder, train, device, late):
     """On a side stream, forked and joined within the graph; whenever that does its work the numbers are those of
     plain sums."""
@@ -210,6 +212,7 @@ def test_sums_by_nccl_are_captured(folder, train, device, late):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.host
 def test_training_passes_agree_on_plans(folder, train, monkeypatch):
     """Each problem once, in whatever iteration it is first met; what a process runs by itself, as its share of a test,
     agrees on none."""
@@ -253,6 +256,7 @@ def test_nccl_in_a_graph_on_a_gpu(folder, train):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.host
 def test_sums_by_the_host_are_not_captured(folder, train, device, monkeypatch):
     monkeypatch.setattr(DoublingTransport, "captures", False)
     log, *_ = trained(train, device, SOLVER, comm=TwoEqualProcesses())

@@ -70,6 +70,7 @@ def test_resume_is_exact_in_either_form(folder, train, end):
     assert states[0].resume == states[1].resume
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["caffemodel", "solverstate"])
 @pytest.mark.parametrize("damage", ["flip", "cut", "seal"])
 def test_damage_is_found(folder, train, kind, damage):

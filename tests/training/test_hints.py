@@ -48,7 +48,11 @@ def test_no_hint_on_a_run_that_learns(hints):
 
 def test_hint_on_a_loss_of_chance(hints):
     found = hints(SOLVER.replace("0.1", "1e-9"), std=1e-5, filler="gaussian")
-    assert sum("loss stays at ln(4) = 1.39, that of guessing, after 680 iterations" in hint for hint in found) == 1
+    assert sum("loss stays at ln(4) = 1.39, that of guessing, after 100 iterations" in hint for hint in found) == 1
+
+
+def test_no_hint_on_a_loss_that_falls_after_a_while(hints):
+    assert not hints(SOLVER.replace("0.1", "0.005"), std=0.01, filler="gaussian")
 
 
 def test_hint_on_chance_accuracy(hints):
@@ -60,7 +64,8 @@ def test_hint_on_chance_accuracy(hints):
 
 def test_hint_on_dead_units(hints):
     found = hints(SOLVER.replace("max_iter: 900", "max_iter: 200"), bias=-30)
-    assert len(found) == 1 and '16 of 16 units of "act" (ReLU) give 0 for every sample' in found[0]
+    assert sum('16 of 16 units of "act" (ReLU) give 0 for every sample' in hint for hint in found) == 1
+    assert len(found) == 2 and "stays at ln(4)" in found[0]
 
 
 def test_hint_on_exploding_gradients(hints):

@@ -7,6 +7,8 @@ from training.capturing import SOLVER, compare
 
 from caffelite.devices.cuda import GPU
 
+pytestmark = pytest.mark.host
+
 
 @pytest.fixture
 def device():

@@ -12,7 +12,7 @@ import pytest
 from caffelite import caffelite_pb2 as pb
 from caffelite import weights
 from caffelite.errors import CaffeliteError
-from caffelite.training.checkpoint import parameters, snapshot
+from caffelite.training.checkpoint import disk, parameters, snapshot
 from caffelite.training.checkpoint.parameters import NetParameters
 
 SOLVER = (
@@ -117,6 +117,32 @@ def test_protobuf_reads_snapshots(folder, train):
 
 
 CALLS = {"fsync": 4, "replace": 2, "open": 4, "write": 2}  # of os, and how often a snapshot makes the call
+
+
+@pytest.mark.parametrize("failures", [1, 2, 3])
+@pytest.mark.parametrize("name", ["write", "fsync", "replace"])
+def test_a_passing_error_of_the_disk_is_tried_again(folder, make, monkeypatch, caplog, name, failures):
+    solver = make(SOLVER)
+    solver.step(2)
+    call, left = getattr(os, name), [failures]
+
+    def failing(*arguments, **options):
+        if left[0]:
+            left[0] -= 1
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return call(*arguments, **options)
+
+    monkeypatch.setattr(disk, "TRIES", (0.0, 0.0))
+    monkeypatch.setattr(os, name, failing)
+    solver.state.iteration = 3
+    if failures == 3:
+        with pytest.raises(CaffeliteError, match="cannot write run_iter_3.*input/output error"):
+            solver.snapshot()
+        return
+    solver.snapshot()
+    assert sum("the snapshot is written again" in text for text in caplog.messages) == failures
+    assert snapshot.sound(folder / "run_iter_3.solverstate")
+    assert not [path for path in files(folder) if path.startswith(".")]
 
 
 @pytest.mark.parametrize("name, which", [(name, i) for name, count in CALLS.items() for i in range(count)])
@@ -307,14 +333,14 @@ def test_a_file_size_limit(folder):
     (folder / "solver.prototxt").write_text(SOLVER)
     code = """
 import os, resource, sys
-from caffelite.training.checkpoint import snapshot
+from caffelite.training.checkpoint import disk
 from caffelite.cli import main
-write = snapshot.write
+write = disk.write
 def limited(files):
     if os.path.exists("run_iter_2.solverstate"):
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
     write(files)
-snapshot.write = limited
+disk.write = limited
 main(["train", "-solver", "solver.prototxt"])
 """
     done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)

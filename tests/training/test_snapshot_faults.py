@@ -14,7 +14,7 @@ from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.errors import CaffeliteError
 from caffelite.training import Trainer, newest
-from caffelite.training.checkpoint import ownership, snapshot
+from caffelite.training.checkpoint import disk, ownership, snapshot
 
 spec = importlib.util.spec_from_file_location("faults", Path(__file__).with_name("faults.py"))
 faults = sys.modules["faults"] = importlib.util.module_from_spec(spec)
@@ -67,6 +67,12 @@ def cases(names):
         if not kind.startswith("half") or name == "write"
     ]
     return every[::EVERY]
+
+
+@pytest.fixture(autouse=True)
+def no_second_try(monkeypatch):
+    """What fails once is to have its effect."""
+    monkeypatch.setattr(disk, "TRIES", ())
 
 
 @pytest.fixture(params=faults.FORMS)

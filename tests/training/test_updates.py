@@ -146,6 +146,7 @@ def test_local_rates(double, kind, local):
     compare(double, kind, f"weight_decay: 0.1 {local}", 1e-12)
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("kind, text", [("Nesterov", LOCAL[2]), ("AdaDelta", ""), ("AdamW", LOCAL[1])])
 def test_rule_on_the_gpus_kernels(kind, text):
     """The kernels of GPUs, run by the host."""

@@ -9,7 +9,9 @@ from .. import Commands
 COMMANDS = ("digits", "mnist", "cifar10", "folder", "blobs", "shapes", "detection", "info", "show")
 
 
-@click.group(cls=Commands, package=__name__, names=COMMANDS, short_help="Make a data set, or look into one")
+@click.group(
+    cls=Commands, package=__name__, groups={"Commands": COMMANDS}, short_help="Make a data set, or look into one"
+)
 def dataset() -> None:
     """Makes a data set to train on, or looks into one.
 

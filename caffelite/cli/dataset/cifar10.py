@@ -36,22 +36,23 @@ def cifar10(origin: Path | None, out: Path, force: bool) -> None:
     from ...data import cifar
     from ...data.archive import Files, splits
     from ...data.mean import compute_mean
-    from ...data.writers import write_mean
+    from ...data.writers import together, write_mean
 
     train, test, mean = making.free(out, force, "cifar10_train_lmdb", "cifar10_test_lmdb", "mean.binaryproto")
     files = Files(origin) if origin else Files(making.download([URL], MD5), URL)
-    if batches := cifar.find(files):
-        for path, names in ((train, cifar.TRAIN), (test, cifar.TEST)):
-            making.write(path, *cifar.read(files, [batches[name] for name in names]), force, digits=5)
-    else:
-        parts = splits(files)
-        if not parts:
-            expected = "CIFAR-10's own files, or image files as train/CLASS/FILE and test/CLASS/FILE"
-            raise CaffeliteError("not CIFAR-10", where=Where(files.where), expected=expected)
-        for path, part in zip((train, test), parts, strict=True):
-            making.write_classes(path, part, cifar.CLASSES, force)
-    found = compute_mean(train, progress=True)
-    write_mean(mean, found.image, force=force)
+    batches, parts = cifar.find(files), splits(files)
+    if not batches and not parts:
+        expected = "CIFAR-10's own files, or image files as train/CLASS/FILE and test/CLASS/FILE"
+        raise CaffeliteError("not CIFAR-10", where=Where(files.where), expected=expected)
+    with together((train, test, mean), force):
+        if batches:
+            for path, names in ((train, cifar.TRAIN), (test, cifar.TEST)):
+                making.write(path, *cifar.read(files, [batches[name] for name in names]), force, digits=5)
+        elif parts:
+            for path, part in zip((train, test), parts, strict=True):
+                making.write_classes(path, part, cifar.CLASSES, force)
+        found = compute_mean(train, progress=True)
+        write_mean(mean, found.image)
     click.echo(
         f"wrote {mean}: mean of {found.count} images; mean_value: "
         f"{', '.join(f'{value:g}' for value in found.channels)}",

@@ -44,11 +44,11 @@ def folder(origin, name, test, seed, out, force, check_size, skip, threads, **ho
     from ...data.archive import Files, splits
     from ...data.convert import convert
     from ...data.listing import list_classes, shuffled, split
-    from ...data.writers import write_lines
+    from ...data.writers import together, write_lines
 
     name = name or origin.absolute().name.split(".")[0]
     paths = making.free(out, force, *(f"{name}_{part}" for part in ("train_lmdb", "test_lmdb", "labels.txt")))
-    handling = {"check_size": check_size, "skip": skip, "threads": threads}
+    handling = {"check_size": check_size, "skip": skip, "threads": threads, "remedy": imaging.REMEDY}
     recipe = imaging.recipe(**how)
     files = Files(origin)
     left_out: list[str] | None = [] if skip else None
@@ -65,13 +65,14 @@ def folder(origin, name, test, seed, out, force, check_size, skip, threads, **ho
     else:
         images, classes = list_classes(files, files.where, left_out=left_out, remedy=imaging.REMEDY)
         sets = [(files, part) for part in split(images, 0.2 if test is None else test, seed)]
-    for path, (part, images) in zip(paths, sets, strict=False):
-        if images:
-            order = shuffled(images, seed)
-            done = convert(
-                path, order, part.__getitem__, recipe, remedy=imaging.REMEDY, progress=True, force=force, **handling
-            )
-            imaging.report(path, done)
+    done = {}
+    with together(paths, force):
+        for path, (part, images) in zip(paths, sets, strict=False):
+            if images:
+                order = shuffled(images, seed)
+                done[path] = convert(path, order, part.__getitem__, recipe, progress=True, **handling)
+        write_lines(paths[2], classes)
+    for path, converted in done.items():
+        imaging.report(path, converted)
     imaging.report_left_out(left_out)
-    write_lines(paths[2], classes, force=force)
     click.echo(f"wrote {paths[2]}: {len(classes)} classes", err=True)

@@ -32,9 +32,9 @@ BAR = 30
 def info(sets: tuple[Path, ...], search_near: bool, as_json: bool, out: Path | None) -> None:
     """Reports what is in a data set: number of images, shapes, classes, unreadable and unusual records, duplicates.
 
-    A set is a database, a folder with a folder of images for each class, or a list of images (.txt with "NAME LABEL" a
-    line, .csv). For two sets, such as train and test, it also reports the images that are in both. Each record is read
-    and decoded.
+    A set is a database, a folder with a folder of images for each class, a list of images (.txt with "NAME LABEL" a
+    line, .csv), an HDF5 file (.h5) or a list of HDF5 files (.txt). For two sets, such as train and test, it also
+    reports the images that are in both. Each record is read and decoded; samples with NaN or infinity are named.
 
     \b
     Examples:
@@ -78,7 +78,7 @@ def _write(path: Path, text: str) -> None:
     click.echo(f"wrote {path}", err=True)
 
 
-def _keys(records: list[tuple[str, int]]) -> list[str]:
+def _keys(records: list[tuple[str, int | None]]) -> list[str]:
     return [key for key, _ in records]
 
 
@@ -107,7 +107,7 @@ def _objects(one) -> dict:
     }
 
 
-def _records(records: Iterable[tuple[str, int]]) -> list[dict]:
+def _records(records: Iterable[tuple[str, int | None]]) -> list[dict]:
     return [{"key": key, "label": label} for key, label in records]
 
 

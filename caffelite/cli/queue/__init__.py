@@ -6,10 +6,12 @@ import click
 
 from .. import Commands
 
-COMMANDS = ("add", "list", "run", "move", "priority", "cancel", "remove")
+COMMANDS = ("add", "list", "run", "accept", "move", "priority", "cancel", "remove")
 
 
-@click.group(cls=Commands, package=__name__, names=COMMANDS, short_help="Queue jobs, and run them on free devices")
+@click.group(
+    cls=Commands, package=__name__, groups={"Commands": COMMANDS}, short_help="Queue jobs, and run them on free devices"
+)
 def queue() -> None:
     """Keeps a queue of caffelite commands, and runs them: one job on each GPU, and some on the CPU.
 

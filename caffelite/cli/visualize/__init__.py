@@ -9,7 +9,7 @@ from .. import Commands
 COMMANDS = ("filters", "activations", "saliency", "gradcam", "features", "parameters")
 
 
-@click.group(cls=Commands, package=__name__, names=COMMANDS, short_help="Draw what a net has learned")
+@click.group(cls=Commands, package=__name__, groups={"Commands": COMMANDS}, short_help="Draw what a net has learned")
 def visualize() -> None:
     """Draws what a net has learned: filters, activations, the pixels that an answer depends on, features, parameters.
 

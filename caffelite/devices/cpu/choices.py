@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -13,8 +15,9 @@ import numba
 
 from ..cache import ChoiceCache
 from ..protocol import Gather
+from .kernels.settings import features
 
-REVISION = 2  # of the kernels that are measured: where another one was measured, it is done again
+REVISION = 3  # of the kernels that are measured: where another one was measured, it is done again
 ROUNDS = 3  # measurements of each algorithm; the shortest counts
 SLOW = 1.5  # an algorithm with a first time of more than this multiple of the best is not measured further
 GAIN = 0.92  # an algorithm replaces one that stands before it if it takes at most this share of its time
@@ -30,18 +33,24 @@ def _processor() -> str:
     return ", ".join(sorted(names)) or platform.processor() or platform.machine()
 
 
+def _features() -> str:
+    """A digest of the processor's features, which a virtual machine may hide."""
+    return hashlib.sha256(f"{os.environ.get('NUMBA_CPU_NAME')} {features()}".encode()).hexdigest()[:12]
+
+
 class Choices:
     """The algorithm of each problem, which a text names: measured when it is first met, and kept on disk by processor,
-    number of threads and versions.
+    its instructions, number of threads and versions.
 
     ``ranks``: (rank, gather) while processes run the same problems in the same order: the first process chooses for
     all.
     """
 
-    def __init__(self, threads: int, onednn: tuple[int, ...]):
+    def __init__(self, threads: int, onednn: tuple[int, ...], instructions: int = 0):
         version = ".".join(map(str, onednn))
         self._setting = (
-            f"{_processor()}, {threads} threads, kernels {REVISION}, oneDNN {version}, "
+            f"{_processor()}, instructions {instructions:x} {_features()}, {threads} threads, kernels {REVISION}, "
+            f"oneDNN {version}, "
             f"Numba {numba.__version__}, llvmlite {llvmlite.__version__}"
         )
         self._cache = ChoiceCache("cpu-algorithms.json")
@@ -55,7 +64,10 @@ class Choices:
         if self.ranks and problem not in self._agreed:
             rank, gather = self.ranks
             self._agreed.add(problem)
-            mine = None if rank else self._chosen.get(problem) or self._measured(problem, runs)
+            mine = None
+            if rank == 0:
+                recorded = self._chosen.get(problem)
+                mine = recorded if recorded in runs else self._measured(problem, runs)
             self._chosen[problem] = gather(mine)[0]
         elif self._chosen.get(problem) not in runs:
             self._chosen[problem] = self._measured(problem, runs)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import algorithms
-from ..algorithms import DEPTHWISE, DIRECT, PRODUCT, WINOGRAD
+from ..algorithms import DEPTHWISE, DIRECT, EXACT_TILE, PRODUCT, WINOGRAD
 from ..window import Window
 from .choices import Choices
 from .depthwise import DepthwiseConvolution
@@ -32,12 +32,17 @@ class MeasuredConvolution:
         self, choices: Choices, operations: dict[str, Operation], problem: str, fixed: str | None, ordered: bool
     ):
         self._choices, self._all, self._problem, self._fixed = choices, operations, problem, fixed
+        # Those whose weight gradients have small rounding errors.
+        self._exact = {name: op for name, op in operations.items() if WINOGRAD.get(name, EXACT_TILE) == EXACT_TILE}
         self._ordered = ordered and not fixed
         self.taken: dict[str, str] = {}
 
     def _algorithm(self, part: str, runs: Callable[[], dict[str, Run]]) -> str:
         if part not in self.taken:
-            self.taken[part] = self._fixed or self._choices.choose(f"{self._problem}, {part}", runs())
+            fixed = self._fixed
+            if fixed and part == WEIGHTS and fixed not in self._exact:
+                fixed = DIRECT
+            self.taken[part] = fixed or self._choices.choose(f"{self._problem}, {part}", runs())
         return self.taken[part]
 
     def forward(self, x, w, b, y, slope: float | None = None) -> None:
@@ -58,7 +63,7 @@ class MeasuredConvolution:
 
         def weight_runs() -> dict[str, Run]:
             trial, bias = np.empty_like(dw), None if db is None else np.empty_like(db)
-            return {name: partial(self._gradients, op, x, w, dy, trial, bias) for name, op in self._all.items()}
+            return {name: partial(self._gradients, op, x, w, dy, trial, bias) for name, op in self._exact.items()}
 
         weights = DIRECT if dw is None else self._algorithm(WEIGHTS, weight_runs)
         if dw is not None or db is not None:

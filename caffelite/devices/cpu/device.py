@@ -36,7 +36,7 @@ from . import (
     windows,
 )
 from .formula_kernels import FormulaKernels
-from .kernels import direct
+from .kernels.settings import has_registers
 
 log = logging.getLogger("caffelite")
 
@@ -72,10 +72,10 @@ class CPU(FormulaKernels):
             _log_no_onednn()
         self._choices = None
         if self._onednn and not deterministic:
-            self._choices = choices.Choices(self.threads, self._onednn.version)
+            self._choices = choices.Choices(self.threads, self._onednn.version, self._onednn.instructions)
         self.inference = inference.Inference(self, self._onednn, self._choices) if self._onednn else None
         self.traits = traits = cpu_traits(
-            precision, self.dtype.name, self._onednn is not None, registers=direct.has_registers()
+            precision, self.dtype.name, self._onednn is not None, registers=has_registers()
         )
         self.precision = precision
         if traits.half:
@@ -250,8 +250,9 @@ class CPU(FormulaKernels):
         context: ExecutionContext,
         part: MaskPart | None = None,
         channels: int = 0,
+        scale: float | None = None,
     ) -> operations.Dropout:
-        return operations.Dropout(self, n, d, ratio, stream, context, part, channels)
+        return operations.Dropout(self, n, d, ratio, stream, context, part, channels, scale)
 
     def uniform(
         self, n: int, d: int, low: float, high: float, stream: int, context: ExecutionContext

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from ..dtypes import BFLOAT16
 from ..formula import Formula, batch_moments, merged, one_by_one, two_passes, unbias
 from ..interfaces import Kernel
-from . import formulas
+from . import formulas, interpreted
 from .kernels import channels_last, few_rows
 from .memory import Memory
 
@@ -23,6 +24,11 @@ PARTS = 64  # parts of a sum: fixed, so that results do not depend on the number
 
 class FormulaKernels(Memory):
     """Builds functions that apply a formula to arrays, and adds arrays."""
+
+    @property
+    def _formulas(self) -> ModuleType:
+        """What evaluates formulas: compiled loops, or NumPy in float64."""
+        return interpreted if self.dtype == np.float64 else formulas
 
     def add(self, source: np.ndarray, target: np.ndarray) -> None:
         """target += source; views as in ``assign``, but bfloat16 arrays are contiguous."""
@@ -57,13 +63,13 @@ class FormulaKernels(Memory):
         values = tuple(self.dtype.type(constants[name]) for name in formula.constants)
 
         def kernel(over: str | None):
-            return formulas.map_kernel(formula, self.dtype.name, over), ()
+            return self._formulas.map_kernel(formula, self.dtype.name, over), ()
 
         return formulas.Map(formula, kernel, [-1] * len(formula.arrays + formula.scalars), -1, values)
 
     def sum(self, formula: Formula, scale: float = 1.0, **constants: float) -> Kernel:
         """``run(*arrays, *scalars, out, add=False)``: out[0] = [out[0] +] scale · Σ formula, summed in float64."""
-        kernel = formulas.sum_kernel(formula, self.dtype.name)
+        kernel = self._formulas.sum_kernel(formula, self.dtype.name)
         values = tuple(self.dtype.type(constants[name]) for name in formula.constants)
         whole = np.empty(PARTS)
 
@@ -99,7 +105,7 @@ class FormulaKernels(Memory):
         values = tuple(self.dtype.type(constants[name]) for name in formula.constants)
 
         def kernel(over: str | None):
-            return formulas.channel_map_kernel(formula, self.dtype.name, tuple(channels), p == 1, over), (
+            return self._formulas.channel_map_kernel(formula, self.dtype.name, tuple(channels), p == 1, over), (
                 _pieces(rows, width),
                 c,
             )
@@ -128,7 +134,7 @@ class FormulaKernels(Memory):
             n, p = 1, n * p  # one long plane
         columns = p == 1
         rows, width = (n, c) if columns else (n * c, p)
-        kernel = formulas.channel_sum_kernel(formula, self.dtype.name, tuple(channels), columns)
+        kernel = self._formulas.channel_sum_kernel(formula, self.dtype.name, tuple(channels), columns)
         values = tuple(self.dtype.type(constants[name]) for name in formula.constants)
         shapes = self._channel_shapes(formula, channels, rows, width)
         parts = _parts(n) if columns else _pieces(rows, width)
@@ -164,7 +170,7 @@ class FormulaKernels(Memory):
             return one_by_one(self, formulas_, channels, n, c, p, scale, constants)
         whole = Formula(formulas_[-1].text, merged(formulas_), constants=tuple(constants))
         how = formulas_, self.dtype.name, tuple(channels), tuple(constants), kept
-        kernels = functools.cache(lambda over: formulas.column_sums_kernel(*how, over))
+        kernels = functools.cache(lambda over: self._formulas.column_sums_kernel(*how, over))
         kernels(None)  # written now, not in the first iteration
         values = tuple(self.dtype.type(value) for value in constants.values())
         joined = _joined_rows(n, c)
@@ -276,7 +282,7 @@ class FormulaKernels(Memory):
         chunks (K, 2) are element ranges, lr_mult and decay (K) theirs. numbers: the rate, then the formula's constants
         that are not given here, in its order; scale (1): what g is multiplied by. Both are arrays of the device.
         """
-        kernel = formulas.update_kernel(formula, self.dtype.name)
+        kernel = self._formulas.update_kernel(formula, self.dtype.name)
         start, stop = (np.ascontiguousarray(chunks[:, i], np.int64) for i in (0, 1))
         tables, values = [np.ascontiguousarray(t, self.dtype) for t in (lr_mult, decay)], self._rule(formula, constants)
 
@@ -288,7 +294,7 @@ class FormulaKernels(Memory):
     def fused_updater(self, formula: Formula, lr_mult: float, decay: float, **constants: float) -> Kernel:
         """``run(numbers, scale, x, dy, w, *history)``: see protocol.Device; sizes as algorithms.has_few_rows accepts
         them."""
-        kernel, values = formulas.rows_update_kernel(formula, self.dtype.name), self._rule(formula, constants)
+        kernel, values = self._formulas.rows_update_kernel(formula, self.dtype.name), self._rule(formula, constants)
         lr_mult, decay = self.dtype.type(lr_mult), self.dtype.type(decay)
 
         def run(numbers: np.ndarray, scale: np.ndarray, x: np.ndarray, dy: np.ndarray, *arrays: np.ndarray):

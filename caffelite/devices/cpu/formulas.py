@@ -1,5 +1,4 @@
-"""Formulas compiled by Numba. Each becomes a small module in the user's cache folder, so that Numba can keep its
-machine code."""
+"""Formulas compiled by Numba: each a small module in the user's cache folder, where Numba keeps its machine code."""
 
 from __future__ import annotations
 
@@ -13,6 +12,7 @@ from typing import NamedTuple
 
 from .. import cache
 from ..formula import Formula, merged
+from .kernels.settings import FORMULA
 
 _HEADER = """\
 from math import exp, log, log1p, pow, sqrt, tanh
@@ -60,7 +60,7 @@ def kernel({arguments}):
 
 @functools.cache
 def _compiled(source: str):
-    name = f"caffelite_formula_{hashlib.blake2b(source.encode(), digest_size=10).hexdigest()}"
+    name = f"{FORMULA}{hashlib.blake2b(source.encode(), digest_size=10).hexdigest()}"
     path = cache.folder() / f"{name}.py"
     if not path.exists():
         draft = path.with_suffix(f".{os.getpid()}")

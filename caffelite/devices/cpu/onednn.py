@@ -15,6 +15,7 @@ import logging
 import os
 import sys
 import weakref
+from collections.abc import Sequence
 from importlib import metadata
 from operator import is_
 from pathlib import Path
@@ -28,7 +29,7 @@ FORWARD_TRAINING, DIRECT = 64, 1
 SRC, DIFF_SRC, WEIGHTS, DIFF_WEIGHTS, DST, DIFF_DST, WORKSPACE, SCRATCHPAD = 129, 130, 131, 132, 133, 134, 135, 136
 RELU, POOL_MAX, POOL_INCLUDING, POOL_EXCLUDING = 0x20, 0x1FF, 0x2FF, 0x3FF
 F32, BF16 = 3, 2
-_ANY, _CPU, _IN_ORDER, _USER_SCRATCHPAD = 1, 1, 1, 1
+_ANY, _CPU, _IN_ORDER, _USER_SCRATCHPAD, _NAME = 1, 1, 1, 1, 8
 _AVX512, _AVX512_BF16 = 0x27, 0xE7
 # Names of operands → (the number by which they are passed, what to ask for their layout, its index)
 OPERANDS = {
@@ -89,6 +90,7 @@ class Library:
         self._functions = functions
         functions.dnnl_primitive_desc_query_md.restype = _pointer
         functions.dnnl_primitive_desc_query_md.argtypes = [_pointer, ct.c_int, ct.c_int]
+        functions.dnnl_primitive_desc_query.argtypes = [_pointer, ct.c_int, ct.c_int, _pointer]
         functions.dnnl_memory_desc_get_size.restype = ct.c_size_t
         functions.dnnl_memory_desc_get_size.argtypes = [_pointer]
         functions.dnnl_memory_desc_equal.argtypes = [_pointer, _pointer]
@@ -105,10 +107,15 @@ class Library:
         """Primitives that are created or executed from now on by this thread use so many threads."""
         self._functions.omp_set_num_threads(count)
 
+    @property
+    def instructions(self) -> int:
+        """oneDNN's number of the instruction sets that it uses."""
+        return self._functions.dnnl_get_effective_cpu_isa()
+
     def bf16(self) -> str | None:
         """How bfloat16 numbers are multiplied: "native" (AVX-512 with that extension, AMX), "emulated" (AVX-512), or
         not at all."""
-        kind = self._functions.dnnl_get_effective_cpu_isa()
+        kind = self.instructions
         return "native" if kind & _AVX512_BF16 == _AVX512_BF16 else "emulated" if kind & _AVX512 == _AVX512 else None
 
     def __call__(self, name: str, *arguments) -> None:
@@ -195,6 +202,13 @@ class Descriptor:
         _, query, index = OPERANDS[operand]
         return ct.c_void_p(self.library._functions.dnnl_primitive_desc_query_md(self.handle, query, index))
 
+    @property
+    def name(self) -> str:
+        """The implementation's name, as "jit:avx2"."""
+        found = ct.c_char_p()
+        self.library("primitive_desc_query", self.handle, _NAME, 0, ct.byref(found))
+        return (found.value or b"").decode()
+
     def bytes(self, operand: str) -> int:
         layout = self.layout(operand)
         return self.library.bytes(layout) if layout else 0
@@ -230,6 +244,12 @@ class Primitive:
             self._bind(arrays)
         if status := self._library.execute(*self._call):
             raise RuntimeError(f"oneDNN failed with status {status}")
+
+    def run_at(self, at: Sequence[int], *arrays: np.ndarray) -> None:
+        """``run`` with other byte offsets."""
+        if list(at) != self.at:
+            self.at, self._bound = list(at), (None,) * len(arrays)
+        self.run(*arrays)
 
     def _bind(self, arrays: tuple[np.ndarray, ...]) -> None:
         """Keeps the arrays, so that no other ones can take their identities."""

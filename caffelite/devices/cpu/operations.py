@@ -200,7 +200,7 @@ class Accuracy:
 
 
 class Dropout:
-    """y = x · mask / (1 - ratio), each element of (N, D) kept with probability 1 - ratio.
+    """y = x · mask · scale, by default 1 / (1 - ratio), each element of (N, D) kept with probability 1 - ratio.
 
     Random words come from Philox, keyed by the context's seed and clock, ``stream`` (which layer) and the sample, so
     that every device draws the same.
@@ -216,11 +216,12 @@ class Dropout:
         context: ExecutionContext,
         part: MaskPart | None = None,
         channels: int = 0,
+        scale: float | None = None,
     ):
         self._device, self._inputs, self._shape, self._stream = device, context.input_buffer, (n, d), stream
         self._part, self._channels = part or MaskPart(0, n, 0), channels
         self._threshold = np.uint64(min(int(ratio * 2**32), 2**32 - 1))
-        self._scale = device.dtype.type(1 / (1 - ratio))
+        self._scale = device.dtype.type(1 / (1 - ratio) if scale is None else scale)
 
     def forward(self, x, mask, y) -> None:
         """mask: uint8, like x, kept for backward."""

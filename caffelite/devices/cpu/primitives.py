@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes as ct
 import functools
 import math
 from operator import is_
@@ -16,18 +15,14 @@ from . import onednn
 from .few_rows import FewRowsProduct
 from .formula_kernels import FormulaKernels
 from .kernels import dense, direct
+from .kernels.settings import has_registers
 from .onednn import DIRECT, FORWARD_TRAINING, Library
-
-LINE = 64  # bytes: parts of the workspace start on cache lines
+from .weight_gradients import LINE, WeightGradient, pair
 
 
 def _relu(device: FormulaKernels, half: bool = False):
     """ReLU as a separate pass: oneDNN's fused ReLU maps NaN to 0, and would hide a NaN that Caffe shows."""
     return device.map(Formula("where(x > 0, x, 0 * x)", ("x",), halves=("x", "out") * half))
-
-
-def _pair(a: int, b: int) -> ct.Array:
-    return (ct.c_int64 * 2)(a, b)
 
 
 class Convolution:
@@ -52,17 +47,16 @@ class Convolution:
         dims = (y[1], x[1] // groups, *kernel) if groups == 1 else (groups, y[1] // groups, x[1] // groups, *kernel)
         self._x, self._y = library.channels_last(x, kind), library.channels_last(y, kind)
         self._b, self._w = library.dense((y[1],)), library.dense(dims)
-        self._any_w, self._any_dw = library.layout(dims, dtype=kind), library.layout(dims)
-        pad = _pair(*window.pad)
-        self._window = _pair(*window.stride), _pair(*(d - 1 for d in window.dilation)), pad, pad
-        few = groups == 1 and not half and algorithms.has_few_channels(x[1], y[1], window) and direct.has_registers()
+        self._any_w = library.layout(dims, dtype=kind)
+        pad = pair(*window.pad)
+        self._window = pair(*window.stride), pair(*(d - 1 for d in window.dilation)), pad, pad
+        few = groups == 1 and not half and algorithms.has_few_channels(x[1], y[1], window)
         self._direct = DirectConvolution(device, x, y, window) if few else None
         self._relu = _relu(device, half)
         self._sum = device.channel_sum(Formula("dy", ("dy",), halves=("dy",) * half), (), y[0] * y[2] * y[3], y[1], 1)
+        self._weights = WeightGradient(device, library, x, y, window, groups, half)
         # Primitives are created on first use, and kept.
-        self._forward, self._data, self._weights = (
-            functools.cache(f) for f in (self._make_forward, self._make_data, self._make_weights)
-        )
+        self._forward, self._data = (functools.cache(f) for f in (self._make_forward, self._make_data))
 
     @functools.cached_property
     def _hint(self) -> onednn.Descriptor:
@@ -81,13 +75,6 @@ class Convolution:
         found = library.describe("convolution_backward_data", *arguments)
         return _Packed(self._device, found, self._w, "dy", "w", "dx")
 
-    def _make_weights(self, biased: bool, add: bool):
-        library = self._library
-        bias = self._b if biased else None
-        arguments = DIRECT, self._x, self._any_dw, bias, self._y, *self._window, self._hint.handle, library.attributes()
-        found = library.describe("convolution_backward_weights", *arguments)
-        return _Packed(self._device, found, self._w, "x", "dy", "dw", *(["db"] if biased else []), add=add)
-
     def forward(self, x, w, b, y, slope: float | None = None) -> None:
         """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
         if self._direct:
@@ -99,11 +86,10 @@ class Convolution:
 
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
         """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
-        fused = dw is not None and db is not None and not add_b  # db comes with dw
-        if db is not None and not fused:
+        if db is not None:
             self._sum(dy, db, add=add_b)
         if dw is not None:
-            self._weights(fused, add_w).run(x, dy, dw, *([db] if fused else []))
+            self._weights.run(x, dy, dw, add_w)
         if dx is not None:
             self._data().run(dy, w, dx)
 
@@ -166,7 +152,7 @@ class Pooling:
         half: bool = False,
     ):
         self._device, kind = device, onednn.BF16 if half else onednn.F32
-        before = _pair(*window.pad)
+        before = pair(*window.pad)
         beyond = [
             (o - 1) * s + k - size - p
             for o, s, k, size, p in zip(y[2:], window.stride, window.kernel, x[2:], window.pad, strict=True)
@@ -176,11 +162,11 @@ class Pooling:
         )
         layouts = library.channels_last(x, kind), library.channels_last(y, kind)
         geometry = (
-            _pair(*window.stride),
-            _pair(*window.kernel),
-            _pair(0, 0),
+            pair(*window.stride),
+            pair(*window.kernel),
+            pair(0, 0),
             before,
-            _pair(*beyond),
+            pair(*beyond),
             library.attributes(),
         )
         forward = library.describe("pooling_forward", FORWARD_TRAINING, algorithm, *layouts, *geometry)
@@ -227,10 +213,11 @@ class InnerProduct:
         self._device, self._library, self._half = device, library, half
         self._x, self._y, self._b = ((m, k), (k, 1)), ((m, n), (n, 1)), ((1, n), (n, 1))
         self._w, self._turned = ((n, k), (k, 1)), ((k, n), (1, k))
-        if transpose:
+        # One row of weights lies as its transpose does, whose strides oneDNN refuses when it runs.
+        if transpose and min(k, n) > 1:
             self._w, self._turned = ((n, k), (1, n)), ((k, n), (n, 1))
         self._dy_turned, self._relu = ((n, m), (1, n)), _relu(device)
-        few = not transpose and not half and algorithms.has_few_rows(m, k, n) and direct.has_registers()
+        few = not transpose and not half and algorithms.has_few_rows(m, k, n) and has_registers()
         self._few_rows = FewRowsProduct(device, m, k, n) if few else None
         # Products are created on first use, and kept.
         self._forward, self._weights, self._data = (
@@ -310,32 +297,21 @@ class InnerProduct:
 
 
 class _Packed:
-    """A primitive with its own order of weights or their gradient, combined with the reorder from or to Caffe's
-    order."""
+    """A primitive with its own order of weights, combined with the reorder from Caffe's order."""
 
-    def __init__(self, device: FormulaKernels, descriptor: onednn.Descriptor, dense, *operands: str, add: bool = False):
+    def __init__(self, device: FormulaKernels, descriptor: onednn.Descriptor, dense, *operands: str):
         library, self._device = descriptor.library, device
-        weights = "w" if "w" in operands else "dw"
-        theirs = descriptor.layout(weights)
-        self._place, self._before, self._after = operands.index(weights), None, None
-        if add or not library.equal(theirs, dense):
-            if weights == "w":
-                self._before = library.reorder(dense, theirs)
-            else:
-                self._after = library.reorder(theirs, dense, add)
-        packed = -(-library.bytes(theirs) // LINE) * LINE if self._before or self._after else 0
-        self._bytes, self._reorders = packed + descriptor.bytes("scratch"), packed > 0
+        theirs, self._place = descriptor.layout("w"), operands.index("w")
+        self._reorder = None if library.equal(theirs, dense) else library.reorder(dense, theirs)
+        packed = -(-library.bytes(theirs) // LINE) * LINE if self._reorder else 0
+        self._bytes = packed + descriptor.bytes("scratch")
         self._primitive = descriptor.primitive(*operands, "scratch")
         self._primitive.at[-1] = packed
 
     def run(self, *arrays) -> None:
         space = self._device.space(self._bytes)
-        if not self._reorders:
-            return self._primitive.run(*arrays, space)
-        given, place = [*arrays, space], self._place
-        given[place], weights = space, arrays[place]
-        if self._before:
-            self._before.run(weights, space)
+        given = [*arrays, space]
+        if self._reorder:
+            self._reorder.run(arrays[self._place], space)
+            given[self._place] = space
         self._primitive.run(*given)
-        if self._after:
-            self._after.run(space, weights)

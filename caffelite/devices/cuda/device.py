@@ -231,8 +231,9 @@ class GPU(FormulaKernels):
         context: ExecutionContext,
         part: MaskPart | None = None,
         channels: int = 0,
+        scale: float | None = None,
     ) -> operations.Dropout:
-        return operations.Dropout(self, n, d, ratio, stream, context, part, channels)
+        return operations.Dropout(self, n, d, ratio, stream, context, part, channels, scale)
 
     def uniform(
         self, n: int, d: int, low: float, high: float, stream: int, context: ExecutionContext

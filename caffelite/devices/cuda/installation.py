@@ -7,6 +7,9 @@ import ctypes
 from collections.abc import Iterator
 
 from ...errors import CaffeliteError, missing_extra
+from . import presence
+
+ON_THE_CPU = "leave -gpu out to run on the CPU"
 
 
 def driver_version() -> int | None:
@@ -20,11 +23,13 @@ def driver_version() -> int | None:
 
 
 def cupy_module(use: str = "-gpu"):
-    """CuPy, imported; where it is missing, an error that names the extra that fits the driver."""
+    """CuPy, imported; where it is missing, an error that says that there is no GPU, or names the extra that fits the
+    driver."""
     try:
         import cupy
     except ImportError as mistake:
         if isinstance(mistake, ModuleNotFoundError) and mistake.name == "cupy":
+            _check_presence(use)
             version = driver_version()
             raise missing_extra("cupy", "cuda12" if version and version < 13000 else "cuda13", use) from None
         raise CaffeliteError(
@@ -33,20 +38,24 @@ def cupy_module(use: str = "-gpu"):
     return cupy
 
 
+def _check_presence(use: str) -> None:
+    if not presence.present():
+        remedy = ON_THE_CPU if use == "-gpu" else None
+        raise CaffeliteError(f"{use}: this machine has no NVIDIA GPU", remedy=remedy)
+
+
 def device_count(cupy) -> int:
     """How many GPUs CUDA shows; an error that says what is missing where it shows none."""
     try:
         count = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as mistake:
+        _check_presence("-gpu")
         version = driver_version()
         if version is None:
-            what, remedy = (
-                "no NVIDIA driver (libcuda.so.1 is missing)",
-                "install the driver, or leave -gpu out to run on the CPU",
-            )
+            what, remedy = "no NVIDIA driver (libcuda.so.1 is missing)", f"install the driver, or {ON_THE_CPU}"
         else:
             what = f"a driver for CUDA {version // 1000}.{version % 1000 // 10}: {mistake}"
-            remedy = "match the extra (cuda12, cuda13) with the driver, or leave -gpu out to run on the CPU"
+            remedy = f"match the extra (cuda12, cuda13) with the driver, or {ON_THE_CPU}"
         raise CaffeliteError("no usable GPU", expected="an NVIDIA GPU", found=what, remedy=remedy) from None
     if count == 0:
         raise CaffeliteError(

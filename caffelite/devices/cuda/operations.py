@@ -246,7 +246,7 @@ class Accuracy(Labels):
 
 
 class Dropout:
-    """y = x · mask / (1 - ratio), each element of (N, D) kept with probability 1 - ratio.
+    """y = x · mask · scale, by default 1 / (1 - ratio), each element of (N, D) kept with probability 1 - ratio.
 
     Random words come from Philox, keyed by the context's seed and clock, ``stream`` (which layer) and the sample: every
     device draws the same.
@@ -262,8 +262,10 @@ class Dropout:
         context: ExecutionContext,
         part: MaskPart | None = None,
         channels: int = 0,
+        scale: float | None = None,
     ):
-        self._inputs, self._n, scale = context.input_buffer, part.rows if part else n, float(1 / (1 - ratio))
+        self._inputs, self._n = context.input_buffer, part.rows if part else n
+        scale = float(1 / (1 - ratio) if scale is None else scale)
         words = (np.uint32(stream & 0xFFFFFFFF), np.uint32(min(int(ratio * 2**32), 2**32 - 1)))
         name, quads = "dropout_forward", math.ceil(d / 4)
         tail: tuple[float, ...] = (scale, n, d)

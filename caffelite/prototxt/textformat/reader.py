@@ -235,23 +235,32 @@ class Reader(Tokens):
         self.skip_value()
 
     def fork_field(self, name: str, start: int, message: str) -> None:
-        """Skips a field of Caffe's forks, with any value. One that changes shapes is a mistake, unless it is false."""
+        """Skips a field of Caffe's forks, with any value. One that changes results is a mistake."""
         colon = self.kinds[self.at] == ":"
         self.at += colon
-        if f"{message}.{name}" in forks.SHAPES and self.texts[self.at] != "false":
-            self.mistake(start, forks.unsupported(message, name))
-        else:
-            self.fork_fields.setdefault((message, name), []).append(self.place(start))
-        kind = self.kinds[self.at]
+        kind, first = self.kinds[self.at], self.at
         if kind in BRACKETS:
             self.skip_block()
         elif not colon or kind in STOPS or self.begins_field():
             self.mistake(start, f'"{name}" has no value', expected="a value", found=self.found(self.at))
+            return
         elif kind == "string":
             while self.kinds[self.at] == "string":
                 self.at += 1
         else:
             self.at += 1 + (kind == "-" and self.kinds[self.at + 1] in ("number", "name"))
+        value = "".join(text.strip("\"'") for text in self.texts[first : self.at])
+        if forks.changes_results(message, name, value):
+            usual = forks.default(message, name)
+            self.mistake(
+                start,
+                forks.unsupported(message, name),
+                expected=f"{usual}, its default" if usual else None,
+                found=None if kind in BRACKETS else value,
+                remedy="remove it to go on with a net that does without",
+            )
+        else:
+            self.fork_fields.setdefault((message, name), []).append(self.place(start))
 
     def bare_value(self) -> bool:
         """Whether a word on the same line may be the value of a field with a missing colon."""

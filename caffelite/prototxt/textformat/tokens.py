@@ -27,6 +27,14 @@ OPENERS = {"{": "}", "<": ">"}
 BRACKETS = {**OPENERS, "[": "]"}
 
 
+def without_strange_comments(text: str) -> str:
+    """The text with a question mark for each escaped byte in its comments, which may be of any encoding."""
+    if not re.search("[\udc80-\udcff]", text):
+        return text
+    tokens = (match.group() for match in TOKEN.finditer(text))
+    return "".join(re.sub("[\udc80-\udcff]", "?", token) if token[0] == "#" else token for token in tokens)
+
+
 class Tokens:
     """The tokens of a text; ``at`` is the index of the current one. The last one is END.
 

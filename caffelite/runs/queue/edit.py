@@ -14,11 +14,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ...errors import CaffeliteError
+from ...prototxt.overrides import Overrides
 from .. import folder as files
 from .. import lock, outcome, registry
+from ..bounds import checks, terms
+from ..bounds.bounds import Bounds
+from ..bounds.texts import Texts, of_solver
 from ..config import RunConfig
 from ..lock import FileLock, HeldByAnother
-from . import job
+from . import accepted, job
 from .job import ALL, ANY, FREE, Job
 from .scan import DEPTH, jobs
 
@@ -60,9 +64,12 @@ def _changes(root: str | Path) -> Iterator[None]:
 def find(root: str | Path, name: str) -> Job:
     """The job with an id or the start of one, or with a folder. Errors: none, or several."""
     every = jobs(root)
-    found = [each for each in every if each.id == name] or [
-        each for each in every if each.id.startswith(name) or _same(each.folder, name) or each.folder.name == name
-    ]
+    exact = [each for each in every if each.id == name]
+    found = (
+        [each for each in exact if each.accepted]
+        or exact
+        or [each for each in every if each.id.startswith(name) or _same(each.folder, name) or each.folder.name == name]
+    )
     if len(found) != 1:
         expected = "the id of a job, as caffelite queue list shows it"
         what = f'no job "{name}" below {root}' if not found else f'several jobs match "{name}"'
@@ -85,11 +92,12 @@ def add(
     priority: int = 0,
     after: Sequence[str] = (),
     working_directory: str | Path = ".",
+    bounds: Bounds | None = None,
 ) -> Job:
     """Adds a command that is not `train` to the queue, in a new folder `jobs/ID`.
 
-    command: the arguments of `caffelite`. gpus: see `Job`. after: ids of jobs that must finish before. Errors: no such
-    job; the folder cannot be written.
+    command: the arguments of `caffelite`. gpus: see `Job`. after: ids of jobs that must finish before. bounds: what the
+    job may do; default: what this process may. Errors: no such job; the folder cannot be written.
     """
     if not command or command[0] == "train":
         raise CaffeliteError("a training run is added with its configuration" if command else "no command is given")
@@ -99,7 +107,7 @@ def add(
         folder.mkdir()
         return folder
 
-    return _add(root, command[0], tuple(command), create, gpus, priority, after, working_directory)
+    return _add(root, command[0], tuple(command), create, gpus, priority, after, working_directory, bounds)
 
 
 def add_run(
@@ -112,13 +120,15 @@ def add_run(
     priority: int = 0,
     after: Sequence[str] = (),
     working_directory: str | Path = ".",
+    bounds: Bounds | None = None,
 ) -> Job:
-    """Adds a training run to the queue.
+    """Adds a training run to the queue, with copies of its solver and its nets: later edits do not change it.
 
     folder: the run folder, below the root. A new run gets a folder that is free: this one, or one with a number. A run
     that continues, by ``resume`` or ``snapshot``, keeps its folder; so does every run with ``keep_folder``, and the
     folder of the earlier run is renamed when it starts. gpus: "any" for one free GPU; None: as the
-    configuration names them. Errors: the folder is not below the root, or has a job that has not ended.
+    configuration names them. bounds: as for ``add``. Errors: the folder is not below the root, or has a job that has
+    not ended.
     """
     if not config.keeps_records:
         remedy = "leave out -record none and -overfit"
@@ -143,7 +153,8 @@ def add_run(
             files.write_json(chosen / files.CONFIG, config.to_json())
         return Path(root) / chosen.relative_to(below)
 
-    return _add(root, "train", ("train", *config.arguments()), create, gpus, priority, after, working_directory)
+    words = ("train", *config.arguments())
+    return _add(root, "train", words, create, gpus, priority, after, working_directory, bounds)
 
 
 def _free(place: Path) -> Path:
@@ -170,10 +181,13 @@ def _add(
     priority: int,
     after: Sequence[str],
     working_directory: str | Path,
+    bounds: Bounds | None,
 ) -> Job:
     if gpus not in ("", ANY, ALL, FREE) and not all(part.strip().isdigit() for part in gpus.split(",")):
         expected = "any, all, or numbers as in 0,1"
         raise CaffeliteError("the GPUs of a job cannot be read", expected=expected, found=gpus)
+    directory = os.path.realpath(working_directory)
+    texts = _texts(command, Path(directory))
     with _changes(root):
         every = jobs(root)
         before = tuple(find(root, name).id for name in after)
@@ -183,10 +197,30 @@ def _add(
             folder = create(id)
         except OSError as error:
             raise CaffeliteError(f"cannot create the folder of the job: {error.strerror}") from None
-        directory = os.path.realpath(working_directory)
         found = Job(id, folder, kind, command, directory, gpus, priority, order, before, job.now())
+        accepted.write(id, found.identity, terms.inherited() if bounds is None else bounds, texts)
         found.write()
         return found
+
+
+def _texts(command: Sequence[str], directory: Path) -> Texts | None:
+    """The texts of a training run, or of a sweep; None for other commands."""
+    solver = next(iter(checks.options(command, "solver")), "")
+    if command[0] not in ("train", "sweep") or not solver:
+        return None
+    overrides = Overrides(checks.options(command, "set") if command[0] == "train" else ())
+    return of_solver(directory / solver, overrides, directory)
+
+
+def accept(root: str | Path, id: str) -> Job:
+    """Records that this user trusts a queued job that lies in the queue's folder. Errors: no such job; it is not
+    queued."""
+    with _changes(root):
+        found = _queued(root, id)
+        if not found.accepted:
+            texts = _texts(found.command, Path(found.working_directory))
+            accepted.write(found.id, found.identity, terms.inherited(), texts)
+        return find(root, found.id)
 
 
 # changes of queued jobs
@@ -259,6 +293,12 @@ def cancel(root: str | Path, id: str, how: str = PAUSE) -> Job:
         raise CaffeliteError(f"job {found.id} has ended", found=found.state)
     if found.host != socket.gethostname():
         raise CaffeliteError(f"job {found.id} runs on another host", found=found.host)
+    if not lock.holds(found.process, found.folder / files.JOB_LOCK):  # a folder may name any process
+        raise CaffeliteError(f"the process of job {found.id} is not known", expected="a process of this user")
+    if how == PAUSE and found.is_run:
+        with suppress(CaffeliteError):
+            status = registry.read(found.folder)
+            outcome.announce_pause(found.folder, status.process, status.started)
     with suppress(ProcessLookupError):
         if how == KILL:
             os.killpg(found.process, signal.SIGKILL)
@@ -295,6 +335,7 @@ def _record_kill(found: Job) -> None:
 
 def settle(found: Job) -> None:
     """Records for the run registry that the process of a run ended before its first session."""
+    accepted.forget(found.id)
     if found.is_run and found.state == job.KILLED:
         with suppress(CaffeliteError, OSError):
             if registry.read(found.folder).state == registry.QUEUED:

@@ -8,6 +8,8 @@ The folder of a job that trains is its run folder; the folder of another job is 
 from __future__ import annotations
 
 import dataclasses
+import math
+import os
 import re
 import shlex
 import time
@@ -15,10 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ... import inputs
+from ... import inputs, stored
 from ...errors import CaffeliteError
 from .. import folder as files
 from .. import lock, registry
+from ..bounds.bounds import Bounds
+from . import accepted
 
 ANY, ALL = "any", "all"  # values of Job.gpus besides numbers
 FREE = "none"  # a slot that is always free
@@ -43,7 +47,8 @@ class Job:
     kind: the name of the command. command: the arguments of `caffelite`. gpus: "" for a slot on the CPU, "any" for one
     free GPU, which the command receives as -gpu, "all" or numbers as in "0,1" for these; "none" for a command that
     needs no slot. priority: higher ones start first. order: the place among those of one priority. after: the ids of
-    jobs that must finish before. state: one of registry.STATES. slot: where it runs, as in "gpu 0". submitted, started,
+    jobs that must finish before. state: one of registry.STATES. accepted: False of a queued job that this user did not
+    add, which never starts. slot: where it runs, as in "gpu 0". submitted, started,
     ended: ISO 8601.
     """
 
@@ -65,6 +70,17 @@ class Job:
     started: str = ""
     ended: str = ""
     status: int | None = None
+    accepted: bool = True
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the job does, and where: what its record in the user's folder must say, too."""
+        names = ("kind", "command", "working_directory", "gpus", "after")
+        return {name: getattr(self, name) for name in names} | {"folder": os.path.realpath(self.folder)}
+
+    def bounds(self) -> Bounds | None:
+        """What the job may do; None where this user did not add it, or it has started."""
+        return accepted.read(self.id, self.identity)
 
     @property
     def is_run(self) -> bool:
@@ -96,13 +112,10 @@ class Job:
     def progress(self) -> Progress | None:
         """How much is done; None where that is not known."""
         if self.is_run:
-            beat = files.read_json(self.folder / files.HEARTBEAT).get("iteration")
-            return Progress(beat, _max_iter(self.folder), "iterations") if isinstance(beat, int) else None
-        found = files.read_json(self.folder / files.PROGRESS)
-        done, total = found.get("done"), found.get("total")
-        if not isinstance(done, int):
-            return None
-        return Progress(done, total if isinstance(total, int) else None, str(found.get("text", "")))
+            beat = stored.read(self.folder / files.HEARTBEAT, {"iteration": int}).get("iteration")
+            return None if beat is None else Progress(beat, _max_iter(self.folder), "iterations")
+        found = stored.read(self.folder / files.PROGRESS, {"done": int, "total": int, "text": str})
+        return Progress(found["done"], found.get("total"), found.get("text", "")) if "done" in found else None
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -129,15 +142,18 @@ def _max_iter(folder: Path) -> int | None:
     return int(found[1]) if found else None
 
 
+_PROCESS = {**{name: str for name in ("id", "started", "ended", "slot", "state", "reason")}, "status": int}
+_HOLDER = {**{name: str for name in ("id", "started", "slot", "host")}, "process": int}
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _TYPES = {
     "id": str,
     "kind": str,
-    "command": list,
+    "command": [str],
     "working_directory": str,
     "gpus": str,
     "priority": int,
-    "order": int | float,
-    "after": list,
+    "order": float,
+    "after": [str],
     "submitted": str,
 }
 
@@ -145,22 +161,25 @@ _TYPES = {
 def read(folder: Path) -> Job | None:
     """The job in a folder with its state; None where there is none, or job.json is damaged."""
     held = lock.is_held(folder, files.JOB_LOCK)  # read before process.json, so that an end in between counts
-    content = files.read_json(folder / files.JOB)
-    if content.keys() != _TYPES.keys() or not all(isinstance(content[name], kind) for name, kind in _TYPES.items()):
+    content = stored.read(folder / files.JOB, _TYPES)
+    if content.keys() != _TYPES.keys() or not content["command"] or not math.isfinite(content["order"]):
         return None
-    for name in ("command", "after"):
-        if not all(isinstance(text, str) for text in content[name]):
-            return None
+    if not _ID.fullmatch(content["id"]):
+        return None
     given = content | {"command": tuple(content["command"]), "after": tuple(content["after"])}
-    return dataclasses.replace(Job(folder=folder, **given), **_state(folder, content["id"], held))
+    found = dataclasses.replace(Job(folder=folder, **given), **_state(folder, content["id"], held))
+    if found.state != QUEUED or found.bounds() is not None:
+        return found
+    reason = f"this user did not add it; if you trust its command: caffelite queue accept {found.id}"
+    return dataclasses.replace(found, accepted=False, reason=reason)
 
 
 def _state(folder: Path, id: str, held: bool) -> dict[str, Any]:
     """The fields of a job that its process decides."""
-    process = files.read_json(folder / files.PROCESS)
+    process = stored.read(folder / files.PROCESS, _PROCESS)
     process = process if process.get("id") == id else {}
     if held:
-        holder = files.read_json(folder / files.JOB_LOCK)
+        holder = stored.read(folder / files.JOB_LOCK, _HOLDER)
         if holder.get("id") != id:  # held for an instant by whoever changes the queue
             return {}
         started = str(process.get("started", "") or holder.get("started", ""))
@@ -184,6 +203,7 @@ def record_end(folder: Path, id: str, state: str, reason: str = "", status: int 
     files.write_json(
         folder / files.PROCESS, content | {"ended": now(), "state": state, "reason": reason, "status": status}
     )
+    accepted.forget(id)
 
 
 def now() -> str:

@@ -21,7 +21,10 @@ from ... import progress
 from ...errors import CaffeliteError
 from .. import folder as files
 from .. import outcome, registry
+from ..bounds import terms
+from ..bounds.bounds import Bounds
 from ..lock import FileLock
+from . import accepted
 from .job import FAILED, FINISHED, STOPPED, Job, now, record_end
 
 VARIABLE = "CAFFELITE_JOB"  # {"folder", "id", "lock": descriptor, "run": bool, "slot"}
@@ -30,17 +33,19 @@ TAIL = 1 << 12  # bytes of the output in which the reason of a failure is looked
 
 
 def start(
-    job: Job, held: FileLock, words: list[str], slot: str, environment: dict[str, str]
+    job: Job, held: FileLock, words: list[str], slot: str, environment: dict[str, str], bounds: Bounds
 ) -> subprocess.Popen[bytes]:
     """Starts the process of a job in a session of its own. held: job.lock, which the process inherits and the caller
-    releases. words: the command line. Errors: OSError."""
+    releases. words: the command line. bounds: what the job may do. Errors: OSError."""
     descriptor = held.fileno()
     content = {"folder": str(job.folder.resolve()), "id": job.id, "lock": descriptor, "run": job.is_run, "slot": slot}
-    with open(job.log, "wb") as output:
+    accepted.begin(job.id)
+    allowed = terms.environment(bounds, accepted.texts(job.id))
+    with files.open_new(job.log) as output:
         process = subprocess.Popen(
             words,
             cwd=job.working_directory,
-            env=environment | {VARIABLE: json.dumps(content)},
+            env=environment | allowed | {VARIABLE: json.dumps(content)},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -72,6 +77,9 @@ def session() -> Iterator[None]:
         )
     status, state, reason = 70, "", ""
     try:
+        with suppress(CaffeliteError):  # the command reports it
+            for change in terms.changes():
+                print(f"caffelite: {change}", file=sys.stderr)
         yield
         status = 0
     except SystemExit as error:

@@ -10,7 +10,7 @@ from .. import folder as files
 from . import job
 from .job import Job
 
-DEPTH = 4  # levels of folders below the root
+DEPTH = 16  # levels of folders below the root
 SETTLED = 0.2  # seconds after which a folder's time of change is certain to change with the next change
 _LEAVES = frozenset((files.JOB, files.RUN, files.CONFIG))
 
@@ -69,7 +69,7 @@ def _list(path: str) -> tuple[bool, list[str]]:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
-                elif entry.name in _LEAVES:
+                elif entry.name in _LEAVES and entry.is_file(follow_symlinks=False):
                     names.add(entry.name)
     except OSError:
         return False, []

@@ -6,6 +6,7 @@ them by their locks.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import subprocess
@@ -20,6 +21,7 @@ from ...errors import CaffeliteError
 from ...parallel.transports import star
 from .. import folder as files
 from .. import lock
+from ..bounds.bounds import Bounds
 from ..device_choice import gpu_numbers
 from ..lock import FileLock, HeldByAnother
 from . import edit, job, process
@@ -55,13 +57,15 @@ class Slots:
 
 
 class Scheduler:
-    """Starts the jobs below a folder. step: call it every PERIOD seconds.
+    """Starts the jobs below a folder that this user added. step: call it every PERIOD seconds. python: False where no
+    job may run Python layers.
 
     Errors: CaffeliteError where another scheduler works there.
     """
 
-    def __init__(self, root: str | Path, slots: Slots):
-        self.root, self.slots = Path(root), slots
+    def __init__(self, root: str | Path, slots: Slots, python: bool = True):
+        self.root, self.slots, self._python = Path(root), slots, python
+        self._reported: set[str] = set()
         folder = edit.queue_folder(root)
         try:
             self._lock = FileLock(folder / LOCK)
@@ -94,6 +98,9 @@ class Scheduler:
         for each in every:
             if each.state != job.QUEUED:
                 continue
+            if not each.accepted:
+                self._report(each)
+                continue
             if failed := [id for id in each.after if states.get(id) not in (*job.PENDING, job.FINISHED)]:
                 self._fail(each, f"job {failed[0]} did not finish: {states.get(failed[0], 'removed')}")
             elif all(states[id] == job.FINISHED for id in each.after) and (slot := free.take(each.gpus)):
@@ -108,8 +115,13 @@ class Scheduler:
             time.sleep(PERIOD)
 
     def idle(self) -> bool:
-        """Whether no job is queued or running."""
-        return not any(each.state in job.PENDING for each in self._scanner.jobs())
+        """Whether no job is running, or queued and accepted."""
+        return not any(each.state in job.PENDING and each.accepted for each in self._scanner.jobs())
+
+    def _report(self, each: Job) -> None:
+        if str(each.folder) not in self._reported:
+            self._reported.add(str(each.folder))
+            log.warning("Job %s in %s does not start: %s", each.id, each.folder, each.reason)
 
     def close(self) -> None:
         """Gives up the queue; running jobs continue."""
@@ -128,11 +140,14 @@ class Scheduler:
             now = job.read(each.folder)
             if not now or now.id != each.id or now.state != job.QUEUED:  # changed since the scan
                 return False
+            bounds = now.bounds()
+            if bounds is None:
+                return False
             held.describe({"process": None, "id": each.id, "slot": slot, "started": job.now()})
-            words = [*each.command]
-            if each.gpus == ANY and slot.startswith("gpu "):
+            words = [*now.command]
+            if now.gpus == ANY and slot.startswith("gpu "):
                 words.append(f"--gpu={slot.removeprefix('gpu ')}")
-            child = process.start(now, held, star.command(words), slot, self._environment)
+            child = process.start(now, held, star.command(words), slot, self._environment, self._limited(bounds))
         except OSError as error:
             with suppress(OSError):
                 job.record_end(each.folder, each.id, job.FAILED, f"it cannot start: {error}")
@@ -142,6 +157,9 @@ class Scheduler:
         self._children[each.id] = child, each.folder
         log.info("Started job %s on %s: %s", each.id, slot, each.shell_command)
         return True
+
+    def _limited(self, bounds: Bounds) -> Bounds:
+        return dataclasses.replace(bounds, python=bounds.python and self._python)
 
     def _reap(self) -> None:
         """Collects child processes that have ended. Where one did not even begin, its end is recorded here."""

@@ -43,7 +43,8 @@ class Died(Exception):
 
 
 class Worker:
-    """A model in a process of its own, started by the first request and again after a crash. One request at a time."""
+    """A model in a process of its own, started by the first request and again after a crash. One request at a time.
+    Path(): no model, for images alone."""
 
     def __init__(self, model: Path, limits: InferenceLimits, python: bool = False):
         self.model = model
@@ -131,7 +132,8 @@ class Worker:
             bufsize=0,
             env={**os.environ, "OPENCV_IO_MAX_IMAGE_PIXELS": str(self._limits.pixels)},
         )
-        content = {"op": "open", "model": str(self.model), "python": self._python}
+        model = "" if self.model == Path() else str(self.model)
+        content = {"op": "open", "model": model, "python": self._python, "memory": self._limits.memory}
         try:
             self.info, _ = self._exchange(content, [], self._limits.open)
         except CaffeliteError:

@@ -6,14 +6,16 @@ The first request is "open". Standard output carries the answers alone: what lay
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import traceback
 from collections.abc import Callable
 from typing import Any
 
 from ... import user_modules
+from ...data import images
 from ...errors import CaffeliteError
-from . import wire
+from . import decoding, wire
 from .opening import OpenModel, open_model
 
 Answer = tuple[dict[str, Any], list[bytes]]
@@ -28,10 +30,13 @@ def serve(requests: wire.Reader, write: Callable[[bytes], object]) -> None:
         fatal = False
         try:
             if content["op"] == "open":
+                _limit_memory(content["memory"])
                 if content["python"]:
                     user_modules.permit()
-                model = open_model(content["model"])
-                answer: Answer = model.describe(), []
+                model = open_model(content["model"]) if content["model"] else None
+                answer: Answer = model.describe() if model else {}, []
+            elif content["op"] in (images.DECODE, images.LABELS):
+                answer = decoding.answer(content, parts)
             elif model is None:
                 raise CaffeliteError("no model is open")
             else:
@@ -46,6 +51,12 @@ def serve(requests: wire.Reader, write: Callable[[bytes], object]) -> None:
         write(wire.pack(*answer))
         if fatal:
             return
+
+
+def _limit_memory(most: int) -> None:
+    """Makes larger allocations fail from now on."""
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
 def main() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -13,10 +13,11 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ... import inputs
+from ... import stored
 from ...data import augmentation_preview
 from ...errors import CaffeliteError
-from .. import catalog, nets, page, paths, work
+from .. import catalog, nets, page, paths, uploads, work
+from ..projects import NAME
 from ..samples import OpenSet, OpenSets, layer_source, parsed_layer, png_of, sample_label
 from .try_model import data_url
 
@@ -24,13 +25,14 @@ MOST_SHOWN = 200  # samples of one answer
 PAGE = 48  # samples of a gallery page
 AUDITS = "audits"
 FINDINGS = 50  # of each kind that a page shows
+SET = {"path": str, "shapes": [{"shape": [int], "count": int}]}  # of an audit
 
 
 def data_sets(request: Request) -> Response:
     """The data sets below the roots."""
     config = page.config_of(request)
     rows = [{"path": one.address, "kind": one.kind, "changed": one.changed} for one in catalog.data_sets(config)]
-    return page.render(request, "data.html", {"sets": rows})
+    return page.render(request, "data.html", {"sets": rows}, only_html={"roots": config.root_names()})
 
 
 def data_set(request: Request) -> Response:
@@ -48,10 +50,11 @@ def data_set(request: Request) -> Response:
         "audit": _audit(config, text, query.get("audit", "")),
     }
     others = [one.address for one in catalog.data_sets(config) if one.address != text]
+    left_out = page.number(query.get("left_out"), "left_out", 0, 1 << 31, 0)
     queries = {"previous": values["start"] - PAGE, "next": values["start"] + PAGE}
     links = {name: urlencode({"path": text, "label": values["label"], "start": at}) for name, at in queries.items()}
     return page.render(
-        request, "data_set.html", values, only_html={"others": others, "links": links, "page_size": PAGE}
+        request, "data_set.html", values, only_html={"others": others, "links": links, "left_out": left_out}
     )
 
 
@@ -83,6 +86,24 @@ def preview(request: Request) -> Response:
     return page.render(request, "preview.html", values)
 
 
+def upload(request: Request, fields: page.Fields) -> Response:
+    """Stores pictures as a folder of class folders. Fields: name of the folder, images, label, root."""
+    config = page.config_of(request)
+    name, roots = page.text_field(fields, "name"), config.root_names()
+    if not NAME.fullmatch(name):
+        expected = "letters, digits, _ - and ., beginning with a letter or digit"
+        raise CaffeliteError("the name of the folder cannot be used", expected=expected, found=name[:80])
+    root_name = page.text_field(fields, "root", roots[0])
+    if root_name not in roots:
+        raise CaffeliteError("no root has this name", expected=f"one of {', '.join(roots)}")
+    folder = config.roots[roots.index(root_name)] / name
+    label = page.text_field(fields, "label", "")
+    found = uploads.store(folder, page.uploads(fields, "images"), label, config.limits)
+    address = paths.address(config, folder)
+    where = page.address("/data/set", path=address, left_out=str(found.others))
+    return page.done(request, where, {"path": address, **asdict(found)})
+
+
 def audit(request: Request, fields: page.Fields) -> Response:
     """Queues `caffelite dataset info` of a set, or of two, whose report the page of the first shows."""
     config = page.config_of(request)
@@ -97,7 +118,8 @@ def audit(request: Request, fields: page.Fields) -> Response:
     for each in sets:
         _open(request, each).hold()
     command = ["dataset", "info", *files, "--near", "--out", str(report)]
-    job = work.submit(config, path, command, directory=Path.cwd())
+    here = Path.cwd() if any(Path.cwd().is_relative_to(each) for each in config.roots) else root
+    job = work.submit(config, path, command, directory=here)
     address = paths.address(config, report)
     where = page.address("/data/set", path=text, audit=address)
     return page.done(request, where, {**work.summary(config, job), "result": address})
@@ -107,24 +129,13 @@ def of_report(request: Request, text: str) -> OpenSet:
     """The samples that a test report was made of. text: the address of its folder. Errors: it names no images."""
     config = page.config_of(request)
     folder = paths.resolve(config, text)
-    layer = read_object(folder / "report.json").get("data_layer")
-    if not isinstance(layer, str):
+    layer = stored.read(folder / "report.json", {"data_layer": str}).get("data_layer")
+    if layer is None:
         raise CaffeliteError("the report names no images", remedy="test again: caffelite test -report DIR")
     spec = parsed_layer(layer)
     source = Path(layer_source(spec))
     sets: OpenSets = request.app.state.data_sets
     return sets.of_layer(config, spec, source)
-
-
-def read_object(path: Path) -> dict[str, Any]:
-    """The object of a JSON file. Errors: it cannot be read."""
-    try:
-        found = json.loads(inputs.read_text(path))
-    except (OSError, ValueError):
-        raise CaffeliteError(f"{path.name} cannot be read", expected="a JSON file that caffelite wrote") from None
-    if not isinstance(found, dict):
-        raise CaffeliteError(f"{path.name} is no JSON object")
-    return found
 
 
 def _open(request: Request, text: str) -> OpenSet:
@@ -177,11 +188,14 @@ def _audit(config: Any, text: str, chosen: str) -> dict[str, Any] | None:
     path = paths.resolve(config, chosen)
     if not path.exists():
         return {"pending": True, "file": chosen}
-    found = read_object(path)
+    found = stored.load(path, {"sets": [SET]}, {kind: [Any] for kind in ("in_both", "near_in_both")})
+    if not found["sets"]:
+        raise CaffeliteError(f"{path.name} audits no data set")
     mine = paths.resolve(config, text)
-    which = next((one for one in found["sets"] if paths.resolve(config, one["path"]) == mine), found["sets"][0])
+    which = next((one for one in found["sets"] if Path(one["path"]) == mine), found["sets"][0])
     kinds = ("unreadable", "odd", "duplicates", "near_duplicates")
-    counts = {kind: len(which.get(kind, ())) for kind in kinds}
+    which = dict.fromkeys(kinds, []) | stored.chosen(which, {"shapes": list} | {kind: list | dict for kind in kinds})
+    counts = {kind: len(which[kind]) for kind in kinds}
     both: dict[str, Any] = {kind: found[kind][:FINDINGS] for kind in ("in_both", "near_in_both") if kind in found}
     counts |= {kind: len(found[kind]) for kind in both}
     first = {kind: _first(which.get(kind, [])) for kind in kinds}
@@ -200,8 +214,8 @@ def _audits(config: Any, text: str) -> list[Path]:
     root = next(root for root in config.roots if path.is_relative_to(root))
     found = []
     for file in sorted((root / AUDITS).glob("*.json"), reverse=True)[:100]:
-        with_sets = read_object(file).get("sets", [])
-        if any(one.get("path") == str(path) for one in with_sets):
+        sets = stored.read(file, {"sets": [{"path": str}]}).get("sets", [])
+        if any(one["path"] == str(path) for one in sets):
             found.append(file)
     return found
 
@@ -211,6 +225,7 @@ ROUTES = [
     *page.routes("/data/set", data_set),
     *page.routes("/data/samples", samples),
     *page.routes("/data/preview", preview),
+    page.action("/data/upload", upload),
     page.action("/data/audit", audit),
     page.Route("/data/image", image, methods=["GET"]),
 ]

@@ -12,13 +12,30 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
+from ... import stored
 from ...errors import CaffeliteError
 from ...runs import folder as files
 from ...runs import registry
 from .. import catalog, nets, page, paths, work
 from ..config import ServeConfig
-from .data import read_object
+from ..inference.beside import weights_in
 
+REPORT = "report.json"
+# The fields of a report: of all, of a classifier, and of the rows in them.
+ABOUT = {
+    **dict.fromkeys(("name", "model", "weights", "made"), str | None),
+    **{"accuracy": float | None, "tested": int | None},
+}
+SCORE = {"name": str, "value": float | None}
+CELL = {"label": int, "answer": int, "samples": [int]}
+CLASSIFIER = {
+    **{"confusion": [[int]], "labels": [str], "top": {str: float | None}, "right": int, "nan": int},
+    **{"balanced_accuracy": float, "calibration_error": float, "log_loss": float | None},
+    "classes": [{"label": str, "samples": int} | dict.fromkeys(("precision", "recall", "f1"), float | None)],
+    "calibration": [{"samples": int, "confidence": float, "accuracy": float}],
+    "confused": [{"label": str, "answer": str, "times": int}],
+    "worst": [{"sample": int | None, "label": str, "answer": str, "score": float}],
+}
 OFFERED = (".caffemodel", ".h5", ".solverstate", ".prototxt", ".onnx", ".csv", ".txt", ".json", ".binaryproto", ".png")
 REPORTS = "reports"
 CELL_SAMPLES = 200  # of a cell that a page shows
@@ -30,16 +47,13 @@ def models(request: Request) -> Response:
     config = page.config_of(request)
     deploy = [{"path": one.address, "changed": one.changed} for one in catalog.deploy_nets(config)]
     reports = [_report_row(one) for one in catalog.reports(config)]
-    return page.render(request, "models.html", {"models": deploy, "reports": reports})
+    trained = [{"path": one.address, "changed": one.changed} for one in catalog.train_nets(config)]
+    return page.render(request, "models.html", {"models": deploy, "train_nets": trained, "reports": reports})
 
 
 def _report_row(found: catalog.Found) -> dict[str, Any]:
-    try:
-        report = read_object(found.path / "report.json")
-    except CaffeliteError:
-        report = {}
-    names = ("name", "model", "weights", "accuracy", "tested", "made")
-    return {"path": found.address, **{name: report.get(name) for name in names}}
+    report = stored.read(found.path / REPORT, ABOUT)
+    return {"path": found.address, **{name: report.get(name) for name in ABOUT}}
 
 
 def net(request: Request) -> Response:
@@ -52,7 +66,8 @@ def net(request: Request) -> Response:
     how = message.deploy_param
     weights = [file for file in named if file.name.endswith((".caffemodel", ".h5", ".binaryproto"))]
     folder = path.parent
-    train = folder / files.NET
+    nearby = (folder / name for name in (files.NET, catalog.TRAIN_NET))
+    train = next((path for path in nearby if path.is_file()), None)
     onnx = path.with_suffix(".onnx")
     offered = [path, *weights, *([onnx] if onnx.exists() else [])]
     values = {
@@ -61,7 +76,7 @@ def net(request: Request) -> Response:
         "layers": len(message.layer),
         "labels": list(how.label),
         "files": [_file(config, file) for file in dict.fromkeys(offered) if file.is_file()],
-        "train_net": paths.address(config, train) if train.is_file() else "",
+        "train_net": paths.address(config, train) if train else "",
         "run": paths.address(config, folder) if _is_run(folder) else "",
         "reports": [row for row in map(_report_row, catalog.reports(config)) if _is_of(row, weights)],
     }
@@ -93,7 +108,7 @@ def test(request: Request, fields: page.Fields) -> Response:
     document, _ = nets.read(config, path)
     train = paths.resolve(config, page.text_field(fields, "train_net"))
     nets.read(config, train)
-    weights = paths.resolve(config, str(path.parent / document.message.deploy_param.weights))
+    weights = nets.weights(config, document)
     root = next(root for root in config.roots if path.is_relative_to(root))
     folder = root / REPORTS / f"{path.parent.name}-{time.strftime('%m%d-%H%M%S-')}{secrets.token_hex(2)}"
     command = ["test", "--model", str(train), "--weights", str(weights), "--report", str(folder)]
@@ -108,12 +123,27 @@ def test(request: Request, fields: page.Fields) -> Response:
     return page.done(request, where, {**work.summary(config, job), "result": address})
 
 
+def deploy(request: Request, fields: page.Fields) -> Response:
+    """Queues the conversion of a train net beside weights to a deploy net there, with the newest of them."""
+    config = page.config_of(request)
+    path = paths.resolve(config, page.text_field(fields, "path"))
+    nets.read(config, path)
+    weights, out = weights_in(path.parent), path.with_name("deploy.prototxt")
+    if weights is None or out.exists():
+        raise CaffeliteError("there are no weights beside this net, or there is a deploy net already")
+    command = ["deploy", "--model", str(path), "--weights", str(weights), "--out", str(out)]
+    job = work.submit(config, path, command, quick=True)
+    address = paths.address(config, out)
+    where = page.address(f"/queue/jobs/{job.id}", result=address)
+    return page.done(request, where, {**work.summary(config, job), "result": address})
+
+
 def export(request: Request, fields: page.Fields) -> Response:
     """Queues the export of a deploy net to ONNX."""
     config = page.config_of(request)
     path = paths.resolve(config, page.text_field(fields, "path"))
     document, _ = nets.read(config, path)
-    weights = paths.resolve(config, str(path.parent / document.message.deploy_param.weights))
+    weights = nets.weights(config, document)
     out = path.with_suffix(".onnx")
     command = ["export", "--model", str(path), "--weights", str(weights), "--out", str(out), "--force"]
     job = work.submit(config, path, command, quick=True)
@@ -130,7 +160,7 @@ def report(request: Request) -> Response:
     job = query.get("job", "")
     if not (folder / "report.json").exists() and job:
         return page.render(request, "report_pending.html", {"job": work.describe(config, job), "report": text})
-    found = read_object(folder / "report.json")
+    found = _report(folder / REPORT)
     shown = {name: found.get(name) for name in ("name", "model", "weights", "made", "scores", "samples")}
     values: dict[str, Any] = {"report": text, **shown, "classifies": "confusion" in found}
     if "confusion" in found:
@@ -142,6 +172,26 @@ def report(request: Request) -> Response:
     html = {"rows": _matrix(values), "has_images": bool(found.get("data_layer"))} if "confusion" in found else {}
     html["url"] = f"/models/report?{urlencode({'path': text})}"
     return page.render(request, "report.html", values, only_html=html)
+
+
+def _report(path: Path) -> dict[str, Any]:
+    """The values of a test report. Errors: it cannot be read; it lacks a field, or has a value of another kind."""
+    about = {**ABOUT, "scores": [SCORE], "samples": int | None, "data_layer": str | None}
+    if "confusion" not in stored.read(path, {"confusion": Any}):
+        return _intervals(stored.load(path, {}, about), "scores")
+    found = stored.load(path, {**CLASSIFIER, "accuracy": float, "tested": int}, {**about, "cells": [CELL]})
+    size = len(found["labels"])
+    if [len(row) for row in found["confusion"]] != [size] * size or found["tested"] < 1:
+        raise CaffeliteError(f"{path.name}: the confusion matrix does not fit the labels", expected=f"{size} × {size}")
+    return _intervals(found, "scores", "classes")
+
+
+def _intervals(found: dict[str, Any], *tables: str) -> dict[str, Any]:
+    """Rows with both ends of an interval, or with none."""
+    for row in (row for name in tables for row in found.get(name) or []):
+        if not all(stored.fits(row.get(end), float) for end in ("low", "high")):
+            row |= dict.fromkeys(("low", "high"))
+    return found
 
 
 def _with_image(text: str, row: dict[str, Any]) -> dict[str, Any]:
@@ -192,6 +242,7 @@ ROUTES = [
     *page.routes("/models/net", net),
     *page.routes("/models/report", report),
     page.action("/models/test", test),
+    page.action("/models/deploy", deploy),
     page.action("/models/export", export),
     page.Route("/download", download, methods=["GET"]),
 ]

@@ -21,7 +21,7 @@ from ...runs.queue.scheduler import Slots
 from ...runs.queue.submission import submit_run
 from ...scaffold.presets import PRESETS
 from ...training.checkpoint import snapshot
-from .. import drafts, page, paths, projects
+from .. import catalog, drafts, page, paths, projects
 from ..config import ServeConfig
 from ..drafts import Draft
 from .queue import row
@@ -36,6 +36,7 @@ def new(request: Request) -> Response:
     runs = projects.trained_runs(config)
     values = {
         "databases": projects.databases(config),
+        "pictures": [{"path": one.address, "kind": one.kind} for one in catalog.pictures(config)],
         "nets": list(PRESETS),
         "runs": runs,
         "solvers": _solvers(config),
@@ -161,14 +162,14 @@ def start(request: Request, fields: page.Fields) -> Response:
         _write(net, draft.net_text)
     priority = page.number(page.text_field(fields, "priority", ""), "priority", 0, 1000, 0)
     on_gpu = page.text_field(fields, "device", "cpu") == "gpu"
-    added = _submit(draft, found.jobs, priority, on_gpu)
+    added = _submit(config, draft, found.jobs, priority, on_gpu)
     where = f"/run?folder={quote(paths.address(config, added.folder))}" if added.is_run else "/queue"
     return page.done(request, where, {"job": row(config, added), "jobs": found.jobs})
 
 
-def _submit(draft: Draft, jobs: int, priority: int, on_gpu: bool) -> Job:
+def _submit(server: ServeConfig, draft: Draft, jobs: int, priority: int, on_gpu: bool) -> Job:
     solver = os.path.relpath(draft.solver, draft.root)
-    more: dict[str, Any] = {"priority": priority, "working_directory": draft.root}
+    more: dict[str, Any] = {"priority": priority, "working_directory": draft.root, "bounds": server.bounds}
     if jobs == 1:
         config = RunConfig(solver, overrides=draft.settings)
         return submit_run(draft.root, config, gpus=ANY if on_gpu else None, **more)

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ...errors import CaffeliteError, printable
+from ...runs import control, history, registry, sampling
 from ...runs import folder as files
-from ...runs import history, registry
 from ...runs.queue import edit, job, scan, scheduler
 from ...runs.queue.job import Job
 from .. import page, paths, work
@@ -36,7 +36,8 @@ def queue(request: Request) -> Response:
         "ended_total": len(ended),
         "schedulers": _schedulers(config),
     }
-    return page.render(request, "queue.html", values, only_html={"root_option": _root_option(config)})
+    html = {"root_option": _root_option(config), "resumable": control.RESUMABLE}
+    return page.render(request, "queue.html", values, only_html=html)
 
 
 def _ended(each: Job) -> str:
@@ -87,7 +88,7 @@ def last_scores(folder: Path) -> dict[str, float]:
 def _last_scores(folder: Path, changed: int) -> dict[str, float]:
     """changed: when the table was written, of which the result is."""
     try:
-        tests = history.read(folder).tests.get(0, [])
+        tests = history.read(folder, sampling.LIST_PLACES).tests.get(0, [])
     except CaffeliteError:
         return {}
     return {name: value for name, value in tests[-1].values.items() if math.isfinite(value)} if tests else {}

@@ -14,10 +14,9 @@ from ... import inputs
 from ...errors import CaffeliteError
 from ...runs import clone, control, listing, live, notes, registry, snapshots
 from ...runs import folder as files
-from .. import assets, page, paths, refusals, runs_of, stream
+from ...runs.queue import actions
+from .. import assets, nets, page, paths, runs_of, stream, work
 from ..page import Fields
-
-RECORDS = (files.SOLVER, files.NET, files.CONFIG, files.RUN, files.METRICS, files.LOSSES, files.LOG, files.NOTES)
 
 
 def run(request: Request) -> Response:
@@ -40,7 +39,7 @@ def run(request: Request) -> Response:
         "ended": status.ended,
         "heartbeat": status.heartbeat,
         "snapshots": _snapshots(folder),
-        "files": [{"name": name, "size": _size(folder / name)} for name in RECORDS if (folder / name).is_file()],
+        "files": [{"name": name, "size": size} for name, size in state["sizes"].items()],
         "log": text,
         "printed": printed,
     }
@@ -58,17 +57,10 @@ def _printed(folder: Path) -> str:
     try:
         output, record = folder / files.RESUMED, folder / files.RUN
         if output.stat().st_mtime > record.stat().st_mtime:
-            return inputs.read_text(output, inputs.LOG, "replace")[-4000:]
+            return work.tail(output)[-4000:]
     except OSError:
         pass
     return ""
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 def _snapshots(folder: Path) -> list[dict[str, Any]]:
@@ -119,7 +111,7 @@ def download(request: Request) -> Response:
     """A file of the run: one of its records, or of its snapshots."""
     config, folder = page.config_of(request), runs_of.run_folder(request)
     name = request.query_params.get("name", "")
-    path = folder / name if name in RECORDS else _snapshot_file(folder, name)
+    path = folder / name if name in runs_of.RECORDS else _snapshot_file(folder, name)
     found = paths.resolve(config, str(path)) if path else None
     if not found or not found.is_file():
         raise page.missing("the run has no such file")
@@ -138,9 +130,11 @@ def act(request: Request, fields: Fields) -> Response:
     """Pauses, resumes or ends the run, or requests a snapshot."""
     text, action = page.text_field(fields, "folder"), page.text_field(fields, "action")
     folder = runs_of.run_folder(request, text)
+    config = page.config_of(request)
     if action == "resume":
-        refusals.refuse_resume(page.config_of(request), folder)
-    message = control.act(folder, action)
+        nets.refuse_resume(config, folder)
+    root = next(root for root in config.roots if folder.is_relative_to(root))
+    message = actions.act(folder, action, root, config.bounds)
     runs_of.of(request).changed(folder)
     return page.done(request, page.address("/run", folder=text), {"message": message})
 
@@ -149,7 +143,8 @@ def copy(request: Request, fields: Fields) -> Response:
     """Copies solver and nets to a new folder next to the run, and opens them in the editor."""
     config, folder = page.config_of(request), runs_of.run_folder(request, page.text_field(fields, "folder"))
     to = paths.resolve(config, str(clone.free_folder(folder)))
-    solver = paths.address(config, clone.clone(folder, to))
+    root = next(root for root in config.roots if to.is_relative_to(root))
+    solver = paths.address(config, clone.clone(folder, to, root))
     return page.done(request, page.address("/new/edit", solver=solver), {"solver": solver})
 
 

@@ -13,17 +13,21 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ... import caffelite_pb2 as pb
-from ... import weights
+from ... import prototxt, weights
 from ...data import stored
 from ...errors import CaffeliteError, Locator, did_you_mean
 from ...inspection import nets, picture, scene, summary
 from ...net.graph import Graph
 from ...runs import folder as files
 from ...runs import snapshots
+from ...runs.bounds import checks
+from ...runs.bounds.bounds import Bounds
+from ...runs.bounds.named_files import NETS
 from ...visualize import pictures
 from ...visualize import snapshots as parameters
-from .. import page, paths, projects, refusals, runs_of
+from .. import page, paths, projects, runs_of
 from ..config import ServeConfig
+from ..nets import without_outside
 from ..samples import OpenSet, OpenSets, layer_source, png_of, sample_label
 from .try_model import deploy_command
 
@@ -158,13 +162,15 @@ def _graph(request: Request) -> tuple[Graph, list[str]]:
 
 
 def _graph_of(config: ServeConfig, folder: Path, phase: str) -> tuple[Graph, list[str]]:
-    subject = nets.subject(None, str(folder / files.SOLVER), {}, lenient=True)
-    if subject.solver is not None:
-        refusals.refuse_python(config, subject.solver)
-        if phase == "TEST" and subject.solver.test_net_param:
-            subject.message = subject.solver.test_net_param[0]
-    refusals.refuse_python(config, subject.message)
-    subject.message = refusals.without_outside(config, subject.message, folder)
+    solver = folder / files.SOLVER
+    document = prototxt.read_solver(solver)
+    if any(getattr(document.message, name) for name in NETS):
+        raise CaffeliteError(f"{files.SOLVER} of this run names a net", expected="a solver with its nets in it")
+    checks.refuse(Bounds(None, config.allow_python), document.message, document.locate)
+    subject = nets.subject(None, str(solver), {}, lenient=True)
+    if subject.solver is not None and phase == "TEST" and subject.solver.test_net_param:
+        subject.message = subject.solver.test_net_param[0]
+    subject.message = without_outside(config, subject.message, folder)
     graph, guessed, _ = subject.part(pb.Phase.Value(phase))
     return graph, guessed
 

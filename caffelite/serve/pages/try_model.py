@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-import re
 import secrets
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,14 @@ from starlette.responses import JSONResponse, Response
 
 from ...errors import CaffeliteError, printable
 from ...runs import folder as files
-from .. import catalog, nets, page, paths, work
+from ...runs import registry
+from .. import catalog, nets, page, paths, projects, work
 from ..config import ServeConfig
 from ..inference.client import Models, Worker
+from ..uploads import MOST_IMAGE, safe_name, suffix
 
-MOST_IMAGE = 32 << 20  # bytes of one image
 MOST_TOP = 1000
+DEPLOY = "deploy.prototxt"
 UPLOADS, ANSWERS, CORRECTED = "uploads", "answers", "labelled"
 
 
@@ -33,8 +35,7 @@ def try_model(request: Request) -> Response:
     found = catalog.deploy_nets(config)
     net, run = query.get("net", ""), query.get("run", "")
     if run and not net:
-        deployed = paths.resolve(config, run) / "deploy.prototxt"
-        net = paths.address(config, deployed) if deployed.is_file() else ""
+        net = _deployed(config, paths.resolve(config, run))
     if not net and not run and found:
         net = found[0].address
     values: dict[str, Any] = {
@@ -49,6 +50,19 @@ def try_model(request: Request) -> Response:
     if run and not net:
         values["command"] = " ".join(["caffelite", *deploy_command(config, run)])
     return page.render(request, "try.html", values, only_html={"embedded": page.embedded(values)})
+
+
+def _deployed(config: ServeConfig, run: Path) -> str:
+    """The deploy net of a run: in its folder, else beside its newest weights, where these are the weights that it has;
+    empty where there is none."""
+    if (run / DEPLOY).is_file():
+        return paths.address(config, run / DEPLOY)
+    with suppress(CaffeliteError):
+        weights = projects.newest_model(config, registry.read(run))
+        found = weights.with_name(DEPLOY) if weights else None
+        if found and found.is_file() and nets.weights(config, nets.read(config, found)[0]) == weights:
+            return paths.address(config, found)
+    return ""
 
 
 def _hierarchy_beside(config: ServeConfig, net: str) -> str:
@@ -68,7 +82,7 @@ def deploy_command(config: ServeConfig, run: str) -> list[str]:
     newest = paths.resolve(config, str(kept[-1]))
     nets.read(config, folder / files.NET)
     words = ["deploy", "--model", str(folder / files.NET), "--weights", str(newest)]
-    return [*words, "--out", str(folder / "deploy.prototxt"), "--force"]
+    return [*words, "--out", str(folder / DEPLOY), "--force"]
 
 
 def deploy(request: Request, fields: page.Fields) -> Response:
@@ -170,13 +184,11 @@ def many(request: Request, fields: page.Fields) -> Response:
     """Queues the classification of many images: uploaded ones, or those of a folder below the roots."""
     config = page.config_of(request)
     net = paths.resolve(config, page.text_field(fields, "net"))
-    nets.read(config, net)
+    document, _ = nets.read(config, net)
     top = page.number(page.text_field(fields, "top", "5"), "top", 1, MOST_TOP, 5)
     root = next(root for root in config.roots if net.is_relative_to(root))
     name = time.strftime("%m%d-%H%M%S-") + secrets.token_hex(2)
-    given = fields.get("images", [])
-    uploads = [one for one in (given if isinstance(given, list) else [given]) if isinstance(one, UploadFile)]
-    uploads = [one for one in uploads if one.filename]
+    uploads = page.uploads(fields, "images")
     if uploads:
         source = _store(root / UPLOADS / name, uploads)
     else:
@@ -185,7 +197,20 @@ def many(request: Request, fields: page.Fields) -> Response:
             raise CaffeliteError("no such folder", found=page.text_field(fields, "folder")[:200])
     table = root / ANSWERS / f"{name}.csv"
     table.parent.mkdir(exist_ok=True)
-    command = ["classify", str(source), "--model", str(net), "--top", str(top), "--skip", "--csv", str(table)]
+    weights = str(nets.weights(config, document))
+    command = [
+        "classify",
+        str(source),
+        "--model",
+        str(net),
+        "--weights",
+        weights,
+        "--top",
+        str(top),
+        "--skip",
+        "--csv",
+        str(table),
+    ]
     queued = work.submit(config, net, command)
     values = {**work.summary(config, queued), "result": paths.address(config, table)}
     return page.done(request, page.address(f"/queue/jobs/{queued.id}", result=values["result"]), values)
@@ -202,12 +227,6 @@ def _store(folder: Path, uploads: list[UploadFile]) -> Path:
     return folder
 
 
-def safe_name(text: str) -> str:
-    """A name for a file: letters, digits, dots, dashes and underscores of a text, at most 80."""
-    kept = re.sub(r"[^\w.\-]+", "_", text, flags=re.ASCII).lstrip(".-")[-80:]
-    return kept or "unnamed"
-
-
 # corrected answers
 
 
@@ -222,10 +241,13 @@ def correct(request: Request, fields: page.Fields) -> Response:
     number = page.number(page.text_field(fields, "class"), "class", 0, len(labels) - 1, 0)
     chosen = safe_name(page.text_field(fields, "set", "corrected"))
     image = image_of(fields)
+    ending = suffix(image)
+    if not ending:
+        raise CaffeliteError("this image cannot be kept", expected="PNG, JPEG, BMP or WebP")
     model = paths.resolve(config, net)
     root = next(root for root in config.roots if model.is_relative_to(root))
     folder = root / CORRECTED / chosen
-    name = f"{number:04d}_{safe_name(labels[number])}/{hashlib.sha256(image).hexdigest()[:20]}{_suffix(image)}"
+    name = f"{number:04d}_{safe_name(labels[number])}/{hashlib.sha256(image).hexdigest()[:20]}{ending}"
     path = folder / name
     new = not path.exists()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -236,15 +258,6 @@ def correct(request: Request, fields: page.Fields) -> Response:
             lines.write(f"{path} {number}\n")
     values = {"file": paths.address(config, path), "list": paths.address(config, folder / "list.txt"), "new": new}
     return page.done(request, page.address("/try", net=net), {**values, "count": _count(folder / "list.txt")})
-
-
-def _suffix(image: bytes) -> str:
-    """The suffix of an image's format, by its first bytes. Errors: another format."""
-    starts = {b"\x89PNG": ".png", b"\xff\xd8\xff": ".jpg", b"BM": ".bmp", b"RIFF": ".webp"}
-    for start, suffix in starts.items():
-        if image.startswith(start):
-            return suffix
-    raise CaffeliteError("this image cannot be kept", expected="PNG, JPEG, BMP or WebP")
 
 
 def _count(path: Path) -> int:

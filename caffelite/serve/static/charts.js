@@ -137,6 +137,22 @@ function rank(name) {
   return name === "learning rate" ? 2 : /loss|error/i.test(name) ? 0 : 1;
 }
 
+/** The range of an axis for curves that are constant, which Plotly would draw from 1 below to 1 above them; else null. */
+export function flat(traces, logarithmic) {
+  let low = Infinity;
+  let high = -Infinity;
+  for (const { y } of traces) {
+    for (const value of y) {
+      if (value === null || !Number.isFinite(value)) continue;
+      low = Math.min(low, value);
+      high = Math.max(high, value);
+    }
+  }
+  if (low !== high || low === 0) return null;
+  if (logarithmic) return low > 0 ? [Math.log10(low / 2), Math.log10(low * 2)] : null;
+  return low > 0 ? [0, 2 * low] : [2 * low, 0];
+}
+
 function css(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
@@ -314,8 +330,10 @@ export class Chart {
         tickformat: ".4~g", // powers of ten as superscripts would need a style attribute, which the policy refuses
       };
       top = bottom - gap;
-      for (const curve of curves) {
-        const found = this.#traces(name, curve, i ? `y${i + 1}` : "y");
+      const all = curves.map((curve) => this.#traces(name, curve, i ? `y${i + 1}` : "y"));
+      const range = flat(all.flat(), layout[key].type === "log");
+      Object.assign(layout[key], range ? { range, autorange: false } : { autorange: true });
+      for (const found of all) {
         const last = found.at(-1);
         if (!named.has(last.legendgroup) && (name !== "learning rate" || this.series.length > 1)) {
           named.add(last.legendgroup);

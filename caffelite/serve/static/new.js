@@ -51,6 +51,9 @@ function show() {
   command();
 }
 
+form.querySelector("#pictures")?.addEventListener("input", (event) => {
+  form.querySelector("#source").value = event.target.value;
+});
 name.addEventListener("input", () => (named = true));
 form.addEventListener("input", show);
 form.addEventListener("change", show);

@@ -21,6 +21,7 @@ function showState(state) {
   for (const form of document.querySelectorAll("[data-action]")) {
     form.hidden = !state.actions.includes(form.dataset.action);
   }
+  byId("waits").hidden = state.state !== "queued";
   const usage = state.usage;
   const parts = usage
     ? [
@@ -29,6 +30,9 @@ function showState(state) {
         usage.gpu_memory === null ? "" : `${bytes(usage.gpu_memory)} on GPU`,
       ]
     : [];
+  const sizes = Object.entries(state.sizes);
+  for (const [name, size] of sizes) if (fileSize(name)) fileSize(name).textContent = bytes(size);
+  if (sizes.some(([name]) => !fileSize(name))) refresh(); // a file is new
   byId("usage").textContent = parts.filter(Boolean).map((part) => ` · ${part}`).join("");
 }
 
@@ -43,8 +47,35 @@ async function refresh() {
   if (!byId("net").childElementCount) showNet("TRAIN");
 }
 
+const fileSize = (name) => document.querySelector(`[data-file="${CSS.escape(name)}"]`);
+
+/** As the server writes bytes. */
 function bytes(count) {
-  return count < 2 ** 30 ? `${(count / 2 ** 20).toFixed(0)} MiB` : `${(count / 2 ** 30).toFixed(1)} GiB`;
+  const unit = Math.min(3, Math.floor(Math.log2(Math.max(count, 1)) / 10));
+  return unit ? `${Number((count / 1024 ** unit).toPrecision(3))} ${["KiB", "MiB", "GiB"][unit - 1]}` : `${count} B`;
+}
+
+/** As the server writes seconds. */
+function duration(seconds) {
+  if (seconds < 60) return `${seconds.toFixed(1)}s`;
+  const minutes = Math.floor(Math.round(seconds) / 60);
+  const two = (number) => String(number).padStart(2, "0");
+  if (minutes < 60) return `${minutes}m${two(Math.round(seconds) % 60)}s`;
+  return `${Math.floor(minutes / 60)}h${two(minutes % 60)}m`;
+}
+
+/** The time so far and the time left, at the pace of the rows: again at each iteration. */
+function showTime(series) {
+  if (series.state.state !== "running") {
+    byId("left").textContent = "";
+    return;
+  }
+  const last = series.rows.reduce((found, row) => (row.seconds > (found?.seconds ?? 0) ? row : found), null);
+  if (!last?.iteration || byId("progress").max < 2) return;
+  const pace = last.seconds / last.iteration;
+  const left = Math.max(0, byId("progress").max - series.count) * pace;
+  byId("left").textContent = ` · ${duration(left)} left`;
+  byId("time").textContent = duration(Math.max(last.seconds, series.count * pace));
 }
 
 function showIteration(iteration) {
@@ -98,11 +129,13 @@ async function start() {
   window.caffelite = { series, chart };
   chart.draw();
   showState(series.state);
+  showTime(series);
   follow([series], {
     records: (update) => {
       if (update.log) showLog(update.log);
       if (!script.net || update.log.includes("Snapshotting")) refresh();
       if (update.losses.length) showIteration(series.count);
+      showTime(series);
       if (update.rows.length) showScores(series);
       chart.draw();
     },
@@ -110,6 +143,7 @@ async function start() {
       const changed = state.state !== series.state.state;
       series.state = state;
       showState(state);
+      showTime(series);
       if (changed) chart.draw();
     },
   });

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ...errors import Locator
@@ -29,8 +29,10 @@ class Checkpoints:
         if self._writes:
             disk.check_space(self.prefix, self.content.size(state), self._locate)
 
-    def claim(self) -> None:
-        """Locks the prefix for this run. Errors: another run has it."""
+    def claim(self, state: TrainingState) -> None:
+        """Locks the prefix for this run, and reads what its data are known by. Errors: another run has the prefix."""
+        for entry in state.sources:
+            entry.look()
         if self._writes:
             self.owner.claim(self._locate)
 
@@ -43,7 +45,7 @@ class Checkpoints:
             return
         paths = snapshot.pair(self.prefix, state.iteration, self.content.hdf5)
         self._own(paths)
-        snapshot.write(self.content.files(state, self.prefix, gathered))
+        self._write(lambda: self.content.files(state, self.prefix, gathered))
         if self._keep:
             snapshot.prune(self.prefix, self._keep, state.iteration, state.run.id)
         self.written.append((state.iteration, paths[0]))
@@ -54,7 +56,7 @@ class Checkpoints:
             self._help(self.content.best_files(state, self.prefix))
             return
         self._own([snapshot.best_name(self.prefix, self.content.hdf5)])
-        snapshot.write(self.content.best_files(state, self.prefix))
+        self._write(lambda: self.content.best_files(state, self.prefix))
 
     def write_bundle(self, state: TrainingState, folder: Path, gathered: Gathered) -> None:
         """Writes a checkpoint into the folder of a diagnosis. The processes of the first group that hold other parts of
@@ -64,6 +66,10 @@ class Checkpoints:
     def help_bundle(self, state: TrainingState, gathered: Gathered) -> None:
         """Takes part in ``write_bundle`` of rank 0."""
         self._help(self.content.files(state, "", gathered))
+
+    def _write(self, make: Callable[[], Iterator[File]]) -> None:
+        """Writes files; the other processes that make them together make them once."""
+        disk.write_again(make, () if self.content.made_together else None)
 
     def _help(self, files: Iterator[File]) -> None:
         """Sends this process's part of files that rank 0 writes."""

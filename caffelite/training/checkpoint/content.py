@@ -12,6 +12,7 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ... import weights
+from ...data import fingerprint
 from ...devices.interfaces import Array
 from ...errors import CaffeliteError
 from ...net.net import Net
@@ -30,17 +31,19 @@ File = tuple[Path, Iterable[weights.Chunk]]  # its path and its bytes
 
 class Gathered(NamedTuple):
     """The parts of a state that each process has only for itself: the recurrent state of every layer (the arrays of the
-    first group, then those of the second, and so on), and the position of every source as (net, layer, samples)."""
+    first group, then those of the second, and so on), the position of every source as (net, layer, samples), and what
+    its data are known by."""
 
     recurrent: list[pb.CarriedState]
     positions: list[tuple[str, str, int]]
+    facts: list[pb.DataFact]
 
 
 class Content:
     """The content of the checkpoint files of one solver and net.
 
     average: gives the net the averaged weights. parts: of the net that the processes hold. solver_type: the update
-    rule's. current_step: of the schedule.
+    rule's. current_step: of the schedule. strict: whether an inexact continuation is an error.
     """
 
     def __init__(
@@ -51,10 +54,12 @@ class Content:
         solver_type: str,
         current_step: Callable[[int], int],
         parts: CompleteNets,
+        strict: bool = False,
     ):
         self._p, self._net, self._dev, self._average, self._parts = p, net, net.dev, average, parts
         self._parameters = parameters_of(net, parts)
         self._solver_type, self._current_step = solver_type, current_step
+        self._strict = strict
         self.hdf5 = p.snapshot_format == pb.SolverParameter.HDF5
 
     def _config_hash(self) -> str:
@@ -79,9 +84,24 @@ class Content:
                 found.blob.add(shape=pb.BlobShape(dim=array.shape), data=array.reshape(-1).tolist())
             recurrent.append(found)
         positions = [(entry.net, entry.layer, entry.source.position) for entry in state.sources]
-        stages = self._parts.gather(Gathered(recurrent, positions), "an agreement")
-        recurrent = [entry for stage in stages for entry in stage.recurrent]
-        return Gathered(recurrent, [entry for stage in stages for entry in stage.positions])
+        facts = self._facts(state)
+        # As bytes: a message cannot be pickled, because its class is not found by the name of its module.
+        messages = [[message.SerializeToString() for message in each] for each in (recurrent, facts)]
+        stages = self._parts.gather((*messages, positions), "an agreement")
+        return Gathered(
+            [pb.CarriedState.FromString(each) for stage in stages for each in stage[0]],
+            [each for stage in stages for each in stage[2]],
+            [pb.DataFact.FromString(each) for stage in stages for each in stage[1]],
+        )
+
+    def _facts(self, state: TrainingState) -> list[pb.DataFact]:
+        """What the data of this process are known by, and the class weights of its losses."""
+        facts = [(entry.net, entry.layer, *fact) for entry in state.sources for fact in entry.facts.items()]
+        for node in self._net.graph.nodes:
+            values = getattr(node.layer, "class_weights", None)
+            if values is not None:
+                facts.append(("train", node.name, "class weights", fingerprint.shown(values)))
+        return [pb.DataFact(net=net, layer=layer, name=name, value=value) for net, layer, name, value in facts]
 
     @property
     def made_together(self) -> bool:
@@ -135,6 +155,7 @@ class Content:
             loss_window=state.losses.last(),
             carried=gathered.recurrent,
             precision=self._dev.precision,
+            data=gathered.facts,
             algorithm=self._dev.recorded_algorithms(),
         )
         for net, layer, position in gathered.positions:
@@ -197,12 +218,30 @@ class Content:
             log.warning("%s was not written by caffelite: data starts from the first sample", path)
             return
         if resume.config_hash != self._config_hash():
-            text = "the net or the solver differs from what %s was trained with: this run is no exact continuation"
-            log.warning(text, path)
+            self._report(f"the net or the solver differs from what {path} was trained with")
         if resume.precision not in ("", self._dev.precision):
-            text = "%s was trained with -precision %s, this run takes %s: it is no exact continuation"
-            log.warning(text, path, resume.precision, self._dev.precision)
+            self._report(f"{path} was trained with -precision {resume.precision}, this run takes {self._dev.precision}")
+        for change in self._changes(state, resume):
+            self._report(f"the data differ from what {path} was trained with: {change}")
         self._load_resume(state, resume, path)
+
+    def _report(self, what: str) -> None:
+        """Warns that the run is no exact continuation; where it is to be strict, this is an error."""
+        if self._strict:
+            raise CaffeliteError(f"{what}: no exact continuation", remedy="leave -strict out to continue all the same")
+        log.warning("%s: this run is no exact continuation", what)
+
+    def _changes(self, state: TrainingState, resume: pb.ResumeState) -> list[str]:
+        """The facts about the data of all stages that differ from those that a checkpoint holds."""
+        saved = {(fact.net, fact.layer, fact.name): fact.value for fact in resume.data}
+        for entry in state.sources if saved else ():
+            entry.look()
+        mine = []
+        for fact in self._facts(state):
+            before = saved.get((fact.net, fact.layer, fact.name), fact.value)
+            if before != fact.value:
+                mine.append(f'layer "{fact.layer}" ({fact.net}), {fact.name}: {before} before, {fact.value} now')
+        return [change for stage in self._parts.gather(mine, "an agreement") for change in stage]
 
     def _load_resume(self, state: TrainingState, resume: pb.ResumeState, path: Path) -> None:
         positions = {(s.net, s.layer): s.samples for s in resume.source}

@@ -9,19 +9,46 @@ from __future__ import annotations
 import contextlib
 import errno
 import glob
+import logging
 import os
 import re
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from ...errors import CaffeliteError, Locator
+from ...errors import CaffeliteError, Locator, quoted
+
+Files = Iterable[tuple[Path, Iterable[bytes | memoryview]]]
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
+TRIES = (2.0, 5.0)  # seconds before a snapshot is written again after an error of input or output, which may pass
 CONTINUE = "then resume from the last snapshot with -snapshot"
 
 
-def write(files: Iterable[tuple[Path, Iterable[bytes | memoryview]]]) -> None:
+log = logging.getLogger("caffelite")
+
+
+class Unwritable(CaffeliteError):
+    """A file cannot be written. number: errno's."""
+
+    number = 0
+
+
+def write_again(make: Callable[[], Files], pauses: Sequence[float] | None = None) -> None:
+    """``write`` of new files from ``make``, again after each pause (None: TRIES) where the disk failed with EIO."""
+    for pause in TRIES if pauses is None else pauses:
+        try:
+            return write(make())
+        except Unwritable as error:
+            if error.number != errno.EIO:
+                raise
+            log.warning("%s; the snapshot is written again in %g s", error.what, pause)
+            time.sleep(pause)
+    write(make())
+
+
+def write(files: Files) -> None:
     """Writes all files or none, each from chunks of its bytes: drafts of all of them are on disk before the first is
     renamed, in the order given.
 
@@ -79,9 +106,9 @@ def failed(path: Path, error: OSError) -> CaffeliteError:
     if error.errno in (errno.ENOENT, errno.ENOTDIR) and not path.parent.is_dir():
         what, remedy = (
             f"cannot write {path}: its folder {path.parent} no longer exists",
-            f"create it again: mkdir -p {path.parent}; {CONTINUE}",
+            f"create it again: mkdir -p {quoted(path.parent)}; {CONTINUE}",
         )
-        return CaffeliteError(what, remedy=f"{remedy}, if one is left")
+        return Unwritable(what, remedy=f"{remedy}, if one is left")
     remedy = (
         "free disk space"
         if error.errno in FULL
@@ -89,7 +116,9 @@ def failed(path: Path, error: OSError) -> CaffeliteError:
         if error.errno in FORBIDDEN
         else "check the disk"
     )
-    return CaffeliteError(f"cannot write {path}: {reason(error)}", remedy=f"{remedy}, {CONTINUE}")
+    found = Unwritable(f"cannot write {path}: {reason(error)}", remedy=f"{remedy}, {CONTINUE}")
+    found.number = error.errno or 0
+    return found
 
 
 def reason(error: OSError | ValueError) -> str:
@@ -116,7 +145,7 @@ def check_space(prefix: str, size: int, locate: Locator) -> None:
         raise CaffeliteError(
             f"the folder of snapshot_prefix, {folder}, does not exist",
             where=where,
-            remedy=f"make it: mkdir -p {folder}",
+            remedy=f"make it: mkdir -p {quoted(folder)}",
         )
     try:
         prefix.encode()

@@ -60,7 +60,7 @@ class LockEntry:
             return cls(
                 str(entry["run"]), int(entry["began"]), int(entry["process"]), str(entry["host"]), str(entry["resumed"])
             )
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
 
@@ -194,7 +194,7 @@ def _ids(folder: Path, name: str) -> set[str]:
     """The ids of the runs with records or moved files in a folder; "" for a session without an id."""
     try:
         return {str(session.get("run", "")) for session in json.loads((folder / RUN).read_text())["sessions"]}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {snapshot.run_of(path) for path in folder.glob(f"{glob.escape(name)}_*") if path.is_file()} - {""}
 
 

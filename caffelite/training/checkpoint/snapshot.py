@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import DecodeError
 
 from ... import caffelite_pb2 as pb
-from ... import weights
+from ... import inputs, weights
 from ...errors import CaffeliteError
 from ...weights import hdf5
 from . import disk
@@ -187,7 +187,7 @@ def _decode_binary_state(data: bytes, path: Path) -> State:
             else:
                 rest.append(bytes(whole))
         head = pb.SolverState.FromString(b"".join(rest))
-        _check_text(head)
+        inputs.check_text(head)
     except (ValueError, DecodeError) as error:
         raise weights.no_hdf5(path) or CaffeliteError(f"{path} is no solverstate, or a damaged one ({error})") from None
     if not head.HasField("iter") or head.iter < 0:
@@ -195,18 +195,6 @@ def _decode_binary_state(data: bytes, path: Path) -> State:
     plateau = (head.minimum_loss, head.iter_last_event) if head.HasField("minimum_loss") else None
     resume, run = (getattr(head, name) if head.HasField(name) else None for name in ("resume", "run"))
     return State(head.iter, head.learned_net, history, head.current_step, resume, plateau, run, head.model_digest)
-
-
-def _check_text(message: Message) -> None:
-    """Raises ValueError for text that is not UTF-8: protobuf accepts it in proto2 files, some versions as bytes."""
-    for descriptor, value in message.ListFields():
-        parts: Iterable[Any] = [value] if isinstance(value, (str, bytes, Message)) else value
-        if descriptor.type == descriptor.TYPE_STRING:
-            if bad := next((text for text in parts if isinstance(text, bytes)), None):
-                raise ValueError(f"{descriptor.name} is not UTF-8: {bad!r}")
-        elif descriptor.message_type is not None and descriptor.message_type.name != "BlobProto":
-            for part in parts:
-                _check_text(part)
 
 
 def _decode_hdf5_state(data: bytes, path: Path) -> State:
@@ -230,7 +218,7 @@ def _decode_hdf5_state(data: bytes, path: Path) -> State:
             note = hdf5.note(data[-hdf5.TAIL :])
             run = pb.RunOrigin.FromString(note) if note else None
             for message in (resume, run):
-                _check_text(message or pb.RunOrigin())
+                inputs.check_text(message or pb.RunOrigin())
             digest = bytes.fromhex(file.attrs.get(_MODEL_DIGEST, ""))
         except (*hdf5.MISTAKES, DecodeError) as error:
             raise CaffeliteError(f"{path} is no solverstate, or a damaged one ({error})") from None

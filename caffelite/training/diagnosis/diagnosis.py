@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from ... import caffelite_pb2 as pb
-from ... import data
 from ...errors import CaffeliteError
 from ...net.graph import Node
 from ...parallel import MeshPosition
@@ -21,7 +20,7 @@ from ..checkpoint.content import Gathered
 from ..iteration import Iteration, Norms
 from ..state import TrainingState
 from . import bundle
-from .report import Report, causes
+from .report import LOSS, Report, causes
 from .tracing import TracedArray, trace
 
 log = logging.getLogger("caffelite")
@@ -43,14 +42,15 @@ class Diagnosis:
         self._parts, self._mesh = iteration.parts, iteration.parts.mesh
         self.checkpoints = checkpoints
 
-    def examine(self, state: TrainingState, bad: int, norms: list[Norms]) -> Report:
+    def examine(self, state: TrainingState, bad: int, norms: list[Norms], what: str = LOSS) -> Report:
         """Repeats the iteration before its update, and writes its bundle. Where its loss was not the first fault, or
         parameters are not finite, the run is repeated from the last good checkpoint to the first fault. Afterwards the
         state is that before the faulty iteration.
 
-        bad: the first iteration with a loss that is not finite. norms: of the iterations before.
+        bad: the first iteration with a loss that is not finite, or that starts from such weights. norms: of the
+        iterations before. what: LOSS or WEIGHTS.
         """
-        if bad < state.iteration or not self._finite(state):
+        if bad < state.iteration or not self.finite(state):
             self._repeat_to_fault(state, bad, norms)
         state.start.restore()
         batches: dict[str, np.ndarray] = {}
@@ -67,7 +67,7 @@ class Diagnosis:
             first = firsts[writer]
         feeding = {node.name for node in self._net.graph.feeds}
         reasons = causes(self._p, feeding, self._rate(state.iteration), traced, first, norms)
-        report = Report(state.iteration, first, self._samples(state, first, writer), norms, reasons)
+        report = Report(state.iteration, first, self._samples(state, first, writer), norms, reasons, what=what)
         gathered = self.checkpoints.content.gather(state)
         if self._parts.divided:
             return self._report_together(state, report, writer, batches, gathered)
@@ -114,9 +114,13 @@ class Diagnosis:
         report.bundle = comm.gather(report.bundle)[0]
         return report
 
-    def _finite(self, state: TrainingState) -> bool:
-        finite = bool(np.isfinite(self._dev.download(state.parameters)).all())
-        return all(self._comm.gather(finite)) if self._parts.divided else finite
+    def finite(self, state: TrainingState, norm: float | None = None) -> bool:
+        """Whether the weights of all processes, which call it together, are finite. norm: theirs, where it is known."""
+        if norm is None:
+            norm = self._iteration.updater.clipping.total_norm(state.parameters)
+        # The squares of large numbers are infinite too.
+        finite = math.isfinite(norm) or bool(np.isfinite(self._dev.download(state.parameters)).all())
+        return all(self._comm.gather(finite, "an agreement"))
 
     def _repeat_to_fault(self, state: TrainingState, bad: int, norms: list[Norms]) -> None:
         """Repeats the run from its last good checkpoint to the first iteration that makes a loss or a parameter not
@@ -137,7 +141,7 @@ class Diagnosis:
             del norms[:-10]
             if math.isfinite(loss):
                 self._iteration.update(self._rate(state.iteration))
-            if not math.isfinite(loss) or not self._finite(state):
+            if not math.isfinite(loss) or not self.finite(state):
                 for flat, host in zip(state.flat_arrays(), before, strict=True):
                     self._dev.upload(flat, host)
                 return
@@ -162,7 +166,7 @@ class Diagnosis:
                     same = self._mesh.shape.position(writer).shard == self._mesh.position.shard
                     rows = first.rows if same else []
             part = (first.part if first else 0) * source.shard.size + source.shard.rank
-            names = data.sample_names(source, [start + part * batch + row for row in rows])
+            names = [source.name(start + part * batch + row) for row in rows]
             found += [f'"{layer}" {name}' for name in names]
         return found
 

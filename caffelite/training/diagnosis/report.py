@@ -1,4 +1,4 @@
-"""The report on a loss that is NaN or infinite: its first occurrence, the samples, and possible causes."""
+"""The report on a loss or weights that are NaN or infinite: the first occurrence, the samples, and possible causes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from statistics import median
 
 from ... import caffelite_pb2 as pb
-from ...errors import CaffeliteError
+from ...errors import CaffeliteError, quoted
 from ...parallel import Refused
 from ..iteration import Norms
 from .tracing import TracedArray
 
+LOSS, WEIGHTS = "loss is", "weights are"  # what is found not to be finite
 LARGE_INPUT = 20  # unscaled pixels reach 255
 GROWS = 3  # a loss counts as growing from this multiple of the median of those before
 DOMAINS = {
@@ -28,8 +29,9 @@ DOMAINS = {
 
 @dataclass
 class Report:
-    """The findings on a loss that is not finite. first: the first array that is not; None: no array of the repeated
-    iteration is. norms: of the iterations before. bundle: the folder that ``caffelite replay`` runs again."""
+    """The findings on a loss or on weights (``what``) that are not finite. first: the first array that is not; None: no
+    array of the repeated iteration is. norms: of the iterations before. bundle: the folder that ``caffelite replay``
+    runs again."""
 
     iteration: int
     first: TracedArray | None
@@ -37,11 +39,12 @@ class Report:
     norms: list[Norms]
     causes: list[str]
     bundle: str = ""
+    what: str = LOSS
 
     def lines(self) -> Iterator[str]:
         first = self.first
         if first is None:
-            yield f"Iteration {self.iteration}: the loss is not finite, though each blob of its repetition is"
+            yield f"Iteration {self.iteration}: the {self.what} not finite, though each blob of its repetition is"
         else:
             count = f"{first.nans} NaN, {first.infinities} infinite of {math.prod(first.shape)}"
             where = f'layer "{first.layer}" ({first.type}), {first.what}'
@@ -60,13 +63,13 @@ class Report:
 
 
 class Diverged(CaffeliteError):
-    """A loss that is not finite stopped the run."""
+    """A loss or weights that are not finite stopped the run."""
 
     def __init__(self, report: Report):
         first = report.first
         at = f': layer "{first.layer}" ({first.type}), {first.what}' if first else ""
-        again = f"look at it layer by layer: caffelite replay {report.bundle}" if report.bundle else None
-        super().__init__(f"the loss is not finite at iteration {report.iteration}{at}", remedy=again)
+        again = f"look at it layer by layer: caffelite replay {quoted(report.bundle)}" if report.bundle else None
+        super().__init__(f"the {report.what} not finite at iteration {report.iteration}{at}", remedy=again)
         self.report = report
 
 

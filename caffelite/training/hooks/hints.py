@@ -23,7 +23,8 @@ log = logging.getLogger("caffelite")
 
 EARLY, EARLY_MANY = 500, 2000  # iterations before anything is expected, of few classes and of more than MANY
 MANY = 100
-STUCK = 10  # consecutive displays at the chance-level loss
+NEAR = 0.02  # of the chance-level loss, in which a loss that learns does not stay
+STUCK, LEAST, SHARE = 3, 50, 0.1  # displays and iterations, at least, and share of the run at the chance-level loss
 SATURATED = -math.log(np.finfo(np.float32).tiny)  # 87.34, the loss of a probability of 0
 SAMPLES = 64  # samples of a batch for the check of activations
 DEAD = 0.6  # share of a layer's units
@@ -47,6 +48,7 @@ class Hints(Hook):
         self._p, self._net, self._tests, self._updater, self._parts = p, net, tests, updater, parts
         self._logged: set[str] = set()
         self._runs: Counter[str] = Counter()
+        self._stuck_since: dict[str, int] = {}
         self._displays = 0
         self._ends = {step.node: (step.fused or (step.node,))[-1] for step in net.compiled.forward}
         nodes = parts.complete(net).nodes
@@ -102,12 +104,14 @@ class Hints(Hook):
                 "too large for exp"
             )
             self._log_once("saturated", f"{what}; lower base_lr and train from the start again")
-        stands = classes > 1 and state.iteration >= _early(classes) and abs(value - guess) < 0.03 * guess
-        if self._again(name, stands) == STUCK:
+        displays = self._again(name, classes > 1 and abs(value - guess) < NEAR * guess)
+        if displays <= 1:
+            self._stuck_since[name] = state.iteration
+        first = self._stuck_since[name]
+        if displays >= STUCK and state.iteration - first >= max(LEAST, SHARE * self._p.max_iter):
             what = f"{name} stays at ln({classes}) = {guess:.3g}, that of guessing, after {state.iteration} iterations"
-            self._log_once(
-                "stuck", f"{what}; try another base_lr (caffelite find_lr), look at the fillers, and see -overfit 1"
-            )
+            remedy = "try a longer warmup_iter, another base_lr (caffelite find_lr) or random_seed, and see -overfit 1"
+            self._log_once("stuck", f"{what}; {remedy}")
 
     # activations and gradients
 

@@ -87,10 +87,6 @@ class Hooks(Hook):
         self._hooks.insert(max(0, len(self._hooks) - 1), hook)
         self._find()
 
-    def remove(self, hook: Hook) -> None:
-        self._hooks.remove(hook)
-        self._find()
-
     def _find(self) -> None:
         """The methods to call for each event: only those that a hook overrides, so that others cost no time."""
         self._calls = {

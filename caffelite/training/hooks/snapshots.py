@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ... import caffelite_pb2 as pb
 from ...net.net import Net
 from ...parallel import SNAPSHOT, SingleProcess
@@ -14,7 +16,7 @@ from .losses import LossReports
 
 
 class Snapshots(Hook):
-    """enabled: whether this run writes any."""
+    """enabled: whether this run writes any. weights_fail: of ``NanRecovery``."""
 
     def __init__(
         self,
@@ -24,10 +26,12 @@ class Snapshots(Hook):
         checkpoints: Checkpoints,
         agreement: Agreement,
         losses: LossReports,
+        weights_fail: Callable[[TrainingState], bool],
         enabled: bool,
     ):
         self._p, self._net, self._comm, self._checkpoints = p, net, comm, checkpoints
         self._agreement, self._losses, self.enabled = agreement, losses, enabled
+        self._weights_fail = weights_fail
 
     def after_iteration(self, state: TrainingState) -> None:
         requested = self._agreement.take_snapshot()
@@ -41,11 +45,13 @@ class Snapshots(Hook):
             self.write(state)
 
     def write(self, state: TrainingState) -> None:
-        """Writes the model, then the state; of several processes the first does."""
+        """Writes the model, then the state; of several processes the first does. Weights that are not finite are not
+        written: the run ends with the cause, or continues from an earlier snapshot."""
         self._losses.report(state)
         if not self.enabled:
             return
         if self._comm.mark:
             self._comm.mark(SNAPSHOT, iteration=state.iteration)
         average_statistics(self._net, self._comm)
-        self._checkpoints.write(state)
+        if not self._weights_fail(state):
+            self._checkpoints.write(state)

@@ -21,8 +21,8 @@ log = logging.getLogger("caffelite")
 
 class Testing(Hook):
     """Logs the mean of each score and reports the scores to ``hooks``. tests: each test net with its number of
-    batches. parts: of the nets that the processes hold. The run stops after a test where a stop is requested, or where
-    it is ``over``."""
+    batches. parts: of the nets that the processes hold. weights_fail: of ``NanRecovery``. The run stops after a test
+    where a stop is requested, or where it is ``over``."""
 
     def __init__(
         self,
@@ -33,6 +33,7 @@ class Testing(Hook):
         parts: CompleteNets,
         agreement: Agreement,
         over: Callable[[TrainingState], bool],
+        weights_fail: Callable[[TrainingState], bool],
         hooks: Hook,
     ):
         self._interval, self._at_start, self._logs_loss = p.test_interval, p.test_initialization, p.test_compute_loss
@@ -40,6 +41,7 @@ class Testing(Hook):
         self._shows_classes = p.show_per_class_result
         self._net, self._tests, self._average, self._parts = net, tests, average, parts
         self._agreement, self._over, self._hooks = agreement, over, hooks
+        self._weights_fail = weights_fail
 
     def before_iteration(self, state: TrainingState) -> bool:
         if self._interval and state.iteration % self._interval == 0 and (state.iteration or self._at_start):
@@ -52,8 +54,11 @@ class Testing(Hook):
             self.test(state)
 
     def test(self, state: TrainingState) -> None:
-        """Tests with the averaged weights, where there are any. A request to stop ends it early."""
+        """Tests with the averaged weights, where there are any. A request to stop ends it early. Weights that are not
+        finite are not tested: the run ends with the cause, or continues from an earlier snapshot."""
         average_statistics(self._net, self._parts.mesh.data)
+        if self._weights_fail(state):
+            return
         with self._average.as_weights():
             if found := self._scores(state):
                 self._hooks.all_tested(state, found)

@@ -4,26 +4,17 @@ A tile is some pixels times some vectors of output channels. It stays in registe
 C·kh·kw positions in Caffe's order; LLVM maps the vectors to those of the processor.
 """
 
-import functools
-
-import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .parallel import body, launch
-from .settings import SERIAL
+from .settings import SERIAL, has_registers
 
 LANES = 16  # numbers in a vector
-PIXELS = {3: 8, 4: 6}  # vectors of a tile → its pixels: as many as 32 registers hold
+PIXELS = {3: 8, 4: 6} if has_registers() else {3: 2, 4: 1}  # vectors of a tile → its pixels, as the registers hold
 BLOCK = 256  # positions summed before they join the total, as BLAS does it: longer sums round worse
-
-
-@functools.cache
-def has_registers() -> bool:
-    """Whether the processor has 32 registers of LANES numbers."""
-    return "+avx512f" in llvm.get_host_cpu_features().flatten()
 
 
 def _tile(vectors: int):
@@ -49,7 +40,7 @@ def _tile(vectors: int):
                 )
 
             fma = cgutils.get_or_insert_function(
-                builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{LANES}f32"
+                builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fmuladd.v{LANES}f32"
             )
             starts = [builder.load(at(places, ir.Constant(word, p), word)) for p in range(pixels)]
             sums = [cgutils.alloca_once_value(builder, blank) for _ in range(pixels * vectors)]

@@ -49,10 +49,10 @@ class Vectors:
     def __init__(self, builder: Any, mask: Any):
         self.builder, self.mask = builder, mask
         kind = ir.FunctionType(VECTOR, [VECTOR] * 3)
-        self._fma = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{LANES}f32")
+        self._fma = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{LANES}f32")
 
     def fma(self, a: Any, b: Any, c: Any) -> Any:
-        """a · b + c with one rounding."""
+        """a · b + c, with one rounding where the processor has an instruction for that."""
         return self.builder.call(self._fma, [a, b, c])
 
     def _masked(self, name: str, result: Any, arguments: list[Any]) -> Any:

@@ -8,7 +8,6 @@ The dtype is float32, float64, or bfloat16 as uint16 with float32 sums. For bflo
 of each column, which processors with the instruction multiply at once.
 """
 
-import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
@@ -16,11 +15,11 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .parallel import body, launch
-from .settings import SERIAL
+from .settings import SERIAL, features, has_registers
 
 VECTOR = 64  # bytes
-_FEATURES = llvm.get_host_cpu_features().flatten()
-ROWS, VECTORS = (8, 2) if "+avx512f" in _FEATURES else (6, 1)  # of a tile: as 32, or 16, registers hold
+_FEATURES = features()
+ROWS, VECTORS = (8, 2) if has_registers() else (6, 1)  # of a tile: as 32, or 16, registers hold
 WIDTH = VECTORS * VECTOR
 DEPTH = 256  # rows of a panel summed before they join the total, as BLAS does it: longer sums round worse
 
@@ -46,7 +45,7 @@ def _multiply_add(builder, kind, pairs: bool):
         return cgutils.get_or_insert_function(builder.module, ir.FunctionType(result, arguments), name)
 
     lanes = kind.count
-    fma = function(f"llvm.fma.v{lanes}f{32 if kind.element == ir.FloatType() else 64}", kind, kind, kind, kind)
+    fma = function(f"llvm.fmuladd.v{lanes}f{32 if kind.element == ir.FloatType() else 64}", kind, kind, kind, kind)
     if not pairs:
         return lambda a, b, total: builder.call(fma, [a, b, total])
     if "+avx512bf16" in _FEATURES:

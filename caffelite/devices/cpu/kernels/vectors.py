@@ -48,9 +48,9 @@ def _broadcast(builder: Any, value: Any) -> Any:
 
 
 def _fma(builder: Any) -> Callable[[Any, Any, Any], Any]:
-    """a · b + c with one rounding."""
+    """a · b + c, with one rounding where the processor has an instruction for that."""
     kind = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
-    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{LANES}f32")
+    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{LANES}f32")
     return lambda a, b, c: builder.call(function, [a, b, c])
 
 
@@ -59,7 +59,7 @@ def product(rows: int, vectors: int) -> Any:
     vectors·LANES).
 
     Addresses and strides in bytes: ``a_row`` and ``a_k`` of a, ``b_k`` of b's rows, ``c_row`` of c's. k is positive.
-    c stays in registers while the kernel iterates over k.
+    The product stays in registers while the kernel iterates over k, and then joins c.
     """
     places = [(r, v) for r in range(rows) for v in range(vectors)]
 
@@ -74,21 +74,17 @@ def product(rows: int, vectors: int) -> Any:
                 for r, v in places
             }
             before, function = builder.basic_block, builder.function
-            loading, body, end = (function.append_basic_block(name) for name in ("loading", "body", "end"))
-            builder.cbranch(add, loading, body)
-            builder.position_at_end(loading)
-            present = {place: _load(builder, out[place]) for place in places}
+            body, end = (function.append_basic_block(name) for name in ("body", "end"))
             builder.branch(body)
             builder.position_at_end(body)
 
-            def variable(kind: Any, start: Any, loaded: Any) -> Any:
+            def variable(kind: Any, start: Any) -> Any:
                 phi = builder.phi(kind)
                 phi.add_incoming(start, before)
-                phi.add_incoming(loaded, loading)
                 return phi
 
-            i, at_a, at_b = (variable(_WORD, start, start) for start in (_integer(0), a, b))
-            sums = {place: variable(_VECTOR, _constant(0.0), present[place]) for place in places}
+            i, at_a, at_b = (variable(_WORD, start) for start in (_integer(0), a, b))
+            sums = {place: variable(_VECTOR, _constant(0.0)) for place in places}
             factors = [_load(builder, builder.add(at_b, _integer(BYTES * v))) for v in range(vectors)]
             totals = {}
             for r in range(rows):
@@ -101,7 +97,8 @@ def product(rows: int, vectors: int) -> Any:
             builder.cbranch(builder.icmp_signed("<", steps[0][1], k), body, end)
             builder.position_at_end(end)
             for place in places:
-                _store(builder, totals[place], out[place])
+                present = builder.select(add, _load(builder, out[place]), _constant(0.0))
+                _store(builder, builder.fadd(present, totals[place]), out[place])
             return context.get_dummy_value()
 
         return types.void(*[types.intp] * 8, types.boolean), codegen

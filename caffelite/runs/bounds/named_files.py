@@ -1,4 +1,4 @@
-"""The files that a net names: what a run would read, and what it would write."""
+"""The files that a net or a solver names: what a run would read, and what it would write."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from .. import caffelite_pb2 as pb
-from .. import inputs
-from ..data import files, listing, table
-from ..errors import CaffeliteError
+from ... import caffelite_pb2 as pb
+from ... import inputs
+from ...data import files, listing, table
+from ...errors import CaffeliteError
 
 # Fields of layers and of deploy nets, in all their messages and versions.
 FIELDS = frozenset(
@@ -29,6 +29,10 @@ OTHERS = frozenset(
     "sample_mode neg_mining_type neg_ranking_type bbox_loss_type forward_func backward_func name_pattern".split()
 )
 
+NETS = ("net", "train_net", "test_net")  # of a solver
+SOLVER_FIELDS = frozenset((*NETS, "snapshot_prefix", "weights"))
+SOLVER_OTHERS = frozenset("type best_score eval_type ap_version lr_policy regularization_type larc_policy".split())
+
 
 @dataclass(frozen=True)
 class NamedFile:
@@ -42,16 +46,18 @@ class NamedFile:
 
 def named_files(message: Message, at: tuple[str | int, ...] = ()) -> Iterator[NamedFile]:
     """Every file that the fields of a message name, those of its parts included. at: where the message is."""
+    of_solver = isinstance(message, pb.SolverParameter)
     for field, value in message.ListFields():
         here = (*at, field.name)
         if field.type == field.TYPE_MESSAGE:
             repeated = not isinstance(value, Message)
             for i, part in enumerate(value if repeated else [value]):
                 yield from named_files(part, (*here, i) if repeated else here)
-        elif field.type == field.TYPE_STRING and field.name in FIELDS:
+        elif field.type == field.TYPE_STRING and field.name in (SOLVER_FIELDS if of_solver else FIELDS):
             for text in [value] if isinstance(value, str) else value:
-                if text:
-                    yield NamedFile(message, field.name, here, text)
+                for part in text.split(",") if of_solver and field.name == "weights" else [text]:
+                    if part.strip():
+                        yield NamedFile(message, field.name, here, part.strip() if part != text else text)
 
 
 def listed_files(layer: pb.LayerParameter, base: Path) -> Iterator[str]:

@@ -1,0 +1,92 @@
+"""Reads the JSON files that caffelite stores: reports, jobs, records of runs, notes, indexes.
+
+Anybody may have written such a file. So each reader names the fields that it uses, with their kinds. A kind is a type,
+a union of types (float takes whole numbers, int no truth values), ``[kind]`` for a list, ``{str: kind}`` for an object
+with any names, ``{"name": kind, ...}`` for an object with these names at least.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from . import inputs
+from .errors import CaffeliteError
+
+LARGEST = 1 << 63  # of a whole number
+Fields = Mapping[str, Any]
+
+
+def read(path: str | os.PathLike, fields: Fields) -> dict[str, Any]:
+    """The fields of a JSON object that are there and of their kinds; none where the file is missing, damaged or not an
+    object."""
+    try:
+        found = _object(path)
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return chosen(found, fields)
+
+
+def chosen(found: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
+    """The fields of an object that are there and of their kinds."""
+    return {name: found[name] for name, kind in fields.items() if name in found and fits(found[name], kind)}
+
+
+def load(path: str | os.PathLike, fields: Fields, optional: Fields | None = None) -> dict[str, Any]:
+    """The fields of a JSON object. optional: those that may be missing. Errors: CaffeliteError where the file cannot be
+    read, a field is missing, or a value is of another kind."""
+    name = Path(path).name
+    try:
+        found = _object(path)
+    except (OSError, ValueError, RecursionError):
+        raise CaffeliteError(f"{name} cannot be read", expected="a JSON file that caffelite wrote") from None
+    optional = optional or {}
+    for field, kind in {**optional, **fields}.items():
+        if field not in found and field in fields:
+            raise CaffeliteError(f'{name} has no "{field}"', expected="a JSON file that caffelite wrote")
+        if field in found and not fits(found[field], kind):
+            raise CaffeliteError(f'"{field}" in {name} is of another kind', expected=_shown(kind))
+    return {field: found[field] for field in (*fields, *optional) if field in found}
+
+
+def fits(value: Any, kind: Any) -> bool:
+    """Whether a value is of a kind."""
+    if isinstance(kind, list):
+        return isinstance(value, list) and all(fits(each, kind[0]) for each in value)
+    if isinstance(kind, dict):
+        if not isinstance(value, dict):
+            return False
+        if str in kind:
+            return all(fits(each, kind[str]) for each in value.values())
+        return all(name in value and fits(value[name], each) for name, each in kind.items())
+    if isinstance(kind, types.UnionType):
+        return any(fits(value, each) for each in typing.get_args(kind))
+    if kind is Any:
+        return True
+    if kind is None or kind is types.NoneType:
+        return value is None
+    if isinstance(value, bool):
+        return kind is bool
+    if isinstance(value, int) and abs(value) > LARGEST:
+        return False
+    return isinstance(value, (int, float) if kind is float else kind)
+
+
+def _object(path: str | os.PathLike) -> dict[str, Any]:
+    found = json.loads(inputs.read_text(path))
+    if not isinstance(found, dict):
+        raise ValueError
+    return found
+
+
+def _shown(kind: Any) -> str:
+    if isinstance(kind, list):
+        return f"a list of {_shown(kind[0])}"
+    if isinstance(kind, dict):
+        return "an object" if str in kind else f"an object with {', '.join(kind)}"
+    return getattr(kind, "__name__", str(kind))

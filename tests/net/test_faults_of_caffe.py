@@ -1,0 +1,63 @@
+"""Nets whose gradients Caffe gets wrong and ours rightly does not: each fault of docs/differences.md."""
+
+import numpy as np
+import pytest
+from textnet import bind, feed, inputs, run
+
+IP = 'layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 4 %s } }\n'
+IP %= 'weight_filler { type: "xavier" }'
+FLATTEN = (
+    'layer { name: "f" type: "Flatten" bottom: "m" top: "f" }\n'
+    'layer { name: "l" type: "Reduction" bottom: "f" top: "l" loss_weight: 1 reduction_param { operation: SUMSQ } }\n'
+)
+FILL = 'recurrent_param { num_output: 2 weight_filler { type: "xavier" } }'
+LEARNS = {
+    "Reshape": IP
+    + 'layer { name: "r" type: "Reshape" bottom: "ip" top: "m" reshape_param { shape { dim: 0 dim: 2 dim: 2 } } }',
+    "Slice with one top": IP + 'layer { name: "r" type: "Slice" bottom: "ip" top: "m" }',
+    "RNN": f'layer {{ name: "ip" type: "RNN" bottom: "x" bottom: "c" top: "m" {FILL} }}',
+    "LSTM": f'layer {{ name: "ip" type: "LSTM" bottom: "x" bottom: "c" top: "m" {FILL} }}',
+}
+
+
+@pytest.mark.parametrize("kind", LEARNS)
+def test_a_layer_below_a_flatten_learns(kind, seed):
+    net = bind(inputs(x=(3, 2, 5), c=(3, 2)) + LEARNS[kind] + FLATTEN, seed=seed)
+    feed(net, x=np.random.default_rng(seed).normal(size=(3, 2, 5)), c=np.ones((3, 2)))
+    run(net, 0)
+    assert np.abs(net.params.diffs[0]).max() > 0
+
+
+def test_a_loss_on_an_in_place_top_adds_to_its_gradient():
+    text = (
+        inputs(x=(2, 3)) + 'layer { name: "s" type: "Power" bottom: "x" top: "y" power_param { scale: 3 } }\n'
+        'layer { name: "r" type: "ReLU" bottom: "y" top: "y" loss_weight: 0.5 }\n'
+        'layer { name: "l" type: "Reduction" bottom: "y" top: "l" loss_weight: 1 }\n'
+    )
+    net = bind("force_backward: true\n" + text)
+    feed(net, x=np.ones((2, 3)))
+    run(net, 0)
+    np.testing.assert_allclose(net.diff[net.graph.values["x"]], np.full((2, 3), 4.5), rtol=1e-6)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_gradients_of_a_scale_add_up_over_iter_size(axis, tmp_path, monkeypatch):
+    import caffelite.pycaffe as caffe
+
+    monkeypatch.chdir(tmp_path)
+    found = []
+    for size in (1, 2):
+        (tmp_path / "net.prototxt").write_text(
+            'layer { name: "d" type: "DummyData" top: "x" dummy_data_param {\n'
+            '  shape { dim: 1 dim: 3 } data_filler { type: "constant" value: 2 } } }\n'
+            f'layer {{ name: "s" type: "Scale" bottom: "x" top: "y" scale_param {{ axis: {axis} num_axes: 1 }} }}\n'
+            'layer { name: "l" type: "Reduction" bottom: "y" top: "l" loss_weight: 1 }\n'
+        )
+        (tmp_path / "solver.prototxt").write_text(
+            f'net: "net.prototxt" base_lr: 0.1 lr_policy: "fixed" max_iter: 1 iter_size: {size} solver_mode: CPU'
+        )
+        solver = caffe.SGDSolver("solver.prototxt")
+        solver.step(1)
+        found.append(solver.net.params["s"][0].data.copy())
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
+    assert (found[0] < 1).all()

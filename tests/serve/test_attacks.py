@@ -1,0 +1,218 @@
+"""Attacks by paths that lead out of the roots, in every field and dialect: what is refused is never opened."""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from caffelite.runs.bounds.bounds import Bounds
+from caffelite.runs.queue import scan
+from caffelite.serve.app import create_app
+from caffelite.serve.config import ServeConfig
+from caffelite.serve.runs_of import Runs
+from caffelite.serve.samples import OpenSets
+
+SECRET = "the first line of a secret"
+NET = """name: "tiny"
+layer { name: "data" type: "DummyData" top: "data" top: "label" dummy_data_param {
+  shape { dim: 4 dim: 3 } shape { dim: 4 } data_filler { type: "gaussian" } data_filler { type: "constant" } } }
+layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 2
+  weight_filler { type: "xavier" } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }
+"""
+SOLVER = 'net: "net.prototxt"\nbase_lr: 0.01\nlr_policy: "fixed"\nmax_iter: 3\nsnapshot_prefix: "tiny"\n'
+AS_JSON = {"Accept": "application/json"}
+_opened: list[str] = []
+
+
+def _record(event, arguments):
+    if event in ("open", "os.listdir", "os.scandir"):
+        _opened.append(os.fspath(arguments[0]) if isinstance(arguments[0], str | os.PathLike) else "")
+
+
+sys.addaudithook(_record)
+
+
+@pytest.fixture
+def outside(tmp_path):
+    """A folder beside the root, whose files must not be opened."""
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    (folder / "secret").write_text(SECRET + "\n")
+    (folder / "net.prototxt").write_text(NET)
+    del _opened[:]
+    yield folder
+    assert not [path for path in _opened if str(folder) in os.path.realpath(path)]
+
+
+@pytest.fixture
+def client(tmp_path, outside):
+    """A client of a server without its services. Links in the root lead out of it."""
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "link").symlink_to(outside)
+    (root / "secret.txt").symlink_to(outside / "secret")
+    config = ServeConfig(roots=(root,))
+    app = create_app(config)
+    app.state.data_sets, app.state.runs = OpenSets(), Runs(config)
+    return TestClient(app, base_url=f"http://127.0.0.1:{config.port}")
+
+
+def escaped(path) -> str:
+    """A path whose slashes are octal escapes of the text format."""
+    return str(path).replace("/", "\\057")
+
+
+def refused(client, tmp_path, outside, fields):
+    """Checks that /new/check and /new/start refuse a draft, write nothing and quote nothing."""
+    given = {"solver": "solver.prototxt", "solver_text": SOLVER, "net_text": NET, **fields}
+    given = {name: text.replace("OUT", str(outside)).replace("ESC", escaped(outside)) for name, text in given.items()}
+    found = client.post("/new/check", data=given, headers=AS_JSON)
+    assert found.status_code == 200, found.text
+    assert not found.json()["ok"]
+    assert SECRET not in found.text
+    started = client.post("/new/start", data=given, headers=AS_JSON)
+    assert started.status_code in (400, 403) and SECRET not in started.text
+    assert not scan.jobs(tmp_path / "root")
+    assert not (tmp_path / "root" / "solver.prototxt").exists()
+    return found.json()["findings"][0]
+
+
+OUTPUT = 'layer { name: "o" type: "HDF5Output" bottom: "ip" bottom: "label" hdf5_output_param { file_name: "o.h5" } }'
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        'o.hdf5_output_param.file_name="ESC\\057x.h5"',
+        "o.hdf5_output_param.file_name='ESC\\057x.h5'",
+        'o.hdf5_output_param={file_name: "ESC\\057x.h5"}',
+        'o.hdf5_output_param.file_name="OUT" "\\x2fx.h5"',
+        "o.hdf5_output_param.file_name=link/x.h5",
+        "o.hdf5_output_param.file_name=a.h5,OUT/x.h5",
+        'o.hdf5_output_param.file_name=a.h5,"ESC\\057x.h5"',
+        'data.transform_param.mean_file="ESC\\057secret"',
+        "data.transform_param.mean_file=secret.txt",
+        "data={type: 'HDF5Data' hdf5_data_param { source: 'secret.txt' batch_size: 1 }}",
+        "ip.type=Python",
+        "ip.type=InnerProduct,Python",
+        'ip.type="\\120ython"',
+        'snapshot_prefix="ESC\\057x"',
+        'snapshot_prefix="\\056\\056\\057\\056\\056\\057x"',
+        'weights="ESC\\057secret"',
+        'net="ESC\\057net.prototxt"',
+        'test_net=["ESC\\057net.prototxt"]',
+        'net_param={layer { name: "x" type: "Python" }}',
+        'net_param={layer { name: "x" type: "HDF5Data" hdf5_data_param { source: "ESC\\057secret" } }}',
+    ],
+)
+def test_a_setting_stays_below_the_roots(client, tmp_path, outside, setting):
+    refused(client, tmp_path, outside, {"settings": setting, "net_text": NET + OUTPUT})
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        'type: "HDF5Data" top: "x" hdf5_data_param { source: "OUT/secret" batch_size: 1 }',
+        'type: "HDF5Data" top: "x" hdf5_data_param { source: "ESC\\057secret" batch_size: 1 }',
+        'type: "HDF5Data" top: "x" hdf5_data_param { source: "secret.txt" batch_size: 1 }',
+        'type: "ImageData" top: "x" image_data_param { source: "link/secret" batch_size: 1 }',
+        'type: "ImageData" top: "x" image_data_param { source: "OUT/secret" batch_size: 1 }',
+        'type: "WindowData" top: "x" window_data_param { source: "OUT/secret" batch_size: 1 }',
+        'type: "RoIData" top: "x" roi_data_param { source: "OUT/secret" }',
+        'type: "DummyData" top: "x" transform_param { mean_file: "OUT/secret" }',
+    ],
+)
+def test_a_refused_file_of_a_layer_is_not_opened(client, tmp_path, outside, layer):
+    text = NET + f'layer {{ name: "extra" {layer} }}'
+    found = refused(client, tmp_path, outside, {"net_text": text})
+    assert found["message"] == "this path is not below a root of the server" and found["file"] == "net"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SOLVER + 'test_net: "OUT/net.prototxt" test_iter: 1 test_interval: 1',
+        SOLVER + 'test_net: "ESC\\057secret" test_iter: 1 test_interval: 1',
+        SOLVER + 'weights: "tiny.caffemodel, OUT/secret"',
+        'net: "ESC\\057net.prototxt"\n',
+        'base_lr: 0.1 net: "OUT/secret"\n',
+        'train_net_param { layer { name: "x" type: "HDF5Data" top: "x" hdf5_data_param { source: "OUT/secret" } } }',
+        'layer { name: "x" type: "HDF5Data" top: "x" hdf5_data_param { source: "OUT/secret" batch_size: 1 } }',
+        'net: "solver.prototxt" snapshot_prefix: "ESC\\057x"',
+    ],
+)
+def test_a_refused_file_of_a_solver_is_not_opened(client, tmp_path, outside, text):
+    refused(client, tmp_path, outside, {"solver_text": text})
+
+
+def test_a_net_whose_solver_is_broken_is_held_too(client, tmp_path, outside):
+    """The net is checked on its own where the solver cannot be read."""
+    layer = 'layer { name: "x" type: "HDF5Data" top: "x" hdf5_data_param { source: "OUT/secret" batch_size: 1 } }'
+    for text in ("base_lr: {", "", "max_iter: x"):
+        refused(client, tmp_path, outside, {"solver_text": text, "net_text": NET + layer})
+
+
+def test_a_file_of_the_servers_own_folder_is_not_opened(client, tmp_path, outside, monkeypatch):
+    """A relative path starts at the root; the server, which looks at it, starts elsewhere."""
+    monkeypatch.chdir(outside)
+    layer = 'layer { name: "x" type: "HDF5Data" top: "x" hdf5_data_param { source: "secret" batch_size: 1 } }'
+    refused(client, tmp_path, outside, {"net_text": NET + layer})
+    refused(client, tmp_path, outside, {"settings": "data.transform_param.mean_file=secret"})
+
+
+ADDRESSES = [
+    "/try/model.json?net=PATH",
+    "/models/net.json?path=PATH",
+    "/models/report.json?path=PATH",
+    "/download?path=PATH",
+    "/data/set.json?path=PATH",
+    "/data/image?path=PATH&number=0",
+    "/data/image?report=PATH&number=0",
+    "/data/preview.json?net=PATH&number=0",
+    "/new/edit.json?solver=PATH",
+    "/run.json?folder=PATH",
+    "/run/data.json?folder=PATH",
+    "/run/layers.json?folder=PATH",
+    "/compare.json?folder=PATH&folder=PATH",
+    "/queue/jobs/x.json?result=PATH",
+]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_a_path_of_a_request_stays_below_the_roots(client, outside, address):
+    for path in (f"{outside}/net.prototxt", "link/net.prototxt", "../outside/secret", "secret.txt", "%00"):
+        found = client.get(address.replace("PATH", path), headers=AS_JSON)
+        assert found.status_code in (400, 403, 404), path
+        assert SECRET not in found.text
+
+
+@pytest.mark.parametrize("page", ["/models", "/data", "/runs", "/queue"])
+def test_lists_do_not_open_links_out_of_the_roots(client, tmp_path, outside, page):
+    for name in ("deploy.prototxt", "list.txt", "table.csv"):
+        (tmp_path / "root" / name).symlink_to(outside / "secret")
+    (tmp_path / "root" / "run").mkdir()
+    for name in ("run.json", "config.json", "metrics.csv", "notes.json", "job.json", "report.json", "report.html"):
+        (tmp_path / "root" / "run" / name).symlink_to(outside / "secret")
+    found = client.get(page, headers=AS_JSON)
+    assert found.status_code == 200, found.text
+    assert SECRET not in found.text
+
+
+def test_jobs_of_pages_carry_the_bounds_of_the_server(client, tmp_path, outside):
+    fields = {"solver": "solver.prototxt", "solver_text": SOLVER, "net_text": NET}
+    client.post("/new/start", data=fields, headers=AS_JSON)
+    client.post("/new/start", data={**fields, "base_lr": "0.1,0.2"}, headers=AS_JSON)
+    client.post("/new/prepare", data={"name": "mine", "data": "digits"}, headers=AS_JSON)
+    found = [each.bounds() for each in scan.jobs(tmp_path / "root")]
+    assert found == [Bounds((tmp_path / "root",), False)] * 4
+
+
+def test_every_page_names_the_bounds_of_its_jobs():
+    """Without them a job may do what its user may."""
+    for path in Path(create_app.__code__.co_filename).parent.rglob("*.py"):
+        text = path.read_text()
+        assert len(re.findall(r"\b(?:edit\.add|submit_run)\(", text)) <= len(re.findall(r"\bbounds\b", text)), path

@@ -1,0 +1,60 @@
+"""tools/random_nets.py: nets drawn from the registry have the same numbers however they are computed."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from textnet import inputs
+
+from caffelite import caffelite_pb2 as pb
+from caffelite import prototxt
+from caffelite.layers import REGISTRY
+
+TOOL = Path(__file__).parents[2] / "tools" / "random_nets.py"
+FIRST = 50
+
+
+@pytest.fixture(scope="module")
+def tool():
+    """By another name: tests/net has a module random_nets too."""
+    spec = importlib.util.spec_from_file_location("random_nets_tool", TOOL)
+    module = importlib.util.module_from_spec(spec)
+    path = list(sys.path)
+    spec.loader.exec_module(module)
+    sys.path[:] = path
+    return module
+
+
+@pytest.mark.parametrize("first", range(FIRST, FIRST + 200, 50))
+def test_nets_are_the_same_however_they_are_computed(tool, first, tmp_path, monkeypatch):
+    """Each net in two of the ways, in turn."""
+    monkeypatch.chdir(tmp_path)
+    campaign = tool.Campaign(share=2)
+    for seed in range(first, first + 50):
+        campaign.run(seed)
+    assert not campaign.failures
+    assert len(campaign.types) > 50
+
+
+def test_a_wrong_gradient_is_found(tool, monkeypatch):
+    text = inputs(x=(2, 3), t=(2, 4)) + 'layer { name: "ip" type: "InnerProduct" bottom: "x" top: "y" '
+    text += "inner_product_param { num_output: 4 } }\n"
+    text += 'layer { name: "l" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "l" }'
+    compared = tool.Compared(tool.RandomNet(1, prototxt.parse(text, pb.NetParameter).message))
+    assert compared.gradients() == {} and compared.way(tool.ways()["float64, fused"], wide=True) == {}
+    right = REGISTRY["InnerProduct"].backward
+
+    def wrong(self, x, y, dy, dx):
+        right(self, x, y, dy, dx)
+        self.params[0].diff[...] *= 1.5
+
+    monkeypatch.setattr(REGISTRY["InnerProduct"], "backward", wrong)
+    assert compared.gradients()
+
+
+def test_a_number_makes_a_net(tool):
+    assert tool.shown(tool.random_net(7)) == tool.shown(tool.random_net(7)) != tool.shown(tool.random_net(8))
+    done = subprocess.run([sys.executable, TOOL, "--seed", "7", "--show"], capture_output=True, text=True)
+    assert done.stdout == tool.shown(tool.random_net(7)) + "\n", done.stderr

@@ -1,0 +1,177 @@
+"""Trains projects of `caffelite new` on small sets of pictures with several seeds; prints median and worst accuracy.
+
+Example:
+  python tools/measure_new.py --data DATASETS --seeds 8
+  python tools/measure_new.py --data DATASETS --set warmup_iter=0 --sets cifar shapes
+  python tools/measure_new.py --data DATASETS --finetune
+
+A set has 5 classes of 48 training and 60 test pictures. DATASETS holds cifar10-jpg.tar.gz (train/CLASS/FILE,
+test/CLASS/FILE) and mnist/ with its four files. Fine-tuning starts from a net of the same kind, trained on the other
+five classes of CIFAR-10, MNIST or the digits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+CLASSES, TRAIN, TEST = 5, 48, 60
+Pictures = tuple[np.ndarray, np.ndarray]  # N×H×W×C, labels
+
+
+def mnist(data: Path, first: int) -> tuple[Pictures, Pictures]:
+    def read(name: str) -> Pictures:
+        pixels = gzip.decompress((data / f"mnist/{name}-images-idx3-ubyte.gz").read_bytes())
+        labels = gzip.decompress((data / f"mnist/{name}-labels-idx1-ubyte.gz").read_bytes())
+        images = np.frombuffer(pixels, np.uint8, offset=16).reshape(-1, 28, 28, 1)
+        return images, np.frombuffer(labels, np.uint8, offset=8) - np.uint8(first)
+
+    return read("train"), read("t10k")
+
+
+def digits(data: Path, first: int) -> tuple[Pictures, Pictures]:
+    from sklearn.datasets import load_digits
+
+    small, labels = load_digits(return_X_y=True)
+    images = np.stack([cv2.resize(one, (28, 28)) for one in (small.reshape(-1, 8, 8) * 15).astype(np.uint8)])[..., None]
+    order = np.argsort(labels, kind="stable")
+    test = np.zeros(len(labels), bool)
+    for label in range(10):
+        test[order[labels[order] == label][:TEST]] = True
+    labels = labels - first
+    return (images[~test], labels[~test]), (images[test], labels[test])
+
+
+def cifar(data: Path, first: int) -> tuple[Pictures, Pictures]:
+    parts: dict[str, tuple[list, list]] = {"train": ([], []), "test": ([], [])}
+    with tarfile.open(data / "cifar10-jpg.tar.gz") as archive:
+        names = sorted({member.name.split("/")[1] for member in archive if member.name.count("/") == 2})
+        for member in archive:
+            if member.isfile():
+                part, name, _ = member.name.split("/")
+                images, labels = parts[part]
+                content = np.frombuffer(archive.extractfile(member).read(), np.uint8)
+                images.append(cv2.imdecode(content, cv2.IMREAD_COLOR))
+                labels.append(names.index(name) - first)
+    train, test = ((np.stack(images), np.array(labels)) for images, labels in parts.values())
+    return train, test
+
+
+def drawn(draw: Callable[[np.random.Generator, int], np.ndarray]) -> tuple[Pictures, Pictures]:
+    made = []
+    for seed, count in ((1, TRAIN), (2, TEST)):
+        rng, labels = np.random.default_rng(seed), np.repeat(np.arange(CLASSES), count)
+        made.append((np.stack([draw(rng, label) for label in labels]), labels))
+    return made[0], made[1]
+
+
+def shape(rng: np.random.Generator, kind: int) -> np.ndarray:
+    """A circle, cross, square, triangle or bar in a random colour on noise."""
+    image = rng.integers(0, 130, (32, 32, 3), np.uint8)
+    x, y, r = (int(value) for value in rng.integers((12, 12, 6), (20, 20, 11)))
+    colour = [int(value) for value in rng.integers(70, 200, 3)]
+    lines = {
+        1: [[(x - r, y - r), (x + r, y + r)], [(x - r, y + r), (x + r, y - r)]],
+        2: [[(x - r, y - r), (x + r, y - r), (x + r, y + r), (x - r, y + r), (x - r, y - r)]],
+        3: [[(x - r, y + r), (x + r, y + r), (x, y - r), (x - r, y + r)]],
+        4: [[(x - r, y), (x + r, y)]],
+    }
+    if kind == 0:
+        cv2.circle(image, (x, y), r, colour, 2)
+    for line in lines.get(kind, []):
+        cv2.polylines(image, [np.array(line, np.int32)], False, colour, 2)
+    return image
+
+
+def stripes(rng: np.random.Generator, kind: int) -> np.ndarray:
+    """Stripes of one of five widths at any angle, under noise."""
+    y, x = np.mgrid[:32, :32]
+    angle, length = rng.uniform(0, np.pi), 3 * 1.45**kind
+    wave = 45 * np.sin(2 * np.pi * (x * np.cos(angle) + y * np.sin(angle)) / length + rng.uniform(0, 2 * np.pi))
+    noisy = 128 + wave[..., None] * rng.uniform(0.3, 1, 3) + rng.normal(0, 40, (32, 32, 3))
+    return np.clip(noisy, 0, 255).astype(np.uint8)
+
+
+SETS: dict[str, Callable[[Path, int], tuple[Pictures, Pictures]]] = {
+    "cifar": cifar,
+    "mnist": mnist,
+    "digits": digits,
+    "shapes": lambda data, first: drawn(shape),
+    "stripes": lambda data, first: drawn(stripes),
+}
+
+
+def write(folder: Path, parts: tuple[Pictures, Pictures], most: int) -> None:
+    """train/CLASS/FILE and test/CLASS/FILE of the labels 0 to 4. most: training pictures of a class."""
+    for name, count, (images, labels) in zip(("train", "test"), (most, TEST), parts, strict=True):
+        for label in range(CLASSES):
+            place = folder / name / f"class{label}"
+            place.mkdir(parents=True)
+            for i, image in enumerate(images[labels == label][:count]):
+                cv2.imwrite(str(place / f"{i:03}.png"), image)
+
+
+def caffelite(folder: Path, *words: object) -> str:
+    """What a command writes to standard error."""
+    command = [sys.executable, "-c", "from caffelite.cli import main; main()", *map(str, words)]
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(command[3:])}\n{done.stderr[-2000:]}")
+    return done.stderr
+
+
+def train(folder: Path, name: str, fields: list[str]) -> float:
+    """The accuracy of the last test."""
+    settings = [word for field in fields for word in ("-set", field)]
+    log = caffelite(folder, "train", "-solver", f"{name}/solver.prototxt", "-record", "none", *settings)
+    return float(re.findall(r"Test net output #\d+: accuracy = (\S+)", log)[-1])
+
+
+def base(folder: Path, data: Path, name: str) -> list[str]:
+    """The -weights of a net that has learned the other five classes."""
+    write(folder / "others", SETS[name](data, CLASSES), 200)
+    caffelite(folder, "new", "base", "others")
+    train(folder, "base", [])
+    return ["-weights", next((folder / "base").glob("*.caffemodel")).relative_to(folder).as_posix()]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, default=os.environ.get("CAFFELITE_DATA"), help="folder of the data sets")
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--seeds", type=int, default=8, help="how many")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument(
+        "--set", dest="fields", action="append", default=[], metavar="FIELD=VALUE", help="of the solver"
+    )
+    parser.add_argument("--new", nargs="+", default=[], metavar="WORD", help="more words for caffelite new, without -")
+    parser.add_argument("--finetune", action="store_true", help="start from trained weights")
+    given = parser.parse_args()
+    more = [f"-{word}" if i % 2 == 0 else word for i, word in enumerate(given.new)]
+    for name in given.sets:
+        with tempfile.TemporaryDirectory() as made:
+            folder, found = Path(made), []
+            write(folder / "pictures", SETS[name](given.data, 0), TRAIN)
+            weights = base(folder, given.data, name) if given.finetune else []
+            for seed in range(given.first, given.first + given.seeds):
+                caffelite(folder, "new", f"seed{seed}", "pictures", "-seed", seed, *weights, *more)
+                found.append(train(folder, f"seed{seed}", given.fields))
+                print(f"  {name} seed {seed}: {found[-1]:.3f}", file=sys.stderr, flush=True)
+        print(f"{name}: median {statistics.median(found):.3f}, worst {min(found):.3f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,253 @@
+"""Draws random nets from the registry of layers and computes each in many ways that have to agree.
+
+    python tools/random_nets.py --nets 1000 [--seed 0]   nets with the numbers 0 to 999; each that fails is reported
+    python tools/random_nets.py --seed 7 --show          net 7 as a prototxt, with its solver
+    python tools/random_nets.py --caffe BINARY ...       each is trained by that Caffe too
+    mpirun -n 2 python tools/random_nets.py ...          each is trained by two ranks and by one
+
+Compared with a reference in float64: fused and unfused, oneDNN and BLAS and plain loops, every algorithm of a
+convolution, both layouts, nets that only test, in-place undone, a batch and its micro-batches, one update from several
+passes, gradients and differences of the loss. ``net_comparison`` says how differences are judged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import sys
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent
+sys.path[:0] = [str(ROOT.parent), str(ROOT)]
+
+from google.protobuf import text_format  # noqa: E402
+from net_comparison import (  # noqa: E402
+    TRIES,
+    Arrays,
+    Judged,
+    Move,
+    Run,
+    Way,
+    fits,
+    of_passes,
+    random_net,
+    same,
+    small_work,
+    ways,
+    without_onednn,
+)
+from net_drawing import DRAWN, RandomNet  # noqa: E402
+from net_training import by_caffe, by_halves, draws_numbers, halves, has_state, train  # noqa: E402
+
+from caffelite import caffelite_pb2 as pb  # noqa: E402
+from caffelite.devices.cpu import CPU  # noqa: E402
+from caffelite.parallel import SingleProcess, session  # noqa: E402
+
+# Types whose gradient is not the derivative, as in the programs that they come from
+INEXACT = {"Quant", "BinaryConvolution", "BinaryInnerProduct", "MarginInnerProduct", "CenterLoss", "ChannelScale"}
+INEXACT |= {"InnerDistance", "RegionLoss", "Sparsify", "GeneralContrastiveLoss"}
+STEPS = (1e-5, 1e-6)  # of the differences of the loss
+SLOPE = 1e-5  # the difference between slopes that counts, relative to the sum of all terms' sizes
+
+
+class Compared:
+    """A net, its references (each computed once), and all that is compared with them."""
+
+    def __init__(self, random: RandomNet):
+        self.random = random
+        self.passes = functools.cache(lambda which, phase: of_passes(random, which, phase))
+        self.training = functools.cache(self._training)
+
+    def _training(self, which: int) -> Judged:
+        """Rules that divide by the gradient's size follow its sign where it cancels, so that plain float32 says what
+        rounding does; ``way`` compares its gradients."""
+        judged = Judged(functools.partial(self.trained, which), self.random.seed)
+        judged.allow(train(self.random, which, without_onednn(), keep=True))
+        return judged
+
+    def trained(self, which: int, move: Move = same) -> Arrays:
+        return train(self.random, which, CPU("float64"), move=move, keep=True)
+
+    def way(self, way: Way, wide: bool) -> dict[str, float]:
+        return self._persistent(
+            lambda which: self.passes(which, way.phase).differences(way.results(self.random, which), wide)
+        )
+
+    def gradients(self) -> dict[str, float]:
+        return self._persistent(functools.partial(slope_error, self.random))
+
+    def micro_batches(self) -> dict[str, float]:
+        half = halves(self.random)
+        if half is None or draws_numbers(self.random):
+            return {}
+        found = functools.partial(by_halves, self.random, half)
+        return self._persistent(lambda which: self.passes(which, pb.TRAIN).differences(found(which), True))
+
+    def several_passes(self) -> dict[str, float]:
+        """An update from several passes over the same data."""
+        if draws_numbers(self.random) or has_state(self.random):
+            return {}
+        found = functools.partial(train, self.random, device=CPU("float64"), passes=3)
+        return self._persistent(lambda which: self.training(which).differences(found(which), False))
+
+    def fused_updates(self) -> dict[str, float]:
+        found = functools.partial(train, self.random, device=CPU("float32"))
+        return self._persistent(lambda which: self.training(which).differences(found(which), False))
+
+    def ranks(self, comm: SingleProcess) -> dict[str, float]:
+        """All ranks with the same data, and one alone."""
+        found = train(self.random, 0, CPU("float64"), comm=comm)
+        return {} if comm.rank else self.training(0).differences(found, False)
+
+    def caffe(self, binary: str) -> dict[str, float]:
+        found = by_caffe(self.random, 0, binary)
+        if found is None or draws_numbers(self.random):
+            return {}
+        return self._persistent(
+            lambda which: self.training(which).differences(by_caffe(self.random, which, binary) or {}, False)
+        )
+
+    def _persistent(self, far: Callable[[int], dict[str, float]]) -> dict[str, float]:
+        """What differs with the first data set, if others differ too."""
+        found = far(0)
+        for which in range(1, TRIES):
+            if found and fits(self.random, which):
+                found = far(which)
+        return found
+
+
+def inexact(layer: pb.LayerParameter) -> bool:
+    """Whether a layer's gradient is no derivative, or adds one of its own to it."""
+    limited = layer.lstm_param.clipping_threshold > 0
+    return layer.type in INEXACT or layer.inner_product_param.normalize or limited
+
+
+def slope_error(random: RandomNet, which: int) -> dict[str, float]:
+    """What is wrong with the gradients, by differences of the loss along a random direction; nothing where gradients
+    are no derivatives."""
+    run = Run(random, CPU("float64"), which)
+    net = run.net
+    if not net.compiled.backward or any(inexact(layer) or layer.propagate_down for layer in random.message.layer):
+        return {}
+    run.results()
+    owners = {ref.owner for node in net.graph.nodes for ref in node.params if ref.wanted}
+    wanted = [i for i in owners if net.params.diffs[i] is not None]
+    values = [value for node in net.graph.feeds for value in node.tops if value in net.diff]
+    spots = [net.params.blobs[i] for i in wanted] + [net.data[value] for value in values]
+    slopes = [net.params.diffs[i].copy() for i in wanted] + [net.diff[value].copy() for value in values]
+    rng = np.random.default_rng([random.seed, which, 3])
+    steps = [rng.normal(size=spot.shape) for spot in spots]
+    terms = [slope * step for slope, step in zip(slopes, steps, strict=True)]
+    slope = sum(float(t.sum()) for t in terms)
+    scale = max([1e-3, *(float(np.abs(t).max(initial=0)) for t in terms)])
+    measured = [_measured(run, spots, steps, size) for size in STEPS]
+    error = min(abs(m - slope) for m in measured) / scale
+    return {} if error <= SLOPE else {f"slope {slope:g}, measured {measured[0]:g} and {measured[1]:g}": error}
+
+
+def _measured(run: Run, spots: list[np.ndarray], steps: list[np.ndarray], size: float) -> float:
+    losses = []
+    for sign in (size, -size):
+        run.reset()
+        for spot, step in zip(spots, steps, strict=True):
+            spot += sign * step
+        losses.append(run.forward())
+    return (losses[0] - losses[1]) / (2 * size)
+
+
+class Campaign:
+    """Compares nets. failures: (seed, way, what); types: how many nets have a layer of a type. only: a word in the
+    names of the ways; share: how many ways a net is compared in, other ones for the next net; None: all. caffe: a
+    binary; comm: the ranks, which all compare the same nets."""
+
+    def __init__(self, only: str = "", share: int | None = None, caffe: str = "", comm: SingleProcess | None = None):
+        self.only, self.share, self.caffe, self.comm = only, share, caffe, comm
+        self.ways = ways()
+        self.failures: list[tuple[int, str, str]] = []
+        self.types: Counter[str] = Counter()
+
+    def checks(self, random: RandomNet) -> dict[str, Callable[[], object]]:
+        compared = Compared(random)
+        if self.comm and self.comm.size > 1:
+            return {"ranks": functools.partial(compared.ranks, self.comm)}
+        if self.caffe:
+            return {"Caffe": functools.partial(compared.caffe, self.caffe)}
+        found: dict[str, Callable[[], object]] = {
+            name: functools.partial(compared.way, way, "float64" in name) for name, way in self.ways.items()
+        }
+        found["gradients"] = compared.gradients
+        found["micro-batches"] = compared.micro_batches
+        found["several passes"], found["fused updates"] = compared.several_passes, compared.fused_updates
+        names = [name for name in found if self.only in name]
+        if self.share:
+            start = random.seed * self.share % len(names)
+            names = [*names[start:], *names[:start]][: self.share]
+        return {name: found[name] for name in names}
+
+    def run(self, seed: int) -> None:
+        said: set[str] = set()
+
+        def tried(name: str, check: Callable[[], object]) -> object:
+            """What the check returns; an error is a failure."""
+            try:
+                with small_work(), np.errstate(all="ignore"):
+                    return check()
+            except Exception as error:
+                frames = traceback.extract_tb(error.__traceback__)[-3:]
+                at = " < ".join(f"{Path(f.filename).name}:{f.lineno}" for f in reversed(frames))
+                fail(name, f"{type(error).__name__}: {error} ({at})")
+                return None
+
+        def fail(name: str, found: str) -> None:
+            if found not in said:
+                said.add(found)
+                self.failures.append((seed, name, found))
+
+        random = tried("drawing", lambda: random_net(seed))
+        if isinstance(random, RandomNet):
+            self.types.update({layer.type for layer in random.message.layer})
+            for name, check in self.checks(random).items():
+                if found := tried(name, check):
+                    fail(name, str(found))
+
+
+def shown(random: RandomNet) -> str:
+    return text_format.MessageToString(random.message) + text_format.MessageToString(random.solver)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nets", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0, help="of the first net; the others count up")
+    parser.add_argument("--way", default="", help="only ways whose name has this in it")
+    parser.add_argument("--caffe", default="", metavar="BINARY", help="another trainer with Caffe's command line")
+    parser.add_argument("--show", action="store_true", help="print the prototxts of nets, and compare nothing")
+    options = parser.parse_args()
+    seeds = range(options.seed, options.seed + options.nets)
+    if options.show:
+        for seed in seeds:
+            print(shown(random_net(seed)))
+        return
+    with session(60) as comm:
+        campaign = Campaign(options.way, caffe=options.caffe, comm=comm)
+        for seed in seeds:
+            before = len(campaign.failures)
+            campaign.run(seed)
+            for failure in campaign.failures[before:]:
+                print("--- net {}, {}: {}".format(*failure), flush=True)
+    never = ", ".join(sorted(DRAWN.keys() - campaign.types.keys()))
+    counts = f"{options.nets} nets, {len(campaign.failures)} differences, {len(campaign.types)} types of layers"
+    if comm.rank == 0:
+        print(f"{counts}; never drawn: {never}")
+    sys.exit(bool(campaign.failures))
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    main()
