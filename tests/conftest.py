@@ -89,6 +89,16 @@ def no_word_of_compiling():
 
 
 @pytest.fixture(autouse=True)
+def same_working_folder():
+    """Fails a test that leaves the process in another folder: relative paths of later tests would lead there."""
+    before = os.getcwd()
+    yield
+    now = os.getcwd() if os.path.isdir(".") else "a folder that is gone"
+    os.chdir(before)
+    assert now == before, f"the test left the working directory in {now}"
+
+
+@pytest.fixture(autouse=True)
 def restored_logger():
     """Restores the package's logger after each test: a command that runs in this process changes it."""
     log = logging.getLogger("caffelite")

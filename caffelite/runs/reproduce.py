@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from collections.abc import Sequence
@@ -41,8 +42,12 @@ def reproduce(folder: Path, gpu: str | None = None, iterations: int | None = Non
         if package not in ("python", "system") and (now := _version(package)) != version:
             log.warning("%s is %s now, was %s", package, now, version)
     folder = folder.resolve()
-    if os.path.isdir(session["folder"]):
-        os.chdir(session["folder"])
+    with contextlib.chdir(session["folder"] if os.path.isdir(session["folder"]) else "."):
+        return _repeat(folder, session, gpu, iterations)
+
+
+def _repeat(folder: Path, session: dict, gpu: str | None, iterations: int | None) -> tuple[Comparison, int]:
+    """As ``reproduce``, in the current working directory."""
     document = prototxt.read_solver(folder / files.SOLVER)
     p = document.message
     p.snapshot, p.snapshot_after_train = 0, False
