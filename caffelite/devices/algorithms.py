@@ -23,8 +23,7 @@ FEW_ROWS_FORWARD = 8  # the same for the forward pass, where more rows are not f
 FEW_ROWS_WEIGHTS = 1 << 23  # at least: more than second-level caches hold
 FEW_ROWS_COLUMNS = 4 * LANES  # of which the weights have a multiple
 DEPTHWISE_PARTS = 32  # of the sums over pixels in a depthwise convolution's weight gradient, for threads
-GRADIENT_TERMS = 512  # pixels that a weight gradient adds up at a time, where a block is of several images
-GRADIENT_ROWS = 1024  # pixels above which a block is of some rows of an image
+GRADIENT_TERMS = 512  # pixels that a depthwise convolution's weight gradient adds up at a time
 CHUNK_BYTES = 24 << 20  # of both factors of a weight gradient
 Shape = tuple[int, ...]
 
@@ -48,45 +47,6 @@ class Tile(NamedTuple):
 def rounded(count: int, unit: int) -> int:
     """The next multiple of ``unit``."""
     return -(-count // unit) * unit
-
-
-class Block(NamedTuple):
-    """Images or rows of an image over which a weight gradient is summed at a time."""
-
-    image: int  # the first
-    images: int
-    row_in: int  # the first row of x
-    rows_in: int
-    row_out: int  # the first row of y
-    rows_out: int
-    above: int  # pad
-    below: int
-
-    @property
-    def sizes(self) -> tuple[int, int, int, int, int]:
-        """(images, rows of x, rows of y, pad above, pad below)."""
-        return self.images, self.rows_in, self.rows_out, self.above, self.below
-
-
-def gradient_blocks(x: Shape, y: Shape, window: Window, groups: int, threads: int) -> list[Block]:
-    """The blocks of a convolution's weight gradient, from x (N, C, H, W) and y (N, M, OH, OW): few enough pixels for
-    sums in float32, enough of them for all threads."""
-    (n, c, height, _), (_, m, high, wide), pad = x, y, window.pad[0]
-    # Threads with no weights of their own share the pixels.
-    tasks = groups * -(-c // groups // LANES) * -(-m // groups // LANES)
-    images = max(1, GRADIENT_TERMS * max(1, threads // tasks) // (high * wide))
-    reach = window.dilation[0] * (window.kernel[0] - 1) + 1
-    if high * wide <= GRADIENT_ROWS or pad >= reach:
-        starts = range(0, n, images)
-        return [Block(i, min(images, n - i), 0, height, 0, high, pad, pad) for i in starts]
-    count, found = -(-high // max(1, GRADIENT_ROWS // wide)), []
-    for i in range(count):
-        first, last = i * high // count, (i + 1) * high // count
-        begin, end = first * window.stride[0] - pad, (last - 1) * window.stride[0] - pad + reach
-        above, below = max(0, -begin), max(0, end - height)
-        begin, end = begin + above, end - below
-        found.append((begin, end - begin, first, last - first, above, below))
-    return [Block(image, 1, *rows) for image in range(n) for rows in found]
 
 
 def candidates(x: Shape, y: Shape, window: Window, groups: int, half: bool) -> list[str]:

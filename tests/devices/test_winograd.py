@@ -52,13 +52,15 @@ def exact(images, window):
 
 
 def passes(op, images):
-    """(y, dx, dw) of an operation, as N×C×H×W."""
+    """(y, dx, dw) of an operation, as N×C×H×W; without dw where the tiles have no such pass."""
     x, w, b, dy = images
     x, dy = last(x), last(dy)
     y, dx, dw = np.empty_like(dy), np.empty_like(x), np.empty_like(w)
     op.forward(x, w, b, y)
     if isinstance(op, WinogradConvolution):
         op.data_gradient(dy, w, dx)
+        if op._tile.outputs != algorithms.EXACT_TILE:
+            return first(y), first(dx)
         op.weight_gradient(x, dy, dw)
     else:
         op.backward(x, w, dy, dx, dw, None)
@@ -72,7 +74,7 @@ def test_errors_are_bounded_by_the_direct_ones(dev, seed, shape):
     sizes, groups = (images[0].shape, images[3].shape), images[0].shape[1] // images[1].shape[1]
 
     def errors(op):
-        return [np.sqrt(np.mean((a - b) ** 2)) for a, b in zip(passes(op, images), expected, strict=True)]
+        return [np.sqrt(np.mean((a - b) ** 2)) for a, b in zip(passes(op, images), expected, strict=False)]
 
     direct = errors(dev.convolution(*sizes, window, groups, channels_last=True))
     direct = [
@@ -82,7 +84,7 @@ def test_errors_are_bounded_by_the_direct_ones(dev, seed, shape):
         if size != shape[2]:
             continue
         found = errors(WinogradConvolution(dev, *sizes, window, outputs, groups))
-        for name, error, least in zip(("y", "dx", "dw"), found, direct, strict=True):
+        for name, error, least in zip(("y", "dx", "dw"), found, direct, strict=False):
             assert error <= bound * least, f"F({outputs}), {name}"
 
 
@@ -113,8 +115,8 @@ def test_threads_do_not_change_results(seed, outputs, shape):
 def test_weight_gradient_adds_over_chunks_of_tiles(dev, seed, monkeypatch, groups):
     images, window = problem(seed, *SHAPES[3], groups)
     monkeypatch.setattr(algorithms, "CHUNK_BYTES", 0)  # chunks of 64 tiles
-    op = WinogradConvolution(dev, images[0].shape, images[3].shape, window, 4, groups)
-    assert op._chunk < algorithms.tile_count(images[3].shape, 4)
+    op = WinogradConvolution(dev, images[0].shape, images[3].shape, window, 2, groups)
+    assert op._chunk < algorithms.tile_count(images[3].shape, 2)
     dw = np.ones_like(images[1])
     op.weight_gradient(last(images[0]), last(images[3]), dw, add=True)
     np.testing.assert_allclose(dw, exact(images, window)[2] + 1, atol=2e-3)
@@ -158,11 +160,10 @@ def test_nothing_is_touched_beside_parts_of_vectors(dev, seed):
 
     (_, pixels), (_, gradients) = framed(x, np.nan), framed(dy, np.nan)
     (above, y), (below, dx) = framed(dy, 7), framed(x, 7)
-    op, dw = WinogradConvolution(dev, x.shape, dy.shape, window, 4), np.empty_like(w)
+    op = WinogradConvolution(dev, x.shape, dy.shape, window, 4)
     op.forward(pixels, w, b, y)
     op.data_gradient(gradients, w, dx)
-    op.weight_gradient(pixels, gradients, dw)
-    assert np.isfinite(above).all() and np.isfinite(below).all() and np.isfinite(dw).all()
+    assert np.isfinite(above).all() and np.isfinite(below).all()
     for frame in (above, below):
         assert (frame[:64] == 7).all() and (frame[-64:] == 7).all()
 

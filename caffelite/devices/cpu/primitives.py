@@ -17,7 +17,7 @@ from .formula_kernels import FormulaKernels
 from .kernels import dense, direct
 from .kernels.settings import has_registers
 from .onednn import DIRECT, FORWARD_TRAINING, Library
-from .weight_gradients import LINE, WeightGradient, pair
+from .weight_gradients import LINE, pair, weight_gradient
 
 
 def _relu(device: FormulaKernels, half: bool = False):
@@ -54,7 +54,7 @@ class Convolution:
         self._direct = DirectConvolution(device, x, y, window) if few else None
         self._relu = _relu(device, half)
         self._sum = device.channel_sum(Formula("dy", ("dy",), halves=("dy",) * half), (), y[0] * y[2] * y[3], y[1], 1)
-        self._weights = WeightGradient(device, library, x, y, window, groups, half)
+        self._weights = weight_gradient(device, library, x, y, window, groups, half)
         # Primitives are created on first use, and kept.
         self._forward, self._data = (functools.cache(f) for f in (self._make_forward, self._make_data))
 
@@ -100,16 +100,15 @@ class DirectConvolution:
     def __init__(self, device: FormulaKernels, x: tuple[int, ...], y: tuple[int, ...], window: Window):
         (n, c, _, width), (_, m, out_h, out_w) = x, y
         self._device, self._x, self._y = device, (n, -1), (n, out_h * out_w, m)
-        self._vectors = -(-m // direct.LANES)
-        self._pixels = direct.PIXELS[self._vectors]
-        self._lanes, self._none = self._vectors * direct.LANES, np.empty(0, np.float32)
+        self._none = np.empty(0, np.float32)
         (kh, kw), (sh, sw), _, (dh, dw) = window
         rows, columns = np.arange(out_h) * sh * width, np.arange(out_w) * sw
         places = (rows[:, None] + columns).reshape(-1) * c
-        self._places = np.pad(places, (0, -len(places) % self._pixels), "edge").astype(np.int64)
+        self._places = np.pad(places, (0, -len(places) % direct.ROWS), "edge").astype(np.int64)
         pixels = (np.arange(kh)[:, None] * dh * width + np.arange(kw) * dw).reshape(-1) * c
         self._offsets = (np.arange(c)[:, None] + pixels).reshape(-1).astype(np.int64)
-        self._packed, self._tile = (len(self._offsets), self._lanes), (device.threads, self._pixels * self._lanes)
+        self._packed = -(-m // direct.GROUP), len(self._offsets), direct.GROUP
+        self._tile = device.threads, direct.ROWS * direct.GROUP
         self._room = 4 * (math.prod(self._packed) + math.prod(self._tile))
         self._seen: tuple = (None,) * 6
 
@@ -125,13 +124,7 @@ class DirectConvolution:
         packed = self._device.view(space, 0, self._packed)
         self._packing = w.reshape(w.shape[0], -1), packed
         after = self._none if b is None else b, b is not None, np.float32(slope or 0), slope is not None
-        tables = (
-            self._places,
-            self._offsets,
-            self._device.view(space, packed.nbytes, self._tile),
-            self._vectors,
-            self._pixels,
-        )
+        tables = self._places, self._offsets, self._device.view(space, packed.nbytes, self._tile)
         self._arguments = x.reshape(self._x), packed, *after, y.reshape(self._y), *tables
 
 

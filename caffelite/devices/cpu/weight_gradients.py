@@ -1,28 +1,60 @@
-"""Weight gradients of convolutions by oneDNN, in blocks: its direct kernels add up all pixels that they are given, of a
-whole batch, in one float32 register, on processors without AVX-512 always and with AVX-512 for many shapes."""
+"""Weight gradients of channels_last convolutions. oneDNN's direct kernels add up all pixels of a whole batch in one
+float32 register on many processors, which rounds far worse than BLAS; kernels of our own sum in blocks."""
 
 from __future__ import annotations
 
 import ctypes as ct
 import functools
+import math
+from typing import Protocol
 
-from ..algorithms import Block, gradient_blocks
+import numpy as np
+
+from .. import algorithms
 from ..window import Window
 from . import onednn
 from .formula_kernels import FormulaKernels
+from .kernels import direct, each_channel
 from .onednn import DIRECT, FORWARD_TRAINING, Library
 
-LINE = 64  # bytes: parts of the workspace start on cache lines
+LINE = 64  # bytes: arrays in the workspace start on cache lines
 IN_BLOCKS = "jit_1x1", "gemm"  # in the names of oneDNN's implementations that sum in blocks
+PADDED_BYTES = 1 << 20  # of images with their pad at a time, which stay in the caches
+TOTALS_BYTES = 1 << 20  # of sums that stay in the caches while the pixels of an image pass
+PIXELS = 256  # of several images that are summed at a time where the sums do not stay there
+TASKS = 32  # at least, so that all threads have work; fixed, so that results do not depend on the number of threads
 
 
 def pair(a: int, b: int) -> ct.Array:
     return (ct.c_int64 * 2)(a, b)
 
 
-class WeightGradient:
-    """dw (M, C/groups, kh, kw) = [dw +] the gradient from x (N, H, W, C) and dy (N, OH, OW, M), all blocks added in
-    order. x and y are given as N×C×H×W. half: x and dy are bfloat16 (uint16)."""
+class WeightGradient(Protocol):
+    """dw (M, C/groups, kh, kw) = [dw +] the gradient from x (N, H, W, C) and dy (N, OH, OW, M)."""
+
+    def run(self, x, dy, dw, add: bool = False) -> None: ...
+
+
+def weight_gradient(
+    device: FormulaKernels,
+    library: Library,
+    x: tuple[int, ...],
+    y: tuple[int, ...],
+    window: Window,
+    groups: int,
+    half: bool,
+) -> WeightGradient:
+    """The gradient of a convolution from x (N, C, H, W) to y. half: x and dy are bfloat16 (uint16)."""
+    theirs = LibraryGradient(device, library, x, y, window, groups, half)
+    if half or theirs.sums_in_blocks:
+        return theirs
+    if algorithms.is_depthwise(x, y, groups):
+        return ChannelGradient(device, x, y, window)
+    return DirectGradient(device, x, y, window, groups)
+
+
+class LibraryGradient:
+    """The weight gradient by oneDNN."""
 
     def __init__(
         self,
@@ -31,56 +63,102 @@ class WeightGradient:
         x: tuple[int, ...],
         y: tuple[int, ...],
         window: Window,
-        groups: int = 1,
-        half: bool = False,
+        groups: int,
+        half: bool,
     ):
-        self._device, self._library, self._window, self._groups = device, library, window, groups
-        self._kind, self._bytes = (onednn.BF16, 2) if half else (onednn.F32, 4)
-        self._x, self._y = x, y
-        self._primitive = functools.cache(self._make_primitive)
+        self._device, self._library, self._window = device, library, window
+        c, m, kind = x[1] // groups, y[1] // groups, onednn.BF16 if half else onednn.F32
+        self._dims = (m, c, *window.kernel) if groups == 1 else (groups, m, c, *window.kernel)
+        self._x, self._y = library.channels_last(x, kind), library.channels_last(y, kind)
+        self._any_w, self._any_dw = library.layout(self._dims, dtype=kind), library.layout(self._dims)
 
     @functools.cached_property
-    def _blocks(self) -> list[Block]:
-        whole = Block(0, self._x[0], 0, self._x[2], 0, self._y[2], *self._window.pad[:1] * 2)
-        if any(part in self._describe(*whole.sizes).name for part in IN_BLOCKS):
-            return [whole]
-        return gradient_blocks(self._x, self._y, self._window, self._groups, self._device.threads)
-
-    def _describe(self, images: int, rows_in: int, rows_out: int, above: int, below: int) -> onednn.Descriptor:
-        library, (_, stride, (_, side), dilation) = self._library, self._window
-        (_, c, _, w), (_, m, _, ow) = self._x, self._y
-        x = library.channels_last((images, c, rows_in, w), self._kind)
-        y = library.channels_last((images, m, rows_out, ow), self._kind)
-        geometry = pair(*stride), pair(*(d - 1 for d in dilation)), pair(above, side), pair(below, side)
-        any_w, any_dw = library.layout(self._dims, dtype=self._kind), library.layout(self._dims)
-        hint = library.describe(
-            "convolution_forward", FORWARD_TRAINING, DIRECT, x, any_w, None, y, *geometry, library.attributes()
-        )
-        how = *geometry, hint.handle, library.attributes()
-        return library.describe("convolution_backward_weights", DIRECT, x, any_dw, None, y, *how)
+    def _descriptor(self) -> onednn.Descriptor:
+        library, (_, stride, pad, dilation) = self._library, self._window
+        geometry = pair(*stride), pair(*(d - 1 for d in dilation)), pair(*pad), pair(*pad)
+        forward = FORWARD_TRAINING, DIRECT, self._x, self._any_w, None, self._y
+        hint = library.describe("convolution_forward", *forward, *geometry, library.attributes())
+        backward = DIRECT, self._x, self._any_dw, None, self._y
+        return library.describe("convolution_backward_weights", *backward, *geometry, hint.handle, library.attributes())
 
     @property
-    def _dims(self) -> tuple[int, ...]:
-        c, m, groups = self._x[1] // self._groups, self._y[1] // self._groups, self._groups
-        return (m, c, *self._window.kernel) if groups == 1 else (groups, m, c, *self._window.kernel)
+    def sums_in_blocks(self) -> bool:
+        return any(kind in self._descriptor.name for kind in IN_BLOCKS)
 
-    def _make_primitive(self, *sizes: int):
-        """(the primitive, its sum's reorder to Caffe's order, the same that adds, where its scratchpad starts, bytes of
-        the workspace) of a block."""
-        found, library = self._describe(*sizes), self._library
-        theirs, ours = found.layout("dw"), library.dense(self._dims)
+    @functools.cached_property
+    def _primitive(self) -> tuple:
+        """(the primitive, the reorder of its sum to Caffe's order, the same that adds, bytes of the workspace)."""
+        descriptor, library = self._descriptor, self._library
+        theirs, ours = descriptor.layout("dw"), library.dense(self._dims)
         sums = -(-library.bytes(theirs) // LINE) * LINE
+        primitive = descriptor.primitive("x", "dy", "dw", "scratch")
+        primitive.at[-1] = sums
         reorders = library.reorder(theirs, ours), library.reorder(theirs, ours, add=True)
-        return found.primitive("x", "dy", "dw", "scratch"), reorders, sums, sums + found.bytes("scratch")
+        return primitive, *reorders, sums + descriptor.bytes("scratch")
 
     def run(self, x, dy, dw, add: bool = False) -> None:
         """add: adds to what is there."""
-        (_, c, h, w), (_, m, oh, ow) = self._x, self._y
-        space = self._device.space(max(self._primitive(*block.sizes)[-1] for block in self._blocks))
-        for block in self._blocks:
-            primitive, reorders, scratch, _ = self._primitive(*block.sizes)
-            source = self._bytes * (block.image * h + block.row_in) * w * c
-            above = self._bytes * (block.image * oh + block.row_out) * ow * m
-            primitive.run_at((source, above, 0, scratch), x, dy, space, space)
-            reorders[add].run(space, dw)
-            add = True
+        primitive, store, accumulate, size = self._primitive
+        space = self._device.space(size)
+        primitive.run(x, dy, space, space)
+        (accumulate if add else store).run(space, dw)
+
+
+class DirectGradient:
+    """The weight gradient by kernels/direct.py, a group of channels at a time."""
+
+    def __init__(self, device: FormulaKernels, x: tuple[int, ...], y: tuple[int, ...], window: Window, groups: int = 1):
+        (n, c, h, w), (_, m, oh, ow) = x, y
+        (kh, kw), (sh, sw), (ph, pw), (dh, dw) = window
+        self._device, self._groups, self._weights = device, groups, (m, c // groups * kh * kw)
+        high, wide, self._each = h + 2 * ph, w + 2 * pw, c // groups
+        self._x, self._y, self._pad = (n, h, w * c), (n, oh * ow, m), (ph, pw * c)
+        self._padded = min(n, max(1, PADDED_BYTES // (4 * high * wide * c))), high, wide * c
+        self._chunk = self._padded[0] if any(window.pad) else n
+        self._steps = ((np.arange(oh) * sh * wide)[:, None] + np.arange(ow) * sw).reshape(-1) * c
+        # Neighbouring positions are channels of one pixel.
+        taps = (np.arange(kh) * dh * wide)[:, None] + np.arange(kw) * dw
+        rows = (taps.reshape(-1, 1) * c + np.arange(self._each)).reshape(-1)
+        self._order = (np.arange(kh * kw)[:, None] + np.arange(self._each) * kh * kw).reshape(-1)
+        self._rows = np.pad(rows, (0, -len(rows) % direct.ROWS), "edge")
+        tiles, blocks = len(self._rows) // direct.ROWS, -(-m // groups // direct.GROUP)
+        parts = min(self._chunk, -(-TASKS // (tiles * blocks)))
+        self._totals = parts, blocks, tiles, direct.ROWS * direct.GROUP
+        large = 4 * math.prod(self._totals) > TOTALS_BYTES
+        self._images = max(1, PIXELS // (oh * ow)) if large else 1
+        self._edge = np.zeros(blocks * direct.GROUP, np.float32)
+
+    def run(self, x, dy, dw, add: bool = False) -> None:
+        """add: adds to what is there."""
+        size = 4 * math.prod(self._totals)
+        padded = 4 * math.prod(self._padded) if any(self._pad) else 0
+        space, device = self._device.space(size * self._groups + padded), self._device
+        x, dy, dw = x.reshape(self._x), dy.reshape(self._y), dw.reshape(self._groups, -1, self._weights[1])
+        for i in range(0, len(x), self._chunk):
+            images, gradients = x[i : i + self._chunk], dy[i : i + self._chunk]
+            if padded:
+                target = device.view(space, size * self._groups, (len(images), *self._padded[1:]))
+                direct.pad(images, target, *self._pad)
+                images = target
+            for group, weights in enumerate(dw):
+                totals = device.view(space, size * group, self._totals)
+                channels = group * self._each, group * len(weights), len(weights)
+                tables = self._edge, self._rows, self._steps, self._images
+                direct.gradient(images, gradients, *channels, totals, *tables, i > 0)
+        for group, weights in enumerate(dw):
+            direct.join(device.view(space, size * group, self._totals), self._order, weights, add)
+
+
+class ChannelGradient:
+    """The weight gradient of each channel by itself, by kernels/each_channel.py."""
+
+    def __init__(self, device: FormulaKernels, x: tuple[int, ...], y: tuple[int, ...], window: Window):
+        self._device, self._window = device, window
+        self._x, self._y = ((n, h, w, c) for n, c, h, w in (x, y))
+        self._space = math.prod(window.kernel), 2, x[1]
+
+    def run(self, x, dy, dw, add: bool = False) -> None:
+        """add: adds to what is there."""
+        space = self._device.workspace(math.prod(self._space), np.float32).reshape(self._space)
+        dw = dw.reshape(self._x[3], -1)
+        each_channel.gradient(x.reshape(self._x), dy.reshape(self._y), *self._window, space, dw, add)

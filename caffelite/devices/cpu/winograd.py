@@ -109,13 +109,13 @@ class WinogradConvolution:
         self._run(self._data, dy, w, True, None, None, dx)
 
     def weight_gradient(self, x, dy, dw, add: bool = False) -> None:
-        """add: adds to what is there."""
+        """For tiles of EXACT_TILE² outputs. add: adds to what is there."""
+        assert self._tile.outputs == algorithms.EXACT_TILE
         inputs, gradients, products, rough = self._parts(self._gradient_sizes)
         rough, dw = rough.reshape(len(self._tables), -1), dw.reshape(self._weights)
         for group in range(self._groups):
             self._sum_products(group, x, dy, inputs, gradients, products)
-            how = add, rough, self._tables, *self._tile
-            winograd.finish_weights(products, self._forward.panels, dw[group], *how)
+            winograd.finish_weights(products, self._forward.panels, dw[group], add, rough, self._tables)
 
     def _sum_products(self, group: int, x, dy, inputs, gradients, products) -> None:
         forward, square = self._forward, self._tile.square
@@ -123,6 +123,6 @@ class WinogradConvolution:
         which, channels = (group, self._groups), forward.x[3] // self._groups
         for first in range(0, forward.tiles, self._chunk):
             last = min(forward.tiles, first + self._chunk)
-            where = *which, forward.pad, *self._tile, first, last, inputs, gradients, self._zeros, self._tables
+            where = *which, forward.pad, first, last, inputs, gradients, self._zeros, self._tables
             winograd.transform_images(x, dy, panels, *where)
             winograd.multiply_images(inputs, gradients, panels, channels, last - first, square, products, first > 0)

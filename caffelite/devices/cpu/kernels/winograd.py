@@ -31,12 +31,9 @@ _TILES = [matrices(*tile) for tile in ((2, 3), (4, 3), (4, 5))]  # of 4², 6² a
 _input4, _input6, _input8 = (both_sides(inputs) for inputs, _, _ in _TILES)
 _kernel4, _kernel6, _kernel8 = (both_sides(kernel, pack=True) for _, kernel, _ in _TILES)
 _output4, _output6, _output8 = (both_sides(results, unpack=True, finish=True) for _, _, results in _TILES)
-_output_gradient4, _output_gradient6, _output_gradient8 = (
-    both_sides(_turned(results), pack=True) for _, _, results in _TILES
-)
-_kernel_gradient4, _kernel_gradient6, _kernel_gradient8 = (
-    both_sides(_turned(kernel), unpack=True) for _, kernel, _ in _TILES
-)
+OUTPUTS, TAPS = 2, 3  # sides of the tiles of a weight gradient: larger ones round worse
+_output_gradient4 = both_sides(_turned(_TILES[0][2]), pack=True)
+_kernel_gradient4 = both_sides(_turned(_TILES[0][1]), unpack=True)
 _product1, _product2, _product3, _product4 = (product(ROWS, vectors) for vectors in (1, 2, 3, 4))
 _outer1, _outer2, _outer3, _outer4 = (product(4, vectors) for vectors in (1, 2, 3, 4))
 
@@ -61,28 +58,6 @@ def _transform_kernel(side, source, target, channels):
         _kernel6(source, target, channels)
     else:
         _kernel4(source, target, channels)
-
-
-@njit(**SERIAL)
-def _transform_gradients(side, source, target, channels):
-    """A d Aᵀ of a tile's gradients d."""
-    if side == 8:
-        _output_gradient8(source, target, channels)
-    elif side == 6:
-        _output_gradient6(source, target, channels)
-    else:
-        _output_gradient4(source, target, channels)
-
-
-@njit(**SERIAL)
-def _finish_kernel(side, source, target, channels):
-    """Gᵀ d G, the gradient of a kernel."""
-    if side == 8:
-        _kernel_gradient8(source, target, channels)
-    elif side == 6:
-        _kernel_gradient6(source, target, channels)
-    else:
-        _kernel_gradient4(source, target, channels)
 
 
 @njit(**SERIAL)
@@ -274,29 +249,27 @@ def convolve(x, packed, starts, bias, slope, y, group, groups, pad, outputs, siz
 
 
 @body
-def _transform_images(
-    begin, end, x, dy, starts, group, groups, pad, outputs, size, first, last, inputs, gradients, zeros, tables
-):
-    channels, width, side = x.shape[3] // groups, dy.shape[3] // groups, outputs + size - 1
-    high, wide = -(-dy.shape[1] // outputs), -(-dy.shape[2] // outputs)
+def _transform_images(begin, end, x, dy, starts, group, groups, pad, first, last, inputs, gradients, zeros, tables):
+    channels, width, side = x.shape[3] // groups, dy.shape[3] // groups, OUTPUTS + TAPS - 1
+    high, wide = -(-dy.shape[1] // OUTPUTS), -(-dy.shape[2] // OUTPUTS)
     square, threads, count, nothing = side * side, tables.shape[0], last - first, zeros.ctypes.data
     for t in range(begin, end):
         source, target = tables[t, 0], tables[t, 1]
         for i in range(t * count // threads, (t + 1) * count // threads):
-            image, top, left = _origin(first + i, high, wide, outputs)
+            image, top, left = _origin(first + i, high, wide, OUTPUTS)
             _fill_table(source, x[image], group * channels, top - pad[0], left - pad[1], side, nothing)
             _fill_strided(target[:square], inputs.ctypes.data + i * channels * 4, (count * channels + LANES) * 4)
-            _transform_inputs(side, source.ctypes.data, target.ctypes.data, channels)
+            _input4(source.ctypes.data, target.ctypes.data, channels)
             for j in range(starts.size - 1):
                 vectors = starts[j + 1] - starts[j]
-                _fill_table(source, dy[image], group * width + starts[j] * LANES, top, left, outputs, nothing)
+                _fill_table(source, dy[image], group * width + starts[j] * LANES, top, left, OUTPUTS, nothing)
                 place, pitch = _panel(gradients, starts, j, square, count)
                 _fill_strided(target[:square], place + i * vectors * BYTES, pitch)
-                _transform_gradients(side, source.ctypes.data, target.ctypes.data, _panel_channels(starts, j, width))
+                _output_gradient4(source.ctypes.data, target.ctypes.data, _panel_channels(starts, j, width))
 
 
 @njit(**SERIAL)
-def transform_images(x, dy, starts, group, groups, pad, outputs, size, first, last, inputs, gradients, zeros, tables):
+def transform_images(x, dy, starts, group, groups, pad, first, last, inputs, gradients, zeros, tables):
     """The factors of the weight gradient of one of G groups of channels, for tiles ``first`` to ``last`` of x (N, H, W,
     C·G) and dy (N, OH, OW, M·G).
 
@@ -305,7 +278,7 @@ def transform_images(x, dy, starts, group, groups, pad, outputs, size, first, la
     launch(
         _transform_images,
         tables.shape[0],
-        (x, dy, starts, group, groups, pad, outputs, size, first, last, inputs, gradients, zeros, tables),
+        (x, dy, starts, group, groups, pad, first, last, inputs, gradients, zeros, tables),
     )
 
 
@@ -332,10 +305,9 @@ def multiply_images(inputs, gradients, starts, channels, count, square, products
 
 
 @body
-def _finish_weights(begin, end, products, starts, dw, add, rough, tables, outputs, size):
+def _finish_weights(begin, end, products, starts, dw, add, rough, tables):
     width, channels = dw.shape[0], dw.shape[1]
-    threads, side, taps = tables.shape[0], outputs + size - 1, size * size
-    square = side * side
+    threads, taps, square = tables.shape[0], TAPS**2, (OUTPUTS + TAPS - 1) ** 2
     for t in range(begin, end):
         buffer, source, target = _rows(rough[t], taps, width), tables[t, 0], tables[t, 1]
         groups = -(-channels // GROUP)
@@ -347,7 +319,7 @@ def _finish_weights(begin, end, products, starts, dw, add, rough, tables, output
                     place, pitch = _panel(products, starts, j, square, channels)
                     _fill_strided(source[:square], place + (first + i) * vectors * BYTES, pitch)
                     _fill_strided(target[:taps], buffer[i].ctypes.data + starts[j] * BYTES, width * 4)
-                    _finish_kernel(side, source.ctypes.data, target.ctypes.data, _panel_channels(starts, j, width))
+                    _kernel_gradient4(source.ctypes.data, target.ctypes.data, _panel_channels(starts, j, width))
             for m in range(width):
                 for i in range(members):
                     for q in range(taps):
@@ -356,6 +328,6 @@ def _finish_weights(begin, end, products, starts, dw, add, rough, tables, output
 
 
 @njit(**SERIAL)
-def finish_weights(products, starts, dw, add, rough, tables, outputs, size):
+def finish_weights(products, starts, dw, add, rough, tables):
     """dw (M, C, r²) = [dw +] the weight gradient from ``products``. rough (threads, GROUP·r²·max(C, M)): workspace."""
-    launch(_finish_weights, tables.shape[0], (products, starts, dw, add, rough, tables, outputs, size))
+    launch(_finish_weights, tables.shape[0], (products, starts, dw, add, rough, tables))
