@@ -129,10 +129,20 @@ def modules() -> list[tuple[Path, ast.Module]]:
     return [(path, parsed(path)) for path in sorted(PACKAGE.rglob("*.py"))]
 
 
-def imports(path: Path, tree: ast.Module) -> Iterator[tuple[str, ...]]:
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(parsed(path)))
+
+
+@cache
+def imports(path: Path) -> tuple[tuple[str, ...], ...]:
     """Every name that a module imports, absolute and in parts, also those inside functions."""
+    return tuple(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[tuple[str, ...]]:
     here = path.relative_to(ROOT).parent.parts
-    for node in ast.walk(tree):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (tuple(alias.name.split(".")) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -159,7 +169,7 @@ def test_packages_import_only_what_their_row_names():
             ]
             assert not at_once, "caffelite imports nothing until a name is used, so that --help answers at once"
             continue
-        for name in imports(path, tree):
+        for name in imports(path):
             if name[0] == "caffelite" and len(name) > 1 and name[1] != mine and name[1] not in ARROWS.get(mine, ()):
                 wrong.append(f"{path.relative_to(ROOT)} imports {'.'.join(name)}")
     assert not wrong
@@ -182,7 +192,7 @@ def import_graph(folder: Path) -> dict[str, set[str]]:
         files[parts[:-1] if parts[-1] == "__init__" else parts] = path
     graph: dict[str, set[str]] = {}
     for path in files.values():
-        found = {files.get(name) or files.get(name[:-1]) for name in imports(path, parsed(path))}
+        found = {files.get(name) or files.get(name[:-1]) for name in imports(path)}
         graph[path.relative_to(ROOT).as_posix()] = {p.relative_to(ROOT).as_posix() for p in found - {None, path}}
     return graph
 
@@ -228,7 +238,7 @@ def test_functions_have_at_most_60_lines():
     for path in sources():
         if (PACKAGE / "devices" / "cpu" / "kernels") in path.parents:
             continue
-        for node in ast.walk(parsed(path)):
+        for node in nodes(path):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 first = node.body[0]
                 documented = ast.get_docstring(node) is not None
@@ -239,21 +249,21 @@ def test_functions_have_at_most_60_lines():
 
 
 def test_layers_see_no_device():
-    for path, tree in modules():
+    for path, _ in modules():
         if package_of(path) == "layers":
-            found = {name[1:] for name in imports(path, tree) if name[:2] == ("caffelite", "devices")}
+            found = {name[1:] for name in imports(path) if name[:2] == ("caffelite", "devices")}
             assert found <= DEVICES_IN_LAYERS, path
 
 
-@pytest.mark.parametrize("package", EXTERNAL)
-def test_external_packages_stay_in_their_places(package):
-    users = {
-        path.relative_to(PACKAGE).as_posix()
-        for path, tree in modules()
-        if any(name[0] == package for name in imports(path, tree))
-    }
-    assert users, f"nobody imports {package}"
-    assert all(user.startswith(EXTERNAL[package]) for user in users), users
+def test_external_packages_stay_in_their_places():
+    users: dict[str, set[str]] = {package: set() for package in EXTERNAL}
+    for path, _ in modules():
+        for package in {name[0] for name in imports(path)} & set(EXTERNAL):
+            users[package].add(path.relative_to(PACKAGE).as_posix())
+    assert not [package for package, files in users.items() if not files], "nobody imports these"
+    assert not [
+        (package, file) for package, files in users.items() for file in files if not file.startswith(EXTERNAL[package])
+    ]
 
 
 def test_every_dependency_is_declared():
@@ -275,9 +285,7 @@ def test_every_dependency_is_declared():
         "PIL": "pillow",
     }
     found = (
-        {name[0] for path, tree in modules() for name in imports(path, tree)}
-        - set(sys.stdlib_module_names)
-        - {"caffelite"}
+        {name[0] for path, tree in modules() for name in imports(path)} - set(sys.stdlib_module_names) - {"caffelite"}
     )
     assert {provided.get(name, name) for name in found} <= names
 
@@ -322,14 +330,13 @@ def test_help_needs_nothing_heavy():
 # Layers
 
 
-@pytest.mark.parametrize("name", sorted(REGISTRY))
-def test_layer_says_its_shapes(name):
+def test_layers_say_their_shapes():
     """A shape is axes by letter, (N, C), or said to be any."""
-    text = REGISTRY[name].__doc__
     shape = r"\([A-Z][\w.·]*(, ?[A-Z.][\w.·/]*)*,?( ?\.\.\.)?\)|\(\)|any shape|one shape|is the bottom|[a-z_]+\.shape"
-    assert text and re.search(shape, text), text
+    assert not [name for name, layer in REGISTRY.items() if not re.search(shape, layer.__doc__ or "")]
 
 
+@cache
 def documented_layers() -> dict[str, str]:
     """Type → its row in docs/layers.md."""
     return {m[1]: m[0] for m in re.finditer(r"^\| `(\w+)` \|.*$", (ROOT / "docs/layers.md").read_text(), re.MULTILINE)}
@@ -339,22 +346,22 @@ def test_layer_table_is_complete():
     assert sorted(documented_layers()) == sorted(REGISTRY)
 
 
-@pytest.mark.parametrize("name", sorted(REGISTRY))
-def test_layer_row_names_fields_that_exist(name):
+def test_layer_rows_name_fields_that_exist():
     """Each `word` in the last column of a layer's row is a field of its message or of one that every layer has."""
     from caffelite import caffelite_pb2 as pb
 
-    layer = pb.LayerParameter.DESCRIPTOR.fields_by_name
-    words = re.findall(r"`([a-z]\w+)`", documented_layers()[name].rsplit("|", 2)[1])
-    messages = [
-        layer[f].message_type for f in (REGISTRY[name].field, "loss_param", "transform_param", "softmax_param") if f
-    ]
-    known = {f for message in messages for f in message.fields_by_name}
-    assert not [w for w in words if w not in known]
+    layer, unknown = pb.LayerParameter.DESCRIPTOR.fields_by_name, []
+    for name in REGISTRY:
+        words = re.findall(r"`([a-z]\w+)`", documented_layers()[name].rsplit("|", 2)[1])
+        fields = REGISTRY[name].field, "loss_param", "transform_param", "softmax_param"
+        messages = [layer[field].message_type for field in fields if field]
+        known = {f for message in messages for f in message.fields_by_name}
+        unknown += [(name, word) for word in words if word not in known]
+    assert not unknown
 
 
 def test_test_names_have_at_most_60_characters():
-    names = [n.name for path in sources() for n in ast.walk(parsed(path)) if isinstance(n, ast.FunctionDef)]
+    names = [n.name for path in sources() for n in nodes(path) if isinstance(n, ast.FunctionDef)]
     assert [name for name in names if name.startswith("test_") and len(name) > 60] == []
 
 
@@ -369,8 +376,8 @@ def test_paths_in_printed_commands_are_quoted():
     words, numbers = "|".join(COMMANDS), {"command", "found.id"}
     command = re.compile(rf"(caffelite ({words})|mkdir -p|2to3 -w|[ (]-(solver|snapshot|resume|python))( -?[\w.]+)* $")
     loose = []
-    for path, tree in modules():
-        for node in ast.walk(tree):
+    for path, _ in modules():
+        for node in nodes(path):
             values = node.values if isinstance(node, ast.JoinedStr) else []
             for text, value in itertools.pairwise(values):
                 if not (isinstance(text, ast.Constant) and isinstance(value, ast.FormattedValue)):

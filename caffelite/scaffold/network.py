@@ -3,6 +3,7 @@ with losses for the task."""
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -243,6 +244,22 @@ def start_fillers(made: Network) -> None:
             p = layer.inner_product_param if layer.type == "InnerProduct" else layer.convolution_param
             p.weight_filler.CopyFrom(pb.FillerParameter(type="msra"))
             p.ClearField("bias_filler")
+
+
+def normalize(made: Network, names: Container[str] | None = None) -> None:
+    """Replaces LRN by BatchNorm and Scale: with few images, LRN nets of some seeds never leave the level of guessing.
+    names: of the layers to replace; None for all."""
+    layers: list[pb.LayerParameter] = []
+    for layer in made.layers:
+        layers.append(layer)
+        if layer.type == "LRN" and (names is None or layer.name in names):
+            layer.type = "BatchNorm"
+            layer.ClearField("lrn_param")
+            scale = pb.LayerParameter(name=f"{layer.name}_scale", type="Scale", bottom=layer.top, top=layer.top)
+            scale.scale_param.bias_term = True
+            _spare(scale)
+            layers.append(scale)
+    made.layers[:] = layers
 
 
 def freeze(made: Network, frozen: list[str]) -> None:

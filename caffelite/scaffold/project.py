@@ -112,8 +112,10 @@ class _Making:
         net = network.adapt(document.message, self.name, head, document.locate)
         shapes = self.shapes(geometry, head)
         if trained:
+            network.normalize(net, trained.blobs)  # of a project from nothing
             self.finetune(net, trained, chosen, shapes, len(train) / len(head.names))
         elif chosen.preset.net in presets.PRESETS:
+            network.normalize(net)
             network.start_fillers(net)
         run, batches = self.plan(net, shapes, chosen.preset, train, test, data.task, exact, bool(trained))
         layers = pixels.data_layers(self.folder, (train, test), batches, geometry, pixel, data.task)

@@ -23,6 +23,8 @@ from caffelite import caffelite_pb2 as pb  # noqa: E402
 from caffelite import cli, prototxt  # noqa: E402
 from caffelite.errors import CaffeliteError  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
@@ -62,7 +64,6 @@ def digits(trained, call, monkeypatch):
     return answer
 
 
-@pytest.mark.slow
 def test_deploy_proves_and_describes(digits):
     assert any(
         line.startswith("Verified with 120 stored images: the largest difference of scores is 0 ")
@@ -99,7 +100,6 @@ def test_the_recipe_s_accuracy(digits, call):
 
 
 @pytest.mark.data
-@pytest.mark.slow
 def test_printed_digits_by_mnist_s_lenet(data_folder, call, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("models", "solvers"):

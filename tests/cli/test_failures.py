@@ -48,7 +48,7 @@ def test_a_recursion_error_is_a_line(call, monkeypatch):
 
 @pytest.mark.parametrize("opening", ["layer { ", "<", "[", "layer { param { ", "x { "])
 def test_deep_nesting_is_a_mistake(folder, call, opening):
-    Path("deep.prototxt").write_text(opening * 5000)
+    Path("deep.prototxt").write_text(opening * 1500)
     for command in (("check",), ("summary", "-model"), ("upgrade",), ("train", "-solver")):
         answer = call(*command, "deep.prototxt", *["new.prototxt"] * (command[0] == "upgrade"))
         assert answer.status in (1, 2) and "internal error" not in answer.err

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from projects import trained
 
 import caffelite
 from caffelite import prototxt
@@ -55,18 +56,6 @@ def silent(call, folder):
 
 def lines(path):
     return Path(path).read_text().splitlines()
-
-
-def trained(call, folder, iterations):
-    """Trains for some iterations; the scores of its test images."""
-    done = call("train", "-solver", f"{folder}/solver.prototxt", "-iterations", iterations)
-    assert done.status == 0, done.err
-    name = Path(folder).name
-    weights = f"{folder}/{name}_iter_{iterations}.caffemodel"
-    known = next(Path(folder).glob("test.*"))
-    answers = call("classify", "-model", f"{folder}/deploy.prototxt", "-weights", weights, "-list", known, "-json")
-    assert answers.status == 0, answers.err
-    return {score["name"]: score for score in json.loads(answers.out)["scores"]}
 
 
 def test_folder_becomes_a_trained_classifier(call, there):
@@ -228,8 +217,11 @@ def test_images_of_other_sizes_are_resized(call, there):
     )
 
 
+LARGE = [pytest.param(net, marks=pytest.mark.slow) for net in ("alexnet", "googlenet", "squeezenet", "mobilenet")]
+
+
 @pytest.mark.parametrize("task", ["classes", "labels", "numbers"])
-@pytest.mark.parametrize("net", ["lenet", "alexnet", "googlenet", "resnet18", "squeezenet", "mobilenet"])
+@pytest.mark.parametrize("net", ["lenet", "resnet18", *LARGE])
 def test_check_is_silent_for_every_net_and_task(call, there, net, task):
     answers = {"classes": lambda p: p.parent.name, "labels": lambda p: f"{int(p.stem) % 2},{int(p.stem) // 10}"}
     source = table(
@@ -343,6 +335,22 @@ def test_weights_start_a_project_and_freeze_layers(call, there):
     assert "matched conv1, conv2, conv3, ip1" in log and "ip2_next" in log
 
 
+def test_lrn_becomes_batch_norm_also_in_the_next_project(call, there):
+    """test_choices.py: weights of a net with LRN keep it."""
+
+    def norms(folder):
+        layers = prototxt.read_net(f"{folder}/train_val.prototxt").message.layer
+        return [layer.type for layer in layers if layer.name.startswith("norm")]
+
+    call("new", "base", "pictures", "-net", "cifar10_full")
+    assert norms("base") == ["BatchNorm", "Scale"] * 2
+    silent(call, "base")
+    assert call("train", "-solver", "base/solver.prototxt", "-iterations", 1).status == 0
+    made = call("new", "next", "pictures", "-weights", "base/base_iter_1.caffemodel")
+    assert "cifar10_full" in made.out and norms("next") == norms("base")
+    assert "fits 7 layers" in made.out, made.out
+
+
 def test_weights_of_another_net_are_refused(call, there):
     call("new", "base", "pictures", "-net", "cifar10_quick")
     call("train", "-solver", "base/solver.prototxt", "-iterations", 1)
@@ -353,6 +361,7 @@ def test_weights_of_another_net_are_refused(call, there):
     assert size.status == 2 and "-size" in size.err and not Path("next").exists()
 
 
+@pytest.mark.slow
 def test_memory_limits_the_batch(call, there):
     """The least memory that holds an image holds few of them: gradients of several passes are added."""
     for size in range(200, 2000, 50):
@@ -364,35 +373,3 @@ def test_memory_limits_the_batch(call, there):
     solver = prototxt.read_solver("hues/solver.prototxt").message
     batch = prototxt.read_net("hues/train_val.prototxt").message.layer[0].image_data_param.batch_size
     assert solver.iter_size > 1 and batch < 8 and f"{size}.0 MiB of memory hold" in made.out
-
-
-def grating(rng, angle):
-    """A gray 32×32 pattern of stripes at an angle in degrees, with noise that hides it from single pixels."""
-    y, x = np.mgrid[:32, :32]
-    turned = x * np.cos(np.radians(angle)) + y * np.sin(np.radians(angle))
-    wave = 45 * np.sin(2 * np.pi * turned / 6 + rng.uniform(0, 2 * np.pi))
-    return np.clip(128 + wave + rng.normal(0, 30, (32, 32)), 0, 255).astype(np.uint8)
-
-
-def gratings(folder, angles, count, seed):
-    rng = np.random.default_rng(seed)
-    for angle in angles:
-        place = Path(folder) / f"angle{angle:03}"
-        place.mkdir(parents=True)
-        for i in range(count):
-            cv2.imwrite(str(place / f"{i:03}.png"), cv2.merge([grating(rng, angle)] * 3))
-
-
-def test_trained_weights_help_where_images_are_few(call, tmp_path, monkeypatch):
-    """Stripes: what a net learned of four angles separates others after five images each, in 40 iterations."""
-    monkeypatch.chdir(tmp_path)
-    gratings("many", (0, 45, 90, 135), 60, 1)
-    gratings("few", (22, 67, 112, 157), 5, 2)
-    gratings("new", (22, 67, 112, 157), 25, 3)
-    common = ["-gray", "-net", "cifar10_quick"]
-    assert call("new", "base", "many", *common).status == 0
-    trained(call, "base", 150)
-    call("new", "scratch", "few", "-test", "new", *common)
-    call("new", "tuned", "few", "-test", "new", *common, "-weights", "base/base_iter_150.caffemodel")
-    found = {name: trained(call, name, 40)["accuracy"]["value"] for name in ("scratch", "tuned")}
-    assert found["tuned"] > found["scratch"] + 0.05, found

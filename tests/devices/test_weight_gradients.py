@@ -62,6 +62,7 @@ def test_errors_are_nearly_those_of_blas(name):
     assert max(ratios(name)) <= BOUND
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isa", ["AVX2", "SSE41"])
 def test_errors_on_processors_with_fewer_instructions(isa):
     if engines.with_onednn().threads and sys.platform != "linux":

@@ -289,6 +289,7 @@ def test_a_scanner_sees_changes(root):
     assert [one.state for one in scanner.jobs()] == [job.QUEUED]
 
 
+@pytest.mark.slow
 def test_a_sweep_joins_the_queue(root, scheduler):
     (root / "net.prototxt").write_text(
         NET + 'layer { name: "accuracy" type: "Accuracy" bottom: "ip" bottom: "label" top: "accuracy" '

@@ -123,3 +123,16 @@ def test_a_net_without_a_classifier_is_refused():
     net = pb.NetParameter(layer=[pb.LayerParameter(name="loss", type="EuclideanLoss", bottom=["a", "b"], top=["loss"])])
     with pytest.raises(CaffeliteError, match="no classifier"):
         network.adapt(net, "it", network.Head(CLASSES, ["a", "b"]), Locator("net.prototxt"))
+
+
+@pytest.mark.parametrize(
+    "names, types", [(None, ["BatchNorm", "Scale"] * 2), ({"b"}, ["LRN", "BatchNorm", "Scale"]), ({}, ["LRN"] * 2)]
+)
+def test_lrn_becomes_batch_norm(names, types):
+    layers = [pb.LayerParameter(name=name, type="LRN", bottom=["x"], top=[name]) for name in ("a", "b")]
+    made = network.Network(layers, "ip", [])
+    network.normalize(made, names)
+    assert [layer.type for layer in made.layers] == types
+    assert [layer.name for layer in made.layers if layer.type == "Scale"] == [
+        f"{name}_scale" for name in "ab" if names is None or name in names
+    ]

@@ -31,7 +31,7 @@ layer { name: "ip" type: "InnerProduct" bottom: "conv" top: "ip"
 layer { name: "accuracy" type: "Accuracy" bottom: "ip" bottom: "label" top: "accuracy" include { phase: TEST } }
 layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }
 """
-SOLVER = """net: "net.prototxt" base_lr: 0.05 lr_policy: "fixed" momentum: 0.9 weight_decay: 0.0005 max_iter: 500
+SOLVER = """net: "net.prototxt" base_lr: 0.05 lr_policy: "fixed" momentum: 0.9 weight_decay: 0.0005 max_iter: 200
   display: 100 snapshot_prefix: "digits" random_seed: 1"""
 HIERARCHY = "round\n  0\n  6\n  8\n  9\nstraight\n  1\n  4\n  7\n"
 UNLABELLED = """() => [...document.querySelectorAll("input:not([type=hidden]), select, textarea, button")].filter(
