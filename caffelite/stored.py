@@ -2,7 +2,7 @@
 
 Anybody may have written such a file. So each reader names the fields that it uses, with their kinds. A kind is a type,
 a union of types (float takes whole numbers, int no truth values), ``[kind]`` for a list, ``{str: kind}`` for an object
-with any names, ``{"name": kind, ...}`` for an object with these names at least.
+with any names, ``{"name": kind, ...}`` for an object with these names at least, a tuple for any one of its kinds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from . import inputs
 from .errors import CaffeliteError
 
 LARGEST = 1 << 63  # of a whole number
-Fields = Mapping[str, Any]
+Fields = Mapping[Any, Any]
+ANY: Fields = {str: Any}
 
 
 def read(path: str | os.PathLike, fields: Fields) -> dict[str, Any]:
@@ -34,17 +35,25 @@ def read(path: str | os.PathLike, fields: Fields) -> dict[str, Any]:
 
 def chosen(found: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
     """The fields of an object that are there and of their kinds."""
+    if str in fields:
+        return {name: value for name, value in found.items() if fits(value, fields[str])}
     return {name: found[name] for name, kind in fields.items() if name in found and fits(found[name], kind)}
 
 
-def load(path: str | os.PathLike, fields: Fields, optional: Fields | None = None) -> dict[str, Any]:
-    """The fields of a JSON object. optional: those that may be missing. Errors: CaffeliteError where the file cannot be
-    read, a field is missing, or a value is of another kind."""
+def load(
+    path: str | os.PathLike, fields: Fields, optional: Fields | None = None, most: int = inputs.TEXT
+) -> dict[str, Any]:
+    """The fields of a JSON object of at most `most` bytes. optional: those that may be missing. Errors:
+    CaffeliteError where the file cannot be read, a field is missing, or a value is of another kind."""
     name = Path(path).name
     try:
-        found = _object(path)
+        found = _object(path, most)
     except (OSError, ValueError, RecursionError):
         raise CaffeliteError(f"{name} cannot be read", expected="a JSON file that caffelite wrote") from None
+    if str in fields:
+        if not fits(found, dict(fields)):
+            raise CaffeliteError(f"{name} has a value of another kind", expected=_shown(dict(fields)))
+        return found
     optional = optional or {}
     for field, kind in {**optional, **fields}.items():
         if field not in found and field in fields:
@@ -64,8 +73,8 @@ def fits(value: Any, kind: Any) -> bool:
         if str in kind:
             return all(fits(each, kind[str]) for each in value.values())
         return all(name in value and fits(value[name], each) for name, each in kind.items())
-    if isinstance(kind, types.UnionType):
-        return any(fits(value, each) for each in typing.get_args(kind))
+    if isinstance(kind, types.UnionType | tuple):
+        return any(fits(value, each) for each in (kind if isinstance(kind, tuple) else typing.get_args(kind)))
     if kind is Any:
         return True
     if kind is None or kind is types.NoneType:
@@ -77,8 +86,8 @@ def fits(value: Any, kind: Any) -> bool:
     return isinstance(value, (int, float) if kind is float else kind)
 
 
-def _object(path: str | os.PathLike) -> dict[str, Any]:
-    found = json.loads(inputs.read_text(path))
+def _object(path: str | os.PathLike, most: int = inputs.TEXT) -> dict[str, Any]:
+    found = json.loads(inputs.read_text(path, most))
     if not isinstance(found, dict):
         raise ValueError
     return found
@@ -87,6 +96,10 @@ def _object(path: str | os.PathLike) -> dict[str, Any]:
 def _shown(kind: Any) -> str:
     if isinstance(kind, list):
         return f"a list of {_shown(kind[0])}"
+    if isinstance(kind, dict) and str in kind:
+        return "an object" if kind[str] is Any else f"an object of {_shown(kind[str])}"
     if isinstance(kind, dict):
-        return "an object" if str in kind else f"an object with {', '.join(kind)}"
+        return f"an object with {', '.join(kind)}"
+    if isinstance(kind, tuple):
+        return " or ".join(map(_shown, kind))
     return getattr(kind, "__name__", str(kind))

@@ -29,7 +29,7 @@ ARROWS = {
     "prototxt": LANGUAGE,
     "weights": LANGUAGE,
     "charts": {"errors"},
-    "devices": {"errors"},
+    "devices": {"errors", "stored"},
     "detection": LANGUAGE | {"prototxt"},
     "layers": LANGUAGE | {"prototxt", "weights", "devices", "user_modules", "detection"},
     "net": LANGUAGE | {"devices", "layers"},
@@ -37,7 +37,7 @@ ARROWS = {
     "planner": LANGUAGE | {"devices", "layers", "net", "parallel"},
     "data": LANGUAGE | {"prototxt", "weights", "progress", "detection"},
     "training": LANGUAGE
-    | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices", "planner", "detection"},
+    | {"stored", "prototxt", "weights", "layers", "net", "data", "parallel", "devices", "planner", "detection"},
     "inspection": LANGUAGE
     | {"charts", "prototxt", "layers", "net", "parallel", "planner", "data", "training", "devices", "user_modules"},
     "zoo": LANGUAGE | {"layers", "data", "inspection"},
@@ -47,7 +47,8 @@ ARROWS = {
     "deploy": LANGUAGE | {"prototxt", "layers", "net", "data", "detection"},
     "report": LANGUAGE | {"charts", "prototxt", "net", "data", "training", "detection"},
     "visualize": LANGUAGE | {"stored", "charts", "prototxt", "weights", "devices", "net", "deploy"},
-    "sweep": LANGUAGE | {"charts", "prototxt", "layers", "parallel", "training", "inspection", "runs", "report"},
+    "sweep": LANGUAGE
+    | {"stored", "charts", "prototxt", "layers", "parallel", "training", "inspection", "runs", "report"},
     "export": LANGUAGE | {"layers", "net", "data"},
     "selftest": LANGUAGE | {"__version__", "prototxt", "devices", "net", "data", "training"},
     "scaffold": LANGUAGE

@@ -8,6 +8,9 @@ import os
 import tempfile
 from pathlib import Path
 
+from .. import stored
+from ..errors import CaffeliteError
+
 log = logging.getLogger("caffelite")
 
 
@@ -32,15 +35,13 @@ class ChoiceCache:
         self._kept = self._read()
 
     def _read(self) -> dict[str, str]:
-        try:
-            found = json.loads(self._path.read_text())
-            assert isinstance(found, dict) and all(isinstance(v, str) for v in found.values())
-        except FileNotFoundError:
+        if not self._path.exists():
             return {}
-        except (OSError, ValueError, AssertionError):
+        try:
+            return stored.load(self._path, {str: str})
+        except CaffeliteError:
             log.warning("%s is damaged; its contents are measured again", self._path)
             return {}
-        return found
 
     def get(self, key: str) -> str | None:
         return self._kept.get(key)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from .. import caffelite_pb2 as pb
-from .. import inputs, prototxt
+from .. import inputs, prototxt, stored
 from ..errors import CaffeliteError, Locator
 from ..training import epochs
 from . import folder as files
@@ -20,7 +21,7 @@ def clone(folder: Path, to: Path, base: Path | None = None) -> Path:
     Snapshots of the new solver go into the new folder. Errors: no run; the folder exists or cannot be made.
     """
     document = prototxt.read_solver(folder / files.SOLVER)
-    solver = epochs.restored(document.message, files.read_json(folder / files.RUN).get("epoch", {}))
+    solver = epochs.restored(document.message, stored.read(folder / files.RUN, {"epoch": {str: Any}}).get("epoch", {}))
     to, base = to.resolve(), (base or Path.cwd()).resolve()
     relative = not Path(solver.snapshot_prefix).is_absolute()
     written: dict[str, str] = {}

@@ -31,9 +31,9 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from .. import inputs
+from .. import stored
 from ..errors import CaffeliteError
 
 SOLVER, NET, CONFIG, RUN = "solver.prototxt", "net.prototxt", "config.json", "run.json"
@@ -55,22 +55,15 @@ def leads_out(folder: Path, roots: Iterable[Path]) -> bool:
     return any(not any(Path(os.path.realpath(link)).is_relative_to(root) for root in roots) for link in links)
 
 
-def load(folder: Path) -> dict:
-    """The content of a folder's run.json. Errors: there is none, or it is not JSON."""
-    try:
-        return json.loads(inputs.read_text(folder / RUN))
-    except (OSError, ValueError, RecursionError):
+def load(folder: Path) -> dict[str, Any]:
+    """The content of a folder's run.json, with at least one session. Errors: there is none, or it is not JSON."""
+    found = stored.read(folder / RUN, stored.ANY)
+    if not found:
         expected = f"a folder with {RUN}, as caffelite train leaves it"
-        raise CaffeliteError(f"{folder} is not the folder of a run", expected=expected) from None
-
-
-def read_json(path: Path) -> dict:
-    """The object in a JSON file; empty where the file is missing or is not one."""
-    try:
-        found = json.loads(inputs.read_text(path))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        raise CaffeliteError(f"{folder} is not the folder of a run", expected=expected)
+    if not found.get("sessions") or not stored.fits(found["sessions"], [{}]):
+        raise CaffeliteError(f"{folder / RUN} lists no session", expected="a file that caffelite train wrote")
+    return found
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import stored
 from . import folder as files
 from . import sampling
 
@@ -59,8 +60,7 @@ class Update:
 def read(folder: Path, since: Position | None = None, *, log: bool = True) -> Update:
     """The records after a position; without one all of them. At most MOST_LOSSES and MOST_BYTES of each file; the
     position says where to go on. Without ``log`` the log is skipped to its end."""
-    sessions = files.read_json(folder / files.RUN).get("sessions")
-    count = len(sessions) if isinstance(sessions, list) else 0
+    count = len(stored.read(folder / files.RUN, {"sessions": [Any]}).get("sessions", ()))
     (metrics_file, metrics_size), (log_file, log_size) = (_identity(folder / n) for n in (files.METRICS, files.LOG))
     losses_size = _identity(folder / files.LOSSES)[1] // 4
     start = since or Position(count, 0, 0, 0, metrics_file, log_file)

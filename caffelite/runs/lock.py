@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .. import inputs
-from ..errors import CaffeliteError
+from .. import inputs, stored
+from ..errors import CaffeliteError, printable
 from . import folder as files
 
 ATTEMPTS, PAUSE = 20, 0.01  # a reader that looks at the lock holds it for an instant
@@ -133,8 +133,14 @@ def holds(process: int, file: Path) -> bool:
     return False
 
 
+def holder(file: Path) -> str:
+    """The holder of a lock, as "process 12 on HOST"; empty where its file does not say."""
+    found = stored.read(file, {"process": int, "host": str})
+    return f"process {found['process']} on {printable(found['host'])}" if len(found) == 2 else ""
+
+
 def _refusal(folder: Path) -> CaffeliteError:
-    holder = files.read_json(folder / files.LOCK)
-    who = f" (process {holder['process']} on {holder['host']})" if {"process", "host"} <= holder.keys() else ""
+    held_by = holder(folder / files.LOCK)
+    who = f" ({held_by})" if held_by else ""
     remedy = "let it end, or give this run a folder of its own: -record DIR"
     return CaffeliteError(f"another run{who} writes its records to {folder}", remedy=remedy)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from .. import stored
 from ..errors import CaffeliteError, printable
 from . import folder as files
 
@@ -43,7 +44,7 @@ def announce_pause(folder: Path, process: int | None, started: str) -> None:
 
 def is_pausing(folder: Path, process: int | None, started: str) -> bool:
     """Whether the session with this process was requested to pause."""
-    return files.read_json(folder / files.PAUSE) == {"process": process, "started": started}
+    return stored.read(folder / files.PAUSE, stored.ANY) == {"process": process, "started": started}
 
 
 def is_queued(folder: Path) -> bool:

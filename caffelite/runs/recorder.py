@@ -206,7 +206,7 @@ class Recorder(Hook):
         try:
             sessions = files.load(self.folder)["sessions"]
             known = {session.get("run") for session in sessions} - {None}
-        except (CaffeliteError, AttributeError, KeyError, TypeError) as error:
+        except (CaffeliteError, TypeError) as error:
             log.warning("%s is renamed: its %s cannot be read (%s)", self.folder, files.RUN, error)
             return []
         return sessions if not known or not known.isdisjoint({trainer.owner.run.id, trainer.owner.before}) else []

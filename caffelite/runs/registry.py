@@ -86,7 +86,7 @@ def read(folder: str | Path) -> RunStatus:
         name, reason = _state({}, ended, False, None)
         return RunStatus(folder, "", name, reason, ended=str(ended.get("ended", "")))
     held = lock.is_held(folder)  # read before run.json, so that an outcome that is written in between counts
-    sessions = _sessions(folder)
+    sessions = files.load(folder)["sessions"]
     session = stored.chosen(sessions[-1], _SESSION)
     heartbeat = stored.read(folder / files.HEARTBEAT, {"time": float, "iteration": int})
     ended = stored.chosen(session.get("outcome") or {}, _OUTCOME)
@@ -157,15 +157,6 @@ class RunFolders:
         if time.time_ns() - changed > SETTLED:
             self._known[path] = known
         return known[1], known[2]
-
-
-def _sessions(folder: Path) -> list[dict]:
-    """The sessions of a run; at least one. Errors: the folder has none."""
-    content = files.load(folder)
-    sessions = content.get("sessions") if isinstance(content, dict) else None
-    if not isinstance(sessions, list) or not sessions or not isinstance(sessions[-1], dict):
-        raise CaffeliteError(f"{folder / files.RUN} lists no session", expected="a file that caffelite train wrote")
-    return sessions
 
 
 def _state(session: dict, ended: dict, held: bool, heartbeat: float | None) -> tuple[str, str]:

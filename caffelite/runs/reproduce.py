@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import prototxt
+from .. import prototxt, stored
 from ..errors import CaffeliteError
 from ..training import Requests, Trainer
 from ..training.checkpoint import snapshot
@@ -27,6 +27,10 @@ from .open_net import load_weights, open_trainer
 
 log = logging.getLogger("caffelite")
 
+# Of the session that is repeated.
+_SESSION = {"processes": int, "iteration": int, "folder": str}
+_OPTIONAL = {"versions": {str: str}, "snapshot": str, "resumed_run": str, "weights": [str], "algorithms": [str]}
+
 
 def reproduce(folder: Path, gpu: str | None = None, iterations: int | None = None) -> tuple[Comparison, int]:
     """Repeats the run of a folder, in its working directory if that is there; nothing is written.
@@ -35,10 +39,10 @@ def reproduce(folder: Path, gpu: str | None = None, iterations: int | None = Non
     cannot be repeated by one process; there is nothing to compare.
     """
     run = files.load(folder)
-    session = check(run, folder)
-    for line in changed_data(run):
+    session = check(run["sessions"][0], folder)
+    for line in changed_data(stored.chosen(run, {"data": [{"path": str}]}).get("data", [])):
         log.warning("%s", line)
-    for package, version in session["versions"].items():
+    for package, version in session.get("versions", {}).items():
         if package not in ("python", "system") and (now := _version(package)) != version:
             log.warning("%s is %s now, was %s", package, now, version)
     folder = folder.resolve()
@@ -117,10 +121,10 @@ class Comparison(Hook):
             self._trainer.requests.stop = True
 
 
-def changed_data(run: dict) -> list[str]:
-    """A line for each data file of a run that is gone or differs."""
+def changed_data(entries: Sequence[dict]) -> list[str]:
+    """A line for each data file of a run that is gone or differs. entries: what `fingerprint` returned."""
     found = []
-    for entry in run["data"]:
+    for entry in entries:
         path = Path(entry["path"])
         if not path.exists():
             found.append(f"{path} no longer exists")
@@ -144,9 +148,12 @@ def start(session: dict, folder: Path) -> str | None:
     return str(found[0])
 
 
-def check(run: dict, folder: Path) -> dict:
-    """The first session of a run. Errors: one process cannot repeat it."""
-    session = run["sessions"][0]
+def check(first: dict, folder: Path) -> dict:
+    """The fields of a run's first session. Errors: it lacks one; one process cannot repeat it."""
+    session = stored.chosen(first, _SESSION | _OPTIONAL)
+    if missing := [name for name in _SESSION if name not in session]:
+        what = f'{folder / files.RUN}: the first session has no valid "{missing[0]}"'
+        raise CaffeliteError(what, expected="a file that caffelite train wrote")
     if session["processes"] > 1:
         what, remedy = (
             f"{folder} was trained by {session['processes']} processes",

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from .. import caffelite_pb2 as pb
-from .. import prototxt
+from .. import prototxt, stored
 from ..errors import CaffeliteError
 from ..training.checkpoint import snapshot
 from . import folder as files
@@ -28,7 +27,7 @@ class Snapshot:
 
 def config(folder: Path) -> RunConfig:
     """The configuration of a run. Errors: the folder has none."""
-    found = files.read_json(folder / files.CONFIG)
+    found = stored.read(folder / files.CONFIG, stored.ANY)
     if not found:
         raise CaffeliteError(f"{folder} has no {files.CONFIG}", expected="the folder of a run")
     return RunConfig.from_json(found)
@@ -66,8 +65,5 @@ def find(folder: Path) -> list[Snapshot]:
 
 def _ids(folder: Path) -> set[str]:
     """The ids of a run's sessions."""
-    try:
-        sessions: list[Any] = files.load(folder)["sessions"]
-        return {str(session["run"]) for session in sessions if session.get("run")}
-    except (CaffeliteError, KeyError, TypeError, AttributeError):
-        return set()
+    sessions = stored.read(folder / files.RUN, {"sessions": [{}]}).get("sessions", ())
+    return {str(session["run"]) for session in sessions if session.get("run")}

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .. import stored
 from ..errors import CaffeliteError
-from ..runs import folder as files
 from ..runs.config import RunConfig
 from . import space
 
@@ -109,7 +109,7 @@ class SweepConfig:
 
 def read(folder: Path) -> SweepConfig:
     """The definition in a sweep's folder. Errors: there is none."""
-    content = files.read_json(folder / FILE)
+    content = stored.read(folder / FILE, stored.ANY)
     if not content:
         raise CaffeliteError(f"{folder} is not the folder of a sweep", expected=f"a folder with {FILE}")
     try:

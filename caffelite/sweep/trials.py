@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from .. import stored
 from ..errors import CaffeliteError
 from ..runs import folder as files
 from ..runs import history, registry
@@ -17,6 +20,7 @@ from ..training.checkpoint import snapshot
 from .results import END, TrialResult
 from .space import Setting
 
+_RESULT = {"score": float | None, "iteration": int, "state": str, "reason": str}
 LAST = "end"  # the rung END in a trial's file
 ENDED = (registry.FINISHED, registry.STOPPED, registry.FAILED)
 
@@ -78,13 +82,11 @@ class Trial:
 
     def saved(self) -> dict[int, TrialResult]:
         """The results by rung that earlier sessions of the sweep have recorded."""
-        content = files.read_json(self.results_file()).get("rungs")
+        content = stored.read(self.results_file(), {"rungs": {str: Any}}).get("rungs", {})
         found = {}
-        for rung, entry in (content if isinstance(content, dict) else {}).items():
-            try:
-                found[END if rung == LAST else int(rung)] = TrialResult(**entry)
-            except (TypeError, ValueError):
-                continue
+        for rung, entry in content.items():
+            if stored.fits(entry, _RESULT) and (rung == LAST or re.fullmatch("[0-9]{1,10}", rung)):
+                found[END if rung == LAST else int(rung)] = TrialResult(**stored.chosen(entry, _RESULT))
         return found
 
     def save(self, results: dict[int, TrialResult]) -> None:

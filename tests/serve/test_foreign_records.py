@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from foreign import texts
 from starlette.testclient import TestClient
 
 from caffelite.runs import folder as files
@@ -38,17 +39,6 @@ RECORDS = {
     files.PROGRESS: {"done": 1, "total": 2, "text": "x"},
     files.OUTCOME: {"kind": "failed", "reason": "x", "ended": "today", "iteration": 1},
 }
-WRONG = [None, True, -1, 10**400, 1e308, "x", [], [[]], {}, {"a": {}}, [{"a": 1}], [None]]
-
-
-def damaged(content):
-    """The content without each field, and with each value in it in place of every field, inside too."""
-    if isinstance(content, dict):
-        for name in content:
-            yield {key: value for key, value in content.items() if key != name}
-            yield from ({**content, name: wrong} for wrong in [*WRONG, *damaged(content[name])])
-    elif isinstance(content, list) and content:
-        yield from ([wrong, *content[1:]] for wrong in damaged(content[0]))
 
 
 @pytest.fixture
@@ -68,15 +58,11 @@ def answers(client, *addresses):
             assert found.status_code < 500, address
 
 
-def every(content):
-    return ["", "[]", "null", "[" * 10**5, *map(json.dumps, [{}, *damaged(content)])]
-
-
 def test_a_foreign_report_is_shown_or_refused(client, tmp_path):
     (tmp_path / "r").mkdir()
     (tmp_path / "r" / "report.html").write_text("")
     path = tmp_path / "r" / "report.json"
-    for text in [json.dumps(REPORT), *every(REPORT)]:
+    for text in [json.dumps(REPORT), *texts(REPORT)]:
         path.write_text(text)
         found = client.get("/models/report?path=r&label=0&answer=0", headers={"Accept": "text/html"})
         assert found.status_code in (200, 400), text
@@ -92,7 +78,7 @@ def test_foreign_records_of_a_run_do_not_fail_a_page(client, tmp_path, name):
     for each, content in RECORDS.items():
         if each != files.OUTCOME or name == files.OUTCOME:
             (folder / each).write_text(json.dumps(content))
-    for text in every(RECORDS[name]):
+    for text in texts(RECORDS[name]):
         (folder / name).write_text(text)
         client.app.state.runs.changed(folder)
         client.app.state.runs.index.forget()
@@ -106,7 +92,7 @@ def test_foreign_records_of_jobs_do_not_fail_a_page(client, tmp_path):
     records = {files.JOB: content, files.PROCESS: RECORDS[files.PROCESS] | {"id": job.id}}
     records |= {files.PROGRESS: RECORDS[files.PROGRESS]}
     for name, content in records.items():
-        for text in every(content):
+        for text in texts(content):
             (job.folder / name).write_text(text)
             assert client.get("/queue", headers=AS_JSON).status_code == 200, text
         (job.folder / name).write_text(json.dumps(content))
@@ -120,7 +106,7 @@ def test_a_foreign_index_is_left_aside(client, tmp_path):
     client.app.state.runs.index.save()
     content = json.loads((tmp_path / NAME).read_text())
     assert content["entries"]
-    for text in every(content):
+    for text in texts(content):
         (tmp_path / NAME).write_text(text)
         client.app.state.runs = Runs(client.app.state.config)
         assert client.get("/runs", headers=AS_JSON).status_code == 200, text
@@ -130,6 +116,6 @@ def test_a_foreign_audit_is_shown_or_refused(client, tmp_path):
     (tmp_path / "list.txt").write_text("a.png 0\n")
     (tmp_path / "audits").mkdir()
     one = {"path": str(tmp_path / "list.txt"), "shapes": [{"shape": [1], "count": 1}], "unreadable": {"a": "b"}}
-    for text in every({"sets": [one | {"odd": {}, "duplicates": [], "near_duplicates": []}], "in_both": []}):
+    for text in texts({"sets": [one | {"odd": {}, "duplicates": [], "near_duplicates": []}], "in_both": []}):
         (tmp_path / "audits" / "x.json").write_text(text)
         assert client.get("/data/set.json?path=list.txt&audit=audits/x.json").status_code < 500, text

@@ -1,5 +1,6 @@
 """A loss that is NaN or infinite: the report on its cause, the bundle to replay, and the recovery from a snapshot."""
 
+import contextlib
 import json
 import math
 from dataclasses import replace
@@ -7,6 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from foreign import texts
 
 from caffelite import weights
 from caffelite.data.writers import write_hdf5
@@ -199,6 +201,26 @@ def test_a_bundle_holds_the_report(corrupted, train):
 def test_a_folder_without_a_bundle_is_refused(folder, device):
     with pytest.raises(CaffeliteError, match="is no bundle of a fault"):
         next(replay.replay(folder, device))
+
+
+def test_a_damaged_bundle_is_refused(corrupted, train, device):
+    fails(train, SOLVER)
+    bundle = corrupted / "run_fault_iter_1"
+    report = bundle / "report.json"
+    original = report.read_text()
+    for text in texts({name: json.loads(original)[name] for name in ("iteration", "seed", "parts", "rank", "size")}):
+        report.write_text(text)
+        with contextlib.suppress(CaffeliteError):
+            next(replay.replay(bundle, device))
+    report.write_text(original)
+    for path in bundle.glob("fault_iter_*"):
+        path.rename(bundle / "aside")
+        with pytest.raises(CaffeliteError, match="is no bundle of a fault .0 files are called fault_iter_"):
+            next(replay.replay(bundle, device))
+        (bundle / "aside").rename(path)
+    np.savez(bundle / "batch.npz", x=np.zeros(1))
+    with pytest.raises(CaffeliteError, match="batch.npz has no 0/rows/0"):
+        next(replay.replay(bundle, device))
 
 
 def test_a_disabled_check_lets_the_run_continue(corrupted, train):

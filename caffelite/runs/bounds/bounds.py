@@ -12,6 +12,7 @@ from ...errors import CaffeliteError, printable
 from .. import state
 
 LONGEST = 4096  # characters of a path
+STORED = {"roots": ([str], None), "python": bool}
 
 
 class Outside(CaffeliteError):

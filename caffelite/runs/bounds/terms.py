@@ -8,11 +8,11 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ... import inputs, user_modules
+from ... import inputs, stored, user_modules
 from ...errors import CaffeliteError
 from . import checks
 from .bounds import Bounds
-from .texts import Texts
+from .texts import STORED, Texts
 
 VARIABLE = "CAFFELITE_TERMS"  # {"bounds", "texts": a file of `Texts`, or ""}
 
@@ -51,7 +51,6 @@ def changes() -> Iterator[str]:
 def _texts() -> Texts | None:
     path = json.loads(os.environ.get(VARIABLE, "{}")).get("texts")
     try:
-        return Texts.from_json(json.loads(inputs.read(path))) if path else None
-    except (OSError, ValueError) as error:
-        remedy = "add the job again"
-        raise CaffeliteError(f"the texts of this job cannot be read: {inputs.reason(error)}", remedy=remedy) from None
+        return Texts.from_json(stored.load(path, STORED, most=inputs.LIST)) if path else None
+    except CaffeliteError as error:
+        raise CaffeliteError(f"the texts of this job cannot be read: {error}", remedy="add the job again") from None

@@ -23,6 +23,7 @@ from ...prototxt.overrides import Overrides
 from .named_files import NETS, named_files
 
 SHORT = 1 << 20  # bytes of a file that is copied besides solvers and nets
+STORED = {"copies": {str: str}, "digests": {str: str}, "added": str}
 LISTS = ("source", "label_source", "root_folder")  # fields of which no copy is kept: lists may be long
 
 

@@ -11,11 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ... import inputs
+from ... import inputs, stored
 from ...errors import CaffeliteError
 from .. import folder as files
 from .. import state
-from ..bounds.bounds import Bounds
+from ..bounds.bounds import STORED, Bounds
 from ..bounds.texts import Texts
 
 FOLDER = "jobs"
@@ -36,9 +36,15 @@ def write(id: str, identity: dict[str, Any], bounds: Bounds, texts: Texts | None
 
 def read(id: str, identity: dict[str, Any]) -> Bounds | None:
     """The bounds of a job that this user added, which has not started; None for any other job."""
-    found = files.read_json(state.folder() / FOLDER / f"{id}.json")
+    found = stored.read(state.folder() / FOLDER / f"{id}.json", stored.ANY)
     bounds = found.pop("bounds", None)
-    return Bounds.from_json(bounds) if bounds and found == json.loads(json.dumps(identity)) else None
+    if not stored.fits(bounds, STORED) or _text(found) != _text(identity):
+        return None
+    return Bounds.from_json(bounds)
+
+
+def _text(content: dict[str, Any]) -> str:
+    return json.dumps(content, sort_keys=True)
 
 
 def texts(id: str) -> Path | None:

@@ -198,7 +198,7 @@ def _state(folder: Path, id: str, held: bool) -> dict[str, Any]:
 
 def record_end(folder: Path, id: str, state: str, reason: str = "", status: int | None = None) -> None:
     """Records how a job ended. Errors: OSError."""
-    before = files.read_json(folder / files.PROCESS)
+    before = stored.read(folder / files.PROCESS, _PROCESS)
     content = before if before.get("id") == id else {"id": id}
     files.write_json(
         folder / files.PROCESS, content | {"ended": now(), "state": state, "reason": reason, "status": status}

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from ... import stored
 from ...errors import CaffeliteError
 from ...parallel.transports import star
 from .. import folder as files
@@ -70,8 +71,7 @@ class Scheduler:
         try:
             self._lock = FileLock(folder / LOCK)
         except HeldByAnother:
-            holder = files.read_json(folder / LOCK)
-            who = f"process {holder.get('process')} on {holder.get('host')}"
+            who = lock.holder(folder / LOCK) or None
             remedy = "it starts your jobs too; or stop it first"
             raise CaffeliteError(f"another scheduler works in {root}", found=who, remedy=remedy) from None
         except OSError as error:
@@ -168,7 +168,7 @@ class Scheduler:
             if status is None:
                 continue
             del self._children[id]
-            if files.read_json(folder / files.PROCESS).get("id") != id:
+            if stored.read(folder / files.PROCESS, {"id": str}).get("id") != id:
                 with suppress(OSError):
                     state = job.KILLED if status < 0 else job.FAILED
                     job.record_end(folder, id, state, f"its process ended with status {status}", status)
@@ -228,4 +228,4 @@ def serving(folder: str | Path) -> Path | None:
 def describe(root: str | Path) -> dict[str, object]:
     """Which process schedules the jobs of a folder: {"process", "host"}; empty where none does."""
     folder = Path(root) / edit.FOLDER
-    return files.read_json(folder / LOCK) if lock.is_held(folder, LOCK) else {}
+    return stored.read(folder / LOCK, {"process": int, "host": str}) if lock.is_held(folder, LOCK) else {}

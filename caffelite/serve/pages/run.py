@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
-from ... import inputs
+from ... import inputs, stored
 from ...errors import CaffeliteError
 from ...runs import clone, control, listing, live, notes, registry, snapshots
 from ...runs import folder as files
@@ -86,7 +86,7 @@ def data(request: Request) -> Response:
     values = {
         "rows": rows,
         "losses": position.losses,
-        "epoch": files.read_json(folder / files.RUN).get("epoch"),
+        "epoch": stored.read(folder / files.RUN, {"epoch": Any}).get("epoch"),
         "position": str(position),
         "state": runs_of.of(request).state(folder),
     }

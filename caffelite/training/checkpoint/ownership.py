@@ -23,13 +23,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ... import caffelite_pb2 as pb
-from ... import inputs, weights
+from ... import stored, weights
 from ...errors import CaffeliteError, Locator
 from . import disk, snapshot
 
 log = logging.getLogger("caffelite")
 
 RECORDS, RUN = "_run", "run.json"  # what records of a run are called behind its prefix, and the file that holds its ids
+LATEST = 1 << 62  # nanoseconds since 1970, of a run's start; what is later is damaged
+_LOCK = {"run": str, "began": int, "process": int, "host": str, "resumed": str}
 _held: dict[str, tuple[int, Ownership]] = {}  # by the path of a lock file: what this process locked, and for whom
 
 
@@ -55,13 +57,10 @@ class LockEntry:
     @classmethod
     def read(cls, prefix: str) -> LockEntry | None:
         """The entry of a prefix; None where there is none, or none that can be read."""
-        try:
-            entry = json.loads(inputs.read(lock_path(prefix), 1 << 16))
-            return cls(
-                str(entry["run"]), int(entry["began"]), int(entry["process"]), str(entry["host"]), str(entry["resumed"])
-            )
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        entry = stored.read(lock_path(prefix), _LOCK)
+        if entry.keys() != _LOCK.keys() or not 0 <= entry["began"] < LATEST:
             return None
+        return cls(*(entry[name] for name in _LOCK))
 
 
 class Ownership:
@@ -76,7 +75,7 @@ class Ownership:
         self.resumed = resumed[0] if resumed else None
         self.before = resumed[1].run.id if resumed and resumed[1].run else ""  # the run of the state
         mark, known = LockEntry.read(prefix), [origin for _, _, origin in _origins(prefix) if origin]
-        latest = max([mark.began if mark else 0, *(origin.began for origin in known)])
+        latest = max([mark.began if mark else 0, *(origin.began for origin in known if origin.began < LATEST)])
         goes_on = resumed and self.before and _is_latest(prefix, *resumed, self.before)
         self.run = pb.RunOrigin(id=self.before if goes_on else new_id(), began=max(time.time_ns(), latest + 1))
         self._locked = ""  # the real path of the lock file
@@ -193,8 +192,9 @@ def _record_folders(prefix: str) -> Iterator[Path]:
 def _ids(folder: Path, name: str) -> set[str]:
     """The ids of the runs with records or moved files in a folder; "" for a session without an id."""
     try:
-        return {str(session.get("run", "")) for session in json.loads((folder / RUN).read_text())["sessions"]}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        sessions = stored.load(folder / RUN, {"sessions": [{}]})["sessions"]
+        return {str(session.get("run", "")) for session in sessions}
+    except CaffeliteError:
         return {snapshot.run_of(path) for path in folder.glob(f"{glob.escape(name)}_*") if path.is_file()} - {""}
 
 

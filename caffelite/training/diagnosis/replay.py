@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ... import caffelite_pb2 as pb
-from ... import inputs, prototxt, weights
+from ... import inputs, prototxt, stored, weights
 from ...devices.protocol import Device
 from ...errors import CaffeliteError, Locator
 from ...net import graph
@@ -20,6 +20,10 @@ from ..iteration import Passes
 from ..pipeline import Pipeline
 from . import bundle
 from .tracing import TracedArray, trace
+
+_REPORT = {"iteration": int, "seed": int, "parts": int, "rank": int, "size": int}
+_RANGES = {"iteration": (0, 1 << 31), "seed": (0, 1 << 63), "parts": (1, 1 << 20), "rank": (0, 1 << 20)}
+_RANGES |= {"size": (1, 1 << 20)}
 
 
 class BundleSource:
@@ -37,35 +41,64 @@ class BundleSource:
         """Does nothing: no file is open."""
 
 
+def _no_bundle(folder: Path, reason: object) -> CaffeliteError:
+    expected = "a folder that a run left when its loss was not finite, as run_fault_iter_120"
+    return CaffeliteError(f"{folder} is no bundle of a fault ({reason})", expected=expected)
+
+
+def _report(folder: Path) -> dict[str, Any]:
+    try:
+        inputs.check(folder / bundle.REPORT)
+        report = stored.load(folder / bundle.REPORT, _REPORT)
+    except OSError as error:
+        raise _no_bundle(folder, error.strerror) from None
+    except CaffeliteError as error:
+        raise _no_bundle(folder, error) from None
+    if wrong := [name for name, (low, high) in _RANGES.items() if not low <= report[name] < high]:
+        raise _no_bundle(folder, f'"{wrong[0]}" of {bundle.REPORT} is {report[wrong[0]]}')
+    return report
+
+
+def _batch(folder: Path) -> dict[str, np.ndarray]:
+    try:
+        inputs.check(folder / bundle.BATCH)
+        with np.load(folder / bundle.BATCH) as file:
+            return dict(file)
+    except (OSError, ValueError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+        raise _no_bundle(folder, inputs.reason(error)) from None
+
+
+def _only(folder: Path, pattern: str) -> Path:
+    """The only file of a pattern."""
+    found = list(folder.glob(pattern))
+    if len(found) != 1:
+        raise _no_bundle(folder, f"{len(found)} files are called {pattern}")
+    return found[0]
+
+
 def replay(folder: Path, dev: Device) -> Iterator[TracedArray]:
     """The arrays that layers write in the iteration of a bundle. Errors: a folder that is no bundle, or lacks a part of
     it."""
-    try:
-        report = json.loads(inputs.read_text(folder / bundle.REPORT))
-        inputs.check(folder / bundle.BATCH)
-        with np.load(folder / bundle.BATCH) as file:
-            batch = dict(file)
-        iteration, seed, parts, _ = (report[name] for name in ("iteration", "seed", "parts", "rank"))
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        what = f"{folder} is no bundle of a fault ({getattr(error, 'strerror', None) or error})"
-        raise CaffeliteError(
-            what, expected="a folder that a run left when its loss was not finite, as run_fault_iter_120"
-        ) from None
+    report, batch = _report(folder), _batch(folder)
+    model, state = _only(folder, "fault_iter_*.caffemodel*"), _only(folder, "fault_iter_*.solverstate*")
+    iteration, seed, parts = report["iteration"], report["seed"], report["parts"]
     document = prototxt.read_net(folder / bundle.NET)
 
-    def stored(spec: pb.LayerParameter, phase: int, locate: Locator) -> BundleSource:
-        kept = [[batch[f"{part}/{spec.name}/{i}"] for i in range(len(spec.top))] for part in range(parts)]
-        return BundleSource(kept)
+    def of_bundle(spec: pb.LayerParameter, phase: int, locate: Locator) -> BundleSource:
+        names = [[f"{part}/{spec.name}/{i}" for i in range(len(spec.top))] for part in range(parts)]
+        if missing := [name for part in names for name in part if name not in batch]:
+            raise _no_bundle(folder, f"{bundle.BATCH} has no {missing[0]}")
+        return BundleSource([[batch[name] for name in part] for part in names])
 
-    wiring = graph.build(document.message, document.message.state, document.locate, stored)
+    wiring = graph.build(document.message, document.message.state, document.locate, of_bundle)
     net = Net.of(wiring, dev, seed=seed, random_seed=seed, keep=True)
-    model = next(folder.glob("fault_iter_*.caffemodel*"))
     net.load(weights.read_model(model, copy=False), str(model))
-    (state,) = folder.glob("fault_iter_*.solverstate*")
     resume = snapshot.read_state(state).resume
     kept = {entry.layer: entry.blob for entry in resume.carried if entry.net == "train"} if resume else {}
     for node in net.graph.nodes:
         count = len(node.layer.carried)
         for array, blob in zip(node.layer.carried, kept.get(node.name, ())[report["rank"] * count :], strict=False):
+            if len(blob.data) != array.size:
+                raise _no_bundle(folder, f'{state.name} does not fit layer "{node.name}"')
             dev.upload(array, np.array(blob.data, dev.dtype).reshape(array.shape))
     yield from trace(Passes(Pipeline(net, parts), report["rank"], report["size"]), iteration)

@@ -1,0 +1,39 @@
+"""Commands that read the records of a run, after somebody damaged them: an answer or an error, never a traceback."""
+
+import itertools
+import json
+
+import pytest
+from foreign import texts
+
+REPRODUCE = ("reproduce", "run_run", "-iterations", 1)
+TRAIN = ("train", "-solver", "solver.prototxt", "-iterations", 1, "-record", "none")
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("run_run/run.json", REPRODUCE),
+        ("run_run/run.json", ("runs", "-compare")),
+        ("run_run/run.json", TRAIN),
+        ("run_run/config.json", ("runs", "-compare")),
+        (".run.lock", TRAIN),
+    ],
+)
+def test_damaged_records_of_a_run(folder, call, name, command):
+    call("train", "-solver", "solver.prototxt", "-iterations", 2)
+    path = folder / name
+    every = texts(json.loads(path.read_text()))
+    for text in every if command[0] == "runs" else itertools.islice(every, 0, None, 5):
+        path.write_text(text)
+        answer = call(*command)
+        assert answer.status in (0, 1, 2), (text, answer.err)
+
+
+def test_a_session_without_a_field_cannot_be_repeated(folder, call):
+    call("train", "-solver", "solver.prototxt", "-iterations", 2)
+    content = json.loads((folder / "run_run/run.json").read_text())
+    del content["sessions"][0]["processes"]
+    (folder / "run_run/run.json").write_text(json.dumps(content))
+    answer = call(*REPRODUCE)
+    assert answer.status == 2 and 'the first session has no valid "processes"' in answer.err
