@@ -12,10 +12,11 @@ from pathlib import Path
 
 import mutant_faults
 from mutant_copies import NONE, PASSED, SECOND, Copy
-from mutant_faults import Fault
+from mutant_faults import KERNELS, Fault
 from mutant_reach import Reach
 
 FIRST_TESTS, FIRST_SECONDS = 25, 10.0  # of the nearest tests, which run before whole files do
+TOO_LONG = "no end after"
 START, COMPILING, SLOWER = 60, 240, 5  # the time limit: seconds, seconds more in devices/cpu, times what tests took
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/.*)$", re.MULTILINE)
 _UNKNOWN = re.compile(r"^ERROR: (?:not found: \S*?|file or directory not found: )(tests/.*)$", re.MULTILINE)
@@ -46,11 +47,18 @@ class Runner:
         """Runs a tier's tests that reach the fault until one fails."""
         path = self.pristine.folder / "caffelite" / fault.path
         near = tests(fault, path.read_bytes(), self.reach)
-        if tier == "second":
-            batches = [([file, "-m", SECOND], 1200.0) for file in files(near)]
-        else:
-            batches = list(self._batches(near))
-        return self._outcome(fault, path.read_bytes(), fault, batches, len(near))
+        if tier == "fast":
+            return self._outcome(fault, path.read_bytes(), fault, list(self._batches(near)), len(near))
+        names = files(near) + [file for file in self._unmeasured(fault.path) if file not in files(near)]
+        caught = self._caught(fault, path.read_bytes(), [*names, "-m", SECOND], self.budget) if names else ""
+        return _undecided(Outcome(caught, len(names), len(near)))
+
+    def _unmeasured(self, path: str) -> list[str]:
+        """The files of the second tier alone, of the folder of tests that has the name of the module's."""
+        folder = self.copy.folder / "tests" / path.partition("/")[0]
+        measured = set(map(file_of, self.reach.seconds))
+        names = [file.relative_to(self.copy.folder).as_posix() for file in sorted(folder.glob("**/test_*.py"))]
+        return [name for name in names if name not in measured]
 
     def _outcome(self, fault: Fault, source: bytes, moved: Fault, batches: list, reaching: int) -> Outcome:
         ran = 0
@@ -89,7 +97,7 @@ class Runner:
         while any(word.startswith("tests/") for word in words):
             status, log = self._pytest(fault, source, words, limit)
             if status is None:
-                return f"no end after {limit:.0f} s"
+                return f"{TOO_LONG} {limit:.0f} s"
             if status in (PASSED, NONE):
                 return ""
             if unknown := _UNKNOWN.findall(log):
@@ -158,7 +166,13 @@ class BaseRunner(Runner):
             if (self.copy.folder / file).exists() and seconds <= left:
                 left -= seconds
                 batches.append(([file], seconds + 600))
-        return self._outcome(fault, base.read_bytes(), moved, batches, len(near))
+        return _undecided(self._outcome(fault, base.read_bytes(), moved, batches, len(near)))
+
+
+def _undecided(outcome: Outcome) -> Outcome:
+    """An outcome where nobody knows how long the tests take without the fault: a time limit has caught nothing."""
+    long = outcome.caught.startswith(TOO_LONG)
+    return replace(outcome, caught="", note=outcome.caught) if long else outcome
 
 
 def relocated(fault: Fault, source: bytes, other: bytes) -> Fault | None:
@@ -178,13 +192,16 @@ def relocated(fault: Fault, source: bytes, other: bytes) -> Fault | None:
 
 
 def tests(fault: Fault, source: bytes, reach: Reach) -> list[str]:
-    """The tests that reach a fault, the nearest first. A function that Numba compiles is reached by the tests that run
-    any function of its module or of one that imports it, and so is a line that runs as its module is imported."""
+    """The tests that reach a fault, the nearest first. Where coverage sees no line - in a function that Numba compiles,
+    in a script that runs isolated from the environment - they are those that run any function of its module or of one
+    that imports it; where a line runs as its module is imported, any function of the module."""
     how, lines = mutant_faults.reach(fault.path, source, fault.line)
-    if how == "lines":
-        return reach.tests(fault.path, lines)
-    everywhere = {test for path in _importers(reach.source, fault.path) for test in _tests_of_functions(reach, path)}
-    return sorted(everywhere, key=reach.cost)
+    near = reach.tests(fault.path, lines)
+    hidden = how == "compiled" or b'__name__ == "__main__"' in source
+    if near or (how == "lines" and not hidden):
+        return near
+    modules = _importers(reach.source, fault.path) if hidden else [fault.path]
+    return sorted({test for path in modules for test in _tests_of_functions(reach, path)}, key=reach.cost)
 
 
 @cache
@@ -194,18 +211,18 @@ def _tests_of_functions(reach: Reach, path: str) -> list[str]:
 
 @cache
 def _importers(package: Path, path: str) -> list[str]:
-    """A module, and, if it has kernels, those of devices that import it, directly or not; as paths."""
-    if not path.startswith(mutant_faults.KERNELS):
-        return [path]
+    """A module, and those beside it and in the folder above that import it; directly, or by way of other kernels."""
+    folder = (package / path).parent
+    modules = [*folder.glob("*.py"), *(folder.parent.glob("*.py") if path.startswith(KERNELS) else ())]
+    texts = {file.relative_to(package).as_posix(): file.read_text() for file in sorted(modules)}
     known, pending = {path}, [path]
-    modules = {file: file.read_text() for file in sorted((package / "devices/cpu").rglob("*.py"))}
     while pending:
         stem = Path(pending.pop()).stem
-        for file, text in modules.items():
-            name = file.relative_to(package).as_posix()
-            if name not in known and re.search(rf"import .*\b{stem}\b|\.{stem} import", text):
-                known.add(name)
-                pending += [name] * name.startswith(mutant_faults.KERNELS)
+        new = {
+            name for name, text in texts.items() if re.search(rf"import (\([^)]*|.*)\b{stem}\b|\b{stem} import", text)
+        } - known
+        known |= new
+        pending += [name for name in new if name.startswith(KERNELS)]
     return sorted(known)
 
 

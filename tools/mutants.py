@@ -7,9 +7,10 @@ plants them). Each runs in a copy of the checkout, at first with the tests that 
 that fails ends it, and so does a time limit. A test that fails without the fault too does not count.
 
 Three tiers: `fast` is what `pytest` runs; `all` also runs, for what that did not catch, the second tier's tests in the
-files of tests that reach the line; `--base` runs what both did not catch with the tests of another checkout, in the
-files of the same names. Results are in JSON files below --work, so that a run that was interrupted goes on. The extra
-package that this needs is `coverage`.
+files of tests that reach the line, and those of the package's folder of tests in files that have no others; `--base`
+runs what both did not catch with the tests of another checkout, in the files of the same names. Tests of the first tier
+that exceed their time have caught a fault; elsewhere nobody knows what they take. Results are in JSON files below
+--work, so that a run that was interrupted goes on. The library that this needs, coverage, is in the extra `test`.
 
 Examples:
   python tools/mutants.py --list
