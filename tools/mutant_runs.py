@@ -84,13 +84,13 @@ class Runner:
         fellows = [test for test in seconds if file_of(test) in order and test not in self.reach.failed]
         fellows.sort(key=lambda test: order[file_of(test)])
         for chosen in (lambda test: test in direct, lambda test: test not in direct):
-            for _, of_file in groupby(filter(chosen, fellows), key=file_of):
-                words = [test for test in of_file if test not in taken]
-                taken |= set(words)
-                cost = sum(seconds[test] for test in words)
-                if words and left - cost >= 0:
-                    left -= cost
-                    yield words, cost
+            words, cost = [], 0.0
+            for _, of_file in groupby((test for test in fellows if chosen(test) and test not in taken), key=file_of):
+                some = list(of_file)
+                if (more := sum(seconds[test] for test in some)) <= left:
+                    words, cost, left = words + some, cost + more, left - more
+            if words:
+                yield words, cost
 
     def _caught(self, fault: Fault, source: bytes, words: list[str], limit: float) -> str:
         words = [word for word in words if word not in self._unsound]
@@ -196,12 +196,20 @@ def tests(fault: Fault, source: bytes, reach: Reach) -> list[str]:
     in a script that runs isolated from the environment - they are those that run any function of its module or of one
     that imports it; where a line runs as its module is imported, any function of the module."""
     how, lines = mutant_faults.reach(fault.path, source, fault.line)
-    near = reach.tests(fault.path, lines)
+    near = _own_first(fault.path, reach.tests(fault.path, lines))
     hidden = how == "compiled" or b'__name__ == "__main__"' in source
     if near or (how == "lines" and not hidden):
         return near
     modules = _importers(reach.source, fault.path) if hidden else [fault.path]
-    return sorted({test for path in modules for test in _tests_of_functions(reach, path)}, key=reach.cost)
+    near = sorted({test for path in modules for test in _tests_of_functions(reach, path)}, key=reach.cost)
+    return _own_first(fault.path, near)
+
+
+def _own_first(path: str, near: list[str]) -> list[str]:
+    """Tests in the order of their costs, but at first those of the folder of tests that has the name of the module's:
+    other tests run a line that all nets run without a look at what it does."""
+    folder = f"tests/{path.partition('/')[0]}/"
+    return sorted(near, key=lambda test: not test.startswith(folder))
 
 
 @cache
