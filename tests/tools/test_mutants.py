@@ -11,7 +11,6 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 import mutant_copies
 import mutant_faults
-import mutant_reach
 import mutant_runs
 import mutants
 
