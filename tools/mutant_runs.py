@@ -17,7 +17,7 @@ from mutant_reach import Reach
 
 FIRST_TESTS, FIRST_SECONDS = 25, 10.0  # of the nearest tests, which run before whole files do
 TOO_LONG = "no end after"
-START, COMPILING, SLOWER = 60, 240, 5  # the time limit: seconds, seconds more in devices/cpu, times what tests took
+START, COMPILING, SLOWER = 30, 120, 4  # the time limit: seconds, seconds more in devices/cpu, times what tests took
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/.*)$", re.MULTILINE)
 _UNKNOWN = re.compile(r"^ERROR: (?:not found: \S*?|file or directory not found: )(tests/.*)$", re.MULTILINE)
 

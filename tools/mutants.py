@@ -22,11 +22,12 @@ Examples:
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import shlex
 import sys
-import threading
 from collections import Counter
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
@@ -41,24 +42,36 @@ TIERS = {"fast": ("fast",), "all": ("fast", "second")}
 
 
 class Results:
-    """Outcomes by fault and tier, in a file that is written after each."""
+    """Outcomes by fault and tier, in a file that is written after each; several runs can share it."""
 
     def __init__(self, file: Path):
-        self.file, self._lock = file, threading.Lock()
-        self.known: dict[str, dict[str, dict]] = json.loads(file.read_text()) if file.exists() else {}
+        self.file = file
+        self.known: dict[str, dict[str, dict]] = self._read()
+
+    def _read(self) -> dict[str, dict[str, dict]]:
+        return json.loads(self.file.read_text()) if self.file.exists() else {}
 
     def add(self, key: str, tier: str, outcome: mutant_runs.Outcome) -> None:
-        with self._lock:
+        with open(self.file.with_suffix(".lock"), "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.known = self._read()
             self.known.setdefault(key, {})[tier] = vars(outcome)
             new = self.file.with_suffix(".new")
             new.write_text(json.dumps(self.known, indent=1))
             new.replace(self.file)
+
+    def forget(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self.known.pop(key, None)
+        self.file.write_text(json.dumps(self.known, indent=1))
 
     def caught(self, key: str, *tiers: str) -> bool:
         """Whether a test of any of the tiers caught a fault."""
         return any(self.known.get(key, {}).get(tier, {}).get("caught") for tier in tiers)
 
     def ran(self, key: str, tier: str) -> bool:
+        """Whether this run, or one beside it, has a result."""
+        self.known = self._read()
         return tier in self.known.get(key, {})
 
 
@@ -69,6 +82,8 @@ def measure(faults: list[Fault], tiers: tuple[str, ...], make, results: Results,
         runners.put(make(number))
 
     def run(fault: Fault, tier: str) -> None:
+        if results.ran(fault.key, tier):
+            return
         runner = runners.get()
         try:
             outcome = runner.run(fault, tier)
@@ -80,7 +95,7 @@ def measure(faults: list[Fault], tiers: tuple[str, ...], make, results: Results,
     for i, tier in enumerate(tiers):
         open_ones = [fault for fault in faults if not results.caught(fault.key, *tiers[:i])]
         with ThreadPoolExecutor(jobs) as pool:
-            list(pool.map(run, rest := [f for f in open_ones if not results.ran(f.key, tier)], [tier] * len(rest)))
+            list(pool.map(run, open_ones, [tier] * len(open_ones)))
 
 
 def table(faults: list[Fault], results: Results, tiers: tuple[str, ...], title: str, group) -> str:
@@ -123,6 +138,7 @@ def options(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--faults", type=int, default=120, help="how many; default 120")
     parser.add_argument("--tier", choices=TIERS, default="fast", help="of tests; default fast")
     parser.add_argument("--jobs", type=int, default=1, help="copies in which tests run at a time; default 1")
+    parser.add_argument("--first", type=int, default=1, help="number of the first copy, for a run beside another one")
     parser.add_argument("--list", action="store_true", help="only print the faults")
     parser.add_argument("--only", default="", help="only faults whose file:line begins so")
     parser.add_argument("--again", action="store_true", help="run what has a result once more: the tests have changed")
@@ -150,15 +166,16 @@ def main(words: list[str] | None = None) -> None:
     reach = mutant_copies.measure(first, args.jobs)
     results = Results(work / f"results-{args.seed}.json")
     if args.again:
-        for fault in faults:
-            results.known.pop(fault.key, None)
+        results.forget(fault.key for fault in faults)
 
     def runner(number: int) -> mutant_runs.Runner:
-        copy = mutant_copies.Copy.of(ROOT, work / str(number + 1), sys.executable, before)
+        copy = mutant_copies.Copy.of(ROOT, work / str(args.first + number), sys.executable, before)
         return mutant_runs.Runner(copy, first, reach, args.budget)
 
     def base_runner(number: int) -> mutant_runs.Runner:
-        copy = mutant_copies.Copy.of(args.base.resolve(), work / f"base/{number}", args.base_python, before)
+        copy = mutant_copies.Copy.of(
+            args.base.resolve(), work / f"base/{args.first + number}", args.base_python, before
+        )
         return mutant_runs.BaseRunner(copy, package, reach, args.budget)
 
     measure(faults, tiers, runner, results, args.jobs)
