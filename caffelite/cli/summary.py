@@ -57,6 +57,7 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
     from ..inspection import nets
     from ..inspection import summary as summaries
     from ..inspection.feeds import parse_shapes, rebatched
+    from ..inspection import target
     from ..prototxt.overrides import Overrides
 
     chosen, changes = options.one_of(model, solver), Overrides(set_fields)
@@ -78,9 +79,10 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
         else:
             options.say("\n".join(map(_table, tables)))
         options.left_out(wrong, subject.ignored)
+    traits = target.traits(None)
     built = {phase: graph for phase, (graph, _, _) in zip(phases, parts, strict=True)}
-    memory = summaries.memory(subject, None, threads, train, graphs=built)
-    fits = summaries.largest_batch(subject, options.size_in_bytes(limit), threads, train) if limit else None
+    memory = summaries.memory(subject, None, threads, train, traits, built)
+    fits = summaries.largest_batch(subject, options.size_in_bytes(limit), threads, train, traits) if limit else None
     parts_of = _parts(subject, parts[0][0], split, threads) if split else []
     if as_json:
         record: dict[str, object] = {

@@ -7,6 +7,7 @@ import itertools
 
 from ..devices.dtypes import BFLOAT16
 from ..devices.protocol import Device
+from ..errors import CaffeliteError
 from .bench import Bench, Skipped, compare, put, rng
 
 TOLERANCE = {"fp32": 1e-5, "tf32": 2e-3, "fp16": 2e-3, "bf16": 2e-2}
@@ -67,7 +68,12 @@ def supported(bench: Bench, precision: str, deterministic: bool = False):
         capability = bench.device().backend.capability
         if tuple(capability) < (8, 0):
             raise Skipped("bf16 needs compute capability 8.0, found " + ".".join(map(str, capability)))
-    return bench.device(precision, deterministic=deterministic)
+    try:
+        return bench.device(precision, deterministic=deterministic)
+    except CaffeliteError as error:
+        if bench.number is None and precision == "bf16":  # no oneDNN, or a processor without AVX-512
+            raise Skipped(error.what) from None
+        raise
 
 
 def _check(precision: str):

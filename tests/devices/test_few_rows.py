@@ -6,7 +6,7 @@ import pytest
 
 from caffelite.devices import algorithms
 from caffelite.devices.cpu.few_rows import FewRowsProduct
-from caffelite.devices.cpu.kernels import settings
+from caffelite.devices import processor
 
 # M, K, N: rows that fill registers and not, one and several blocks of columns
 PROBLEMS = [(4, 1088, 12), (7, 64, 8), (16, 2112, 20), (1, 1024, 4), (1, 64, 4)]
@@ -67,7 +67,7 @@ def test_threads_do_not_change_results(seed):
 
 
 def test_a_layer_takes_them_where_weights_are_large(dev, monkeypatch, seed):
-    if not settings.has_registers():
+    if not processor.has_registers():
         pytest.skip("this processor has too few registers")
     monkeypatch.setattr(algorithms, "FEW_ROWS_WEIGHTS", 1 << 8)
     x, w, b, dy = problem(seed, *PROBLEMS[0])

@@ -6,7 +6,7 @@ import engines
 import pytest
 from devices.host.backend import HostBackend
 
-from caffelite.devices.cpu.kernels.settings import has_registers
+from caffelite.devices.processor import has_registers
 from caffelite.devices.cuda import GPU
 from caffelite.devices.traits import LITTLE_WORK, cpu_traits, cuda_traits
 

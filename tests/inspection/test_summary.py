@@ -172,7 +172,7 @@ subject.message.layer.extend([feed, *kept])
 subject.solver = pb.SolverParameter(momentum=0.9, weight_decay=5e-4)
 dev = devices.open_device()
 graph, _ = subject.graph(pb.TRAIN)
-predicted = summary.memory(subject, threads=dev.threads).total
+predicted = summary.memory(subject, threads=dev.threads, traits=dev.traits).total
 before = status("VmRSS")
 net = Net.of(graph, dev, fused_passes=fused_passes(subject.solver))
 updater = Updater(subject.solver, net, subject.locate)

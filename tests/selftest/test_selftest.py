@@ -9,6 +9,7 @@ from devices.host import plans
 from devices.host.backend import HostBackend
 
 from caffelite import selftest
+from caffelite.devices.cpu import onednn
 from caffelite.devices.cuda import GPU, hardware
 from caffelite.selftest import Bench, Skipped, Wrong, bench, convolutions, graphs, products, several, speed, training
 
@@ -83,6 +84,15 @@ def test_the_cpu_passes(small):
         "this is the CPU",
     }
     assert "NumPy's" in found["speed of a product"].detail
+
+
+def test_a_processor_that_cannot_multiply_bf16_skips_it(monkeypatch):
+    if onednn.load() is None:
+        pytest.skip("oneDNN is not installed")
+    monkeypatch.setattr(onednn.Library, "bf16", lambda self: None)
+    bf16 = [check for check in selftest.CHECKS if check.__doc__.endswith("products, bf16")]
+    (row,) = rows(Bench(None), *bf16).values()
+    assert (row.status, row.detail) == ("skipped", "this processor cannot multiply bfloat16 numbers")
 
 
 @pytest.mark.slow

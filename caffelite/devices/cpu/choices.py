@@ -15,7 +15,7 @@ import numba
 
 from ..cache import ChoiceCache
 from ..protocol import Gather
-from .kernels.settings import features
+from ..processor import features
 
 REVISION = 4  # of the kernels that are measured: where another one was measured, it is done again
 ROUNDS = 3  # measurements of each algorithm; the shortest counts

@@ -36,7 +36,7 @@ from . import (
     windows,
 )
 from .formula_kernels import FormulaKernels
-from .kernels.settings import has_registers
+from ..processor import has_registers
 
 log = logging.getLogger("caffelite")
 

@@ -15,7 +15,7 @@ from . import onednn
 from .few_rows import FewRowsProduct
 from .formula_kernels import FormulaKernels
 from .kernels import dense, direct
-from .kernels.settings import has_registers
+from ..processor import has_registers
 from .onednn import DIRECT, FORWARD_TRAINING, Library
 from .weight_gradients import LINE, pair, weight_gradient
 

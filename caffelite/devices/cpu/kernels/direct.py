@@ -11,7 +11,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .parallel import body, launch
-from .settings import SERIAL, has_registers
+from ...processor import has_registers
+from .settings import SERIAL
 
 LANES = 16 if has_registers() else 8  # numbers in a vector
 ROWS = 12 if has_registers() else 6  # of a tile, as the registers hold

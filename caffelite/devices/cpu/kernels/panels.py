@@ -15,7 +15,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .parallel import body, launch
-from .settings import SERIAL, features, has_registers
+from ...processor import features, has_registers
+from .settings import SERIAL
 
 VECTOR = 64  # bytes
 _FEATURES = features()

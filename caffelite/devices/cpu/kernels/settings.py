@@ -1,31 +1,15 @@
-"""Numba's options for kernels: cached on disk, without the GIL, with NumPy's division; the processor that it compiles
-for."""
+"""Numba's options for kernels: cached on disk, without the GIL, with NumPy's division; when they are compiled again."""
 
 import functools
 import hashlib
-import os
 from pathlib import Path
 from typing import Any
 
-import llvmlite.binding as llvm
 from numba.core.caching import FunctionCache
 
 # Nobody calls kernels as C functions.
 SERIAL: dict[str, Any] = dict(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True)
 FORMULA = "caffelite_formula_"  # begins the names of files with compiled formulas
-
-
-@functools.cache
-def features() -> str:
-    """The features of the processor that Numba compiles for, which $NUMBA_CPU_FEATURES names instead of this one's."""
-    chosen = os.environ.get("NUMBA_CPU_FEATURES")
-    return llvm.get_host_cpu_features().flatten() if chosen is None else chosen
-
-
-@functools.cache
-def has_registers() -> bool:
-    """Whether the processor has 32 registers of 16 numbers of float32."""
-    return "+avx512f" in features()
 
 
 @functools.cache
