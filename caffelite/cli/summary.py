@@ -54,10 +54,9 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
       caffelite summary -solver solvers/resnet50_solver.prototxt -memory 16G
     """
     from .. import caffelite_pb2 as pb
-    from ..inspection import nets
+    from ..inspection import nets, target
     from ..inspection import summary as summaries
     from ..inspection.feeds import parse_shapes, rebatched
-    from ..inspection import target
     from ..prototxt.overrides import Overrides
 
     chosen, changes = options.one_of(model, solver), Overrides(set_fields)

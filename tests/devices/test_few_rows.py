@@ -4,9 +4,8 @@ import engines
 import numpy as np
 import pytest
 
-from caffelite.devices import algorithms
+from caffelite.devices import algorithms, processor
 from caffelite.devices.cpu.few_rows import FewRowsProduct
-from caffelite.devices import processor
 
 # M, K, N: rows that fill registers and not, one and several blocks of columns
 PROBLEMS = [(4, 1088, 12), (7, 64, 8), (16, 2112, 20), (1, 1024, 4), (1, 64, 4)]

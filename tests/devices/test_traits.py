@@ -6,8 +6,8 @@ import engines
 import pytest
 from devices.host.backend import HostBackend
 
-from caffelite.devices.processor import has_registers
 from caffelite.devices.cuda import GPU
+from caffelite.devices.processor import has_registers
 from caffelite.devices.traits import LITTLE_WORK, cpu_traits, cuda_traits
 
 

@@ -14,8 +14,8 @@ import llvmlite
 import numba
 
 from ..cache import ChoiceCache
-from ..protocol import Gather
 from ..processor import features
+from ..protocol import Gather
 
 REVISION = 4  # of the kernels that are measured: where another one was measured, it is done again
 ROUNDS = 3  # measurements of each algorithm; the shortest counts

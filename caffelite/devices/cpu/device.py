@@ -16,6 +16,7 @@ import threadpoolctl
 from ...errors import CaffeliteError
 from ..context import ExecutionContext
 from ..interfaces import Array, MaskPart
+from ..processor import has_registers
 from ..protocol import Gather, Shape
 from ..traits import CPU_EAGER, cpu_traits
 from ..window import Window
@@ -36,7 +37,6 @@ from . import (
     windows,
 )
 from .formula_kernels import FormulaKernels
-from ..processor import has_registers
 
 log = logging.getLogger("caffelite")
 

@@ -10,12 +10,12 @@ import numpy as np
 
 from .. import algorithms
 from ..formula import Formula
+from ..processor import has_registers
 from ..window import Window
 from . import onednn
 from .few_rows import FewRowsProduct
 from .formula_kernels import FormulaKernels
 from .kernels import dense, direct
-from ..processor import has_registers
 from .onednn import DIRECT, FORWARD_TRAINING, Library
 from .weight_gradients import LINE, pair, weight_gradient
 

@@ -10,8 +10,8 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .parallel import body, launch
 from ...processor import has_registers
+from .parallel import body, launch
 from .settings import SERIAL
 
 LANES = 16 if has_registers() else 8  # numbers in a vector

@@ -14,8 +14,8 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .parallel import body, launch
 from ...processor import features, has_registers
+from .parallel import body, launch
 from .settings import SERIAL
 
 VECTOR = 64  # bytes
