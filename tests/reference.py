@@ -8,47 +8,44 @@ import math
 import numpy as np
 
 
+def _taps(padded, w, shape, window, groups):
+    """For each group and position in the kernel: the index of its weights (M/g, C/g), its outputs, and the pixels
+    (N, C/g, OH, OW) of ``padded`` that it reads."""
+    (kh, kw), (sh, sw), _, (dh, dw) = window
+    outputs, channels = w.shape[0] // groups, w.shape[1]
+    for group, i, j in itertools.product(range(groups), range(kh), range(kw)):
+        ours = slice(group * outputs, (group + 1) * outputs)
+        theirs = slice(group * channels, (group + 1) * channels)
+        rows, columns = (
+            slice(at, at + stride * (size - 1) + 1, stride)
+            for at, stride, size in ((i * dh, sh, shape[2]), (j * dw, sw, shape[3]))
+        )
+        yield (ours, slice(None), i, j), ours, padded[:, theirs, rows, columns]
+
+
 def convolution(x, w, b, window, groups=1):
     """y (N, M, OH, OW) = w (M, C/g, kh, kw) * x (N, C, H, W) + b (M, or None)."""
     x, w = np.asarray(x, np.float64), np.asarray(w, np.float64)
     (kh, kw), (sh, sw), (ph, pw), (dh, dw) = window
-    n, c, height, width = x.shape
-    m, part = w.shape[:2]
     padded = np.pad(x, ((0, 0), (0, 0), (ph, ph), (pw, pw)))
-    oh = (height + 2 * ph - (dh * (kh - 1) + 1)) // sh + 1
-    ow = (width + 2 * pw - (dw * (kw - 1) + 1)) // sw + 1
-    y = np.zeros((n, m, oh, ow))
-    for image, k, u, v in itertools.product(range(n), range(m), range(oh), range(ow)):
-        first = k // (m // groups) * part
-        patch = padded[
-            image,
-            first : first + part,
-            u * sh : u * sh + dh * (kh - 1) + 1 : dh,
-            v * sw : v * sw + dw * (kw - 1) + 1 : dw,
-        ]
-        y[image, k, u, v] = (patch * w[k]).sum() + (0 if b is None else b[k])
-    return y
+    height, width = padded.shape[2:]
+    y = np.zeros((len(x), len(w), (height - dh * (kh - 1) - 1) // sh + 1, (width - dw * (kw - 1) - 1) // sw + 1))
+    for index, outputs, pixels in _taps(padded, w, y.shape, window, groups):
+        y[:, outputs] += np.moveaxis(np.tensordot(w[index], pixels, (1, 1)), 0, 1)
+    return y if b is None else y + np.reshape(b, (-1, 1, 1))
 
 
 def convolution_backward(x, w, dy, window, groups=1):
     """dx, dw, db of convolution."""
     x, w, dy = (np.asarray(a, np.float64) for a in (x, w, dy))
-    (kh, kw), (sh, sw), (ph, pw), (dh, dw) = window
-    n, c, height, width = x.shape
-    m, part = w.shape[:2]
+    ph, pw = window[2]
     padded = np.pad(x, ((0, 0), (0, 0), (ph, ph), (pw, pw)))
     dpadded, dweights = np.zeros_like(padded), np.zeros_like(w)
-    for image, k, u, v in itertools.product(range(n), range(m), *map(range, dy.shape[2:])):
-        first = k // (m // groups) * part
-        place = (
-            image,
-            slice(first, first + part),
-            slice(u * sh, u * sh + dh * (kh - 1) + 1, dh),
-            slice(v * sw, v * sw + dw * (kw - 1) + 1, dw),
-        )
-        dpadded[place] += w[k] * dy[image, k, u, v]
-        dweights[k] += padded[place] * dy[image, k, u, v]
-    return dpadded[:, :, ph : ph + height, pw : pw + width], dweights, dy.sum((0, 2, 3))
+    for index, outputs, pixels in _taps(padded, w, dy.shape, window, groups):
+        dweights[index] = np.tensordot(dy[:, outputs], pixels, ((0, 2, 3), (0, 2, 3)))
+    for index, outputs, pixels in _taps(dpadded, w, dy.shape, window, groups):
+        pixels += np.moveaxis(np.tensordot(w[index], dy[:, outputs], (0, 1)), 0, 1)
+    return dpadded[:, :, ph : ph + x.shape[2], pw : pw + x.shape[3]], dweights, dy.sum((0, 2, 3))
 
 
 def pooled_size(size: int, kernel: int, stride: int, pad: int) -> int:
@@ -98,7 +95,8 @@ def pooling_backward(method, x, dy, window):
 
 
 def leaky(y, slope):
-    return y if slope is None else np.where(y > 0, y, slope * y)
+    with np.errstate(invalid="ignore"):  # 0 · ∞ is not taken
+        return y if slope is None else np.where(y > 0, y, slope * y)
 
 
 def softmax(x):

@@ -97,7 +97,7 @@ EXTERNAL = {
     "cupy_backends": ("devices/cuda/",),
     "cudnn": ("devices/cuda/",),
     "numba": ("devices/cpu/",),
-    "llvmlite": ("devices/cpu/",),
+    "llvmlite": ("devices/cpu/", "devices/processor.py"),
     "threadpoolctl": ("devices/cpu/",),
     "click": ("cli/",),
     "tqdm": ("cli/logs.py", "progress.py"),

@@ -6,7 +6,7 @@ contiguous unless a docstring says otherwise. A gradient that is None is not com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike
 from .window import Window
 
 Array: TypeAlias = Any  # numpy.ndarray on a CPU, cupy.ndarray on a GPU
+Peer: TypeAlias = tuple[int, int]  # stage and shard of a device that holds a piece of a net
 Kernel: TypeAlias = Callable[..., None]  # a compiled formula: its docstring in Device lists the arguments
 
 
@@ -369,12 +370,16 @@ class Links(Protocol):
 
     captures: bool
 
-    def send(self, array: Array, peer: tuple[int, int], tag: int) -> Pending:
+    def connect(self, pairs: Iterable[tuple[Peer, Peer]]) -> None:
+        """Makes the links between pairs of sender and receiver that are not there yet. The devices of the group call it
+        together, before their first transfer."""
+
+    def send(self, array: Array, peer: Peer, tag: int) -> Pending:
         """Starts to send an array and returns without waiting for the peer. The array must not change before
         ``wait`` of the result has returned. Arrays that are sent to one peer with one tag arrive in the order of the
         calls."""
 
-    def receive(self, array: Array, peer: tuple[int, int], tag: int) -> None:
+    def receive(self, array: Array, peer: Peer, tag: int) -> None:
         """Receives what ``peer`` sends with the tag. Waits for it."""
 
     def all_gather(self, part: Array, whole: Array) -> None:
@@ -395,3 +400,6 @@ class Links(Protocol):
 
     def progress(self) -> None:
         """Lets arrays that were sent move; called while this device computes."""
+
+    def close(self, failed: bool = False) -> None:
+        """No more calls follow. failed: this process ends in an error, so that nothing is waited for."""

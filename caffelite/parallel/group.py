@@ -25,6 +25,9 @@ from .transports.mpi import World, launched, launched_rank
 from .watchdog import Watchdog
 
 T = TypeVar("T")
+# Read when CUDA and NCCL start. Several communicators of a process need queues of their own on the GPU, and an order of
+# their launches that NCCL keeps (since 2.26), or they may wait for each other.
+CUDA_DEFAULTS = {"CUDA_DEVICE_MAX_CONNECTIONS": "32", "NCCL_LAUNCH_ORDER_IMPLICIT": "1"}
 
 
 class SingleProcess:
@@ -133,7 +136,7 @@ class ProcessGroup(SubGroup):
         self.local_rank = local_rank
         self.seed = control.gather(self.seed)[0]
         self.mark = watchdog.mark if watchdog else None
-        self._reducers: list[GradientReducer] = []
+        self._open: list[GradientReducer | Links] = []
 
     def reducer(
         self, dev: Device, flat: Any, buckets: list[Bucket], half: bool = False, over: Mesh | None = None
@@ -147,7 +150,7 @@ class ProcessGroup(SubGroup):
             transport = divided = DividedAllReduce(transport, *transports)
             post_over_stage = divided.post_over_stage
         reducer = GradientReducer(transport, flat, buckets, self.size, self._waiting, post_over_stage)
-        self._reducers.append(reducer)
+        self._open.append(reducer)
         return reducer
 
     def mesh(self, shape: MeshShape | None, dev: Device) -> Mesh:
@@ -158,14 +161,15 @@ class ProcessGroup(SubGroup):
         data, model, stage, shards = (SubGroup(self.control.subset(of(self.rank)), self._waiting) for of in groups)
         data.mark = model.mark = self.mark
         links = choice.links(self.control, model.control, shards.control, shape, dev, self._transfer)
+        self._open.append(links)
         if self.watchdog:
             self.watchdog.name_position(f"stage {position.stage}" + f", shard {position.shard}" * (shape.shards > 1))
         return replace(world, data=data, model=model, stage=stage, links=links)
 
     def close(self, failed: bool = False) -> None:
-        """Closes all reducers. failed: this process ends in an error, so nothing is waited for."""
-        while self._reducers:
-            self._reducers.pop().close(failed)
+        """Closes all reducers and links. failed: this process ends in an error, so nothing is waited for."""
+        while self._open:
+            self._open.pop().close(failed)
 
     def name_layers(self, names: dict[Hashable, str]) -> None:
         if self.watchdog:
@@ -207,6 +211,8 @@ def session(limit: float) -> Iterator[SingleProcess]:
     else:
         yield SingleProcess()
         return
+    for variable, value in CUDA_DEFAULTS.items():
+        os.environ.setdefault(variable, value)
     watchdog = Watchdog(control.rank, control.size, limit)
     name, cores = socket.gethostname(), sorted(os.sched_getaffinity(0))
     met = control.gather((name, cores, watchdog.address()))
@@ -239,7 +245,7 @@ def session(limit: float) -> Iterator[SingleProcess]:
 
 @contextmanager
 def _closing(comm: ProcessGroup) -> Iterator[None]:
-    """Closes the reducers at the end, while the watchdog still runs: it ends a process that waits here for others."""
+    """Closes reducers and links while the watchdog still runs: it ends a process that waits here for others."""
     try:
         yield
     except BaseException:

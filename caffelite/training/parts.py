@@ -125,6 +125,8 @@ class DividedNets(CompleteNets):
             if source is not None and id(source) not in kept:
                 source.close()
                 node.layer.source = None
+        assert self.mesh.links
+        self.mesh.links.connect(whole.links())
         net = Net.of(mine, dev, links=self.mesh.links, **options)
         self._analyses[net] = whole
         return net

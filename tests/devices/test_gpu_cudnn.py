@@ -146,14 +146,21 @@ class Clock:
     def model(self):
         return "NVIDIA H100 80GB/HBM3"
 
+    def driver(self):
+        return "13000"
+
     def lap(self, run, times):
         self.laps += 1
         return self.times(run())
 
 
+CACHE = f"cudnn-NVIDIA-H100-80GB-HBM3-{cudnn.version()}-driver-13000.json"
+
+
 @pytest.fixture
 def cache(monkeypatch, tmp_path):
     monkeypatch.setenv("CAFFELITE_CACHE", str(tmp_path))
+    monkeypatch.setenv("CAFFELITE_TUNE", "1")
     return tmp_path
 
 
@@ -187,7 +194,7 @@ def for_an_h100(needed, monkeypatch):
 
 
 def test_plans_are_timed_once(for_an_h100, cache, caplog):
-    """The choice is kept on disk, by device and version, and the next process builds that plan only."""
+    """The choice is kept on disk, by device, version and driver, and the next process builds that plan only."""
     task = problem("AlexNet conv2", "wgrad", last=True)
     names = list(plan("AlexNet conv2", "wgrad", last=True).names)
     clock = Clock(lambda name: 1.0 if name == names[3] else 2.0)
@@ -195,9 +202,7 @@ def test_plans_are_timed_once(for_an_h100, cache, caplog):
     first = mine.plan(task, trial, always)
     assert trial(first)() == names[3] and clock.laps and mine.plan(task, trial, always) is first
     (path,) = cache.iterdir()
-    assert path.name == f"cudnn-NVIDIA-H100-80GB-HBM3-{cudnn.version()}.json" and json.loads(path.read_text()) == {
-        task.words(): names[3]
-    }
+    assert path.name == CACHE and json.loads(path.read_text()) == {task.words(): names[3]}
     clock.laps = 0
     again, trial = engine(clock)
     assert trial(again.plan(task, trial, always))() == names[3] and not clock.laps
@@ -207,11 +212,12 @@ def test_plans_are_timed_once(for_an_h100, cache, caplog):
 
 
 @pytest.mark.parametrize(
-    "text, said", [("{", "damaged"), ("[1]", "damaged"), ('{"KEY": 3}', "damaged"), ('{"KEY": "eng0_gone"}', "gone")]
+    "text, said", [("{", "damaged"), ("[1]", "damaged"), ('{"KEY": 3}', "damaged"), ('{"KEY": "eng0_gone"}', "Timing")]
 )
 def test_a_cache_that_does_not_fit(for_an_h100, cache, caplog, text, said):
     task = problem("1x1", "forward")
-    path = cache / f"cudnn-NVIDIA-H100-80GB-HBM3-{cudnn.version()}.json"
+    cudnn._log_timing.cache_clear()
+    path = cache / CACHE
     path.write_text(text.replace("KEY", task.words()))
     with caplog.at_level("INFO", "caffelite"):
         mine, trial = engine(Clock(lambda name: 1.0))
@@ -237,24 +243,29 @@ def test_processes_share_a_cache(cache):
     )
 
 
-def test_without_a_clock_cudnn_ranks(for_an_h100, cache):
-    """Where runs must be equal no clock chooses, and nothing is kept."""
+@pytest.mark.parametrize("tune, deterministic", [("1", True), ("0", False), (None, False)])
+def test_cudnn_ranks_unless_tuned(for_an_h100, cache, monkeypatch, tune, deterministic):
+    """No clock chooses where nobody asked for it, and where runs must be equal; nothing is kept."""
+    if tune is None:
+        monkeypatch.delenv("CAFFELITE_TUNE")
+    else:
+        monkeypatch.setenv("CAFFELITE_TUNE", tune)
     task, clock = problem("AlexNet conv2", "dgrad"), Clock(None)
-    mine, trial = engine(clock, deterministic=True)
-    assert trial(mine.plan(task, trial, always))() in chosen("AlexNet conv2", "dgrad", deterministic=True)
+    mine, trial = engine(clock, deterministic=deterministic)
+    ranked = plan("AlexNet conv2", "dgrad", deterministic=deterministic)
+    assert trial(mine.plan(task, trial, always))() == next(filter(ranked.build, ranked.names))
     assert not clock.laps and not list(cache.iterdir())
 
 
 def test_plans_that_do_not_suit(for_an_h100, cache):
-    """They are not timed; and where none suits, that is kept too."""
+    """They are not timed."""
     task = problem("1x1", "forward", True, True)
     second = list(plan("1x1", "forward", True, True).names)[1]
     mine, trial = engine(clock := Clock(lambda name: 1.0))
     assert trial(mine.plan(task, trial, lambda plan: trial(plan)() == second))() == second and clock.laps == 5
     other = problem("LeNet conv1", "forward", True, True)
     asked = []
-    for _ in range(2):
-        assert engine(clock)[0].plan(other, trial, lambda plan: asked.append(1)) is None
+    assert engine(clock)[0].plan(other, trial, lambda plan: asked.append(1)) is None
     assert len(asked) == len(chosen("LeNet conv1", "forward", True, True))
     ranked, _ = engine(clock, deterministic=True)
     assert trial(ranked.plan(task, trial, lambda plan: trial(plan)() == second))() == second
@@ -331,17 +342,18 @@ def test_weights_there_and_back(seed, m, c, p, numbers):
 
 
 @pytest.mark.host
-@pytest.mark.parametrize("hides_nan", [False, True])
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("hides", ["", "nan", "inf"])
 @pytest.mark.parametrize("precision, numbers", [("tf32", "float32"), ("fp16", "float16"), ("bf16", "uint16")])
-def test_nan_is_not_hidden(monkeypatch, hides_nan, precision, numbers):
-    """A ReLU that would make 0 of NaN is not fused."""
-    dev = plans.device(monkeypatch, precision, hides_nan=hides_nan)
+def test_nan_and_infinity_are_not_hidden(monkeypatch, hides, biased, precision, numbers):
+    """A ReLU that would make 0 of NaN, or a number of infinity, is not fused."""
+    dev = plans.device(monkeypatch, precision, hides=hides)
     x, w, b = np.ones((1, 2, 2, 3)), np.ones((1, 3, 1, 1), np.float32), np.full(1, -4, np.float32)
     x[0, 0, 0, 0] = np.nan
     y = dev.empty((1, 2, 2, 1), numbers)
     op = dev.convolution((1, 3, 2, 2), (1, 1, 2, 2), Window((1, 1)), channels_last=True)
     for _ in range(2):
-        op.forward(encoded(x, np.dtype(numbers)), w, b, y, 0.0)
-        np.testing.assert_array_equal(decoded(y).reshape(-1), [np.nan, 0, 0, 0])
-    fused = [p.rectified for (p, _), found in dev.engine._chosen.items() if found.plan]
-    assert fused == [not hides_nan]
+        op.forward(encoded(x, np.dtype(numbers)), w, b if biased else None, y, 0.0)
+        np.testing.assert_array_equal(decoded(y).reshape(-1), [np.nan] + 3 * [0 if biased else 3])
+    fused = [problem.rectified for (problem, _), plan in dev.engine._plans.items() if plan]
+    assert fused == [biased and not hides]

@@ -1,7 +1,6 @@
 """Which of cuDNN's plans is chosen, kept on disk and reported, by stand-ins for cuDNN and its clock."""
 
 import json
-import threading
 from types import SimpleNamespace
 
 import pytest
@@ -56,6 +55,9 @@ class Clock:
     def model(self):
         return "H100"
 
+    def driver(self):
+        return "13000"
+
     def lap(self, name, times):
         if isinstance(self.times[name], Exception):
             raise self.times[name]
@@ -66,6 +68,7 @@ class Clock:
 def offer(monkeypatch, tmp_path):
     """offer(plans, times): an engine that is offered these plans, with the cache of the engines before it."""
     monkeypatch.setenv("CAFFELITE_CACHE", str(tmp_path))
+    monkeypatch.setenv("CAFFELITE_TUNE", "1")
     monkeypatch.setattr(cudnn, "frontend", lambda: SimpleNamespace(cudnnGraphNotSupportedError=NotSupported))
     monkeypatch.setattr(cudnn, "version", lambda: "9.28.0")
 
@@ -91,27 +94,48 @@ def chosen(engine, suits=lambda plan: True):
 OUT_OF_MEMORY = MemoryError("Out of memory allocating 536,870,912 bytes")
 
 
+@pytest.mark.parametrize("reason", [RuntimeError("CUDNN_STATUS_INTERNAL_ERROR"), NotSupported("no")])
+def test_the_first_plan_that_can_be_built_is_taken(offer, tmp_path, monkeypatch, reason):
+    monkeypatch.delenv("CAFFELITE_TUNE")
+    assert chosen(offer({"a": reason, "b": None, "c": None}, {})) == "b" and kept(tmp_path) == {}
+
+
 @pytest.mark.parametrize(
-    "offers, times",
+    "offers, times, reason",
     [
-        ({"a": None, "b": None}, {"a": OUT_OF_MEMORY, "b": RuntimeError("CUDNN_STATUS_EXECUTION_FAILED")}),
-        ({"a": RuntimeError("CUDNN_STATUS_INTERNAL_ERROR: nvrtc: cannot open cuda_fp16.h")}, {}),
-        (RuntimeError("CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED"), {}),
+        ({"a": None}, {"a": OUT_OF_MEMORY}, "Out of memory"),
+        ({"a": RuntimeError("CUDNN_STATUS_INTERNAL_ERROR: nvrtc: cannot open cuda_fp16.h")}, {}, "nvrtc"),
+        (RuntimeError("CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED"), {}, "SUBLIBRARY"),
+        ({"a": NotSupported("no")}, {}, "no plan that suits"),
     ],
 )
-def test_a_failure_that_may_pass_is_not_kept(offer, tmp_path, offers, times):
+def test_without_a_plan_the_reason_is_known_and_nothing_kept(offer, tmp_path, offers, times, reason):
     engine = offer(offers, times)
-    assert chosen(engine) is None and engine.why_none(TASK)
+    assert chosen(engine) is None and reason in engine.why_none(TASK)
     assert kept(tmp_path) == {}
     assert chosen(offer({"a": None}, {"a": 1.0})) == "a", "another time it runs"
     assert kept(tmp_path) == {TASK.words(): "a"}
 
 
-def test_a_choice_without_a_plan_that_failed_is_not_kept(offer, tmp_path):
+@pytest.mark.parametrize(
+    "failure",
+    [
+        RuntimeError("CUDNN_STATUS_EXECUTION_FAILED"),
+        NotSupported("CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING"),
+        NotSupported("CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER"),
+    ],
+)
+def test_a_choice_without_a_plan_that_may_run_another_time_is_not_kept(offer, tmp_path, failure):
     """It serves this run; the plan that failed may be the fastest."""
-    assert chosen(offer({"a": None, "b": None}, {"a": OUT_OF_MEMORY, "b": 2.0})) == "b"
+    assert chosen(offer({"a": failure, "b": None}, {"b": 2.0})) == "b"
     assert kept(tmp_path) == {}
     assert chosen(offer({"a": None, "b": None}, {"a": 1.0, "b": 2.0})) == "a"
+
+
+def test_a_plan_that_is_not_supported_does_not_count(offer, tmp_path):
+    for status in ("CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH", "CUDNN_STATUS_NOT_SUPPORTED_LAYOUT"):
+        assert chosen(offer({"a": NotSupported(status), "b": None}, {"b": 2.0})) == "b"
+    assert kept(tmp_path) == {TASK.words(): "b"}
 
 
 def test_a_check_that_fails_is_not_kept(offer, tmp_path):
@@ -125,79 +149,6 @@ def test_a_kept_plan_that_fails_now_stays_kept(offer, tmp_path):
     chosen(offer({"a": None, "b": None}, {"a": 1.0, "b": 2.0}))
     assert chosen(offer({"a": RuntimeError("CUDNN_STATUS_INTERNAL_ERROR"), "b": None}, {"b": 2.0})) == "b"
     assert kept(tmp_path) == {TASK.words(): "a"}
-
-
-@pytest.mark.parametrize(
-    "offers, suits",
-    [
-        ({"a": NotSupported("no")}, True),
-        ({"a": RuntimeError("CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH")}, True),
-        ({"a": None}, False),
-    ],
-)
-def test_that_cudnn_has_no_plan_is_kept(offer, tmp_path, offers, suits):
-    engine = offer(offers, {"a": 1.0})
-    assert chosen(engine, lambda plan: suits) is None and "no plan that suits" in engine.why_none(TASK)
-    assert kept(tmp_path) == {TASK.words(): cudnn.NONE}
-    again = offer({"a": None}, {"a": 1.0})
-    assert chosen(again) is None and "found out before" in again.why_none(TASK)
-
-
-# Several processes
-
-
-def ranked(offer, *machines):
-    """What each of several ranks takes, which choose at once: (offers, times) of each."""
-    engines = [offer(*machine) for machine in machines]
-    types = [type("Plan", (Offered,), {"offers": offers}) for offers, _ in machines]
-    values, barrier, found = (
-        [None] * len(machines),
-        threading.Barrier(len(machines), timeout=30),
-        [None] * len(machines),
-    )
-
-    def run(rank):
-        def gather(value):
-            values[rank] = value
-            barrier.wait()
-            got = list(values)
-            barrier.wait()
-            return got
-
-        engine = engines[rank]
-        engine.ranks = rank, gather
-        here.plan = types[rank]
-        try:
-            found[rank] = [chosen(engine) for _ in range(2)], engine.why_none(TASK)
-        except BaseException:
-            barrier.abort()
-            raise
-
-    here = threading.local()
-    cudnn.Plan = lambda *arguments, **how: here.plan(*arguments, **how)
-    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(len(machines))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return found
-
-
-def test_the_first_process_chooses_for_all(offer, tmp_path):
-    """However long the plans take on the others, which time none."""
-    unused = {"a": AssertionError("timed"), "b": AssertionError("timed")}
-    every = {"a": None, "b": None}
-    assert ranked(offer, (every, {"a": 2.0, "b": 1.0}), (every, unused), (every, unused)) == [(["b", "b"], "")] * 3
-
-
-def test_a_plan_that_one_process_lacks_is_taken_by_none(offer):
-    found = ranked(offer, ({"a": None}, {"a": 1.0}), ({"b": None}, {"b": 1.0}))
-    assert found == [([None, None], "rank 1 cannot run the plan that rank 0 chose")] * 2
-
-
-def test_where_the_first_process_has_no_plan_nobody_does(offer):
-    (one, why), other = ranked(offer, ({"a": NotSupported("no")}, {}), ({"a": None}, {"a": 1.0}))
-    assert one == [None, None] and other == (one, why) and why
 
 
 # What is reported

@@ -51,23 +51,41 @@ class Group:
     def __init__(self, size):
         self.size, self.messages = size, queue.Queue()
         self.barrier, self.brought = threading.Barrier(size, timeout=30), [None] * size
+        self.first = threading.Barrier(size, timeout=30)
 
 
 class Communicator:
     groups: dict[object, Group] = {}
+    made: list["Communicator"] = []
     lock = threading.Lock()
 
     def __init__(self, size, uid, rank):
         with self.lock:
             self.group, self.rank = self.groups.setdefault(uid, Group(size)), rank
         assert self.group.size == size
+        self.connected, self.ended = False, None
+        self.made.append(self)
+
+    def connect(self):
+        """The host waits within the first call for the others."""
+        if not self.connected:
+            self.group.first.wait()
+        self.connected = True
+
+    def destroy(self):
+        self.ended = "destroyed"
+
+    def abort(self):
+        self.ended = "aborted"
 
     def send(self, pointer, count, kind, peer, stream):
+        self.connect()
         assert (self.rank, peer) == (0, 1), "a communicator has one direction"
         stream.add(lambda: self.group.messages.put(numbers(pointer, count, np.float32).copy()))
 
     def recv(self, pointer, count, kind, peer, stream):
         assert (self.rank, peer) == (1, 0)
+        self.connect()
         stream.add(lambda: np.copyto(numbers(pointer, count, np.float32), self.group.messages.get(timeout=30)))
 
     def allGather(self, part, whole, count, kind, stream):
@@ -82,6 +100,7 @@ class Communicator:
         stream.add(work)
 
     def allReduce(self, source, target, count, kind, how, stream):
+        self.connect()
         stream.add(lambda: np.copyto(numbers(target, count, np.float32), np.sum(self.bring(source, count), 0)))
 
     def bring(self, pointer, count):
@@ -103,6 +122,7 @@ def work_of(shape: MeshShape, rank: int, gather, pauses: tuple[float, float]) ->
     stage = [(at.stage, shard) for shard in range(shape.shards)]
     group = [(stage, shard) for stage in range(shape.stages) for shard in range(shape.shards)]
     links = NCCLLinks(compute, (at.stage, at.shard), stage, group, shape.links(), gather, at.group, **modules)
+    links.connect(pair for pair in shape.links() if pair[0][1] == pair[1][1])
     others = [(other, at.shard) for other in range(shape.stages) if other != at.stage]
     pending, received = [], {}
     for turn in range(3):
@@ -127,6 +147,8 @@ def work_of(shape: MeshShape, rank: int, gather, pauses: tuple[float, float]) ->
     links.all_reduce_group(total)
     compute.synchronize()
     np.testing.assert_array_equal(total, sum(stage + 10 * shard for stage, shard in group))
+    if at.group == 0:  # as for a snapshot, of which the other groups know nothing
+        links.connect((device, (0, 0)) for device in group[1:])
     if shape.shards > 1:
         check_collectives(links, compute, shape.shards, at.shard)
 
@@ -145,7 +167,7 @@ def check_collectives(links, compute, shards: int, shard: int) -> None:
 @pytest.mark.parametrize("pauses", [(0, 0), (0.002, 0), (0, 0.002)], ids=["at once", "slow compute", "slow links"])
 @pytest.mark.parametrize("shape", [MeshShape(1, 2, 1), MeshShape(1, 3, 1), MeshShape(2, 2, 2), MeshShape(1, 1, 3)])
 def test_every_device_receives_what_was_sent(shape, pauses):
-    Communicator.groups = {}
+    Communicator.groups, Communicator.made = {}, []
     met, values, failed = threading.Barrier(shape.size, timeout=30), [None] * shape.size, []
 
     def rank_of(rank):
@@ -172,3 +194,21 @@ def test_a_group_has_the_directions_that_its_arrays_take():
     assert MeshShape(2, 2, 1).links() == [((0, 0), (1, 0)), ((1, 0), (0, 0))]
     found = MeshShape(1, 2, 2).links()
     assert ((0, 1), (1, 1)) in found and ((1, 1), (0, 0)) in found and ((0, 1), (1, 0)) not in found
+
+
+@pytest.mark.parametrize("failed, ended", [(False, "destroyed"), (True, "aborted")])
+def test_the_end_of_links(failed, ended):
+    """Graphs are destroyed before the communicators: NCCL waits for those that captured its calls."""
+    Communicator.groups, Communicator.made = {}, []
+    modules = stand_in(None, Stream, Event)
+    modules["nccl"].NcclCommunicator = Communicator
+    ends = []
+
+    def drop_graphs():
+        ends.append({comm.ended for comm in Communicator.made})
+
+    me = (0, 0)
+    links = NCCLLinks(Stream(), me, [me], [me], [], lambda ids: [ids], 0, drop_graphs, **modules)
+    links.close(failed)
+    links.close(failed)
+    assert ends == [{None}] and {comm.ended for comm in Communicator.made} == {ended}

@@ -10,7 +10,7 @@ from devices.host.backend import HostBackend
 
 from caffelite import selftest
 from caffelite.devices.cpu import onednn
-from caffelite.devices.cuda import GPU, hardware
+from caffelite.devices.cuda import GPU, hardware, input_buffer
 from caffelite.selftest import Bench, Skipped, Wrong, bench, convolutions, graphs, products, several, speed, training
 
 H100 = {
@@ -226,3 +226,18 @@ def test_the_peaks_of_an_h100():
     assert found == pytest.approx(expected, rel=0.08)
     assert set(hardware.peaks(0, cupy_of({**clocks, 75: 99}))) == {"bytes"}
     assert hardware.peaks(0, cupy_of({})) == {}
+
+
+def launches(iterations: int) -> list[int]:
+    """How many iterations each launch runs: powers of two, at most as many as the input buffer holds."""
+    counts = []
+    while iterations:
+        counts.append(min(1 << iterations.bit_length() - 1, input_buffer.DEPTH))
+        iterations -= counts[-1]
+    return counts
+
+
+def test_timed_iterations_are_all_launches():
+    """A count of iterations that was never launched runs eagerly once and is captured once, per bank."""
+    before, timed = launches(training.ITERATIONS), launches(training.TIMED)
+    assert all(before.count(count) > input_buffer.BANKS for count in timed)

@@ -65,14 +65,27 @@ class Meeting:
 
 
 class Communicator:
-    """NCCL's, between threads. A call does its work on its stream; it waits there for the other side."""
+    """NCCL's, between threads. A call does its work on its stream; it waits there for the other side. As in NCCL, the
+    host waits for all members when a communicator is made, and again within the first call of each kind, which connects
+    them."""
 
     def __init__(self, exchange: Exchange, groups: dict, size: int, uid, rank: int):
         self.exchange, self.size, self.rank = exchange, size, rank
-        self.messages, self.brought = groups.setdefault(uid, ([], {}))
-        self.turn = 0
+        self.messages, self.brought, self.met = groups.setdefault(uid, ([], {}, {}))
+        self.turn, self.closed = 0, ""
+        groups.setdefault("all", []).append(self)
+        self._meet("being made")
+
+    def _meet(self, what: str):
+        assert not self.closed, f"a call of a communicator after its {self.closed}"
+        met = self.met.setdefault(what, set())
+        if self.rank not in met:
+            met.add(self.rank)
+            self.exchange.turn.notify_all()
+            self.exchange.wait(lambda: len(met) == self.size, f"rank {self.rank} waits for the others in {what}")
 
     def send(self, pointer, count, kind, peer, stream):
+        self._meet("a first transfer")
         stream.add(lambda: self._put(numbers(pointer, count, np.float32).copy()))
 
     def _put(self, array):
@@ -80,6 +93,8 @@ class Communicator:
         self.exchange.turn.notify_all()
 
     def recv(self, pointer, count, kind, peer, stream):
+        self._meet("a first transfer")
+
         def work():
             self.exchange.wait(lambda: bool(self.messages), f"rank {self.rank} waits for a message")
             np.copyto(numbers(pointer, count, np.float32), self.messages.pop(0))
@@ -95,10 +110,13 @@ class Communicator:
         return [met[rank] for rank in range(self.size)]
 
     def allGather(self, part, whole, count, kind, stream):
+        self._meet("a first gather")
         target = partial(numbers, whole, count * self.size, np.float32)
         stream.add(lambda: np.copyto(target(), np.concatenate(self._bring(part, count))))
 
     def reduceScatter(self, whole, part, count, kind, how, stream):
+        self._meet("a first scatter")
+
         def work():
             total = np.sum(self._bring(whole, count * self.size), 0).reshape(self.size, -1)
             np.copyto(numbers(part, count, np.float32), total[self.rank])
@@ -106,13 +124,16 @@ class Communicator:
         stream.add(work)
 
     def allReduce(self, source, target, count, kind, how, stream):
+        self._meet("a first sum")
         stream.add(lambda: np.copyto(numbers(target, count, np.float32), np.sum(self._bring(source, count), 0)))
 
     def check_async_error(self): ...
 
-    def destroy(self): ...
+    def destroy(self):
+        self.closed = "end"
 
-    abort = destroy
+    def abort(self):
+        self.closed = "abort"
 
 
 class HostLinks(NCCLLinks):
@@ -138,8 +159,8 @@ class HostLinks(NCCLLinks):
 
 
 class HostSums(NCCLAllReduce):
-    def _sum(self, array, *how):
-        super()._sum(array.view(Array), *how)
+    def _sum(self, array):
+        super()._sum(array.view(Array))
 
 
 class Job:
@@ -166,11 +187,14 @@ class Job:
         own = [place for place in group if place[0] == at.stage]
         me = at.stage, at.shard
         found = self.modules(dev)
-        return HostLinks(dev.backend.stream, me, own, group, shape.links(), world.gather, at.group, **found)
+        return HostLinks(
+            dev.backend.stream, me, own, group, shape.links(), world.gather, at.group, dev.drop_graphs, **found
+        )
 
     def sums(self, control, dev, half):
-        stream = dev.backend.stream
-        return HostSums(stream, control.rank, control.size, control.gather, half, **self.modules(dev))
+        dev.sums_stream.ptr = dev.sums_stream
+        streams = dev.backend.stream, dev.sums_stream
+        return HostSums(*streams, control.rank, control.size, control.gather, dev.drop_graphs, **self.modules(dev))
 
     def run(self, text: str, split: str, **options):
         """(why each rank ran eagerly, losses, arrays of the complete net) after training."""
@@ -197,6 +221,7 @@ class Job:
                 found[rank] = run.captured.why_eager(), run.loss_window(16), blobs
             finally:
                 run.close()
+                comm.close()
 
         self.exchange.run(*(partial(part, rank) for rank in range(len(self.devices))))
         return [why for why, _, _ in found], found[0][1], found[0][2]
@@ -228,6 +253,7 @@ SPLITS = [
     (2, "shards=2", ""),
     (2, "stages=2,micro_batches=4", "clip_gradients: 0.5 ema_decay: 0.9"),
     (4, "stages=2,shards=2,micro_batches=2", "iter_size: 2 clip_gradients: 0.5"),
+    (4, "stages=4,micro_batches=2", ""),
 ]
 
 
@@ -238,7 +264,20 @@ def test_captured_parts_equal_eager_ones(job, ranks, split, more):
     found = captured.run(SOLVER + more, split)
     assert set(eager.launches) == {0} and found[0] == [""] * ranks
     assert min(captured.launches) >= 8 and len(set(captured.launches)) == 1
+    assert {comm.closed for comm in captured.groups["all"]} == {"end"}
     same(found, expected)
+
+
+def test_a_stage_that_sends_past_another_one_starts(job, folder):
+    """Stage 0 sends the label to stage 2 before its convolution; stage 2 first waits for stage 1, that for stage 0."""
+    text = NET
+    for stage, name in enumerate(("conv", "ip1", "class")):
+        text = text.replace(f'name: "{name}" type', f'name: "{name}" placement {{ stage: {stage} }} type')
+    (folder / "parts.prototxt").write_text(text)
+    eager, captured = job(3, "as requested"), job(3)
+    expected = eager.run(SOLVER, "stages=3")
+    same(captured.run(SOLVER, "stages=3"), expected)
+    assert min(captured.launches) >= 8
 
 
 def test_a_resumed_run_has_the_same_bits(job, folder):

@@ -6,10 +6,9 @@ from functools import partial
 
 import numpy as np
 import pytest
-from devices.host import plans
 from devices.host.backend import HostBackend
 from devices.host.cupy import Array, numbers, stand_in
-from training.capturing import CONVOLVING, SOLVER, LibraryError, compare, trained
+from training.capturing import SOLVER, LibraryError, compare, trained
 
 from caffelite.devices.cuda import GPU, NCCLAllReduce, count
 from caffelite.devices.formula import Formula
@@ -189,10 +188,12 @@ class OnHost(NCCLAllReduce):
     """Sums by NCCL on a backend of the host."""
 
     def __init__(self, backend):
-        super().__init__(backend.stream, 0, 2, lambda uid: [uid], **stand_in(Communicator(), backend.new_stream))
+        beside = backend.new_stream()
+        beside.ptr = beside
+        super().__init__(backend.stream, beside, 0, 2, lambda uid: [uid], **stand_in(Communicator(), None))
 
-    def _sum(self, array, *how):
-        super()._sum(array.view(Array), *how)
+    def _sum(self, array):
+        super()._sum(array.view(Array))
 
 
 class Summing(TwoEqualProcesses):
@@ -212,32 +213,11 @@ def test_sums_by_nccl_are_captured(folder, train, device, late):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.host
-def test_training_passes_agree_on_plans(folder, train, monkeypatch):
-    """Each problem once, in whatever iteration it is first met; what a process runs by itself, as its share of a test,
-    agrees on none."""
-    (folder / "convolving.prototxt").write_text(CONVOLVING)
-    calls = []
-
-    class Recording(Summing):
-        def gather(self, value, what=""):
-            calls.append(value)
-            return [value, value]
-
-    dev = plans.device(monkeypatch, backend=HostBackend())
-    train(
-        'net: "convolving.prototxt" base_lr: 0.01 lr_policy: "fixed" max_iter: 6 display: 0 random_seed: 1',
-        device=dev,
-        comm=Recording(),
-    )
-    assert calls.count(("one", "")) == len(dev.engine._agreed) > 4 and dev.engine.ranks is None
-
-
 class OneRankNCCL(TwoEqualProcesses):
     """NCCL with a communicator of one process; averages halve its gradients."""
 
     def reducer(self, dev, flat, buckets, half=False, over=None):
-        self.sums = NCCLAllReduce(dev.backend.stream, 0, 1, lambda uid: [uid], drop_graphs=dev.drop_graphs)
+        self.sums = NCCLAllReduce(dev.backend.stream, dev.sums_stream, 0, 1, lambda uid: [uid], dev.drop_graphs)
         return GradientReducer(self.sums, flat, buckets, 2, lambda what: contextlib.nullcontext())
 
 

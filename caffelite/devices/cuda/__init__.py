@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 
+from ..interfaces import Peer
 from ..protocol import Gather
 from . import nccl
 from .device import GPU
 from .hardware import header_folder, peaks
-from .links import NCCLLinks, Peer
+from .links import NCCLLinks
 from .nccl import NCCLAllReduce
 from .presence import present
 
@@ -78,10 +79,10 @@ def open_links(
 ) -> NCCLLinks:
     """Links of a device to those with the other parts of a net: see NCCLLinks."""
     dev.backend.here()  # NCCL's communicators belong to the current device
-    return NCCLLinks(dev.backend.stream, me, stage, group, pairs, gather, key)
+    return NCCLLinks(dev.backend.stream, me, stage, group, pairs, gather, key, dev.drop_graphs)
 
 
-def all_reduce(dev: GPU, rank: int, size: int, gather: Gather, half: bool) -> NCCLAllReduce:
+def all_reduce(dev: GPU, rank: int, size: int, gather: Gather) -> NCCLAllReduce:
     """Sums a device's arrays over processes by NCCL: see NCCLAllReduce."""
     dev.backend.here()  # NCCL's communicator belongs to the current device
-    return NCCLAllReduce(dev.backend.stream, rank, size, gather, half, dev.drop_graphs)
+    return NCCLAllReduce(dev.backend.stream, dev.sums_stream, rank, size, gather, dev.drop_graphs)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import BFLOAT16
 from . import installation
 from .blas import Blas
 from .installation import check_capability, checked_number, set_up
@@ -117,7 +118,8 @@ class CuPyBackend:
         self._cupy.copyto(target, source)
 
     def add(self, source, target) -> None:
-        """target += source, broadcast; views of any strides."""
+        """target += source, broadcast; views of any strides. Not of bfloat16, which is stored as its bits."""
+        assert target.dtype != BFLOAT16
         self.here()
         self._cupy.add(target, source, out=target)
 
@@ -141,6 +143,10 @@ class CuPyBackend:
     def model(self) -> str:
         """The GPU's name, as NVIDIA H100 80GB HBM3."""
         return self._cupy.cuda.runtime.getDeviceProperties(self._device.id)["name"].decode()
+
+    def driver(self) -> str:
+        """The version of CUDA that the driver has, as 13000."""
+        return str(self._cupy.cuda.runtime.driverGetVersion())
 
     def lap(self, run: Callable[[], None], times: int = 1) -> float:
         """The mean GPU time of consecutive runs, in milliseconds. The GPU waits until all are queued, so that the

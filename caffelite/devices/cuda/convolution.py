@@ -28,7 +28,7 @@ class Convolution:
     in one dtype. Weights, bias and their gradients are float32 in Caffe's order; the run converts them to the order
     of the plan. Plans are chosen in the first runs, which show the arguments in use; later runs allocate nothing.
     With channels_last, y and dy may be slices of wider rows; they are copied where cuDNN has no plan for slices. A ReLU
-    is fused only by plans that propagate NaN, as Caffe does: otherwise a diverged net would not be noticed.
+    is fused only by plans that propagate NaN and infinity, as Caffe does: else a diverged net would not be noticed.
     """
 
     def __init__(
@@ -63,11 +63,12 @@ class Convolution:
         """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
         biased = b is not None
         if not y.flags.c_contiguous:
-            if slope not in (None, 0) or not self._forward(x, w, b, y, biased, slope == 0):
+            rectified = biased and slope == 0
+            if (slope is not None and not rectified) or not self._forward(x, w, b, y, biased, rectified):
                 self.forward(x, w, b, whole := self._whole("forward", y), slope)
                 self._device.assign(whole, y)
             return
-        for epilogue in dict.fromkeys(((biased, slope == 0), (biased, False), (False, False))):
+        for epilogue in dict.fromkeys(((biased, biased and slope == 0), (biased, False), (False, False))):
             if self._forward(x, w, b, y, *epilogue):
                 self._bias.forward(y, None if epilogue[0] else b, None if epilogue[1] else slope)
                 return
@@ -79,13 +80,20 @@ class Convolution:
         problem = self._problem("forward", y, biased, rectified)
         offset, put = self._weights(w, b if biased else None, problem.numbers)
 
-        def propagates_nan(run: Callable) -> bool:
-            poisoned = self._device.empty(w.shape)
-            self._device.fill(poisoned, float("nan"))
-            run(lambda space: ((x, *self._weights(poisoned, b if biased else None, problem.numbers)[1](space)), y))
-            return math.isnan(self._first(y))
+        def keeps_nonfinite(run: Callable) -> bool:
+            """Whether the fused ReLU makes no number of NaN, and none of infinity."""
+            image, weights, bias = (self._device.empty(a.shape, a.dtype) for a in (x, w, b))
+            load = self._weights(weights, bias, problem.numbers)[1]
+            for array in (image, weights):
+                self._device.fill(array, 0)
+            outputs = []
+            for value in (math.nan, math.inf):
+                self._device.fill(bias, value)
+                run(lambda space: ((image, *load(space)), y))
+                outputs.append(self._first(y))
+            return math.isnan(outputs[0]) and outputs[1] == math.inf
 
-        return self._run(problem, offset, lambda space: ((x, *put(space)), y), propagates_nan if rectified else None)
+        return self._run(problem, offset, lambda space: ((x, *put(space)), y), keeps_nonfinite if rectified else None)
 
     def _first(self, y) -> float:
         """The first number of an array, fetched."""

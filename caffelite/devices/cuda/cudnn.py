@@ -1,5 +1,4 @@
-"""cuDNN's plans for convolutions: graphs of one node, optionally with bias and ReLU. The fastest plan is measured
-once."""
+"""cuDNN's plans for convolutions: graphs of one node, optionally with bias and ReLU."""
 
 from __future__ import annotations
 
@@ -7,6 +6,7 @@ import functools
 import itertools
 import logging
 import math
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -19,8 +19,9 @@ log = logging.getLogger("caffelite")
 WORKSPACE = 512 << 20  # bytes of workspace that a plan may request
 MOST = 8  # plans that are tried, of the 10 to 40 that cuDNN ranks
 SLOW = 1.5  # a plan with a first time of more than this multiple of the best is not measured further
+# Statuses that cuDNN groups with those of problems that it does not support.
+ENVIRONMENT = "PREREQUISITE_MISSING", "SUBLIBRARY_UNAVAILABLE", "INCOMPATIBLE_CUDA_DRIVER", "INCOMPATIBLE_CUDART"
 LAP_MS = 2.0  # target duration of one measurement
-NONE = "none"  # stored where no plan fits
 
 
 @functools.cache
@@ -40,9 +41,11 @@ def frontend():
     return _loaded()[0]
 
 
-def _unsupported(mistake: Exception) -> bool:
-    """Whether a cuDNN error is permanent (not supported); all other errors may be temporary."""
-    return isinstance(mistake, frontend().cudnnGraphNotSupportedError) or "NOT_SUPPORTED" in str(mistake)
+def _may_run_another_time(mistake: Exception) -> bool:
+    """Whether an error is of the environment, as a library that is missing, and not of the problem."""
+    text = str(mistake)
+    unsupported = isinstance(mistake, frontend().cudnnGraphNotSupportedError) or "NOT_SUPPORTED" in text
+    return not unsupported or any(word in text for word in ENVIRONMENT)
 
 
 def version() -> str | None:
@@ -173,12 +176,12 @@ class Plan:
 
     def build(self, name: str) -> bool:
         """Finalises the plan with this name; returns whether it can be used. ``workspace``: the bytes that it requests;
-        ``failure``: the error of cuDNN, where it may be temporary."""
+        ``failure``: cuDNN's error, unless that says that the plan does not support the problem."""
         self.failure = ""
         try:
             self._graph.build_plan_at_index(self.names[name])
         except (frontend().cudnnGraphNotSupportedError, RuntimeError) as mistake:
-            self.failure = "" if _unsupported(mistake) else first_line(mistake)
+            self.failure = first_line(mistake) if _may_run_another_time(mistake) else ""
             return False
         self._index = self.names[name]
         self.workspace = self._graph.get_workspace_size_plan_at_index(self._index)
@@ -203,34 +206,22 @@ def engines_first(names: Iterable[str]) -> list[str]:
 Trial = Callable[[Plan], Callable[[], None]]
 
 
-class Choice(NamedTuple):
-    """A problem's plan, built, and its name; without one, why. lasting: whether it would be the same another time."""
-
-    plan: Plan | None
-    name: str = NONE
-    reason: str = ""
-    lasting: bool = True
-
-
 class Engine:
     """The plans of a device, chosen. Layers of one shape share them. strict, deterministic: as in Plan.
 
-    Where the backend has a clock, the plans of a problem are run and timed when it is first met, and the choice is kept
-    on disk; without one, and where runs must be equal, cuDNN's own ranking decides. A choice in which a plan failed
-    that may run another time (no memory left, a library not found) is not kept. ``ranks``: (rank, gather) while
-    processes run the same problems in the same order: then the first process chooses for all.
+    The first plan of cuDNN's ranking that suits is taken. With CAFFELITE_TUNE=1 several are timed when a problem is
+    first met, and the name of the fastest is kept on disk, for this driver; not where runs must be equal.
     """
 
     def __init__(self, backend, strict: bool = False, deterministic: bool = False):
         self._backend, self._how = backend, (strict, deterministic)
         self._handles: dict[Any, Any] = {}
-        self._chosen: dict[tuple, Choice] = {}
-        self._agreed: set[tuple] = set()
-        self.ranks: tuple[int, Callable] | None = None
-        self._lap = None if deterministic else getattr(backend, "lap", None)
-        if self._lap:
-            device = re.sub(r"\W+", "-", backend.model())
-            self._cache = ChoiceCache(f"cudnn-{device}-{version()}{'-strict' * strict}.json")
+        self._plans: dict[tuple[Problem, Any], Plan | None] = {}
+        self._reasons: dict[Problem, str] = {}
+        self._cache: ChoiceCache | None = None
+        if os.environ.get("CAFFELITE_TUNE") == "1" and not deterministic:
+            words = "cudnn", backend.model(), str(version()), "driver", backend.driver(), "strict" * strict
+            self._cache = ChoiceCache(re.sub(r"[^\w.]+", "-", " ".join(words).strip()) + ".json")
 
     def handle(self):
         """cuDNN's handle for the stream in use; it is of the device that is current when it is made."""
@@ -245,84 +236,51 @@ class Engine:
         """The plan for a problem; None where cuDNN has none that suits. trial(plan) makes one ready, and gives what
         runs it."""
         key = problem, self.handle()  # a plan belongs to a handle
-        if self.ranks and key not in self._agreed:
-            self._agreed.add(key)
-            self._chosen[key] = self._agree(key, trial, suits)
-        elif key not in self._chosen:
-            self._chosen[key] = self._choose(problem, trial, suits)
-        return self._chosen[key].plan
+        if key not in self._plans:
+            self._plans[key] = self._chosen(problem, trial, suits)
+        return self._plans[key]
 
     def why_none(self, problem: Problem) -> str:
         """Why a problem that was met has no plan."""
-        return self._chosen[problem, self.handle()].reason
+        return self._reasons[problem]
 
-    def _agree(self, key: tuple, trial: Trial, suits: Callable[[Plan], bool]) -> Choice:
-        """The choice of rank 0 where all processes can run it; else no plan, for all."""
-        assert self.ranks
-        (rank, gather), (problem, _) = self.ranks, key
-        mine: Choice | None = None
-        if rank == 0:
-            mine = self._chosen.get(key) or self._choose(problem, trial, suits)
-        name, reason = gather(mine and (mine.name, mine.reason))[0]
-        if name == NONE:
-            return Choice(None, reason=reason)
-        if rank:
-            mine = self._chosen.get(key)
-        if mine is None or mine.name != name:
-            mine = self._named(problem, name)
-        lacking = [i for i, has in enumerate(gather(mine.plan is not None)) if not has]
-        return Choice(None, reason=f"rank {lacking[0]} cannot run the plan that rank 0 chose") if lacking else mine
-
-    def _named(self, problem: Problem, name: str) -> Choice:
-        try:
-            plan = Plan(problem, *self._how, handle=self.handle())
-        except (frontend().cudnnGraphNotSupportedError, RuntimeError) as mistake:
-            return Choice(None, reason=first_line(mistake))
-        return (
-            Choice(plan, name)
-            if name in plan.names and plan.build(name)
-            else Choice(None, reason=f"there is no plan {name}")
-        )
-
-    def _choose(self, problem: Problem, trial: Trial, suits: Callable[[Plan], bool]) -> Choice:
-        try:
-            plan = Plan(problem, *self._how, handle=self.handle())
-        except (frontend().cudnnGraphNotSupportedError, RuntimeError) as mistake:
-            return Choice(None, reason=first_line(mistake), lasting=_unsupported(mistake))
+    def _chosen(self, problem: Problem, trial: Trial, suits: Callable[[Plan], bool]) -> Plan | None:
         failures: list[str] = []
+        try:
+            plan = Plan(problem, *self._how, handle=self.handle())
+        except (frontend().cudnnGraphNotSupportedError, RuntimeError) as mistake:
+            self._reasons[problem] = first_line(mistake)
+            return None
         names = _candidates(plan, suits, failures)
-        if not self._lap:
-            name = next(names, None)
-            return Choice(plan, name) if name else _none(failures)
+        name = self._fastest(problem, plan, names, trial, failures) if self._cache else next(names, None)
+        if name is None or not plan.build(name):
+            self._reasons[problem] = failures[0] if failures else "cuDNN has no plan that suits"
+            return None
+        return plan
+
+    def _fastest(
+        self, problem: Problem, plan: Plan, names: Iterator[str], trial: Trial, failures: list[str]
+    ) -> str | None:
+        """The name that the cache has, if there still is such a plan, else that of the fastest candidate. A choice in
+        which a plan failed that may run another time is not kept."""
+        assert self._cache
         known = self._cache.get(problem.words())
-        if known == NONE:
-            return Choice(None, reason="cuDNN has no plan that suits, as was found out before")
         if known in plan.names and plan.build(known):
-            return Choice(plan, known)
-        if known:
-            log.info("cuDNN's plan %s for %s no longer exists; timing plans again", known, problem.words())
+            return known
         _log_timing()
 
         def lap(name: str, times: int) -> float:
             plan.build(name)
-            assert self._lap
-            return self._lap(trial(plan), times)
+            return self._backend.lap(trial(plan), times)
 
         best = fastest(list(itertools.islice(names, MOST)), lap, failures)
-        found = Choice(plan, best, lasting=not failures) if best and plan.build(best) else _none(failures)
-        if found.lasting:
-            self._cache.put(problem.words(), found.name)
-        else:
-            log.info(
-                "The choice for %s is not kept, since a plan failed that may run another time: %s",
-                problem.words(),
-                failures[0],
-            )
-        return found
+        if best and not failures:
+            self._cache.put(problem.words(), best)
+        return best
 
 
 def _candidates(plan: Plan, suits: Callable[[Plan], bool], failures: list[str]) -> Iterator[str]:
-    """Names of plans that may be taken, best first; failures: gets what keeps others from that which may pass."""
+    """Names of plans that may be taken, best first. failures: gets the errors of others."""
     for name in plan.names:
         try:
             if plan.build(name) and suits(plan):
@@ -331,10 +289,6 @@ def _candidates(plan: Plan, suits: Callable[[Plan], bool], failures: list[str]) 
                 failures.append(f"{name}: {plan.failure}")
         except (RuntimeError, MemoryError) as mistake:
             failures.append(f"{name}: {first_line(mistake)}")
-
-
-def _none(failures: list[str]) -> Choice:
-    return Choice(None, reason=failures[0] if failures else "cuDNN has no plan that suits", lasting=not failures)
 
 
 def fastest(names: list[str], lap: Callable[[str, int], float], failures: list[str]) -> str | None:

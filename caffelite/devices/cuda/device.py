@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -90,6 +92,11 @@ class GPU(FormulaKernels):
         """Milliseconds from one event to another; waits for the later one."""
         return self.backend.elapsed_ms(begin, end)
 
+    @functools.cached_property
+    def sums_stream(self) -> Any:
+        """The stream of all sums over processes."""
+        return self.backend.new_stream()
+
     # execution
 
     def make_context(self, seed: int = 0) -> ExecutionContext:
@@ -125,16 +132,9 @@ class GPU(FormulaKernels):
         for graph in self._graphs:
             graph.close()
 
-    @contextlib.contextmanager
-    def same_plans(self, rank: int, gather: Gather) -> Iterator[None]:
-        """Inside it all processes use the convolution plans that the process of rank 0 chooses."""
-        if self.engine:
-            self.engine.ranks = rank, gather
-        try:
-            yield
-        finally:
-            if self.engine:
-                self.engine.ranks = None
+    def same_plans(self, rank: int, gather: Gather) -> AbstractContextManager[None]:
+        """Does nothing: cuDNN ranks its plans alike on equal GPUs."""
+        return contextlib.nullcontext()
 
     def recorded_algorithms(self) -> list[str]:
         """None: cuDNN's plans are not part of a checkpoint."""

@@ -6,11 +6,9 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..interfaces import Array, Pending
+from ..interfaces import Array, Peer, Pending
 from .installation import cupy_module
-from .nccl import nccl_module
-
-Peer = tuple[int, int]  # stage and shard
+from .nccl import close, nccl_module
 
 
 @dataclass(frozen=True)
@@ -27,10 +25,14 @@ class NCCLLinks:
     its own. So each direction between two devices has a communicator and a stream: no array waits behind another that
     its receiver reads later. In a captured graph these streams are branches.
 
+    NCCL connects the members of a communicator when it is made, and within the first call of each: the host waits there
+    for the other members (https://github.com/NVIDIA/nccl/issues/783). Sends in the order of a net's steps would then
+    wait in a circle, so ``connect`` makes both happen, for one pair after the other in one order on all devices.
+
     compute: the stream that arrays are computed on. me: this device. stage: the devices of this stage, in order; group:
-    those of all stages. pairs: (sender, receiver) of all links in the group, in the same order on all of its devices.
-    gather: the values of all processes. key: of the group, the same on its devices only. cupy, nccl: replacements for
-    tests.
+    those of all stages. pairs: (sender, receiver) of all links that ``connect`` may make. gather: the values of all
+    processes. key: of the group, the same on its devices only. drop_graphs: destroys the graphs that may contain calls.
+    cupy, nccl: replacements for tests.
     """
 
     captures = True
@@ -44,12 +46,12 @@ class NCCLLinks:
         pairs: Iterable[tuple[Peer, Peer]],
         gather: Callable[[Any], list[Any]],
         key: Hashable,
+        drop_graphs: Callable[[], None] | None = None,
         cupy: Any = None,
         nccl: Any = None,
     ):
-        pairs = list(pairs)
         self._cupy, self._nccl = cupy or cupy_module(), nccl or nccl_module()
-        self._compute, self._me = compute, me
+        self._compute, self._me, self._drop_graphs = compute, me, drop_graphs
         made: dict[tuple[Hashable, Hashable], Any] = {
             (key, pair): self._nccl.get_unique_id() for pair in pairs if pair[0] == me
         }
@@ -57,19 +59,35 @@ class NCCLLinks:
             made[key, stage[0]] = self._nccl.get_unique_id()
         if me == group[0]:
             made[key, "group"] = self._nccl.get_unique_id()
-        ids = {name: uid for found in gather(made) for name, uid in found.items()}
-        self._links = {
-            pair: (self._join(2, ids[key, pair], pair.index(me)), self._cupy.cuda.Stream(non_blocking=True))
-            for pair in pairs
-            if me in pair
-        }
-        self._stage: Any = self._join(len(stage), ids[key, stage[0]], stage.index(me)) if len(stage) > 1 else None
-        self._group: Any = self._join(len(group), ids[key, "group"], group.index(me))
+        ids = {name: uid for of_rank in gather(made) for name, uid in of_rank.items()}
+        self._ids = {name: uid for (group_key, name), uid in ids.items() if group_key == key}
+        self._links: dict[tuple[Peer, Peer], tuple[Any, Any]] = {}
+        self._first = self._cupy.zeros(1, "float32")  # what the first calls move
+        self._stage: Any = self._joined(stage[0], stage) if len(stage) > 1 else None
+        self._group: Any = self._joined("group", group)
         self._used: dict[Any, Any] = {}  # the streams of links with work that ``finish`` has to wait for
         self._finished = 0  # how often ``finish`` was called
 
-    def _join(self, size: int, uid: Any, rank: int) -> Any:
-        return self._nccl.NcclCommunicator(size, uid, rank)
+    def connect(self, pairs: Iterable[tuple[Peer, Peer]]) -> None:
+        for pair in sorted(set(pairs) - self._links.keys()):
+            if self._me not in pair:
+                continue
+            comm = self._nccl.NcclCommunicator(2, self._ids[pair], pair.index(self._me))
+            self._links[pair] = comm, self._cupy.cuda.Stream(non_blocking=True)
+            if pair[0] == self._me:
+                self.send(self._first, pair[1], 0)
+            else:
+                self.receive(self._first, pair[0], 0)
+
+    def _joined(self, name: Hashable, members: Sequence[Peer]) -> Any:
+        """A communicator of several devices, connected by a first sum."""
+        comm = self._nccl.NcclCommunicator(len(members), self._ids[name], members.index(self._me))
+        self._sum(comm, self._first)
+        return comm
+
+    def _sum(self, comm: Any, array: Array) -> None:
+        pointer = array.data.ptr
+        comm.allReduce(pointer, pointer, array.size, self._nccl.NCCL_FLOAT32, self._nccl.NCCL_SUM, self._compute.ptr)
 
     def send(self, array: Array, peer: Peer, tag: int) -> Pending:
         comm, stream = self._links[self._me, peer]
@@ -98,12 +116,10 @@ class NCCLLinks:
         self._stage.reduceScatter(*pointers, part.size, *kind, self._compute.ptr)
 
     def all_reduce(self, array: Array) -> None:
-        pointer, kind = array.data.ptr, (self._nccl.NCCL_FLOAT32, self._nccl.NCCL_SUM)
-        self._stage.allReduce(pointer, pointer, array.size, *kind, self._compute.ptr)
+        self._sum(self._stage, array)
 
     def all_reduce_group(self, array: Array) -> None:
-        pointer, kind = array.data.ptr, (self._nccl.NCCL_FLOAT32, self._nccl.NCCL_SUM)
-        self._group.allReduce(pointer, pointer, array.size, *kind, self._compute.ptr)
+        self._sum(self._group, array)
 
     def finish(self) -> None:
         """All link streams join the stream of computation. So a capture can end, and the events of one graph are not
@@ -115,6 +131,12 @@ class NCCLLinks:
 
     def progress(self) -> None:
         """Does nothing: the GPU moves arrays."""
+
+    def close(self, failed: bool = False) -> None:
+        comms = [comm for comm, _ in self._links.values()] + [comm for comm in (self._stage, self._group) if comm]
+        streams = [self._compute, *(stream for _, stream in self._links.values())]
+        self._links, self._stage, self._group = {}, None, None
+        close(comms, streams, self._drop_graphs, failed)
 
     def _follow(self, stream: Any) -> None:
         """What is queued on a link's stream from now on waits for what was computed so far."""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from ...errors import CaffeliteError
 from .installation import cupy_module
-
-TOP = 32768.0  # the largest sum in 16 bits
-TINY = 1e-30
 
 
 def place(number: int) -> str:
@@ -28,23 +26,25 @@ def nccl_module():
 
 class NCCLAllReduce:
     """Sums CuPy arrays of float32 in place. ``begin``, ``post`` and ``finish`` only queue, so that a graph may capture
-    them where ``captures`` (not with ``half``). The flags have two sets of memory, used in turn; ``slot`` is the one in
-    use.
+    them. The flags have two sets of memory, used in turn; ``slot`` is the one in use.
 
-    compute: the stream that the arrays are computed on. gather: sends the communicator's id from rank 0 to all. half:
-    numbers are sent and summed in 16 bits, after a common factor that keeps the sum from overflowing. ``read_loss``
+    compute: the stream that the arrays are computed on. stream: that sums run on; all sums of a device share one, since
+    NCCL promises no progress for communicators whose calls run at the same time, in another order on another device
+    (https://github.com/NVIDIA/nccl/issues/1766). gather: sends the communicator's id from rank 0 to all. ``read_loss``
     returns the flags of the iteration before, so that the host never waits for the one that was just queued.
     drop_graphs: destroys the graphs that may contain these sums. cupy, nccl: replacements for tests. Errors: no NCCL.
     """
 
+    captures = True
+
     def __init__(
         self,
         compute,
+        stream,
         rank: int,
         size: int,
         gather: Callable,
-        half: bool = False,
-        drop_graphs: Callable | None = None,
+        drop_graphs: Callable[[], None] | None = None,
         cupy=None,
         nccl=None,
     ):
@@ -53,7 +53,7 @@ class NCCLAllReduce:
         if not nccl.available:  # CuPy warns why
             remedy = "install nvidia-nccl-cu12 or nvidia-nccl-cu13, whichever the driver supports"
             raise CaffeliteError("several GPUs need NCCL, which cannot be loaded", remedy=remedy)
-        self._nccl, self._size, self._half = nccl, size, half
+        self._nccl = nccl
         try:
             self._comm = nccl.NcclCommunicator(size, gather(nccl.get_unique_id() if rank == 0 else None)[0], rank)
         except RuntimeError as mistake:
@@ -63,10 +63,8 @@ class NCCLAllReduce:
             )
             raise CaffeliteError("NCCL cannot join the GPUs", found=found, remedy=remedy) from mistake
         self._drop_graphs = drop_graphs
-        self._compute, self._stream = compute, cupy.cuda.Stream(non_blocking=True)
+        self._compute, self._stream = compute, stream
         self._ready, self._done = (cupy.cuda.Event(disable_timing=True) for _ in range(2))
-        self.captures = not half
-        self._buffers: dict[tuple[int, int], tuple] = {}
         self._iterations = 0
         self._pending = False  # whether sums are queued that ``finish`` has to wait for
         self._flags = [_Flags(cupy) for _ in range(2)]
@@ -100,10 +98,7 @@ class NCCLAllReduce:
 
     def post(self, array) -> None:
         self._follow()
-        if self._half:
-            self._sum_half(array)
-        else:
-            self._sum(array)
+        self._sum(array)
 
     def progress(self) -> None: ...
 
@@ -114,29 +109,9 @@ class NCCLAllReduce:
         self._pending = False
 
     def close(self, failed: bool = False) -> None:
-        """Ends the communicator. failed: other processes may never start the sums that are pending, so these are
-        aborted.
-
-        The graphs are destroyed first: NCCL does not destroy a communicator before every graph that captured its sums.
-        Errors: those that CUDA reports for pending operations.
-        """
+        """Ends the communicator: see the function ``close``."""
         comm, self._comm = self._comm, None
-        if comm is None:
-            return
-        try:
-            if not failed:
-                self._compute.synchronize()
-                self._stream.synchronize()
-        except Exception:
-            failed = True
-            raise
-        finally:
-            if self._drop_graphs:
-                self._drop_graphs()
-            if failed:
-                comm.abort()
-            else:
-                comm.destroy()
+        close([comm] if comm else [], [self._compute, self._stream], self._drop_graphs, failed)
 
     def _follow(self) -> None:
         """Sums from now on wait for the operations queued so far."""
@@ -144,31 +119,39 @@ class NCCLAllReduce:
         self._stream.wait_event(self._ready)
         self._pending = True
 
-    def _sum(self, array, kind: str = "FLOAT32", how: str = "SUM") -> None:
-        number = getattr(self._nccl, f"NCCL_{kind}"), getattr(self._nccl, f"NCCL_{how}")
-        self._comm.allReduce(array.data.ptr, array.data.ptr, array.size, *number, self._stream.ptr)
+    def _sum(self, array) -> None:
+        pointer = array.data.ptr
+        self._comm.allReduce(
+            pointer, pointer, array.size, self._nccl.NCCL_FLOAT32, self._nccl.NCCL_SUM, self._stream.ptr
+        )
 
-    def _sum_half(self, array) -> None:
-        cupy = self._cupy
-        key = array.data.ptr, array.size
-        if key not in self._buffers:
-            self._buffers[key] = (
-                cupy.empty(array.size, np.float16),
-                cupy.empty((), np.float32),
-                cupy.empty((), np.float32),
-            )
-        small, top, factor = self._buffers[key]
-        with self._stream:
-            cupy.amin(array, out=factor)
-            cupy.amax(array, out=top)
-            cupy.negative(factor, out=factor)
-            cupy.maximum(top, factor, out=top)
-            self._sum(top, how="MAX")
-            cupy.maximum(top, np.float32(TINY), out=top)
-            cupy.divide(np.float32(TOP / self._size), top, out=factor)
-            cupy.multiply(array, factor, out=small, casting="unsafe")
-            self._sum(small, "FLOAT16")
-            cupy.divide(small, factor, out=array)
+
+def close(
+    communicators: list[Any], streams: list[Any], drop_graphs: Callable[[], None] | None, failed: bool = False
+) -> None:
+    """Ends communicators, after the pending operations of ``streams``. failed: other processes may never start their
+    side of what is pending, so that it is aborted.
+
+    Graphs are destroyed first: NCCL does not destroy a communicator before every graph that captured its calls. Errors:
+    those that CUDA reports for pending operations.
+    """
+    if not communicators:
+        return
+    try:
+        if not failed:
+            for stream in streams:
+                stream.synchronize()
+    except Exception:
+        failed = True
+        raise
+    finally:
+        if drop_graphs:
+            drop_graphs()
+        for communicator in communicators:
+            if failed:
+                communicator.abort()
+            else:
+                communicator.destroy()
 
 
 class _Flags:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ...devices.interfaces import Peer
 from ...errors import CaffeliteError
 from ...layers import Shape
 from ..nodes import Graph, Node, Value
@@ -67,6 +68,15 @@ class Analysis:
         }
         self.transfers = tuple(self._find_transfers())
         self.parameters = tuple(self._find_parameters())
+
+    def links(self) -> Iterator[tuple[Peer, Peer]]:
+        """Sender and receiver of every message between stages."""
+        for transfer in self.transfers:
+            for shard in range(self.placement.shards):
+                ends = (transfer.source, shard), (transfer.stage, shard)
+                yield ends
+                if transfer.gradient:
+                    yield ends[::-1]
 
     def _find_transfers(self) -> Iterator[Transfer]:
         number = 0

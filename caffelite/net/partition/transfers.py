@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ... import caffelite_pb2 as pb
-from ...devices.interfaces import Links, Pending
+from ...devices.interfaces import Links, Peer, Pending
 from ...devices.protocol import Device
 from ...errors import NOWHERE
 from ...layers import Layer, Shape
 from ..nodes import Value
-
-Peer = tuple[int, int]  # stage and shard
 
 
 class PartLayer(Layer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from ...devices.interfaces import Links
@@ -15,9 +16,12 @@ from .host import HostAllReduce, StagedAllReduce
 from .links import MPILinks, StagedLinks, Waiting
 from .mpi import Communicator, MPIAllReduce
 
+log = logging.getLogger("caffelite")
+
 
 def all_reduce(control: Control, dev: Device, half: bool) -> Transport:
-    """The transport that sums arrays of ``dev`` over the processes of ``control``. half: in 16 bits."""
+    """The transport that sums arrays of ``dev`` over the processes of ``control``. half: in 16 bits,
+    where they pass through the host."""
     host: Transport
     if not isinstance(control, Communicator):
         host = HostAllReduce(control)
@@ -31,8 +35,10 @@ def all_reduce(control: Control, dev: Device, half: bool) -> Transport:
 
     if _share_gpu(control, dev):
         return StagedAllReduce(dev, host)
+    if half and not control.rank:
+        log.warning("-compress fp16 has no effect between GPUs: NCCL sums gradients as float32")
     gpu: Any = dev  # memory of its own: a GPU
-    return cuda.all_reduce(gpu, control.rank, control.size, control.gather, half)
+    return cuda.all_reduce(gpu, control.rank, control.size, control.gather)
 
 
 def links(world: Control, model: Control, stage: Control, shape: MeshShape, dev: Device, waiting: Waiting) -> Links:

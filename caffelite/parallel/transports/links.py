@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ...devices.interfaces import Array, Pending
+from ...devices.interfaces import Array, Peer, Pending
 from ...devices.protocol import Device
 from ..mesh import MeshPosition, MeshShape
 from .mpi import Communicator
@@ -53,18 +53,24 @@ class MPILinks:
         self._sent: list[Any] = []  # requests, some of them done
         self._scratch = np.empty(0, np.uint8)
 
-    def _index(self, peer: tuple[int, int]) -> int:
+    def connect(self, pairs: Iterable[tuple[Peer, Peer]]) -> None:
+        """Does nothing: MPI connects processes when they first exchange something."""
+
+    def close(self, failed: bool = False) -> None:
+        """Does nothing: MPI ends with the process."""
+
+    def _index(self, peer: Peer) -> int:
         """The rank of a peer within the group."""
         return self._shape.rank(MeshPosition(0, *peer))
 
-    def send(self, array: np.ndarray, peer: tuple[int, int], tag: int) -> Pending:
+    def send(self, array: np.ndarray, peer: Peer, tag: int) -> Pending:
         index = self._index(peer)
         self._sent = [request for request in self._sent if not request.Test()]
         request = self._comm.Isend(array, index, tag)
         self._sent.append(request)
         return _Sent(functools.partial(self._wait, request, index))
 
-    def receive(self, array: np.ndarray, peer: tuple[int, int], tag: int) -> None:
+    def receive(self, array: np.ndarray, peer: Peer, tag: int) -> None:
         index = self._index(peer)
         self._wait(self._comm.Irecv(array, index, tag), index)
 
@@ -128,10 +134,16 @@ class StagedLinks:
     def __init__(self, dev: Device, inner: MPILinks):
         self._dev, self._inner = dev, inner
 
-    def send(self, array: Array, peer: tuple[int, int], tag: int) -> Pending:
+    def connect(self, pairs: Iterable[tuple[Peer, Peer]]) -> None:
+        self._inner.connect(pairs)
+
+    def close(self, failed: bool = False) -> None:
+        self._inner.close(failed)
+
+    def send(self, array: Array, peer: Peer, tag: int) -> Pending:
         return self._inner.send(self._dev.download(array), peer, tag)
 
-    def receive(self, array: Array, peer: tuple[int, int], tag: int) -> None:
+    def receive(self, array: Array, peer: Peer, tag: int) -> None:
         host = self._host(array)
         self._inner.receive(host, peer, tag)
         self._dev.upload(array, host)

@@ -88,6 +88,7 @@ class PartParameters(NetParameters):
     def __init__(self, net: Net, parts: DividedNets):
         super().__init__(net)
         self._graph = parts.complete(net)
+        assert parts.mesh.links
         self._links, self._position, self._root = parts.mesh.links, parts.mesh.position, not parts.mesh.model.rank
         self._places, self._shards = parts.places(net), parts.placement.shards
         owners = [i for i, place in enumerate(self._places) if place.stage == self._position.stage]
@@ -97,6 +98,7 @@ class PartParameters(NetParameters):
         if flat is None:
             yield from super().pieces(flat, index)
             return
+        self._connect()
         place = self._places[index]
         shards = 1 if place.axis is None else self._shards
         if place.axis and self._root:  # the parts of the devices interleave
@@ -107,6 +109,14 @@ class PartParameters(NetParameters):
         for shard in range(shards):
             yield from self._part(flat, index, shard)
 
+    def _connect(self) -> None:
+        """Makes the links from all devices with parameters to that of rank 0."""
+        root = (0, 0)
+        devices = {
+            (place.stage, shard) for place in self._places for shard in range(1 if place.axis is None else self._shards)
+        }
+        self._links.connect((device, root) for device in devices - {root})
+
     def _part(self, flat: Array, index: int, shard: int) -> Iterator[np.ndarray]:
         """On rank 0 what a device has of a parameter, piece by piece. That device sends them."""
         place = self._places[index]
@@ -114,7 +124,6 @@ class PartParameters(NetParameters):
         if here and self._root:
             yield from self._downloaded(self._params.cut(flat, self._local[index]))
         elif here or self._root:
-            assert self._links
             size = math.prod(part_shape(place.shape, place.axis, self._shards))
             mine = self._params.cut(flat, self._local[index]).reshape(-1) if here else None
             for start in range(0, size, PIECE):

@@ -207,6 +207,7 @@ class HostBackend:
 
     @queued
     def add(self, source, target) -> None:
+        assert target.dtype != np.uint16, "bits of bfloat16"
         np.add(target, source, out=target)
 
     @queued

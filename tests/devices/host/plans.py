@@ -26,19 +26,19 @@ class Engine(cudnn.Engine):
 
 
 def device(
-    monkeypatch, precision: str = "tf32", refused=(), hides_nan: bool = False, backend: HostBackend | None = None
+    monkeypatch, precision: str = "tf32", refused=(), hides: str = "", backend: HostBackend | None = None
 ) -> GPU:
     """A GPU on the host that has cuDNN; refused: what cuDNN has no plans for, (kind, biased, rectified) or "slices";
-    hides_nan: its ReLUs do."""
+    hides: what its ReLUs make a number of, "nan" or "inf"."""
     monkeypatch.setattr(cudnn, "frontend", lambda: SimpleNamespace(cudnnGraphNotSupportedError=Refused))
-    monkeypatch.setattr(cudnn, "Plan", plans(refused, hides_nan))
+    monkeypatch.setattr(cudnn, "Plan", plans(refused, hides))
     monkeypatch.setattr(cudnn, "engine", Engine)
     found = GPU(0, "float32", backend or HostBackend(), precision, deterministic=True)
     found.traits = replace(found.traits, little_work=0)  # so that small nets, too, are channels_last
     return found
 
 
-def plans(refused, hides_nan: bool):
+def plans(refused, hides: str):
     """The class of such plans; each wants more workspace than the last, and spoils it as cuDNN's may."""
     growing = itertools.count(100, 500)
 
@@ -59,6 +59,7 @@ def plans(refused, hides_nan: bool):
         def run(self, *arrays):
             self.backend.queue(functools.partial(self.compute, *arrays))
 
+        @np.errstate(invalid="ignore")
         def compute(self, inputs, output, workspace):
             p = self.problem
             assert len(inputs) == len(self.inputs) and workspace.nbytes >= self.workspace
@@ -74,11 +75,10 @@ def plans(refused, hides_nan: bool):
             groups = p.x[1] // p.w[1]
             if p.kind == "forward":
                 found = reference.convolution(*inputs[:2], (*inputs, None)[2], p.window, groups)
-                found = (
-                    np.fmax(found, 0)
-                    if p.rectified and hides_nan
-                    else reference.leaky(found, 0 if p.rectified else None)
-                )
+                found = reference.leaky(found, 0 if p.rectified else None)
+                if p.rectified and hides:
+                    nan, infinity = (0, np.inf) if hides == "nan" else (np.nan, 6e4)
+                    found = np.nan_to_num(found, nan=nan, posinf=infinity)
             elif p.kind == "dgrad":
                 found = reference.convolution_backward(np.zeros(p.x), inputs[1], inputs[0], p.window, groups)[0]
             else:
