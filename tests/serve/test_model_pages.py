@@ -328,6 +328,9 @@ def test_a_confusion_cell_opens_exactly_its_samples(site, client, tab, deployed)
     tab.goto(f"/models/net?path={deployed}")
     tab.click("text=Test as a job")
     tab.wait_for_selector(".confusion td.wrong", timeout=60_000)
+    for width in (390, 768, 1400):
+        tab.set_viewport_size({"width": width, "height": 900})
+        assert tab.evaluate("(e => e.scrollWidth <= e.clientWidth)(document.querySelector('.scroll:has(.confusion)'))")
     layer = pb.LayerParameter(name="data", type="Data", top=["data", "label"])
     layer.data_param.source, layer.data_param.backend = str(site / "digits_test_lmdb"), pb.DataParameter.LMDB
     layer.data_param.batch_size = 1
@@ -335,7 +338,7 @@ def test_a_confusion_cell_opens_exactly_its_samples(site, client, tab, deployed)
     found = stored.read(samples, list(range(samples.length)))
     document = prototxt.read_net(site / deployed)
     classifier = Classifier(document, devices.open_device(), len(found))
-    classifier.net.load(weights.read_model(site / "digits_iter_500.caffemodel"), "weights")
+    classifier.net.load(weights.read_model(site / "digits_iter_200.caffemodel"), "weights")
     answers = [one.top(1)[0] for one in classifier.answers([image[0] for image, _ in found])]
     labels = [label for _, label in found]
     samples.close()

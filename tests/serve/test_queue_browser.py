@@ -168,6 +168,9 @@ def test_the_order_of_jobs_survives_a_restart(page, project, server, monkeypatch
     running.wait_for()
     wait(lambda: queued(page) == [second, third, fourth])
     assert page.inner_text("#count") == "1 running, 3 queued"
+    for width in (390, 768, 1400):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("[...document.querySelectorAll('.scroll')].every(e => e.scrollWidth <= e.clientWidth)")
     page.locator(f'tr[data-job="{fourth}"] button[title="Move up"]').focus()
     page.keyboard.press("Enter")
     wait(lambda: queued(page) == [second, fourth, third])
