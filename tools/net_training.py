@@ -83,8 +83,14 @@ def draws_numbers(random: RandomNet) -> bool:
 
 
 def has_state(random: RandomNet) -> bool:
-    """Whether a pass changes what the next one computes: statistics, recurrent states."""
-    return any(node.layer.statistics or node.layer.carried for node in Run(random, CPU("float64"), 0).net.graph.nodes)
+    """Whether a pass changes what the next one computes: statistics, recurrent states, rows made unit vectors."""
+    run = Run(random, CPU("float64"), 0)
+    if any(node.layer.statistics or node.layer.carried for node in run.net.graph.nodes):
+        return True
+    run.reset()
+    before = [blob.copy() for blob in run.net.params.blobs]
+    run.forward()
+    return not all(np.array_equal(a, b) for a, b in zip(before, run.net.params.blobs, strict=True))
 
 
 def halves(random: RandomNet) -> RandomNet | None:
