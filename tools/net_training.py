@@ -19,6 +19,8 @@ from caffelite.errors import NOWHERE, CaffeliteError
 from caffelite.parallel import SingleProcess
 from caffelite.training import Trainer
 
+PASSES = 40  # in which a dropout of few values, or of a small ratio, drops something
+
 
 def learned(random: RandomNet) -> RandomNet:
     """The net with its inputs as Parameter layers, which keep their values: a net that any trainer can be given."""
@@ -74,12 +76,14 @@ def train(
 def draws_numbers(random: RandomNet) -> bool:
     """Whether passes differ though their data do not: random numbers, or layers that follow the iteration."""
     run = Run(random, CPU("float64"), 0)
-    found = []
-    for iteration in range(3):
+
+    def results(iteration: int) -> list[np.ndarray]:
         run.reset()
         run.net.forward(iteration)
-        found.append([values.copy() for _, _, values in run.net.outputs()] + [np.array(run.net.loss)])
-    return any(not np.array_equal(a, b) for other in found[1:] for a, b in zip(found[0], other, strict=True))
+        return [values.copy() for _, _, values in run.net.outputs()] + [np.array(run.net.loss)]
+
+    first = results(0)
+    return any(not np.array_equal(a, b) for i in range(1, PASSES) for a, b in zip(first, results(i), strict=True))
 
 
 def has_state(random: RandomNet) -> bool:

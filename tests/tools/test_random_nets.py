@@ -62,6 +62,15 @@ def test_passes_that_change_weights_are_a_state(tool, normalize):
     assert tool.has_state(random) is normalize
 
 
+@pytest.mark.parametrize("ratio", [0, 0.02])
+def test_rare_random_numbers_are_noticed(tool, ratio):
+    text = inputs(x=(2, 2)) + 'layer { name: "drop" type: "Dropout" bottom: "x" top: "y" '
+    random = tool.RandomNet(
+        1, prototxt.parse(f"{text} dropout_param {{ dropout_ratio: {ratio} }} }}", pb.NetParameter).message
+    )
+    assert tool.draws_numbers(random) is bool(ratio)
+
+
 def test_a_number_makes_a_net(tool):
     assert tool.shown(tool.random_net(7)) == tool.shown(tool.random_net(7)) != tool.shown(tool.random_net(8))
     done = subprocess.run([sys.executable, TOOL, "--seed", "7", "--show"], capture_output=True, text=True)
