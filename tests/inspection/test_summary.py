@@ -216,7 +216,7 @@ layer { name: "e" type: "Accuracy" bottom: "c" bottom: "NAME" top: "e" }
 
 @pytest.mark.parametrize("shapes", [{}, {"data": (3, 8, 12)}])
 @pytest.mark.parametrize("name", ["label", "classes"])
-def test_labels_that_are_missing_get_the_shape_that_their_readers_need(name, shapes, tmp_path):
+def test_missing_labels_get_the_shape_that_readers_need(name, shapes, tmp_path):
     """Here one for each pixel of scores that are smaller than the images."""
     (tmp_path / "net.prototxt").write_text(LABELED.replace("NAME", name))
     subject = nets.subject(str(tmp_path / "net.prototxt"), None, shapes)
