@@ -19,6 +19,8 @@ from caffelite.errors import NOWHERE, CaffeliteError
 from caffelite.parallel import SingleProcess
 from caffelite.training import Trainer
 
+PASSES = 40  # in which a dropout of few values, or of a small ratio, drops something
+
 
 def learned(random: RandomNet) -> RandomNet:
     """The net with its inputs as Parameter layers, which keep their values: a net that any trainer can be given."""
@@ -74,17 +76,25 @@ def train(
 def draws_numbers(random: RandomNet) -> bool:
     """Whether passes differ though their data do not: random numbers, or layers that follow the iteration."""
     run = Run(random, CPU("float64"), 0)
-    found = []
-    for iteration in range(3):
+
+    def results(iteration: int) -> list[np.ndarray]:
         run.reset()
         run.net.forward(iteration)
-        found.append([values.copy() for _, _, values in run.net.outputs()] + [np.array(run.net.loss)])
-    return any(not np.array_equal(a, b) for other in found[1:] for a, b in zip(found[0], other, strict=True))
+        return [values.copy() for _, _, values in run.net.outputs()] + [np.array(run.net.loss)]
+
+    first = results(0)
+    return any(not np.array_equal(a, b) for i in range(1, PASSES) for a, b in zip(first, results(i), strict=True))
 
 
 def has_state(random: RandomNet) -> bool:
-    """Whether a pass changes what the next one computes: statistics, recurrent states."""
-    return any(node.layer.statistics or node.layer.carried for node in Run(random, CPU("float64"), 0).net.graph.nodes)
+    """Whether a pass changes what the next one computes: statistics, recurrent states, rows made unit vectors."""
+    run = Run(random, CPU("float64"), 0)
+    if any(node.layer.statistics or node.layer.carried for node in run.net.graph.nodes):
+        return True
+    run.reset()
+    before = [blob.copy() for blob in run.net.params.blobs]
+    run.forward()
+    return not all(np.array_equal(a, b) for a, b in zip(before, run.net.params.blobs, strict=True))
 
 
 def halves(random: RandomNet) -> RandomNet | None:

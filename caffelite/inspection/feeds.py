@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from .. import caffelite_pb2 as pb
 from .. import data, prototxt
@@ -57,16 +57,22 @@ class Absent:
 class Feeds:
     """Opens the sources of a graph: ``graph.build(..., open_source=Feeds(shapes))``.
 
-    shapes: sample shapes by top, without the batch; under "" the shape of every data layer's first top. labels: those
-    that layers without data have where the user gives none, as their readers need them. ``missing`` collects the
-    errors of missing data, ``guessed`` the shapes that were used instead: (layer, top, shape, why), ``unshaped`` the
-    tops of unknown shape: (layer, top), ``assumed`` the labels that were taken as one number a sample, or as the fields
-    of their layer say.
+    shapes: sample shapes by top, without the batch; under "" the shape of every data layer's first top. guesses: the
+    tops whose shape in ``shapes`` is a guess. labels: shapes that layers without data have where the user gives none,
+    as their readers need them. ``missing`` collects the errors of missing data, ``guessed`` the shapes that were used
+    instead: (layer, top, shape, why), ``unshaped`` the tops of unknown shape: (layer, top), ``assumed`` the labels that
+    were taken as one number a sample, as a guess, or as the fields of their layer say.
     """
 
-    def __init__(self, shapes: dict[str, Shape] | None = None, labels: dict[str, Shape] | None = None):
+    def __init__(
+        self,
+        shapes: dict[str, Shape] | None = None,
+        labels: dict[str, Shape] | None = None,
+        guesses: Set[str] = frozenset(),
+    ):
         self.given = shapes or {}
         self.labels = labels or {}
+        self.guesses = guesses
         self.without_data = True  # shapes are enough
         self.missing: list[CaffeliteError] = []
         self.guessed: list[tuple[str, str, Shape, str]] = []
@@ -111,8 +117,13 @@ class Feeds:
         return Absent([s if e is None else (s[0], *e) for s, e in zip(shapes, known, strict=True)])
 
     def _explicit(self, spec: pb.LayerParameter, i: int) -> Shape | None:
-        """The shape that the user gave for a top."""
-        return self.given.get(spec.top[i], self.given.get("") if i == 0 else None)
+        """The shape of a top that the user gave, or a guess in its stead."""
+        top = spec.top[i]
+        if top in self.guesses:
+            self.assumed.append(top)
+            if top in self.labels:
+                return self.labels[top]
+        return self.given.get(top, self.given.get("") if i == 0 else None)
 
     def _given_shape(self, spec: pb.LayerParameter, i: int) -> Shape | None:
         """The shape of a top that the user gave, or that follows from those of the layer's other tops."""
@@ -125,7 +136,11 @@ class Feeds:
         label = i == 1 and REGISTRY[spec.type].reads_images or top in LABEL_TOPS
         if spec.type == "HDF5Data" and top in self.labels:
             return self.labels[top] if "" in self.given or set(spec.top) & set(self.given) else None
-        return () if label and (set(spec.top) | {""}) & set(self.given) else None
+        if not label or not (set(spec.top) | {""}) & set(self.given):
+            return None
+        if spec.type == "HDF5Data":
+            self.assumed.append(top)
+        return ()
 
     def _missing_mean(self, spec: pb.LayerParameter, locate: Locator) -> CaffeliteError | None:
         name, at = spec.transform_param.mean_file, locate.at("transform_param")

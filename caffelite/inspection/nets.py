@@ -45,17 +45,23 @@ class Subject:
         try:
             return self._found(self._build(net, phase, feeds), feeds)
         except CaffeliteError:
-            for shapes in stand_ins(net, feeds):
-                guess = Feeds(shapes | self.shapes, labels)
+            candidates = list(stand_ins(net, feeds))
+            for shapes in candidates:
+                guess = self._guess(shapes, labels)
                 try:
                     return self._found(self._build(net, phase, guess), guess, feeds.unshaped, shapes)
                 except CaffeliteError:
                     continue
-            fit = Feeds(self.shapes, labels)
+            likeliest = candidates[0] if candidates else {}
+            fit = self._guess(likeliest, labels)
             fitting, whole, fit = partial.build_fitting(Reading(net, self.locate), self._state(phase), Findings(), fit)
             if fitting is None or not whole:
                 raise
-            return self._found(fitting, fit)
+            return self._found(fitting, fit, feeds.unshaped, likeliest)
+
+    def _guess(self, shapes: dict[str, Shape], labels: dict[str, Shape]) -> Feeds:
+        """Feeds with these shapes where the user gave none."""
+        return Feeds(shapes | self.shapes, labels, shapes.keys() - self.shapes.keys())
 
     def timed(self, phase: int) -> tuple[pb.NetParameter, list[str]]:
         """The net with zeros in place of data that is not there, which take as long to compute, and notes about
@@ -84,10 +90,10 @@ class Subject:
             return *self.graph(phase), []
         except CaffeliteError:
             net, unshaped, shapes = with_inputs(self.message, self.shapes), [], {}
-            found, findings, feeds = self._partial(net, phase, self.shapes)
+            found, findings, feeds = self._partial(net, phase, {})
             if feeds.unshaped:  # no layer that can be built contradicts the likeliest shape
                 unshaped, shapes = feeds.unshaped, next(stand_ins(net, feeds))
-                found, findings, feeds = self._partial(net, phase, shapes | self.shapes)
+                found, findings, feeds = self._partial(net, phase, shapes)
             if found is None or len(found.nodes) == len(found.feeds):
                 raise
         return *self._found(found, feeds, unshaped, shapes), [finding.error for finding in findings]
@@ -95,7 +101,7 @@ class Subject:
     def _partial(
         self, net: pb.NetParameter, phase: int, shapes: dict[str, Shape]
     ) -> tuple[Graph | None, Findings, Feeds]:
-        feeds, findings = Feeds(shapes, label_shapes(net)), Findings()
+        feeds, findings = self._guess(shapes, label_shapes(net)), Findings()
         found, _, feeds = partial.build_fitting(Reading(net, self.locate), self._state(phase), findings, feeds)
         return found, findings, feeds
 
@@ -112,8 +118,9 @@ class Subject:
         tried: Mapping[str, Shape] = MappingProxyType({}),
     ) -> tuple[Graph, list[str]]:
         """The graph, and notes about guessed shapes. unshaped: tops without a known shape; tried: the shapes that
-        were assumed for them."""
+        were assumed for them, where no layer needed another one."""
         partial.close(found)
+        tried = {top: feeds.labels.get(top, shape) for top, shape in tried.items()}
         notes = [f'layer "{name}": "{top}" taken as {times(shape)} by {why}' for name, top, shape, why in feeds.guessed]
         needed = {top for _, top in unshaped} | {top for top, shape in tried.items() if shape}
         shapes = {top: shape for top, shape in tried.items() if top in needed and top not in self.shapes}

@@ -54,7 +54,7 @@ def build_fitting(
     errors = Findings()
     found, whole = build(reading, state, errors, feeds)
     for labels in _needed(reading.message, found, feeds) if found and not whole else ():
-        others, fit = Findings(), Feeds(feeds.given, feeds.labels | labels)
+        others, fit = Findings(), Feeds(feeds.given, feeds.labels | labels, feeds.guesses)
         built, whole_now = build(reading, state, others, fit)
         if built and found and len(built.nodes) > len(found.nodes):
             close(found)

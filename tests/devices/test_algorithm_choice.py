@@ -61,7 +61,7 @@ def test_a_choice_of_other_instructions_is_not_taken(new, monkeypatch):
     one.choose("a", one.timed(direct=2.0, product=1.0))
     fewer = new(instructions=7)
     assert fewer.choose("a", fewer.timed(direct=1.0, product=2.0)) == "direct" and fewer.runs
-    monkeypatch.setattr(choices, "features", lambda: "")
+    monkeypatch.setattr(choices, "features", lambda: "+others")
     hidden = new()
     assert hidden.choose("a", hidden.timed(direct=1.0, product=2.0)) == "direct" and hidden.runs
 

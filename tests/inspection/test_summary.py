@@ -11,6 +11,7 @@ from textnet import build, inputs
 from caffelite import caffelite_pb2 as pb
 from caffelite.devices.traits import cpu_traits
 from caffelite.inspection import counts, nets, summary
+from caffelite.inspection.check import check
 from caffelite.net.compile import compile
 from caffelite.net.net import Net
 
@@ -202,3 +203,27 @@ def test_memory_is_what_a_run_takes(name, batch, shape):
 def test_a_deploy_net_is_for_testing():
     message = nets.subject(str(MODELS / "lenet/deploy.prototxt"), None, {}).message
     assert nets.phases(None, message) == [pb.TEST] and nets.phases("train", message) == [pb.TRAIN]
+
+
+LABELED = """layer { name: "d" type: "HDF5Data" top: "data" top: "NAME"
+  hdf5_data_param { source: "none.txt" batch_size: 2 } }
+layer { name: "c" type: "Convolution" bottom: "data" top: "c"
+  convolution_param { num_output: 4 kernel_size: 3 stride: 2 pad: 1 } }
+layer { name: "l" type: "SoftmaxWithLoss" bottom: "c" bottom: "NAME" top: "l" }
+layer { name: "e" type: "Accuracy" bottom: "c" bottom: "NAME" top: "e" }
+"""
+
+
+@pytest.mark.parametrize("shapes", [{}, {"data": (3, 8, 12)}])
+@pytest.mark.parametrize("name", ["label", "classes"])
+def test_missing_labels_get_the_shape_that_readers_need(name, shapes, tmp_path):
+    """Here one for each pixel of scores that are smaller than the images."""
+    (tmp_path / "net.prototxt").write_text(LABELED.replace("NAME", name))
+    subject = nets.subject(str(tmp_path / "net.prototxt"), None, shapes)
+    graph, notes = subject.graph(pb.TRAIN)
+    found = {top.name: top.shape for node in graph.nodes for top in node.tops}
+    assert found[name] == (2, 1, *found["c"][2:])
+    whole, _, mistakes = subject.part(pb.TRAIN)
+    assert len(whole.nodes) == 4 and not mistakes
+    assert [f for f in check(str(tmp_path / "net.prototxt"), shapes) if f.kind != "note"] == []
+    assert shapes or f'"{name}" as 1×112×112' in notes[-1]

@@ -98,3 +98,14 @@ def draw(page, strokes=SEVEN):
 def answered(page, label):
     """Waits for the answer of the page "try"."""
     page.wait_for_selector(f'.answer[data-best="{label}"]')
+
+
+def cut_off(page, selector):
+    """The widths of the page at which an element is wider than its place."""
+    widths = []
+    for width in (390, 768, 1400):
+        page.set_viewport_size({"width": width, "height": 900})
+        wide = "every => every.some(one => one.scrollWidth > one.clientWidth)"
+        if page.locator(selector).evaluate_all(wide):
+            widths.append(width)
+    return widths

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import cv2
 import numpy as np
 import pytest
-from browsing import PAPER, SEVEN, Server, answered, draw, opened, until
+from browsing import PAPER, SEVEN, Server, answered, cut_off, draw, opened, until
 from site_folders import NAUGHTY, caffelite, ended, table, write_class_folders
 from starlette.testclient import TestClient
 
@@ -328,6 +328,7 @@ def test_a_confusion_cell_opens_exactly_its_samples(site, client, tab, deployed)
     tab.goto(f"/models/net?path={deployed}")
     tab.click("text=Test as a job")
     tab.wait_for_selector(".confusion td.wrong", timeout=60_000)
+    assert cut_off(tab, ".scroll:has(.confusion)") == []
     layer = pb.LayerParameter(name="data", type="Data", top=["data", "label"])
     layer.data_param.source, layer.data_param.backend = str(site / "digits_test_lmdb"), pb.DataParameter.LMDB
     layer.data_param.batch_size = 1
@@ -335,7 +336,7 @@ def test_a_confusion_cell_opens_exactly_its_samples(site, client, tab, deployed)
     found = stored.read(samples, list(range(samples.length)))
     document = prototxt.read_net(site / deployed)
     classifier = Classifier(document, devices.open_device(), len(found))
-    classifier.net.load(weights.read_model(site / "digits_iter_500.caffemodel"), "weights")
+    classifier.net.load(weights.read_model(site / "digits_iter_200.caffemodel"), "weights")
     answers = [one.top(1)[0] for one in classifier.answers([image[0] for image, _ in found])]
     labels = [label for _, label in found]
     samples.close()

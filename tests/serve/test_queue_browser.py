@@ -4,7 +4,7 @@ import os
 import signal
 
 import pytest
-from browsing import Server, answered, draw, opened, wait
+from browsing import Server, answered, cut_off, draw, opened, wait
 
 from caffelite.runs import listing, registry
 from caffelite.runs.queue import edit, job, scan
@@ -168,6 +168,7 @@ def test_the_order_of_jobs_survives_a_restart(page, project, server, monkeypatch
     running.wait_for()
     wait(lambda: queued(page) == [second, third, fourth])
     assert page.inner_text("#count") == "1 running, 3 queued"
+    assert cut_off(page, ".scroll") == []
     page.locator(f'tr[data-job="{fourth}"] button[title="Move up"]').focus()
     page.keyboard.press("Enter")
     wait(lambda: queued(page) == [second, fourth, third])

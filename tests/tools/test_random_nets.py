@@ -53,6 +53,24 @@ def test_a_wrong_gradient_is_found(tool, monkeypatch):
     assert compared.gradients()
 
 
+@pytest.mark.parametrize("normalize", [False, True])
+def test_passes_that_change_weights_are_a_state(tool, normalize):
+    """Unit rows are made in the forward pass: more passes for an update bring them closer to length 1."""
+    text = inputs(x=(2, 3)) + 'layer { name: "ip" type: "InnerProduct" bottom: "x" top: "y" '
+    text += f"inner_product_param {{ num_output: 4 normalize: {str(normalize).lower()} }} }}"
+    random = tool.RandomNet(1, prototxt.parse(text, pb.NetParameter).message)
+    assert tool.has_state(random) is normalize
+
+
+@pytest.mark.parametrize("ratio", [0, 0.1])
+def test_rare_random_numbers_are_noticed(tool, ratio):
+    text = inputs(x=(1, 1)) + 'layer { name: "drop" type: "Dropout" bottom: "x" top: "y" '
+    random = tool.RandomNet(
+        1, prototxt.parse(f"{text} dropout_param {{ dropout_ratio: {ratio} }} }}", pb.NetParameter).message
+    )
+    assert tool.draws_numbers(random) is bool(ratio)
+
+
 def test_a_number_makes_a_net(tool):
     assert tool.shown(tool.random_net(7)) == tool.shown(tool.random_net(7)) != tool.shown(tool.random_net(8))
     done = subprocess.run([sys.executable, TOOL, "--seed", "7", "--show"], capture_output=True, text=True)
