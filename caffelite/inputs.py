@@ -45,6 +45,13 @@ def exists(path: str | os.PathLike) -> bool:
     return os.path.exists(path) or (bool(_copies) and os.path.realpath(path) in _copies)
 
 
+def beside(folder: Path, name: str) -> str:
+    """A name in a file of a folder: it counts from the working directory, or else, where only that exists, from the
+    folder. A name that is too long for the system exists nowhere."""
+    sibling = str(folder / name)
+    return sibling if not exists(name) and exists(sibling) else name
+
+
 def check(path: str | os.PathLike, most: int | None = None) -> os.stat_result:
     """The status of a regular file. Errors: OSError where there is none, where it is of another kind, or larger than
     `most` bytes."""

@@ -98,7 +98,7 @@ def _palette_numbers(content: bytes) -> np.ndarray:
     try:
         with Image.open(io.BytesIO(content)) as image:
             return np.array(image)
-    except (OSError, SyntaxError) as mistake:
+    except (OSError, SyntaxError, Image.DecompressionBombError) as mistake:
         raise ValueError(f"not an image that can be decoded ({mistake})") from None
 
 
@@ -151,7 +151,7 @@ def _with_pillow(content: bytes, color: bool | None) -> np.ndarray:
             wanted = {True: "RGB", False: "L", None: native}[color]
             image.draft(wanted, None)
             pixels = np.asarray(image.convert(wanted))
-    except (OSError, SyntaxError) as mistake:
+    except (OSError, SyntaxError, Image.DecompressionBombError) as mistake:
         raise ValueError(f"not an image that can be decoded ({mistake})") from None
     channels = np.atleast_3d(pixels).transpose(2, 0, 1)
     return np.ascontiguousarray(channels[[2, 1, 0, 3][: len(channels)]] if len(channels) > 1 else channels)

@@ -114,10 +114,10 @@ class LevelDB(Datums):
 
 def unreadable(path: Path, mistake: Exception) -> CaffeliteError:
     """The error of a LevelDB that is damaged."""
-    return CaffeliteError(f"cannot read the LevelDB: {_message(mistake)}", where=Where(str(path)), remedy=ANEW)
+    return CaffeliteError(f"cannot read the LevelDB: {message_of(mistake)}", where=Where(str(path)), remedy=ANEW)
 
 
-def _message(mistake: Exception) -> str:
+def message_of(mistake: Exception) -> str:
     """An exception's text; plyvel's come as bytes."""
     return " ".join(
         part.decode(errors="backslashreplace") if isinstance(part, bytes) else str(part) for part in mistake.args
@@ -144,7 +144,7 @@ def _open(path: Path) -> plyvel.DB:
             try:
                 _opened[identity] = [plyvel.DB(str(path), create_if_missing=False, paranoid_checks=True), 0]
             except (plyvel.Error, OSError) as mistake:
-                reason = _message(mistake)
+                reason = message_of(mistake)
                 busy = "only one process can read a LevelDB: end the other one, or convert it to LMDB"
                 raise CaffeliteError(
                     f"cannot open the LevelDB: {reason}", where=where, remedy=busy if "lock" in reason else ANEW

@@ -117,7 +117,7 @@ class Source:
         self._threads: list[Thread] = []
         self._current: Batch | None = None  # the batch that the caller reads
         self._closed = False
-        self._named = 0  # samples with NaN or infinity
+        self.bad_samples: list[str] = []  # with NaN or infinity, the first MOST_NAMED of them
 
     def divide(self, part: int, parts: int) -> None:
         """From now on returns part ``part`` of ``parts`` of each batch, before the first one is drawn."""
@@ -183,11 +183,11 @@ class Source:
 
     def _warn(self, bad: list[int], name: Callable[[int], str]) -> None:
         """Names samples with NaN or infinity, MOST_NAMED at most."""
-        if self._named < MOST_NAMED:
+        if len(self.bad_samples) < MOST_NAMED:
             self._stop()
-            names = [name(one) for one in bad[: MOST_NAMED - self._named]]
-            self._named += len(names)
-            last = "; no more are named" if self._named == MOST_NAMED else ""
+            names = [name(one) for one in bad[: MOST_NAMED - len(self.bad_samples)]]
+            self.bad_samples += names
+            last = "; no more are named" if len(self.bad_samples) == MOST_NAMED else ""
             log.warning("the data hold NaN or infinity: %s%s", ", ".join(names), last)
 
     def next(self) -> list[np.ndarray]:

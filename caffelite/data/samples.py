@@ -174,7 +174,9 @@ class DataSource(Source):
         if labels is None:
             labels = self.samples.all_labels()
         if len(self.shapes) > 1:
-            found["labels"] = histogram(labels) if labels.ndim == 1 else digest([labels])
+            # The digest notices labels that have changed places.
+            counts = f"{histogram(labels)}, " if labels.ndim == 1 else ""
+            found["labels"] = f"{counts}digest {digest([labels])}"
         if self.transform.mean is not None and self.transform.mean.shape[1:] != (1, 1):
             found["mean_file"] = digest([self.transform.mean])
         return found

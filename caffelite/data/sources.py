@@ -379,6 +379,6 @@ def _root(folder: str, locate: Locator) -> str:
     sibling = Path(locate.file).parent / folder
     return (
         f"{sibling}{'/' * folder.endswith('/')}"
-        if folder and not os.path.exists(folder) and sibling.exists()
+        if folder and not os.path.exists(folder) and os.path.exists(sibling)
         else folder
     )

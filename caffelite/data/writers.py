@@ -91,6 +91,7 @@ def open_leveldb(path: Path, *, force: bool = False) -> Iterator[Callable[[list[
         import plyvel
     except ImportError:
         raise missing_extra("plyvel-ci", "leveldb", "writing a LevelDB") from None
+    from .leveldb import message_of
 
     def put(records: list[tuple[bytes, bytes]]) -> None:
         with db.write_batch() as batch:
@@ -103,7 +104,7 @@ def open_leveldb(path: Path, *, force: bool = False) -> Iterator[Callable[[list[
             with closing(plyvel.DB(str(unfinished), create_if_missing=True)) as db:
                 yield put
         except plyvel.Error as mistake:
-            raise CaffeliteError(f"cannot write: {mistake}", where=Where(str(path))) from None
+            raise CaffeliteError(f"cannot write: {message_of(mistake)}", where=Where(str(path))) from None
 
 
 BACKENDS = {"lmdb": open_lmdb, "leveldb": open_leveldb}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from .. import inputs
 from ..data.listing import read_list
 from ..data.table import read_table
 from ..errors import CaffeliteError, Where
@@ -49,9 +49,4 @@ def read(path: Path, outputs: int, numbers: bool) -> Known:
                 raise CaffeliteError(
                     "a label is no class of the net", where=image.where, expected=expected, found=image.label
                 )
-    return Known([_place(path.parent, image.name) for image in listed], answers)
-
-
-def _place(folder: Path, name: str) -> Path:
-    sibling = folder / name
-    return sibling if not os.path.exists(name) and sibling.exists() else Path(name)
+    return Known([Path(inputs.beside(path.parent, image.name)) for image in listed], answers)

@@ -197,8 +197,7 @@ def resolve(path: str, locate: Locator) -> Path:
 
     If neither exists it is the first, which the caller reports.
     """
-    sibling = Path(locate.file).parent / path
-    return sibling if not inputs.exists(path) and inputs.exists(sibling) else Path(path)
+    return Path(inputs.beside(Path(locate.file).parent, path))
 
 
 def _read(path: str | Path, named_at: Where | None) -> bytes:

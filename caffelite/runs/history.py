@@ -87,12 +87,12 @@ def _equal(one: float, other: float) -> bool:
 
 
 def read(path: str | Path, places: int | None = None) -> History:
-    """The history of a run's folder, of its metrics.csv, or of a log. places: where it is given, of a large table only
-    lines at that many places and those of the end are read. Errors: none of these, or nothing in it yet."""
+    """The history of a run's folder, of its metrics.csv, or of a log. places: where it is given, of a large metrics.csv
+    only lines at that many places and those of the end are read. Errors: none of these, or nothing in it yet."""
     path = Path(path)
     file = path / METRICS if path.is_dir() else path
     try:
-        if places is None:
+        if places is None or file.name != METRICS:  # the lines of a log belong together
             text = inputs.read_text(file, inputs.LOG, "replace")
         else:
             text = sampling.read(file, places)[0].decode("utf-8", "replace")
@@ -196,7 +196,7 @@ def of_metrics(text: str, name: str) -> History:
 
 NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?nan|[-+]?inf"
 STAMP = re.compile(r"[IWEF](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d+))?")
-ITERATION = re.compile(r"Iteration (\d+)")
+ITERATION = re.compile(r"Iteration (\d{1,15})(?!\d)")
 LOSS = re.compile(rf"Iteration \d+.*?, loss = ({NUMBER})")
 TEST = re.compile(r"Testing net \(#(\d+)\)")
 OUTPUT = re.compile(rf"(Train|Test) net output #(\d+): (\S+) = ({NUMBER})")

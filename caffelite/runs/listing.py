@@ -283,7 +283,7 @@ def compare(runs: Sequence[RunSummary]) -> Comparison:
 
 def histories(runs: Sequence[RunSummary]) -> list[history.History]:
     """The histories of runs under names that tell them apart, for a chart. Errors: a run without records."""
-    found = [history.read(run.status.folder) for run in runs]
+    found = [history.read(run.status.folder, sampling.CHART_PLACES) for run in runs]
     if len({each.name for each in found}) < len(found):
         for each, run in zip(found, runs, strict=True):
             each.name = run.name

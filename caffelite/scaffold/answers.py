@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .. import inputs
 from ..data.listing import MOST_MISTAKES, Listed
 from ..data.table import number, read_rows
 from ..errors import CaffeliteError, Collector, Where
@@ -41,15 +42,10 @@ def read(path: Path, task: str | None, known: list[str] | None = None) -> Datase
     base = path.parent
     labels = values if task == CLASSES else np.zeros(len(rows), int)
     listed = [
-        Listed(_file(base, cells[0]), int(label), where) for (where, cells), label in zip(rows, labels, strict=True)
+        Listed(inputs.beside(base, cells[0]), int(label), where)
+        for (where, cells), label in zip(rows, labels, strict=True)
     ]
     return Dataset(str(path), task, names, why, Part(listed, None if task == CLASSES else values.astype(np.float32)))
-
-
-def _file(folder: Path, name: str) -> str:
-    """A name counts from the working directory, or else from the table's folder."""
-    sibling = folder / name
-    return str(sibling) if not Path(name).exists() and sibling.exists() else name
 
 
 def _header(rows: list[Row]) -> tuple[list[str] | None, list[Row]]:

@@ -74,10 +74,7 @@ def _is_database(path: Path) -> bool:
 
 
 def _resolved(image: Listed, folder: Path) -> Listed:
-    """Its name from the working directory, or else from the list's folder."""
-    sibling = folder / image.name
-    name = str(sibling) if not os.path.exists(image.name) and sibling.exists() else image.name
-    return Listed(name, image.label, image.where)
+    return Listed(inputs.beside(folder, image.name), image.label, image.where)
 
 
 # folders

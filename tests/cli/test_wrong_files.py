@@ -1,4 +1,7 @@
-"""A net, a solver or a label map in place of another file: one error that names what the file is."""
+"""A net, a solver or a label map in place of another file: one error that names what the file is. A name in a
+file that is too long for the system is the name of no file."""
+
+import pytest
 
 
 def test_a_net_as_solver_is_one_error(folder, call):
@@ -43,3 +46,12 @@ def test_a_solver_that_names_a_solver_is_one_error(folder, call):
     assert answer.status == 2 and answer.err == f"caffelite: other.prototxt:2:6: {what}; name a net here\n"
     answer = call("check", "other.prototxt")
     assert answer.status == 1 and f"other.prototxt:2:6: mistake: {what}\n" in answer.out and "1 mistake," in answer.out
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("list.txt", "NAME 0\nNAME 1\n"), ("table.csv", "file,kind\nNAME,cat\nNAME,dog\n")]
+)
+def test_a_name_that_is_too_long_is_no_file(folder, call, name, text):
+    (folder / name).write_text(text.replace("NAME", "a/" + "b" * 5000))
+    answer = call("new", "mine", name)
+    assert answer.status == 2 and "file name too long" in answer.err.lower(), answer.err

@@ -1,4 +1,4 @@
-"""False lengths and sizes in PNG and JPEG files: refused before a decoder allocates what they state."""
+"""False lengths and sizes in images: refused before a decoder allocates what they state."""
 
 import struct
 import zlib
@@ -10,6 +10,7 @@ from caffelite.data import image_header, images
 
 cv2 = pytest.importorskip("cv2")
 PICTURE = np.random.default_rng(1).integers(0, 256, (20, 30, 3)).astype(np.uint8)
+LARGE = np.zeros((128, 128, 3), np.uint8)
 
 
 def encoded(kind, *options):
@@ -21,10 +22,28 @@ def chunk(name, content, length=None):
     return struct.pack(">I", length) + name + content + struct.pack(">I", zlib.crc32(name + content))
 
 
-def png(width=1, height=1, *more):
-    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
+def png(width=1, height=1, *more, bits=8, color=0):
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, color, 0, 0, 0))
     pixels = chunk(b"IDAT", zlib.compress(b"\0\0"))
     return image_header.PNG + header + b"".join(more) + pixels + chunk(b"IEND", b"")
+
+
+def gif(width, height):
+    return b"GIF89a" + struct.pack("<HHBBB", width, height, 0, 0, 0) + b";"
+
+
+def jpeg_2000(width, height):
+    size = struct.pack(">HIIIIIIIIH", 0, width + 7, height + 7, 7, 7, width, height, 7, 7, 3) + b"\x07\1\1" * 3
+    return b"\xff\x4f\xff\x51" + struct.pack(">H", len(size) + 2) + size
+
+
+def tiff(width, height, order="<", bits=64, samples=4):
+    entries = [(256, 4, 1, width), (257, 3, 1, height), (258, 3, samples, 62), (277, 3, 1, samples)]
+    head = (b"II*\0" if order == "<" else b"MM\0*") + struct.pack(order + "IH", 8, len(entries))
+    rows = [
+        struct.pack(order + ("HHIHxx" if kind == 3 and n == 1 else "HHII"), t, kind, n, v) for t, kind, n, v in entries
+    ]
+    return head + b"".join(rows) + bytes(4) + struct.pack(order + "4H", *[bits] * 4)
 
 
 JPEG = encoded(".jpg")
@@ -39,6 +58,10 @@ SOUND = {
     "fill bytes": JPEG[:2] + b"\xff\xff" + JPEG[2:],
     "bmp": encoded(".bmp"),
     "ancillary chunk": png(1, 1, chunk(b"tEXt", b"a\0b")),
+    "tiff": encoded(".tiff"),
+    "gif": cv2.imencode(".gif", PICTURE)[1].tobytes() if cv2.haveImageWriter("a.gif") else JPEG,
+    "jpeg 2000": cv2.imencode(".jp2", LARGE)[1].tobytes(),
+    "webp": encoded(".webp"),
 }
 FALSE = {
     "4 GB chunk": (png(1, 1, chunk(b"tEXt", b"a\0b", 0xFFFFFFF0)), "chunk 'tEXt' states 4294967280 bytes, and "),
@@ -49,6 +72,19 @@ FALSE = {
     "signature alone": (image_header.PNG, "does not begin with its header"),
     "segment": (JPEG[:2] + b"\xff\xe1\xff\xf0" + bytes(100), "segment E1 states 65520 bytes, and 102 follow"),
     "large jpeg": (JPEG[:SIZE] + b"\xff\xff\xff\xff" + JPEG[SIZE + 4 :], "the JPEG is too large: 65535×65535 pixels"),
+    "short jpeg": (
+        JPEG[:SIZE] + b"\x3f\xff\x3f\xff" + JPEG[SIZE + 4 :],
+        "the JPEG is cut short or damaged: it states 16383×",
+    ),
+    "short png": (png(1 << 14, 1 << 13), "the PNG is cut short or damaged: it states 16384×8192 pixels, and has "),
+    "wide pixels": (png(1 << 14, 1 << 13, bits=16, color=6), "16384×8192 pixels, at most 100663296 are decoded"),
+    "large gif": (gif(65535, 65535), "the GIF is too large: 65535×65535 pixels, at most 201326592"),
+    "short gif": (gif(10000, 10000), "the GIF is cut short or damaged: it states 10000×10000 pixels, and has 14 bytes"),
+    "large jpeg 2000": (jpeg_2000(12000, 12000), "the JPEG 2000 is too large: 12000×12000 pixels, at most 100663296"),
+    "large jp2": (b"\0\0\0\x0cjP  \r\n\x87\n" + jpeg_2000(12000, 12000), "the JPEG 2000 is too large: 12000×12000"),
+    "large tiff": (tiff(16383, 16383), "the TIFF is too large: 16383×16383 pixels, at most 25165824 are decoded"),
+    "large tiff, other order": (tiff(16383, 16383, ">"), "the TIFF is too large: 16383×16383 pixels, at most 25165824"),
+    "short tiff": (tiff(16000, 16000, bits=8, samples=3), "the TIFF is cut short or damaged: it states 16000×16000"),
 }
 
 
@@ -62,7 +98,7 @@ def test_sound_files_are_decoded(name):
 def test_false_files_are_refused(monkeypatch, name, decode):
     content, said = FALSE[name]
     monkeypatch.setattr(cv2, "imdecode", lambda *_: pytest.fail("it was decoded"))
-    with pytest.raises(ValueError, match="^the (PNG|JPEG) ") as caught:
+    with pytest.raises(ValueError, match="^the (PNG|JPEG|GIF|TIFF)( 2000)? ") as caught:
         decode(content)
     assert said in str(caught.value)
 
@@ -71,3 +107,21 @@ def test_the_limit_of_pixels_may_be_set(monkeypatch):
     monkeypatch.setenv(image_header.LIMIT, "599")
     with pytest.raises(ValueError, match="30×20 pixels, at most 599 are decoded"):
         image_header.check(SOUND["png"])
+
+
+@pytest.mark.parametrize(
+    "content", [b"GIF8", b"\xff\x4f\xff\x51", b"\0\0\0\x0cjP  ", b"II*\0", b"MM\0*\xff\xff\xff\xff"]
+)
+def test_a_header_alone_is_no_image(content):
+    with pytest.raises(ValueError, match="not an image that can be decoded"):
+        images.decode(content)
+
+
+def test_a_bomb_of_pillow_is_refused(monkeypatch):
+    """Pillow decodes palettes, and all images where there is no OpenCV."""
+    Image = pytest.importorskip("PIL.Image")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 8)
+    content = png(30, 20, chunk(b"PLTE", bytes(3)), color=3)
+    for decode in (images.decode_labels, lambda content: images._with_pillow(content, None)):
+        with pytest.raises(ValueError, match="not an image that can be decoded"):
+            decode(content)

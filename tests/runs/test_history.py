@@ -134,6 +134,12 @@ def test_a_loss_that_no_score_shows_ends_no_curve(tmp_path, interrupted):
     )
 
 
+def test_a_number_of_iterations_that_no_run_reaches_is_none(interrupted):
+    damaged = [line.replace("Iteration 20", "Iteration " + "2" * 5000) for line in interrupted]
+    assert damaged != interrupted
+    assert 20 not in [row.iteration for row in of_log(damaged, "log").train]
+
+
 @pytest.mark.parametrize(
     "text, message", [("", "contains no iteration"), ("hello\n", "contains no iteration"), (None, "no such file")]
 )

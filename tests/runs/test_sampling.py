@@ -63,6 +63,27 @@ def test_the_chart_of_a_large_run_has_even_rows_and_goes_on(large):
     assert not live.read(large, position).rows
 
 
+def test_plots_and_comparisons_of_a_large_run_read_a_bounded_part(large, tmp_path):
+    from click.testing import CliRunner
+
+    from caffelite import cli
+
+    words = ["plot", str(large), "-out", str(tmp_path / "a.svg")]
+    found, memory = peak(lambda: CliRunner().invoke(cli.caffelite, [cli.normalise(word) for word in words]))
+    assert found.exit_code == 0 and memory < 96 << 20, (found, memory)
+    runs = [listing.summary(registry.read(large))] * 2
+    histories, memory = peak(lambda: listing.histories(runs))
+    assert memory < 64 << 20 and histories[0].train[-1].iteration == ROWS - 1
+
+
+def test_a_large_log_is_read_as_a_whole(tmp_path):
+    """Its lines belong together."""
+    line = "I1101 10:00:00.000000 1 solver.cpp:1] Iteration %d, loss = 2.3\n"
+    line += "I1101 10:00:01.0 1 s.cpp:1]     Train net output #0: loss = 2.3 (* 1)\n"
+    (tmp_path / "a.log").write_text("".join(line % i for i in range(40000)))
+    assert len(history.read(tmp_path / "a.log", sampling.LIST_PLACES).train) == 40000
+
+
 @pytest.mark.parametrize(
     "body", [b"", b"a", HEAD, HEAD + b"0,1", HEAD + b"0,1\n1", b"\n" * 9, b"x" * 9000, b"x\n" * 4000]
 )

@@ -5,6 +5,7 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
@@ -216,3 +217,26 @@ def test_every_page_names_the_bounds_of_its_jobs():
     for path in Path(create_app.__code__.co_filename).parent.rglob("*.py"):
         text = path.read_text()
         assert len(re.findall(r"\b(?:edit\.add|submit_run)\(", text)) <= len(re.findall(r"\bbounds\b", text)), path
+
+
+BOMBS = {
+    "chunk.png": b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\1\0\0\0\1\x08\0\0\0\0\0\0\0\0\xff\xff\xff\xf0tEXt",
+    "pixels.png": b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\x40\0\0\0\x40\0\x10\6\0\0\0\0\0\0\0\0\0\0\0IEND\xaeB`\x82",
+    "size.jpg": b"\xff\xd8\xff\xc0\0\x11\x08\x3f\xff\x3f\xff\3\1\x22\0\2\x11\1\3\x11\1\xff\xda\0\x0c",
+    "size.jp2": b"\xff\x4f\xff\x51\0\x2f\0\0\0\0\x3f\xff\0\0\x3f\xff" + bytes(24) + b"\0\3" + b"\7\1\1" * 3,
+    "size.gif": b"GIF89a\xff\x3f\xff\x3f\0\0\0;",
+    "size.tif": b"II*\0\x08\0\0\0\2\0\0\1\4\0\1\0\0\0\xff\x3f\0\0\1\1\4\0\1\0\0\0\xff\x3f\0\0\0\0\0\0",
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_is_not_decoded(client, tmp_path, monkeypatch, name):
+    cv2 = pytest.importorskip("cv2")
+    root = tmp_path / "root"
+    (root / "good.png").write_bytes(cv2.imencode(".png", np.zeros((4, 4, 3), np.uint8))[1].tobytes())
+    (root / "bomb").write_bytes(BOMBS[name])
+    (root / "list.txt").write_text(f"{root}/good.png 0\n{root}/bomb 1\n")
+    assert client.get("/data/image", params={"path": "list.txt", "number": 0}).status_code == 200
+    monkeypatch.setattr(cv2, "imdecode", lambda *_: pytest.fail("it was decoded"))
+    found = client.get("/data/image", params={"path": "list.txt", "number": 1}, headers=AS_JSON)
+    assert found.status_code == 400 and re.search("cut short|too large", found.text), found.text

@@ -49,9 +49,15 @@ def relabel(folder):
     )
 
 
+def exchange(folder):
+    """As many of each class as before."""
+    write_lmdb(folder / "images", [(image, (0, 2, 1)[label]) for image, label in IMAGES], force=True)
+
+
 CHANGES = {
     "nothing": (lambda folder: None, []),
-    "labels": (relabel, ['layer "images" (train), labels: 4 of 0, 3 of 1, 3 of 2 before, 5 of 0, 2 of 1, 3 of 2 now']),
+    "labels": (relabel, ['layer "images" (train), labels: 4 of 0, 3 of 1, 3 of 2, digest ']),
+    "labels exchanged": (exchange, ['layer "images" (train), labels: 4 of 0, 3 of 1, 3 of 2, digest ']),
     "pixels": (
         lambda folder: write_lmdb(folder / "images", [(IMAGES[1][0], 0), *IMAGES[1:]], force=True),
         ['layer "images" (train), content: '],

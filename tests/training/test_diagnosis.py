@@ -272,6 +272,7 @@ def test_weights_that_are_not_finite_end_the_run(hiding, train, text, iteration)
     error = fails(train, text)
     assert str(error).startswith(f'the weights are not finite at iteration {iteration}: layer "conv" (Convolution)')
     assert "parameter 0" in str(error) and not list(hiding.glob("run_iter*"))
+    assert error.report.causes[0].startswith('the data hold NaN or infinity: "rows" row 6 of pixels.h5; ')
     assert error.report.norms[-1].iteration == iteration - ("display: 3" not in text), "no loss of a later iteration"
 
 

@@ -66,7 +66,10 @@ class Diagnosis:
         if self._parts.divided:
             first = firsts[writer]
         feeding = {node.name for node in self._net.graph.feeds}
-        reasons = causes(self._p, feeding, self._rate(state.iteration), traced, first, norms)
+        bad_samples = [
+            f'"{layer}" {name}' for layer, source in self._net.sources() for name in getattr(source, "bad_samples", ())
+        ]
+        reasons = causes(self._p, feeding, self._rate(state.iteration), traced, first, norms, bad_samples)
         report = Report(state.iteration, first, self._samples(state, first, writer), norms, reasons, what=what)
         gathered = self.checkpoints.content.gather(state)
         if self._parts.divided:

@@ -86,11 +86,13 @@ def causes(
     trace: list[TracedArray],
     first: TracedArray | None,
     norms: list[Norms],
+    bad_samples: list[str],
 ) -> list[str]:
     """The possible causes, the likeliest first.
 
     feeding: the names of the layers that feed the net. rate: of the iteration. trace: the arrays of its repetition.
     first: the first one that is not finite. norms: of the iterations before.
+    bad_samples: with NaN or infinity, that earlier iterations have read.
     """
     found: list[tuple[int, str]] = []
     losses = [one.loss for one in norms if math.isfinite(one.loss)]
@@ -98,6 +100,8 @@ def causes(
     slower = f"lower base_lr (the rate is {rate:.3g})"
     if first:
         found += _causes_of(first, feeding)
+    if bad_samples and not (first and first.layer in feeding):
+        found.append((0, f"the data hold NaN or infinity: {', '.join(bad_samples)}; correct them, or leave them out"))
     if grows:
         what = f"the loss grew from {median(losses[:-1]):.4g} to {losses[-1]:.4g}"
         found.append((3, f"the rate is too high: {what}; {slower}, or warm up"))
