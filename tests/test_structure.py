@@ -228,9 +228,9 @@ def sources() -> Iterator[Path]:
         yield from (path for path in sorted((ROOT / folder).rglob("*.py")) if not path.name.endswith("_pb2.py"))
 
 
-def test_files_have_at_most_400_lines():
+def test_files_have_at_most_600_lines():
     lengths = {path.relative_to(ROOT).as_posix(): path.read_text().count("\n") for path in sources()}
-    assert {path: n for path, n in lengths.items() if n > 400} == {}
+    assert {path: n for path, n in lengths.items() if n > 600} == {}
 
 
 def test_functions_have_at_most_60_lines():

@@ -14,6 +14,7 @@ import numpy as np
 from ..errors import CaffeliteError, Where, missing_extra
 from .database import Datums
 from .lmdb_reader import ANEW, Record
+from .writers import message_of
 
 if TYPE_CHECKING:
     import plyvel
@@ -115,13 +116,6 @@ class LevelDB(Datums):
 def unreadable(path: Path, mistake: Exception) -> CaffeliteError:
     """The error of a LevelDB that is damaged."""
     return CaffeliteError(f"cannot read the LevelDB: {message_of(mistake)}", where=Where(str(path)), remedy=ANEW)
-
-
-def message_of(mistake: Exception) -> str:
-    """An exception's text; plyvel's come as bytes."""
-    return " ".join(
-        part.decode(errors="backslashreplace") if isinstance(part, bytes) else str(part) for part in mistake.args
-    )
 
 
 # A LevelDB is one process's, which opens it once, yet a train and a test net may read the same one.

@@ -18,7 +18,7 @@ def kind(request):
 
 TYPED = [
     ("cpu", "float32"),
-    ("cpu", "float64"),
+    pytest.param(("cpu", "float64"), marks=pytest.mark.slow),  # of tests only
     pytest.param(("host", "float32"), marks=pytest.mark.host),
     pytest.param(("host", "float64"), marks=pytest.mark.host),
     pytest.param(("gpu", "float32"), marks=pytest.mark.gpu),

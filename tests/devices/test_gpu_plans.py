@@ -125,7 +125,7 @@ def test_without_a_plan_the_reason_is_known_and_nothing_kept(offer, tmp_path, of
         NotSupported("CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER"),
     ],
 )
-def test_a_choice_without_a_plan_that_may_run_another_time_is_not_kept(offer, tmp_path, failure):
+def test_a_plan_that_may_run_another_time_keeps_no_choice(offer, tmp_path, failure):
     """It serves this run; the plan that failed may be the fastest."""
     assert chosen(offer({"a": failure, "b": None}, {"b": 2.0})) == "b"
     assert kept(tmp_path) == {}

@@ -26,15 +26,28 @@ def tool():
     return module
 
 
-@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in (50, 100, 150))])
-def test_nets_are_the_same_however_they_are_computed(tool, first, tmp_path, monkeypatch):
+FIRST = 20  # nets of the first tier
+
+
+@pytest.mark.parametrize(
+    "seeds, types",
+    [
+        (range(FIRST), 25),
+        *(
+            pytest.param(range(start, start + 60), 50, marks=pytest.mark.slow)
+            for start in (FIRST, FIRST + 60, FIRST + 120)
+        ),
+    ],
+    ids=lambda value: f"from {value.start}" if isinstance(value, range) else None,
+)
+def test_nets_are_the_same_however_they_are_computed(tool, seeds, types, tmp_path, monkeypatch):
     """Each net in two of the ways, in turn."""
     monkeypatch.chdir(tmp_path)
     campaign = tool.Campaign(share=2)
-    for seed in range(first, first + 50):
+    for seed in seeds:
         campaign.run(seed)
     assert not campaign.failures
-    assert len(campaign.types) > 50
+    assert len(campaign.types) > types
 
 
 def test_a_wrong_gradient_is_found(tool, monkeypatch):
