@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import CaffeliteError, Where, missing_extra
+from ..errors import CaffeliteError, Where, message_of, missing_extra
 from .database import Datums
 from .lmdb_reader import ANEW, Record
 
@@ -115,13 +115,6 @@ class LevelDB(Datums):
 def unreadable(path: Path, mistake: Exception) -> CaffeliteError:
     """The error of a LevelDB that is damaged."""
     return CaffeliteError(f"cannot read the LevelDB: {message_of(mistake)}", where=Where(str(path)), remedy=ANEW)
-
-
-def message_of(mistake: Exception) -> str:
-    """An exception's text; plyvel's come as bytes."""
-    return " ".join(
-        part.decode(errors="backslashreplace") if isinstance(part, bytes) else str(part) for part in mistake.args
-    )
 
 
 # A LevelDB is one process's, which opens it once, yet a train and a test net may read the same one.

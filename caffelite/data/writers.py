@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from ..errors import CaffeliteError, Where, missing_extra
+from ..errors import CaffeliteError, Where, message_of, missing_extra
 from ..progress import bar
 
 FIRST_MAP_BYTES = 1 << 20
@@ -91,7 +91,6 @@ def open_leveldb(path: Path, *, force: bool = False) -> Iterator[Callable[[list[
         import plyvel
     except ImportError:
         raise missing_extra("plyvel-ci", "leveldb", "writing a LevelDB") from None
-    from .leveldb import message_of
 
     def put(records: list[tuple[bytes, bytes]]) -> None:
         with db.write_batch() as batch:
