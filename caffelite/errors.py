@@ -178,6 +178,13 @@ def quoted(path: object) -> str:
     return shlex.quote(str(path))
 
 
+def message_of(mistake: Exception) -> str:
+    """An exception's text; plyvel's come as bytes."""
+    return " ".join(
+        part.decode(errors="backslashreplace") if isinstance(part, bytes) else str(part) for part in mistake.args
+    )
+
+
 def missing_extra(module: str, extra: str, use: str) -> CaffeliteError:
     """The one line for an optional dependency that is not installed."""
     return CaffeliteError(

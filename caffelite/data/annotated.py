@@ -19,6 +19,7 @@ from .augmentation.colour import Distort
 from .augmentation.fields import Fields
 from .database import Database, Datums
 from .draws import Key
+from .fingerprint import Facts, digest, sampled
 from .images import channels_first, channels_last
 from .leveldb import LevelDB
 from .lmdb_reader import Record
@@ -164,6 +165,10 @@ class AnnotatedSource(Source):
         shapes: list[tuple[int, ...]] = [(batch, *self.transform.shape), label]
         super().__init__(shapes[: len(spec.top)], database.length, spec.data_param.prefetch, workers())
         self.floats = database.first.dtype.kind == "f"
+
+    def facts(self) -> Facts:
+        records = self.database.at(sampled(self.length))
+        return {**super().facts(), "content": digest(bytes(value) for _, value in records)}
 
     def buffer(self) -> Batch:
         n, c, h, w = self.shapes[0]

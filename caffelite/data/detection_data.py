@@ -50,6 +50,7 @@ class ListSource(Source):
     def open(self, layer: pb.LayerParameter, shapes: list[tuple[int, ...]], lengths: list[int]) -> None:
         """shapes: of a large batch; lengths: of the arrays of a batch, for any."""
         self._lengths = lengths
+        self.listed = self._images
         super().__init__(shapes, len(self._images), layer.data_param.prefetch, workers())
 
     def buffer(self) -> Batch:

@@ -70,6 +70,7 @@ class ImageGtSource(Source):
             raise CaffeliteError("fg_img_multiple leaves no image", where=where, expected="1 or more", found=0)
         self._order = Order(len(self._numbers), key(seed, layer.name, "shuffle") if param.shuffle else None)
         self._draws = key(seed, layer.name, "transform")
+        self.listed = self._images
         super().__init__(
             image_gt_shapes(param, self._size, most), len(self._numbers), layer.data_param.prefetch, workers()
         )

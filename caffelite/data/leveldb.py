@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import CaffeliteError, Where, missing_extra
+from ..errors import CaffeliteError, Where, message_of, missing_extra
 from .database import Datums
 from .lmdb_reader import ANEW, Record
 from .writers import message_of

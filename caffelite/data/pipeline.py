@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, Queue, SimpleQueue
@@ -14,7 +14,7 @@ from threading import Event, Lock, Thread
 import numpy as np
 
 from ..errors import CaffeliteError
-from .fingerprint import Facts
+from .fingerprint import Facts, digest
 from .finite import rows_not_finite
 
 log = logging.getLogger("caffelite")
@@ -108,6 +108,7 @@ class Source:
     implements `tasks`, and where needed `buffer`, `release` and `name`.
     """
 
+    listed: Sequence[object] = ()  # what a list says of the samples
     floats = False  # whether samples are stored as floats; of these a warning in the first epoch names NaN and infinity
 
     def __init__(self, shapes: list[tuple[int, ...]], length: int, prefetch: int = 4, workers: int = 0):
@@ -174,7 +175,10 @@ class Source:
     def facts(self) -> Facts:
         """What the data are known by; reads a few samples. Called while no thread reads. Errors: a sample cannot be
         read."""
-        return {"samples": str(self.length)}
+        facts = {"samples": str(self.length)}
+        if self.listed:
+            facts["list"] = digest(repr(entry).encode() for entry in self.listed)
+        return facts
 
     def not_finite(self, most: int) -> list[str]:
         """Names of samples with NaN or infinity among the first ones, which have about ``most`` numbers in all; none of

@@ -66,6 +66,7 @@ class RoISource(Source):
         self._order = Order(len(self._images), key(seed, layer.name, "shuffle") if param.shuffle else None)
         self._flips = key(seed, layer.name, "transform")
         shapes = [(1, 3, height, width), (1, 3), (most, 5), (1, 1, most, 8)][: len(layer.top)]
+        self.listed = self._images
         super().__init__(shapes, len(self._images), param.prefetch, workers())
 
     @staticmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -41,7 +41,7 @@ class Pair:
 
     image: str
     labels: str | int
-    where: Where
+    where: Where = field(repr=False)
     window: tuple[int, int, int, int] | None = None
 
 
@@ -86,6 +86,7 @@ class SegmentationSource(Source):
         self._divisor = settings.divisor
         labels = (batch, 1, height // self._divisor, width // self._divisor)
         shapes: list[tuple[int, ...]] = [(batch, len(first), height, width), labels, (batch, 1, 1, 2)]
+        self.listed = pairs
         super().__init__(shapes[:tops], len(pairs), prefetch, workers())
 
     def _read_mean(self, transform: pb.TransformationParameter, shape: tuple[int, ...]) -> np.ndarray | None:
@@ -277,10 +278,10 @@ def read_pairs(path: Path, root: str, kind: str, ignore: int, windows: bool = Fa
 
 def check_transform(transform: pb.TransformationParameter, locate: Locator, more: tuple[str, ...] = ()) -> None:
     """Errors: a field that does not act on images with labels for their pixels."""
-    for field, _ in transform.ListFields():
-        if field.name not in (*TRANSFORMS, *more):
-            what = f"{field.name} does not act on images with a label for each pixel"
-            raise CaffeliteError(what, where=locate(field.name), remedy="leave it out")
+    for each, _ in transform.ListFields():
+        if each.name not in (*TRANSFORMS, *more):
+            what = f"{each.name} does not act on images with a label for each pixel"
+            raise CaffeliteError(what, where=locate(each.name), remedy="leave it out")
 
 
 def crop_of(transform: pb.TransformationParameter, locate: Locator) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -36,7 +36,7 @@ class Video:
     folder: str
     frames: int
     label: int
-    where: Where
+    where: Where = field(repr=False)
 
 
 def read_videos(path: Path, root: str) -> list[Video]:
@@ -98,6 +98,7 @@ class VideoFramesSource(Source):
         shape, there = self._read_sample(videos[0], 0).shape, locate.at("transform_param")
         self.transform = Transform(transform, phase, shape, there, key(seed, layer.name, "transform"))
         shapes: list[tuple[int, ...]] = [(batch, *self.transform.shape), (batch,)]
+        self.listed = videos
         super().__init__(shapes[: len(layer.top)], len(videos), layer.data_param.prefetch, workers())
 
     def _name(self, number: int, axis: str) -> str:

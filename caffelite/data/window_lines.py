@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .. import inputs
@@ -16,7 +16,7 @@ class Picture:
     """An image of the list: its file, the place that names it, channels, height and width."""
 
     file: str
-    where: Where
+    where: Where = field(repr=False)
     shape: tuple[int, int, int]
 
 

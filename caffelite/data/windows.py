@@ -72,6 +72,7 @@ class WindowSource(Source):
         )
         self._mean = self._read_mean(transform, at)
         self._windows = read_windows(path, param)
+        self.listed = [*self._windows.pictures, *self._windows.objects, *self._windows.background]
         batch = param.batch_size
         self._objects = int(np.float32(batch) * np.float32(param.fg_fraction))
         kinds = (

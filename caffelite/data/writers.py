@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from ..errors import CaffeliteError, Where, missing_extra
+from ..errors import CaffeliteError, Where, message_of, missing_extra
 from ..progress import bar
 
 FIRST_MAP_BYTES = 1 << 20
