@@ -132,7 +132,8 @@ class Compared:
 def inexact(layer: pb.LayerParameter) -> bool:
     """Whether a layer's gradient is no derivative, or adds one of its own to it."""
     limited = layer.lstm_param.clipping_threshold > 0
-    return layer.type in INEXACT or layer.inner_product_param.normalize or limited
+    meet = layer.type in ("Unpooling", "Upsample") and len(layer.bottom) > 1  # of several values in a place one stays
+    return layer.type in INEXACT or layer.inner_product_param.normalize or limited or meet
 
 
 def slope_error(random: RandomNet, which: int) -> dict[str, float]:

@@ -11,7 +11,9 @@ from caffelite import caffelite_pb2 as pb
 from caffelite.layers import REGISTRY
 from caffelite.runs import folder as files
 from caffelite.runs.bounds import named_files
+from caffelite.runs.config import RunConfig
 from caffelite.runs.queue import edit, job, scan
+from caffelite.runs.queue.submission import submit_run
 from caffelite.serve.app import create_app
 from caffelite.serve.config import ServeConfig
 
@@ -73,6 +75,16 @@ def test_queue_page_shows_and_changes_jobs(client, root):
     assert client.get(f"/queue/jobs/{one}.json").json()["output"] == ""
     assert post(client, "/queue/remove", job=one).json() == {"removed": one}
     assert [each.id for each in scan.jobs(root)] == [two]
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_resume_is_offered_for_a_run_that_has_started(client, root, recorded, monkeypatch):
+    monkeypatch.chdir(root)
+    one = submit_run(root, RunConfig(NAME))
+    edit.cancel(root, one.id)
+    if recorded:  # before it was added again
+        (one.folder / files.SOLVER).write_text(SOLVER)
+    assert (">Resume<" in client.get("/queue").text) is recorded
 
 
 @pytest.mark.parametrize(

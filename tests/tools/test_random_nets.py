@@ -66,6 +66,15 @@ def test_a_wrong_gradient_is_found(tool, monkeypatch):
     assert compared.gradients()
 
 
+def test_values_that_meet_in_a_place_have_no_derivative(tool):
+    """Each gets the place's gradient, as in DeconvNet, though the last one alone is there."""
+    text = inputs(x=(1, 1, 4, 4), p=(1, 1, 4, 4)) + 'layer { name: "u" type: "Unpooling" bottom: "x" bottom: "p" '
+    text += 'top: "y" loss_weight: 1 unpooling_param { unpool_size: 2 kernel_size: 2 } }'
+    message = prototxt.parse(f"force_backward: true {text}", pb.NetParameter).message
+    random = tool.RandomNet(1, message, labels={"p"})  # places 0 and 1
+    assert tool.Compared(random).gradients() == {}
+
+
 @pytest.mark.parametrize("normalize", [False, True])
 def test_passes_that_change_weights_are_a_state(tool, normalize):
     """Unit rows are made in the forward pass: more passes for an update bring them closer to length 1."""

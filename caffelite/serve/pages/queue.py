@@ -36,7 +36,7 @@ def queue(request: Request) -> Response:
         "ended_total": len(ended),
         "schedulers": _schedulers(config),
     }
-    html = {"root_option": _root_option(config), "resumable": control.RESUMABLE}
+    html = {"root_option": _root_option(config)}
     return page.render(request, "queue.html", values, only_html=html)
 
 
@@ -73,7 +73,13 @@ def row(config: ServeConfig, each: Job) -> dict[str, Any]:
     part = progress["done"] / progress["total"] if progress and progress["total"] else None
     scores = last_scores(each.folder) if each.is_run else {}
     found["label"] = registry.label(each.state, each.reason)
-    return found | {"fraction": None if part is None else min(part, 1.0), "is_run": each.is_run, "scores": scores}
+    recorded = each.is_run and (each.folder / files.SOLVER).exists()  # not if it was cancelled before it started
+    return found | {
+        "fraction": None if part is None else min(part, 1.0),
+        "is_run": each.is_run,
+        "resumable": recorded and each.state in control.RESUMABLE,
+        "scores": scores,
+    }
 
 
 def last_scores(folder: Path) -> dict[str, float]:
