@@ -14,7 +14,6 @@ import numpy as np
 from ..errors import CaffeliteError, Where, message_of, missing_extra
 from .database import Datums
 from .lmdb_reader import ANEW, Record
-from .writers import message_of
 
 if TYPE_CHECKING:
     import plyvel

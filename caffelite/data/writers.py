@@ -84,13 +84,6 @@ def open_lmdb(path: Path, *, force: bool = False) -> Iterator[Callable[[list[tup
             raise CaffeliteError(f"cannot write: {what}", where=Where(str(path))) from None
 
 
-def message_of(mistake: Exception) -> str:
-    """An exception's text; plyvel's come as bytes."""
-    return " ".join(
-        part.decode(errors="backslashreplace") if isinstance(part, bytes) else str(part) for part in mistake.args
-    )
-
-
 @contextmanager
 def open_leveldb(path: Path, *, force: bool = False) -> Iterator[Callable[[list[tuple[bytes, bytes]]], None]]:
     """As `open_lmdb`, for a LevelDB. Errors besides: plyvel is not installed."""
