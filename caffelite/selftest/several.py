@@ -1,4 +1,4 @@
-"""The check of several GPUs: they train together, with all-reduce in captured graphs, and end."""
+"""Checks of several GPUs: they train together, each with a net or with a piece of one, in captured graphs, and end."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from .bench import Bench, Skipped, Wrong
 from .training import BATCH, written
 
 SECONDS, ITERATIONS, CLOSE = 50, 20, 2e-2
+COUNTS = {1: "one", 2: "two", 3: "three", 4: "four"}
 
 
 def final_loss(log: str) -> float:
@@ -22,12 +24,24 @@ def final_loss(log: str) -> float:
     return float(found[-1])
 
 
-def _train(folder: Path, gpus: str, batch: int) -> str:
+def _train(folder: Path, gpus: str, batch: int, *options: str) -> str:
     """Starts a run in a new process and returns its log. Errors: ``Wrong`` where it fails or does not end."""
     folder.mkdir()
     path = written(folder, ITERATIONS, batch)
     path.write_text(path.read_text() + f" display: {ITERATIONS}")
-    command = [sys.executable, "-m", "caffelite", "train", "-solver", str(path), "-gpu", gpus, "-precision", "fp32"]
+    command = [
+        sys.executable,
+        "-m",
+        "caffelite",
+        "train",
+        "-solver",
+        str(path),
+        "-gpu",
+        gpus,
+        "-precision",
+        "fp32",
+        *options,
+    ]
     try:
         done = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS, cwd=folder
@@ -41,24 +55,50 @@ def _train(folder: Path, gpus: str, batch: int) -> str:
     return done.stdout
 
 
+def _gpus(bench: Bench, needed: int) -> str:
+    """The GPU under test and others, as -gpu names them."""
+    bench.wants_gpu(f"needs {COUNTS[needed]} GPUs")
+    count = bench.gpus.count()
+    if count < needed:
+        raise Skipped(f"needs {COUNTS[needed]} GPUs, found {COUNTS.get(count, count)}")
+    others = [number for number in range(count) if number != bench.number]
+    return ",".join(map(str, [bench.number, *others[: needed - 1]]))
+
+
+def _compared(bench: Bench, needed: int, batch: int, *options: str) -> str:
+    """Trains one net on several GPUs, and on one with all samples. batch: of a process. Errors: ``Wrong`` where the
+    last losses differ, and where iterations were not captured."""
+    gpus = _gpus(bench, needed)
+    with tempfile.TemporaryDirectory(prefix="caffelite-test-") as folder:
+        together = _train(Path(folder) / "together", gpus, batch, *options)
+        alone = _train(Path(folder) / "alone", f"{bench.number}", BATCH)
+    if "eagerly" in together:
+        raise Wrong(
+            "iterations were not captured: " + next(line for line in together.splitlines() if "eagerly" in line)
+        )
+    a, b = final_loss(together), final_loss(alone)
+    if not abs(a - b) <= CLOSE * abs(b):
+        raise Wrong(f"GPUs {gpus} end at a loss of {a:.6g}, one GPU with the whole batch at {b:.6g}")
+    return f"GPUs {gpus}: loss {a:.4g}, one GPU {b:.4g}"
+
+
 def all_reduce(bench: Bench) -> str:
     """a captured sum over GPUs, and a clean exit"""
-    bench.wants_gpu("needs two GPUs")
-    count = bench.gpus.count()
-    if count < 2:
-        raise Skipped("needs two GPUs, found one")
-    other = next(n for n in range(count) if n != bench.number)
-    with tempfile.TemporaryDirectory(prefix="caffelite-test-") as folder:
-        two = _train(Path(folder) / "two", f"{bench.number},{other}", BATCH // 2)
-        one = _train(Path(folder) / "one", f"{bench.number}", BATCH)
-    if "eagerly" in two:
-        raise Wrong("the sums were not captured: " + next(line for line in two.splitlines() if "eagerly" in line))
-    a, b = final_loss(two), final_loss(one)
-    if not abs(a - b) <= CLOSE * abs(b):
-        raise Wrong(
-            f"GPUs {bench.number} and {other} end at a loss of {a:.6g}, one GPU with the whole batch at {b:.6g}"
-        )
-    return f"GPUs {bench.number} and {other}: loss {a:.4g}, one GPU {b:.4g}"
+    return _compared(bench, 2, BATCH // 2)
 
 
-CHECKS = (all_reduce,)
+def _divided(split: str, needed: int) -> Callable[[Bench], str]:
+    def check(bench: Bench) -> str:
+        return _compared(bench, needed, BATCH, "-split", split)
+
+    check.__doc__ = f"a net over GPUs, {split}"
+    return check
+
+
+CHECKS = (
+    all_reduce,
+    _divided("stages=2", 2),
+    _divided("shards=2", 2),
+    _divided("stages=3", 3),
+    _divided("stages=2,shards=2", 4),
+)

@@ -1,4 +1,4 @@
-"""GPUs train as the CPU does: two processes on one, by way of MPI, and one process on each of two, over NCCL."""
+"""GPUs train as the CPU does: two processes on one, by way of MPI, and one process on each of several, over NCCL."""
 
 import subprocess
 
@@ -36,4 +36,16 @@ def test_two_gpus(solver):
     )
     assert done.returncode == 0, done.stderr
     assert "2 processes" in done.stderr
+    jobs.assert_as_one(solver / "run_iter_50.caffemodel", atol=1e-4)
+
+
+@pytest.mark.multi_gpu
+@pytest.mark.parametrize("split, gpus", [("stages=2", 2), ("shards=2", 2), ("stages=3", 3), ("stages=2,shards=2", 4)])
+def test_a_net_over_gpus(solver, split, gpus):
+    if count() < gpus:
+        pytest.skip(f"fewer than {gpus} usable GPUs")
+    numbers = ",".join(map(str, range(gpus)))
+    command = [*COMMAND, "-gpu", numbers, "-split", split, *AS_ONE]
+    done = subprocess.run(command, env=environment(), cwd=solver, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
     jobs.assert_as_one(solver / "run_iter_50.caffemodel", atol=1e-4)

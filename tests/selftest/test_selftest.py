@@ -101,7 +101,8 @@ def test_a_gpu_passes(small, tmp_path, monkeypatch):
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "cupy"))
     found = rows(on_host())
     assert not {row.name: row.detail for row in found.values() if row.status == "fail"}
-    assert [row.detail for row in found.values() if row.status == "skipped"] == ["needs two GPUs, found one"]
+    skipped = [row.detail for row in found.values() if row.status == "skipped"]
+    assert skipped == [f"needs {count} GPUs, found one" for count in ("two", "two", "two", "three", "four")]
     assert "compute capability 9.0" in found["versions"].detail and found["CUDA headers"].detail == "/cuda/include"
     assert "% of the card's peak 3000" in found["speed of a copy"].detail
     assert (
@@ -194,12 +195,29 @@ def test_bf16_needs_a_newer_gpu():
     ],
 )
 def test_two_gpus(monkeypatch, one, two, wrong):
-    monkeypatch.setattr(several, "_train", lambda folder, gpus, batch: two if "," in gpus else one)
+    monkeypatch.setattr(several, "_train", lambda folder, gpus, batch, *options: two if "," in gpus else one)
     if wrong is None:
         assert several.all_reduce(on_host(gpus=2)) == "GPUs 0 and 1: loss 2.11, one GPU 2.1"
     else:
         with pytest.raises(Wrong, match=wrong):
             several.all_reduce(on_host(gpus=2))
+
+
+@pytest.mark.parametrize("name, gpus", [("stages=2", 2), ("shards=2", 2), ("stages=3", 3), ("stages=2,shards=2", 4)])
+def test_a_net_over_gpus(monkeypatch, name, gpus):
+    calls = []
+
+    def train(folder, numbers, batch, *options):
+        calls.append((numbers, batch, options))
+        return "Iteration 20, loss = 2.1"
+
+    monkeypatch.setattr(several, "_train", train)
+    (check,) = (check for check in several.CHECKS if check.__doc__ == f"a net over GPUs, {name}")
+    every = ",".join(map(str, range(gpus)))
+    assert check(on_host(gpus=gpus)) == f"GPUs {every}: loss 2.1, one GPU 2.1"
+    assert calls == [(every, training.BATCH, ("-split", name)), ("0", training.BATCH, ())]
+    with pytest.raises(Skipped, match=f"needs .* GPUs, found {several.COUNTS[gpus - 1]}"):
+        check(on_host(gpus=gpus - 1))
 
 
 def test_a_run_that_fails_or_never_ends(tmp_path, monkeypatch):
