@@ -197,7 +197,7 @@ def test_bf16_needs_a_newer_gpu():
 def test_two_gpus(monkeypatch, one, two, wrong):
     monkeypatch.setattr(several, "_train", lambda folder, gpus, batch, *options: two if "," in gpus else one)
     if wrong is None:
-        assert several.all_reduce(on_host(gpus=2)) == "GPUs 0 and 1: loss 2.11, one GPU 2.1"
+        assert several.all_reduce(on_host(gpus=2)) == "GPUs 0,1: loss 2.11, one GPU 2.1"
     else:
         with pytest.raises(Wrong, match=wrong):
             several.all_reduce(on_host(gpus=2))
