@@ -4,9 +4,10 @@ The net is bound to the GPU device as for training, but on a backend that runs n
 matrix product with its arrays (recording_backend.py). So the figures follow the code.
 
 Bytes: each array of a launch counts once, as read or as written, however often the kernel touches it and whatever the
-cache holds; what is copied from the host counts nowhere. Time: a launch takes 1 µs for the node of a CUDA graph, and the
-longest of 1.8 µs, its bytes at 2.75 TB/s, and its products at half the peak of its precision; launches follow each
-other, but for those on streams that fork. It is no floor: what a cache still holds comes faster. cuDNN's plans count as one launch each, with bias and ReLU in the epilogue.
+cache holds; what is copied from the host counts nowhere. Time: a launch takes 1 µs for the node of a CUDA graph, and
+the longest of 1.8 µs, its bytes at 2.75 TB/s, and its products at half the peak of its precision; launches follow each
+other, but for those on streams that fork. It is no floor: what a cache still holds comes faster. cuDNN's plans count as
+one launch each, with bias and ReLU in the epilogue.
 
 Examples:
   python tools/gpu_traffic.py models/resnet50/train_val.prototxt -precision fp16 -batch 128

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Estimates of what an H100 SXM reaches: 82 % of its data sheet's 3.35 TB/s in long kernels, and half of its peaks, which
-# are those without sparsity.
+# Estimates of what an H100 SXM reaches: 82 % of its data sheet's 3.35 TB/s in long kernels, and half of its peaks,
+# which are those without sparsity.
 BANDWIDTH = 2.75e12  # bytes a second
 EFFICIENCY = 0.5
 PEAKS = {

@@ -82,7 +82,9 @@ def test_streams_that_fork_count_their_longest_path(tool):
     recorder.use(main)
     recorder.record("c", 0, 0)
     main.wait_event(ended)
-    assert main.depth == 2 and main.time == pytest.approx(2 * recording_backend.NODE + recording_backend.SHORTEST + 1e-3)
+    assert main.depth == 2 and main.time == pytest.approx(
+        2 * recording_backend.NODE + recording_backend.SHORTEST + 1e-3
+    )
     assert tool.whole(recorder).launches == 3
 
 

@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from devices.host.memory import Pool
 from devices.host.streams import Capture, Event, Graph, Refused, Stream, queued, refused, waits
 
 HERE = Path(__file__).parent
@@ -129,6 +130,7 @@ class HostBackend:
 
     def __init__(self, main: str = "at once", copies: str = "at once", backwards: bool | None = None) -> None:
         self.stream, self._copies = Stream(main), copies
+        self.pool = Pool()
         self._pinned: list[np.ndarray] = []
         self._backwards, self._odd = backwards, False
         self._libraries: dict[str, ctypes.CDLL] = {}
@@ -137,7 +139,7 @@ class HostBackend:
 
     def queue(self, work) -> None:
         self.launches += not self.stream.capture
-        self.stream.add(work)
+        self.stream.add(self.pool.borrowed(work) if self.stream.capture else work)
 
     def here(self) -> None: ...
 
@@ -161,7 +163,7 @@ class HostBackend:
     @refused
     def empty(self, shape, dtype) -> np.ndarray:
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        raw = np.full(math.prod(shape) * np.dtype(dtype).itemsize, 0xFF, np.uint8)  # NaN: nothing may count on zeros
+        raw = self.pool.allocate(self.stream, math.prod(shape) * np.dtype(dtype).itemsize)
         return raw.view(dtype).reshape(shape)
 
     def view(self, raw, offset, shape, dtype) -> np.ndarray:
