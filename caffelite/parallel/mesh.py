@@ -53,13 +53,6 @@ class MeshShape:
         first = self.position(rank).group * self.stages * self.shards
         return list(range(first, first + self.stages * self.shards))
 
-    def links(self) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-        """The directions in which arrays move within a group: from (stage, shard) to (stage, shard). Values and
-        gradients move between the stages of a shard, parameters for a snapshot to the first device."""
-        places = [(stage, shard) for stage in range(self.stages) for shard in range(self.shards)]
-        pairs = [(one, other) for one in places for other in places if one != other]
-        return [(one, other) for one, other in pairs if one[1] == other[1] or other == (0, 0)]
-
     def stage(self, rank: int) -> list[int]:
         """The ranks that divide a stage's layers with this one, in the order of shards."""
         at = self.position(rank)

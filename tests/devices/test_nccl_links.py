@@ -62,6 +62,7 @@ class Communicator:
     def __init__(self, size, uid, rank):
         with self.lock:
             self.group, self.rank = self.groups.setdefault(uid, Group(size)), rank
+        self.uid, self.splits = uid, 0
         assert self.group.size == size
         self.connected, self.ended = False, None
         self.made.append(self)
@@ -71,6 +72,17 @@ class Communicator:
         if not self.connected:
             self.group.first.wait()
         self.connected = True
+
+    def commSplit(self, color, key):
+        self.splits += 1
+        brought = self.group.brought
+        brought[self.rank] = color, key, self.rank
+        self.group.barrier.wait()
+        members = [rank for other, _, rank in sorted(brought) if other == color]
+        self.group.barrier.wait()
+        if color < 0:
+            return None
+        return Communicator(len(members), (self.uid, self.splits, color), members.index(self.rank))
 
     def destroy(self):
         self.ended = "destroyed"
@@ -119,10 +131,9 @@ def work_of(shape: MeshShape, rank: int, gather, pauses: tuple[float, float]) ->
     modules["nccl"].NcclCommunicator = Communicator
     modules["nccl"].get_unique_id = lambda: (rank, next(ids))
     at = shape.position(rank)
-    stage = [(at.stage, shard) for shard in range(shape.shards)]
     group = [(stage, shard) for stage in range(shape.stages) for shard in range(shape.shards)]
-    links = NCCLLinks(compute, (at.stage, at.shard), stage, group, shape.links(), gather, at.group, **modules)
-    links.connect(pair for pair in shape.links() if pair[0][1] == pair[1][1])
+    links = NCCLLinks(compute, (at.stage, at.shard), group, gather, at.group, **modules)
+    links.connect((one, other) for one in group for other in group if one != other and one[1] == other[1])
     others = [(other, at.shard) for other in range(shape.stages) if other != at.stage]
     pending, received = [], {}
     for turn in range(3):
@@ -190,12 +201,6 @@ def test_every_device_receives_what_was_sent(shape, pauses):
     assert not failed
 
 
-def test_a_group_has_the_directions_that_its_arrays_take():
-    assert MeshShape(2, 2, 1).links() == [((0, 0), (1, 0)), ((1, 0), (0, 0))]
-    found = MeshShape(1, 2, 2).links()
-    assert ((0, 1), (1, 1)) in found and ((1, 1), (0, 0)) in found and ((0, 1), (1, 0)) not in found
-
-
 @pytest.mark.parametrize("failed, ended", [(False, "destroyed"), (True, "aborted")])
 def test_the_end_of_links(failed, ended):
     """Graphs are destroyed before the communicators: NCCL waits for those that captured its calls."""
@@ -208,7 +213,7 @@ def test_the_end_of_links(failed, ended):
         ends.append({comm.ended for comm in Communicator.made})
 
     me = (0, 0)
-    links = NCCLLinks(Stream(), me, [me], [me], [], lambda ids: [ids], 0, drop_graphs, **modules)
+    links = NCCLLinks(Stream(), me, [me], lambda ids: [ids], 0, drop_graphs, **modules)
     links.close(failed)
     links.close(failed)
     assert ends == [{None}] and {comm.ended for comm in Communicator.made} == {ended}

@@ -70,9 +70,9 @@ class Communicator:
     them."""
 
     def __init__(self, exchange: Exchange, groups: dict, size: int, uid, rank: int):
-        self.exchange, self.size, self.rank = exchange, size, rank
+        self.exchange, self.groups, self.size, self.uid, self.rank = exchange, groups, size, uid, rank
         self.messages, self.brought, self.met = groups.setdefault(uid, ([], {}, {}))
-        self.turn, self.closed = 0, ""
+        self.turn, self.splits, self.closed = 0, 0, ""
         groups.setdefault("all", []).append(self)
         self._meet("being made")
 
@@ -83,6 +83,18 @@ class Communicator:
             met.add(self.rank)
             self.exchange.turn.notify_all()
             self.exchange.wait(lambda: len(met) == self.size, f"rank {self.rank} waits for the others in {what}")
+
+    def commSplit(self, color, key):
+        self.splits += 1
+        met = self.met.setdefault(("split", self.splits), {})
+        met[self.rank] = color, key, self.rank
+        self.exchange.turn.notify_all()
+        self.exchange.wait(lambda: len(met) == self.size, f"rank {self.rank} waits for the others in a split")
+        members = [rank for other, _, rank in sorted(met.values()) if other == color]
+        uid = self.uid, self.splits, color
+        return (
+            None if color < 0 else Communicator(self.exchange, self.groups, len(members), uid, members.index(self.rank))
+        )
 
     def send(self, pointer, count, kind, peer, stream):
         self._meet("a first transfer")
@@ -184,12 +196,8 @@ class Job:
     def links(self, world, model, stage, shape, dev, waiting):
         at = shape.position(world.rank)
         group = [(s, shard) for s in range(shape.stages) for shard in range(shape.shards)]
-        own = [place for place in group if place[0] == at.stage]
-        me = at.stage, at.shard
-        found = self.modules(dev)
-        return HostLinks(
-            dev.backend.stream, me, own, group, shape.links(), world.gather, at.group, dev.drop_graphs, **found
-        )
+        options = world.gather, at.group, dev.drop_graphs
+        return HostLinks(dev.backend.stream, (at.stage, at.shard), group, *options, **self.modules(dev))
 
     def sums(self, control, dev, half):
         dev.sums_stream.ptr = dev.sums_stream

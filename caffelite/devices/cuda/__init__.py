@@ -3,7 +3,7 @@ installed."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 
 from ..interfaces import Peer
 from ..protocol import Gather
@@ -68,18 +68,10 @@ def libraries(dev: GPU) -> str:
     return "cuDNN" if dev.engine else "no cuDNN"
 
 
-def open_links(
-    dev: GPU,
-    me: Peer,
-    stage: Sequence[Peer],
-    group: Sequence[Peer],
-    pairs: Iterable[tuple[Peer, Peer]],
-    gather: Gather,
-    key: Hashable,
-) -> NCCLLinks:
-    """Links of a device to those with the other parts of a net: see NCCLLinks."""
+def open_links(dev: GPU, me: Peer, group: Sequence[Peer], gather: Gather, key: Hashable) -> NCCLLinks:
+    """Links of a device to those with the other pieces of a net: see NCCLLinks."""
     dev.backend.here()  # NCCL's communicators belong to the current device
-    return NCCLLinks(dev.backend.stream, me, stage, group, pairs, gather, key, dev.drop_graphs)
+    return NCCLLinks(dev.backend.stream, me, group, gather, key, dev.drop_graphs)
 
 
 def all_reduce(dev: GPU, rank: int, size: int, gather: Gather) -> NCCLAllReduce:

@@ -10,6 +10,8 @@ from ..interfaces import Array, Peer, Pending
 from .installation import cupy_module
 from .nccl import close, nccl_module
 
+APART = -1  # NCCL's color of devices that get no communicator
+
 
 @dataclass(frozen=True)
 class _Sent:
@@ -29,10 +31,9 @@ class NCCLLinks:
     for the other members (https://github.com/NVIDIA/nccl/issues/783). Sends in the order of a net's steps would then
     wait in a circle, so ``connect`` makes both happen, for one pair after the other in one order on all devices.
 
-    compute: the stream that arrays are computed on. me: this device. stage: the devices of this stage, in order; group:
-    those of all stages. pairs: (sender, receiver) of all links that ``connect`` may make. gather: the values of all
-    processes. key: of the group, the same on its devices only. drop_graphs: destroys the graphs that may contain calls.
-    cupy, nccl: replacements for tests.
+    compute: the stream that arrays are computed on. me: this device. group: the devices of all stages, in order.
+    gather: the values of all processes. key: of the group, the same on its devices only. drop_graphs: destroys the
+    graphs that may contain calls. cupy, nccl: replacements for tests.
     """
 
     captures = True
@@ -41,9 +42,7 @@ class NCCLLinks:
         self,
         compute: Any,
         me: Peer,
-        stage: Sequence[Peer],
         group: Sequence[Peer],
-        pairs: Iterable[tuple[Peer, Peer]],
         gather: Callable[[Any], list[Any]],
         key: Hashable,
         drop_graphs: Callable[[], None] | None = None,
@@ -52,38 +51,37 @@ class NCCLLinks:
     ):
         self._cupy, self._nccl = cupy or cupy_module(), nccl or nccl_module()
         self._compute, self._me, self._drop_graphs = compute, me, drop_graphs
-        made: dict[tuple[Hashable, Hashable], Any] = {
-            (key, pair): self._nccl.get_unique_id() for pair in pairs if pair[0] == me
-        }
-        if me == stage[0]:
-            made[key, stage[0]] = self._nccl.get_unique_id()
-        if me == group[0]:
-            made[key, "group"] = self._nccl.get_unique_id()
+        made = {key: self._nccl.get_unique_id()} if me == group[0] else {}
         ids = {name: uid for of_rank in gather(made) for name, uid in of_rank.items()}
-        self._ids = {name: uid for (group_key, name), uid in ids.items() if group_key == key}
-        self._links: dict[tuple[Peer, Peer], tuple[Any, Any]] = {}
         self._first = self._cupy.zeros(1, "float32")  # what the first calls move
-        self._stage: Any = self._joined(stage[0], stage) if len(stage) > 1 else None
-        self._group: Any = self._joined("group", group)
+        self._group: Any = self._nccl.NcclCommunicator(len(group), ids[key], group.index(me))
+        self._sum(self._group, self._first)
+        self._stage: Any = None
+        if any(device[1] for device in group):  # several shards
+            self._stage = self._split(*me)
+            self._sum(self._stage, self._first)
+        self._links: dict[tuple[Peer, Peer], tuple[Any, Any]] = {}
+        self._connected: set[tuple[Peer, Peer]] = set()  # pairs of the group, other devices' too
         self._used: dict[Any, Any] = {}  # the streams of links with work that ``finish`` has to wait for
         self._finished = 0  # how often ``finish`` was called
 
     def connect(self, pairs: Iterable[tuple[Peer, Peer]]) -> None:
-        for pair in sorted(set(pairs) - self._links.keys()):
+        for pair in sorted(set(pairs) - self._connected):
+            self._connected.add(pair)
             if self._me not in pair:
+                self._split(APART)
                 continue
-            comm = self._nccl.NcclCommunicator(2, self._ids[pair], pair.index(self._me))
+            comm = self._split(0, pair.index(self._me))
             self._links[pair] = comm, self._cupy.cuda.Stream(non_blocking=True)
             if pair[0] == self._me:
                 self.send(self._first, pair[1], 0)
             else:
                 self.receive(self._first, pair[0], 0)
 
-    def _joined(self, name: Hashable, members: Sequence[Peer]) -> Any:
-        """A communicator of several devices, connected by a first sum."""
-        comm = self._nccl.NcclCommunicator(len(members), self._ids[name], members.index(self._me))
-        self._sum(comm, self._first)
-        return comm
+    def _split(self, color: int, key: int = 0) -> Any:
+        """A communicator of the devices of the group with this color, in the order of keys; all call it together."""
+        self._compute.synchronize()  # NCCL permits no pending call of the one that is split
+        return self._group.commSplit(color, key)
 
     def _sum(self, comm: Any, array: Array) -> None:
         pointer = array.data.ptr

@@ -49,10 +49,8 @@ def links(world: Control, model: Control, stage: Control, shape: MeshShape, dev:
 
         assert isinstance(dev, cuda.GPU)
         at = shape.position(world.rank)
-        places = [[(stage, shard) for shard in range(shape.shards)] for stage in range(shape.stages)]
-        group = [place for stage in places for place in stage]
-        me = at.stage, at.shard
-        return cuda.open_links(dev, me, places[at.stage], group, shape.links(), world.gather, at.group)
+        group = [(stage, shard) for stage in range(shape.stages) for shard in range(shape.shards)]
+        return cuda.open_links(dev, (at.stage, at.shard), group, world.gather, at.group)
     if not isinstance(world, Communicator):
         remedy = "start the processes with mpirun, or give each a GPU of its own"
         raise Refused("processes that share a GPU move the parts of a net over MPI only", remedy=remedy)
