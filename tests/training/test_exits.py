@@ -82,8 +82,8 @@ class Communicator:
 
 
 class OnHost(NCCLAllReduce):
-    def _sum(self, array, *how):
-        super()._sum(array.view(Array), *how)
+    def _sum(self, array):
+        super()._sum(array.view(Array))
 
 
 @pytest.fixture
@@ -97,12 +97,16 @@ def job(monkeypatch):
     monkeypatch.setattr(module, "Watchdog", Watched)
 
     def transport(control, dev, half):
-        modules = stand_in(communicator, backend.new_stream)
-        return OnHost(backend.stream, 0, 2, control.gather, half, dev.drop_graphs, **modules)
+        dev.sums_stream.ptr = dev.sums_stream
+        modules = stand_in(communicator, None)
+        return OnHost(backend.stream, dev.sums_stream, 0, 2, control.gather, dev.drop_graphs, **modules)
 
     monkeypatch.setattr(module.choice, "all_reduce", transport)
     for variable in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):  # a session sets them where they are not
         monkeypatch.setenv(variable, str(numba.config.NUMBA_NUM_THREADS))
+    for variable in module.CUDA_DEFAULTS:
+        monkeypatch.setenv(variable, "")  # restored after the test
+        monkeypatch.delenv(variable)
     return dev, communicator
 
 
@@ -119,6 +123,13 @@ def lives(job) -> int:
     graphs = job[0].backend.graphs
     assert graphs, "nothing was captured, so this shows nothing"
     return sum(not graph.closed for graph in graphs)
+
+
+def test_a_job_sets_what_several_communicators_need(job, monkeypatch):
+    monkeypatch.setenv("CUDA_DEVICE_MAX_CONNECTIONS", "16")
+    with session(20):
+        assert os.environ["NCCL_LAUNCH_ORDER_IMPLICIT"] == "1"
+        assert os.environ["CUDA_DEVICE_MAX_CONNECTIONS"] == "16", "the user's"
 
 
 @pytest.mark.parametrize("number", [None, signal.SIGINT, signal.SIGTERM])

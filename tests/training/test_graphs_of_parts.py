@@ -91,10 +91,10 @@ class Communicator:
         self.exchange.turn.notify_all()
         self.exchange.wait(lambda: len(met) == self.size, f"rank {self.rank} waits for the others in a split")
         members = [rank for other, _, rank in sorted(met.values()) if other == color]
+        if color < 0:
+            return None
         uid = self.uid, self.splits, color
-        return (
-            None if color < 0 else Communicator(self.exchange, self.groups, len(members), uid, members.index(self.rank))
-        )
+        return Communicator(self.exchange, self.groups, len(members), uid, members.index(self.rank))
 
     def send(self, pointer, count, kind, peer, stream):
         self._meet("a first transfer")

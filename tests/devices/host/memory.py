@@ -60,10 +60,10 @@ class Pool:
         if type(value) in (tuple, list):
             return type(value)(map(self.borrowed, value))
         if isinstance(value, np.ndarray) and self._owns(value):
-            strides = zip(value.shape, value.strides, strict=True)
-            nbytes = sum((count - 1) * stride for count, stride in strides) + value.itemsize
-            raw = (ctypes.c_char * nbytes).from_address(value.ctypes.data)
-            return np.ndarray(value.shape, value.dtype, raw, 0, value.strides).view(type(value))
+            spans = [(count - 1) * stride for count, stride in zip(value.shape, value.strides, strict=True)]
+            before, behind = -sum(min(0, span) for span in spans), sum(max(0, span) for span in spans)
+            raw = (ctypes.c_char * (before + behind + value.itemsize)).from_address(value.ctypes.data - before)
+            return np.ndarray(value.shape, value.dtype, raw, before, value.strides).view(type(value))
         return value
 
     def _owns(self, array: np.ndarray) -> bool:
