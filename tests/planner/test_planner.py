@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from deep_nets import resnet
 from random_nets import random_net
+from seeds import seeds
 from textnet import build, inputs
 
 from caffelite.devices.traits import cpu_traits, cuda_traits
@@ -46,7 +47,7 @@ def all_outputs(graph, shards):
     return Divisions(graph, shards).all_outputs()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_crossing_counts_what_stages_exchange(seed):
     graph = build(random_net(seed))
     places = list(range(len(graph.nodes) + 1))
@@ -64,7 +65,7 @@ def test_crossing_counts_what_stages_exchange(seed):
         assert found.sent_back[i, j] == sum(size(v) for v in sent if v.gradient)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_activations_of_one_stage_are_those_of_the_net(seed):
     """The peak of what is in use at once is at most the arena, and a stage needs no more than a longer one."""
     graph = build(random_net(seed))
@@ -91,7 +92,7 @@ def test_layers_of_one_step_and_of_one_parameter_stay_together():
     assert behind == {"t", "a", "c", "loss"}
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_best_stages_of_random_nets(seed):
     """No cut of the net's layers has a shorter iteration, by the costs of its stages, within the memory."""
     rng = random.Random(seed)
@@ -157,7 +158,7 @@ def test_columns_of_a_grouped_convolution_exchange_nothing():
     assert alone.sent[0, index["b"]] == 0 and alone.sent[1, index["b"]] == 2 * 8 * 8 * 8 * 4 / 2
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_exchange_is_that_of_the_partition(seed):
     """The layers that `partition` inserts send as many bytes."""
     rng, shards = random.Random(seed), 3
@@ -176,7 +177,7 @@ def test_exchange_is_that_of_the_partition(seed):
     assert found.sent.sum(axis=1) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 def test_fastest_sharding_is_best_of_all_subsets(seed):
     rng = random.Random(seed)
     graph = build(DENSE)
@@ -190,7 +191,7 @@ def test_fastest_sharding_is_best_of_all_subsets(seed):
     assert best <= descended <= min(stage_seconds(found, Sharding(2, s)) for s in starts) * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_costs_of_a_changed_division_are_those_of_the_net(seed):
     """The costs of the layers that a change concerns differ by as much as those of all layers."""
     graph = build(random_net(seed))

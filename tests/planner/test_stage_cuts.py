@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+from seeds import seeds
 
 from caffelite.planner.pipeline import order, timeline
 from caffelite.planner.stages import Segments, best_cut, evaluated, within
@@ -40,7 +41,7 @@ def enumerated(segments: Segments, micro_batches: int, limit: float | None) -> f
     )
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", seeds(150))
 def test_cut_is_best_of_all_cuts(seed):
     rng = random.Random(seed)
     layers, stages = rng.randint(2, 9), rng.randint(1, 4)
@@ -83,7 +84,7 @@ def test_equal_stages_take_the_known_time(stages, micro_batches):
     assert found.bubble == pytest.approx((stages - 1) / (micro_batches + stages - 1))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_schedule_is_within_the_bound_of_the_cut(seed):
     """Never later than (M - 1) slowest + sum, never earlier than the slowest stage and one pass over all others."""
     rng = random.Random(seed)
