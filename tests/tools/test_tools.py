@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SCRIPTS = sorted(p.name for p in (ROOT / "tools").glob("*.py") if "__main__" in p.read_text())
+SCRIPTS = sorted(p.name for p in (ROOT / "tools").glob("*.py") if "\nif __name__ == " in p.read_text())
 
 NET = """
 layer { name: "data" type: "Data" top: "data" top: "label" data_param { source: "no_such_lmdb" batch_size: 2 } }
