@@ -15,8 +15,8 @@ TRAIN = ("train", "-solver", "solver.prototxt", "-iterations", 1, "-record", "no
     [
         ("run_run/run.json", REPRODUCE),
         ("run_run/run.json", ("runs", "-compare")),
-        ("run_run/run.json", TRAIN),
-        ("run_run/config.json", ("runs", "-compare")),
+        pytest.param("run_run/run.json", TRAIN, marks=pytest.mark.slow),
+        pytest.param("run_run/config.json", ("runs", "-compare"), marks=pytest.mark.slow),
         (".run.lock", TRAIN),
     ],
 )

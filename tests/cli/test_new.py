@@ -58,6 +58,7 @@ def lines(path):
     return Path(path).read_text().splitlines()
 
 
+@pytest.mark.slow
 def test_folder_becomes_a_trained_classifier(call, there):
     made = call("new", "hues", "pictures")
     assert made.status == 0, made.err

@@ -13,7 +13,7 @@ from caffelite import caffelite_pb2 as pb
 from caffelite.devices.cuda import GPU
 
 
-@pytest.mark.parametrize("block", range(6))
+@pytest.mark.parametrize("block", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in range(1, 6))])
 def test_random_nets_give_equal_numbers_packed_and_roomy(block):
     for seed in range(block * 25, block * 25 + 25):
         text = random_net(seed)

@@ -63,6 +63,7 @@ def test_the_chart_of_a_large_run_has_even_rows_and_goes_on(large):
     assert not live.read(large, position).rows
 
 
+@pytest.mark.slow
 def test_plots_of_a_large_run_read_a_bounded_part(large, tmp_path):
     from click.testing import CliRunner
 

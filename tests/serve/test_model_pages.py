@@ -100,7 +100,8 @@ def test_answers_equal_those_of_the_command(site, client, deployed, drawing):
     assert seen.shape == (28, 28) and seen[14].max() > 128
 
 
-@pytest.mark.parametrize("named", ["", "digits_iter_99999.caffemodel"])  # none; of a run that has not come so far
+# none; of a run that has not come so far
+@pytest.mark.parametrize("named", ["", pytest.param("digits_iter_99999.caffemodel", marks=pytest.mark.slow)])
 def test_a_deploy_net_without_weights_has_those_beside_it(site, client, deployed, drawing, named):
     folder = site / "beside"
     folder.mkdir(exist_ok=True)

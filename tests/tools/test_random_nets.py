@@ -26,16 +26,16 @@ def tool():
     return module
 
 
-FIRST = 20  # nets of the first tier
+FIRST = 8  # nets of the first tier
 
 
 @pytest.mark.parametrize(
     "seeds, types",
     [
-        (range(FIRST), 25),
+        (range(FIRST), 15),
         *(
-            pytest.param(range(start, start + 60), 50, marks=pytest.mark.slow)
-            for start in (FIRST, FIRST + 60, FIRST + 120)
+            pytest.param(range(start, start + 64), 50, marks=pytest.mark.slow)
+            for start in (FIRST, FIRST + 64, FIRST + 128)
         ),
     ],
     ids=lambda value: f"from {value.start}" if isinstance(value, range) else None,
