@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import engines
 import numpy as np
 import pytest
-from random_nets import random_net
+from random_plans import random_net
 from textnet import build, feed, inputs, run
 
 from caffelite.devices import open_device

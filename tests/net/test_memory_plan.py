@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from devices.host.backend import HostBackend
-from random_nets import SHAPE, SUMMING, arrays, assert_same, assert_sound, layer, planned, random_net, results
+from random_plans import SHAPE, SUMMING, arrays, assert_same, assert_sound, layer, planned, random_net, results
 from textnet import bind, build, feed, inputs, run
 
 from caffelite import caffelite_pb2 as pb

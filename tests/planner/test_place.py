@@ -1,7 +1,7 @@
 """The placement that `-split` gives."""
 
 import pytest
-from random_nets import random_net
+from random_plans import random_net
 from textnet import build, inputs
 
 from caffelite.devices.traits import cpu_traits, cuda_traits

@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 from deep_nets import resnet
-from random_nets import random_net
+from random_plans import random_net
 from seeds import seeds
 from textnet import build, inputs
 

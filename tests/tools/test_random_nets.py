@@ -17,7 +17,7 @@ TOOL = Path(__file__).parents[2] / "tools" / "random_nets.py"
 
 @pytest.fixture(scope="module")
 def tool():
-    """By another name: tests/net has a module random_nets too."""
+    """The tool as a module; what it adds to the path is removed."""
     spec = importlib.util.spec_from_file_location("random_nets_tool", TOOL)
     module = importlib.util.module_from_spec(spec)
     path = list(sys.path)
