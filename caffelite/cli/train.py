@@ -91,7 +91,7 @@ class Auto(click.Choice[str]):
     type=click.Choice(["none", "fp16"]),
     default="none",
     show_default=True,
-    help="How gradients are compressed when processes exchange them.",
+    help="How gradients are compressed when processes exchange them; GPUs exchange float32.",
 )
 @click.option(
     "--split",

@@ -10,7 +10,8 @@ pytestmark = [needs_mpi, pytest.mark.mpi]
 THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS")
 
 
-def test_two_ranks_train_random_nets_as_one(tmp_path, first=0, count=20):
+@pytest.mark.parametrize("first, count", [(0, 20), pytest.param(7320000, 20, marks=pytest.mark.slow)])
+def test_two_ranks_train_random_nets_as_one(first, count, tmp_path):
     """The ranks share the cores of this machine themselves; among the nets are some that draw numbers."""
     words = [MPIRUN, "-n", "2", sys.executable, ROOT / "tools/random_nets.py", "--nets", str(count)]
     env = {name: value for name, value in environment().items() if name not in THREADS}
