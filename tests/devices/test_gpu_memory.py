@@ -43,6 +43,17 @@ def test_memory_is_spoiled_in_the_order_of_its_stream():
     backend.fill(source, 3)
     backend.copy(source, target)
     del source
+    assert np.isnan(backend.download(backend.empty(4, np.float32))).all(), "the next owner's, spoiled"
+    assert (backend.download(target) == 3).all()
+
+
+def test_memory_can_be_released_in_the_middle_of_a_step():
+    """The garbage collector comes at any time."""
+    backend = HostBackend()
+    arrays = [backend.empty(4, np.float32)]
+    target = backend.empty(4, np.float32)
+    backend.queue(arrays.clear)
+    backend.fill(target, 3)
     assert (backend.download(target) == 3).all()
 
 

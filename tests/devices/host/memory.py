@@ -3,6 +3,7 @@ allocated on, as soon as Python has released it, and captured graphs hold addres
 
 from __future__ import annotations
 
+import collections
 import ctypes
 import functools
 import math
@@ -24,10 +25,13 @@ class Pool:
         self._chunks: list[mmap.mmap] = []
         self._used = 0  # bytes of the last chunk
         self._free: dict[tuple[object, int], list[int]] = {}
+        self._released: collections.deque[tuple] = collections.deque()  # stream, size, address
         self.reused = 0  # blocks that were given out again
 
     def allocate(self, stream, nbytes: int) -> np.ndarray:
         """nbytes of memory that is released with the last array over it."""
+        while self._released:
+            self._recycle(*self._released.popleft())
         size = max(1, -(-nbytes // UNIT)) * UNIT
         free = self._free.setdefault((stream, size), [])
         if free:
@@ -37,7 +41,8 @@ class Pool:
             address = self._new(size)
             ctypes.memset(address, SPOILED, size)
         block = (ctypes.c_char * max(1, nbytes)).from_address(address)
-        weakref.finalize(block, self._release, stream, size, address).atexit = False
+        # The garbage collector may call this in the middle of any step of a stream: it must queue no work.
+        weakref.finalize(block, self._released.append, (stream, size, address)).atexit = False
         return np.frombuffer(block, np.uint8, nbytes)
 
     def _new(self, size: int) -> int:
@@ -47,7 +52,7 @@ class Pool:
         self._used += size
         return _address(self._chunks[-1]) + self._used - size
 
-    def _release(self, stream, size: int, address: int) -> None:
+    def _recycle(self, stream, size: int, address: int) -> None:
         if not stream.capture:  # else the memory is spoiled when its next owner writes
             stream.add(functools.partial(ctypes.memset, address, SPOILED, size))
         self._free[stream, size].append(address)
