@@ -6,21 +6,32 @@ from types import MappingProxyType
 
 
 class Sealable:
-    """An object whose attributes can be set until it is sealed; its lists then become tuples, its dicts read-only."""
+    """An object whose attributes can be set until it is sealed; its lists then become tuples, its dicts read-only.
+
+    It changes its class then, so that building it costs no check of each attribute.
+    """
 
     def seal(self) -> None:
-        attributes = self.__dict__
-        if "_sealed" in attributes:
+        if type(self).__setattr__ is _refuse:
             return
+        attributes = self.__dict__
         for name, value in attributes.items():
             kind = type(value)
             if kind is list:
                 attributes[name] = tuple(value)
             elif kind is dict:
                 attributes[name] = MappingProxyType(value)
-        attributes["_sealed"] = True
+        self.__class__ = _sealed(type(self))
 
-    def __setattr__(self, name: str, value: object) -> None:
-        if "_sealed" in self.__dict__:
-            raise AttributeError(f"{type(self).__name__}.{name} cannot be set: the net is compiled")
-        self.__dict__[name] = value
+
+_classes: dict[type, type] = {}
+
+
+def _sealed(kind: type) -> type:
+    if kind not in _classes:
+        _classes[kind] = type(kind.__name__, (kind,), {"__setattr__": _refuse, "__module__": kind.__module__})
+    return _classes[kind]
+
+
+def _refuse(sealed: Sealable, name: str, value: object) -> None:
+    raise AttributeError(f"{type(sealed).__name__}.{name} cannot be set: the net is compiled")
