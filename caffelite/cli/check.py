@@ -40,7 +40,7 @@ def check(files, shape, phase, level, stage, strict, as_json) -> None:
     phases = [pb.Phase.Value(phase.upper())] if phase else []
     said, findings = set(), []
     for file in files:
-        for found in find(file, parse_shapes(shape), phases, level, options.names(stage)):
+        for found in find(file, parse_shapes(shape), phases, level, stage):
             if str(found.error) not in said:
                 said.add(str(found.error))
                 findings.append(found)

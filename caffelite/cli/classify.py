@@ -290,7 +290,7 @@ def _print_end(found: list[dict], opened: float, as_json: bool, compared: list |
 
 def _open(
     document: Any,
-    weights: str | None,
+    weights: tuple[str, ...],
     gpu: str | None,
     count: int,
     oversample: bool,
@@ -305,7 +305,7 @@ def _open(
     weights = picture_net.weights(document, weights)
     names = read_labels(labels) if labels else None
     classifier = Classifier(document, open_device(gpu), count, oversample, names, output)
-    load_weights(classifier.net, options.names(weights))
+    load_weights(classifier.net, weights)
     return classifier
 
 

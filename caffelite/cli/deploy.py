@@ -14,6 +14,7 @@ from .. import inputs
 from ..errors import CaffeliteError
 from . import options
 from .logs import start
+from .option_types import comma_separated
 
 log = logging.getLogger("caffelite")
 
@@ -82,10 +83,10 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
     if out.exists() and not force:
         raise CaffeliteError(f"{out} exists", remedy="write to another file, or replace it with --force")
     document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
-    graph = _graph(document, bool(samples), shape, level, options.names(stage))
+    graph = _graph(document, bool(samples), shape, level, stage)
     sources = [node.layer.source for node in graph.feeds if getattr(node.layer, "source", None) is not None]
     try:
-        converted = convert(graph, options.names(wanted))
+        converted = convert(graph, comma_separated(wanted))
         made, how = converted.message, converted.message.deploy_param
         source = next(
             (
@@ -115,7 +116,7 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
     elif names := _label_map(graph) or _names_beside(graph, model):
         how.label.extend(names)
     if weights:
-        how.weights = os.path.relpath(options.names(weights)[-1], out.parent)
+        how.weights = os.path.relpath(weights[-1], out.parent)
     _copy_means(made, document.locate, out)
     head = f"# Made from {model} by caffelite deploy. For Caffe, leave out deploy_param.\n"
     write(out, (head + prototxt.write(made)).encode())
@@ -183,7 +184,7 @@ def _graph(document, there: bool, shape: tuple[str, ...], level: int | None, sta
     )
 
 
-def _prove(graph, converted, weights: str | None, samples: int, gpu: str | None) -> None:
+def _prove(graph, converted, weights: tuple[str, ...], samples: int, gpu: str | None) -> None:
     from ..deploy.proof import prove
     from ..net.net import Net
     from ..progress import bar as progress_bar
@@ -192,7 +193,7 @@ def _prove(graph, converted, weights: str | None, samples: int, gpu: str | None)
 
     net = Net.of(graph, open_device(gpu), keep=True)
     if weights:
-        load_weights(net, options.names(weights))
+        load_weights(net, weights)
     else:
         log.warning("Without -weights the proof takes the weights that the fillers make.")
     with progress_bar(samples, unit="sample") as bar:

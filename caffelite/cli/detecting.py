@@ -30,7 +30,7 @@ class Wanted:
     as_json: bool
 
 
-def open_detector(document: Any, weights: str | None, gpu: str | None, count: int, labels: Path | None) -> Any:
+def open_detector(document: Any, weights: tuple[str, ...], gpu: str | None, count: int, labels: Path | None) -> Any:
     """The detector of a net, with its weights."""
     from ..deploy.detect import Detector
     from ..runs.device_choice import open_device
@@ -38,7 +38,7 @@ def open_detector(document: Any, weights: str | None, gpu: str | None, count: in
 
     weights = picture_net.weights(document, weights)
     detector = Detector(document, open_device(gpu), count, class_names(labels) if labels else None)
-    load_weights(detector.net, options.names(weights))
+    load_weights(detector.net, weights)
     return detector
 
 

@@ -43,7 +43,7 @@ def explain(layer, model, solver, shape, set_fields, phase, level, stage, as_jso
         options.one_of(model, solver),
         parse_shapes(shape),
         level,
-        options.names(stage),
+        stage,
         Overrides(set_fields),
         either=True,
     )

@@ -53,22 +53,20 @@ def export(model, weights, out, check, shape, free_size, gpu, force) -> None:
     from ..runs.device_choice import open_device
     from ..runs.open_net import load_weights
     from ..training import nets
+    from . import picture_net
     from .upgrade import write
 
     if out.exists() and not force:
         raise CaffeliteError(f"{out} exists", remedy="write to another file, or replace it with --force")
     document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
-    named = document.message.deploy_param.weights
-    weights = weights or named and str(prototxt.resolve(named, document.locate))
-    if not weights:
-        raise click.UsageError("-weights is missing, and the net names none")
+    weights = picture_net.weights(document, weights)
     message = with_shapes(document.message, parse_shapes(shape))
     state = nets.state(pb.TEST, message)
     plain, bound = (onnx.plain_graph(message, state, document.locate) for _ in range(2))
     other = onnx.plain_graph(sizes.larger(message), state, document.locate) if free_size else None
     free = sizes.free_axes(plain, other) if other else {}
     net = Net.of(bound, open_device(gpu), keep=True)
-    load_weights(net, options.names(weights))
+    load_weights(net, weights)
     body = onnx.encode(plain, net, free)
     for tried in (net, *([Net.of(other, net.dev, keep=True, share=net)] if other else [])) if check else ():
         checked = onnx.check(tried, body)

@@ -10,6 +10,7 @@ import click
 from ..errors import CaffeliteError, did_you_mean
 from . import options
 from .logs import start
+from .option_types import comma_separated
 
 log = logging.getLogger("caffelite")
 
@@ -48,11 +49,11 @@ def extract_features(caffemodel, model, blobs, names, batches, kind, mode, devic
 
     if gpu is None and mode is not None and mode.upper() == "GPU":
         gpu = str(device_id)
-    wanted = options.names(blobs)
-    targets = destinations(wanted, options.names(names), kind)
+    wanted = comma_separated(blobs)
+    targets = destinations(wanted, comma_separated(names), kind)
     net = open_net(model, gpu, "TEST", level, stage, keep=True)
     try:
-        load_weights(net, options.names(caffemodel))
+        load_weights(net, comma_separated(caffemodel))
         values = {name: _value(net, name) for name in wanted}
         with ExitStack() as stack:
             files = [

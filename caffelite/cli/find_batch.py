@@ -29,7 +29,7 @@ def find_batch(
     set_fields: tuple[str, ...],
     limit: str | None,
     level: int | None,
-    stage: str,
+    stage: tuple[str, ...],
 ) -> None:
     """Finds the largest batch that trains in the device's memory: computes its size, and verifies it with two
     iterations.
@@ -54,7 +54,7 @@ def find_batch(
 
     if not limit:
         user_modules.permit()  # it trains
-    config = RunConfig(solver, precision=precision, overrides=set_fields, level=level, stages=options.names(stage))
+    config = RunConfig(solver, precision=precision, overrides=set_fields, level=level, stages=stage)
     net = subject(None, solver, {}, level, config.stages, Overrides(set_fields))
     numbers = gpus(gpu, read_solver(config).message)
     room = (

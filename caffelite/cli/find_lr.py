@@ -9,6 +9,7 @@ import click
 
 from . import options
 from .logs import start
+from .option_types import FiniteRange
 
 
 @click.command("find_lr", short_help="Find a learning rate")
@@ -20,7 +21,7 @@ from .logs import start
 @click.option(
     "--from",
     "low",
-    type=options.FiniteRange(0, min_open=True),
+    type=FiniteRange(0, min_open=True),
     default=1e-6,
     show_default=True,
     metavar="RATE",
@@ -29,7 +30,7 @@ from .logs import start
 @click.option(
     "--to",
     "high",
-    type=options.FiniteRange(0, min_open=True),
+    type=FiniteRange(0, min_open=True),
     default=10.0,
     show_default=True,
     metavar="RATE",
@@ -62,10 +63,10 @@ def find_lr(solver, gpu, weights, set_fields, low, high, iterations, out, level,
     config = RunConfig(
         solver,
         gpus=gpu,
-        weights=options.names(weights or ""),
+        weights=weights,
         overrides=set_fields,
         level=level,
-        stages=options.names(stage),
+        stages=stage,
     )
     found = find_rate(config, low, high, iterations)
     if as_json:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from . import options
-
 log = logging.getLogger("caffelite")
 
 
@@ -15,7 +13,7 @@ def open_net(
     gpu: str | None,
     phase: str,
     level: int | None,
-    stage: str,
+    stage: tuple[str, ...],
     how: dict[str, Any] | None = None,
     keep: bool = False,
     set_fields: tuple[str, ...] = (),
@@ -42,11 +40,11 @@ def open_net(
     dev = share.dev if share else open_device(gpu, None, how, lambda: document.message)
     number = pb.Phase.Value(phase.upper())
     if timing:
-        subject = nets.Subject(document.message, document.locate, parse_shapes(shapes), level, options.names(stage))
+        subject = nets.Subject(document.message, document.locate, parse_shapes(shapes), level, stage)
         message, notes = subject.timed(number)
         for note in notes:
             log.warning("Data is missing: %s; zeros replace it", note)
         document = prototxt.Document(message, document.locate)
     if batch:
         document = prototxt.Document(rebatched(document.message, batch), document.locate)
-    return open_net.open_net(document, dev, number, level=level, stages=options.names(stage), keep=keep, share=share)
+    return open_net.open_net(document, dev, number, level=level, stages=stage, keep=keep, share=share)

@@ -4,55 +4,28 @@ from __future__ import annotations
 
 import functools
 import gc
-import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
 from .. import user_modules
 from ..errors import CaffeliteError, printable
+from .option_types import FIELDS, field_option
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
-gpu = click.option(
-    "--gpu",
-    metavar="IDS",
-    help='GPUs to use: "all" (the CPU where there are none), or numbers as in 0,1. Default: solver_mode of the solver, '
-    "else the CPU.",
-)
-weights = click.option(
-    "--weights",
-    metavar="FILES",
-    type=click.Path(),
-    help="caffemodels to copy weights from, by layer name; several separated by commas.",
-)
-level = click.option("--level", type=int, metavar="N", help="The net's level, for rules with min_level and max_level.")
-stage = click.option(
-    "--stage",
-    metavar="NAMES",
-    default="",
-    help="The net's stages, separated by commas, for rules with stage and not_stage.",
-)
-precision_option = click.option(
-    "--precision",
-    type=click.Choice(["tf32", "fp32", "fp16", "bf16"]),
-    help="Number type of the products in convolutions and large inner products: float32, TF32 (GPU), fp16 (GPU) or "
-    "bfloat16; sums and weights stay float32. Default: tf32 on a GPU, fp32 on a CPU, which treats tf32 as fp32.",
-)
-_deterministic = click.option(
-    "--deterministic",
-    is_flag=True,
-    help="Make runs equal to the last bit, at some cost of speed: only such algorithms on a GPU, no "
-    "algorithms chosen by measuring on a CPU.",
-)
-_eager = click.option(
-    "--eager",
-    is_flag=True,
-    help="Run kernels one by one on a GPU, not as CUDA graphs: the same numbers, slower.",
-)
+gpu = field_option("gpus", "gpu")
+weights = field_option("weights")
+level = field_option("level")
+stage = field_option("stages", "stage")
+set_fields = field_option("overrides", "set_fields")
+precision_option = field_option("precision")
+_deterministic = field_option("deterministic")
+_eager = field_option("eager")
 
 
 def running(command: Callable) -> Callable:
@@ -74,30 +47,12 @@ shape = click.option(
     metavar="TOP=DIMS",
     help="The shape of a sample of an input, or of a top whose data does not exist, as in data=3x227x227; repeatable.",
 )
-set_fields = click.option(
-    "--set",
-    "set_fields",
-    multiple=True,
-    metavar="FIELD=VALUE",
-    help="Set a field of the solver, or of a layer as in conv1.convolution_param.num_output=32; repeatable.",
-)
 set_layers = click.option(
     "--set",
     "set_fields",
     multiple=True,
     metavar="LAYER.FIELD=VALUE",
     help="Set a field of a layer, as in data.data_param.batch_size=50, or of the net itself; repeatable.",
-)
-tensorboard = click.option(
-    "--tensorboard", is_flag=True, help="Write events for TensorBoard to the run folder too (extra: tensorboard)."
-)
-trackers = click.option(
-    "--track",
-    "trackers",
-    multiple=True,
-    type=click.Choice(["mlflow", "wandb"]),
-    help="Record the run with MLflow, or with Weights & Biases (offline, unless WANDB_MODE is set) too; repeatable "
-    "(extras: mlflow, wandb).",
 )
 split = click.option(
     "--split",
@@ -130,36 +85,6 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON inste
 model = click.option("--model", metavar="FILE", type=click.Path(), required=True, help="The net, a prototxt.")
 
 
-class FiniteRange(click.FloatRange):
-    """A range of numbers; NaN and the infinite, which no comparison keeps out, are in none."""
-
-    def convert(self, value, param, context) -> float:
-        found = super().convert(value, param, context)
-        if not math.isfinite(found):
-            self.fail(f"{value} is no finite number", param, context)
-        return found
-
-
-class Duration(click.ParamType):
-    """Seconds, from 90, 90s, 30m, 1.5h, 2d or 1:30:00."""
-
-    name = "time"
-
-    def convert(self, value: str | float, param, context) -> float:
-        if isinstance(value, float):
-            return value
-        if match := re.fullmatch(r"(\d+\.?\d*|\.\d+)([smhd]?)", value):
-            found = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]]
-        elif match := re.fullmatch(r"(?:(\d+)-)?(\d+):(\d\d)(?::(\d\d))?", value):
-            days, first, second, third = (int(part or 0) for part in match.groups())
-            found = float(days * 86400 + (first * 3600 + second * 60 + third if match[4] else first * 60 + second))
-        else:
-            self.fail(f'expected 90s, 30m, 1.5h, 2d or 1:30:00, found "{value}"', param, context)
-        if not found:
-            self.fail("a time above 0 is needed", param, context)
-        return found
-
-
 def _set_data_threads(context, option, count: int | None) -> None:
     context.meta[option.name] = count
     if count:
@@ -168,14 +93,7 @@ def _set_data_threads(context, option, count: int | None) -> None:
         set_workers(count)
 
 
-data_threads = click.option(
-    "--data_threads",
-    type=click.IntRange(min=1),
-    metavar="N",
-    callback=_set_data_threads,
-    expose_value=False,
-    help="Threads that decode and augment images, for each data layer. Default: one for each core.",
-)
+data_threads = field_option("data_threads", callback=_set_data_threads, expose_value=False)
 
 
 def _python(runs: bool) -> Callable:
@@ -207,6 +125,23 @@ def _python(runs: bool) -> Callable:
 
 python = _python(runs=True)
 python_if_asked = _python(runs=False)
+
+
+def run_options(names: Collection[str] = tuple(FIELDS)) -> Callable:
+    """The options of a run's fields, which the command takes as ``run``, a dict by field."""
+
+    def decorate(command: Callable) -> Callable:
+        @functools.wraps(command)
+        def call(*arguments: Any, **values: Any) -> Any:
+            run = {name: values.pop(name) for name in names if name in values}
+            run["python_folders"] = tuple(map(str, click.get_current_context().meta["python_folders"]))
+            return command(*arguments, run=run, **values)
+
+        for name in reversed([*names]):
+            call = (python if name == "python_folders" else field_option(name))(call)
+        return call
+
+    return decorate
 
 
 def iterations(help: str, default: int | None = None) -> Callable:
@@ -246,10 +181,6 @@ def rare_collection() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
-
-
-def names(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def net_or_solver(command: Callable) -> Callable:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ..errors import CaffeliteError
-from . import options
+from .option_types import comma_separated
 
 
 def read(model: str, set_fields: tuple[str, ...], preparation: dict[str, Any]) -> Any:
@@ -22,15 +22,14 @@ def read(model: str, set_fields: tuple[str, ...], preparation: dict[str, Any]) -
     return document
 
 
-def weights(document: Any, given: str | None) -> str:
+def weights(document: Any, option: tuple[str, ...]) -> tuple[str, ...]:
     """The weights that the options or the net name. Errors: none."""
     from .. import prototxt
 
     named = document.message.deploy_param.weights
-    found = given or named and str(prototxt.resolve(named, document.locate))
-    if not found:
+    if not (option or named):
         raise click.UsageError("-weights is missing, and the net names none")
-    return found
+    return option or (str(prototxt.resolve(named, document.locate)),)
 
 
 def _override(net, mean: str | None, scale: float | None, size: str | None, channel_order: str | None) -> None:
@@ -40,7 +39,7 @@ def _override(net, mean: str | None, scale: float | None, size: str | None, chan
         return  # the classifier reports it
     param = inputs[0].transform_param
     if mean is not None:
-        values = [_number(part) for part in options.names(mean)]
+        values = [_number(part) for part in comma_separated(mean)]
         param.ClearField("mean_file")
         param.ClearField("mean_value")
         param.mean_value.extend(values)

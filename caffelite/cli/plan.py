@@ -9,6 +9,7 @@ import click
 from . import options
 from .logs import start
 from .net_options import open_net
+from .option_types import FiniteRange
 from .split_forecast import CPU, GPU, Links, Subject, division, forecast_split, one_core_each
 
 LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -28,13 +29,13 @@ LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 @options.python_if_asked
 @click.option(
     "--bandwidth",
-    type=options.FiniteRange(0, min_open=True),
+    type=FiniteRange(0, min_open=True),
     metavar="GB/S",
     help="Bandwidth of a process's link within a machine. Default: 200 on a GPU, 4 on a CPU.",
 )
 @click.option(
     "--network",
-    type=options.FiniteRange(0, min_open=True),
+    type=FiniteRange(0, min_open=True),
     metavar="GB/S",
     default=12.5,
     show_default=True,
@@ -42,7 +43,7 @@ LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 )
 @click.option(
     "--latency",
-    type=options.FiniteRange(0),
+    type=FiniteRange(0),
     metavar="MICROSECONDS",
     default=5,
     show_default=True,

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from . import options
+from .option_types import FiniteRange
 
 
 @click.command(short_help="Draw loss, scores and rate of runs")
@@ -27,7 +28,7 @@ from . import options
     help="The horizontal axis.",
 )
 @click.option(
-    "--watch", type=options.FiniteRange(min=0.1), metavar="SECONDS", help="Draw again at this interval, until Ctrl-C."
+    "--watch", type=FiniteRange(min=0.1), metavar="SECONDS", help="Draw again at this interval, until Ctrl-C."
 )
 def plot(runs, out, title, over, watch) -> None:
     """Draws loss, scores and learning rate of runs, also of live ones. RUN is a run folder, or a log of caffelite or

@@ -74,7 +74,7 @@ class Subject:
     gpu: str | None
     phase: str
     level: int | None
-    stage: str
+    stage: tuple[str, ...]
     iterations: int
 
 
@@ -106,7 +106,7 @@ def forecast_split(divide: Divide, given: Subject, links: Links, strong: bool) -
     from ..planner import choice, request
 
     wanted = request.of_split(parse_split(divide.split or ""))
-    subject = nets.subject(given.model, None, {}, given.level, options.names(given.stage))
+    subject = nets.subject(given.model, None, {}, given.level, given.stage)
     graph, guessed = subject.graph(pb.Phase.Value(given.phase.upper()))
     if not any(node.backward for node in graph.nodes):
         what = f"{given.model}: nothing is learned in phase {given.phase}, so there is no iteration to divide"

@@ -14,14 +14,30 @@ import click
 from ..errors import quoted
 from . import options
 from .logs import start
+from .option_types import Duration
 
 if TYPE_CHECKING:
     from ..sweep.config import SweepConfig
     from ..sweep.results import SweepResults
 
 
+RUN_FIELDS = (
+    "gpus",
+    "python_folders",
+    "precision",
+    "deterministic",
+    "eager",
+    "weights",
+    "tensorboard",
+    "trackers",
+    "data_threads",
+    "level",
+    "stages",
+)
+
+
 @click.command(short_help="Train many settings and compare them")
-@click.option("--solver", metavar="FILE", type=click.Path(), help="The solver of all trials, a prototxt.")
+@options.field_option("solver", required=False, help="The solver of all trials, a prototxt.")
 @click.option(
     "--set",
     "set_fields",
@@ -122,26 +138,16 @@ if TYPE_CHECKING:
 @click.option(
     "--max_time",
     metavar="TIME",
-    type=options.Duration(),
+    type=Duration(),
     help="Stop all trials, each with a snapshot, after 90s, 30m, 1.5h, 2d or 1:30:00; -resume continues.",
 )
 @click.option("--repeat_failed", is_flag=True, help="Run trials again that failed in an earlier session.")
-@options.gpu
-@options.python
-@options.running
-@options.weights
-@options.tensorboard
-@options.trackers
-@options.data_threads
-@options.level
-@options.stage
+@options.run_options(RUN_FIELDS)
 @click.option(
     "--out", metavar="FILE", type=click.Path(path_type=Path), help="Draw the scores: .svg, .png or .pdf (extra: plot)."
 )
 @options.as_json
-@click.pass_context
 def sweep(
-    context: click.Context,
     resume: Path | None,
     jobs: int | None,
     queued: bool | None,
@@ -149,8 +155,8 @@ def sweep(
     repeat_failed: bool,
     out: Path | None,
     as_json: bool,
-    gpu: str | None,
-    **given: Any,
+    run: dict[str, Any],
+    **values: Any,
 ) -> None:
     """Trains a net with many settings and shows a table of their scores, the best first.
 
@@ -164,7 +170,7 @@ def sweep(
       caffelite sweep -resume lenet_sweep -out lenet.png
     """
     form = options.picture_form(out, "pdf") if out else ""
-    if bool(resume) == bool(given["solver"]):
+    if bool(resume) == bool(values["solver"]):
         raise click.UsageError("name a solver with -solver, or the folder of a sweep to continue with -resume")
     start()
     from ..runs.device_choice import gpus
@@ -173,11 +179,11 @@ def sweep(
     from ..sweep import jobs as processes
     from ..sweep.sweep import Sweep
 
-    definition = config.read(resume) if resume else _definition(context, jobs, gpu, **given)
-    numbers = gpus(gpu or definition.base.gpus, read_solver(definition.base).message)
+    definition = config.read(resume) if resume else _definition(jobs, run, **values)
+    numbers = gpus(run["gpus"] or definition.base.gpus, read_solver(definition.base).message)
     stop = processes.Stop(deadline=None if max_time is None else time.monotonic() + max_time)
     devices = [numbers[i % len(numbers)] if numbers else None for i in range(jobs or len(numbers) or 1)]
-    folder = resume or given["folder"] or _default_folder(definition)
+    folder = resume or values["folder"] or _default_folder(definition)
     root = _queue(folder, queued, jobs)
     if not numbers and not resume and not root:
         definition = _with_threads(definition, len(devices))
@@ -212,9 +218,8 @@ def _queue(folder: Path, queued: bool | None, jobs: int | None) -> Path | None:
 
 
 def _definition(
-    context: click.Context,
     jobs: int | None,
-    gpu: str | None,
+    run: dict[str, Any],
     solver: str,
     set_fields: tuple[str, ...],
     draws: int | None,
@@ -227,30 +232,14 @@ def _definition(
     score: str,
     take: str,
     folder: Path | None,
-    how: dict[str, Any],
-    weights: str | None,
-    level: int | None,
-    stage: str,
-    **same: Any,
 ) -> SweepConfig:
-    """The definition that the options make. same: those that have the names of a run's fields."""
+    """The definition that the options make."""
     from ..runs.config import RunConfig
     from ..sweep import space
     from ..sweep.config import SweepConfig
 
-    fixed, axes = space.parse(set_fields)
-    base = RunConfig(
-        solver,
-        gpus=gpu,
-        python_folders=tuple(map(str, context.meta["python_folders"])),
-        weights=options.names(weights or ""),
-        overrides=tuple(fixed),
-        data_threads=context.meta["data_threads"],
-        level=level,
-        stages=options.names(stage),
-        **how,
-        **same,
-    )
+    fixed, _ = space.parse(set_fields)
+    base = RunConfig(solver, overrides=tuple(fixed), **run)
     return SweepConfig(
         base,
         tuple(text for text in set_fields if text not in fixed),

@@ -80,7 +80,7 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
         return nets[-1]
 
     try:
-        load_weights(net, options.names(weights))
+        load_weights(net, weights)
         collector = OutputCollector(net, judge)
         if folder and (collector.classification or collector.multi_label or collector.fit or collector.detections):
             from ..report import pictures
@@ -94,7 +94,12 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
         if collector.source:
             log.info("Tested %d of %d samples, each once.", collector.samples, collector.source.length)
         if folder or as_json:
-            about = {"name": net.graph.name, "model": model, "weights": weights, "phase": (phase or "TEST").upper()}
+            about = {
+                "name": net.graph.name,
+                "model": model,
+                "weights": ",".join(weights),
+                "phase": (phase or "TEST").upper(),
+            }
             _report(folder, as_json, collector, found, {**about, "made": time.strftime("%Y-%m-%d %H:%M:%S")}, names)
     finally:
         for one in nets:

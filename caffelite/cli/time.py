@@ -47,7 +47,7 @@ def time(model, gpu, how, iterations, shape, phase, level, stage, weights, set_f
     net = open_net(model, gpu, phase or "TRAIN", level, stage, how, set_fields=set_fields, timing=True, shapes=shape)
     try:
         if weights:
-            load_weights(net, options.names(weights))
+            load_weights(net, weights)
         net.forward()
         net.backward()
         log.info("*** Benchmark begins ***")

@@ -13,88 +13,196 @@ from typing import Any
 
 from ..errors import CaffeliteError
 
-SCALINGS, COMPRESSIONS, EFFECTS = ("weak", "strong"), ("none", "fp16"), ("stop", "snapshot", "none")
-PRECISIONS = ("tf32", "fp32", "fp16", "bf16")
+EFFECTS = ("stop", "snapshot", "none")
 NO_RECORD = "none"
-TRACKERS = ("mlflow", "wandb")
 
 
-def _option(name: str, default: Any = None, *, repeated: bool = False, value: str = "") -> Any:
-    """A field with the option of `caffelite train` that sets it.
+def _option(
+    name: str,
+    help: str,
+    default: Any = None,
+    *,
+    metavar: str = "",
+    choices: tuple[str, ...] = (),
+    least: int | None = None,
+    repeated: bool = False,
+    value: str = "",
+) -> Any:
+    """A field with the option of `caffelite train` that sets it, from which the command line makes its options.
 
-    repeated: the option is given once for each element, where other tuples are joined by commas. value: what the option
-    takes where the field is True.
+    choices: the allowed values. least: the smallest allowed value. repeated: the option is repeated for each element,
+    where other tuples are joined by commas. value: what the option takes where the field is True.
     """
-    return field(default=default, metadata={"option": name, "repeated": repeated, "value": value})
+    metadata = {
+        "option": name,
+        "help": help,
+        "metavar": metavar or None,
+        "choices": choices,
+        "least": least,
+        "repeated": repeated,
+        "value": value,
+    }
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """The options of a training run; the defaults are those of `caffelite train`.
+    """The options of a training run; the defaults are those of `caffelite train`, and the fields' help is its.
 
-    solver: the solver prototxt. gpus: "all", or numbers as in "0,1"; None: as solver_mode says. snapshot: the
-    solverstate to continue from; resume: continue from the newest good snapshot of the last run; strict: only exactly.
-    weights: caffemodels to copy from. overrides: FIELD=VALUE of the solver or a layer. level, stages: of the train net.
-    overfit: train on that many batches over and over. nan_recoveries: how often a NaN or infinity makes training go
-    back to the last good snapshot. max_seconds, iterations: stop then, with a snapshot. record: the run folder,
-    NO_RECORD for none; None: next to the snapshots. trackers: of TRACKERS, which receive the numbers of the run. split:
-    the devices that one net is divided over, as in "stages=2". Errors: CaffeliteError for values that contradict each
-    other or are out of range.
+    Errors: CaffeliteError for values that contradict each other or are out of range.
     """
 
-    solver: str = _option("--solver", dataclasses.MISSING)
-    gpus: str | None = _option("--gpu")
-    python_folders: tuple[str, ...] = _option("--python", (), repeated=True)
-    precision: str | None = _option("--precision")
-    deterministic: bool = _option("--deterministic", False)
-    eager: bool = _option("--eager", False)
-    snapshot: str | None = _option("--snapshot")
-    resume: bool = _option("--resume", False, value="auto")
-    strict: bool = _option("--strict", False)
-    weights: tuple[str, ...] = _option("--weights", ())
-    overrides: tuple[str, ...] = _option("--set", (), repeated=True)
-    data_threads: int | None = _option("--data_threads")
-    level: int | None = _option("--level")
-    stages: tuple[str, ...] = _option("--stage", ())
-    overfit: int | None = _option("--overfit")
-    nan_recoveries: int = _option("--forgive", 0)
-    max_seconds: float | None = _option("--max_time")
-    record: str | None = _option("--record")
-    tensorboard: bool = _option("--tensorboard", False)
-    trackers: tuple[str, ...] = _option("--track", (), repeated=True)
-    iterations: int | None = _option("--iterations")
-    scaling: str = _option("--scaling", "weak")
-    compress: str = _option("--compress", "none")
-    split: str = _option("--split", "")
-    hang_seconds: float = _option("--hang_seconds", 20.0)
-    sigint_effect: str = _option("--sigint_effect", "stop")
-    sighup_effect: str = _option("--sighup_effect", "snapshot")
+    solver: str = _option("--solver", "The solver, a prototxt.", dataclasses.MISSING, metavar="FILE")
+    gpus: str | None = _option(
+        "--gpu",
+        'GPUs to use: "all" (the CPU where there are none), or numbers as in 0,1. Default: solver_mode of the solver, '
+        "else the CPU.",
+        metavar="IDS",
+    )
+    python_folders: tuple[str, ...] = _option(
+        "--python",
+        "Folder of the modules that Python layers import and run; repeatable. Default: PYTHONPATH and "
+        "CAFFELITE_PYTHON.",
+        (),
+        metavar="DIR",
+        repeated=True,
+    )
+    precision: str | None = _option(
+        "--precision",
+        "Number type of the products in convolutions and large inner products: float32, TF32 (GPU), fp16 (GPU) or "
+        "bfloat16; sums and weights stay float32. Default: tf32 on a GPU, fp32 on a CPU, which treats tf32 as fp32.",
+        choices=("tf32", "fp32", "fp16", "bf16"),
+    )
+    deterministic: bool = _option(
+        "--deterministic",
+        "Make runs equal to the last bit, at some cost of speed: only such algorithms on a GPU, no algorithms chosen "
+        "by measuring on a CPU.",
+        False,
+    )
+    eager: bool = _option(
+        "--eager", "Run kernels one by one on a GPU, not as CUDA graphs: the same numbers, slower.", False
+    )
+    snapshot: str | None = _option("--snapshot", "Resume from this solverstate.", metavar="FILE")
+    resume: bool = _option(
+        "--resume",
+        "auto: resume from the newest valid snapshot of the last run, or start from iteration 0 if there is none.",
+        False,
+        value="auto",
+    )
+    strict: bool = _option(
+        "--strict",
+        "Resume only where the run continues exactly: another net, solver, precision or other data are an error.",
+        False,
+    )
+    weights: tuple[str, ...] = _option(
+        "--weights",
+        "caffemodels to copy weights from, by layer name; several separated by commas.",
+        (),
+        metavar="FILES",
+    )
+    overrides: tuple[str, ...] = _option(
+        "--set",
+        "Set a field of the solver, or of a layer as in conv1.convolution_param.num_output=32; repeatable.",
+        (),
+        metavar="FIELD=VALUE",
+        repeated=True,
+    )
+    data_threads: int | None = _option(
+        "--data_threads",
+        "Threads that decode and augment images, for each data layer. Default: one for each core.",
+        metavar="N",
+        least=1,
+    )
+    level: int | None = _option("--level", "The net's level, for rules with min_level and max_level.", metavar="N")
+    stages: tuple[str, ...] = _option(
+        "--stage",
+        "The net's stages, separated by commas, for rules with stage and not_stage.",
+        (),
+        metavar="NAMES",
+    )
+    overfit: int | None = _option(
+        "--overfit",
+        "Repeat the same N batches, without tests, snapshots and records: does the net learn at all?",
+        metavar="N",
+        least=1,
+    )
+    nan_recoveries: int = _option(
+        "--forgive",
+        "After a NaN or infinity continue from the last good snapshot with half the learning rate, at most N times.",
+        0,
+        metavar="N",
+        least=0,
+    )
+    max_seconds: float | None = _option(
+        "--max_time", "Stop, with a snapshot, after 90s, 30m, 1.5h, 2d or 1:30:00.", metavar="TIME", least=0
+    )
+    record: str | None = _option(
+        "--record",
+        'The run folder, for records and log; "none": no folder. Default: <snapshot_prefix>_run.',
+        metavar="DIR",
+    )
+    tensorboard: bool = _option(
+        "--tensorboard", "Write events for TensorBoard to the run folder too (extra: tensorboard).", False
+    )
+    trackers: tuple[str, ...] = _option(
+        "--track",
+        "Record the run with MLflow, or with Weights & Biases (offline, unless WANDB_MODE is set) too; repeatable "
+        "(extras: mlflow, wandb).",
+        (),
+        choices=("mlflow", "wandb"),
+        repeated=True,
+    )
+    iterations: int | None = _option(
+        "--iterations", "Stop after N iterations, with a snapshot. Default: train to max_iter.", metavar="N", least=1
+    )
+    scaling: str = _option(
+        "--scaling",
+        "With several processes: weak, each uses the batch size of the prototxt; strong, they divide it.",
+        "weak",
+        choices=("weak", "strong"),
+    )
+    compress: str = _option(
+        "--compress",
+        "How gradients are compressed when processes exchange them; GPUs exchange float32.",
+        "none",
+        choices=("none", "fp16"),
+    )
+    split: str = _option(
+        "--split",
+        "Divide the net over several devices, one process each: auto, their number, "
+        "stages=2,shards=2,micro_batches=8, or hybrid=2.",
+        "",
+        metavar="WHAT",
+    )
+    hang_seconds: float = _option(
+        "--hang_seconds",
+        "End a job of several processes when one of them makes no progress for this time; 0: never.",
+        20,
+        metavar="SECONDS",
+        least=0,
+    )
+    sigint_effect: str = _option("--sigint_effect", "What Ctrl-C does.", "stop", choices=EFFECTS)
+    sighup_effect: str = _option("--sighup_effect", "What SIGHUP does.", "snapshot", choices=EFFECTS)
 
     def __post_init__(self) -> None:
         if self.snapshot and (self.weights or self.resume):
             other = "weights" if self.weights else "resume"
-            raise CaffeliteError(f"a run takes a snapshot or {other}, not both", remedy=f"leave {other} out")
-        for option, given in (("-tensorboard", self.tensorboard), ("-track", self.trackers)):
-            if given and self.record == NO_RECORD:
+            raise CaffeliteError(f"-snapshot and -{other} exclude each other", remedy=f"leave {other} out")
+        for option, value in (("-tensorboard", self.tensorboard), ("-track", self.trackers)):
+            if value and self.record == NO_RECORD:
                 raise CaffeliteError(f"{option} writes into the records: it needs them")
-        if unknown := [name for name in self.trackers if name not in TRACKERS]:
-            raise CaffeliteError("unknown tracker", expected=f"one of {', '.join(TRACKERS)}", found=unknown[0])
-        for name, choices in (
-            ("scaling", SCALINGS),
-            ("compress", COMPRESSIONS),
-            ("sigint_effect", EFFECTS),
-            ("sighup_effect", EFFECTS),
-            ("precision", (None, *PRECISIONS)),
-        ):
-            if (found := getattr(self, name)) not in choices:
-                expected = "one of " + ", ".join(choice for choice in choices if choice)
-                raise CaffeliteError(f"{name} of a run is unknown", expected=expected, found=found)
-        for name, least in (("overfit", 1), ("iterations", 1), ("data_threads", 1), ("nan_recoveries", 0)):
-            if (found := getattr(self, name)) is not None and found < least:
-                raise CaffeliteError(f"{name} of a run must be at least {least}", found=found)
-        for name in ("max_seconds", "hang_seconds"):
-            if (found := getattr(self, name)) is not None and not (math.isfinite(found) and found >= 0):
-                raise CaffeliteError(f"{name} of a run must be a time", expected="seconds", found=found)
+        for each in dataclasses.fields(self):
+            self._check(each.name, each.metadata["choices"], each.metadata["least"])
+
+    def _check(self, name: str, choices: tuple[str, ...], least: int | None) -> None:
+        value = getattr(self, name)
+        values = [] if value is None else value if isinstance(value, tuple) else [value]
+        if unknown := [each for each in values if choices and each not in choices]:
+            raise CaffeliteError(
+                f"{name} of a run is unknown", expected=f"one of {', '.join(choices)}", found=unknown[0]
+            )
+        if least is not None and not all(math.isfinite(each) and each >= least for each in values):
+            raise CaffeliteError(f"{name} of a run must be a number of at least {least}", found=value)
 
     @property
     def keeps_records(self) -> bool:

@@ -13,6 +13,7 @@ from .. import parallel, user_modules
 from ..errors import CaffeliteError, printable
 from ..inspection import memory
 from ..parallel.transports import star
+from ..prototxt import Document
 from ..prototxt.overrides import Overrides
 from ..training import Trainer, nets, newest
 from ..training.checkpoint.ownership import described
@@ -60,9 +61,10 @@ def _train(config: RunConfig, make_progress: Progress | None) -> int:
         from ..data import set_workers
 
         set_workers(config.data_threads)
-    several, rank, numbers = parallel.expected() > 1, parallel.expected_rank(), None
+    several, rank, document, numbers = parallel.expected() > 1, parallel.expected_rank(), None, None
     if not several:
-        numbers = gpus(config.gpus, read_solver(config).message)
+        document = read_solver(config)
+        numbers = gpus(config.gpus, document.message)
         if len(numbers) > 1:
             return star.launch(["train", *config.arguments()], len(numbers))
     log_file = LogFile() if config.keeps_records and not rank else None
@@ -80,7 +82,7 @@ def _train(config: RunConfig, make_progress: Progress | None) -> int:
     )
     with _copied_to(log_file), signals, parallel.session(config.hang_seconds) as comm:
         run = _Run(config, comm, signals, log_file, started)
-        run.train(numbers, make_progress)
+        run.train(document, numbers, make_progress)
         return max(comm.gather(signals.status))
 
 
@@ -124,9 +126,10 @@ class _Run:
         self._started = started
         self._time_limit: TimeLimit | None = None
 
-    def train(self, numbers: list[int] | None, make_progress: Progress | None) -> None:
+    def train(self, document: Document | None, numbers: list[int] | None, make_progress: Progress | None) -> None:
+        """document: the solver, where it is read. numbers: of GPUs, where they are chosen."""
         config, comm = self._config, self._comm
-        trainer = parallel.agreed(comm, lambda: self._open(numbers))
+        trainer = parallel.agreed(comm, lambda: self._open(document or read_solver(config), numbers))
         parallel.agreed(comm, trainer.claim)  # when all processes have read what they start from
         if not config.overfit:
             _log_start(trainer)
@@ -153,9 +156,9 @@ class _Run:
                 hook.close()
         self._log_continuation(trainer)
 
-    def _open(self, numbers: list[int] | None) -> Trainer:
+    def _open(self, document: Document, numbers: list[int] | None) -> Trainer:
         """Opens the device and the trainer. Errors: CaffeliteError for all that keeps the run from starting."""
-        config, document = self._config, read_solver(self._config)
+        config = self._config
         if config.overfit:
             document.message = without_extras(document.message, display=document.message.display)
         p = document.message

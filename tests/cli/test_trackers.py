@@ -104,7 +104,7 @@ def test_an_absent_package_names_its_extra(folder, call, monkeypatch, module, ex
 
 def test_trackers_need_records(folder, call):
     assert "it needs them" in call(*TRAIN, "-track", "wandb", "-record", "none").err
-    with pytest.raises(CaffeliteError, match="unknown tracker; expected one of mlflow, wandb"):
+    with pytest.raises(CaffeliteError, match="trackers of a run is unknown; expected one of mlflow, wandb"):
         RunConfig("s", trackers=("x",))
 
 

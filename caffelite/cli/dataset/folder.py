@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ...errors import CaffeliteError
-from .. import imaging, options
+from .. import imaging
+from ..option_types import FiniteRange
 from . import making
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--name", help="Start of the names of the output. Default: FOLDER's name.")
 @click.option(
     "--test",
-    type=options.FiniteRange(0, 1, max_open=True),
+    type=FiniteRange(0, 1, max_open=True),
     metavar="SHARE",
     help="Share of each class for the test set. Default: 0.2.",
 )

@@ -83,7 +83,7 @@ def show(what, out, count, start, columns, labels, draws, layer, seed, phase, le
             raise click.UsageError("-draws takes a net, and shows its first data layer in phase TRAIN")
         images, labels, columns = *_augmented(what, start, max(1, count // draws), draws, seed), columns or draws
     elif is_net:
-        images, labels = _drawn(_of_net(what, layer, seed, phase or "TRAIN", level, options.names(stage)), start, count)
+        images, labels = _drawn(_of_net(what, layer, seed, phase or "TRAIN", level, stage), start, count)
     else:
         images, labels = _stored(what, start, count)
     png, black, white = contact_sheet(images, [_caption(label, names) for label in labels], columns)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,9 @@ from ...runs.queue import edit
 from ...runs.queue.job import FREE, Job
 from ...runs.queue.submission import submit_run
 from .. import caffelite, normalise
+from ..option_types import FIELDS
 
 NO_JOBS = ("queue", "serve")  # commands that are no jobs
-SPLIT = ("weights", "stages")  # fields of a configuration that are lists separated by commas
 
 
 def submit(
@@ -81,20 +80,6 @@ def _parsed(words: list[str]) -> dict[str, Any]:
     return options
 
 
-def run_config(given: dict[str, Any]) -> RunConfig:
+def run_config(options: dict[str, Any]) -> RunConfig:
     """The configuration of the parsed options of `caffelite train`. Errors: contradictions."""
-    values: dict[str, Any] = {}
-    by_option = {each.metadata["option"]: each for each in dataclasses.fields(RunConfig)}
-    for parameter in caffelite.get_command(click.Context(caffelite), "train").params:  # type: ignore[union-attr]
-        each = by_option.get(parameter.opts[0])
-        value = given.get(parameter.name or "")
-        if each is None or value is None or value == ():
-            continue
-        if each.name in SPLIT:
-            value = tuple(part.strip() for part in value.split(",") if part.strip())
-        elif isinstance(value, tuple):
-            value = tuple(map(str, value))
-        elif each.name == "resume":
-            value = bool(value)
-        values[each.name] = value
-    return RunConfig(**values)
+    return RunConfig(**{name: value for name, value in options.items() if name in FIELDS and value not in (None, ())})

@@ -8,12 +8,13 @@ import click
 
 from .. import options
 from ..deploy import read_labels
+from ..option_types import field_option
 from . import image_options
 
 
 @click.command(short_help="Features of many samples in two dimensions")
 @options.model
-@click.option("--weights", required=True, metavar="FILES", type=click.Path(), help="caffemodels of the net.")
+@field_option("weights", required=True, help="caffemodels of the net.")
 @click.option("--blob", required=True, metavar="NAME", help="The blob whose values are the features, as ip1.")
 @click.option(
     "--method",
@@ -59,7 +60,7 @@ def features(model, weights, blob, method, samples, labels, seed, gpu, set_field
     start()
     net = open_net(model, gpu, phase or "TEST", level, stage, None, True, set_fields)
     try:
-        load_weights(net, options.names(weights))
+        load_weights(net, weights)
         found = projection.collect(net, blob, samples)
     finally:
         net.close()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .. import options
+from ..option_types import field_option
 
 if TYPE_CHECKING:
     from ...visualize.explained import ExplainedNet, Picture
@@ -20,9 +21,7 @@ out = click.option(
 model = click.option(
     "--model", required=True, metavar="FILE", type=click.Path(), help="A deploy net, as caffelite deploy writes it."
 )
-weights = click.option(
-    "--weights", metavar="FILES", type=click.Path(), help="caffemodels. Default: the one that the deploy net names."
-)
+weights = field_option("weights", help="caffemodels. Default: the one that the deploy net names.")
 images = click.argument("images", nargs=-1, required=True, metavar="IMAGE...")
 classes = click.option(
     "--class",
@@ -46,20 +45,20 @@ def deploy_net(command: Callable) -> Callable:
     """-model, -weights, -gpu and -python, which the command takes as ``net``, a function that opens an ExplainedNet."""
 
     @functools.wraps(command)
-    def call(*arguments: Any, model: str, weights: str | None, gpu: str | None, **others: Any) -> None:
+    def call(*arguments: Any, model: str, weights: tuple[str, ...], gpu: str | None, **others: Any) -> None:
         command(*arguments, net=functools.partial(_open, model, weights, gpu), **others)
 
     return model(weights(options.gpu(options.python(call))))
 
 
-def _open(model: str, weights: str | None, gpu: str | None) -> ExplainedNet:
+def _open(model: str, weights: tuple[str, ...], gpu: str | None) -> ExplainedNet:
     from ... import prototxt
     from ...layers import unknown_types
     from ...runs.device_choice import open_device
     from ...visualize.explained import ExplainedNet
 
     document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
-    return ExplainedNet(document, open_device(gpu), options.names(weights or ""))
+    return ExplainedNet(document, open_device(gpu), weights)
 
 
 def pictures(net: ExplainedNet, names: tuple[str, ...]) -> list[Picture]:
