@@ -47,7 +47,7 @@ class Copy:
     def take_kernels(self, other: Copy) -> None:
         """Makes what another copy's Numba compiled this one's."""
         if other.folder != self.folder:
-            for path in [*other.folder.rglob("*.nbi"), *other.folder.rglob("*.nbc")]:
+            for path in other.folder.rglob("*.nbc"):
                 _renew(path, self.folder / path.relative_to(other.folder))
 
     def environment(self, **variables: str) -> dict[str, str]:

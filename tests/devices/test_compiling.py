@@ -3,8 +3,10 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+from numba.core.caching import FunctionCache
 
 from caffelite.devices.cpu.kernels import dense, settings
 
@@ -45,6 +47,45 @@ def test_kernels_are_compiled_again_when_an_import_changed(monkeypatch, tmp_path
     monkeypatch.setattr(settings, "_sources", lambda: "changed")
     assert all(a != b for a, b in zip(stamps(), before, strict=True))
     assert settings._Locator.from_function(np.mean, np.__file__) is None
+
+
+def kernel_files(folder):
+    """The files of a kernel's machine code, as another process opens them."""
+    return settings.KernelFiles(str(folder), "kernel", "stamp")
+
+
+def test_kernels_use_these_files():
+    files = FunctionCache(dense.row_bias.py_func)._cache_file
+    assert isinstance(files, settings.KernelFiles)
+
+
+def test_code_that_processes_write_at_once_is_that_of_its_types(tmp_path):
+    """Two processes compile a kernel for other types each: neither gets the other's code."""
+    keys = [(f"types {i}", "processor", "source") for i in range(8)]
+    with ThreadPoolExecutor(len(keys)) as pool:
+        for i in range(20):
+            folder = tmp_path / str(i)
+            folder.mkdir()
+            list(pool.map(lambda key, at=folder: kernel_files(at).save(key, key), keys))
+            assert [kernel_files(folder).load(key) for key in keys] == keys
+
+
+def test_code_of_other_sources_or_with_damage_is_not_loaded(tmp_path):
+    key = ("types", "processor", "source")
+    kernel_files(tmp_path).save(key, "code")
+    assert settings.KernelFiles(str(tmp_path), "kernel", "other stamp").load(key) is None
+    assert kernel_files(tmp_path).load(("other types", *key[1:])) is None
+    assert kernel_files(tmp_path).load(key) == "code"
+    (file,) = tmp_path.iterdir()
+    for damaged in (b"", b"no pickle", file.read_bytes()[:-3]):
+        file.write_bytes(damaged)
+        assert kernel_files(tmp_path).load(key) is None
+
+
+def test_a_full_disk_costs_the_next_run_time_and_no_more(tmp_path, monkeypatch):
+    """Machine code that cannot be written is compiled again."""
+    kernel_files(tmp_path / "missing").save(("types",), "code")
+    assert kernel_files(tmp_path / "missing").load(("types",)) is None
 
 
 def test_registers_are_those_that_numba_compiles_for():

@@ -2,10 +2,15 @@
 
 import functools
 import hashlib
+import logging
+import pickle
 from pathlib import Path
 from typing import Any
 
-from numba.core.caching import FunctionCache
+from numba.core import caching
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+
+log = logging.getLogger("caffelite")
 
 # Nobody calls kernels as C functions.
 SERIAL: dict[str, Any] = dict(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True)
@@ -19,6 +24,43 @@ def _sources() -> str:
     for path in sorted([*cpu.rglob("*.py"), *cpu.parent.glob("*.py")]):
         digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+class _Stamp(tuple):
+    """What a kernel's machine code depends on: the stamp of its own file, and the digest of all files."""
+
+
+class KernelFiles(IndexDataCacheFile):
+    """The machine code of a kernel: a file for each signature, which names what it was made of.
+
+    Numba's own files have numbers, which an index gives to signatures: of two processes that compile a kernel at once,
+    one for float32 and one for float64, both take the same number, and later runs call the code of the wrong one.
+    """
+
+    def save(self, key: Any, data: Any) -> None:
+        try:
+            with self._open_for_write(self._file(key)) as file:
+                for item in ((self._source_stamp, key), data):
+                    file.write(self._dump(item))
+        except OSError as error:
+            log.info("cannot keep %s: %s", error.filename, error.strerror)
+
+    def load(self, key: Any) -> Any:
+        try:
+            with open(self._file(key), "rb") as file:
+                made_of = pickle.load(file)
+                return pickle.load(file) if made_of == (self._source_stamp, key) else None
+        except (OSError, EOFError, pickle.UnpicklingError):  # none yet, or damaged
+            return None
+
+    def _file(self, key: Any) -> str:
+        digest = hashlib.sha256(repr((self._version, key)).encode()).hexdigest()
+        return self._data_path(self._data_name(int(digest[:12], 16)))
+
+
+def _files(cache_path: str, filename_base: str, source_stamp: Any) -> IndexDataCacheFile:
+    kind = KernelFiles if isinstance(source_stamp, _Stamp) else IndexDataCacheFile
+    return kind(cache_path, filename_base, source_stamp)
 
 
 class _Locator:
@@ -35,9 +77,10 @@ class _Locator:
         found = next(filter(None, (kind.from_function(function, file) for kind in kinds)), None)
         if found:
             own = found.get_source_stamp()
-            found.get_source_stamp = lambda: (own, _sources())
+            found.get_source_stamp = lambda: _Stamp((own, _sources()))
         return found
 
 
+caching.IndexDataCacheFile = _files  # type: ignore[assignment, misc]
 _locators: list[Any] = FunctionCache._impl_class._locator_classes
 _locators.insert(0, _Locator)
