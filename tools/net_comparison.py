@@ -258,7 +258,7 @@ class Judged:
 def _outputs(net: Net) -> Arrays:
     """By blob and by number of its version among the outputs: the same names where ``nothing_in_place`` has others."""
     found, versions = {}, Counter[str]()
-    for value, _, values in sorted(net.outputs(), key=lambda output: output[0].node.index):
+    for value, _, values in sorted(net.outputs(), key=lambda output: output[0].source.place):
         blob = value.name.partition(".")[0]
         found[f"output {blob} {versions[blob]}"] = np.array(values)
         versions[blob] += 1

@@ -58,6 +58,7 @@ from caffelite.devices.cpu import CPU  # noqa: E402
 INEXACT = {"Quant", "BinaryConvolution", "BinaryInnerProduct", "MarginInnerProduct", "CenterLoss", "ChannelScale"}
 INEXACT |= {"InnerDistance", "RegionLoss", "Sparsify", "GeneralContrastiveLoss"}
 STEPS = (1e-5, 1e-6)  # of the differences of the loss
+SILENT = 300  # seconds that a rank may compute alone, and compile for it, before the others give it up
 SLOPE = 1e-5  # the difference between slopes that counts, relative to the sum of all terms' sizes
 
 
@@ -242,7 +243,7 @@ def main() -> None:
         for seed in seeds:
             print(shown(random_net(seed)))
         return
-    with session(60) as comm:
+    with session(SILENT) as comm:
         campaign = Campaign(options.way, caffe=options.caffe, comm=comm)
         for seed in seeds:
             before = len(campaign.failures)

@@ -106,7 +106,7 @@ def restore_outputs(graph: Graph, copies: Copies) -> None:
     losses = [value for value, _ in graph.losses if value.dtype is not None and value not in outputs]
     for value in (*outputs, *losses):
         plain = copies.stored_as(value, CAFFE_FORMAT)
-        if value in outputs:
+        if value in outputs and graph.values[value.name] is value:  # no layer wrote over it
             graph.values[value.name] = plain
         if value.gradient:
             _pass_gradient(plain, value)

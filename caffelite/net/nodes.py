@@ -44,6 +44,14 @@ class Value(Sealable):
     def memory_shape(self) -> Shape:
         return self.format.memory_shape(self.shape)
 
+    @property
+    def source(self) -> Node:
+        """The layer whose result this is, also where the compiler copied that."""
+        node = self.node
+        while node.place < 0 and node.bottoms:
+            node = node.bottoms[0].node
+        return node
+
 
 @dataclass(eq=False)
 class ParameterRef(Sealable):
@@ -99,7 +107,7 @@ class Node(Sealable):
 @dataclass(eq=False)
 class Graph(Sealable):
     """``values`` maps each blob name to its last version; ``dropped``: the layers that the phase leaves out, each with
-    the reason; ``outputs`` are the values that no layer reads and the losses, by name."""
+    the reason; ``outputs`` are the values that no layer reads and the losses, by name and in the order of layers."""
 
     name: str
     phase: int
@@ -119,7 +127,7 @@ class Graph(Sealable):
     def outputs(self) -> list[Value]:
         unread = [v for v in self.values.values() if not v.readers]
         found = dict.fromkeys([*(v for v, _ in self.losses if v.name in self.values), *unread])
-        return sorted(found, key=lambda v: v.name)
+        return sorted(found, key=lambda v: (v.name, v.source.place))
 
     @property
     def feeds(self) -> list[Node]:

@@ -160,6 +160,26 @@ def roundings(graph) -> list[str]:
     ]
 
 
+LOSSY = convolution("data", "c1").replace("convolution_param", "loss_weight: 2 convolution_param")
+
+
+@pytest.mark.parametrize("traits", [CHANNELS_LAST, PLAIN], ids=["channels last", "plain"])
+@pytest.mark.parametrize(
+    "over, last",
+    [
+        ("Sigmoid", layer("Reshape", "c1", "flat", "reshape_param { shape { dim: 0 dim: -1 } }")),
+        ("Softmax", ""),  # in Caffe's layout
+    ],
+)
+def test_outputs_of_one_name_keep_their_order(traits, over, last):
+    """A blob with a loss weight that a layer overwrites is an output beside what is written over it."""
+    text = inputs(data=DATA) + LOSSY + layer(over, "c1", "c1", "loss_weight: 1", name="over") + last
+    graph = compiled(text, traits)
+    outputs = [value for value in graph.outputs if value.name == "c1"]
+    assert [value.source.name for value in outputs] == ["c1", "over"]
+    assert graph.values["c1"].source.name == "over"
+
+
 def test_a_chain_is_rounded_once_on_the_way_in():
     graph = compiled(CHAIN + layer("BatchNorm", "c2", "b2") + dense("b2", "scores"), BFLOAT16)
     assert roundings(graph) == ["↑data", "↓b2"] and copies(graph) == ["↑data", "↓b2"]

@@ -106,13 +106,23 @@ def environment() -> dict[str, str]:
 
 def mpirun(ranks: int, *command: object, **options) -> subprocess.Popen:
     words = [MPIRUN, "-n", str(ranks), *map(str, command)]
-    return subprocess.Popen(
-        words, env=environment(), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options
-    )
+    options.setdefault("env", environment())
+    return subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options)
+
+
+def outputs(process: subprocess.Popen, timeout: float) -> tuple[str, str]:
+    """What a job that must succeed wrote on standard output and on standard error; both are shown where it fails or is
+    late."""
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.terminate()  # mpirun ends its ranks
+        out, err = process.communicate()
+        pytest.fail(f"not done after {timeout:.0f} s:\n{out}{err}")
+    assert process.returncode == 0, f"exit status {process.returncode}:\n{out}{err}"
+    return out, err
 
 
 def finish(process: subprocess.Popen, timeout: float = 120) -> str:
     """What a job that must succeed wrote on standard error."""
-    out, err = process.communicate(timeout=timeout)
-    assert process.returncode == 0, out + err
-    return err
+    return outputs(process, timeout)[1]
