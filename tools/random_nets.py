@@ -42,6 +42,7 @@ from net_comparison import (  # noqa: E402
     Way,
     fits,
     of_passes,
+    plain,
     random_net,
     same,
     small_work,
@@ -68,7 +69,14 @@ class Compared:
     def __init__(self, random: RandomNet):
         self.random = random
         self.passes = functools.cache(lambda which, phase: of_passes(random, which, phase))
+        self.rounded = functools.cache(self._rounded)
         self.training = functools.cache(self._training)
+
+    def _rounded(self, which: int, phase: int) -> Judged:
+        """As ``passes``; plain float32, a way that is compared itself, also rounds within layers."""
+        judged = of_passes(self.random, which, phase)
+        judged.allow(plain(phase).results(self.random, which))
+        return judged
 
     def _training(self, which: int) -> Judged:
         """Rules that divide by the gradient's size follow its sign where it cancels, so that plain float32 says what
@@ -81,8 +89,9 @@ class Compared:
         return train(self.random, which, CPU("float64"), move=move, keep=True)
 
     def way(self, way: Way, wide: bool) -> dict[str, float]:
+        judged = self.passes if wide or way == plain(way.phase) else self.rounded
         return self._persistent(
-            lambda which: self.passes(which, way.phase).differences(way.results(self.random, which), wide)
+            lambda which: judged(which, way.phase).differences(way.results(self.random, which), wide)
         )
 
     def gradients(self) -> dict[str, float]:
