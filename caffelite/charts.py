@@ -65,7 +65,7 @@ def shown(text: str) -> str:
     from matplotlib import rcParams
 
     text = unicodedata.normalize("NFC", "".join(c if c.isprintable() else " " for c in text))
-    families, found = list(rcParams["font.family"]), []
+    families, missing = list(rcParams["font.family"]), []
     for char in text:
         if not any(ord(char) in _characters(family) for family in families):
             family = _family_with(char)
@@ -73,9 +73,9 @@ def shown(text: str) -> str:
                 char = NO_GLYPH
             else:
                 families.append(family)
-        found.append(char)
+        missing.append(char)
     rcParams["font.family"] = families
-    return "".join(found)
+    return "".join(missing)
 
 
 @functools.cache

@@ -54,14 +54,14 @@ Item = TypeVar("Item")
 
 def moved_paths(items: Mapping[tuple, Item], moves: Mapping[tuple, tuple], prefix: tuple = ()) -> dict[tuple, Item]:
     """The items by new paths, as `Locator.moved` does it; ``moves`` are below ``prefix``."""
-    found, n = {}, len(prefix)
+    prefixes, n = {}, len(prefix)
     for path, item in items.items():
         old = path[n:]
         if path[:n] == prefix:
             end = next((end for end in range(len(old), 0, -1) if old[:end] in moves), 0)
             path = prefix + moves.get(old[:end], old[:end]) + old[end:]
-        found[path] = item
-    return found
+        prefixes[path] = item
+    return prefixes
 
 
 NOWHERE = Locator("<net>")

@@ -118,8 +118,8 @@ def _check(status: os.stat_result, path: str | os.PathLike, most: int | None) ->
 
 
 def _too_large(path: str | os.PathLike, most: int, size: int | None = None) -> OSError:
-    found = f"it has {size} bytes" if size else "it grows"
-    return OSError(errno.EFBIG, f"{found}, too large for a file of its kind (at most {most})", str(path))
+    description = f"it has {size} bytes" if size else "it grows"
+    return OSError(errno.EFBIG, f"{description}, too large for a file of its kind (at most {most})", str(path))
 
 
 def check_text(message: Message) -> None:

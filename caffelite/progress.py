@@ -29,8 +29,8 @@ def bar(total: int | None, *, name: str | None = None, unit: str = "it", shown: 
     from tqdm import tqdm
 
     visible = shown and sys.stderr is not None and sys.stderr.isatty()
-    found = tqdm(desc=name, total=total, unit=unit, file=sys.stderr, disable=not visible, **options)
-    return ReportingBar(found, _file, name or "", unit.strip(), total) if _file else found
+    bar = tqdm(desc=name, total=total, unit=unit, file=sys.stderr, disable=not visible, **options)
+    return ReportingBar(bar, _file, name or "", unit.strip(), total) if _file else bar
 
 
 class ReportingBar:

@@ -27,17 +27,17 @@ def read(path: str | os.PathLike, fields: Fields) -> dict[str, Any]:
     """The fields of a JSON object that are there and of their kinds; none where the file is missing, damaged or not an
     object."""
     try:
-        found = _object(path)
+        content = _object(path)
     except (OSError, ValueError, RecursionError):
         return {}
-    return chosen(found, fields)
+    return chosen(content, fields)
 
 
-def chosen(found: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
+def chosen(content: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
     """The fields of an object that are there and of their kinds."""
     if str in fields:
-        return {name: value for name, value in found.items() if fits(value, fields[str])}
-    return {name: found[name] for name, kind in fields.items() if name in found and fits(found[name], kind)}
+        return {name: value for name, value in content.items() if fits(value, fields[str])}
+    return {name: content[name] for name, kind in fields.items() if name in content and fits(content[name], kind)}
 
 
 def load(
@@ -47,20 +47,20 @@ def load(
     CaffeliteError where the file cannot be read, a field is missing, or a value is of another kind."""
     name = Path(path).name
     try:
-        found = _object(path, most)
+        content = _object(path, most)
     except (OSError, ValueError, RecursionError):
         raise CaffeliteError(f"{name} cannot be read", expected="a JSON file that caffelite wrote") from None
     if str in fields:
-        if not fits(found, dict(fields)):
+        if not fits(content, dict(fields)):
             raise CaffeliteError(f"{name} has a value of another kind", expected=_shown(dict(fields)))
-        return found
+        return content
     optional = optional or {}
     for field, kind in {**optional, **fields}.items():
-        if field not in found and field in fields:
+        if field not in content and field in fields:
             raise CaffeliteError(f'{name} has no "{field}"', expected="a JSON file that caffelite wrote")
-        if field in found and not fits(found[field], kind):
+        if field in content and not fits(content[field], kind):
             raise CaffeliteError(f'"{field}" in {name} is of another kind', expected=_shown(kind))
-    return {field: found[field] for field in (*fields, *optional) if field in found}
+    return {field: content[field] for field in (*fields, *optional) if field in content}
 
 
 def fits(value: Any, kind: Any) -> bool:
@@ -87,10 +87,10 @@ def fits(value: Any, kind: Any) -> bool:
 
 
 def _object(path: str | os.PathLike, most: int = inputs.TEXT) -> dict[str, Any]:
-    found = json.loads(inputs.read_text(path, most))
-    if not isinstance(found, dict):
+    content = json.loads(inputs.read_text(path, most))
+    if not isinstance(content, dict):
         raise ValueError
-    return found
+    return content
 
 
 def _shown(kind: Any) -> str:

@@ -223,12 +223,12 @@ class Binding:
         layer.param_blobs, layer.saved_shapes = [], {}
         try:
             tops = layer.shapes(list(bottoms))
-            found, expected = ([list(p.shape) for p in blobs] for blobs in (layer.param_blobs, params))
+            actual, expected = ([list(p.shape) for p in blobs] for blobs in (layer.param_blobs, params))
         finally:
             layer.param_blobs = params
-        if found != expected:
+        if actual != expected:
             what = "its parameters change their shape with the data"
-            raise layer.outer_error(what, expected=expected, found=found)
+            raise layer.outer_error(what, expected=expected, found=actual)
         self.reshape_tops(node, tops)
         self._operations.take(layer, bottoms, functools.partial(self.build, node))
         self.outdated.discard(node)

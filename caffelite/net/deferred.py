@@ -37,12 +37,12 @@ def candidates(graph: Graph) -> list[tuple[Node, int, int, int]]:
     for node in graph.nodes:
         for ref in node.params:
             readers[ref.owner] = readers.get(ref.owner, 0) + 1
-    found = []
+    deferred = []
     for node in graph.nodes:
         size = node.layer.gradient_rows()
         if size and node.backward and node.params[0].wanted and readers[node.params[0].owner] == 1:
-            found.append((node, *size))
-    return found
+            deferred.append((node, *size))
+    return deferred
 
 
 def deferred_nodes(graph: Graph, micro_batches: int) -> list[Node]:

@@ -59,8 +59,8 @@ def _chain(node: Node, fusions: Fusions) -> list[Node]:
     if scale and node.layer.can_fuse(scale.layer) and scale.gradient_to[0] == scale.backward:
         configure(node, fused_scale=True)
         chain.append(scale)
-    if found := _sum(node, chain):
-        total, fusions.summands[node] = found
+    if fused_sum := _sum(node, chain):
+        total, fusions.summands[node] = fused_sum
         configure(node, fused_sum=True)
         chain.append(total)
     relu = _only_reader(chain[-1] if chain else node)

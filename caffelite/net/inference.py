@@ -61,7 +61,7 @@ class InferencePass:
 
     def _join(self) -> list[tuple[int, Callable]]:
         """(threads, call) of all steps, with the convolutions that can be joined as one call."""
-        found: list[tuple[int, Callable]] = []
+        calls: list[tuple[int, Callable]] = []
         steps = [*zip(self._calls, self._threads, strict=True)]
         at = 0
         while at < len(steps):
@@ -74,9 +74,9 @@ class InferencePass:
                 x, y = run.args
                 group.append((op, x[0], y[0]))
             joined = self._inference.joined(group)
-            found.append((1, joined) if joined else (steps[at][1], steps[at][0][1]))
+            calls.append((1, joined) if joined else (steps[at][1], steps[at][0][1]))
             at += len(group) if joined else 1
-        return found
+        return calls
 
 
 def inference_pass(compiled: CompiledNet, dev: Device, calls: Calls) -> InferencePass | None:

@@ -74,8 +74,8 @@ class Net:
         self._forward, self._backward = self._binding.forward, self._binding.backward
         for node in graph.nodes:
             if node.params and (index := node.params[0].owner) in self.compiled.fused_updates:
-                found = FusedGradient(node.layer, dev, self.compiled.options.fused_passes)
-                node.layer.deferred = self.params.fused_gradients[index] = found
+                fused = FusedGradient(node.layer, dev, self.compiled.options.fused_passes)
+                node.layer.deferred = self.params.fused_gradients[index] = fused
         self._terms = []  # of the loss, except those that layers add themselves
         for value, weight in graph.losses:
             if value.node.layer.adds_loss and not value.top:
@@ -363,7 +363,7 @@ class Net:
                 at += count
             rows = [ring.last(at, at) for ring in self._rings]
             for i in range(at):
-                yield [(v, weights.get(v, 0.0), found[i]) for v, found in zip(self.graph.outputs, rows, strict=True)]
+                yield [(v, weights.get(v, 0.0), means[i]) for v, means in zip(self.graph.outputs, rows, strict=True)]
 
     def _run_recorded(self, count: int) -> None:
         for which in range(count):

@@ -126,8 +126,8 @@ class Graph(Sealable):
     @property
     def outputs(self) -> list[Value]:
         unread = [v for v in self.values.values() if not v.readers]
-        found = dict.fromkeys([*(v for v, _ in self.losses if v.name in self.values), *unread])
-        return sorted(found, key=lambda v: (v.name, v.source.place))
+        outputs = dict.fromkeys([*(v for v, _ in self.losses if v.name in self.values), *unread])
+        return sorted(outputs, key=lambda v: (v.name, v.source.place))
 
     @property
     def feeds(self) -> list[Node]:
@@ -138,15 +138,15 @@ class Graph(Sealable):
         of layers that vary and all that follow; all nodes where gradients pass through such a layer."""
         if any(node.layer.varies and node.layer.differentiable for node in self.nodes):
             return set(self.nodes)
-        found: set[Node] = set()
+        varied: set[Node] = set()
         changing: set[Value] = set()
         for node in self.nodes:
             follows = not changing.isdisjoint(node.bottoms)
             if node.layer.varies or follows:
-                found.add(node)
+                varied.add(node)
                 which = node.layer.varied_tops
                 changing.update(top for top in node.tops if follows or which is None or top.top in which)
-        return found
+        return varied
 
     @property
     def inputs(self) -> dict[str, Value]:

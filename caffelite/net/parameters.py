@@ -74,12 +74,12 @@ class Parameters:
 
     def views(self, node: Node) -> list[ParameterView]:
         """The parameters of a node, in its own shapes (PERMISSIVE sharing compares counts only)."""
-        found = []
+        views = []
         for spec, ref in zip(node.layer.param_blobs, node.params, strict=True):
             blobs = (self.blobs[ref.owner], self.diffs[ref.owner])
             data, diff = (b if b is None or b.shape == spec.shape else b.reshape(spec.shape) for b in blobs)
-            found.append(ParameterView(data, diff, ref.wanted))
-        return found
+            views.append(ParameterView(data, diff, ref.wanted))
+        return views
 
 
 def _initial(spec: ParameterSpec, rng: np.random.Generator) -> Iterator[tuple[int, np.ndarray]]:
@@ -123,7 +123,7 @@ def borrowed(graph: Graph, other: Graph) -> dict[int, Array]:
     """A bound graph's blobs for the learnable parameters of ``graph``, by layer name; one that differs in shape is an
     error."""
     theirs = {node.name: node.layer.params for node in other.nodes}
-    found = {}
+    blobs_of = {}
     for i, parameter in enumerate(graph.parameters):
         node, params = parameter.node, theirs.get(parameter.node.name, [])
         if parameter.index < len(params):
@@ -133,8 +133,8 @@ def borrowed(graph: Graph, other: Graph) -> dict[int, Array]:
                 raise CaffeliteError(
                     what, where=node.layer.locate(), expected=list(blob.shape), found=list(parameter.blob.shape)
                 )
-            found[i] = blob
-    return found
+            blobs_of[i] = blob
+    return blobs_of
 
 
 @dataclass

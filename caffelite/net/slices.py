@@ -29,7 +29,7 @@ Slices = dict[Value, tuple[Value, Slice]]  # by bottom: the top that stores it, 
 def store_in_tops(graph: Graph, lifetimes: Lifetimes, itemsize: Callable[[str | None], int]) -> Slices:
     """The bottoms of concatenations that are stored in the top; records them in the layers' configs. None where shapes
     may change. itemsize: bytes of a number by its dtype."""
-    found: Slices = {}
+    slices: Slices = {}
     varied = graph.varied()
     for node in graph.nodes:
         if node in varied:
@@ -37,10 +37,10 @@ def store_in_tops(graph: Graph, lifetimes: Lifetimes, itemsize: Callable[[str | 
         bottoms = {}
         for i, bottom, place in _candidates(node):
             if _fits(bottom, node, place, lifetimes, itemsize):
-                bottoms[i] = found[bottom] = node.tops[0], place
+                bottoms[i] = slices[bottom] = node.tops[0], place
         if bottoms:
             configure(node, bottoms_in_top=frozenset(bottoms))
-    return found
+    return slices
 
 
 def _candidates(node: Node) -> Iterator[tuple[int, Value, Slice]]:

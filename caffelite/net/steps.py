@@ -39,8 +39,8 @@ class Step(Sealable):
     @property
     def bottoms(self) -> list[tuple[Value, bool]]:
         """Each with whether its gradient is wanted."""
-        found = list(zip(self.node.bottoms, self.node.gradient_to, strict=True))
-        return [*found, (self.summand, self.node.backward)] if self.summand else found
+        bottoms = list(zip(self.node.bottoms, self.node.gradient_to, strict=True))
+        return [*bottoms, (self.summand, self.node.backward)] if self.summand else bottoms
 
 
 class Lifetimes:

@@ -41,23 +41,23 @@ def cut(pieces: Iterable[Piece], count: int) -> list[Bucket]:
     """
     pieces = list(pieces)
     least = sum(p.stop - p.start for p in pieces if p.step is not None) / max(1, count)
-    found: list[Bucket] = []
+    buckets: list[Bucket] = []
     held: Bucket | None = None
     for piece in reversed(pieces):
         if piece.step is None:
             if held:
-                found.append(held)
+                buckets.append(held)
             held = None
             continue
         if held and held.over_stage != piece.over_stage:
-            found.append(held)
+            buckets.append(held)
             held = None
         stop, step = (held.stop, held.step) if held else (piece.stop, 0)
         held = Bucket(piece.start, stop, max(piece.step, step), piece.over_stage)
         if held.stop - held.start >= least:
-            found.append(held)
+            buckets.append(held)
             held = None
-    return found + ([held] if held else [])
+    return buckets + ([held] if held else [])
 
 
 class Transport(Protocol):

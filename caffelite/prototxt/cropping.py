@@ -48,19 +48,19 @@ def _offset(whole: tuple[Fraction, Fraction], part: tuple[Fraction, Fraction]) -
 
 def _maps(name: str, makers: dict[str, pb.LayerParameter]) -> dict[str, Map]:
     """The map from each blob below to blob ``name``, the nearest first."""
-    found = {name: IDENTITY}
+    maps = {name: IDENTITY}
     while name in makers and makers[name].bottom:
         layer = makers[name]
         below = layer.bottom[0]
-        if below in found:
+        if below in maps:
             break
         step = _map(layer)
         if step is None:
             break
-        (hs, ht), (ws, wt) = found[name]
-        found[below] = (hs * step[0][0], hs * step[0][1] + ht), (ws * step[1][0], ws * step[1][1] + wt)
+        (hs, ht), (ws, wt) = maps[name]
+        maps[below] = (hs * step[0][0], hs * step[0][1] + ht), (ws * step[1][0], ws * step[1][1] + wt)
         name = below
-    return found
+    return maps
 
 
 def _map(layer: pb.LayerParameter) -> Map | None:

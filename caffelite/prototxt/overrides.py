@@ -71,20 +71,20 @@ class Overrides:
         """Sets fields of layers in objects with ``message`` and ``locate`` (nets.NetSpec). Errors: a layer that none
         of them has."""
         specs = list(specs)
-        found: set[str] = set()
+        matched: set[str] = set()
         names: dict[str, None] = {}  # of layers, in their order
         for spec in specs:
             changes = []
             for text, path in self.layers:
                 places = _layers(spec.message, path)
-                found |= {text} if places else set()
+                matched |= {text} if places else set()
                 changes += [(text, rest, ("layer", i)) for i, rest in places]
             names |= dict.fromkeys(layer.name for layer in spec.message.layer)
             changed = self._changed(Document(spec.message, spec.locate), changes)
             spec.message, spec.locate = changed.message, changed.locate
         mistakes = Collector()
         for text, path in self.layers:
-            if text not in found:
+            if text not in matched:
                 word = path.split(".")[0]
                 known = [*names, *pb.SolverParameter.DESCRIPTOR.fields_by_name]
                 what = f'-set {text}: no layer is called "{word}"'
@@ -123,16 +123,16 @@ class Overrides:
 
 def _layers(net: pb.NetParameter, path: str) -> list[tuple[int, str]]:
     """(place, rest of the path) of the layers that a path begins with; names may hold dots, the longest counts."""
-    best, found = -1, []
+    best, paths = -1, []
     for name in {layer.name for layer in net.layer if layer.name}:
         match = re.match(rf"{re.escape(name)}(?:\[(\d{{1,18}})\])?\.(.+)", path)
         if match and len(name) > best:
             places = [i for i, layer in enumerate(net.layer) if layer.name == name]
-            best, found = (
+            best, paths = (
                 len(name),
                 [(i, match[2]) for i in (places if match[1] is None else places[int(match[1]) :][:1])],
             )
-    return found
+    return paths
 
 
 def _set(message: Message, path: str, value: str) -> tuple:

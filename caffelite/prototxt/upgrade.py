@@ -64,12 +64,12 @@ def upgrade_solver(solver: pb.SolverParameter, locate: Locator) -> Modern:
     new.CopyFrom(solver)
     if new.HasField("solver_type"):
         if new.HasField("type"):
-            found, remedy = f'"type" at {locate("type")}', "drop solver_type, the old one"
+            old_type, remedy = f'"type" at {locate("type")}', "drop solver_type, the old one"
             raise CaffeliteError(
                 "both solver_type and type",
                 where=locate("solver_type"),
                 expected="one of them",
-                found=found,
+                found=old_type,
                 remedy=remedy,
             )
         new.type = SOLVER_TYPES[new.solver_type]
@@ -102,7 +102,7 @@ class _Upgrade:
         self.notes: list[tuple[Where, str]] = []
         self.mistakes = Collector()
 
-    def found(self, dialect: str) -> None:
+    def add_dialect(self, dialect: str) -> None:
         if dialect not in self.dialects:
             self.dialects.append(dialect)
 
@@ -129,12 +129,17 @@ class _Upgrade:
         if not old:
             return
         if self.old.layer:
-            found, remedy = f'"layer" at {self.locate("layer", 0)}', "write all of them as layer"
+            old_style, remedy = f'"layer" at {self.locate("layer", 0)}', "write all of them as layer"
             self.mistake(
-                'both "layers" and "layer"', "layers", 0, expected="the one or the other", found=found, remedy=remedy
+                'both "layers" and "layer"',
+                "layers",
+                0,
+                expected="the one or the other",
+                found=old_style,
+                remedy=remedy,
             )
             self.mistakes.raise_any()
-        self.found("V0 layers" if any(layer.HasField("layer") for layer in old) else "V1 layers")
+        self.add_dialect("V0 layers" if any(layer.HasField("layer") for layer in old) else "V1 layers")
         padding = self.padding()
         self.net.ClearField("layers")
         for i, layer in enumerate(old):
@@ -168,7 +173,7 @@ class _Upgrade:
                 if source not in layers:
                     continue
                 if layer.layer.type not in ("conv", "pool") or len(layer.bottom) != 1:
-                    found = f'"{layer.layer.type}" with {len(layer.bottom)}'
+                    description = f'"{layer.layer.type}" with {len(layer.bottom)}'
                     self.mistake(
                         f'layer "{layer.layer.name}" reads a padding layer',
                         "layers",
@@ -176,7 +181,7 @@ class _Upgrade:
                         "bottom",
                         j,
                         expected="a conv or pool layer with one bottom",
-                        found=found,
+                        found=description,
                     )
                 elif len(self.old.layers[source].bottom) != 1 or len(self.old.layers[source].top) != 1:
                     self.mistake("a padding layer has one bottom and one top", "layers", source)
@@ -301,7 +306,7 @@ class _Upgrade:
                 found=len(shapes),
             )
         self.mistakes.raise_any()
-        self.found("input fields")
+        self.add_dialect("input fields")
         layers = list(self.net.layer)
         self.net.ClearField("layer")
         self.net.layer.add(name="input", type="Input", top=names, input_param=pb.InputParameter(shape=shapes))
@@ -321,7 +326,7 @@ class _Upgrade:
             if layer.type == "BatchNorm":
                 self.batch_norm(layer)
             if layer.type == "VideoData" and layer.video_data_param.source:
-                self.found("VideoData with a source")
+                self.add_dialect("VideoData with a source")
                 layer.type = volumes.type_of_video(layer)
             self.volume(i, layer)
             message = TRANSFORMED.get(layer.type)
@@ -337,7 +342,7 @@ class _Upgrade:
         """C3D's layers over frames."""
         changes = volumes.modernise(layer)
         if changes.dialect:
-            self.found(changes.dialect)
+            self.add_dialect(changes.dialect)
         self.moves |= {("layer", i, *old): ("layer", i, *new) for old, new in changes.moves.items()}
         for what, path, details in changes.mistakes:
             self.mistake(what, "layer", i, *path, **details)
@@ -348,7 +353,7 @@ class _Upgrade:
         learnable parameters."""
         learns = any(layer.batch_norm_param.HasField(field) for field in LEARNT)
         if (learns or len(layer.param) == 3) and any(p.lr_mult for p in layer.param[:3]):
-            self.found("BatchNorm with rates")
+            self.add_dialect("BatchNorm with rates")
             for p in layer.param[:3]:
                 p.lr_mult = p.decay_mult = 0
 
@@ -361,7 +366,7 @@ class _Upgrade:
                 holders[i] = getattr(layer, field)
         if not holders:
             return
-        self.found("relu within a layer")
+        self.add_dialect("relu within a layer")
         layers = list(self.net.layer)
         self.net.ClearField("layer")
         self.moves = {}

@@ -38,7 +38,7 @@ def train_two_iterations(config: RunConfig, batch: int, numbers: list[int]) -> N
         trainer.close()
 
 
-def find_rate(config: RunConfig, low: float, high: float, iterations: int) -> range_test.Found:
+def find_rate(config: RunConfig, low: float, high: float, iterations: int) -> range_test.RangeTest:
     """Trains at rates that rise from ``low`` to ``high``, and returns rates and losses."""
     document = read_solver(config)
     dev = open_device(config.gpus, document.message)

@@ -50,9 +50,9 @@ def _placed(
         devices = comm.size if request.automatic or comm.size % asked == 0 else asked
         placement = place(wiring, request, devices, dev.traits, memory=dev.traits.memory, strong=strong)
     else:
-        found = resolve.resolve(wiring, request)
-        assert found, "there is a request, or there are messages"
-        placement = found
+        resolved = resolve.resolve(wiring, request)
+        assert resolved, "there is a request, or there are messages"
+        placement = resolved
     Analysis(wiring, placement)
     return placement, _shape(placement, comm)
 

@@ -85,8 +85,8 @@ class CapturedIterations:
                 own = self.why_eager()
                 if not own and self._net.ahead < self._passes:
                     own = "data that are not resident are fed one micro-batch at a time"
-                found = self._iteration.comm.gather(own, "an agreement")
-                self._agreed = next((f"rank {rank}: {text}" for rank, text in enumerate(found) if text), "")
+                reasons = self._iteration.comm.gather(own, "an agreement")
+                self._agreed = next((f"rank {rank}: {text}" for rank, text in enumerate(reasons) if text), "")
                 if self._agreed and known is None:
                     log.info("Running eagerly, not as CUDA graphs, until this changes: %s", self._agreed)
         return self._agreed == ""

@@ -37,16 +37,16 @@ def known(graph: Graph) -> dict[str, np.ndarray]:
     return {node.name: layer.class_weights for node, layer in _asking(graph) if layer.class_weights is not None}
 
 
-def set_weights(graph: Graph, found: Mapping[str, np.ndarray], spec: NetSpec | None = None) -> None:
+def set_weights(graph: Graph, measured: Mapping[str, np.ndarray], spec: NetSpec | None = None) -> None:
     """Gives each layer that asks for class weights its own. spec: gets them as class_weight, for the records. Errors: a
-    layer without weights in ``found``, or with another number of classes."""
+    layer without weights in ``measured``, or with another number of classes."""
     asking = _asking(graph)
     if asking and spec:
         message = pb.NetParameter()
         message.CopyFrom(spec.message)
         spec.message = message
     for node, layer in asking:
-        values = found.get(node.name)
+        values = measured.get(node.name)
         if values is None or len(values) != layer.classes:
             what = f"class_weight_balanced measures no weights for its {layer.classes} classes in the train net"
             remedy = "give the layer the name and the classes of one of the train net, or give class_weight"
@@ -110,14 +110,14 @@ def _count_targets(blocks: Iterable[np.ndarray], classes: int, ignored: int | No
 def _logged(node: Node, what: str, counts: np.ndarray, dividend: np.ndarray, divisor: np.ndarray) -> np.ndarray:
     """dividend / divisor, or 1 where either is 0; logged with the counts that they follow from."""
     known = (divisor > 0) & (dividend > 0)
-    found: np.ndarray = np.divide(dividend, divisor, out=np.ones(len(divisor)), where=known).astype(np.float32)
+    weights: np.ndarray = np.divide(dividend, divisor, out=np.ones(len(divisor)), where=known).astype(np.float32)
     texts = [" and ".join(f"{count:g}" for count in column) for column in counts.T]
-    shown = [f"{i}: {weight:.4g} ({text})" for i, (weight, text) in enumerate(zip(found, texts, strict=True))]
+    shown = [f"{i}: {weight:.4g} ({text})" for i, (weight, text) in enumerate(zip(weights, texts, strict=True))]
     if len(shown) > MOST_SHOWN:
-        least, most = int(found.argmin()), int(found.argmax())
-        shown = [f"{len(found)} classes", f"least {shown[least]}", f"most {shown[most]}"]
+        least, most = int(weights.argmin()), int(weights.argmax())
+        shown = [f"{len(weights)} classes", f"least {shown[least]}", f"most {shown[most]}"]
     log.info("Class weights of layer %s, from %s: %s", node.name, what, ", ".join(shown))
     if missing := np.flatnonzero(~known).tolist():
         text = "layer %s: classes %s have no %s; their class weight is 1"
         log.warning(text, node.name, ", ".join(map(str, missing[:MOST_SHOWN])), what)
-    return found
+    return weights

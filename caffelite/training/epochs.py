@@ -69,19 +69,19 @@ def restored(p: pb.SolverParameter, epoch: dict[str, Any]) -> pb.SolverParameter
     epoch: the records of its run, "samples", "batch" and "fields" of ``values``. A solver whose fields do not mean
     these iterations is returned unchanged.
     """
-    found = pb.SolverParameter()
-    found.CopyFrom(p)
+    in_epochs = pb.SolverParameter()
+    in_epochs.CopyFrom(p)
     try:
         for name, numbers in epoch["fields"].items():
-            found.ClearField(counterpart(p, name))
+            in_epochs.ClearField(counterpart(p, name))
             if name == "step_epoch":
-                found.step_epoch.extend(numbers)
+                in_epochs.step_epoch.extend(numbers)
             else:
-                setattr(found, name, *numbers)
-        again = resolve(found, Locator("<run>"), Epoch(epoch["samples"], epoch["batch"]))[0]
+                setattr(in_epochs, name, *numbers)
+        again = resolve(in_epochs, Locator("<run>"), Epoch(epoch["samples"], epoch["batch"]))[0]
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, CaffeliteError):
         return p
-    return found if again == p else p
+    return in_epochs if again == p else p
 
 
 def check(p: pb.SolverParameter, locate: Locator) -> None:
@@ -105,8 +105,8 @@ def check(p: pb.SolverParameter, locate: Locator) -> None:
         what, remedy = f'lr_policy "{p.lr_policy}" takes one step_epoch', '"multistep" takes several'
         mistakes.add(CaffeliteError(what, where=locate("step_epoch"), found=len(p.step_epoch), remedy=remedy))
     elif list(p.step_epoch) != sorted(set(p.step_epoch)):
-        found = ", ".join(f"{value:g}" for value in p.step_epoch)
-        mistakes.add(CaffeliteError("step_epoch must rise", where=locate("step_epoch"), found=found))
+        epoch_list = ", ".join(f"{value:g}" for value in p.step_epoch)
+        mistakes.add(CaffeliteError("step_epoch must rise", where=locate("step_epoch"), found=epoch_list))
     mistakes.raise_any()
 
 
@@ -147,8 +147,8 @@ def counterpart(p: pb.SolverParameter, name: str) -> str:
 def _replaced(
     p: pb.SolverParameter, locate: Locator, iterations: int, check_size: bool = True
 ) -> tuple[pb.SolverParameter, Locator]:
-    found, moves = pb.SolverParameter(), {}
-    found.CopyFrom(p)
+    resolved, moves = pb.SolverParameter(), {}
+    resolved.CopyFrom(p)
     for name in given(p):
         other = counterpart(p, name)
         values = list(p.step_epoch) if name == "step_epoch" else [getattr(p, name)]
@@ -161,13 +161,13 @@ def _replaced(
                 raise CaffeliteError(what, where=locate(name), expected=expected, found=max(counts))
             counts = [min(count, MOST_ITERATIONS) for count in counts]
         if other == "stepvalue":
-            found.stepvalue.extend(counts)
+            resolved.stepvalue.extend(counts)
         else:
-            setattr(found, other, counts[0])
+            setattr(resolved, other, counts[0])
             moves[(name, 0) if name == "step_epoch" else (name,)] = (other,)
         moves.setdefault((name,), (other,))
-        found.ClearField(name)
-    return found, locate.moved(moves)
+        resolved.ClearField(name)
+    return resolved, locate.moved(moves)
 
 
 def described(epoch: Epoch, p: pb.SolverParameter, resolved: pb.SolverParameter) -> str:

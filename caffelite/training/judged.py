@@ -52,11 +52,11 @@ class Judged:
 
     def scores(self, rows: Mapping[int, np.ndarray], means: list[np.ndarray]) -> dict[int, dict[int, float]]:
         """The average precision of each class of each output; writes the means over classes into ``means``."""
-        found = {}
+        class_precisions = {}
         for i, one in rows.items():
-            mean, found[i] = mean_precision(one, self.versions[i])
+            mean, class_precisions[i] = mean_precision(one, self.versions[i])
             means[i] = np.array([mean])
-        return found
+        return class_precisions
 
 
 def judged_of(graph: Graph, version: str | None = None) -> Judged:

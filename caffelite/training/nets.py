@@ -59,12 +59,12 @@ def train_net(
     own = [f for f in given if f.startswith("train")]
     chosen = own or given
     if len(chosen) != 1:
-        found = ", ".join(chosen) or "none"
+        fields = ", ".join(chosen) or "none"
         where, expected = (
             locate(chosen[-1]) if chosen else locate(),
             "one of net, net_param, train_net, train_net_param",
         )
-        raise CaffeliteError("a solver trains one net", where=where, expected=expected, found=found)
+        raise CaffeliteError("a solver trains one net", where=where, expected=expected, found=fields)
     document = _document(p, chosen[0], None, locate, tolerate)
     extra = p.train_state if p.HasField("train_state") else None
     return NetSpec(document.message, document.locate, state(pb.TRAIN, document.message, extra, level, stages))
@@ -113,13 +113,13 @@ def test_nets(
 
 def effective(message: pb.NetParameter, size: int) -> pb.NetParameter:
     """The net with the batches that ``size`` processes read together."""
-    found = pb.NetParameter()
-    found.CopyFrom(message)
-    for layer in found.layer:
+    batch_net = pb.NetParameter()
+    batch_net.CopyFrom(message)
+    for layer in batch_net.layer:
         for field in batch_messages():
             if layer.HasField(field) and getattr(layer, field).batch_size:
                 getattr(layer, field).batch_size *= size
-    return found
+    return batch_net
 
 
 def divide(spec: NetSpec, size: int, among: str = "processes", remedy: str = "or use -scaling weak") -> None:

@@ -155,8 +155,8 @@ class DividedNets(CompleteNets):
         return self.mesh.model.gather(value, what)[:: self.placement.shards]
 
     def gather_shards(self, value: Any) -> list[list[Any]]:
-        found, shards = self.mesh.model.gather(value, "scores"), self.placement.shards
-        return [found[i : i + shards] for i in range(0, len(found), shards)]
+        pieces, shards = self.mesh.model.gather(value, "scores"), self.placement.shards
+        return [pieces[i : i + shards] for i in range(0, len(pieces), shards)]
 
     def add_up(self, number: Array, dev: Device) -> None:
         if self.captures:

@@ -35,7 +35,7 @@ class Rising(Schedule):
 
 
 @dataclass
-class Found(Hook):
+class RangeTest(Hook):
     """Rates and the losses at them. ``best``: the rate at the steepest fall of the smoothed loss; None where it never
     fell."""
 
@@ -68,15 +68,15 @@ class Found(Hook):
         return self.rates[max(falls, key=falls.__getitem__)]
 
 
-def range_test(trainer: Trainer, low: float, high: float, count: int) -> Found:
+def range_test(trainer: Trainer, low: float, high: float, count: int) -> RangeTest:
     """Trains at rising rates, ``count`` iterations or until the loss blows up; the trainer is of no use afterwards."""
-    found = Found(Rising(low, high, count))
-    trainer.schedule, trainer.state.plateau = found.rate, None
+    test = RangeTest(Rising(low, high, count))
+    trainer.schedule, trainer.state.plateau = test.rate, None
     trainer.nan_recovery.enabled = False
-    trainer.hooks.add(found)
+    trainer.hooks.add(test)
     for _ in range(count):
         trainer.step(1)
         trainer.report_losses()
-        if found.blown:
+        if test.blown:
             break
-    return found
+    return test

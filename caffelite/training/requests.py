@@ -48,10 +48,10 @@ class Agreement:
     def take_snapshot(self) -> bool:
         """Whether a snapshot is to be written; it is true once for each request."""
         if self._several:
-            found, self._snapshot = self._snapshot, False
+            requested, self._snapshot = self._snapshot, False
         else:
-            found, self._requests.snapshot = self._requests.snapshot, False
-        return found
+            requested, self._requests.snapshot = self._requests.snapshot, False
+        return requested
 
     def stop_now(self) -> bool:
         """Whether any process was requested to stop, between iterations."""

@@ -76,16 +76,16 @@ def mean_scores(
         i = first + comm.rank
         if i >= count:
             break
-        found = judged.collected(next(passes))
+        results = judged.collected(next(passes))
         if at_once and mark:
             mark()
-        for total, many, (value, _, values) in zip(totals, tested, found, strict=True):
+        for total, many, (value, _, values) in zip(totals, tested, results, strict=True):
             samples = _counted(value)
             share = 1 if samples is None else samples
             total += values * share
             many += share
         if each:
-            each(i, found)
+            each(i, results)
     net.check_faults()
     if comm.size > 1:
         _align(net, starts, count, comm.size)
@@ -127,7 +127,7 @@ def _by_sample(value: Value, batch: int) -> bool:
 
 def unscored(net: Net, outputs: Iterable[tuple[str, float, np.ndarray]]) -> list[str]:
     """A text on each score or loss that is 0 because every label was ignored. outputs: (name, loss weight, values)."""
-    texts, found = [], {name: values for name, _, values in outputs}
+    texts, by_name = [], {name: values for name, _, values in outputs}
     for value in net.graph.outputs:
         layer = value.node.layer
         params: dict[str, Any] = {"Accuracy": layer.spec.accuracy_param, "SoftmaxWithLoss": layer.spec.loss_param}
@@ -136,8 +136,8 @@ def unscored(net: Net, outputs: Iterable[tuple[str, float, np.ndarray]]) -> list
             param is None
             or value.top
             or not param.HasField("ignore_label")
-            or value.name not in found
-            or found[value.name].any()
+            or value.name not in by_name
+            or by_name[value.name].any()
         ):
             continue
         counted = _counted(value)

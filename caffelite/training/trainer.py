@@ -151,7 +151,7 @@ class Trainer:
 
     def _initial_state(self) -> TrainingState:
         labelled = [("train", self.net)] + [(f"test {i}", net) for i, (net, _) in enumerate(self.tests)]
-        sources = [SourceState(label, *found) for label, net in labelled for found in net.sources()]
+        sources = [SourceState(label, *source) for label, net in labelled for source in net.sources()]
         recurrent = [
             RecurrentState(label, node.name, node.layer.carried)
             for label, net in labelled

@@ -242,17 +242,17 @@ def decode_model(data: bytes, path: str | Path, copy: bool = True) -> dict[str, 
     if hdf5.starts(data):
         return _decode_hdf5_model(data, path)
     check_seal(data, Path(path))
-    found: dict[str, list[np.ndarray]] = {}
+    layers: dict[str, list[np.ndarray]] = {}
     try:
         for number, wire, layer, _ in fields(memoryview(data)):
             if number not in (100, 2) or wire != LENGTH:
                 continue
             name, blobs = _layer(layer, "modern" if number == 100 else "V1", copy)
             if blobs:
-                found[name] = blobs
+                layers[name] = blobs
     except ValueError as error:
         raise no_hdf5(path) or CaffeliteError(f"{path} is no caffemodel, or a damaged one ({error})") from None
-    return found
+    return layers
 
 
 def no_hdf5(path: str | Path) -> CaffeliteError | None:
@@ -287,7 +287,7 @@ def _decode_hdf5_model(data: bytes, path: str | Path) -> dict[str, list[Any]]:
     A slash in a layer's name makes groups within groups. A blob that belongs to another layer is left out by Caffe, and
     None here.
     """
-    found: dict[str, list[Any]] = {}  # arrays and None
+    layers: dict[str, list[Any]] = {}  # arrays and None
     seen: set[int] = set()
 
     def gather(group, name: str) -> None:
@@ -301,7 +301,7 @@ def _decode_hdf5_model(data: bytes, path: str | Path) -> dict[str, list[Any]]:
             raise ValueError(f"data set {name}/{next(iter(sets))}")
         if numbers:
             blobs = {number: hdf5.values(sets[str(number)], len(data)) for number in numbers}
-            found[name] = [blobs.get(i) for i in range(min(numbers[-1] + 1, 2 * len(numbers) + 64))]
+            layers[name] = [blobs.get(i) for i in range(min(numbers[-1] + 1, 2 * len(numbers) + 64))]
         for key, item in items.items():
             if hasattr(item, "items"):
                 if key.isdecimal() and name and not len(item):
@@ -315,7 +315,7 @@ def _decode_hdf5_model(data: bytes, path: str | Path) -> dict[str, list[Any]]:
             gather(file["data"], "")
         except hdf5.MISTAKES as error:
             raise CaffeliteError(f"{path} is no caffemodel, or a damaged one ({error})") from None
-    return found
+    return layers
 
 
 def _is_number(key: str) -> bool:

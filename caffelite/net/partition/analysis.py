@@ -96,13 +96,13 @@ class Analysis:
 
     def _find_parameters(self) -> Iterator[ParameterPlace]:
         for parameter in self.graph.parameters:
-            node, found = parameter.node, self.plans[parameter.node]
+            node, plan = parameter.node, self.plans[parameter.node]
             axis, shape = None, parameter.blob.shape
-            if found.message is not None:
-                layer, _ = part_layer(node, found, 0, self.placement.shards)
+            if plan.message is not None:
+                layer, _ = part_layer(node, plan, 0, self.placement.shards)
                 part = layer.param_blobs[parameter.index].part
                 axis = part.axis if part else None
-            yield ParameterPlace(node.name, parameter.index, shape, found.stage, axis, found.sums_gradients)
+            yield ParameterPlace(node.name, parameter.index, shape, plan.stage, axis, plan.sums_gradients)
 
 
 def check_stages(graph: Graph, placement: Placement) -> None:

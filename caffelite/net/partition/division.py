@@ -74,20 +74,20 @@ class LayerPlanner:
         place = self.placement.layers.get(node.name, LayerPlacement())
         division = place.division if self.shards > 1 else Division.WHOLE
         if division is Division.OUTPUTS:
-            found = self.by_outputs(node, place.stage)
+            plan = self.by_outputs(node, place.stage)
         elif division is Division.BATCH:
-            found = self._by_samples(node, place.stage)
+            plan = self._by_samples(node, place.stage)
         else:
-            found = self._following(node, place.stage)
-        self._axes.update(zip(node.tops, found.tops, strict=True))
-        return found
+            plan = self._following(node, place.stage)
+        self._axes.update(zip(node.tops, plan.tops, strict=True))
+        return plan
 
     def _following(self, node: Node, stage: int) -> LayerPlan:
         """A layer without a division of its own works on parts where its bottoms are parts and it can."""
         axes = dict.fromkeys(a for b in node.bottoms if (a := self._axes[b]) is not None)
         for axis in axes:
-            if found := self.along(node, stage, axis):
-                return found
+            if plan := self.along(node, stage, axis):
+                return plan
         return LayerPlan(stage, (Need(),) * len(node.bottoms), (None,) * len(node.tops))
 
     def along(self, node: Node, stage: int, axis: int) -> LayerPlan | None:
@@ -95,24 +95,24 @@ class LayerPlanner:
         if not node.layer.divisible(axis) or not self._have(node.bottoms or node.tops, axis):
             return None
         needs = (Need(axis),) * len(node.bottoms)
-        found = LayerPlan(stage, needs, (axis,) * len(node.tops), axis, node.layer.spec)
-        return found if self._fits(node, found) else None
+        plan = LayerPlan(stage, needs, (axis,) * len(node.tops), axis, node.layer.spec)
+        return plan if self._fits(node, plan) else None
 
     def _have(self, values: Sequence[Value], axis: int) -> bool:
         """Whether the values can be divided along an axis."""
         return bool(values) and all(len(v.shape) > axis and v.shape[axis] % self.shards == 0 for v in values)
 
-    def _fits(self, node: Node, found: LayerPlan) -> bool:
+    def _fits(self, node: Node, plan: LayerPlan) -> bool:
         """Whether the part of a layer has the expected shapes, and the gradient of no parameter is a part of a sum
         unless it is over samples."""
         try:
-            layer, tops = part_layer(node, found, 0, self.shards)
+            layer, tops = part_layer(node, plan, 0, self.shards)
         except CaffeliteError:
             return False
-        expected = [part_shape(top.shape, a, self.shards) for top, a in zip(node.tops, found.tops, strict=True)]
+        expected = [part_shape(top.shape, a, self.shards) for top, a in zip(node.tops, plan.tops, strict=True)]
         divided = [spec.part is not None for spec in layer.param_blobs]
         wanted = [ref.wanted for ref in node.params]
-        if found.axis == 0:
+        if plan.axis == 0:
             return tops == expected and not any(divided)
         return tops == expected and all(d or not w for d, w in zip(divided, wanted, strict=True))
 
@@ -123,11 +123,11 @@ class LayerPlanner:
         if layer.couples_samples and not layer.divisible(0):
             remedy = "divide its outputs, or place it without a division"
             raise layer.outer_error(f"{what}: they depend on each other", "placement", "division", remedy=remedy)
-        if not (found := self.along(node, stage, 0)):
+        if not (plan := self.along(node, stage, 0)):
             shapes = ", ".join(f'"{v.name}" {list(v.shape)}' for v in (*node.bottoms, *node.tops))
             expected = f"bottoms and tops with a multiple of {self.shards} samples"
             raise layer.outer_error(what, "placement", "division", expected=expected, found=shapes or "no bottom")
-        return found
+        return plan
 
     def by_outputs(self, node: Node, stage: int) -> LayerPlan:
         """A layer that the placement divides by outputs."""
@@ -139,10 +139,10 @@ class LayerPlanner:
         message = layer.output_part(self.shards)
         axis = layer.input_part_axis(self.shards)
         needs = tuple(Need(axis) if axis is not None else Need(None, wanted) for wanted in node.gradient_to)
-        found = LayerPlan(stage, needs, (1,) * len(node.tops), 1, message)
-        _, shapes = part_layer(node, found, 0, self.shards)
+        plan = LayerPlan(stage, needs, (1,) * len(node.tops), 1, message)
+        _, shapes = part_layer(node, plan, 0, self.shards)
         axes = tuple(_divided(top.shape, shape) for top, shape in zip(node.tops, shapes, strict=True))
-        return replace(found, tops=axes, axis=axes[0])
+        return replace(plan, tops=axes, axis=axes[0])
 
 
 def _divided(whole: Shape, part: Shape) -> int:
@@ -150,17 +150,17 @@ def _divided(whole: Shape, part: Shape) -> int:
     return next(i for i, (a, b) in enumerate(zip(whole, part, strict=True)) if a != b)
 
 
-def part_layer(node: Node, found: LayerPlan, shard: int, shards: int) -> tuple[Layer, list[Shape]]:
+def part_layer(node: Node, plan: LayerPlan, shard: int, shards: int) -> tuple[Layer, list[Shape]]:
     """The layer of one device, and the shapes of its tops."""
     if isinstance(node.layer, Feed):
         layer: Layer = node.layer.sample_part(shard, shards)
     else:
-        layer = layers.create(found.message or node.layer.spec, node.layer.phase, node.layer.locate)
+        layer = layers.create(plan.message or node.layer.spec, node.layer.phase, node.layer.locate)
     bottoms = [
-        part_shape(bottom.shape, need.axis, shards) for bottom, need in zip(node.bottoms, found.needs, strict=True)
+        part_shape(bottom.shape, need.axis, shards) for bottom, need in zip(node.bottoms, plan.needs, strict=True)
     ]
     tops = [tuple(int(d) for d in shape) for shape in layer.shapes(bottoms)]
-    layer.set_part(found.axis or 0, shard, shards)
+    layer.set_part(plan.axis or 0, shard, shards)
     for i, (own, whole) in enumerate(zip(layer.param_blobs, node.layer.param_blobs, strict=True)):
         if own.shape != whole.shape:
             axis = _divided(whole.shape, own.shape)
@@ -173,10 +173,10 @@ def check_shared_parameters(graph: Graph, plans: Mapping[Node, LayerPlan], shard
     """Raises an error where layers share a parameter and divide it differently."""
     parts: dict[int, tuple[Node, ParameterPart | None, bool]] = {}
     for node in graph.nodes:
-        found = plans[node]
-        own = part_layer(node, found, 0, shards)[0] if found.message is not None and node.params else node.layer
+        plan = plans[node]
+        own = part_layer(node, plan, 0, shards)[0] if plan.message is not None and node.params else node.layer
         for i, ref in enumerate(node.params):
-            part, sums = own.param_blobs[i].part, found.sums_gradients
+            part, sums = own.param_blobs[i].part, plan.sums_gradients
             first, other, others = parts.setdefault(ref.owner, (node, part, sums))
             if (part, sums) != (other, others):
                 what = f'divides parameter "{graph.parameters[ref.owner].name}" differently than layer "{first.name}"'

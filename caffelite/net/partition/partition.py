@@ -76,24 +76,24 @@ class _Builder:
         output = not top.readers and self.whole.graph.values.get(top.name) is top
         return bool(node.loss_weights[i]) or output
 
-    def _add(self, node: Node, found: LayerPlan, owners: dict[int, int]) -> None:
+    def _add(self, node: Node, plan: LayerPlan, owners: dict[int, int]) -> None:
         """Adds a layer of this stage, then sends its tops."""
         bottoms = [
             self._as_needed(bottom, need, wanted)
-            for bottom, need, wanted in zip(node.bottoms, found.needs, node.gradient_to, strict=True)
+            for bottom, need, wanted in zip(node.bottoms, plan.needs, node.gradient_to, strict=True)
         ]
         if node.layer.writes and self.shard:
             return  # the first device writes the file
-        layer = node.layer if found.message is None else part_layer(node, found, self.shard, self.shards)[0]
+        layer = node.layer if plan.message is None else part_layer(node, plan, self.shard, self.shards)[0]
         new = self._made[node] = node.unwired(layer)
         new.params = [ParameterRef(owners[ref.owner], ref.wanted) for ref in node.params]
         for i, bottom in enumerate(bottoms):
             _read(bottom, new, i)
-        for top, axis in zip(node.tops, found.tops, strict=True):
+        for top, axis in zip(node.tops, plan.tops, strict=True):
             shape = part_shape(top.shape, axis, self.shards)
             new.tops.append(Value(top.name, shape, new, top.top, [], top.gradient))
         self.nodes.append(new)
-        for i, (top, axis) in enumerate(zip(node.tops, found.tops, strict=True)):
+        for i, (top, axis) in enumerate(zip(node.tops, plan.tops, strict=True)):
             self._add_value(top, new.tops[i])
             for transfer in self._sends.get(top, ()):
                 self._send(transfer, new.tops[i])

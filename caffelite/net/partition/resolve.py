@@ -33,7 +33,7 @@ class SplitRequest:
 def parse_split(text: str) -> SplitRequest:
     """Reads the value of -split: ``2``, ``auto``, ``hybrid=2`` or ``stages=2,shards=2,micro_batches=8``; a number and
     auto may be followed by micro_batches. Errors: anything else, a count below 1."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     automatic = False
     for i, part in enumerate(text.split(",")):
         name, equals, value = part.strip().partition("=")
@@ -42,7 +42,7 @@ def parse_split(text: str) -> SplitRequest:
             continue
         if not i and name.isdecimal() and not equals:
             name, value = "devices", name
-        if name not in ("devices", "stages", "shards", "micro_batches", "hybrid") or name in found:
+        if name not in ("devices", "stages", "shards", "micro_batches", "hybrid") or name in counts:
             raise CaffeliteError(
                 f'-split "{text}" is not understood', expected=EXPECTED, found=part.strip() or "nothing"
             )
@@ -50,16 +50,16 @@ def parse_split(text: str) -> SplitRequest:
             raise CaffeliteError(
                 f'-split "{text}": a bad {name}', expected="a whole number from 1", found=value or "none"
             )
-        found[name] = int(value)
-    hybrid = found.pop("hybrid", 0)
-    chosen = [name for name in ("devices", "hybrid", "stages") if name in found or (name == "hybrid" and hybrid)]
-    if len(chosen) > 1 or (hybrid and "shards" in found) or ("devices" in found and "shards" in found):
+        counts[name] = int(value)
+    hybrid = counts.pop("hybrid", 0)
+    chosen = [name for name in ("devices", "hybrid", "stages") if name in counts or (name == "hybrid" and hybrid)]
+    if len(chosen) > 1 or (hybrid and "shards" in counts) or ("devices" in counts and "shards" in counts):
         raise CaffeliteError(f'-split "{text}" gives more than one arrangement', expected=EXPECTED)
-    if automatic and found.keys() - {"micro_batches"}:
+    if automatic and counts.keys() - {"micro_batches"}:
         raise CaffeliteError(f'-split "{text}": auto chooses stages and shards itself', expected="auto alone")
     if hybrid:
-        found["shards"] = hybrid
-    return SplitRequest(**found, hybrid=hybrid > 0, automatic=automatic)
+        counts["shards"] = hybrid
+    return SplitRequest(**counts, hybrid=hybrid > 0, automatic=automatic)
 
 
 def has_messages(graph: Graph) -> bool:
@@ -193,15 +193,15 @@ def _divided_outputs(graph: Graph, shards: int) -> dict[Node, Division]:
     """The layers with many weights that ``shards`` devices can divide by outputs."""
     if shards == 1:
         return {}
-    found = {}
+    divisions = {}
     for node in graph.nodes:
         weights = max((math.prod(spec.shape) for spec in node.layer.param_blobs), default=0)
         if node.layer.divides_outputs and weights >= DIVIDED and _can_divide(node, shards):
-            found[node] = Division.OUTPUTS
-    if not found:
+            divisions[node] = Division.OUTPUTS
+    if not divisions:
         what = f"{shards} devices can divide no layer of the net by outputs"
         raise CaffeliteError(what, expected=f"a num_output that is a multiple of {shards}", remedy="use stages instead")
-    return _alike(graph, found)
+    return _alike(graph, divisions)
 
 
 def _can_divide(node: Node, shards: int) -> bool:
@@ -212,13 +212,13 @@ def _can_divide(node: Node, shards: int) -> bool:
     return True
 
 
-def _alike(graph: Graph, found: Mapping[Node, Division]) -> dict[Node, Division]:
+def _alike(graph: Graph, divisions: Mapping[Node, Division]) -> dict[Node, Division]:
     """Without the layers that share a parameter with one that is not divided."""
-    kept = dict(found)
+    kept = dict(divisions)
     for node in graph.nodes:
         for ref in node.params:
             owner = graph.parameters[ref.owner].node
-            if (owner in found) != (node in found):
+            if (owner in divisions) != (node in divisions):
                 kept.pop(owner, None)
                 kept.pop(node, None)
     return kept
@@ -228,7 +228,7 @@ def _hybrid(graph: Graph, shards: int) -> dict[Node, Division]:
     """Inner products by outputs, and by samples what comes before them. Errors: samples that depend on each other."""
     products = _divided_outputs(graph, shards)
     products = {node: d for node, d in products.items() if node.layer.sums_spatially or not node.layer.needs_images}
-    found: dict[Node, Division] = {}
+    divisions: dict[Node, Division] = {}
     behind: set[Node] = set()
     for node in graph.nodes:
         if node in products or any(b.node in behind for b in node.bottoms):
@@ -237,11 +237,11 @@ def _hybrid(graph: Graph, shards: int) -> dict[Node, Division]:
             if node.layer.couples_samples:
                 what = "hybrid divides the samples before the inner products, but its samples depend on each other"
                 raise node.layer.outer_error(what, remedy="use stages or shards in -split")
-            found[node] = Division.BATCH
+            divisions[node] = Division.BATCH
     for node in graph.nodes:
-        if feeds_divided(node, found.keys()) and all(top.shape[0] % shards == 0 for top in node.tops):
-            found[node] = Division.BATCH
-    return {**found, **{node: Division.OUTPUTS for node in products}}
+        if feeds_divided(node, divisions.keys()) and all(top.shape[0] % shards == 0 for top in node.tops):
+            divisions[node] = Division.BATCH
+    return {**divisions, **{node: Division.OUTPUTS for node in products}}
 
 
 def resolve(graph: Graph, request: SplitRequest | None) -> Placement | None:

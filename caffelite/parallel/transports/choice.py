@@ -69,8 +69,8 @@ def _share_gpu(control: Control, dev: Device) -> bool:
     assert isinstance(dev, cuda.GPU)
     places, libraries = zip(*control.gather((cuda.place(dev), cuda.libraries(dev))), strict=True)
     if len(set(libraries)) > 1:
-        found = ", ".join(f"{library} on rank {rank}" for rank, library in enumerate(libraries))
+        names = ", ".join(f"{library} on rank {rank}" for rank, library in enumerate(libraries))
         raise Refused(
-            "processes must compute by the same libraries", found=found, remedy="install the same extra for all of them"
+            "processes must compute by the same libraries", found=names, remedy="install the same extra for all of them"
         )
     return len(set(places)) < len(places)

@@ -28,8 +28,8 @@ def launched() -> int:
 
 def launched_rank() -> int:
     """The rank of this process, known before MPI is initialised."""
-    found = (os.environ.get(name, "") for name in (*(rank for _, rank in _MANAGERS), "SLURM_PROCID"))
-    return next((int(rank) for rank in found if rank.isdecimal()), 0)
+    ranks = (os.environ.get(name, "") for name in (*(rank for _, rank in _MANAGERS), "SLURM_PROCID"))
+    return next((int(rank) for rank in ranks if rank.isdecimal()), 0)
 
 
 class Communicator:
@@ -69,11 +69,11 @@ class World(Communicator):
         super().__init__(MPI, MPI.COMM_WORLD)
         if self.size != launched():
             remedy = "start it with the mpirun of the MPI that mpi4py was built for; under SLURM try srun --mpi=pmi2"
-            found = f"{self.size}: {MPI.Get_library_version().split(chr(10))[0].strip()}"
+            version = f"{self.size}: {MPI.Get_library_version().split(chr(10))[0].strip()}"
             raise CaffeliteError(
                 "the MPI of mpi4py sees other processes than were started",
                 expected=launched(),
-                found=found,
+                found=version,
                 remedy=remedy,
             )
 

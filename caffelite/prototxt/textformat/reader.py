@@ -57,10 +57,10 @@ class Reader(Tokens):
 
     def drop_unknown(self, ignored: Callable[[Unknown], bool]) -> list[Unknown]:
         """Removes from the mistakes the unknown fields for which ``ignored`` is true; returns those fields."""
-        found = [one for one in self.unknowns if ignored(one)]
-        places = {one.place for one in found}
+        known = [one for one in self.unknowns if ignored(one)]
+        places = {one.place for one in known}
         self.mistakes = [(place, mistake) for place, mistake in self.mistakes if place not in places]
-        return found
+        return known
 
     def next_field(self, line: int) -> None:
         """Continues after a mistake at the end of its line, a bracket, or what looks like a field."""
@@ -145,7 +145,7 @@ class Reader(Tokens):
                     self.at += 1
             else:
                 line = self.line()
-                self.mistake(self.at, f"unexpected {self.found(self.at)}", expected="a field")
+                self.mistake(self.at, f"unexpected {self.token_text(self.at)}", expected="a field")
                 self.at += kind not in BRACKETS
                 self.next_field(line)
         self.open.pop()
@@ -172,7 +172,7 @@ class Reader(Tokens):
     def missing_closer(self, block: Block) -> None:
         if self.unclosed > 0 and not self.lost_text:
             expected = f'the end of "{block.name}", opened at {self.named(block.at)}'
-            self.mistake(self.at, f'missing "{block.closer}"', expected=expected, found=self.found(self.at))
+            self.mistake(self.at, f'missing "{block.closer}"', expected=expected, found=self.token_text(self.at))
         self.unclosed -= 1
 
     def field(self, message: Message, fields: Fields, path: tuple, first: dict[str, int]) -> None:
@@ -195,7 +195,7 @@ class Reader(Tokens):
         if not colon and field.kind != "block":
             if self.kinds[self.at] not in ("string", "number", "-", "[") and not self.bare_value():
                 self.mistake(
-                    start, f'"{name}" has no value', expected=f'":" and {wanted(field)}', found=self.found(self.at)
+                    start, f'"{name}" has no value', expected=f'":" and {wanted(field)}', found=self.token_text(self.at)
                 )
                 self.next_field(self.place(start)[0])
                 return
@@ -242,7 +242,7 @@ class Reader(Tokens):
         if kind in BRACKETS:
             self.skip_block()
         elif not colon or kind in STOPS or self.begins_field():
-            self.mistake(start, f'"{name}" has no value', expected="a value", found=self.found(self.at))
+            self.mistake(start, f'"{name}" has no value', expected="a value", found=self.token_text(self.at))
             return
         elif kind == "string":
             while self.kinds[self.at] == "string":
@@ -277,7 +277,10 @@ class Reader(Tokens):
             more = kind != "]"
             if kind not in (",", "]") and len(self.mistakes) == known:
                 self.mistake(
-                    self.at, f'the list of "{field.name}" breaks off', expected='"," or "]"', found=self.found(self.at)
+                    self.at,
+                    f'the list of "{field.name}" breaks off',
+                    expected='"," or "]"',
+                    found=self.token_text(self.at),
                 )
             if kind in ("}", ">", END) or self.begins_field():
                 return
@@ -298,7 +301,7 @@ class Reader(Tokens):
     def nested(self, field: Field, message: Message, path: tuple, start: int) -> None:
         closer = OPENERS.get(self.kinds[self.at])
         if closer is None:
-            self.mistake(self.at, f'"{field.name}" is a block', expected='"{"', found=self.found(self.at))
+            self.mistake(self.at, f'"{field.name}" is a block', expected='"{"', found=self.token_text(self.at))
             self.next_field(self.line())
         elif len(self.open) > DEEPEST:
             self.mistake(start, f"blocks are nested more than {DEEPEST} deep")
@@ -313,7 +316,7 @@ class Reader(Tokens):
         """One value and its place. A wrong value is recorded as a mistake and skipped, and gives None."""
         at = self.at
         if self.kinds[at] in STOPS or self.kinds[at] == ":" or self.begins_field():
-            self.mistake(start, f'"{field.name}" has no value', expected=wanted(field), found=self.found(at))
+            self.mistake(start, f'"{field.name}" has no value', expected=wanted(field), found=self.token_text(at))
             self.at += self.kinds[at] == ":"
             return None, self.place(at)
         try:
@@ -325,7 +328,7 @@ class Reader(Tokens):
             return None, self.place(at)
         except Wrong as wrong:
             what = f'wrong value for "{field.name}"'
-            self.mistake(at, what, expected=wrong.expected, found=self.found(at), remedy=wrong.remedy)
+            self.mistake(at, what, expected=wrong.expected, found=self.token_text(at), remedy=wrong.remedy)
         self.next_field(self.place(at)[0])
         return None, self.place(at)
 

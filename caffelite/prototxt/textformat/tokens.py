@@ -102,7 +102,7 @@ class Tokens:
     def named(self, at: int) -> str:
         return "line {}, column {}".format(*self.place(at))
 
-    def found(self, at: int) -> str:
+    def token_text(self, at: int) -> str:
         kind, text = self.kinds[at], self.texts[at]
         if kind == END:
             return "the end of the file"

@@ -85,8 +85,8 @@ class Checkpoints:
 
     def last_good(self, iteration: int) -> Path | None:
         """The newest sound checkpoint of this run at or before an iteration."""
-        found = (path for at, path in reversed(self.written) if at <= iteration and snapshot.sound(path))
-        return next(found, None)
+        sound = (path for at, path in reversed(self.written) if at <= iteration and snapshot.sound(path))
+        return next(sound, None)
 
     def restore(self, state: TrainingState, path: Path, saved: snapshot.State | None = None) -> None:
         """Sets the training state to that of a checkpoint. saved: its content, where it is known."""

@@ -79,10 +79,10 @@ class Content:
         groups = self._parts.mesh.data.gather(mine) if mine else []
         recurrent = []
         for i, entry in enumerate(state.recurrent):
-            found = pb.CarriedState(net=entry.net, layer=entry.layer)
+            carried = pb.CarriedState(net=entry.net, layer=entry.layer)
             for array in (array for group in groups for array in group[i]):
-                found.blob.add(shape=pb.BlobShape(dim=array.shape), data=array.reshape(-1).tolist())
-            recurrent.append(found)
+                carried.blob.add(shape=pb.BlobShape(dim=array.shape), data=array.reshape(-1).tolist())
+            recurrent.append(carried)
         positions = [(entry.net, entry.layer, entry.source.position) for entry in state.sources]
         facts = self._facts(state)
         # As bytes: a message cannot be pickled, because its class is not found by the name of its module.
@@ -175,17 +175,17 @@ class Content:
 
     def _model(self, state: TrainingState, diffs: bool = False) -> Iterable[weights.Chunk]:
         """A caffemodel of the weights in place, perhaps with the gradients of the last iteration."""
-        params, found, shares = self._net.params, self._parameters, self._parts.shares
+        params, parameters, shares = self._net.params, self._parameters, self._parts.shares
         data, diff = params.data, params.diff if diffs else None
         if self.hdf5:
             arrays = (
                 (spec.name, [self._stored(shape, owner, data, diff) for shape, owner in blobs])
-                for spec, blobs in found.layers()
+                for spec, blobs in parameters.layers()
             )
             return [weights.encode_hdf5_net(arrays, state.run)]
         layers = (
-            (spec, [found.streamed(owner, data, diff, shares)._replace(shape=shape) for shape, owner in blobs])
-            for spec, blobs in found.layers()
+            (spec, [parameters.streamed(owner, data, diff, shares)._replace(shape=shape) for shape, owner in blobs])
+            for spec, blobs in parameters.layers()
         )
         return weights.sealed_chunks(weights.net_chunks(self._net.graph.message, layers), state.run)
 

@@ -116,9 +116,9 @@ def failed(path: Path, error: OSError) -> CaffeliteError:
         if error.errno in FORBIDDEN
         else "check the disk"
     )
-    found = Unwritable(f"cannot write {path}: {reason(error)}", remedy=f"{remedy}, {CONTINUE}")
-    found.number = error.errno or 0
-    return found
+    unwritable = Unwritable(f"cannot write {path}: {reason(error)}", remedy=f"{remedy}, {CONTINUE}")
+    unwritable.number = error.errno or 0
+    return unwritable
 
 
 def reason(error: OSError | ValueError) -> str:
@@ -183,10 +183,10 @@ def remove_stale(prefix: str | Path) -> None:
 def hidden(prefix: str | Path, end: str) -> list[Path]:
     """The drafts or backups of a prefix's files."""
     start = glob.escape(Path(prefix).name)
-    found = [path for kind in ("iter_", "best.") for path in Path(prefix).parent.glob(f".{start}_{kind}*.{end}")]
+    paths = [path for kind in ("iter_", "best.") for path in Path(prefix).parent.glob(f".{start}_{kind}*.{end}")]
     return [
         path
-        for path in found
+        for path in paths
         if re.match(r"_(iter_\d*|best)\.|_iter_\d+_average\.", path.name[1 + len(Path(prefix).name) :])
     ]
 

@@ -157,15 +157,15 @@ class Ownership:
 
     def _aside(self, run: str, name: str) -> Path:
         """The folder for a file of another run: that of its records, else a new one."""
-        found = self._folders.get(run) or next(
+        folder = self._folders.get(run) or next(
             (f for f in _record_folders(self.prefix) if run in _ids(f, Path(self.prefix).name)), None
         )
-        if not found or os.path.lexists(found / name):
+        if not folder or os.path.lexists(folder / name):
             start = f"{self.prefix}{RECORDS}_"
-            found = Path(next(f"{start}{n}" for n in range(1, 10**6) if not os.path.lexists(f"{start}{n}")))
-            os.mkdir(found)
-        self._folders[run] = found
-        return found
+            folder = Path(next(f"{start}{n}" for n in range(1, 10**6) if not os.path.lexists(f"{start}{n}")))
+            os.mkdir(folder)
+        self._folders[run] = folder
+        return folder
 
 
 def described(origin: pb.RunOrigin | None) -> str:
@@ -200,13 +200,13 @@ def _ids(folder: Path, name: str) -> set[str]:
 
 def _origins(prefix: str) -> list[tuple[int, Path, pb.RunOrigin | None]]:
     """(iteration, state, its run) of the states with a prefix, the latest iteration first."""
-    found = []
+    snapshots = []
     for iteration, path in snapshot.states(prefix):
         try:
-            found.append((iteration, path, weights.run_of(path)))
+            snapshots.append((iteration, path, weights.run_of(path)))
         except OSError:
-            found.append((iteration, path, None))
-    return found
+            snapshots.append((iteration, path, None))
+    return snapshots
 
 
 def _is_latest(prefix: str, path: Path, state: snapshot.State, run: str) -> bool:
@@ -255,12 +255,12 @@ def newest(p: pb.SolverParameter, solver_path: str) -> str | None:
     state that it continued from. Among files without a run id, as Caffe's, the highest iteration is the newest.
     """
     prefix = snapshot.prefix(p, solver_path)
-    found, mark = _origins(prefix), LockEntry.read(prefix)
-    origins = [origin for _, _, origin in found if origin]
+    snapshots, mark = _origins(prefix), LockEntry.read(prefix)
+    origins = [origin for _, _, origin in snapshots if origin]
     last = max(origins, key=lambda origin: origin.began).id if origins else ""
     if mark and mark.began > max((origin.began for origin in origins), default=0):
         last = mark.id
-    mine = [entry for entry in found if not last or entry[2] is None or entry[2].id == last]
+    mine = [entry for entry in snapshots if not last or entry[2] is None or entry[2].id == last]
     mine.sort(key=lambda entry: (entry[2].began if entry[2] else 2**63, entry[0]), reverse=True)
     for _, path, origin in mine:
         fault = snapshot.fault(path)
@@ -272,7 +272,7 @@ def newest(p: pb.SolverParameter, solver_path: str) -> str | None:
             log.warning("%s is damaged, or its model is: passed over", path)
     if last and mark and mark.id == last and mark.resumed and snapshot.sound(Path(mark.resumed)):
         return mark.resumed
-    if others := [entry for entry in found if entry not in mine or (entry[2] is None and last)]:
+    if others := [entry for entry in snapshots if entry not in mine or (entry[2] is None and last)]:
         if good := next((path for _, path, _ in others if snapshot.sound(path)), None):
             what = (
                 "the last run under %s, %s, left no good snapshot; %s is of an earlier run: -snapshot %s continues "

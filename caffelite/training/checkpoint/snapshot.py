@@ -100,15 +100,15 @@ def pair(prefix: str, iteration: int, hdf5: bool = False) -> list[Path]:
 def prune(prefix: str, keep: int, iteration: int, run: str) -> None:
     """Removes all but the latest ``keep`` snapshots of a run up to ``iteration``. A state is removed before its model,
     so that no state is left without one."""
-    found: dict[int, list[Path]] = {}
+    by_iteration: dict[int, list[Path]] = {}
     for path in Path(prefix).parent.glob(f"{glob.escape(Path(prefix).name)}_iter_*"):
         match = re.fullmatch(
             r"_iter_(\d+)(\.solverstate|(?:_average)?\.caffemodel)(\.h5)?", path.name[len(Path(prefix).name) :]
         )
         if match and int(match[1]) <= iteration and run_of(path) == run:
-            found.setdefault(int(match[1]), []).append(path)
-    for number in sorted(found)[:-keep]:
-        for path in sorted(found[number], key=lambda path: ".solverstate" not in path.name):
+            by_iteration.setdefault(int(match[1]), []).append(path)
+    for number in sorted(by_iteration)[:-keep]:
+        for path in sorted(by_iteration[number], key=lambda path: ".solverstate" not in path.name):
             try:
                 path.unlink(missing_ok=True)
             except OSError as error:
@@ -202,18 +202,20 @@ def _decode_hdf5_state(data: bytes, path: Path) -> State:
     number."""
     with hdf5.opened(data, path) as file:
         try:
-            found: dict[str, Any] = dict(hdf5.members(file))
-            if "iter" not in found:
+            members: dict[str, Any] = dict(hdf5.members(file))
+            if "iter" not in members:
                 raise CaffeliteError(f"{path} is no solverstate: it has no iteration")
-            blobs: dict[str, Any] = dict(hdf5.members(found["history"])) if "history" in found else {}
+            blobs: dict[str, Any] = dict(hdf5.members(members["history"])) if "history" in members else {}
             history = [hdf5.values(blobs[str(i)], len(data)) for i in range(len(blobs))]
-            model = str(found["learned_net"].asstr()[()]) if "learned_net" in found else ""
+            model = str(members["learned_net"].asstr()[()]) if "learned_net" in members else ""
             model.encode()
-            numbers = {name: np.ravel(found[name][()])[0] for name in _NUMBERS if name in found}
+            numbers = {name: np.ravel(members[name][()])[0] for name in _NUMBERS if name in members}
             iteration, step, event = (int(numbers.get(name, 0)) for name in _NUMBERS[:3])
             plateau = (float(numbers["minimum_loss"]), event) if "minimum_loss" in numbers else None
             resume = (
-                pb.ResumeState.FromString(np.asarray(found[_RESUME], np.uint8).tobytes()) if _RESUME in found else None
+                pb.ResumeState.FromString(np.asarray(members[_RESUME], np.uint8).tobytes())
+                if _RESUME in members
+                else None
             )
             note = hdf5.note(data[-hdf5.TAIL :])
             run = pb.RunOrigin.FromString(note) if note else None
@@ -248,13 +250,13 @@ def _read_model(state: State, path: Path) -> tuple[Path, dict[str, list[np.ndarr
     if "\0" in state.model or not (named := Path(state.model)).name:
         raise CaffeliteError(f"{path} names no file as its model", found=repr(state.model))
     sibling = path.with_name(named.name)
-    found = [model for model in dict.fromkeys((sibling, named, disk.backup_of(sibling))) if os.path.exists(model)]
+    models = [model for model in dict.fromkeys((sibling, named, disk.backup_of(sibling))) if os.path.exists(model)]
     if not state.digest:
-        found = [model for model in found if model != disk.backup_of(sibling)][:1]
-    if not found:
+        models = [model for model in models if model != disk.backup_of(sibling)][:1]
+    if not models:
         raise CaffeliteError(f"{path} belongs to {named}, which does not exist")
     errors: list[CaffeliteError] = []
-    for model in found:
+    for model in models:
         try:
             data = weights.read_bytes(model)
             blobs = weights.decode_model(data, model, copy=False)
@@ -292,12 +294,12 @@ def _states(folder: Path, start: str, *ends: str) -> list[Path]:
 
 
 def _numbered(folder: Path, start: str, *ends: str) -> list[tuple[int, Path]]:
-    found = []
+    states = []
     for end in ends:
         for path in folder.glob(f"{glob.escape(start)}_iter_*{end}"):
             if number := re.fullmatch(rf"_iter_(\d{{1,18}}){re.escape(end)}", path.name[len(start) :]):
-                found.append((int(number[1]), path))
-    return sorted(found, reverse=True)
+                states.append((int(number[1]), path))
+    return sorted(states, reverse=True)
 
 
 def fault(path: Path) -> Exception | None:

@@ -76,13 +76,13 @@ class Diagnosis:
             return self._report_together(state, report, writer, batches, gathered)
         if self._comm.rank == writer:
             report.bundle = self._write_bundle(state, report, batches, gathered)
-        found: Report = self._comm.gather(report)[writer]
-        return found
+        first_report: Report = self._comm.gather(report)[writer]
+        return first_report
 
     def _earliest(self, firsts: list[TracedArray | None]) -> int:
         """The first process that found a fault; of those with parts of a net, the first one in the order of its layers.
         0 where none found one."""
-        found = [rank for rank, first in enumerate(firsts) if first]
+        ranks = [rank for rank, first in enumerate(firsts) if first]
 
         def place(rank: int) -> tuple[int, bool, int]:
             first, stage = firsts[rank], self._mesh.shape.position(rank).stage
@@ -90,7 +90,7 @@ class Diagnosis:
             forward = first.direction == "forward"
             return first.part, not forward, stage if forward else -stage
 
-        return min(found, key=place if self._parts.divided else None, default=0)
+        return min(ranks, key=place if self._parts.divided else None, default=0)
 
     def _report_together(
         self, state: TrainingState, report: Report, writer: int, batches: dict[str, np.ndarray], gathered: Gathered
@@ -103,14 +103,14 @@ class Diagnosis:
         every = comm.gather((report, batches, divided))
         mine = [every[rank] for rank in shape.model(shape.rank(MeshPosition(group)))]
         report = every[writer][0]
-        report.samples = list(dict.fromkeys(name for found, _, _ in mine for name in found.samples))
+        report.samples = list(dict.fromkeys(name for one, _, _ in mine for name in one.samples))
         if not comm.rank:
             together = {}
             for i in range(0, len(mine), shape.shards):
-                shards = [found for _, found, _ in mine[i : i + shape.shards]]
+                shards = [batch for _, batch, _ in mine[i : i + shape.shards]]
                 for key, array in shards[0].items():
                     joins = key.split("/", 1)[1].rsplit("/", 1)[0] in mine[i][2]
-                    together[key] = np.concatenate([found[key] for found in shards]) if joins else array
+                    together[key] = np.concatenate([shard[key] for shard in shards]) if joins else array
             report.bundle = self._write_bundle(state, report, together, gathered, group)
         else:
             self.checkpoints.help_bundle(state, gathered)
@@ -157,7 +157,7 @@ class Diagnosis:
     def _samples(self, state: TrainingState, first: TracedArray | None, writer: int) -> list[str]:
         """The samples of the rows that are not finite; of all rows where the array has no row a sample. writer: the
         rank that found ``first``."""
-        found = []
+        faulty = []
         for start, (layer, source) in zip(state.start.positions, self._net.sources(), strict=True):
             batch, shares = source.shapes[0][0], self._shares(source)
             rows: list[int] | range = range(batch)
@@ -170,8 +170,8 @@ class Diagnosis:
                     rows = first.rows if same else []
             part = (first.part if first else 0) * source.shard.size + source.shard.rank
             names = [source.name(start + part * batch + row) for row in rows]
-            found += [f'"{layer}" {name}' for name in names]
-        return found
+            faulty += [f'"{layer}" {name}' for name in names]
+        return faulty
 
     def _write_bundle(
         self,

@@ -70,10 +70,10 @@ def _batch(folder: Path) -> dict[str, np.ndarray]:
 
 def _only(folder: Path, pattern: str) -> Path:
     """The only file of a pattern."""
-    found = list(folder.glob(pattern))
-    if len(found) != 1:
-        raise _no_bundle(folder, f"{len(found)} files are called {pattern}")
-    return found[0]
+    matches = list(folder.glob(pattern))
+    if len(matches) != 1:
+        raise _no_bundle(folder, f"{len(matches)} files are called {pattern}")
+    return matches[0]
 
 
 def replay(folder: Path, dev: Device) -> Iterator[TracedArray]:

@@ -94,29 +94,29 @@ def causes(
     first: the first one that is not finite. norms: of the iterations before.
     bad_samples: with NaN or infinity, that earlier iterations have read.
     """
-    found: list[tuple[int, str]] = []
+    causes: list[tuple[int, str]] = []
     losses = [one.loss for one in norms if math.isfinite(one.loss)]
     grows = len(losses) > 1 and losses[-1] > GROWS * median(losses[:-1]) + 1e-6
     slower = f"lower base_lr (the rate is {rate:.3g})"
     if first:
-        found += _causes_of(first, feeding)
+        causes += _causes_of(first, feeding)
     if bad_samples and not (first and first.layer in feeding):
-        found.append((0, f"the data hold NaN or infinity: {', '.join(bad_samples)}; correct them, or leave them out"))
+        causes.append((0, f"the data hold NaN or infinity: {', '.join(bad_samples)}; correct them, or leave them out"))
     if grows:
         what = f"the loss grew from {median(losses[:-1]):.4g} to {losses[-1]:.4g}"
-        found.append((3, f"the rate is too high: {what}; {slower}, or warm up"))
+        causes.append((3, f"the rate is too high: {what}; {slower}, or warm up"))
     large = [one for one in trace if one.layer in feeding and _reach(one) > LARGE_INPUT and len(one.shape) > 1]
     if large:
         what = f"inputs are large: {large[0].what} reaches {_reach(large[0]):.4g}"
-        found.append((4, f"{what}; scale them (transform_param {{ scale: ... }})"))
+        causes.append((4, f"{what}; scale them (transform_param {{ scale: ... }})"))
     if first and first.direction == "backward":
         what = "the gradient alone is not finite: a root, norm or quotient at 0; or too long: set clip_gradients"
-        found.append((3, what))
+        causes.append((3, what))
     if not grows:
-        found.append((5, f"the rate may be too high: {slower}"))
+        causes.append((5, f"the rate may be too high: {slower}"))
     if p.clip_gradients < 0:
-        found.append((6, "gradients are not clipped: clip_gradients: 10 bounds what one batch can do"))
-    return [cause for _, cause in sorted(found, key=lambda entry: entry[0])]
+        causes.append((6, "gradients are not clipped: clip_gradients: 10 bounds what one batch can do"))
+    return [cause for _, cause in sorted(causes, key=lambda entry: entry[0])]
 
 
 def _reach(one: TracedArray) -> float:

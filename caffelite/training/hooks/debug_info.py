@@ -163,6 +163,6 @@ def _mean_of_shards(shards: Sequence[_Lines]) -> _Lines:
     """The lines of a stage. Its devices have equal parts of a value, or all of it."""
     for key, lines in shards[0].items():
         for name, line in lines.items():
-            others = [found[key][name].values for found in shards if name in found.get(key, {})]
+            others = [shard[key][name].values for shard in shards if name in shard.get(key, {})]
             line.values = [float(np.mean(values)) for values in zip(*others, strict=True)]
     return shards[0]

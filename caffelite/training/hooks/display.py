@@ -69,8 +69,8 @@ class Display(Hook):
         batches = [np.concatenate([each.astype(float) for each in one] or [np.zeros(0)]) for one in passed]
         means = data.total(np.sum(batches, 0)) / (data.size * len(passed))
         ends = np.cumsum([values.size for _, _, values in outputs])[:-1]
-        found = [(v.name, w, m) for (v, w, _), m in zip(outputs, np.split(means, ends), strict=bool(outputs))]
-        return sorted((output for stage in self._parts.gather(found) for output in stage), key=lambda each: each[0])
+        named = [(v.name, w, m) for (v, w, _), m in zip(outputs, np.split(means, ends), strict=bool(outputs))]
+        return sorted((output for stage in self._parts.gather(named) for output in stage), key=lambda each: each[0])
 
     def before_update(self, state: TrainingState, rate: float) -> None:
         if state.displays:

@@ -77,14 +77,14 @@ class Hints(Hook):
         net, count = self._tests[which]
         for text in unscored(net, scores.outputs):
             self._log_once(text, text)
-        found = {name: float(values[0]) for name, _, values in scores.outputs if values.size == 1}
+        score = {name: float(values[0]) for name, _, values in scores.outputs if values.size == 1}
         for node in self._parts.complete(net).nodes:
-            if node.layer.spec.type != "Accuracy" or node.layer.p.top_k != 1 or node.tops[0].name not in found:
+            if node.layer.spec.type != "Accuracy" or node.layer.p.top_k != 1 or node.tops[0].name not in score:
                 continue
             name, classes = node.tops[0].name, _classes(node)
             chance, tested = 1 / classes, count * math.prod(node.bottoms[1].shape)
             far = 3 * math.sqrt(chance * (1 - chance) / tested)
-            stands = state.iteration >= _early(classes) and found[name] < chance + far
+            stands = state.iteration >= _early(classes) and score[name] < chance + far
             if self._again(f"{name} {which}", stands) == TWICE:
                 what = (
                     f"{name} is that of guessing among {classes} classes ({chance:.3g}) after {state.iteration} "

@@ -86,6 +86,6 @@ class NanRecovery(Hook):
     def _known_norms(self, state: TrainingState, end: int) -> list[Norms]:
         """The losses of the last iterations, with the norms of those that were displayed."""
         losses = state.losses.last(10)
-        found = {i: Norms(i, loss) for i, loss in enumerate(losses, end - len(losses))}
-        found |= {norms.iteration: norms for norms in self._norms[-5:]}
-        return [found[i] for i in sorted(found)]
+        norms_of = {i: Norms(i, loss) for i, loss in enumerate(losses, end - len(losses))}
+        norms_of |= {norms.iteration: norms for norms in self._norms[-5:]}
+        return [norms_of[i] for i in sorted(norms_of)]

@@ -60,8 +60,8 @@ class Testing(Hook):
         if self._weights_fail(state):
             return
         with self._average.as_weights():
-            if found := self._scores(state):
-                self._hooks.all_tested(state, found)
+            if all_scores := self._scores(state):
+                self._hooks.all_tested(state, all_scores)
 
     def _scores(self, state: TrainingState) -> list[scores.Scores]:
         """The scores of each test net; none where the test ended early. Then the data goes back to where it was, so
@@ -73,19 +73,19 @@ class Testing(Hook):
             if mark := self._parts.mesh.data.mark:
                 mark(TESTING, iteration=state.iteration)
             version = self._ap_version
-            found = scores.mean_scores(net, count, self._agreement.stop_now, parts=self._parts, ap_version=version)
-            if found is None:
+            mean = scores.mean_scores(net, count, self._agreement.stop_now, parts=self._parts, ap_version=version)
+            if mean is None:
                 log.info("Test interrupted.")
                 for entry, position in zip(state.sources, positions, strict=True):
                     if entry.source.position != position:
                         entry.source.seek(position)
                 return []
             if self._logs_loss:
-                log.info("Test loss: %.6g", found.loss)
-            for each in found.by_class.values() if self._shows_classes else ():
+                log.info("Test loss: %.6g", mean.loss)
+            for each in mean.by_class.values() if self._shows_classes else ():
                 for label, value in each.items():
                     log.info("class%d: %.6g", label, value)
-            scores.show("Test", found.outputs)
-            self._hooks.tested(state, which, found)
-            done.append(found)
+            scores.show("Test", mean.outputs)
+            self._hooks.tested(state, which, mean)
+            done.append(mean)
         return done
