@@ -337,30 +337,6 @@ def test_layers_say_their_shapes():
     assert not [name for name, layer in REGISTRY.items() if not re.search(shape, layer.__doc__ or "")]
 
 
-@cache
-def documented_layers() -> dict[str, str]:
-    """Type → its row in docs/layers.md."""
-    return {m[1]: m[0] for m in re.finditer(r"^\| `(\w+)` \|.*$", (ROOT / "docs/layers.md").read_text(), re.MULTILINE)}
-
-
-def test_layer_table_is_complete():
-    assert sorted(documented_layers()) == sorted(REGISTRY)
-
-
-def test_layer_rows_name_fields_that_exist():
-    """Each `word` in the last column of a layer's row is a field of its message or of one that every layer has."""
-    from caffelite import caffelite_pb2 as pb
-
-    layer, unknown = pb.LayerParameter.DESCRIPTOR.fields_by_name, []
-    for name in REGISTRY:
-        words = re.findall(r"`([a-z]\w+)`", documented_layers()[name].rsplit("|", 2)[1])
-        fields = REGISTRY[name].field, "loss_param", "transform_param", "softmax_param"
-        messages = [layer[field].message_type for field in fields if field]
-        known = {f for message in messages for f in message.fields_by_name}
-        unknown += [(name, word) for word in words if word not in known]
-    assert not unknown
-
-
 def test_test_names_have_at_most_60_characters():
     names = [n.name for path in sources() for n in nodes(path) if isinstance(n, ast.FunctionDef)]
     assert [name for name in names if name.startswith("test_") and len(name) > 60] == []

@@ -67,7 +67,7 @@ def layer_pages() -> dict[str, str]:
             found.update(drawn)
             rows.append(f"| [{kind.type or kind.__name__}]({family}.md#{anchor(kind)}) | {title} | {summary(kind)} |")
         found[f"reference/layers/{family}.md"] = "\n".join(sections)
-    head = "# Layers\n\nEvery layer type. [The table](../../layers.md) has their bottoms, tops and fields.\n\n"
+    head = "# Layers\n\nEvery layer type, with an example. [All on one page](../../layers.md).\n\n"
     found["reference/layers/index.md"] = (
         head + "| type | family | what it computes |\n| --- | --- | --- |\n" + "\n".join(sorted(rows)) + "\n"
     )

@@ -241,12 +241,14 @@ def split_axis(shape: Shape, axis: int) -> tuple[int, int, int]:
     return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
 
 
-def elementwise(name: str, y, dx, field: str = "", check: Callable | None = None, **constants) -> type[Layer]:
+def elementwise(
+    name: str, y, dx, field: str = "", check: Callable | None = None, about: str = "", **constants
+) -> type[Layer]:
     """Registers a layer that is a formula: y of x, and dx of x, y and dy; None for dx: no gradient.
 
     y and dx may be functions of the message that give the text; a constant is a field's name or a function of the
     message. A term of dx without dy is multiplied by ``loss_scale``. check(layer) raises an error for values that make
-    no sense.
+    no sense. about: what documents show instead of y and dx.
     """
 
     class Elementwise(Layer):
@@ -293,6 +295,7 @@ def elementwise(name: str, y, dx, field: str = "", check: Callable | None = None
 
     Elementwise.type = Elementwise.__name__ = Elementwise.__qualname__ = name
     Elementwise.field = field
-    texts = [text if isinstance(text, str) else "see its formula" for text in (y, dx or "none")]
-    Elementwise.__doc__ = f"y = {texts[0]}; dx = {texts[1]}; any shape."
+    gradient = [] if callable(dx) else [f"dx = {dx or 'none'}"]
+    names = [f"{c} is {f}" for c, f in constants.items() if not callable(f) and c != f]
+    Elementwise.__doc__ = f"{about or '; '.join([f'y = {y}', *gradient, *names])}; any shape."
     return register(Elementwise)

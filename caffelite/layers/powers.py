@@ -33,16 +33,17 @@ elementwise(
     y="outer * exp(inner * x)",
     dx="dy * inner * y",
     field="exp_param",
+    about="y = base ^ (shift + scale * x); a base of -1 is e",
     check=_grows,
     inner=lambda p: _log_base(p) * p.scale,
     outer=lambda p: math.exp(_log_base(p) * p.shift),
 )
-# y = log(scale x + shift) / log(base)
 elementwise(
     "Log",
     y="log(scale * x + shift) * factor",
     dx="dy * (factor * scale) / (scale * x + shift)",
     field="log_param",
+    about="y = log(shift + scale * x) / log(base); a base of -1 is e",
     check=_divides,
     scale="scale",
     shift="shift",
@@ -67,6 +68,7 @@ elementwise(
     ),
     dx=_slope,
     field="power_param",
+    about="y = (shift + scale * x) ^ power",
     scale="scale",
     shift="shift",
     power="power",

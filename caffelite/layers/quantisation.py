@@ -195,6 +195,7 @@ elementwise(
     y=lambda p: "where(abs(x) <= thre, 0, x - thre * sign(x))" if p.thre else "x",
     dx=lambda p: f"where(y == 0, 0, {DECAYED})" if p.thre else DECAYED,
     field="sparsify_param",
+    about="y = sign(x) * max(abs(x) - thre, 0); the gradient includes coef * sign(y), an L1 regularization of y",
     check=_not_negative,
     thre="thre",
     coef="coef",

@@ -19,6 +19,7 @@ elementwise(
         else "where(x > 0, scale * dy, scale * alpha * dy * exp(x))"
     ),
     field="selu_param",
+    about="y = lambda * x where x > 0, else lambda * alpha * (exp(x) - 1)",
     scale=lambda p: getattr(p, "lambda"),
     alpha="alpha",
 )
