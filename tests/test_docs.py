@@ -194,7 +194,7 @@ def test_folder_list_of_the_readme_is_complete():
     assert not [folder for folder in top if f"`{folder}`" not in text]
     packages = {p.name for p in (ROOT / "caffelite").iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
     packages -= {"__init__.py"}
-    architecture = (ROOT / "docs/architecture.md").read_text()
+    architecture = (ROOT / "docs/inside/architecture.md").read_text()
     assert not [package for package in packages if f"`{package}" not in architecture]
 
 
@@ -212,7 +212,7 @@ def test_readme_lists_what_there_is():
 
 
 def table_rows(section: str) -> list[str]:
-    text = (ROOT / "docs/architecture.md").read_text().split(f"\n## {section}\n")[1].split("\n## ")[0]
+    text = (ROOT / "docs/inside/architecture.md").read_text().split(f"\n## {section}\n")[1].split("\n## ")[0]
     return [line for line in text.split("\n") if line.startswith("| ") and "`" in line]
 
 
@@ -242,7 +242,7 @@ def test_calls_of_the_three_paths_exist():
 
 
 def test_no_path_visits_a_module_twice_but_the_loop():
-    text = (ROOT / "docs/architecture.md").read_text().split("\n## Three paths through the code\n")[1]
+    text = (ROOT / "docs/inside/architecture.md").read_text().split("\n## Three paths through the code\n")[1]
     for path in text.split("\n## ")[0].split("\n**")[1:]:
         files = re.findall(r"\| `([\w/]+\.py)`:", path)
         assert files
