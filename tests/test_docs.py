@@ -198,12 +198,12 @@ def test_folder_list_of_the_readme_is_complete():
     assert not [package for package in packages if f"`{package}" not in architecture]
 
 
-def test_readme_lists_what_there_is():
+def test_solver_tables_list_what_there_is():
     from caffelite.layers.fillers import FILLERS
     from caffelite.training.optim.rates import POLICIES
     from caffelite.training.optim.updates import RULES
 
-    rows = dict(re.findall(r"^\| ([\w` ()]+?) \| (.*) \|$", (ROOT / "README.md").read_text(), re.MULTILINE))
+    rows = dict(re.findall(r"^\| ([\w` ()]+?) \| (.*) \|$", (ROOT / "docs/training.md").read_text(), re.MULTILINE))
     for row, there in (("fillers", FILLERS), ("rates (`lr_policy`)", POLICIES), ("update rules (`type`)", RULES)):
         assert set(re.split(r", ", rows[row].split(":")[0])) == set(there), row
 

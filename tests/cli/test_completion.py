@@ -56,11 +56,11 @@ def test_choices_and_files():
 
 
 def documented() -> list[str]:
-    text = (ROOT / "README.md").read_text()
+    text = (ROOT / "docs/getting-started.md").read_text()
     return re.findall(r"_CAFFELITE_COMPLETE=(\w+)_source", text)
 
 
-def test_the_readme_s_lines_give_scripts():
+def test_the_document_s_lines_give_scripts():
     assert documented() == ["bash", "zsh", "fish"]
     for shell in documented():
         if shell == "bash" and not shutil.which("bash"):
