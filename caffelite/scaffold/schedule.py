@@ -23,7 +23,7 @@ FINETUNE_IMAGES, LEAST_FINETUNE = 30_000, 1_000  # images that fine-tuning sees;
 FINETUNE_RATE = 0.001  # of learned layers; the new one learns ten times as fast
 MOST_EPOCHS, LEAST_UPDATES = 300, 500  # of a run from nothing
 STEPS = (0.6, 0.85)  # of the run, at which the rate falls
-WARM_UP = 0.1  # of the run, in which the rate rises: docs/benchmarks.md compares it with none
+WARM_UP = 0.1  # of the run, in which the rate rises
 
 
 @dataclass(frozen=True)
