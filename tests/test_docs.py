@@ -44,7 +44,8 @@ def test_layers_page_has_variants_and_fields():
 
 def test_every_command_has_its_file_and_its_section():
     files = {
-        "caffelite " + " ".join(p.relative_to(ROOT / "caffelite/cli").with_suffix("").parts).removesuffix(" __init__")
+        "caffelite "
+        + " ".join(p.relative_to(ROOT / "caffelite/cli").with_suffix("").parts).removesuffix(" __init__").rstrip("_")
         for p in (ROOT / "caffelite/cli").rglob("*.py")
         if p.parent.name != "cli" or p.stem != "__init__"
         if re.search(r"^@click\.(command|group)\(", p.read_text(), re.MULTILINE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import keyword
 import os
 import re
 import sys
@@ -26,7 +27,7 @@ GROUPS = {
     "Inspect": ("check", "summary", "draw", "schedule", "explain", "diff", "time", "plan"),
     "Results": ("test", "deploy", "classify", "export", "runs", "plot", "visualize", "extract_features", "parse_log")
     + ("replay", "reproduce"),
-    "Tools": ("serve", "upgrade", "device_query"),
+    "Tools": ("serve", "upgrade", "import", "device_query"),
 }
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 
@@ -46,6 +47,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in self.names:
             return None
+        name += "_" * keyword.iskeyword(name)
         return getattr(importlib.import_module(f"{self.package}.{name}"), name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -1,0 +1,76 @@
+"""caffelite import"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import click
+
+from ..errors import CaffeliteError
+from . import options
+from .logs import start
+
+log = logging.getLogger("caffelite")
+
+
+@click.command("import", short_help="Turn PyTorch's or ONNX weights into a caffemodel")
+@click.argument("weights", metavar="WEIGHTS", type=click.Path(path_type=Path))
+@options.model
+@click.option(
+    "--out",
+    metavar="FILE",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The caffemodel to write.",
+)
+@click.option(
+    "--map",
+    "pairs",
+    multiple=True,
+    metavar="LAYER=MODULE",
+    help="The module whose weights a layer takes, as in fc8=classifier.6; repeatable.",
+)
+@options.level
+@options.stage
+@click.option("--force", is_flag=True, help="Replace FILE where it exists.")
+def import_(weights, model, out, pairs, level, stage, force) -> None:
+    """Writes the weights of another program's net as a caffemodel for the same net in a prototxt.
+
+    WEIGHTS is a state_dict that PyTorch saved (.pth, .pt), a .safetensors file, or an ONNX net (extra: onnx). No code
+    of the file runs. Modules and layers belong together by equal names, by torchvision's names of ResNet's layers, or
+    by their order where shapes leave no choice; -map names the others. A BatchNorm and the Scale behind it take one
+    module.
+
+    \b
+    Example:
+      caffelite import alexnet.pth -model deploy.prototxt -out alexnet.caffemodel
+      caffelite import net.safetensors -model deploy.prototxt -out net.caffemodel -map fc8=classifier.6
+    """
+    start()
+    from .. import caffelite_pb2 as pb
+    from .. import prototxt
+    from .. import weights as caffemodels
+    from ..export.conversion import convert
+    from ..export.foreign_weights import read_tensors
+    from ..layers import unknown_types
+    from ..net import graph
+    from ..training import nets
+    from .upgrade import write
+
+    if out.exists() and not force:
+        raise CaffeliteError(f"{out} exists", remedy="write to another file, or replace it with --force")
+    if wrong := [pair for pair in pairs if not all(pair.partition("="))]:
+        raise CaffeliteError("-map cannot be read", expected="LAYER=MODULE", found=wrong[0])
+    chosen = {layer: module for layer, _, module in (pair.partition("=") for pair in pairs)}
+    document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
+    state = nets.state(pb.TEST, document.message, None, level, stage)
+    built = graph.build(document.message, state, document.locate)
+    converted = convert(built, read_tensors(weights), chosen)
+    blobs = [(node.layer.spec, converted.blobs[node.name]) for node in built.nodes if node.name in converted.blobs]
+    write(out, caffemodels.sealed(caffemodels.encode_net(document.message, blobs)))
+    for layer, module in converted.pairs:
+        log.info("%s: %s", layer, module)
+    if converted.unused:
+        log.warning("No layer takes %s", ", ".join(converted.unused))
+    log.info("Wrote %s: %d layers", out, len(converted.pairs))

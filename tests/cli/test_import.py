@@ -1,0 +1,246 @@
+"""Weights of PyTorch, safetensors and ONNX files become caffemodels."""
+
+import collections
+import io
+import json
+import pickle
+import struct
+import sys
+import types
+import zipfile
+
+import numpy as np
+import pytest
+
+from caffelite import weights
+from caffelite.errors import CaffeliteError
+from caffelite.export.foreign_weights import read_tensors
+
+NET = """
+input: "data" input_shape { dim: 2 dim: 3 dim: 8 dim: 8 }
+layer { name: "conv1" type: "Convolution" bottom: "data" top: "c1"
+  convolution_param { num_output: 4 kernel_size: 3 pad: 1 bias_term: false } }
+layer { name: "norm" type: "BatchNorm" bottom: "c1" top: "n1" batch_norm_param { use_global_stats: true } }
+layer { name: "scale" type: "Scale" bottom: "n1" top: "n1" scale_param { bias_term: true } }
+layer { name: "relu" type: "ReLU" bottom: "n1" top: "n1" }
+layer { name: "left" type: "Convolution" bottom: "n1" top: "l" convolution_param { num_output: 4 kernel_size: 1 } }
+layer { name: "right" type: "Convolution" bottom: "n1" top: "r"
+  convolution_param { num_output: 4 kernel_size: 3 pad: 1 } }
+layer { name: "sum" type: "Eltwise" bottom: "l" bottom: "r" top: "s" }
+layer { name: "fc" type: "InnerProduct" bottom: "s" top: "fc" inner_product_param { num_output: 5 } }
+"""
+SHAPES = {
+    "features.0.weight": (4, 3, 3, 3),
+    "features.1.weight": (4,),
+    "features.1.bias": (4,),
+    "features.1.running_mean": (4,),
+    "features.1.running_var": (4,),
+    "features.1.num_batches_tracked": (),
+    "short.weight": (4, 4, 1, 1),
+    "short.bias": (4,),
+    "long.weight": (4, 4, 3, 3),
+    "long.bias": (4,),
+    "head.weight": (5, 256),
+    "head.bias": (5,),
+}
+
+
+@pytest.fixture
+def tensors():
+    rng = np.random.default_rng(3)
+    return {name: rng.uniform(0.5, 1.5, shape).astype(np.float32) for name, shape in SHAPES.items()}
+
+
+def pickled(content) -> bytes:
+    """A state_dict in the form of torch.save, made without torch. content: names with arrays, or any other object."""
+    torch, utils = types.ModuleType("torch"), types.ModuleType("torch._utils")
+    storage = type("FloatStorage", (), {"__module__": "torch"})
+    torch.FloatStorage = storage
+    exec("def _rebuild_tensor_v2(*arguments): ...", utils.__dict__)
+    utils._rebuild_tensor_v2.__module__ = "torch._utils"
+    files, out = {}, io.BytesIO()
+
+    class Tensor:
+        def __init__(self, key, array):
+            self.key, self.array = key, array
+
+        def __reduce__(self):
+            strides = tuple(stride // 4 for stride in self.array.strides)
+            arguments = (
+                Stored(self.key, self.array.size),
+                0,
+                self.array.shape,
+                strides,
+                False,
+                collections.OrderedDict(),
+            )
+            return utils._rebuild_tensor_v2, arguments
+
+    class Stored:
+        def __init__(self, key, size):
+            self.key, self.size = key, size
+
+    class Pickler(pickle.Pickler):
+        def persistent_id(self, each):
+            return ("storage", storage, each.key, "cpu", each.size) if isinstance(each, Stored) else None
+
+    if isinstance(content, dict):
+        files = {str(i): array for i, array in enumerate(content.values()) if isinstance(array, np.ndarray)}
+        content = collections.OrderedDict(
+            (name, Tensor(str(i), array) if isinstance(array, np.ndarray) else array)
+            for i, (name, array) in enumerate(content.items())
+        )
+    before = {name: sys.modules.get(name) for name in ("torch", "torch._utils")}
+    sys.modules.update({"torch": torch, "torch._utils": utils})
+    try:
+        Pickler(out, 2).dump(content)
+    finally:
+        for name, module in before.items():
+            sys.modules.pop(name) if module is None else sys.modules.update({name: module})
+    body = io.BytesIO()
+    with zipfile.ZipFile(body, "w") as archive:
+        archive.writestr("net/data.pkl", out.getvalue())
+        for key, array in files.items():
+            archive.writestr(f"net/data/{key}", array.tobytes())
+    return body.getvalue()
+
+
+def safetensors(tensors) -> bytes:
+    header, body = {"__metadata__": {"format": "pt"}}, b""
+    for name, array in tensors.items():
+        header[name] = {"dtype": "F32", "shape": array.shape, "data_offsets": [len(body), len(body) + array.nbytes]}
+        body += array.tobytes()
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + body
+
+
+def onnx_file(tensors) -> bytes:
+    onnx = pytest.importorskip("onnx")
+    graph = onnx.helper.make_graph(
+        [], "net", [], [], [onnx.numpy_helper.from_array(array, name) for name, array in tensors.items()]
+    )
+    return onnx.helper.make_model(graph).SerializeToString()
+
+
+@pytest.mark.parametrize("form", [pickled, safetensors, onnx_file])
+def test_every_format_gives_the_same_caffemodel(form, tensors, tmp_path, monkeypatch, call):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.prototxt").write_text(NET)
+    (tmp_path / "weights").write_bytes(form(tensors))
+    result = call(*"import weights -model net.prototxt -out net.caffemodel".split())
+    assert result.status == 0 and "left: short" in result.err and "fc: head" in result.err
+    blobs = weights.read_model(tmp_path / "net.caffemodel")
+    assert np.array_equal(blobs["norm"][1], tensors["features.1.running_var"]) and blobs["norm"][2] == [1]
+    for layer, module in {"conv1": "features.0", "scale": "features.1", "right": "long", "fc": "head"}.items():
+        for blob, kind in zip(blobs[layer], ("weight", "bias"), strict=layer != "conv1"):
+            assert np.array_equal(blob, tensors[f"{module}.{kind}"])
+    result = call(*"import weights -model net.prototxt -out net.caffemodel".split())
+    assert result.status == 2 and "net.caffemodel exists" in result.err
+
+
+def test_the_net_computes_what_pytorch_computes(tmp_path, monkeypatch, call):
+    torch = pytest.importorskip("torch")
+    from torch import nn
+
+    import caffelite
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.features = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4), nn.ReLU())
+            self.short, self.long = nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 3, padding=1)
+            self.head = nn.Linear(256, 5)
+
+        def forward(self, x):
+            x = self.features(x)
+            return self.head((self.short(x) + self.long(x)).flatten(1))
+
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(1)
+    net, x = Net(), torch.randn(2, 3, 8, 8)
+    net(3 * x + 1)  # moves the statistics
+    torch.save({"state_dict": net.state_dict(), "epoch": 3}, "net.pth")
+    (tmp_path / "net.prototxt").write_text(NET)
+    assert call(*"import net.pth -model net.prototxt -out net.caffemodel".split()).status == 0
+    ours = caffelite.Net("net.prototxt", "net.caffemodel").forward(data=x.numpy())["fc"]
+    assert np.allclose(ours, net.eval()(x).detach().numpy(), atol=1e-5)
+
+
+def imported(folder, call, text, tensors, *options):
+    (folder / "net.prototxt").write_text(text)
+    (folder / "weights").write_bytes(safetensors(tensors))
+    return call("import", "weights", "-model", "net.prototxt", "-out", "net.caffemodel", "-force", *options)
+
+
+def test_layers_that_could_be_exchanged_are_named_by_the_user(tensors, tmp_path, monkeypatch, call):
+    monkeypatch.chdir(tmp_path)
+    same = 'num_output: 4 kernel_size: 1 } }\nlayer { name: "sum"'
+    text = NET.replace('num_output: 4 kernel_size: 3 pad: 1 } }\nlayer { name: "sum"', same)
+    tensors["long.weight"] = tensors["long.weight"][:, :, :1, :1].copy()
+    result = imported(tmp_path, call, text, tensors)
+    assert result.status == 2 and 'layers "left" and "right" run beside each other' in result.err
+    assert imported(tmp_path, call, text, tensors, "-map", "left=long", "-map", "right=short").status == 0
+    assert np.array_equal(weights.read_model(tmp_path / "net.caffemodel")["left"][1], tensors["long.bias"])
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda t: t.pop("head.weight"), "weights of shape [5, 256]: the net has 1 layers, the file 0 modules"),
+        (lambda t: t.update({"head.weight": t["head.weight"].T.copy()}), "weights of shape [5, 256]"),
+        (lambda t: t.update({"head.weight_g": t["head.bias"]}), 'layer "fc" (InnerProduct) does not fit module head'),
+        (lambda t: t.update({"features.0.bias": t["long.bias"]}), 'layer "conv1" (Convolution) does not fit'),
+    ],
+)
+def test_what_does_not_fit(change, message, tensors, tmp_path, monkeypatch, call):
+    monkeypatch.chdir(tmp_path)
+    change(tensors)
+    result = imported(tmp_path, call, NET, tensors)
+    assert result.status == 2 and message in result.err and not (tmp_path / "net.caffemodel").exists()
+
+
+def test_modules_of_a_resnet_by_torchvision_names():
+    from caffelite.export.conversion import _resnet_name
+
+    unit = types.SimpleNamespace
+    assert _resnet_name(unit(name="res3b1_branch2c", normalizes=False)) == "layer2.1.conv3"
+    assert _resnet_name(unit(name="bn2a_branch1", normalizes=True)) == "layer1.0.downsample.1"
+    assert _resnet_name(unit(name="fc1000", normalizes=False)) == "fc"
+
+
+class Harmful:
+    def __reduce__(self):
+        import os
+
+        return os.system, ("touch harmed",)
+
+
+@pytest.mark.parametrize(
+    "data, message",
+    [
+        (lambda: pickled({"a": Harmful()}), "it holds posix.system, and only tensors are read"),
+        (lambda: pickle.dumps({}), "save it again with a newer PyTorch"),
+        (lambda: safetensors({"a": np.ones(9, np.float32)})[:-4], "a lies outside the file"),
+        (lambda: struct.pack("<Q", 1 << 60) + b"{", "a header that is longer than the file"),
+        (lambda: b"hello", "found none of these"),
+        (lambda: b"", "expected a state_dict"),
+    ],
+)
+def test_files_that_are_refused(data, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "weights").write_bytes(data())
+    with pytest.raises(CaffeliteError, match=message):
+        read_tensors(tmp_path / "weights")
+    assert not (tmp_path / "harmed").exists()
+
+
+def test_a_tensor_stays_within_its_storage(tmp_path):
+    data = pickled({"a": np.ones(8, np.float32)})
+    short = data.replace(np.ones(8, np.float32).tobytes(), np.ones(8, np.float32).tobytes())
+    with zipfile.ZipFile(io.BytesIO(short)) as archive:
+        pickle_bytes = archive.read("net/data.pkl")
+    with zipfile.ZipFile(tmp_path / "weights", "w") as archive:
+        archive.writestr("net/data.pkl", pickle_bytes)
+        archive.writestr("net/data/0", np.ones(7, np.float32).tobytes())
+    with pytest.raises(CaffeliteError, match="a tensor that is larger than its storage"):
+        read_tensors(tmp_path / "weights")
