@@ -55,7 +55,7 @@ def layer_pages() -> dict[str, str]:
     families: dict[str, list[type[Layer]]] = defaultdict(list)
     for kind in REGISTRY.values():
         module = kind.__module__.rsplit(".", 1)[1]
-        families["activation" if module == "layer" else module].append(kind)
+        families[module].append(kind)
     found, rows = {}, []
     for family, kinds in sorted(families.items()):
         text = (sys.modules[f"caffelite.layers.{family}"].__doc__ or "").strip()

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from ..layers.dense import NormalisedInnerProduct
-from ..layers.forks import Normalize
+from ..layers.inner_product import NormalisedInnerProduct
+from ..layers.normalize import Normalize
 from ..layers.normface import UnitNorm
 from ..layers.quantisation import binary_weights
 from ..layers.yolo import Reorg

@@ -11,13 +11,13 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..layers.batch_norm import BatchNorm
 from ..layers.bn import BN
-from ..layers.dense import NormalisedInnerProduct
-from ..layers.join import Joint
+from ..layers.concat_slice import Joint
+from ..layers.convolution import Kernels
+from ..layers.inner_product import NormalisedInnerProduct
 from ..layers.layer import Layer
-from ..layers.normalisation import LRN
+from ..layers.lrn_mvn import LRN
 from ..layers.pooling import Pooling
 from ..layers.resizing import Interp, Upsample
-from ..layers.vision import Kernels
 from ..net.graph import Node
 from .writer import Writer
 

@@ -16,7 +16,7 @@ from ..devices import algorithms
 from ..devices.traits import DeviceTraits
 from ..errors import CaffeliteError
 from ..layers import Shape
-from ..layers.vision import Kernels
+from ..layers.convolution import Kernels
 from ..net.compile import CompiledNet, Options, compile
 from ..net.fused_updates import fused_updates, gradient_bytes
 from ..net.graph import Graph, Node, Parameter

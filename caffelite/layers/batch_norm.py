@@ -10,10 +10,10 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
-from .broadcast import Scale
 from .compilation import Compilable
 from .eltwise import Eltwise
 from .layer import Layer, Shape, register, split_axis
+from .scale_bias import Scale
 
 LEARNT = (
     "scale_bias",

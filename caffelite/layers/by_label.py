@@ -12,8 +12,8 @@ from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.interfaces import Kernel
 from ..devices.protocol import Device
+from .labels import label_fault
 from .layer import Layer, Shape, register
-from .score import label_fault
 
 
 class LabelIndex:

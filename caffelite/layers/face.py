@@ -12,9 +12,9 @@ from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from .by_label import LabelIndex, grown
+from .labels import label_fault
 from .layer import Layer, Shape, register
 from .loss import Loss
-from .score import label_fault
 from .unit_rows import UnitRows
 
 MARGIN = pb.MarginInnerProductParameter

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..devices.protocol import Device
-from .distance import SmoothL1Loss
+from .l1_loss import SmoothL1Loss
 from .layer import Layer, Shape, register
 from .loss import SoftmaxWithLoss
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import sys
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -293,6 +294,7 @@ def elementwise(
             scalars = [self.loss_scale] if self.dx.scalars else []
             self._dx(*[arrays[a] for a in self.dx.arrays], *scalars, dx[0])
 
+    Elementwise.__module__ = sys._getframe(1).f_globals["__name__"]  # the file that registers it
     Elementwise.type = Elementwise.__name__ = Elementwise.__qualname__ = name
     Elementwise.field = field
     gradient = [] if callable(dx) else [f"dx = {dx or 'none'}"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from .. import caffelite_pb2 as pb
+from .convolution import Convolution
 from .layer import Layer, Shape, elementwise, register
-from .vision import Convolution
 
 
 @register

@@ -8,8 +8,8 @@ from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from .by_label import LabelIndex
+from .labels import label_fault
 from .layer import Layer, Shape, register
-from .score import label_fault
 from .unit_rows import UnitRows
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
-from .dense import InnerProduct
+from .convolution import Convolution
+from .inner_product import InnerProduct
 from .layer import Layer, Shape, elementwise, register
-from .vision import Convolution
 
 MOST_CENTERS = 64  # nested conditions of a formula
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from .data import Feed
+from .labels import check_labels
 from .layer import Layer, Shape, register, split_axis
-from .score import check_labels
 
 
 @register

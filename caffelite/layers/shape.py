@@ -1,9 +1,13 @@
-"""Layers that reshape, tile or discard blobs."""
+"""Layers that reshape, reorder, repeat, choose or discard the values of blobs and compute nothing."""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from ..devices.protocol import Device
+from ..errors import CaffeliteError
 from ..prototxt import say_once
 from .layer import Layer, Shape, register
 
@@ -175,3 +179,228 @@ class Gather(Layer):
         for top, bottom in zip(dy, dx, strict=True):
             if bottom is not None:
                 self.dev.fill(bottom, 0) if top is None else self.dev.copy(top, bottom)
+
+
+@register
+class Split(Layer):
+    """Every top is the bottom; its gradient is the sum of theirs. Nets need none, since any number of layers may read a
+    blob."""
+
+    tops = (1, None)
+    couples_samples = False
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        return bottoms * len(self.spec.top)
+
+    def divisible(self, axis: int) -> bool:
+        return True
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return False
+
+    backward_reads_top = backward_reads_bottom
+
+    def forward(self, x: list, y: list) -> None:
+        for top in y:
+            self.dev.copy(x[0], top)
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        first, *others = [top for top in dy if top is not None]
+        self.dev.copy(first, dx[0])
+        for top in others:
+            self.dev.add(top, dx[0])
+
+
+@register
+class Permute(Layer):
+    """The axes of x in another order: axis i of y is axis order[i] of x; those not named follow in their own order.
+
+    order 0 2 3 1: (N, C, H, W) → (N, H, W, C). Errors: an axis twice, an axis that x lacks. As in NVCaffe and Intel's
+    Caffe.
+    """
+
+    field = "permute_param"
+    order_field = "order"
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        rank, order = len(bottoms[0]), list(getattr(self.p, self.order_field))
+        for i, axis in enumerate(order):
+            if not 0 <= axis < rank:
+                raise self.error(
+                    f"axis {axis} is outside the bottom's {rank} axes",
+                    self.order_field,
+                    i,
+                    expected=f"0 to {rank - 1}",
+                    found=axis,
+                )
+            if axis in order[:i]:
+                raise self.error(f"names axis {axis} twice", self.order_field, i)
+        self.order = (*order, *(axis for axis in range(rank) if axis not in order))
+        self.view = self.order == tuple(range(rank))
+        self.couples_samples = self.order[:1] != (0,)
+        return [tuple(bottoms[0][axis] for axis in self.order)]
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return False
+
+    backward_reads_top = backward_reads_bottom
+
+    def forward(self, x: list, y: list) -> None:
+        if not self.view:
+            self.dev.assign(x[0].transpose(self.order), y[0])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        if not self.view:
+            self.dev.assign(dy[0], dx[0].transpose(self.order))
+
+
+@register
+class BatchReindex(Layer):
+    """y[m] = x[index[m]]: reorders, drops or repeats samples; a sample's gradient is the sum over its
+    copies.
+
+    x (N, ...), index (M), integers 0 to N - 1 → y (M, ...). Errors: an index out of range. As in Caffe.
+    """
+
+    bottoms = (2, 2)
+    constant_bottoms = frozenset({1})
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        if not bottoms[0]:
+            raise self.bottom_error(0, "has no samples", expected="1 axis or more", found="shape []")
+        if len(bottoms[1]) != 1:
+            raise self.bottom_error(1, "is no list of samples", expected="1 axis", found=f"shape {list(bottoms[1])}")
+        self.n, self.m, self.width = bottoms[0][0], bottoms[1][0], math.prod(bottoms[0][1:])
+        return [(self.m, *bottoms[0][1:])]
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return index == 1
+
+    def backward_reads_top(self, index: int) -> bool:
+        return False
+
+    def build(self, dev: Device) -> None:
+        self.op = dev.take(self.n, self.width, self.m)
+
+    def forward(self, x: list, y: list) -> None:
+        self.op.forward(x[0], x[1], y[0])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        self.op.backward(x[1], dy[0], dx[0], False)
+
+    def faults(self) -> str | None:
+        place = int(self.dev.download(self.op.bad)[0])
+        what = f'"{self.spec.bottom[0]}" has samples 0 to {self.n - 1}'
+        return f'place {place - 1} of bottom "{self.spec.bottom[1]}" is no sample; {what}' if place else None
+
+
+@register
+class Filter(Layer):
+    """Selects the samples with a nonzero selector, the last bottom: (N, ...), …, selector (N) → (M, ...), …, a top for
+    each other bottom.
+
+    M depends on the data and is N until the first pass. When it changes, the net reshapes the layers above within the
+    memory planned for N, as Caffe does. On a GPU every pass waits for the selector. Errors: a
+    batch without a selected sample.
+    """
+
+    bottoms, tops = (2, None), (1, None)
+    varies = requires_host = True
+
+    def setup(self) -> None:
+        self.data = len(self.spec.bottom) - 1
+        if len(self.spec.top) != self.data:
+            what = f"has {len(self.spec.top)} tops for {self.data} bottoms and a selector"
+            raise self.outer_error(what, "top", min(self.data, len(self.spec.top)), expected=self.data)
+        self.constant_bottoms = frozenset({self.data})
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        *data, selector = bottoms
+        self.n = math.prod(selector)
+        for i, shape in enumerate((*data, selector[:1])):
+            if shape[:1] != (self.n,):
+                expected = (
+                    f'{self.n} samples, one for each value of the selector "{self.spec.bottom[-1]}" {list(selector)}'
+                )
+                raise self.bottom_error(i, "does not fit", expected=expected, found=f"shape {list(shape)}")
+        self.widths = [math.prod(shape[1:]) for shape in data]
+        self.count = self.n
+        return data
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return False
+
+    backward_reads_top = backward_reads_bottom
+
+    def build(self, dev: Device) -> None:
+        self._index = dev.zeros(self.n)
+        self._operations()
+
+    def _operations(self) -> None:
+        self._rows = self._index[: self.count]
+        self.ops = [self.dev.take(self.n, width, self.count) for width in self.widths]
+
+    def forward(self, x: list, y: list) -> None:
+        chosen = np.flatnonzero(self.dev.download(x[-1]))
+        if len(chosen) != self.count:
+            if not len(chosen):
+                raise CaffeliteError(
+                    f'layer "{self.name}" (Filter): bottom "{self.spec.bottom[-1]}" selects no sample of the batch'
+                )
+            self.count = len(chosen)
+            self._operations()
+            y = self.resize([(self.count, *bottom.shape[1:]) for bottom in x[:-1]])
+        self.dev.upload(self._rows, chosen)
+        for op, bottom, top in zip(self.ops, x, y, strict=False):
+            op.forward(bottom, self._rows, top)
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        for op, top, bottom in zip(self.ops, dy, dx, strict=False):
+            if bottom is None:
+                continue
+            if top is None:
+                self.dev.fill(bottom, 0)
+            else:
+                op.backward(self._rows, top, bottom, False)
+
+
+@register
+class Reverse(Layer):
+    """The values along ``axis`` (default 0) in reversed order. x, y of one shape. Errors: an axis that x lacks. Source:
+    tianzhi0549/CTPN caffe/src/caffe/layers/reverse_layer.cpp."""
+
+    field = "reverse_param"
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        axis = self.axis(self.p.axis, len(bottoms[0]))
+        self.part = (*[slice(None)] * axis, slice(None, None, -1))
+        self.couples_samples = axis == 0
+        return [bottoms[0]]
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return False
+
+    backward_reads_top = backward_reads_bottom
+
+    def forward(self, x: list, y: list) -> None:
+        self.dev.assign(x[0][self.part], y[0])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        self.dev.assign(dy[0][self.part], dx[0])
+
+
+@register
+class Transpose(Permute):
+    """Permute with all axes named: axis i of y is axis dim[i] of x. x (N, C, H, W), dim 3 2 0 1 → y (W, H, N, C).
+    Errors: another number of axes, an axis twice. Source: tianzhi0549/CTPN
+    caffe/src/caffe/layers/transpose_layer.cpp."""
+
+    field = "transpose_param"
+    order_field = "dim"
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        if len(self.p.dim) != len(bottoms[0]):
+            place = ("dim", 0) if self.p.dim else ("dim",)
+            expected = f"one for each of the {len(bottoms[0])} axes"
+            raise self.error(f"has {len(self.p.dim)} values of dim", *place, expected=expected)
+        return super().shapes(bottoms)

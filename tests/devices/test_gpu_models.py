@@ -13,7 +13,7 @@ from caffelite import prototxt
 from caffelite.devices.cuda import cudnn
 from caffelite.devices.traits import cuda_traits
 from caffelite.inspection.feeds import Feeds
-from caffelite.layers.vision import Convolution
+from caffelite.layers.convolution import Convolution
 from caffelite.net import graph
 from caffelite.net.compile import compile
 

@@ -8,7 +8,7 @@ from textnet import bind, build, inputs
 
 from caffelite.devices import open_device
 from caffelite.devices.cuda import GPU
-from caffelite.layers import dense
+from caffelite.layers import inner_product
 from caffelite.net import deferred
 from caffelite.training.gradients import pieces
 from caffelite.training.iteration import Passes
@@ -50,7 +50,7 @@ MICRO_BATCHES = 3
 @pytest.fixture(autouse=True)
 def small_layers_defer(monkeypatch):
     monkeypatch.setattr(deferred, "LEAST_WEIGHTS", 1)
-    monkeypatch.setattr(dense, "HALF_ROWS", 1)
+    monkeypatch.setattr(inner_product, "HALF_ROWS", 1)
 
 
 @pytest.fixture(scope="module", params=DEVICES)

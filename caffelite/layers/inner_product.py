@@ -1,4 +1,4 @@
-"""Fully connected layers: InnerProduct, and Embed, which is InnerProduct on one-hot inputs."""
+"""InnerProduct: a fully connected layer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from ..devices.formula import Formula
 from ..devices.protocol import Device
 from .config import SavedBlobs
 from .layer import Layer, Shape, register
@@ -187,61 +186,3 @@ class InnerProductOfBlobs(Layer):
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         db, add = self._param_args(0) if self.learned else (dx[2] if len(dx) > 2 else None, False)
         self.op.backward(x[0], x[1], dy[0], dx[0], dx[1], db, False, add)
-
-
-@register
-class Embed(Layer):
-    """y = w[x] + b: looks up rows of a table by integer index.
-
-    x (...) from 0 to input_dim - 1; w (input_dim, N), b (N); y (..., N), N = num_output. Default: bias_term true.
-    Errors: an index out of range. As in Caffe.
-    """
-
-    field = "embed_param"
-    constant_bottoms = frozenset({0})
-    couples_samples = False
-    divides_outputs = True
-
-    def setup(self) -> None:
-        for name, what in (("num_output", "the width of a row"), ("input_dim", "how many rows there are")):
-            if not getattr(self.p, name):
-                raise self.error(f"{name} must be positive", name, remedy=f"set {name}, {what}")
-
-    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        rows, width = self.p.input_dim, self.p.num_output
-        self.place, self.count = bottoms[0], math.prod(bottoms[0])
-        self.add_param((rows, width), self.p.weight_filler, "weight_filler")
-        if self.p.bias_term:
-            self.add_param((width,), self.p.bias_filler, "bias_filler")
-        return [(*bottoms[0], width)]
-
-    def backward_reads_top(self, index: int) -> bool:
-        return False
-
-    def build(self, dev: Device) -> None:
-        self.op = dev.take(self.p.input_dim, self.p.num_output, self.count)
-        split = self.count, self.p.num_output, 1
-        self._bias = dev.channel_map(Formula("y + b", ("y", "b")), ("b",), *split)
-        self._db = dev.channel_sum(Formula("dy", ("dy",)), (), *split)
-
-    def forward(self, x: list, y: list) -> None:
-        self.op.forward(self.params[0].data, x[0], y[0])
-        if self.p.bias_term:
-            self._bias(y[0], self.params[1].data, y[0])
-
-    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        (dw, add_w), (db, add_b) = self._param_args(0), self._param_args(1)
-        if dw is not None:
-            self.op.backward(x[0], dy[0], dw, add_w)
-        if db is not None:
-            self._db(dy[0], db, add=add_b)
-
-    def faults(self) -> str | None:
-        bad = int(self.dev.download(self.op.bad)[0])
-        if not bad:
-            return None
-        place = [int(i) for i in np.unravel_index(bad - 1, self.place)] if self.place else []
-        return (
-            f'a number in bottom "{self.spec.bottom[0]}" names no row (at {place}); expected integers 0 to '
-            f"{self.p.input_dim - 1}"
-        )

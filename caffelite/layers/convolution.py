@@ -1,4 +1,4 @@
-"""Layers over any number of spatial axes: Convolution, Deconvolution, Im2col, Crop."""
+"""Convolution and Deconvolution over any number of spatial axes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ..devices.traits import DeviceTraits
 from . import sliding
 from .activation import PReLU
 from .batch_norm import BatchNorm
-from .broadcast import Scale
 from .compilation import Compilable
 from .layer import Layer, Shape, register
+from .scale_bias import Scale
 
 ALGORITHMS = {
     pb.ConvolutionParameter.FASTEST: None,
@@ -261,98 +261,3 @@ class Deconvolution(Kernels):
             if dx[i] is not None:
                 self.op.forward(top, w, None, dx[i], None)
             add_w = add_b = True
-
-
-@register
-class Im2col(Layer):
-    """The inputs of each window, as channels: x (N, C, H, W) → y (N, C·kh·kw, OH, OW), OH as Convolution's, 0 outside
-    the image.
-
-    Any number of spatial axes; kernel_size, stride, pad, dilation and axis as Convolution's. As in Caffe.
-    """
-
-    field = "convolution_param"
-    needs_images = True
-
-    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        shape = bottoms[0]
-        axis = spatial_axis(self, shape)
-        self.window = sliding.window(self, len(shape) - axis - 1)
-        self.out = sliding.whole_windows(self, shape[axis + 1 :], self.window)
-        self.x_shape = (math.prod(shape[:axis]), *shape[axis:])
-        self.channels_axis, self.couples_samples = axis, axis == 0
-        return [(*shape[:axis], shape[axis] * math.prod(self.window.kernel), *self.out)]
-
-    def divisible(self, axis: int) -> bool:
-        return axis <= self.channels_axis
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
-
-    def build(self, dev: Device) -> None:
-        self.op = sliding.im2col(dev, self.x_shape, self.out, self.window)
-
-    def forward(self, x: list, y: list) -> None:
-        self.op.forward(x[0], y[0])
-
-    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        self.op.backward(dy[0], dx[0])
-
-
-@register
-class Crop(Layer):
-    """The part of the first bottom that is as large as the second from ``axis`` (default 2) on, ``offset`` from its
-    start.
-
-    x (N, C, H, W), reference (..., h, w) → (N, C, h, w). offset: none (0), one for all, or one for each axis from
-    ``axis`` on. The reference gets no gradient. Errors: a part that leaves x, bottoms of another number of axes. As in
-    Caffe.
-    """
-
-    field = "crop_param"
-    bottoms = (2, 2)
-    needs_images = True
-
-    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        whole, reference = bottoms
-        if len(whole) != len(reference):
-            raise self.bottom_error(
-                1, "has another number of axes", expected=f"{len(whole)}, as the first", found=list(reference)
-            )
-        axis, given = self.axis(self.p.axis, len(whole)), list(self.p.offset)
-        self.first, self.couples_samples = axis, axis == 0
-        if len(given) not in (0, 1, len(whole) - axis):
-            what, expected = (
-                f"has {len(given)} values of offset",
-                f"one, or one for each of the {len(whole) - axis} axes from axis {axis}",
-            )
-            raise self.error(what, "offset", min(len(given) - 1, len(whole) - axis), expected=expected)
-        offsets = given if len(given) == len(whole) - axis else (given or [0]) * (len(whole) - axis)
-        for i, (start, size, room) in enumerate(zip(offsets, reference[axis:], whole[axis:], strict=True)):
-            if start + size > room:
-                what = f'its part leaves "{self.spec.bottom[0]}" {list(whole)} along axis {axis + i}'
-                place = ("offset", min(i, len(given) - 1)) if given else ()
-                raise self.error(what, *place, expected=f"offset + {size} up to {room}", found=f"offset {start}")
-        parts = [slice(start, start + size) for start, size in zip(offsets, reference[axis:], strict=True)]
-        self.part = (*[slice(None)] * axis, *parts)
-        return [(*whole[:axis], *reference[axis:])]
-
-    def divisible(self, axis: int) -> bool:
-        return axis < self.first
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
-
-    def forward(self, x: list, y: list) -> None:
-        self.dev.assign(x[0][self.part], y[0])
-
-    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        for bottom in dx:  # the reference's is 0, for nets where it learns by another way
-            if bottom is not None:
-                self.dev.fill(bottom, 0)
-        if dx[0] is not None:
-            self.dev.assign(dy[0], dx[0][self.part])

@@ -11,9 +11,9 @@ from ..devices.formula import Formula
 from ..devices.protocol import Device
 from ..errors import CaffeliteError, Where
 from ..prototxt import resolve
+from .labels import check_labels, label_fault
 from .layer import Shape, register, split_axis
 from .loss import Divisor, Loss, unless_ignored
-from .score import check_labels, label_fault
 
 
 @register

@@ -1,4 +1,4 @@
-"""Layers that concatenate, slice or copy blobs: Concat, Slice, Split."""
+"""Concat and Slice: several blobs along an axis of one."""
 
 from __future__ import annotations
 
@@ -155,33 +155,3 @@ class Slice(Joint):
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         self.join(dy, dx[0])
-
-
-@register
-class Split(Layer):
-    """Every top is the bottom; its gradient is the sum of theirs. Nets need none, since any number of layers may read a
-    blob."""
-
-    tops = (1, None)
-    couples_samples = False
-
-    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        return bottoms * len(self.spec.top)
-
-    def divisible(self, axis: int) -> bool:
-        return True
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
-
-    def forward(self, x: list, y: list) -> None:
-        for top in y:
-            self.dev.copy(x[0], top)
-
-    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        first, *others = [top for top in dy if top is not None]
-        self.dev.copy(first, dx[0])
-        for top in others:
-            self.dev.add(top, dx[0])

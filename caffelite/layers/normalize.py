@@ -1,4 +1,4 @@
-"""Layers from Caffe's forks: Axpy, Permute, Normalize."""
+"""Normalize of SSD and NormFace: values divided by their norm."""
 
 from __future__ import annotations
 
@@ -9,98 +9,6 @@ from ..devices.formula import Formula
 from ..devices.protocol import Device
 from .layer import Layer, Shape, register
 from .normface import UnitNorm
-
-
-@register
-class Axpy(Layer):
-    """y = a · x + b, a one number for each channel of each sample, as where an image is weighed and added to another.
-
-    a (N, C) or (N, C, 1, 1); x, b, y (N, C, P...). Source: Hu et al. 2018 (squeeze and excitation), as in NVCaffe.
-    """
-
-    bottoms = (3, 3)
-    couples_samples = False
-
-    def divisible(self, axis: int) -> bool:
-        return axis < 2
-
-    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        a, x, b = bottoms
-        if len(x) < 2:
-            raise self.bottom_error(1, "has no channels", expected="N×C×...", found=f"shape {list(x)}")
-        if a[:2] != x[:2] or math.prod(a[2:]) != 1:
-            raise self.bottom_error(
-                0, "does not fit", expected=f"{[*x[:2]]} or {[*x[:2], *[1] * (len(x) - 2)]}", found=list(a)
-            )
-        if b != x:
-            raise self.bottom_error(2, "does not fit", expected=list(x), found=list(b))
-        self.split = 1, math.prod(x[:2]), math.prod(x[2:])
-        return [x]
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return index < 2
-
-    def backward_reads_top(self, index: int) -> bool:
-        return False
-
-    def build(self, dev: Device) -> None:
-        self._y = dev.channel_map(Formula("a * x + b", ("a", "x", "b")), ("a",), *self.split)
-        self._da = dev.channel_sum(Formula("dy * x", ("dy", "x")), (), *self.split)
-        self._dx = dev.channel_map(Formula("a * dy", ("a", "dy")), ("a",), *self.split)
-
-    def forward(self, x: list, y: list) -> None:
-        self._y(*x, y[0])
-
-    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        if dx[0] is not None:
-            self._da(dy[0], x[1], dx[0])
-        if dx[1] is not None:
-            self._dx(x[0], dy[0], dx[1])
-        if dx[2] is not None:
-            self.dev.copy(dy[0], dx[2])
-
-
-@register
-class Permute(Layer):
-    """The axes of x in another order: axis i of y is axis order[i] of x; those not named follow in their own order.
-
-    order 0 2 3 1: (N, C, H, W) → (N, H, W, C). Errors: an axis twice, an axis that x lacks. As in NVCaffe and Intel's
-    Caffe.
-    """
-
-    field = "permute_param"
-    order_field = "order"
-
-    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        rank, order = len(bottoms[0]), list(getattr(self.p, self.order_field))
-        for i, axis in enumerate(order):
-            if not 0 <= axis < rank:
-                raise self.error(
-                    f"axis {axis} is outside the bottom's {rank} axes",
-                    self.order_field,
-                    i,
-                    expected=f"0 to {rank - 1}",
-                    found=axis,
-                )
-            if axis in order[:i]:
-                raise self.error(f"names axis {axis} twice", self.order_field, i)
-        self.order = (*order, *(axis for axis in range(rank) if axis not in order))
-        self.view = self.order == tuple(range(rank))
-        self.couples_samples = self.order[:1] != (0,)
-        return [tuple(bottoms[0][axis] for axis in self.order)]
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
-
-    def forward(self, x: list, y: list) -> None:
-        if not self.view:
-            self.dev.assign(x[0].transpose(self.order), y[0])
-
-    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        if not self.view:
-            self.dev.assign(dy[0], dx[0].transpose(self.order))
 
 
 @register

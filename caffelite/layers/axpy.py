@@ -1,0 +1,58 @@
+"""Axpy of SENet: a product by channels and a sum."""
+
+from __future__ import annotations
+
+import math
+
+from ..devices.formula import Formula
+from ..devices.protocol import Device
+from .layer import Layer, Shape, register
+
+
+@register
+class Axpy(Layer):
+    """y = a · x + b, a one number for each channel of each sample, as where an image is weighed and added to another.
+
+    a (N, C) or (N, C, 1, 1); x, b, y (N, C, P...). Source: Hu et al. 2018 (squeeze and excitation), as in NVCaffe.
+    """
+
+    bottoms = (3, 3)
+    couples_samples = False
+
+    def divisible(self, axis: int) -> bool:
+        return axis < 2
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        a, x, b = bottoms
+        if len(x) < 2:
+            raise self.bottom_error(1, "has no channels", expected="N×C×...", found=f"shape {list(x)}")
+        if a[:2] != x[:2] or math.prod(a[2:]) != 1:
+            raise self.bottom_error(
+                0, "does not fit", expected=f"{[*x[:2]]} or {[*x[:2], *[1] * (len(x) - 2)]}", found=list(a)
+            )
+        if b != x:
+            raise self.bottom_error(2, "does not fit", expected=list(x), found=list(b))
+        self.split = 1, math.prod(x[:2]), math.prod(x[2:])
+        return [x]
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return index < 2
+
+    def backward_reads_top(self, index: int) -> bool:
+        return False
+
+    def build(self, dev: Device) -> None:
+        self._y = dev.channel_map(Formula("a * x + b", ("a", "x", "b")), ("a",), *self.split)
+        self._da = dev.channel_sum(Formula("dy * x", ("dy", "x")), (), *self.split)
+        self._dx = dev.channel_map(Formula("a * dy", ("a", "dy")), ("a",), *self.split)
+
+    def forward(self, x: list, y: list) -> None:
+        self._y(*x, y[0])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        if dx[0] is not None:
+            self._da(dy[0], x[1], dx[0])
+        if dx[1] is not None:
+            self._dx(x[0], dy[0], dx[1])
+        if dx[2] is not None:
+            self.dev.copy(dy[0], dx[2])

@@ -1,0 +1,62 @@
+"""Crop: a region of the bottom."""
+
+from __future__ import annotations
+
+from .layer import Layer, Shape, register
+
+
+@register
+class Crop(Layer):
+    """The part of the first bottom that is as large as the second from ``axis`` (default 2) on, ``offset`` from its
+    start.
+
+    x (N, C, H, W), reference (..., h, w) → (N, C, h, w). offset: none (0), one for all, or one for each axis from
+    ``axis`` on. The reference gets no gradient. Errors: a part that leaves x, bottoms of another number of axes. As in
+    Caffe.
+    """
+
+    field = "crop_param"
+    bottoms = (2, 2)
+    needs_images = True
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        whole, reference = bottoms
+        if len(whole) != len(reference):
+            raise self.bottom_error(
+                1, "has another number of axes", expected=f"{len(whole)}, as the first", found=list(reference)
+            )
+        axis, given = self.axis(self.p.axis, len(whole)), list(self.p.offset)
+        self.first, self.couples_samples = axis, axis == 0
+        if len(given) not in (0, 1, len(whole) - axis):
+            what, expected = (
+                f"has {len(given)} values of offset",
+                f"one, or one for each of the {len(whole) - axis} axes from axis {axis}",
+            )
+            raise self.error(what, "offset", min(len(given) - 1, len(whole) - axis), expected=expected)
+        offsets = given if len(given) == len(whole) - axis else (given or [0]) * (len(whole) - axis)
+        for i, (start, size, room) in enumerate(zip(offsets, reference[axis:], whole[axis:], strict=True)):
+            if start + size > room:
+                what = f'its part leaves "{self.spec.bottom[0]}" {list(whole)} along axis {axis + i}'
+                place = ("offset", min(i, len(given) - 1)) if given else ()
+                raise self.error(what, *place, expected=f"offset + {size} up to {room}", found=f"offset {start}")
+        parts = [slice(start, start + size) for start, size in zip(offsets, reference[axis:], strict=True)]
+        self.part = (*[slice(None)] * axis, *parts)
+        return [(*whole[:axis], *reference[axis:])]
+
+    def divisible(self, axis: int) -> bool:
+        return axis < self.first
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return False
+
+    backward_reads_top = backward_reads_bottom
+
+    def forward(self, x: list, y: list) -> None:
+        self.dev.assign(x[0][self.part], y[0])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        for bottom in dx:  # the reference's is 0, for nets where it learns by another way
+            if bottom is not None:
+                self.dev.fill(bottom, 0)
+        if dx[0] is not None:
+            self.dev.assign(dy[0], dx[0][self.part])

@@ -1,0 +1,34 @@
+"""Softmax: scores to probabilities."""
+
+from __future__ import annotations
+
+from ..devices.protocol import Device
+from .layer import Layer, Shape, register, split_axis
+
+
+@register
+class Softmax(Layer):
+    """y = exp(x) / Σ exp(x) along ``axis`` (default 1); x, y of one shape. As in Caffe."""
+
+    field = "softmax_param"
+    in_place = True
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        self.summed = self.axis(self.p.axis, len(bottoms[0]))
+        self.split, self.couples_samples = split_axis(bottoms[0], self.summed), self.summed == 0
+        return [bottoms[0]]
+
+    def divisible(self, axis: int) -> bool:
+        return axis != self.summed
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return False
+
+    def build(self, dev: Device) -> None:
+        self.op = dev.softmax(*self.split)
+
+    def forward(self, x: list, y: list) -> None:
+        self.op.forward(x[0], y[0])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        self.op.backward(y[0], dy[0], dx[0])
