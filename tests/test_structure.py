@@ -2,7 +2,10 @@
 
 import ast
 import itertools
+import os
 import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -50,6 +53,7 @@ ARROWS = {
     "sweep": LANGUAGE
     | {"stored", "charts", "prototxt", "layers", "parallel", "training", "inspection", "runs", "report"},
     "export": LANGUAGE | {"layers", "net", "data"},
+    "families": LANGUAGE | {"prototxt", "weights", "devices", "detection", "layers", "net", "data", "export"},
     "selftest": LANGUAGE | {"__version__", "prototxt", "devices", "net", "data", "training"},
     "scaffold": LANGUAGE
     | {"prototxt", "weights", "layers", "net", "data", "devices", "training", "inspection", "deploy", "zoo"},
@@ -319,13 +323,70 @@ def test_every_module_says_what_it_is():
 
 
 def test_help_needs_nothing_heavy():
-    import subprocess
-
     code = "import sys, caffelite.cli; print(*sorted({m.split('.')[0] for m in sys.modules}))"
     loaded = set(
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     )
     assert not loaded & {"numpy", "numba", "scipy", "google", "h5py", "lmdb", "cupy", "tqdm"}
+
+
+# Families
+
+
+def families() -> list[Path]:
+    return sorted(path.parent for path in (PACKAGE / "families").glob("*/__init__.py"))
+
+
+def test_a_family_imports_no_other_and_exports_in_one_file():
+    """No package has families in its row: they are found through the registry."""
+    wrong = []
+    for family in families():
+        for path in family.rglob("*.py"):
+            others = {name[2] for name in imports(path) if name[:2] == ("caffelite", "families")} - {family.name}
+            packages = {name[1] for name in imports(path) if name[0] == "caffelite" and len(name) > 1}
+            if others or (packages & {"export", "net"} and path.name != "onnx.py"):
+                wrong.append(path.relative_to(ROOT).as_posix())
+    assert not wrong
+
+
+@pytest.fixture(scope="module")
+def package_copy(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("copy")
+    shutil.copytree(PACKAGE, folder / "caffelite", ignore=shutil.ignore_patterns("__pycache__", "models", "solvers"))
+    return folder
+
+
+EVERY_MODULE = """
+import importlib, pkgutil, caffelite
+from caffelite.layers import REGISTRY
+print(*REGISTRY)
+for module in pkgutil.walk_packages(caffelite.__path__, "caffelite."):
+    if not module.name.endswith(".__main__") and not module.name.startswith("caffelite.devices.cuda"):
+        importlib.import_module(module.name)
+"""
+
+
+@pytest.mark.parametrize("family", families(), ids=lambda path: path.name)
+def test_a_family_can_be_deleted(family, package_copy):
+    """All other types are registered then, and every module can be imported."""
+    deleted = package_copy / "caffelite/families" / family.name
+    deleted.rename(package_copy / family.name)
+    try:
+        environment = os.environ | {"PYTHONPATH": str(package_copy)}
+        run = subprocess.run(
+            [sys.executable, "-c", EVERY_MODULE], capture_output=True, text=True, env=environment, cwd=package_copy
+        )
+    finally:
+        (package_copy / family.name).rename(deleted)
+    assert run.returncode == 0, run.stderr
+    own = f"caffelite.families.{family.name}."
+    assert sorted(run.stdout.split()) == sorted(
+        k for k, kind in REGISTRY.items() if not kind.__module__.startswith(own)
+    )
+
+
+def test_every_family_says_what_it_is():
+    assert not [family.name for family in families() if not (family / "README.md").exists()]
 
 
 # Layers

@@ -10,26 +10,11 @@ from ..layers.inner_product import NormalisedInnerProduct
 from ..layers.normalize import Normalize
 from ..layers.normface import UnitNorm
 from ..layers.quantisation import binary_weights
-from ..layers.yolo import Reorg
 from ..net.graph import Node
 from .operators import inner_product, kernels, operator
 from .writer import Writer
 
 ALL = np.iinfo(np.int64).min  # the end of a Slice that runs backwards to the first element
-
-
-@operator("Reorg")
-def reorg(w: Writer, node: Node, x: list[str], _) -> list[str]:
-    layer = node.layer
-    assert isinstance(layer, Reorg)
-    side = layer.p.stride
-    if layer.p.reverse:
-        return [w.add("DepthToSpace", x, blocksize=side, mode="DCR")]
-    if w.free.get(node.bottoms[0]):
-        raise w.cannot(node, "Darknet's order of values, which depends on the size of images,")
-    squares = w.add("Reshape", [x[0], w.numbers([0, *layer.squares[1:]])])
-    turned = w.add("Transpose", [squares], perm=[0, 3, 5, 1, 2, 4])
-    return [w.add("Reshape", [turned, w.numbers([0, *node.tops[0].shape[1:]])])]
 
 
 @operator("Normalize")

@@ -13,6 +13,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, Mistakes, missing_extra
 from ..layers import REGISTRY
+from ..layers.registry import import_of_families
 from ..layers.regions import RegionPooled
 from ..net import graph as graphs
 from ..net.graph import Graph, Value
@@ -34,6 +35,7 @@ NEAR = 1e-4  # of the greatest output: what another order of summation may chang
 def add_layers(writer: Writer, transforms: dict[str, Transform]) -> None:
     """Adds all layers; an input with a transform starts from pixels. Errors: all layers that ONNX cannot express, in
     one error."""
+    import_of_families("onnx")
     mistakes = []
     for node in writer.graph.nodes:
         writer.begin(node)

@@ -1,18 +1,15 @@
-"""The layer registry. A layer type is a class (or formula) in one file, registered here by name."""
+"""Layer types. A type is a class (or formula) in one file of this package or of a family, registered by name."""
 
 from __future__ import annotations
-
-import importlib
-import pkgutil
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, did_you_mean
 from .config import CAFFE_FORMAT, GRADIENT, Format, LayerConfig
 from .layer import REGISTRY, Layer, ParameterPart, ParameterSpec, Shape
 from .python_names import native
+from .registry import import_modules
 
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+import_modules(__name__)
 
 
 def create(spec: pb.LayerParameter, phase: int, locate: Locator) -> Layer:
@@ -26,7 +23,7 @@ def create(spec: pb.LayerParameter, phase: int, locate: Locator) -> Layer:
             expected=f"one of {len(REGISTRY)} types",
             remedy=did_you_mean(spec.type, REGISTRY),
         )
-    return REGISTRY[spec.type].variant(spec)(spec, phase, locate)
+    return REGISTRY.variant(spec).variant(spec)(spec, phase, locate)
 
 
 def batch_messages() -> list[str]:

@@ -22,13 +22,24 @@ from . import fillers
 from .compilation import Compilable
 from .config import Shape
 from .message import LayerMessage
+from .registry import Applies, Registry
 
-REGISTRY: dict[str, type[Layer]] = {}
+REGISTRY: Registry[type[Layer]] = Registry()
 
 
 def register(cls: type[Layer]) -> type[Layer]:
-    REGISTRY[cls.type or cls.__name__] = cls
+    REGISTRY.add(cls.type or cls.__name__, cls)
     return cls
+
+
+def register_variant(applies: Applies) -> Callable[[type[Layer]], type[Layer]]:
+    """Registers what a fork has for a type of another fork. applies: whether a message is that of this fork."""
+
+    def add(cls: type[Layer]) -> type[Layer]:
+        REGISTRY.add_variant(cls.type, applies, cls)
+        return cls
+
+    return add
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ import pytest
 from rows_yolo import BIASES, OUTPUT, OUTPUT_3, REGION, V3, region_errors, true_boxes, yolo_errors
 from textnet import bind, feed, inputs, mistakes
 
-from caffelite.detection import yolo
 from caffelite.errors import CaffeliteError
+from caffelite.families.yolo import grids
 
 SHAPE = (2, 16, 3, 4)
 
@@ -63,7 +63,7 @@ def test_slopes_of_iou(rng, kind):
         truth = np.concatenate([rng.uniform(0.4, 0.6, 2), rng.uniform(0.2, 0.5, 2)])
         box = truth + rng.uniform(-0.1, 0.1, 4)
         plain = "GIOU" if kind == "GIOU" else "IOU"
-        expected = differences(lambda b, t=truth, k=plain: float(yolo.overlaps(b, t, k)), box) * [1, 1, 2, 2]
+        expected = differences(lambda b, t=truth, k=plain: float(grids.overlaps(b, t, k)), box) * [1, 1, 2, 2]
         if kind in ("DIOU", "CIOU"):
 
             def diagonal(b, t=truth):
@@ -76,9 +76,9 @@ def test_slopes_of_iou(rng, kind):
         if kind == "CIOU":
             turn = np.arctan(truth[2] / truth[3]) - np.arctan(box[2] / box[3])
             shape = 4 / np.pi**2 * turn**2
-            factor = shape / (1 - float(yolo.overlaps(box, truth)) + shape + 1e-6) * 8 / np.pi**2 * turn
+            factor = shape / (1 - float(grids.overlaps(box, truth)) + shape + 1e-6) * 8 / np.pi**2 * turn
             expected += np.array([0, 0, factor * box[3], -factor * box[2]])
-        np.testing.assert_allclose(yolo.overlap_slopes(box, truth, kind), expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(grids.overlap_slopes(box, truth, kind), expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["IOU", "GIOU", "DIOU", "CIOU"])
@@ -93,11 +93,11 @@ def test_iou_losses_of_a_box_that_is_there_twice(rng, kind, accumulate):
     t = x.reshape(2, 2, 8, 3, 4)[1, 0, :, 1, 1]
     s = 1 / (1 + np.exp(-t))
     box = np.array([(1 + s[0]) / 4, (1 + s[1]) / 3, np.exp(t[2]) * 2 / 4, np.exp(t[3]) * 0.75 / 3])
-    slopes = 4 * yolo.overlap_slopes(box, truth[1:], kind) * [1, 1, np.exp(t[2]), np.exp(t[3])]
+    slopes = 4 * grids.overlap_slopes(box, truth[1:], kind) * [1, 1, np.exp(t[2]), np.exp(t[3])]
     np.testing.assert_allclose(found[1, 0, :4, 1, 1], -np.clip(slopes, -1.5, 1.5) * (1 + accumulate), rtol=1e-9)
     found[1, 0, :, 1, 1] = 0
     assert (found[:, :, :4] == 0).all(), "no other prediction learns a box"
-    iou = float(yolo.overlaps(box, truth[1:], "DIOU" if kind == "IOU" else kind))
+    iou = float(grids.overlaps(box, truth[1:], "DIOU" if kind == "IOU" else kind))
     errors = gradient(net, x, label.reshape(2, 15)).reshape(2, 2, 8, 3, 4)[:, :, 4:]
     assert float(net.blobs["l"]) == pytest.approx(((errors**2).sum() + 4 * (1 - iou)) / 2)
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from ..detection import yolo
-from ..devices.protocol import Device
-from .layer import Layer, Shape, register
+from ... import caffelite_pb2 as pb
+from ...devices.protocol import Device
+from ...layers.layer import Layer, Shape, register
+from . import grids
 
 
 class Cell(NamedTuple):
@@ -80,7 +80,7 @@ class YoloLoss(Layer):
 
     def forward(self, x: list, y: list) -> None:
         predictions = self.dev.download(x[0]).reshape(self.grid).astype(float)
-        truths = yolo.truths(self.dev.download(x[1]), self.grid[0])
+        truths = grids.truths(self.dev.download(x[1]), self.grid[0])
         for image, table in enumerate(truths):
             wrong = ~((table[:, 0] >= 0) & (table[:, 0] < self.p.num_class))
             if wrong.any() and not self._bad:
@@ -131,20 +131,20 @@ class RegionLoss(YoloLoss):
     def errors(self, predictions: np.ndarray, truths: list[np.ndarray]) -> tuple[np.ndarray, float]:
         p, errors = self.p, np.zeros(predictions.shape)
         grid = np.array([self.grid[4], self.grid[3]], float)
-        found = yolo.boxes(predictions, self.sizes / grid).transpose(0, 1, 3, 4, 2)
-        places, objects = yolo.sigmoid(predictions[:, :, :2]), yolo.sigmoid(predictions[:, :, 4])
-        classes = yolo.softmax(predictions[:, :, 5:])
+        found = grids.boxes(predictions, self.sizes / grid).transpose(0, 1, 3, 4, 2)
+        places, objects = grids.sigmoid(predictions[:, :, :2]), grids.sigmoid(predictions[:, :, 4])
+        classes = grids.softmax(predictions[:, :, 5:])
         errors[:, :, 4] = p.noobject_scale * objects * slope(objects)
         for image, table in enumerate(truths):
             for truth in table:
-                matched = yolo.overlaps(found[image], truth[1:]) > p.thresh
+                matched = grids.overlaps(found[image], truth[1:]) > p.thresh
                 errors[image, :, 4][matched] = 0
         for image, table in enumerate(truths):
             for truth in table:
                 cell = self.cell(image, self._anchor(found[image], truth), truth)
                 at = cell.image, cell.anchor, slice(None), cell.row, cell.column
                 here = at[0], at[1], at[3], at[4]
-                iou, place = float(yolo.overlaps(found[here], truth[1:])), places[at]
+                iou, place = float(grids.overlaps(found[here], truth[1:])), places[at]
                 scale = p.coord_scale * (1 if p.rescore else 2 - truth[3] * truth[4])
                 target = truth[1:3] * grid - [cell.column, cell.row]
                 size = np.log(truth[3:] * grid / self.sizes[cell.anchor])
@@ -160,7 +160,7 @@ class RegionLoss(YoloLoss):
         grid = np.array([self.grid[4], self.grid[3]], float)
         cell = self.cell(0, 0, truth)
         sizes = self.sizes / grid if self.p.bias_match else found[:, cell.row, cell.column, 2:]
-        return int(np.argmax(np.nan_to_num(yolo.overlaps(_centered(sizes), _centered(truth[None, 3:])), nan=0.0)))
+        return int(np.argmax(np.nan_to_num(grids.overlaps(_centered(sizes), _centered(truth[None, 3:])), nan=0.0)))
 
 
 def _centered(sizes: np.ndarray) -> np.ndarray:
@@ -199,15 +199,15 @@ class Yolov3(YoloLoss):
             raise self.error("anchors_scale must be positive", "anchors_scale")
 
     def errors(self, predictions: np.ndarray, truths: list[np.ndarray]) -> tuple[np.ndarray, float]:
-        p, activated = self.p, yolo.sigmoid(predictions)
+        p, activated = self.p, grids.sigmoid(predictions)
         self._image = np.array([self.grid[4], self.grid[3]], float) * p.anchors_scale  # its width and height
-        found = yolo.boxes(predictions, self.sizes[self.mask] / self._image).transpose(0, 1, 3, 4, 2)
+        found = grids.boxes(predictions, self.sizes[self.mask] / self._image).transpose(0, 1, 3, 4, 2)
         kind = "IOU" if self.kind == "MSE" else self.kind
         errors: np.ndarray = np.zeros(predictions.shape)
         errors[:, :, 4] = activated[:, :, 4]
         for image, table in enumerate(truths):
             for truth in table:
-                errors[image, :, 4][yolo.overlaps(found[image], truth[1:], kind) > p.thresh] = 0
+                errors[image, :, 4][grids.overlaps(found[image], truth[1:], kind) > p.thresh] = 0
         missing = []
         for image, table in enumerate(truths):
             for truth in table:
@@ -225,7 +225,7 @@ class Yolov3(YoloLoss):
 
     def _anchors(self, truth: np.ndarray, kind: str) -> list[int]:
         """The anchors of this grid that learn a true box, by index in mask."""
-        similar = yolo.overlaps(_centered(self.sizes / self._image), _centered(truth[3:].reshape(1, -1)), kind)
+        similar = grids.overlaps(_centered(self.sizes / self._image), _centered(truth[3:].reshape(1, -1)), kind)
         best = int(np.argmax(similar)) if similar.max() > 0 else -1
         chosen = [self.mask.index(best)] if best in self.mask else []
         if self.p.iou_thresh < 1:
@@ -249,15 +249,15 @@ class Yolov3(YoloLoss):
             own[:2] = -scale * (truth[1:3] * grid - [cell.column, cell.row] - activated[at][:2])
             size = np.log(truth[3:] * self._image / self.sizes[self.mask[cell.anchor]])
             own[2:4] = -scale * (size - predictions[at][2:4])
-            iou = float(yolo.overlaps(box, truth[1:]))
+            iou = float(grids.overlaps(box, truth[1:]))
         else:
-            slopes = yolo.overlap_slopes(box, truth[1:], self.kind)
+            slopes = grids.overlap_slopes(box, truth[1:], self.kind)
             with np.errstate(over="ignore", invalid="ignore"):
                 slopes[2:] *= np.exp(predictions[at][2:4])
             slopes = np.nan_to_num(slopes * p.iou_normalizer, nan=0.0, posinf=0.0, neginf=0.0)
             limited = np.clip(slopes, -p.max_delta, p.max_delta)
             own[:4] = (own[:4] if p.accumulate else 0) - limited
-            iou = float(yolo.overlaps(box, truth[1:], "DIOU" if self.kind == "IOU" else self.kind))
+            iou = float(grids.overlaps(box, truth[1:], "DIOU" if self.kind == "IOU" else self.kind))
         own[4] = -(1 - activated[at][4]) * (p.object_scale if p.use_logic_gradient else 1)
         self._learn_class(int(truth[0]), activated[at][5:], own[5:])
         return iou

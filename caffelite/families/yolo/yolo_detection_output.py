@@ -1,62 +1,11 @@
-"""Reorg, and the boxes that YOLO finds: YoloDetectionOutput (version 2) and Yolov3DetectionOutput."""
+"""The boxes that YOLO finds: YoloDetectionOutput (version 2) and Yolov3DetectionOutput."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..detection import yolo
-from .layer import Layer, Shape, register
-
-
-@register
-class Reorg(Layer):
-    """Moves squares of stride × stride values to channels, in Darknet's order: y has the values of x, where x is seen
-    as (N, C/s², H, s, W, s) and y as (N, s, s, C/s², H, W).
-
-    x (N, C, H, W) → y (N, C·s², H/s, W/s), s = stride; with reverse x is seen as (N, s, s, C/s², H, W) and y, (N, C/s²,
-    H·s, W·s), as (N, C/s², H, s, W, s), which undoes a Reorg of images of s · H · s · W. Errors: no stride, channels
-    that s² does not divide, a height or width that s does not divide. As in eric612/MobileNet-YOLO,
-    src/caffe/layers/reorg_layer.cpp, whose backward pass gives no gradient; here it does.
-    """
-
-    field = "reorg_param"
-    needs_images = True
-    couples_samples = False
-
-    def setup(self) -> None:
-        if not self.p.stride:
-            raise self.error("stride must be positive", "stride", remedy="set stride, the side of a square")
-
-    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        if len(bottoms[0]) != 4:
-            found = f"shape {list(bottoms[0])}"
-            raise self.bottom_error(0, "is no batch of images", expected="4 axes N×C×H×W", found=found)
-        (n, c, h, w), s = bottoms[0], self.p.stride
-        if c % (s * s) or not self.p.reverse and (h % s or w % s):
-            sides = "" if self.p.reverse else f"; height and width that {s} divides"
-            expected = f"channels that {s * s} divides{sides}"
-            raise self.bottom_error(0, "does not divide into squares", expected=expected, found=list(bottoms[0]))
-        self.squares, self.channels = (n, c // (s * s), h, s, w, s), (n, s, s, c // (s * s), h, w)
-        if self.p.reverse:
-            return [(n, c // (s * s), h * s, w * s)]
-        return [(n, c * s * s, h // s, w // s)]
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
-
-    def _to_channels(self, source, target) -> None:
-        self.dev.assign(source.reshape(self.squares).transpose(0, 3, 5, 1, 2, 4), target.reshape(self.channels))
-
-    def _to_squares(self, source, target) -> None:
-        self.dev.assign(source.reshape(self.channels).transpose(0, 3, 4, 1, 5, 2), target.reshape(self.squares))
-
-    def forward(self, x: list, y: list) -> None:
-        (self._to_squares if self.p.reverse else self._to_channels)(x[0], y[0])
-
-    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        (self._to_channels if self.p.reverse else self._to_squares)(dy[0], dx[0])
+from ...layers.layer import Layer, Shape, register
+from . import grids
 
 
 class YoloOutput(Layer):
@@ -130,7 +79,7 @@ class YoloOutput(Layer):
         ]
         boxes, scores = (np.concatenate(parts, 1) for parts in zip(*found, strict=True))
         kept = [
-            yolo.detections(b, s, self.p.confidence_threshold, self.p.nms_threshold, self.inclusive)
+            grids.detections(b, s, self.p.confidence_threshold, self.p.nms_threshold, self.inclusive)
             for b, s in zip(boxes, scores, strict=True)
         ]
         rows = np.concatenate([np.column_stack([np.full(len(k), i), k]) for i, k in enumerate(kept)])
@@ -169,11 +118,11 @@ class YoloDetectionOutput(YoloOutput):
         return self.anchor_sizes(range(self.p.num_box))
 
     def boxes(self, predictions: np.ndarray, anchors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        found = yolo.corners(yolo.boxes(predictions, anchors))
-        scores = yolo.sigmoid(predictions[:, :, 4:5]) * yolo.softmax(predictions[:, :, 5:])
+        found = grids.corners(grids.boxes(predictions, anchors))
+        scores = grids.sigmoid(predictions[:, :, 4:5]) * grids.softmax(predictions[:, :, 5:])
         best = scores == scores.max(2, keepdims=True)
         first = best & (np.cumsum(best, 2) == 1)  # a box has one class, the first of equals
-        return yolo.rows(found), yolo.rows(np.where(first, scores, -np.inf))
+        return grids.rows(found), grids.rows(np.where(first, scores, -np.inf))
 
 
 @register
@@ -212,9 +161,11 @@ class Yolov3DetectionOutput(YoloOutput):
     def boxes(self, predictions: np.ndarray, anchors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         certain, first = 1.0, 5
         if self.p.gaussian_box:
-            certain, first = 1 - yolo.sigmoid(predictions[:, :, 1:8:2]).mean(2, keepdims=True), 9
+            certain, first = 1 - grids.sigmoid(predictions[:, :, 1:8:2]).mean(2, keepdims=True), 9
             places = predictions[:, :, 0:8:2]
         else:
             places = predictions[:, :, :4]
-        scores = certain * yolo.sigmoid(predictions[:, :, first - 1 : first]) * yolo.sigmoid(predictions[:, :, first:])
-        return yolo.rows(yolo.corners(yolo.boxes(places, anchors))), yolo.rows(scores)
+        scores = (
+            certain * grids.sigmoid(predictions[:, :, first - 1 : first]) * grids.sigmoid(predictions[:, :, first:])
+        )
+        return grids.rows(grids.corners(grids.boxes(places, anchors))), grids.rows(scores)

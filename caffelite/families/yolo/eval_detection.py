@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from ..detection import boxes, precision, yolo
-from .layer import Layer, Shape, register
+from ... import caffelite_pb2 as pb
+from ...detection import boxes, precision
+from ...layers.layer import Layer, Shape, register
+from . import grids
 
 LEAST_SCORE = 0.005  # Darknet's
 SCORES = pb.EvalDetectionParameter
@@ -61,7 +62,7 @@ class EvalDetection(Layer):
     def forward(self, x: list, y: list) -> None:
         n, classes = self.grid[0], self.p.num_class
         predictions = self.dev.download(x[0]).reshape(self.grid).astype(float)
-        known = yolo.truths(self.dev.download(x[1]), n)
+        known = grids.truths(self.dev.download(x[1]), n)
         out = np.zeros((n, classes + self.p.side**2 * self.p.num_object * 4))
         for i, (found, objects) in enumerate(zip(self._boxes(predictions), known, strict=True)):
             self._check(i, objects)
@@ -80,9 +81,9 @@ class EvalDetection(Layer):
 
     def _boxes(self, predictions: np.ndarray) -> list[np.ndarray]:
         """Of each image, rows (M, 6) of class, score and corners, the best first."""
-        corners = yolo.rows(yolo.corners(yolo.boxes(predictions, self.anchors)))
-        shares = yolo.rows(yolo.softmax(predictions[:, :, 5:]))
-        score = yolo.rows(yolo.sigmoid(predictions[:, :, 4:5]))[..., 0]
+        corners = grids.rows(grids.corners(grids.boxes(predictions, self.anchors)))
+        shares = grids.rows(grids.softmax(predictions[:, :, 5:]))
+        score = grids.rows(grids.sigmoid(predictions[:, :, 4:5]))[..., 0]
         if self.p.score_type != SCORES.OBJ:
             score = shares.max(2) * (score if self.p.score_type == SCORES.MULTIPLY else 1)
         overlap = np.nextafter(self.p.nms, -1) if self.p.nms >= 0 else np.inf

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .boxes import areas, suppress
+from ...detection.boxes import areas, suppress
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:

@@ -1,0 +1,1 @@
+"""YOLO, versions 2 and 3."""

@@ -1,0 +1,72 @@
+"""A registry of classes by name that finds those of families of layers when they are needed."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
+
+from .. import caffelite_pb2 as pb
+
+FAMILIES = "caffelite.families"
+ON_DEMAND = ("onnx",)  # modules of families that one user alone needs
+Kind = TypeVar("Kind")
+Applies = Callable[[pb.LayerParameter], bool]
+
+
+class Registry(Mapping[str, Kind]):
+    """Layer types by name. Those of families are imported when a name is not among the others, or when all are asked
+    for: a net of BVLC's layers does not load them."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, Kind] = {}
+        self._variants: list[tuple[str, Applies, Kind]] = []
+        self._complete = False
+
+    def add(self, name: str, kind: Kind) -> None:
+        self._kinds[name] = kind
+
+    def add_variant(self, name: str, applies: Applies, kind: Kind) -> None:
+        """What a fork has for a type of another fork. applies: whether a message is that of this fork."""
+        self._variants.append((name, applies, kind))
+
+    def variant(self, spec: pb.LayerParameter) -> Kind:
+        """What this message describes: a variant of its type, or the type itself."""
+        kind = self[spec.type]
+        return next((other for name, applies, other in self._variants if name == spec.type and applies(spec)), kind)
+
+    def __getitem__(self, name: str) -> Kind:
+        if name not in self._kinds:
+            self._load()
+        return self._kinds[name]
+
+    def __iter__(self) -> Iterator[str]:
+        self._load()
+        return iter(self._kinds)
+
+    def __len__(self) -> int:
+        self._load()
+        return len(self._kinds)
+
+    def _load(self) -> None:
+        if not self._complete:
+            self._complete = True
+            import_modules(FAMILIES)
+
+
+def import_modules(package: str) -> None:
+    """Imports the modules of a package and of the packages in it, but for ``ON_DEMAND``."""
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
+        if module.ispkg:
+            import_modules(module.name)
+        elif module.name.rpartition(".")[2] not in ON_DEMAND:
+            importlib.import_module(module.name)
+
+
+def import_of_families(name: str) -> None:
+    """Imports the module ``name``, one of ``ON_DEMAND``, of each family that has it."""
+    for family in pkgutil.iter_modules(importlib.import_module(FAMILIES).__path__, f"{FAMILIES}."):
+        if importlib.util.find_spec(f"{family.name}.{name}"):
+            importlib.import_module(f"{family.name}.{name}")
