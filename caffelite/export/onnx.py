@@ -13,8 +13,8 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, Mistakes, missing_extra
 from ..layers import REGISTRY
-from ..layers.registry import import_of_families
 from ..layers.regions import RegionPooled
+from ..layers.registry import import_of_families
 from ..net import graph as graphs
 from ..net.graph import Graph, Value
 from ..net.net import Net
