@@ -13,16 +13,12 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, Mistakes, missing_extra
 from ..layers import REGISTRY
-from ..layers.regions import RegionPooled
 from ..layers.registry import import_of_families
 from ..net import graph as graphs
 from ..net.graph import Graph, Value
 from ..net.net import Net
-from . import (
-    fork_operators,  # noqa: F401  registers operators
-    pixels,
-)
-from .operators import OPERATORS
+from . import pixels
+from .operators import EXAMPLES, OPERATORS
 from .writer import Writer
 
 if TYPE_CHECKING:
@@ -137,14 +133,11 @@ def metadata(message: pb.NetParameter) -> dict[str, str]:
 
 
 def _drawn(value: Value, rng: np.random.Generator) -> np.ndarray:
-    """Random values of an input: normal, or boxes in the images where a layer pools over them."""
-    pools = [node.layer for node, i in value.readers if i == 1 and isinstance(node.layer, RegionPooled)]
-    if not pools:
-        return rng.standard_normal(value.shape).astype(np.float32)
-    images, _, height, width = pools[0].x_shape
-    corners = np.sort(rng.uniform(0, 1, (2, value.shape[0], 2)) * [width, height] / pools[0].p.spatial_scale, 0)
-    numbers = rng.integers(0, images, value.shape[0])
-    return np.column_stack([numbers, *corners]).reshape(value.shape).astype(np.float32)
+    """Random values of an input: those that a layer which reads it needs, else normal."""
+    for node, index in value.readers:
+        if draw := EXAMPLES.get((node.layer.spec.type, index)):
+            return draw(node, rng)
+    return rng.standard_normal(value.shape).astype(np.float32)
 
 
 @dataclass(frozen=True)

@@ -10,23 +10,25 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..layers.batch_norm import BatchNorm
-from ..layers.bn import BN
 from ..layers.concat_slice import Joint
 from ..layers.convolution import Kernels
 from ..layers.inner_product import NormalisedInnerProduct
 from ..layers.layer import Layer
 from ..layers.lrn_mvn import LRN
+from ..layers.normalize import Normalize, UnitNorm
 from ..layers.pooling import Pooling
-from ..layers.resizing import Interp, Upsample
 from ..net.graph import Node
 from .writer import Writer
 
 Operator = Callable[[Writer, Node, list[str], list[np.ndarray]], list[str]]
 OPERATORS: dict[str, Operator] = {}
+# By the type of a layer and the index of a bottom: random values of that bottom.
+EXAMPLES: dict[tuple[str, int], Callable[[Node, np.random.Generator], np.ndarray]] = {}
+ALL = np.iinfo(np.int64).min  # the end of a Slice that runs backwards to the first element
 L = TypeVar("L", bound=Layer)
 
 
-def _layer(node: Node, kind: type[L]) -> L:
+def layer_of(node: Node, kind: type[L]) -> L:
     layer = node.layer
     assert isinstance(layer, kind), f"{layer.spec.type} is registered for {kind.__name__}"
     return layer
@@ -42,9 +44,9 @@ def operator(*types: str) -> Callable[[Operator], Operator]:
     return register
 
 
-@operator("Convolution", "Deconvolution", "DepthwiseConvolution", "ConvolutionDepthwise")
+@operator("Convolution", "Deconvolution")
 def kernels(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) -> list[str]:
-    layer = _layer(node, Kernels)
+    layer = layer_of(node, Kernels)
     k = layer.window
     rank = len(node.bottoms[0].shape)
     if layer.axis(layer.p.axis, rank) != 1:
@@ -82,7 +84,7 @@ def inner_product(w: Writer, node: Node, x: list[str], params: list[np.ndarray])
 
 @operator("Pooling")
 def pooling(w: Writer, node: Node, x: list[str], _) -> list[str]:
-    layer = _layer(node, Pooling)
+    layer = layer_of(node, Pooling)
     if layer.method == "STOCHASTIC" or len(node.tops) > 1:
         raise w.cannot(node, "STOCHASTIC" if layer.method == "STOCHASTIC" else "a second top")
     if layer.p.global_pooling:
@@ -116,7 +118,7 @@ def _free_pooling(w: Writer, layer: Pooling, x: str) -> str:
 
 @operator("LRN")
 def lrn(w: Writer, node: Node, x: list[str], _) -> list[str]:
-    layer = _layer(node, LRN)
+    layer = layer_of(node, LRN)
     p = layer.p
     if layer.across:
         return [w.add("LRN", x, size=p.local_size, alpha=p.alpha, beta=p.beta, bias=p.k)]
@@ -134,7 +136,7 @@ def lrn(w: Writer, node: Node, x: list[str], _) -> list[str]:
 
 @operator("BatchNorm")
 def batch_norm(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) -> list[str]:
-    layer = _layer(node, BatchNorm)
+    layer = layer_of(node, BatchNorm)
     if not layer.stored or len(node.bottoms[0].shape) < 2:
         raise w.cannot(node, "moments of the batch" if not layer.stored else "one axis")
     mean, variance, sums = params[:3]
@@ -143,44 +145,6 @@ def batch_norm(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) ->
     arrays = [scale, bias, mean * factor, variance * factor]
     given = [w.constant(node, i, array.astype(np.float32)) for i, array in enumerate(arrays)]
     return [w.add("BatchNormalization", [*x, *given], epsilon=layer.p.eps)]
-
-
-@operator("BN")
-def bn(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) -> list[str]:
-    layer = _layer(node, BN)
-    if layer.couples_samples:
-        raise w.cannot(node, "moments of the batch")
-    rank = len(node.bottoms[0].shape)
-    if layer.plain:
-        scale, bias = (w.constant(node, i, array.reshape(-1, *[1] * (rank - 2))) for i, array in enumerate(params))
-        return [w.add("Add", [w.add("Mul", [x[0], scale]), bias])]
-    given = [w.constant(node, i, array.reshape(-1)) for i, array in enumerate(params)]
-    return [w.add("BatchNormalization", [*x, *given], epsilon=layer.p.eps)]
-
-
-@operator("Interp")
-def interp(w: Writer, node: Node, x: list[str], _) -> list[str]:
-    layer, given = _layer(node, Interp), x[0]
-    begin = -layer.p.pad_beg
-    ends = [begin + size for size in layer.part]
-    if begin or ends != list(layer.x_shape[2:]):
-        given = w.add("Slice", [given, w.numbers([begin] * 2), w.numbers(ends), w.numbers([2, 3])])
-    return [_resized(w, given, layer.y_shape[2:], mode="linear", coordinate_transformation_mode="align_corners")]
-
-
-@operator("Upsample")
-def upsample(w: Writer, node: Node, x: list[str], _) -> list[str]:
-    layer = _layer(node, Upsample)
-    if layer.masked:
-        raise w.cannot(node, "the places of a pooling's winners")
-    how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-    return [_resized(w, x[0], layer.y_shape[2:], mode="nearest", **how)]
-
-
-def _resized(w: Writer, x: str, size: tuple[int, ...], **how: str) -> str:
-    """An image with rows and columns of another number; the batch stays open."""
-    shape = w.add("Concat", [w.add("Shape", [x], start=0, end=2), w.numbers(size)], axis=0)
-    return w.add("Resize", [x, "", "", shape], **how)
 
 
 @operator("Scale", "Bias")
@@ -211,20 +175,6 @@ def affine(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) -> lis
 def relu(w: Writer, node: Node, x: list[str], _) -> list[str]:
     slope = node.layer.p.negative_slope
     return [w.add("LeakyRelu", x, alpha=slope) if slope else w.add("Relu", x)]
-
-
-@operator("ReLU6")
-def relu6(w: Writer, node: Node, x: list[str], _) -> list[str]:
-    slope = node.layer.p.negative_slope
-    given = w.add("LeakyRelu", x, alpha=slope) if slope else w.add("Relu", x)
-    return [w.add("Min", [given, w.scalar(6)])]
-
-
-@operator("ShuffleChannel")
-def shuffle_channel(w: Writer, node: Node, x: list[str], _) -> list[str]:
-    shape, group = node.bottoms[0].shape, node.layer.p.group
-    rows = w.add("Reshape", [x[0], w.numbers([0, group, shape[1] // group, math.prod(shape[2:])])])
-    return [w.add("Reshape", [w.add("Transpose", [rows], perm=[0, 2, 1, 3]), w.numbers([0, *shape[1:]])])]
 
 
 @operator("PReLU")
@@ -310,12 +260,12 @@ def eltwise(w: Writer, node: Node, x: list[str], _) -> list[str]:
 
 @operator("Concat")
 def concat(w: Writer, node: Node, x: list[str], _) -> list[str]:
-    return [w.add("Concat", x, axis=_layer(node, Joint).joint_axis(len(node.bottoms[0].shape)))]
+    return [w.add("Concat", x, axis=layer_of(node, Joint).joint_axis(len(node.bottoms[0].shape)))]
 
 
 @operator("Slice")
 def slices(w: Writer, node: Node, x: list[str], _) -> list[str]:
-    axis = _layer(node, Joint).joint_axis(len(node.bottoms[0].shape))
+    axis = layer_of(node, Joint).joint_axis(len(node.bottoms[0].shape))
     if axis in w.free.get(node.bottoms[0], ()):
         raise w.cannot(node, "a Slice of an axis that depends on the size of images")
     return w.add_many("Split", [x[0], w.numbers([top.shape[axis] for top in node.tops])], len(node.tops), axis=axis)
@@ -367,3 +317,49 @@ def crop(w: Writer, node: Node, x: list[str], _) -> list[str]:
         return [w.add("Slice", [x[0], w.numbers(starts), ends_of, w.numbers(list(range(axis, len(whole))))])]
     ends = [start + size for start, size in zip(starts, part[axis:], strict=True)]
     return [w.add("Slice", [x[0], w.numbers(starts), w.numbers(ends), w.numbers(list(range(axis, len(whole))))])]
+
+
+@operator("Normalize")
+def normalize(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) -> list[str]:
+    layer, rank = node.layer, len(node.bottoms[0].shape)
+    if isinstance(layer, UnitNorm):
+        squared = layer.p.normalize_type == "L2"
+        total = w.add("ReduceSumSquare" if squared else "ReduceL1", x, axes=[1], keepdims=1)
+        norm = w.add("Add", [total, w.scalar(1e-6)])
+        norm = w.add("Sqrt", [norm]) if squared else norm
+        return [w.add("Div", [x[0], norm]), norm][: len(node.tops)]
+    assert isinstance(layer, Normalize)
+    axes = list(range(1, rank)) if layer.p.across_spatial else [1]
+    total = w.add("ReduceSumSquare", x, axes=axes, keepdims=1)
+    unit = w.add("Div", [x[0], w.add("Sqrt", [w.add("Add", [total, w.scalar(layer.p.eps)])])])
+    scale = params[0].reshape(-1, *[1] * (rank - 2)) if params[0].ndim else params[0]
+    return [w.add("Mul", [unit, w.constant(node, 0, scale)])]
+
+
+@operator("Insanity")
+def insanity(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    low, high = node.layer.p.lb, node.layer.p.ub
+    slope = (math.log(abs(high)) - math.log(abs(low))) / (high - low)
+    return [w.add("LeakyRelu", x, alpha=slope)]
+
+
+@operator("SeLu")
+def selu(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    p = node.layer.p
+    return [w.add("Selu", x, alpha=p.alpha, gamma=getattr(p, "lambda"))]
+
+
+@operator("SeLuDropout", "Gather")
+def same(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    return x
+
+
+@operator("Transpose")
+def transpose(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    return [w.add("Transpose", x, perm=list(node.layer.p.dim))]
+
+
+@operator("Reverse")
+def reverse(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    axis = node.layer.axis(node.layer.p.axis, len(node.bottoms[0].shape))
+    return [w.add("Slice", [x[0], *(w.numbers([value]) for value in (-1, ALL, axis, -1))])]

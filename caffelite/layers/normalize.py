@@ -8,7 +8,6 @@ from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from .layer import Layer, Shape, register
-from .normface import UnitNorm
 
 
 @register
@@ -94,3 +93,104 @@ class Normalize(Layer):
         self._dot(self.a, self.b, self.dot)
         self._dx(self.a, self.b, self.dot, scale, self.a)
         self._blob(self.a, dx[0])
+
+
+class ChannelRows:
+    """Blobs (N, C, P...) as rows of C channels, one for each position of each sample."""
+
+    def __init__(self, dev: Device, shape: Shape):
+        self.n, self.c, self.p = shape[0], shape[1], math.prod(shape[2:])
+        self.split = 1, self.n * self.p, self.c
+        self._dev = dev
+
+    def empty(self):
+        """A buffer of rows; None where blobs are rows already."""
+        return self._dev.empty((self.n * self.p, self.c)) if self.p > 1 else None
+
+    def read(self, blob, buffer):
+        """The rows of a blob, in ``buffer``."""
+        if buffer is None:
+            return blob
+        self._dev.transpose(blob.reshape(self.n, self.c, self.p), buffer.reshape(self.n, self.p, self.c))
+        return buffer
+
+    def write(self, rows, blob) -> None:
+        if rows is not blob:
+            self._dev.transpose(rows.reshape(self.n, self.p, self.c), blob.reshape(self.n, self.c, self.p))
+
+
+def check_channels(layer: Layer, shape: Shape) -> None:
+    if len(shape) < 2:
+        raise layer.bottom_error(0, "has no channels", expected="N×C×...", found=f"shape {list(shape)}")
+
+
+class UnitNorm(Layer):
+    """`Normalize` with normalize_param: y = x / |x| over the channels at each position, |x| = √(Σ x² + 1e-6), or
+    Σ |x| + 1e-6 where normalize_type is "L1".
+
+    x, y (N, C, P...); the second top is |x| (N, 1, P...), whose gradient goes to x where bp_norm. Errors: a bottom
+    without channels, another normalize_type. Source: Wang et al. 2017 (NormFace), as in happynear/caffe-windows,
+    normalize_layer.cpp.
+    """
+
+    field = "normalize_param"
+    tops = (1, 2)
+    couples_samples = False
+
+    def setup(self) -> None:
+        if self.p.normalize_type not in ("L1", "L2"):
+            what = "an unknown normalize_type"
+            raise self.error(what, "normalize_type", expected='"L1" or "L2"', found=f'"{self.p.normalize_type}"')
+        self.constant_tops = frozenset() if self.p.bp_norm else frozenset({1})
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        shape = bottoms[0]
+        check_channels(self, shape)
+        self.shape = shape
+        self.saved_shapes["norm"] = ((shape[0] * math.prod(shape[2:]),), None)
+        return [shape, (shape[0], 1, *shape[2:])][: len(self.spec.top)]
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return False
+
+    def backward_reads_top(self, index: int) -> bool:
+        return index == 0
+
+    def build(self, dev: Device) -> None:
+        self._rows = rows = ChannelRows(dev, self.shape)
+        self._a, self._b, self._dot = rows.empty(), rows.empty(), dev.empty(rows.split[1])
+        squared = self.p.normalize_type == "L2"
+        term, root = ("x * x", "sqrt(q + 1e-6)") if squared else ("abs(x)", "q + 1e-6")
+        self._sum = dev.channel_sum(Formula(term, ("x",)), (), *rows.split)
+        self._root = dev.map(Formula(root, ("q",)))
+        self._y = dev.channel_map(Formula("x / r", ("x", "r")), ("r",), *rows.split)
+        self._product = dev.channel_sum(Formula("dy * y", ("dy", "y")), (), *rows.split)
+        slope = "y" if squared else "sign(y)"
+        names = ("d", "r"), *rows.split
+        self._dx = dev.channel_map(Formula(f"(dy - {slope} * d) / r", ("dy", "y", "d", "r")), *names)
+        self._add = dev.channel_map(Formula(f"dx + {slope} * d", ("dx", "y", "d")), ("d",), *rows.split)
+        self._only = dev.channel_map(Formula(f"{slope} * d", ("y", "d")), ("d",), *rows.split)
+
+    def forward(self, x: list, y: list) -> None:
+        norm, rows = self.saved["norm"], self._rows.read(x[0], self._a)
+        self._sum(rows, norm)
+        self._root(norm, norm)
+        out = y[0] if self._a is None else self._a
+        self._y(rows, norm, out)
+        self._rows.write(out, y[0])
+        if len(y) > 1:
+            self.dev.copy(norm.reshape(y[1].shape), y[1])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        norm, unit = self.saved["norm"], self._rows.read(y[0], self._a)
+        out = dx[0] if self._b is None else self._b
+        if dy[0] is not None:
+            slopes = self._rows.read(dy[0], self._b)
+            self._product(slopes, unit, self._dot)
+            self._dx(slopes, unit, self._dot, norm, out)
+        if len(dy) > 1 and dy[1] is not None and self.p.bp_norm:
+            if dy[0] is None:
+                self._only(unit, dy[1], out)
+            else:
+                self._add(out, unit, dy[1], out)
+        self._rows.write(out, dx[0])

@@ -1,0 +1,67 @@
+"""DecodeBBox: boxes moved by their offsets."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ... import caffelite_pb2 as pb
+from ...errors import CaffeliteError
+from ...layers.layer import Layer, Shape, register
+from . import stages
+from .offsets import normalisation
+
+
+@register
+class DecodeBBox(Layer):
+    """The boxes of the next stage: offsets of the class "object" applied to boxes.
+
+    offsets (R, 8), those of background first, boxes (R, 5), rows of image, xmin, ymin, xmax, ymax, and in TRAIN
+    optionally matched true boxes (R, C), their IoU last; top (M, 5), M = R in TEST. TRAIN drops boxes whose maximum is
+    below their minimum, and those whose IoU is gt_iou_thr (0.95) or more. bbox_reg_param: mean and deviation of
+    offsets. Errors: other shapes; no box is left. As in zhaoweicai/mscnn, src/caffe/layers/decode_bbox_layer.cpp
+    (also in zhaoweicai/cascade-rcnn).
+    """
+
+    field = "decode_bbox_param"
+    bottoms = (2, 3)
+    differentiable = False
+    varies = requires_host = True
+
+    def setup(self) -> None:
+        self.mean, self.deviation = normalisation(self)
+        if len(self.spec.bottom) > 2 and self.phase != pb.TRAIN:
+            raise self.outer_error("has true boxes in TEST", "bottom", 2, expected="2 bottoms")
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        offsets, boxes = bottoms[:2]
+        if not boxes or math.prod(boxes[1:]) != 5:
+            found = f"shape {list(boxes)}"
+            raise self.bottom_error(1, "is no list of boxes", expected="R×5: image and corners", found=found)
+        if not offsets or offsets[0] != boxes[0] or math.prod(offsets[1:]) != 8:
+            raise self.bottom_error(0, "does not fit", expected=[boxes[0], 8], found=list(offsets))
+        if len(bottoms) > 2 and bottoms[2][:1] != boxes[:1]:
+            raise self.bottom_error(2, "does not fit", expected=f"{boxes[0]} rows", found=list(bottoms[2]))
+        self.trailing = boxes[1:]
+        return [boxes]
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return False
+
+    backward_reads_top = backward_reads_bottom
+
+    def forward(self, x: list, y: list) -> None:
+        offsets, boxes = (self.dev.download(array).astype(float).reshape(len(array), -1) for array in x[:2])
+        found = stages.decode_boxes(offsets[:, 4:] * self.deviation + self.mean, boxes[:, 1:])
+        kept = np.ones(len(found), bool)
+        if self.phase == pb.TRAIN:
+            kept &= (found[:, :2] <= found[:, 2:]).all(1)
+            if len(x) > 2:
+                kept &= self.dev.download(x[2]).reshape(len(found), -1)[:, -1] < self.p.gt_iou_thr
+        if not kept.any():
+            raise CaffeliteError(f'layer "{self.name}" (DecodeBBox): no box of the batch is left')
+        rows = np.column_stack([boxes[:, 0], found])[kept]
+        if len(rows) != y[0].shape[0]:
+            y = self.resize([(len(rows), *self.trailing)])
+        self.dev.upload(y[0], rows.reshape(y[0].shape))

@@ -1,0 +1,110 @@
+"""FrcnnOutput: what a stage of a cascade finds."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...detection import boxes
+from ...detection.saving import Saving
+from ...devices.protocol import Device
+from ...layers.layer import Layer, Shape, register
+from ...prototxt import resolve
+from . import stages
+from .offsets import check_boxes, check_nms_type, normalisation
+
+COLUMNS = 7  # image, x1, y1, x2, y2, class, score
+
+
+@register
+class FrcnnOutput(Layer):
+    """The objects that a stage of a cascade finds in an image: probabilities (R, K), offsets (R, W), boxes (R, 5) or
+    (R, 6), image, x1, y1, x2, y2, score, and sizes (1, 2), height and width → (D + 1, 7), rows image, x1, y1, x2, y2,
+    class, probability, in pixels.
+
+    The first row is (0, -1, …). Offsets · bbox_std + bbox_mean of bbox_reg_param move the boxes; W is 4 · K, or 8,
+    those of background first, where cls_aware is false. Of each class but 0 boxes of conf_thr (0) or more enter
+    non-maximum suppression by iou_thr (0.5) and nms_type; the max_det_num best stay, 0: all. D depends on the data. NaN
+    is never detected. Files are written where save_output_param names a folder. No gradients. Errors: other shapes,
+    boxes of other images than 0. Source: zhaoweicai/cascade-rcnn src/caffe/layers/frcnn_output_layer.cpp.
+    """
+
+    field = "frcnn_output_param"
+    bottoms = (4, 4)
+    constant_bottoms = frozenset(range(4))
+    differentiable = False
+    varies = requires_host = True
+
+    def setup(self) -> None:
+        check_nms_type(self)
+        for name in ("conf_thr", "iou_thr"):
+            if not math.isfinite(getattr(self.p, name)):
+                raise self.error(f"a bad {name}", name, expected="a finite number", found=f"{getattr(self.p, name):g}")
+        self.mean, self.deviation = normalisation(self)
+        self.writes = bool(self.p.save_output_param.output_directory)
+        self._saving: Saving | None = None
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        scores, offsets, rois, sizes = bottoms
+        self.classes = math.prod(scores[1:])
+        if not scores or self.classes < 2:
+            raise self.bottom_error(0, "does not fit", expected="R×classes, 2 or more", found=list(scores))
+        self.rois = scores[0]
+        width = 4 * self.classes if self.spec.bbox_reg_param.cls_aware else 8
+        if offsets[:1] != scores[:1] or math.prod(offsets[1:]) != width:
+            raise self.bottom_error(1, "does not fit", expected=f"{self.rois}×{width}", found=list(offsets))
+        if math.prod(rois[1:]) != 6:
+            check_boxes(self, rois, 2)
+        if rois[:1] != scores[:1]:
+            raise self.bottom_error(2, "does not fit", expected=f"{self.rois} boxes", found=list(rois))
+        if math.prod(sizes) != 2:
+            raise self.bottom_error(3, "does not fit", expected="1×2: height, width", found=list(sizes))
+        self.columns, most = width // 4, self.rois * (self.classes - 1)
+        self.count = 1 + (min(most, self.p.max_det_num) if self.p.max_det_num else most)
+        return [(self.count, COLUMNS)]
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return False
+
+    def build(self, dev: Device) -> None:
+        """Nothing: the host computes all."""
+
+    def forward(self, x: list, y: list) -> None:
+        scores, offsets, rois, sizes = (self.dev.download(array).astype(float) for array in x)
+        scores, rois, (height, width) = scores.reshape(self.rois, -1), rois.reshape(self.rois, -1), sizes.reshape(2)
+        if (rois[:, 0] != 0).any():
+            raise self.error(f'bottom "{self.spec.bottom[2]}" has boxes of several images', expected="image 0")
+        moves = offsets.reshape(self.rois, self.columns, 4) * self.deviation + self.mean
+        moved = stages.decode_boxes(moves, rois[:, None, 1:5])
+        with np.errstate(invalid="ignore"):
+            moved = np.concatenate([np.maximum(moved[..., :2], 0), np.minimum(moved[..., 2:], (width, height))], -1)
+        found = self._found(scores, moved)
+        if self.writes:
+            self._save(found, height, width)
+        rows = np.concatenate([[[0.0, *[-1.0] * (COLUMNS - 1)]], found])
+        if len(rows) != self.count:
+            self.count = len(rows)
+            y = self.resize([(self.count, COLUMNS)])
+        self.dev.upload(y[0], rows.reshape(y[0].shape))
+
+    def _found(self, scores: np.ndarray, moved: np.ndarray) -> np.ndarray:
+        """The rows (D, 7) by class and falling probability. moved: (R, 2 or K, 4)."""
+        parts = [np.zeros((0, COLUMNS))]
+        for label in range(1, self.classes):
+            mine = moved[:, min(label, self.columns - 1)]
+            usable = np.where(np.isfinite(mine).all(1), scores[:, label], np.nan)
+            order = boxes.by_score(usable, above=np.nextafter(self.p.conf_thr, -np.inf))
+            kept = order[stages.suppress(mine[order], self.p.iou_thr, self.p.nms_type, True)]
+            head, tail = np.zeros(len(kept)), np.full(len(kept), label)
+            parts.append(np.column_stack([head, mine[kept], tail, scores[kept, label]]))
+        rows, most = np.concatenate(parts), self.p.max_det_num
+        if 0 < most < len(rows):
+            rows = rows[np.sort(np.argsort(-rows[:, 6], kind="stable")[:most])]
+        return rows
+
+    def _save(self, found: np.ndarray, height: float, width: float) -> None:
+        if self._saving is None:
+            self._saving = Saving(self.p.save_output_param, self.locate.at(self.field, "save_output_param"), resolve)
+        corners = found[:, 1:5] / ([width, height] * 2)
+        self._saving.add(np.column_stack([found[:, 0], found[:, 5:], corners]))

@@ -1,0 +1,64 @@
+"""ScaleRoute: the boxes of a range of scales."""
+
+from __future__ import annotations
+
+import math
+
+from ...layers.layer import Layer, Shape, register
+from . import stages
+from .box_output import PLANNED_RANGES
+
+
+@register
+class ScaleRoute(Layer):
+    """The boxes with a scale √(width · height) from low_scale to below high_scale, and what belongs to them: the same
+    rows of each bottom.
+
+    boxes (R, 5), rows of image, xmin, ymin, xmax, ymax, and others (R, ...); tops (M, ...), one for each bottom.
+    Without such a box: the one whose scale is the nearest, by ratio, to √(low_scale · high_scale), or to the limit
+    that is set, or to 256. No gradient. Errors: another number of tops; other rows. As in zhaoweicai/cascade-rcnn,
+    src/caffe/layers/scale_route_layer.cpp.
+    """
+
+    field = "scale_route_param"
+    bottoms, tops = (1, None), (1, None)
+    differentiable = False
+    varies = requires_host = True
+
+    def setup(self) -> None:
+        p = self.p
+        if len(self.spec.top) != len(self.spec.bottom):
+            last = min(len(self.spec.top), len(self.spec.bottom))
+            what = f"has {len(self.spec.top)} tops for {len(self.spec.bottom)} bottoms"
+            raise self.outer_error(what, "top", last - 1, expected=len(self.spec.bottom))
+        self.low = p.low_scale if p.HasField("low_scale") else 0.0
+        self.high = p.high_scale if p.HasField("high_scale") else math.inf
+        if not 0 <= self.low < self.high:
+            found = f"{self.low:g} and {self.high:g}"
+            raise self.error("bad scales", "low_scale", expected="0 <= low_scale < high_scale", found=found)
+        given = [v for v in (self.low, self.high) if 0 < v < math.inf]
+        self.middle = math.sqrt(given[0] * given[-1]) if given else 256.0
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        if not bottoms[0] or math.prod(bottoms[0][1:]) != 5:
+            found = f"shape {list(bottoms[0])}"
+            raise self.bottom_error(0, "is no list of boxes", expected="R×5: image and corners", found=found)
+        for i, shape in enumerate(bottoms):
+            if shape[:1] != bottoms[0][:1]:
+                raise self.bottom_error(i, "does not fit", expected=f"{bottoms[0][0]} rows", found=list(shape))
+        planned = -(-bottoms[0][0] // PLANNED_RANGES)
+        return [(planned, *shape[1:]) for shape in bottoms]
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return False
+
+    backward_reads_top = backward_reads_bottom
+
+    def forward(self, x: list, y: list) -> None:
+        arrays = [self.dev.download(array) for array in x]
+        boxes = arrays[0].reshape(len(arrays[0]), -1)[:, 1:].astype(float)
+        kept = stages.routed(boxes, self.low, self.high, self.middle)
+        if len(kept) != y[0].shape[0]:
+            y = self.resize([(len(kept), *array.shape[1:]) for array in arrays])
+        for array, top in zip(arrays, y, strict=True):
+            self.dev.upload(top, array[kept])

@@ -1,0 +1,1 @@
+"""Face recognition: SphereFace, NormFace, L-Softmax, center loss."""

@@ -1,0 +1,38 @@
+"""Flip: images mirrored."""
+
+from __future__ import annotations
+
+from ...layers.layer import Layer, Shape, register
+
+
+@register
+class Flip(Layer):
+    """y = x mirrored: left and right change places (flip_width, the default), or top and bottom (flip_height).
+
+    x, y (N, C, H, W). Errors: a bottom that is no batch of images. As in happynear/caffe-windows, flip_layer.cpp.
+    """
+
+    field = "flip_param"
+    needs_images = True
+    couples_samples = False
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        shape = bottoms[0]
+        if len(shape) != 4:
+            raise self.bottom_error(0, "is no batch of images", expected="4 axes N×C×H×W", found=f"shape {list(shape)}")
+        return [shape]
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return False
+
+    backward_reads_top = backward_reads_bottom
+
+    def _flip(self, source, target) -> None:
+        rows, columns = (slice(None, None, -1 if flipped else 1) for flipped in (self.p.flip_height, self.p.flip_width))
+        self.dev.assign(source[:, :, rows, columns], target)
+
+    def forward(self, x: list, y: list) -> None:
+        self._flip(x[0], y[0])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        self._flip(dy[0], dx[0])

@@ -1,0 +1,169 @@
+"""Layers that treat the score of a sample's label in a different way from its other scores: LabelSpecificAdd,
+LabelSpecificRescale."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ... import caffelite_pb2 as pb
+from ...devices.formula import Formula
+from ...devices.protocol import Device
+from ...layers.labels import label_fault
+from ...layers.layer import Layer, Shape, register
+from .label_index import LabelIndex, grown, limited
+
+
+class ByLabel(Layer):
+    """y of x, different for the label's score. x, y (N, C...), label (N); the second top has the number that
+    ``scheduled_number`` returns."""
+
+    bottoms, tops = (2, 2), (1, 2)
+    constant_bottoms = frozenset({1})
+    constant_tops = frozenset({1})
+    in_place = scheduled = True
+    couples_samples = False
+    _number: Any = None  # of the input buffer; stays when the layer is built again
+
+    def scheduled_number(self, iteration: int) -> float:
+        """The number of the forward pass of an iteration."""
+        raise NotImplementedError
+
+    def identity(self) -> bool:
+        """Whether y = x."""
+        raise NotImplementedError
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        n = bottoms[0][0] if bottoms[0] else 1
+        self.split = n, math.prod(bottoms[0]) // max(1, n), 1
+        if math.prod(bottoms[1]) != n:
+            expected = f'{n} labels, one for each sample of "{self.spec.bottom[0]}" {list(bottoms[0])}'
+            found = f"{math.prod(bottoms[1])} {list(bottoms[1])}"
+            raise self.bottom_error(1, "does not fit", expected=expected, found=found)
+        self.saved_shapes["number"] = ((1,), None)
+        return [bottoms[0], (1,)][: len(self.spec.top)]
+
+    def divisible(self, axis: int) -> bool:
+        return False
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return not self.view
+
+    def backward_reads_top(self, index: int) -> bool:
+        return False
+
+    def formulas(self) -> tuple[str, str]:
+        """y of x and the number w, and dx of x, dy and w, where k is the class and t the label."""
+        raise NotImplementedError
+
+    def build(self, dev: Device) -> None:
+        self._number = self._number or self.context.input_buffer.field((1,))
+        if self.view:
+            return
+        self._index = LabelIndex(dev, *self.split[:2])
+        y, dx = ("x", "dy") if self.identity() else self.formulas()
+        self._y = self._index.map(y, ("x",), scalars=("w",))
+        self._dx = self._index.map(dx, ("x", "dy"), scalars=("w",))
+
+    def feed(self, which: int, iteration: int, part: int) -> None:
+        self._number.set(which, np.full(1, self.scheduled_number(iteration), self.dev.dtype))
+
+    def forward(self, x: list, y: list) -> None:
+        if self.view:
+            return
+        number = self.saved["number"]
+        self._number.copy_to(number)
+        if len(y) > 1:
+            self.dev.copy(number, y[1])
+        self._index.check(x[1])
+        self._y(x[0], self._index.classes, x[1], number, y[0])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        if not self.view:
+            self._dx(x[0], dy[0], self._index.classes, x[1], self.saved["number"], dx[0])
+
+    def faults(self) -> str | None:
+        return None if self.view else label_fault(self, self._index.op, self.split)
+
+
+@register
+class LabelSpecificAdd(ByLabel):
+    """In TRAIN y = x + b for the label's score where x > -b, else x; in TEST y = x. The additive margin of a softmax,
+    b below 0.
+
+    x, y (N, C...), label (N), integers 0 to C - 1; the second top is b (1). b: bias (default 0), or where bias_base is
+    set bias_base + (1 + bias_gamma · i)^bias_power - 1 at iteration i = iteration + 0, 1, …, limited to bias_min to
+    bias_max. Errors: labels out of range. Source: Wang et al. 2018 (AM-Softmax), as in happynear/caffe-windows,
+    label_specific_add.cpp.
+    """
+
+    field = "label_specific_add_param"
+
+    def setup(self) -> None:
+        self.view = self.identity() and len(self.spec.top) == 1
+
+    def identity(self) -> bool:
+        return self.phase == pb.TEST
+
+    def scheduled_number(self, iteration: int) -> float:
+        p = self.p
+        if not p.HasField("bias_base"):
+            return p.bias
+        bias = p.bias_base + grown(self, "bias_gamma", p.iteration + iteration, p.bias_power) - 1
+        return limited(bias, p.bias_min, p.bias_max)
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return False
+
+    def formulas(self) -> tuple[str, str]:
+        return "where(t == k, where(x > -w, x + w, x), x)", "dy"
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        if not self.view:
+            self._copy(dy[0], dx[0])
+
+    def build(self, dev: Device) -> None:
+        super().build(dev)
+        self._copy = dev.map(Formula("dy", ("dy",)))
+
+
+@register
+class LabelSpecificRescale(ByLabel):
+    """y = w · x for the label's score, and negative_weight · x for the others; in TEST y = x unless rescale_test.
+
+    x, y (N, C...), label (N), integers 0 to C - 1; the second top is w (1). w: positive_weight (default 1), or in TRAIN
+    where positive_weight_base is set positive_weight_base · (1 + gamma · i)^-power at iteration i = iteration + 1, …,
+    limited to positive_weight_min and positive_weight_max where these are set. for_ip: only where x > 0; bias_fix: adds
+    1 - w; power_on_positive: sign(x) · |x|^w instead of w · x. Errors: labels out of range. As in
+    happynear/caffe-windows, label_specific_rescale_layer.cpp.
+    """
+
+    field = "label_specific_rescale_param"
+
+    def setup(self) -> None:
+        self.view = self.identity() and len(self.spec.top) == 1
+
+    def identity(self) -> bool:
+        return self.phase == pb.TEST and not self.p.rescale_test
+
+    def scheduled_number(self, iteration: int) -> float:
+        p = self.p
+        if self.phase != pb.TRAIN or not p.HasField("positive_weight_base"):
+            return p.positive_weight
+        weight = p.positive_weight_base * grown(self, "gamma", p.iteration + iteration + 1, -p.power)
+        least = p.positive_weight_min if p.HasField("positive_weight_min") else -math.inf
+        most = p.positive_weight_max if p.HasField("positive_weight_max") else math.inf
+        return limited(weight, least, most)
+
+    def formulas(self) -> tuple[str, str]:
+        y, dx = "w * x", "w * dy"
+        if self.p.power_on_positive:
+            y, dx = "sign(x) * pow(abs(x), w)", "dy * w * pow(abs(x), w - 1)"
+        elif self.p.bias_fix:
+            y = "w * x + 1 - w"
+        if self.p.for_ip:
+            y, dx = f"where(x > 0, {y}, x)", f"where(x > 0, {dx}, dy)"
+        others = repr(self.p.negative_weight)
+        return f"where(t == k, {y}, {others} * x)", f"where(t == k, {dx}, {others} * dy)"

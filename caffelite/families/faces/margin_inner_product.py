@@ -1,0 +1,152 @@
+"""MarginInnerProduct: scores with a margin of the angle, of weights of length 1."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+
+from ... import caffelite_pb2 as pb
+from ...devices.formula import Formula
+from ...devices.protocol import Device
+from ...layers.labels import label_fault
+from ...layers.layer import Layer, Shape, register
+from ...layers.unit_rows import UnitRows
+from .label_index import LabelIndex, check_labels, grown
+
+MARGIN = pb.MarginInnerProductParameter
+
+# Type of margin: signs that the formulas use, ψ, the factor of w in the gradient of r·ψ, and -r times the factor of x;
+# c is the cosine.
+_PSI = {
+    MARGIN.DOUBLE: ("2 * sign(c) * c * c - 1", "4 * sign(c) * c", "2 * sign(c) * c * c + 1"),
+    MARGIN.TRIPLE: (
+        "s * (4 * c * c * c - 3 * c) + sign(c) * (1 + s) - 2",
+        "s * (12 * c * c - 3)",
+        "8 * s * c * c * c - (sign(c) * (1 + s) - 2)",
+    ),
+    MARGIN.QUADRUPLE: (
+        "s * (8 * c * c * c * c - 8 * c * c + 1) + 2 * sign(c) + s - 3",
+        "s * (32 * c * c * c - 16 * c)",
+        "s * (24 * c * c * c * c - 8 * c * c - 1) - (2 * sign(c) + s - 3)",
+    ),
+}
+_SIGN = {MARGIN.TRIPLE: "sign(abs(c) - 0.5)", MARGIN.QUADRUPLE: "sign(c) * sign(2 * c * c - 1)"}
+
+
+@register
+class MarginInnerProduct(Layer):
+    """y = x w of weights with |w| = 1; for the label's class y = (|x| ψ(cos θ) + λ x w) / (1 + λ), θ the angle of x
+    and w.
+
+    x (M..., K...), label (M), integers 0 to N - 1; w (N, K); y (M..., N), N = num_output; the second top is λ (1). type
+    SINGLE (y = x w), DOUBLE, TRIPLE or QUADRUPLE: ψ is cos 2θ, cos 3θ or cos 4θ, continued so that it decreases from
+    θ = 0 to π. λ = max(lambda_min, base · (1 + gamma · i)^-power), i = iteration + 1, 2, … the iteration, in TEST the
+    batch of the test. TRAIN stores the weights scaled to length 1. As in sphereface, the gradients of the weights are
+    those of x w, and the factors of w and of x in the gradient of the label's |x| ψ are scaled to a joint length of 1.
+    A sample or a row of zeros has a score of 0. Errors: no num_output, labels out of range. Source: Liu et al. 2017
+    (SphereFace), as in wy1iu/sphereface, tools/caffe-sphereface/src/caffe/layers/margin_inner_product_layer.cpp.
+    """
+
+    field = "margin_inner_product_param"
+    bottoms, tops = (2, 2), (1, 2)
+    constant_bottoms = frozenset({1})
+    constant_tops = frozenset({1})
+    couples_samples = False
+    scheduled = True
+    _number: Any = None  # λ, in the input buffer; stays when the layer is built again
+
+    def setup(self) -> None:
+        if not self.p.num_output:
+            raise self.error(
+                "num_output must be positive", "num_output", remedy="set num_output, the number of classes"
+            )
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        axis = self.axis(self.p.axis, len(bottoms[0]))
+        self.m, self.k, self.n = math.prod(bottoms[0][:axis]), math.prod(bottoms[0][axis:]), self.p.num_output
+        check_labels(self, bottoms, self.m)
+        self.add_param((self.n, self.k), self.p.weight_filler, "weight_filler")
+        self.saved_shapes |= {name: ((self.m,), None) for name in ("cosine", "length")} | {"lambda": ((1,), None)}
+        return [(*bottoms[0][:axis], self.n), (1,)][: len(self.spec.top)]
+
+    def divisible(self, axis: int) -> bool:
+        return False
+
+    def backward_reads_top(self, index: int) -> bool:
+        return False
+
+    def multiply_adds(self, bottoms: list[Shape], tops: list[Shape]) -> int:
+        return math.prod(tops[0]) * self.k
+
+    def build(self, dev: Device) -> None:
+        m, n, k = self.m, self.n, self.k
+        self.op = dev.inner_product(m, k, n)
+        self._normalise = UnitRows(dev, n, k, 0.0)
+        self._number = self._number or self.context.input_buffer.field((1,))
+        self._weights = None if self.phase == pb.TRAIN else dev.empty((n, k))
+        self._index = index = LabelIndex(dev, m, n)
+        if self.p.type == MARGIN.SINGLE:
+            return
+        sign = _SIGN.get(self.p.type, "1")
+        psi, of_w, of_x = (re.sub(r"\bs\b", sign, text) for text in _PSI[self.p.type])
+        self._own, self._target = dev.empty(m), dev.empty(m)
+        self._length = dev.channel_sum(Formula("x * x", ("x",)), (), 1, m, k)
+        self._root = dev.map(Formula("sqrt(q)", ("q",)))
+        self._pick = index.sum("where(t == k, y, 0)", ("y",))
+        self._cosine = dev.map(Formula("where(r > 0, z / r, z)", ("z", "r")))
+        self._mix = dev.map(Formula(f"(r * ({psi}) + l * z) / (1 + l)", ("c", "r", "z"), ("l",)))
+        self._put = index.map("where(t == k, f, y)", ("y",), ("f",))
+        length = f"sqrt(({of_w}) * ({of_w}) + ({of_x}) * ({of_x}) / (r * r))"
+        of_w, of_x = f"where(r > 0, ({of_w}) / {length}, 0)", f"where(r > 0, -({of_x}) / (r * {length}), 0)"
+        self._of_w = dev.map(Formula(f"({of_w} + l) / (1 + l)", ("c", "r"), ("l",)))
+        self._of_x = dev.map(Formula(f"g * ({of_x}) / (1 + l)", ("c", "r", "g"), ("l",)))
+        self._slopes = dev.empty((m, n))
+        self._weigh = index.map("where(t == k, dy * f, dy)", ("dy",), ("f",))
+        self._add = dev.channel_map(Formula("dx + a * x", ("dx", "x", "a")), ("a",), 1, m, k)
+
+    def feed(self, which: int, iteration: int, part: int) -> None:
+        p = self.p
+        value = max(p.lambda_min, p.base * grown(self, "gamma", p.iteration + iteration + 1, -p.power))
+        self._number.set(which, np.full(1, value, self.dev.dtype))
+
+    def _unit_weights(self):
+        weights = self.params[0].data
+        return weights if self._weights is None else self._weights
+
+    def forward(self, x: list, y: list) -> None:
+        saved, weights, classes = self.saved, self._unit_weights(), self._index.classes
+        self._number.copy_to(saved["lambda"])
+        if len(y) > 1:
+            self.dev.copy(saved["lambda"], y[1])
+        self._normalise(self.params[0].data, weights)
+        self._index.check(x[1])
+        self.op.forward(x[0], weights, None, y[0])
+        if self.p.type == MARGIN.SINGLE:
+            return
+        self._length(x[0], saved["length"])
+        self._root(saved["length"], saved["length"])
+        self._pick(y[0], classes, x[1], self._own)
+        self._cosine(self._own, saved["length"], saved["cosine"])
+        self._mix(saved["cosine"], saved["length"], self._own, saved["lambda"], self._target)
+        self._put(y[0], classes, x[1], self._target, y[0])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        (dw, add), saved, weights = self._param_args(0), self.saved, self._unit_weights()
+        if self.p.type == MARGIN.SINGLE:
+            return self.op.backward(x[0], weights, dy[0], dx[0], dw, None, add)
+        self.op.backward(x[0], weights, dy[0], None, dw, None, add)
+        if dx[0] is None:
+            return
+        classes = self._index.classes
+        self._of_w(saved["cosine"], saved["length"], saved["lambda"], self._target)
+        self._weigh(dy[0], classes, x[1], self._target, self._slopes)
+        self.op.backward(x[0], weights, self._slopes, dx[0], None, None)
+        self._pick(dy[0], classes, x[1], self._own)
+        self._of_x(saved["cosine"], saved["length"], self._own, saved["lambda"], self._target)
+        self._add(dx[0], x[0], self._target, dx[0])
+
+    def faults(self) -> str | None:
+        return label_fault(self, self._index.op, (self.m, self.n, 1))

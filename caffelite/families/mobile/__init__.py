@@ -1,0 +1,1 @@
+"""Nets for small devices: MobileNet, ShuffleNet."""

@@ -1,0 +1,14 @@
+"""ReLU6: a ReLU of at most 6."""
+
+from __future__ import annotations
+
+from ...layers.layer import elementwise
+
+# The top shows whether x is between 0 and 6, unless a negative slope below 0 makes it positive.
+elementwise(
+    "ReLU6",
+    y="where(x > 0, where(x > 6, 6, x), slope * x)",
+    dx=lambda p: "where({0} < 6, where({0} > 0, dy, slope * dy), 0)".format("y" if p.negative_slope >= 0 else "x"),
+    field="relu6_param",
+    slope="negative_slope",
+)

@@ -1,0 +1,1 @@
+"""Region detectors: Faster R-CNN, R-FCN."""

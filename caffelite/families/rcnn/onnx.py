@@ -1,0 +1,30 @@
+"""ONNX operators of the layers of region detectors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...export.operators import EXAMPLES, operator
+from ...export.writer import Writer
+from ...net.graph import Node
+from .roi_pooling import RegionPooled
+
+
+@operator("ROIPooling")
+def roi_pooling(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    p = node.layer.p
+    rows = x[1] if len(node.bottoms[1].shape) == 2 else w.add("Reshape", [x[1], w.numbers([-1, 5])])
+    return [w.add("MaxRoiPool", [x[0], rows], pooled_shape=[p.pooled_h, p.pooled_w], spatial_scale=p.spatial_scale)]
+
+
+def boxes(node: Node, rng: np.random.Generator) -> np.ndarray:
+    """Boxes in the images that a layer pools over."""
+    layer, shape = node.layer, node.bottoms[1].shape
+    assert isinstance(layer, RegionPooled)
+    images, _, height, width = layer.x_shape
+    corners = np.sort(rng.uniform(0, 1, (2, shape[0], 2)) * [width, height] / layer.p.spatial_scale, 0)
+    numbers = rng.integers(0, images, shape[0])
+    return np.column_stack([numbers, *corners]).reshape(shape).astype(np.float32)
+
+
+EXAMPLES.update({(kind, 1): boxes for kind in ("ROIPooling", "PSROIPooling", "ROIAlign")})

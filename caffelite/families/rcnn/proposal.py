@@ -1,0 +1,103 @@
+"""Proposal: the boxes that a region proposal network finds."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ... import caffelite_pb2 as pb
+from ...detection import boxes
+from ...layers.layer import Shape, register
+from . import anchors
+from .anchors import Anchored
+
+
+@register
+class Proposal(Anchored):
+    """Boxes where objects may be: scores (N, 2·A, H, W), background first, offsets (N, 4·A, H, W) and im_info (N, 3),
+    height, width and scale of each image → boxes (R, 5), image, x1, y1, x2, y2, and optionally their scores (R). A is
+    the number of ratios times scales.
+
+    Anchors are moved by their offsets and clipped to the image. The pre_nms_topn best of them enter non-maximum
+    suppression; the first post_nms_topn of an image that stay are its boxes, best first. Boxes smaller than min_size ·
+    scale get the score 0. R varies from pass to pass, and is N · post_nms_topn at most. A score that is NaN, or a box
+    that is not finite, is dropped. Where nothing stays, the image itself is the only box, with score 0. No gradients.
+    Source: Ren et al. 2015; luoyetx/mini-caffe src/layers/proposal_layer.cpp.
+
+    As a Python layer, rpn.proposal_layer.ProposalLayer of rbgirshick/py-faster-rcnn lib/rpn: boxes smaller than
+    min_size · scale are dropped, scores are (R, 1), and in TRAIN pre_nms_topn is 12000 and post_nms_topn 2000 by
+    default.
+    """
+
+    field = "proposal_param"
+    bottoms, tops = (3, 3), (1, 2)
+    constant_bottoms = frozenset(range(3))
+    varies = True
+
+    def setup(self) -> None:
+        super().setup()
+        p = self.p
+        train = self.of_python and self.phase == pb.TRAIN
+        self.before = p.pre_nms_topn if p.HasField("pre_nms_topn") or not train else 12000
+        self.after = p.post_nms_topn if p.HasField("post_nms_topn") or not train else 2000
+        for name, value in (("pre_nms_topn", self.before), ("post_nms_topn", self.after)):
+            if value < 1:
+                raise self.error(f"{name} must be positive", name, expected="1 or more", found=value)
+        self.threshold = self.share("nms_thresh")
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        scores, offsets, info = bottoms
+        count = len(self.base)
+        for i, (shape, channels) in enumerate(((scores, 2 * count), (offsets, 4 * count))):
+            expected = (scores[0], channels, *scores[2:]) if len(scores) == 4 else f"N×{channels}×H×W"
+            if len(scores) != 4 or shape != expected:
+                expected = f"{list(expected) if len(scores) == 4 else expected}, {count} anchors a place"
+                raise self.bottom_error(i, "does not fit", expected=expected, found=list(shape))
+        images = scores[0]
+        if not info or info[0] != images or math.prod(info[1:]) < 3:
+            expected = f"[{images}, 3]: height, width, scale"
+            raise self.bottom_error(2, "does not fit", expected=expected, found=list(info))
+        self.images, self.map = images, scores[2:]
+        self.count = images * min(self.after, self.before, count * math.prod(self.map))
+        return self._tops(self.count)
+
+    def _tops(self, count: int) -> list[Shape]:
+        scores: Shape = (count, 1) if self.of_python else (count,)
+        return [(count, 5), scores][: len(self.spec.top)]
+
+    def forward(self, x: list, y: list) -> None:
+        scores, offsets, info = (self.dev.download(blob) for blob in x)
+        count = len(self.base)
+        rows, best = [], []
+        for n in range(self.images):
+            ranked = scores[n, count:].transpose(1, 2, 0).reshape(-1)
+            moves = offsets[n].reshape(count, 4, *self.map).transpose(2, 3, 0, 1).reshape(-1, 4)
+            found, values = self._propose(ranked, moves, info[n].reshape(-1)[:3])
+            rows.append(np.insert(found, 0, n, 1))
+            best.append(values)
+        every = np.concatenate(rows)
+        if len(every) != self.count:
+            self.count = len(every)
+            y = self.resize(self._tops(self.count))
+        for top, values in zip(y, (every, np.concatenate(best)), strict=False):
+            self.dev.upload(top, np.ascontiguousarray(values, self.dev.dtype).reshape(top.shape))
+
+    def _propose(self, scores: np.ndarray, moves: np.ndarray, info: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The boxes of an image, N×4, and their scores."""
+        height, width, scale = info
+        places = anchors.shifted(self.base.astype(moves.dtype), self.p.feat_stride, *self.map)
+        with np.errstate(invalid="ignore", over="ignore"):
+            found = boxes.rcnn_clip(boxes.rcnn_decode(places, moves), height, width)
+            small = ((found[:, 2:] - found[:, :2] + 1) < self.p.min_size * scale).any(1)
+        usable = np.isfinite(scores) & np.isfinite(found).all(1)
+        if self.of_python:
+            usable &= ~small
+        else:
+            scores = np.where(small, 0, scores)
+        chosen = np.flatnonzero(usable)
+        order = chosen[np.argsort(-scores[chosen], kind="stable")][: self.before]
+        order = order[boxes.rcnn_suppress(found[order], self.threshold, self.after)]
+        if not len(order):
+            return np.array([[0, 0, width - 1, height - 1]], moves.dtype), np.zeros(1, scores.dtype)
+        return found[order], scores[order]

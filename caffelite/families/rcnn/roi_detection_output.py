@@ -1,0 +1,106 @@
+"""RoIDetectionOutput: the objects that a region detector finds."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...detection import boxes
+from ...devices.protocol import Device
+from ...layers.layer import Layer, Shape, register
+from .proposal_target import MEAN, STD, four
+
+
+@register
+class RoIDetectionOutput(Layer):
+    """The objects in images: boxes (R, 5), image, x1, y1, x2, y2, probabilities (R, K), offsets (R, 4·K), or (R, 8) for
+    all classes, and im_info (N, 3) → (1, 1, D, 7), rows (image, class, score, xmin, ymin, xmax, ymax), corners as
+    shares of the image.
+
+    Offsets times bbox_std plus bbox_mean move the boxes. Of each class but 0 the boxes of confidence_threshold or more
+    enter non-maximum suppression by nms_threshold; the keep_top_k best of an image stay. D varies, and is R · (K - 1)
+    at most; without any object there is one row (0, -1, …). NaN is never detected. No gradients. The rows are those of
+    DetectionOutput. Source: rbgirshick/py-faster-rcnn lib/fast_rcnn/test.py.
+    """
+
+    field = "roi_detection_output_param"
+    bottoms = (4, 4)
+    constant_bottoms = frozenset(range(4))
+    differentiable = False
+    varies = requires_host = detects = True
+
+    def setup(self) -> None:
+        p = self.p
+        for name in ("nms_threshold", "confidence_threshold"):
+            if not 0 <= getattr(p, name) <= 1:
+                raise self.error(f"a bad {name}", name, expected="0 to 1", found=f"{getattr(p, name):g}")
+        if p.keep_top_k < 1:
+            raise self.error("keep_top_k must be positive", "keep_top_k", expected="1 or more", found=p.keep_top_k)
+        self.mean, self.std = (
+            np.array(four(self, name, known)) for name, known in (("bbox_mean", MEAN), ("bbox_std", STD))
+        )
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        rois, scores, offsets, info = bottoms
+        if not rois or math.prod(rois[1:]) != 5:
+            expected = "R×5: image, x1, y1, x2, y2"
+            raise self.bottom_error(0, "is no list of boxes", expected=expected, found=f"shape {list(rois)}")
+        self.rois, self.classes = rois[0], math.prod(scores[1:])
+        if scores[:1] != rois[:1] or self.classes < 2:
+            raise self.bottom_error(1, "does not fit", expected=f"{rois[0]}×classes", found=list(scores))
+        if offsets[:1] != rois[:1] or math.prod(offsets[1:]) not in (8, 4 * self.classes):
+            expected = f"{rois[0]}×{4 * self.classes}, or {rois[0]}×8"
+            raise self.bottom_error(2, "does not fit", expected=expected, found=list(offsets))
+        if not info or math.prod(info[1:]) < 3:
+            raise self.bottom_error(3, "does not fit", expected="N×3: height, width, scale", found=list(info))
+        self.columns, self.images = math.prod(offsets[1:]) // 4, info[0]
+        self.count = max(1, min(self.images * self.p.keep_top_k, self.rois * (self.classes - 1)))
+        return [(1, 1, self.count, 7)]
+
+    @property
+    def detected_classes(self) -> int:
+        """The classes of detections, with the background, class 0."""
+        return self.classes
+
+    def build(self, dev: Device) -> None:
+        """Nothing: the host does it all."""
+
+    def forward(self, x: list, y: list) -> None:
+        rois, scores, offsets, info = (self.dev.download(blob) for blob in x)
+        rois, scores = rois.reshape(self.rois, 5), scores.reshape(self.rois, self.classes)
+        moves = offsets.reshape(self.rois, self.columns, 4) * self.std + self.mean
+        found = []
+        for image, size in enumerate(info.reshape(self.images, -1)):
+            mine = rois[:, 0] == image
+            found.append(self._image(image, rois[mine, 1:], scores[mine], moves[mine], *size[:2]))
+        rows = np.concatenate(found)
+        if not len(rows):
+            rows = np.array([[0, -1, 0, 0, 0, 0, 0]])
+        if len(rows) != self.count:
+            self.count = len(rows)
+            y = self.resize([(1, 1, self.count, 7)])
+        self.dev.upload(y[0], np.ascontiguousarray(rows, self.dev.dtype).reshape(y[0].shape))
+
+    def _image(
+        self, image: int, rois: np.ndarray, scores: np.ndarray, moves: np.ndarray, height: float, width: float
+    ) -> np.ndarray:
+        parts = [np.zeros((0, 7))]
+        most = np.array([width, height] * 2)
+        for label in range(1, self.classes):
+            chosen = np.flatnonzero(scores[:, label] >= self.p.confidence_threshold)
+            chosen = chosen[np.argsort(-scores[chosen, label], kind="stable")]
+            with np.errstate(invalid="ignore", over="ignore"):
+                found = boxes.rcnn_decode(rois[chosen].astype(np.float64), moves[chosen, min(label, self.columns - 1)])
+                found = np.maximum(np.minimum(found, most), 0)
+            finite = np.isfinite(found).all(1)
+            chosen, found = chosen[finite], found[finite]
+            kept = boxes.rcnn_suppress(found, self.p.nms_threshold, len(found))
+            rows = np.zeros((len(kept), 7))
+            rows[:, 0], rows[:, 1], rows[:, 2] = image, label, scores[chosen[kept], label]
+            rows[:, 3:] = found[kept] / most
+            parts.append(rows)
+        every = np.concatenate(parts)
+        if len(every) > self.p.keep_top_k:
+            every = every[np.sort(np.argsort(-every[:, 2], kind="stable")[: self.p.keep_top_k])]
+        return every

@@ -1,0 +1,140 @@
+"""Pooling over boxes of feature maps, for detectors: ROIPooling, PSROIPooling, ROIAlign."""
+
+from __future__ import annotations
+
+import math
+
+from ...devices.protocol import Device
+from ...layers.layer import Layer, Shape, register
+
+
+class RegionPooled(Layer):
+    """The base class: x (N, C, H, W) and boxes (R, 5) → (R, C', PH, PW). A box is (image, x1, y1, x2, y2) in pixels of
+    the net's input; both corners belong to it."""
+
+    bottoms = (2, 2)
+    constant_bottoms = frozenset({1})
+    needs_images = True
+    method = ""
+    pad = 0.0
+
+    def setup(self) -> None:
+        if not 0 < self.p.spatial_scale < math.inf:
+            found = f"{self.p.spatial_scale:g}"
+            raise self.error("a bad spatial_scale", "spatial_scale", expected="a finite number above 0", found=found)
+
+    def at_least_one(self, *names: str) -> None:
+        for name in names:
+            if getattr(self.p, name) < 1:
+                raise self.error(f"{name} must be positive", name, expected="1 or more", found=getattr(self.p, name))
+
+    def grid(self, channels: int) -> Shape:
+        """(C', PH, PW)."""
+        raise NotImplementedError
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        x, rois = bottoms
+        if len(x) != 4:
+            raise self.bottom_error(0, "is no batch of images", expected="4 axes N×C×H×W", found=f"shape {list(x)}")
+        if not rois or math.prod(rois[1:]) != 5:
+            expected = "R×5: image, x1, y1, x2, y2"
+            raise self.bottom_error(1, "is no list of boxes", expected=expected, found=f"shape {list(rois)}")
+        self.x_shape, self.y_shape = x, (rois[0], *self.grid(x[1]))
+        return [self.y_shape]
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return index == 1
+
+    def backward_reads_top(self, index: int) -> bool:
+        return False
+
+    def build(self, dev: Device) -> None:
+        self.op = dev.region_pooling(self.method, self.x_shape, self.y_shape, self.p.spatial_scale, self.pad)
+
+    def forward(self, x: list, y: list) -> None:
+        self.op.forward(x[0], x[1], y[0], self.saved.get("index"))
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        if dx[0] is not None:
+            self.op.backward(dy[0], x[1], self.saved.get("index"), dx[0])
+
+    def faults(self) -> str | None:
+        place = int(self.dev.download(self.op.bad)[0])
+        what = f'"{self.spec.bottom[0]}" has images 0 to {self.x_shape[0] - 1}'
+        return f'box {place - 1} of bottom "{self.spec.bottom[1]}" is of no image; {what}' if place else None
+
+
+@register
+class ROIPooling(RegionPooled):
+    """The largest number of each of pooled_h × pooled_w cells of each box: x (N, C, H, W), boxes (R, 5) → (R, C,
+    pooled_h, pooled_w).
+
+    Corners times spatial_scale are rounded to pixels, halves away from 0; cells overlap by up to a pixel; an empty cell
+    gives 0. Errors: a box of an image that x has not. Source: Girshick 2015 (Fast R-CNN), cells as in
+    intel/caffe src/caffe/layers/roi_pooling_layer.cpp.
+    """
+
+    field = "roi_pooling_param"
+    method = "MAX"
+
+    def setup(self) -> None:
+        super().setup()
+        self.at_least_one("pooled_h", "pooled_w")
+
+    def grid(self, channels: int) -> Shape:
+        return channels, self.p.pooled_h, self.p.pooled_w
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        tops = super().shapes(bottoms)
+        self.saved_shapes["index"] = (self.y_shape, "int32")
+        return tops
+
+
+@register
+class PSROIPooling(RegionPooled):
+    """The mean of each of group_size × group_size cells of each box, a cell from channels of its own: x (N, C, H, W), C
+    = output_dim · group_size², boxes (R, 5) → (R, output_dim, group_size, group_size).
+
+    Cell (i, j) of output c reads channel (c · group_size + i) · group_size + j. Corners are rounded, then multiplied by
+    spatial_scale; a box is at least 0.1 wide and high there; an empty cell gives 0. Errors: another number of channels;
+    a box of an image that x has not. Source: Dai et al. 2016 (R-FCN), cells as in intel/caffe
+    src/caffe/layers/psroi_pooling_layer.cu.
+    """
+
+    field = "psroi_pooling_param"
+    method = "POSITION"
+
+    def setup(self) -> None:
+        super().setup()
+        self.at_least_one("output_dim", "group_size")
+
+    def grid(self, channels: int) -> Shape:
+        outputs, group = self.p.output_dim, self.p.group_size
+        if channels != outputs * group * group:
+            expected = f"{outputs * group * group} channels, output_dim × group_size²"
+            raise self.bottom_error(0, "does not fit", expected=expected, found=channels)
+        return outputs, group, group
+
+
+@register
+class ROIAlign(RegionPooled):
+    """Bilinear interpolation at the corners of pooled_h × pooled_w cells of each box: x (N, C, H, W), boxes (R, 5) →
+    (R, C, pooled_h + 1, pooled_w + 1). A mean or maximum of 2 × 2 neighbours, by a Pooling layer, then gives the cells.
+
+    pad_ratio (0) enlarges each side of a box by this share of its size. A corner outside of the map, and a box without
+    extent, give 0. Errors: a box of an image that x has not. Source: He et al. 2017, points as in zhaoweicai/mscnn
+    src/caffe/layers/roi_align_layer.cu.
+    """
+
+    field = "roi_pooling_param"
+    method = "ALIGN"
+
+    def setup(self) -> None:
+        super().setup()
+        self.at_least_one("pooled_h", "pooled_w")
+        self.pad = self.p.pad_ratio
+        if not 0 <= self.pad < math.inf:
+            raise self.error("a bad pad_ratio", "pad_ratio", expected="0 or more", found=f"{self.pad:g}")
+
+    def grid(self, channels: int) -> Shape:
+        return channels, self.p.pooled_h + 1, self.p.pooled_w + 1

@@ -1,0 +1,1 @@
+"""Semantic segmentation: PSPNet, SegNet, DeepLab, DeconvNet."""

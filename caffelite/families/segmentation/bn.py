@@ -1,0 +1,139 @@
+"""BN: batch normalisation of the segmentation forks, with its scale and bias in the same layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import caffelite_pb2 as pb
+from ...devices.formula import Formula
+from ...devices.protocol import Device
+from ...layers.layer import Layer, Shape, register, split_axis
+
+SEGNET = ("bn_mode", "scale_filler", "shift_filler")  # the fields by which it is that of caffe-segnet
+SEGNET_EPS = 1e-9
+
+
+@register
+class BN(Layer):
+    """y = a_c · (x - μ_c) / √(σ²_c + eps) + b_c, moments over the batch and positions of each channel, a and b learned.
+
+    x, y (N, C, P...); a, b (1, C, 1, 1), both 0 unless a filler is given. PSPNet's and TSN's (the default): two more
+    blobs, the running mean and variance, that no solver touches; a training pass makes them momentum · old + (1 -
+    momentum) · its own. TEST and frozen take the running moments, frozen learns nothing; eps 1e-5. caffe-segnet's, by a
+    field of bn_mode, scale_filler or shift_filler: LEARN takes the moments of the batch in TEST too, eps 1e-9,
+    INFERENCE is y = a · x + b; further tops: the batch's mean and variance (1, C, 1, 1). Errors: fields of both.
+    Source: hszhao/PSPNet src/caffe/layers/bn_layer.cpp, alexgkendall/caffe-segnet src/caffe/layers/bn_layer.cpp.
+    """
+
+    field = "bn_param"
+    tops = (1, 3)
+    constant_tops = frozenset({1, 2})
+    in_place = follows_layout = follows_precision = True
+    ignores_rates = True
+
+    def setup(self) -> None:
+        p = self.p
+        segnet = [name for name in SEGNET if p.HasField(name)]
+        other = [f.name for f, _ in p.ListFields() if f.name not in SEGNET]
+        if segnet and other:
+            what = "mixes fields of two forks' BN"
+            raise self.error(what, other[0], found=f"{segnet[0]} of caffe-segnet and {other[0]} of PSPNet")
+        self.segnet = bool(segnet)
+        self.plain = self.segnet and p.bn_mode == pb.BNParameter.INFERENCE
+        self.stored = not self.segnet and (p.frozen or self.phase == pb.TEST)
+        self.couples_samples = not (self.plain or self.stored)
+        self.statistics = frozenset() if self.segnet else frozenset(range(4)) if p.frozen else frozenset({2, 3})
+        if len(self.spec.top) > 1 and not (self.segnet and self.couples_samples):
+            what = "the second and third top are the moments of the batch"
+            raise self.outer_error(what, "top", 1, expected="caffe-segnet's BN with bn_mode: LEARN")
+        if not 0 <= p.momentum <= 1:
+            raise self.error("a bad momentum", "momentum", expected="0 to 1", found=f"{p.momentum:g}")
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        shape = bottoms[0]
+        if len(shape) < 2:
+            raise self.bottom_error(0, "has no channels", expected="N×C×...", found=f"shape {list(shape)}")
+        self.split = split_axis(shape, 1)
+        c, each = shape[1], (1, shape[1], 1, 1)
+        for name in ("scale_filler", "shift_filler") if self.segnet else ("slope_filler", "bias_filler"):
+            self.add_param(each, getattr(self.p, name), name)
+        if not self.segnet:
+            self.add_param(each, pb.FillerParameter())
+            self.add_param(each, pb.FillerParameter(type="constant", value=float(self.p.frozen)))
+        self.saved_shapes |= {"mean": ((c,), None), "scale": ((c,), None)}
+        return [shape, each, each][: len(self.spec.top)]
+
+    def backward_reads_top(self, index: int) -> bool:
+        return False
+
+    def build(self, dev: Device) -> None:
+        split = n, c, p = self.stored_split(self.split)
+        self.eps = SEGNET_EPS if self.segnet else self.p.eps
+        each, xhat = ("u", "s", "a", "b"), "(x - u) * s"
+        self._y = self._map(dev, f"{xhat} * a + b", ("x",), each, split)
+        formulas = (Formula(text, ("dy", "x", *each[:2])) for text in ("dy", f"dy * {xhat}"))
+        self._sums = dev.channel_sums(tuple(self.as_stored(f, *each) for f in formulas), each[:2], *split)
+        self.total, self.dot = dev.zeros(c), dev.zeros(c)
+        if not self.couples_samples:
+            self._dx = self._map(dev, "dy * s * a", ("dy",), ("s", "a"), split)
+            inverse = Formula("1 / sqrt(v + eps)", ("v",), constants=("eps",))
+            self._scale = dev.map(inverse, eps=self.eps)
+            return
+        m = n * p
+        text = f"(dy - t / m - d / m * {xhat}) * s * a"
+        self._dx = self._map(dev, text, ("dy", "x"), ("u", "s", "a", "t", "d"), split, m=m)
+        # running sums that keep nothing: the mean and the unbiased variance of this batch
+        self._moments = dev.batch_moments(*split, self.eps, 0.0)
+        self.mean, self.variance, self.count = dev.zeros(c), dev.zeros(c), dev.zeros(1)
+        keep = Formula("old * keep + v * rest", ("old", "v"), constants=("keep", "rest"))
+        keeps, biased = self.p.momentum, (m - 1) / m
+        self._keep_mean = dev.map(keep, keep=keeps, rest=1 - keeps)
+        self._keep_variance = dev.map(keep, keep=keeps, rest=(1 - keeps) * biased)
+        self._biased = dev.map(Formula("v * biased", ("v",), constants=("biased",)), biased=biased)
+
+    def _map(
+        self, dev: Device, text: str, images: tuple[str, ...], each: tuple[str, ...], split: Any, **constants: float
+    ):
+        """A formula over images, with one number of each of ``each`` per channel."""
+        formula = self.as_stored(Formula(text, (*images, *each), constants=tuple(constants)), *each)
+        return dev.channel_map(formula, each, *split, **constants)
+
+    def _affine(self) -> list:
+        return [param.data.reshape(-1) for param in self.params[:2]]
+
+    def forward(self, x: list, y: list) -> None:
+        u, s = self.saved["mean"], self.saved["scale"]
+        if self.plain:
+            self.dev.fill(u, 0)
+            self.dev.fill(s, 1)
+        elif self.stored:
+            mean, variance = (param.data.reshape(-1) for param in self.params[2:])
+            self.dev.copy(mean, u)
+            self._scale(variance, s)
+        else:
+            self._moments(x[0], u, s, self.mean, self.variance, self.count)
+            if not self.segnet:
+                mean, variance = (param.data.reshape(-1) for param in self.params[2:])
+                self._keep_mean(mean, u, mean)
+                self._keep_variance(variance, self.variance, variance)
+            if len(y) > 1:
+                self.dev.copy(u, y[1].reshape(-1))
+            if len(y) > 2:
+                self._biased(self.variance, y[2].reshape(-1))
+        self._y(x[0], u, s, *self._affine(), y[0])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        u, s = self.saved["mean"], self.saved["scale"]
+        a = self._affine()[0]
+        wanted = any(param.wanted for param in self.params[:2])
+        if wanted or (self.couples_samples and dx[0] is not None):
+            self._sums(dy[0], x[0], u, s, (self.total, self.dot))
+        for param, found in zip(self.params, (self.dot, self.total), strict=False):
+            if param.wanted:
+                (self.dev.add if param.add else self.dev.copy)(found, param.diff.reshape(-1))
+        if dx[0] is None:
+            return
+        if self.couples_samples:
+            self._dx(dy[0], x[0], u, s, a, self.total, self.dot, dx[0])
+        else:
+            self._dx(dy[0], s, a, dx[0])

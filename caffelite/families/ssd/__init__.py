@@ -1,0 +1,1 @@
+"""SSD: single shot detectors."""

@@ -1,0 +1,121 @@
+"""DetectionOutput: boxes from the predictions of a detector."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...detection import boxes
+from ...detection.saving import Saving
+from ...devices.protocol import Device
+from ...layers.detection import check_classes
+from ...layers.layer import Layer, Shape, register
+from ...prototxt import resolve
+from .multibox_loss import check_priors
+
+LOWEST = -float(np.finfo(np.float32).max)
+
+
+@register
+class DetectionOutput(Layer):
+    """The boxes that a detector finds: decoded, those of high overlap with a better one of their class dropped.
+
+    Bottoms: offsets (N, P·4), scores (N, P·C), priors (1, 2, P·4) as PriorBox makes them, and optionally images, which
+    are not read. Without share_location offsets are (N, P·C·4). Top (1, 1, D, 7): rows (item, class, score, xmin, ymin,
+    xmax, ymax), by item, class and falling score; D, the number of boxes, depends on the data and is the most that is
+    possible until the first pass. Without any box there is a row (item, -1, …) for each image. NaN scores are never
+    detected. Files of detections are written where save_output_param names a folder. It runs on the host. Errors: no
+    num_classes, shapes that do not agree, a bad threshold. Source: weiliu89/caffe (branch ssd)
+    src/caffe/layers/detection_output_layer.cpp.
+    """
+
+    field = "detection_output_param"
+    bottoms = (3, 4)
+    differentiable = False
+    varies = requires_host = detects = True
+
+    @property
+    def detected_classes(self) -> int:
+        """The classes of detections, with the background."""
+        return self.p.num_classes
+
+    def setup(self) -> None:
+        p = self.p
+        self.classes = check_classes(self)
+        if not p.share_location and p.background_label_id < 0:
+            raise self.error("a background of -1 needs shared offsets", "background_label_id")
+        self.location_classes = 1 if p.share_location else self.classes
+        nms = p.nms_param
+        if not nms.nms_threshold >= 0:
+            found = f"{nms.nms_threshold:g}"
+            raise self.error(
+                "nms_threshold must not be negative", "nms_param", "nms_threshold", expected="0 or more", found=found
+            )
+        if not 0 < nms.eta <= 1:
+            raise self.error("a bad eta", "nms_param", "eta", expected="above 0, at most 1", found=f"{nms.eta:g}")
+        self.most = nms.top_k if nms.HasField("top_k") else -1
+        self.above = p.confidence_threshold if p.HasField("confidence_threshold") else LOWEST
+        self.labels = [c for c in range(self.classes) if c != p.background_label_id]
+        self.writes = bool(p.save_output_param.output_directory)
+        self._saving: Saving | None = None
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        self.priors = check_priors(self, bottoms, self.classes, self.location_classes)
+        self.n = bottoms[0][0]
+        each = self.priors if self.most < 0 else min(self.most, self.priors)
+        image = each * len(self.labels)
+        if self.p.keep_top_k > -1:
+            image = min(image, self.p.keep_top_k)
+        self.count = self.n * max(1, image)
+        return [(1, 1, self.count, 7)]
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return False
+
+    def build(self, dev: Device) -> None:
+        pass
+
+    def forward(self, x: list, y: list) -> None:
+        offsets, scores, priors = (self.dev.download(blob) for blob in x[:3])
+        boxes_, variances = priors.reshape(2, self.priors, 4)
+        offsets = offsets.reshape(self.n, self.priors, self.location_classes, 4)
+        scores = scores.reshape(self.n, self.priors, self.classes)
+        encoding = None if self.p.variance_encoded_in_target else variances
+        found = []
+        for i in range(self.n):
+            decoded = boxes.decode(offsets[i], boxes_[:, None], _each(encoding), self.p.code_type)
+            found.append(self._image(i, decoded, scores[i]))
+        if self.writes:
+            self._save(found)
+        rows = np.concatenate(found)
+        if not len(rows):
+            rows = np.full((self.n, 7), -1.0)
+            rows[:, 0] = np.arange(self.n)
+        if len(rows) != self.count:
+            self.count = len(rows)
+            y = self.resize([(1, 1, self.count, 7)])
+        self.dev.upload(y[0], rows.reshape(1, 1, -1, 7))
+
+    def _image(self, item: int, decoded: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """The rows (D, 7) of an image. decoded (P, L, 4); scores (P, C)."""
+        p, parts = self.p, []
+        for label in self.labels:
+            mine = decoded[:, 0 if p.share_location else label]
+            kept = boxes.suppress(
+                mine, scores[:, label], p.nms_param.nms_threshold, most=self.most, above=self.above, eta=p.nms_param.eta
+            )
+            head = np.broadcast_to(np.array([item, label], scores.dtype), (len(kept), 2))
+            parts.append(np.concatenate([head, scores[kept, label, None], mine[kept]], 1))
+        rows = np.concatenate(parts) if parts else np.zeros((0, 7), scores.dtype)
+        if -1 < p.keep_top_k < len(rows):
+            rows = rows[np.sort(np.argsort(-rows[:, 2], kind="stable")[: p.keep_top_k])]
+        return rows
+
+    def _save(self, found: list[np.ndarray]) -> None:
+        if self._saving is None:
+            self._saving = Saving(self.p.save_output_param, self.locate.at(self.field, "save_output_param"), resolve)
+        for rows in found:
+            self._saving.add(rows)
+
+
+def _each(variances: np.ndarray | None) -> np.ndarray | None:
+    return None if variances is None else variances[:, None]

@@ -1,0 +1,327 @@
+"""MultiBoxLoss: the loss of a detector's offsets and scores against the objects of each image."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ... import caffelite_pb2 as pb
+from ...detection import boxes, matching
+from ...devices.formula import Formula
+from ...devices.protocol import Device
+from ...layers.detection import check_classes, read_objects
+from ...layers.layer import Layer, Shape, register
+from ...layers.loss import Loss
+
+PARAM = pb.MultiBoxLossParameter
+SMALLEST_AREA = 1e-5  # of a box that suppression may keep
+MORE_PRIORS = (
+    "in a net of TextBoxes set second_offset_h: 1 in each prior_box_param, in one of FaceBoxes density: 4 2 1 (one per "
+    "min_size); in any other change num_output of the heads, or the boxes of a PriorBox"
+)
+CONFIDENCE = np.finfo(np.float32).tiny  # the least probability in a loss, as in Caffe
+
+
+@dataclass
+class Objects:
+    """The objects of an image: boxes (G, 4) and classes (G)."""
+
+    boxes: np.ndarray
+    labels: np.ndarray
+
+
+def check_priors(layer: Layer, bottoms: list[Shape], classes: int, location_classes: int) -> int:
+    """The number of priors, for which offsets, scores and priors must agree."""
+    offsets, scores, priors = bottoms[:3]
+    if len(priors) < 3 or priors[:2] != (1, 2) or priors[2] % 4 or math.prod(priors[3:]) != 1:
+        expected = "1×2×4P, the boxes and variances of P priors"
+        raise layer.bottom_error(2, "has no priors", expected=expected, found=list(priors))
+    count = priors[2] // 4
+    for i, (shape, width, what) in enumerate(((offsets, 4 * location_classes, "offsets"), (scores, classes, "scores"))):
+        if not shape or math.prod(shape[1:]) != count * width or shape[0] != offsets[0]:
+            expected = f"{offsets[0] if offsets else 'N'}×{count * width}: {width} {what} for each of {count} priors"
+            more = shape and shape[0] == offsets[0] and math.prod(shape[1:]) > count * width
+            remedy = MORE_PRIORS if more else None
+            raise layer.bottom_error(i, "does not fit", expected=expected, found=list(shape), remedy=remedy)
+    return count
+
+
+@register
+class MultiBoxLoss(Loss):
+    """loss = (loc_weight · Σ_matched f(offset - target) + Σ_chosen L(scores, class)) / divisor.
+
+    Bottoms: offsets (N, P·4), scores (N, P·C), priors (1, 2, P·4) as PriorBox makes them, objects (1, 1, G, 8) with
+    rows (item, class, instance, xmin, ymin, xmax, ymax, difficult), item -1: none. Without share_location offsets are
+    (N, P·C·4). Top: the loss (). Priors are matched with objects (match_type, overlap_threshold); their targets are the
+    encoded objects (code_type), f is loc_loss_type. L is conf_loss_type over the matched priors and, by mining_type,
+    the unmatched ones of the highest loss, neg_pos_ratio for each matched one; the class of unmatched ones is the
+    background. The divisor, at least 1, by loss_param.normalization: VALID (default: matched priors), FULL (N·P),
+    BATCH_SIZE (N), NONE (1), PRE_FIXED. Images without objects add nothing, except under mining_type NONE. It runs on
+    the host. Errors: no num_classes, shapes that do not agree, a label that is no class of objects. Source:
+    weiliu89/caffe (branch ssd) src/caffe/layers/multibox_loss_layer.cpp; with encode_variance_in_target the gradient is
+    here also divided by the variance.
+    """
+
+    field = "multibox_loss_param"
+    bottoms = (4, 4)
+    constant_bottoms = frozenset({2, 3})
+    couples_samples = True
+    requires_host = True
+
+    def setup(self) -> None:
+        p = self.p
+        super().setup()
+        self.classes = check_classes(self)
+        self.location_classes = 1 if p.share_location else self.classes
+        mines = p.mining_type != PARAM.NONE
+        if p.HasField("do_neg_mining") and p.do_neg_mining != mines:
+            what = f"do_neg_mining contradicts mining_type {PARAM.MiningType.Name(p.mining_type)}"
+            raise self.error(what, "do_neg_mining", remedy="leave do_neg_mining out")
+        if mines and not p.share_location:
+            remedy = "set mining_type: NONE, or leave share_location out"
+            raise self.error("mining needs shared offsets", "share_location", remedy=remedy)
+        if p.mining_type == PARAM.HARD_EXAMPLE and p.sample_size < 1:
+            raise self.error("sample_size must be at least 1", "sample_size", found=p.sample_size)
+        for name in ("loc_weight", "overlap_threshold", "neg_pos_ratio", "neg_overlap"):
+            if not (math.isfinite(getattr(p, name)) and getattr(p, name) >= 0):
+                expected, found = "a finite number, at least 0", f"{getattr(p, name):g}"
+                raise self.error(f"a bad {name}", name, expected=expected, found=found)
+        if p.map_object_to_agnostic and self.classes != 2:
+            raise self.error("map_object_to_agnostic needs 2 classes", "num_classes", expected=2, found=self.classes)
+        down = list(self.spec.propagate_down) + [True] * 2
+        self.counts_offsets, self.counts_scores = down[:2] if len(down) > 2 else (True, True)
+        self._gradients: list[np.ndarray] = []
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        self.priors = check_priors(self, bottoms, self.classes, self.location_classes)
+        self.n = bottoms[0][0]
+        if bottoms[3][-1:] != (8,):
+            raise self.bottom_error(3, "has no objects", expected="1×1×G×8", found=list(bottoms[3]))
+        self.fixed = self.divisor(self.n, self.n * self.priors)
+        self.couples_samples = True
+        return [()]
+
+    def divisor(self, batch: int, labels: int) -> float | None:
+        """None: VALID, the number of matched priors."""
+        valid = self.normalization() == pb.LossParameter.VALID
+        return None if valid else super().divisor(batch, labels)
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return False  # forward computes the gradients
+
+    def build(self, dev: Device) -> None:
+        self._scale = dev.map(Formula("g * dloss", ("g",), ("dloss",)))
+
+    def separate(self) -> None:
+        self._gradients = []
+
+    # the loss
+
+    def forward(self, x: list, y: list) -> None:
+        offsets, scores, priors, rows = (self.dev.download(blob) for blob in x)
+        offsets = offsets.reshape(self.n, self.priors, self.location_classes, 4)
+        scores = scores.reshape(self.n, self.priors, self.classes)
+        boxes_, variances = priors.reshape(2, self.priors, 4)
+        objects = self._objects(read_objects(self, rows, 3, self.classes))
+        with np.errstate(over="ignore", invalid="ignore"):
+            confidence = _Confidence(scores, self.p)
+            gradients = np.zeros_like(offsets), np.zeros_like(scores)
+            losses, matched = [0.0, 0.0], 0
+            for i in range(self.n):
+                image = _Image(self.p, offsets[i], boxes_, variances, objects.get(i))
+                chosen = image.choose(confidence, i)
+                matched += len(image.matched)
+                losses[0] += image.location_loss(gradients[0][i])
+                losses[1] += confidence.loss(i, *chosen, gradients[1][i])
+        divisor = max(1.0, matched) if self.fixed is None else self.fixed
+        for gradient in gradients:
+            gradient /= divisor
+        self._gradients = [g.reshape(blob.shape) for g, blob in zip(gradients, x[:2], strict=True)]
+        if np.isnan(offsets).any() or np.isnan(scores).any():
+            losses[1] = math.nan  # though no object is matched: the net has diverged
+        total = self.p.loc_weight * losses[0] * self.counts_offsets + losses[1] * self.counts_scores
+        self.dev.upload(y[0], np.array(total / divisor, self.dev.dtype))
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        for gradient, bottom in zip(self._gradients, dx[:2], strict=True):
+            if bottom is not None:
+                self.dev.upload(bottom, gradient)
+                self._scale(bottom, dy[0], bottom)
+
+    def _objects(self, rows: np.ndarray) -> dict[int, Objects]:
+        """The objects by image, of images that have some."""
+        if not self.p.use_difficult_gt:
+            rows = rows[rows[:, 7] == 0]
+        items = rows[:, 0].astype(int)
+        return {
+            item: Objects(rows[items == item, 3:7], rows[items == item, 1].astype(int)) for item in np.unique(items)
+        }
+
+
+class _Confidence:
+    """The loss of the scores (N, P, C), and its gradient."""
+
+    def __init__(self, scores: np.ndarray, p: pb.MultiBoxLossParameter):
+        self.p, self.scores, self.softmax = p, scores, p.conf_loss_type == PARAM.SOFTMAX
+        if self.softmax:
+            self.shares = np.exp(scores - scores.max(-1, keepdims=True))
+            self.shares /= self.shares.sum(-1, keepdims=True)
+
+    def each(self, image: int, labels: np.ndarray, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """The loss of each of some priors of an image, of these classes; class -1: none, for LOGISTIC."""
+        scores = self.scores[image, rows]
+        if self.softmax:
+            return -np.log(np.maximum(self.shares[image, rows][np.arange(len(labels)), labels], CONFIDENCE))
+        targets = labels[:, None] == np.arange(scores.shape[1])
+        return (np.maximum(scores, 0) - scores * targets + np.log1p(np.exp(-np.abs(scores)))).sum(-1)
+
+    def loss(self, image: int, rows: np.ndarray, labels: np.ndarray, gradient: np.ndarray) -> float:
+        """The sum over some priors; writes the gradient of their scores into ``gradient`` (P, C)."""
+        targets = labels[:, None] == np.arange(gradient.shape[1])
+        if self.softmax:
+            gradient[rows] = self.shares[image, rows] - targets
+        else:
+            gradient[rows] = 1 / (1 + np.exp(-self.scores[image, rows])) - targets
+        return float(self.each(image, labels, rows).sum(dtype=np.float64))
+
+
+class _Image:
+    """The priors of an image, matched with its objects. offsets (P, L, 4); priors, variances (P, 4); objects: None
+    where it has none."""
+
+    def __init__(
+        self,
+        p: pb.MultiBoxLossParameter,
+        offsets: np.ndarray,
+        priors: np.ndarray,
+        variances: np.ndarray,
+        objects: Objects | None,
+    ):
+        self.p, self.offsets, self.priors, self.objects = p, offsets, priors, objects
+        self.variances = variances
+        self.encoding = None if p.encode_variance_in_target else variances
+        self.found = np.full(len(priors), matching.UNMATCHED)
+        self.overlap = np.zeros(len(priors), priors.dtype)
+        if objects:
+            self._match(objects)
+
+    def _predicted(self, known: np.ndarray | int = 0) -> np.ndarray:
+        """The boxes (P, 4) that the offsets of a class mean."""
+        return boxes.decode(self.offsets[:, known], self.priors, self.encoding, self.p.code_type)
+
+    def _match(self, objects: Objects) -> None:
+        """Fills ``found``, the object of each prior, and ``overlap``, with the object that it overlaps most."""
+        p = self.p
+        threshold = p.overlap_threshold if p.match_type == PARAM.PER_PREDICTION else None
+        if p.use_prior_for_matching or p.share_location:
+            candidates = self.priors if p.use_prior_for_matching else self._predicted()
+            self.found, self.overlap = self._matched(candidates, objects.boxes, threshold)
+            return
+        for known in np.unique(objects.labels):  # each class with the boxes of its own offsets
+            mine = np.flatnonzero(objects.labels == known)
+            found, overlap = self._matched(self._predicted(known), objects.boxes[mine], threshold)
+            fresh = (found >= 0) & ((self.found < 0) | (overlap > self.overlap))
+            self.found[fresh], self.overlap[fresh] = mine[found[fresh]], overlap[fresh]
+
+    def _matched(
+        self, candidates: np.ndarray, known: np.ndarray, threshold: float | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        outside = None
+        if self.p.ignore_cross_boundary_bbox:
+            outside = np.asarray(((candidates < 0) | (candidates > 1)).any(-1))
+        overlaps = boxes.overlaps(candidates, known)
+        return matching.match(overlaps, threshold, outside), overlaps.max(1)
+
+    def choose(self, confidence: _Confidence, image: int) -> tuple[np.ndarray, np.ndarray]:
+        """The priors in the loss of scores, and their classes; drops matches that HARD_EXAMPLE leaves out."""
+        p = self.p
+        labels = np.full(len(self.priors), p.background_label_id)
+        if p.mining_type == PARAM.NONE and p.conf_loss_type == PARAM.LOGISTIC:
+            labels[:] = -1
+        positive = self.found >= 0
+        if self.objects:
+            known = self.objects.labels[self.found[positive]]
+            labels[positive] = p.background_label_id + 1 if p.map_object_to_agnostic else known
+        if p.mining_type == PARAM.NONE:
+            rows = np.arange(len(self.priors))
+        else:
+            negative = self._mine(confidence.each(image, labels), positive) if self.objects else np.zeros(0, int)
+            rows = np.concatenate([np.flatnonzero(self.found >= 0), negative])
+        self.matched = np.flatnonzero(self.found >= 0)
+        return rows, labels[rows]
+
+    def _mine(self, losses: np.ndarray, positive: np.ndarray) -> np.ndarray:
+        """The unmatched priors in the loss."""
+        p = self.p
+        if p.mining_type == PARAM.MAX_NEGATIVE:
+            eligible = (self.found == matching.UNMATCHED) & (self.overlap < np.float32(p.neg_overlap))
+            count = int(positive.sum() * np.float32(p.neg_pos_ratio))
+        else:
+            self.matched = np.flatnonzero(positive)
+            losses = losses + self.location_losses()
+            eligible, count = np.ones(len(losses), bool), p.sample_size
+        if p.HasField("nms_param") and p.nms_param.nms_threshold > 0:
+            eligible &= self._unsuppressed(losses, eligible)
+        chosen = np.zeros(len(losses), bool)
+        chosen[matching.hardest(losses, eligible, count)] = True
+        if p.mining_type == PARAM.HARD_EXAMPLE:
+            unmatched = self.found == matching.UNMATCHED
+            self.found[positive & ~chosen] = matching.UNMATCHED
+            return np.flatnonzero(chosen & unmatched)
+        return np.flatnonzero(chosen)
+
+    def _unsuppressed(self, losses: np.ndarray, eligible: np.ndarray) -> np.ndarray:
+        p, places = self.p, np.flatnonzero(eligible)
+        found = (self.priors if p.use_prior_for_nms else self._predicted())[places]
+        large = boxes.areas(found) >= SMALLEST_AREA
+        places, found = places[large], found[large]
+        most = p.nms_param.top_k if p.nms_param.HasField("top_k") else -1
+        kept = boxes.suppress(found, losses[places], p.nms_param.nms_threshold, most=most)
+        stays = np.zeros(len(losses), bool)
+        stays[places[kept]] = True
+        return stays
+
+    # offsets
+
+    def _differences(self) -> np.ndarray:
+        """Offsets minus targets (M, 4) of the matched priors, in units of the variances."""
+        assert self.objects is not None
+        p, rows = self.p, self.matched
+        known = self.found[rows]
+        variances = None if self.encoding is None else self.encoding[rows]
+        target = boxes.encode(self.objects.boxes[known], self.priors[rows], variances, p.code_type)
+        differences = self.offsets[rows, self._location_classes(known)] - target
+        if p.bp_inside:
+            box = self.priors[rows] if p.use_prior_for_matching else self._predicted()[rows]
+            differences = np.where((box < 0) | (box > 1), 0, differences)
+        return differences / self.variances[rows] if p.encode_variance_in_target else differences
+
+    def _location_classes(self, known: np.ndarray) -> np.ndarray | int:
+        """Which offsets of a prior belong to its object."""
+        return 0 if self.p.share_location or self.objects is None else self.objects.labels[known]
+
+    def _terms(self, differences: np.ndarray) -> np.ndarray:
+        size = np.abs(differences)
+        if self.p.loc_loss_type == PARAM.L2:
+            return differences * differences / 2
+        return np.where(size < 1, differences * differences / 2, size - 0.5)
+
+    def location_losses(self) -> np.ndarray:
+        """The loss (P) of the offsets of each prior; 0 where it is not matched."""
+        found = np.zeros(len(self.priors), self.offsets.dtype)
+        if len(self.matched):
+            found[self.matched] = self._terms(self._differences()).sum(-1)
+        return found
+
+    def location_loss(self, gradient: np.ndarray) -> float:
+        """The sum over the matched priors; writes loc_weight times its gradient into ``gradient`` (P, L, 4)."""
+        if not len(self.matched):
+            return 0.0
+        differences = self._differences()
+        slope = differences if self.p.loc_loss_type == PARAM.L2 else np.clip(differences, -1, 1)
+        if self.p.encode_variance_in_target:
+            slope = slope / self.variances[self.matched]
+        gradient[self.matched, self._location_classes(self.found[self.matched])] = self.p.loc_weight * slope
+        return float(self._terms(differences).sum(dtype=np.float64))

@@ -1,0 +1,180 @@
+"""PriorBox and PriorBoxClustered: boxes around the places of a feature map, from which detectors measure offsets."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...devices.protocol import Device
+from ...layers.layer import Layer, Shape, register
+
+SAME_RATIO = 1e-6
+MOST_DENSE = 64
+
+
+class Priors(Layer):
+    """The base class of prior boxes: one grid of places and, around each, boxes of fixed sizes.
+
+    A subclass defines ``sizes``: widths and heights (B, 2) of the boxes in pixels, and may define ``shifts`` (B, 2):
+    columns and rows of a step from the place's own centre to the boxes' centres.
+    """
+
+    field = "prior_box_param"
+    bottoms = (2, 2)
+    differentiable = False
+    reads_shapes_only = True
+
+    def setup(self) -> None:
+        p = self.p
+        for one, pair in (("img_size", ("img_h", "img_w")), ("step", ("step_h", "step_w"))):
+            given = [name for name in pair if p.HasField(name)]
+            if given and p.HasField(one):
+                raise self.error(f"{one} and {given[0]} exclude each other", given[0], remedy="leave one out")
+            for name in (one, *pair):
+                value = getattr(p, name)
+                if p.HasField(name) and not (math.isfinite(value) and value > 0):
+                    raise self.error(f"{name} must be above 0", name, expected="above 0", found=f"{value:g}")
+            if len(given) == 1:
+                other = pair[1 - pair.index(given[0])]
+                raise self.error(f"{given[0]} without {other}", given[0], remedy=f"set {other} too, or only {one}")
+        if len(p.variance) not in (0, 1, 4):
+            raise self.error("wrong number of variance", "variance", 0, expected="0, 1 or 4", found=len(p.variance))
+        self._positive("variance")
+        if not math.isfinite(p.offset):
+            raise self.error("offset is no finite number", "offset")
+        self.sizes = self._sizes()
+        self.shifts = self._shifts()
+        if p.HasField("second_offset_h"):
+            if not math.isfinite(p.second_offset_h):
+                raise self.error("second_offset_h is no finite number", "second_offset_h")
+            below = self.shifts + (0, p.second_offset_h - p.offset)
+            self.shifts = np.stack([self.shifts, below], 1).reshape(-1, 2)
+            self.sizes = self.sizes.repeat(2, 0)
+
+    def _sizes(self) -> np.ndarray:
+        raise NotImplementedError
+
+    def _shifts(self) -> np.ndarray:
+        return np.zeros((len(self.sizes), 2))
+
+    def _positive(self, name: str) -> list[float]:
+        values = list(getattr(self.p, name))
+        for i, value in enumerate(values):
+            if not (math.isfinite(value) and value > 0):
+                raise self.error(f"{name} must be above 0", name, i, expected="above 0", found=f"{value:g}")
+        return values
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        for i in (0, 1):
+            if len(bottoms[i]) != 4:
+                raise self.bottom_error(i, "is no image", expected="N×C×H×W", found=list(bottoms[i]))
+        self.places, self.image = bottoms[0][2:], self._image(bottoms[1][2:])
+        return [(1, 2, math.prod(self.places) * len(self.sizes) * 4)]
+
+    def _image(self, shape: Shape) -> Shape:
+        """Height and width of the image, in pixels."""
+        p = self.p
+        return (p.img_h, p.img_w) if p.img_h else (p.img_size, p.img_size) if p.img_size else shape
+
+    def divisible(self, axis: int) -> bool:
+        return False
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return False
+
+    def computed(self) -> np.ndarray:
+        """The top, float64: boxes as shares of the image, then variances."""
+        p, image = self.p, np.array(self.image, float)
+        given = (p.step_h, p.step_w) if p.step_h else (p.step, p.step) if p.step else image / np.array(self.places)
+        steps = np.array(given)
+        rows, columns = ((np.arange(n) + p.offset) * step for n, step in zip(self.places, steps, strict=True))
+        centers = np.stack(np.meshgrid(columns, rows), -1).reshape(-1, 1, 2) + self.shifts * steps[::-1]
+        boxes = np.concatenate([centers - self.sizes / 2, centers + self.sizes / 2], -1) / np.tile(image[::-1], 2)
+        if p.clip:
+            boxes = np.clip(boxes, 0, 1)
+        variances = np.broadcast_to(np.array(p.variance or [0.1]), boxes.shape)
+        return np.stack([boxes.reshape(-1), variances.reshape(-1)])[None]
+
+    def build(self, dev: Device) -> None:
+        found = self.computed()
+        self._boxes = dev.empty(found.shape)
+        dev.upload(self._boxes, found)
+
+    def forward(self, x: list, y: list) -> None:
+        self.dev.copy(self._boxes, y[0])
+
+
+@register
+class PriorBox(Priors):
+    """Boxes of all sizes and ratios around each place of a feature map: feature (N, C, H, W), image (N, C', H', W') →
+    (1, 2, H·W·B·4), corners as shares of the image and then variances.
+
+    Around the place (h, w), whose centre is ((w + offset) · step, (h + offset) · step): for each min_size a square of
+    that side, one of side √(min_size · max_size) where there is a max_size, and for each aspect_ratio r, and its
+    inverse where ``flip`` (default true), a box min_size √r × min_size / √r. Steps are the image's sides divided by the
+    feature's unless given. Sizes may be fractions, as in OpenCV; the source rounds them down. With ``density`` d of
+    FaceBoxes the square of min_size is d² squares of side min_size - 1 in rows, moved by (j - ⌊d / 2⌋) · step / d along
+    each axis, j < d. With ``second_offset_h`` of TextBoxes each box is followed by a copy around ((w + offset) · step,
+    (h + second_offset_h) · step). Errors: no min_size, a max_size not above its min_size, another number of densities.
+    Sources: weiliu89/caffe, MhLiao/TextBoxes and sfzhang15/FaceBoxes, each src/caffe/layers/prior_box_layer.cpp.
+    """
+
+    def _sizes(self) -> np.ndarray:
+        least, most = self._positive("min_size"), self._positive("max_size")
+        if not least:
+            raise self.error("has no min_size", "min_size", expected="the sides of squares in pixels")
+        if len(most) not in (0, len(least)):
+            raise self.error("wrong number of max_size", "max_size", 0, expected=f"0 or {len(least)}", found=len(most))
+        for i, (low, high) in enumerate(zip(least, most, strict=bool(most))):
+            if high <= low:
+                what = "max_size must be above min_size"
+                raise self.error(what, "max_size", i, expected=f"above {low:g}", found=f"{high:g}")
+        densities = list(self.p.density)
+        if len(densities) not in (0, len(least)):
+            expected = f"0 or {len(least)}, one per min_size"
+            raise self.error("wrong number of density", "density", 0, expected=expected, found=len(densities))
+        for i, density in enumerate(densities):
+            if not 1 <= density <= MOST_DENSE:
+                raise self.error("a bad density", "density", i, expected=f"1 to {MOST_DENSE}", found=density)
+        found = []
+        for i, side in enumerate(least):
+            found += [(side - 1, side - 1)] * densities[i] ** 2 if densities else [(side, side)]
+            found += [(math.sqrt(side * most[i]),) * 2] if most else []
+            found += [(side * math.sqrt(r), side / math.sqrt(r)) for r in self._ratios()]
+        return np.array(found)
+
+    def _shifts(self) -> np.ndarray:
+        found = []
+        others = np.zeros((len(self._ratios()) + bool(self.p.max_size), 2))
+        for density in self.p.density or [1] * len(self.p.min_size):
+            line = (np.arange(density) - density // 2) / density
+            found += [np.stack(np.meshgrid(line, line), -1).reshape(-1, 2), others]
+        return np.concatenate(found)
+
+    def _ratios(self) -> list[float]:
+        """The ratios other than 1, each once."""
+        found = [1.0]
+        for ratio in self._positive("aspect_ratio"):
+            if all(abs(ratio - other) >= SAME_RATIO for other in found):
+                found += [ratio, 1 / ratio] if self.p.flip else [ratio]
+        return found[1:]
+
+
+@register
+class PriorBoxClustered(Priors):
+    """Boxes of given widths and heights around each place of a feature map: feature (N, C, H, W), image (N, C', H',
+    W') → (1, 2, H·W·B·4); top and other fields as PriorBox.
+
+    Errors: no width, other numbers of widths and heights. Source: openvinotoolkit/openvino
+    docs/articles_en/documentation/openvino-ir-format/operation-sets (PriorBoxClustered).
+    """
+
+    def _sizes(self) -> np.ndarray:
+        widths, heights = self._positive("width"), self._positive("height")
+        if not widths or len(widths) != len(heights):
+            expected = f"as many heights as widths, {len(widths)}" if widths else "widths and heights in pixels"
+            raise self.error(
+                "has no box for each width", "height" if heights else "width", 0, expected=expected, found=len(heights)
+            )
+        return np.stack([widths, heights], 1)
