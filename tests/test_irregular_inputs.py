@@ -10,12 +10,12 @@ from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt, weights
 from caffelite.cli.deploy import read_labels
 from caffelite.data import open_source
+from caffelite.data.layers.window_data import read_windows
 from caffelite.data.listing import read_list
-from caffelite.data.object_lists import IMAGE_GT, read_objects
 from caffelite.data.transforms import read_mean
-from caffelite.data.windows import read_windows
 from caffelite.deploy.hierarchy import Hierarchy
 from caffelite.errors import NOWHERE, CaffeliteError
+from caffelite.families.cascade.object_lists import IMAGE_GT, read_objects
 from caffelite.inspection import reading
 from caffelite.runs import history
 from caffelite.training.checkpoint import snapshot

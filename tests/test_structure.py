@@ -17,6 +17,9 @@ from caffelite.cli import COMMANDS
 from caffelite.layers import REGISTRY
 
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+import structure  # noqa: E402
+
 PACKAGE = ROOT / "caffelite"
 
 # Each package and the packages that it may import, lowest first: a row names only packages of rows above it.
@@ -38,7 +41,7 @@ ARROWS = {
     "net": LANGUAGE | {"devices", "layers"},
     "parallel": {"errors", "devices"},
     "planner": LANGUAGE | {"devices", "layers", "net", "parallel"},
-    "data": LANGUAGE | {"prototxt", "weights", "progress", "detection"},
+    "data": LANGUAGE | {"prototxt", "weights", "progress", "detection", "layers"},
     "training": LANGUAGE
     | {"stored", "prototxt", "weights", "layers", "net", "data", "parallel", "devices", "planner", "detection"},
     "inspection": LANGUAGE
@@ -396,6 +399,16 @@ def test_layers_say_their_shapes():
     """A shape is axes by letter, (N, C), or said to be any."""
     shape = r"\([A-Z][\w.·]*(, ?[A-Z.][\w.·/]*)*,?( ?\.\.\.)?\)|\(\)|any shape|one shape|is the bottom|[a-z_]+\.shape"
     assert not [name for name, layer in REGISTRY.items() if not re.search(shape, layer.__doc__ or "")]
+
+
+def test_every_layer_type_is_in_a_file_of_its_name():
+    """A word of the file's name is in the type's, but for files that are chapters of several types."""
+    assert not [(name, structure.file_of(name)) for name in REGISTRY if not structure.suggested(name)]
+
+
+def test_a_file_of_another_name_is_found(monkeypatch):
+    monkeypatch.setattr(REGISTRY["Crop"], "__module__", "caffelite.layers.vision")
+    assert not structure.suggested("Crop")
 
 
 def test_test_names_have_at_most_60_characters():

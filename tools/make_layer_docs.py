@@ -32,24 +32,31 @@ YOLO's layers, boxes have a centre and sides as shares of the image; those found
 
 
 def families() -> dict[str, list[str]]:
-    """The layer types by what the module that has them says of itself; formulas are activations."""
+    """The layer types by what the module that has them says of itself, or the package of their family."""
     found: dict[str, list[str]] = defaultdict(list)
     for name, kind in REGISTRY.items():
-        module = kind.__module__ if not kind.__module__.endswith(".layer") else "caffelite.layers.activation"
-        found[module].append(name)
-    return {_first_sentence(sys.modules[module].__doc__ or ""): sorted(found[module]) for module in sorted(found)}
+        module = kind.__module__
+        found[module.rpartition(".")[0] if module.startswith("caffelite.families.") else module].append(name)
+    order = sorted(found, key=lambda module: (module.startswith("caffelite.families."), module))
+    return {_first_sentence(sys.modules[module].__doc__ or ""): sorted(found[module]) for module in order}
 
 
 def _first_sentence(text: str) -> str:
     return " ".join(text.split("\n\n")[0].split()).split(". ")[0].rstrip(".")
 
 
-def variants(kind: type[Layer]) -> list[type[Layer]]:
-    """What ``kind.variant`` may choose instead: the layer classes that it names."""
+def variants(name: str, kind: type[Layer]) -> list[type[Layer]]:
+    """What may be built instead: the layer classes that ``kind.variant`` names, and those of other forks."""
     choose = kind.__dict__.get("variant")
     names = choose.__func__.__code__.co_names if choose else ()
     known = vars(sys.modules[kind.__module__])
-    return [known[n] for n in names if isinstance(known.get(n), type) and issubclass(known[n], Layer)]
+    named = [known[n] for n in names if isinstance(known.get(n), type) and issubclass(known[n], Layer)]
+    return named + REGISTRY.variants(name)
+
+
+def file(kind: type[Layer]) -> str:
+    path = kind.__module__.replace(".", "/") + ".py"
+    return f"In [{path}](../{path})."
 
 
 def fields(kind: type[Layer]) -> str:
@@ -67,9 +74,10 @@ def text(kind: type[Layer]) -> str:
 
 def section(name: str, kind: type[Layer]) -> str:
     parts = [f"## {name}", text(kind)]
-    parts += [f"**Variant.** {text(other)}" for other in variants(kind)]
+    parts += [f"**Variant.** {text(other)}" for other in variants(name, kind)]
     if kind.field:
         parts.append(fields(kind))
+    parts.append(file(kind))
     return "\n\n".join(parts)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -21,7 +20,8 @@ sys.path.insert(0, str(ROOT))
 
 from caffelite.layers import REGISTRY, Layer  # noqa: E402
 
-OWN = ("layers", "families")  # packages of layer types
+OWN = ("layers", "families", "data/layers")  # folders of layer types
+CHAPTERS = ("activation", "shape")  # files of several types, by what these do
 
 
 def package(path: Path) -> str:
@@ -41,10 +41,10 @@ def lines() -> Counter[str]:
 
 
 def names_elsewhere() -> dict[str, list[str]]:
-    """File outside of the packages of layer types → the names of layer types among its strings."""
+    """File outside of the folders of layer types → the names of layer types among its strings."""
     found = {}
     for path in sources():
-        if package(path) not in OWN:
+        if not path.relative_to(PACKAGE).as_posix().startswith(tuple(f"{folder}/" for folder in OWN)):
             strings = (node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant))
             if names := [text for text in strings if isinstance(text, str) and text in REGISTRY]:
                 found[path.relative_to(ROOT).as_posix()] = names
@@ -59,34 +59,22 @@ def members() -> int:
     return len([name for name in names if not name.startswith("__")])
 
 
-def chapters() -> dict[str, str]:
-    """Layer type → the chapter of docs/layers.md that has its row."""
-    chapter, found = "", {}
-    for line in (ROOT / "docs/layers.md").read_text().splitlines():
-        if line.startswith("## "):
-            chapter = line[3:]
-        elif row := re.match(r"\| `(\w+)` \|", line):
-            found[row[1]] = chapter
-    return found
-
-
 def file_of(name: str) -> str:
     """The file of a layer type, relative to the package."""
     return REGISTRY[name].__module__.partition(".")[2].replace(".", "/") + ".py"
 
 
-def suggested(name: str, chapter: str) -> bool:
-    """Whether the file of a layer type has its name: a word of the file's name is in the type's, or the file is the
-    type's chapter of docs/layers.md."""
+def suggested(name: str) -> bool:
+    """Whether the file of a layer type has its name: a word of the file's name is in the type's."""
     stem = Path(file_of(name)).stem
-    return any(word in name.lower() for word in stem.split("_")) or chapter.lower() in (stem, f"{stem}s")
+    return stem in CHAPTERS or any(word in name.lower() for word in stem.split("_"))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--names", action="store_true", help="list the files with names of layer types, and the names")
     options = parser.parse_args()
-    counted, elsewhere, known = lines(), names_elsewhere(), chapters()
+    counted, elsewhere = lines(), names_elsewhere()
     print("lines")
     for name, count in counted.most_common():
         print(f"  {name:14} {count:6,}")
@@ -96,7 +84,7 @@ def main() -> None:
         for path, names in sorted(elsewhere.items(), key=lambda item: -len(item[1])):
             print(f"  {len(names):3} {path}: {' '.join(sorted(set(names)))}")
     print(f"members of the layers' base classes  {members()}")
-    strange = [f"{name} ({file_of(name)})" for name in sorted(REGISTRY) if not suggested(name, known.get(name, ""))]
+    strange = [f"{name} ({file_of(name)})" for name in sorted(REGISTRY) if not suggested(name)]
     print(f"layer types in a file of their name  {len(REGISTRY) - len(strange)} of {len(REGISTRY)}")
     for entry in strange:
         print(f"  not so: {entry}")

@@ -9,8 +9,8 @@ from pathlib import Path
 from .. import caffelite_pb2 as pb
 from .. import inputs
 from ..errors import Locator
+from ..layers import REGISTRY
 from ..prototxt import resolve
-from .sources import PARAMS
 
 PROJECT = "labels.txt"  # of `caffelite new`
 ENDINGS = ("_train_lmdb", "_test_lmdb", "_lmdb", "_train.txt", "_test.txt", ".txt")
@@ -35,10 +35,15 @@ def of_net(model: str | Path, feeds: Iterable[tuple[pb.LayerParameter, Locator]]
     none of them has ``count`` names. feeds: data layers with their locators."""
     found = [_lines(Path(model).with_name(PROJECT))]
     for spec, locate in feeds:
-        if source := getattr(getattr(spec, PARAMS.get(spec.type, ""), None), "source", ""):
+        if source := _source_of(spec):
             with suppress(OSError):
                 found.append(of_data(resolve(source, locate)))
     return next((names for names in found if len(names) == count), [])
+
+
+def _source_of(spec: pb.LayerParameter) -> str:
+    kind = REGISTRY.get(spec.type)
+    return getattr(getattr(spec, kind.field), "source", "") if kind and kind.reads_source else ""
 
 
 def _lines(path: Path) -> list[str]:

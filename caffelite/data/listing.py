@@ -197,3 +197,11 @@ def files_below(folder: str | os.PathLike) -> list[str]:
 def shuffled(listed: Sequence[Listed], seed: int) -> list[Listed]:
     """The same images in an order that the seed alone decides."""
     return [listed[i] for i in permutation(key(seed, "list"), 0, 0, len(listed))]
+
+
+def list_lines(path: Path) -> list[str]:
+    """The lines of a list that are not empty, without the spaces around them."""
+    if path.is_dir():
+        return []
+    text = inputs.read(path, inputs.LIST).decode("utf-8", "surrogateescape")
+    return [line.strip() for line in text.splitlines() if line.strip()]

@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, Where
+from ..layers import REGISTRY
 from ..prototxt import resolve
 from . import sources
 from .samples import DataSource, Samples
@@ -19,7 +20,7 @@ PATHS = ("source", "label_source")
 def independent(spec: pb.LayerParameter, locate: Locator) -> pb.LayerParameter:
     """A data layer that reads the same samples from any working directory, as they are stored: absolute paths, the
     order of the data, no transform. locate: bound to the layer. Errors: the layer reads no images."""
-    field = sources.PARAMS[spec.type] if spec.type in ("Data", "ImageData") else ""
+    field = REGISTRY[spec.type].field if spec.type in ("Data", "ImageData") else ""
     if not field:
         what, expected = f'layer "{spec.name}" reads no stored images', "a layer of type Data or ImageData"
         raise CaffeliteError(what, where=locate(), expected=expected, found=spec.type)

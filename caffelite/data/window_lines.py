@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from .. import inputs
 from ..errors import CaffeliteError, Where
-from .listing import shortened
+from .listing import list_lines, shortened
 
 
 @dataclass
@@ -57,3 +58,8 @@ class WindowLines:
                 raise CaffeliteError("an image without its path", where=where)
             sides = [self.row(1, f"an integer: {name}")[0][0] for name in ("channels", "height", "width")]
             yield Picture(root + " ".join(words), Where(self.end.file, at), (sides[0], sides[1], sides[2]))
+
+
+def listed_windows(param: Any, path: Path) -> Iterator[str]:
+    """All lines: those of numbers name files that are never opened."""
+    yield from (param.root_folder + " ".join(line.split()) for line in list_lines(path))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import functools
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -11,8 +13,14 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..devices.context import ExecutionContext
 from ..devices.protocol import Device
+from ..errors import Locator
 from . import fillers
 from .layer import Layer, Shape, register
+
+
+def no_files(param: Any, path: Path) -> Iterator[str]:
+    """The ``listed_files`` of a layer whose source names no other file."""
+    return iter(())
 
 
 class Feed(Layer):
@@ -28,6 +36,17 @@ class Feed(Layer):
     divides_samples = False
     source: Any = None
     _part: tuple[int, int] | None = None  # of each batch: number and count
+
+    @staticmethod
+    def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Any:
+        """The source of a layer with this message, see ``data.open_source``, but for its shard."""
+        raise NotImplementedError
+
+    @staticmethod
+    def listed_files(param: Any, path: Path) -> Iterator[str]:
+        """The files that the list, table or folder of a layer names, as the layer reads them, with root_folder. param:
+        the layer's message ``field``; path: of the list. Errors: a list that the layer refuses, too."""
+        raise NotImplementedError
 
     def divisible(self, axis: int) -> bool:
         return axis == 0 and self.divides_samples
@@ -92,49 +111,6 @@ class Feed(Layer):
             return self._finish.forward(y[0], self._arrays, y[1:])
         for top, field in zip(y, self._arrays, strict=True):
             field.copy_to(top)
-
-
-@register
-class Data(Feed):
-    """Samples of a database or of arrays: data (N, C, H, W) and labels (N), transformed by transform_param; N =
-    data_param.batch_size."""
-
-    field = "data_param"
-    files = ("source", "label_source")
-    tops = (1, 2)
-    reads_images = divides_samples = True
-
-
-@register
-class ImageData(Feed):
-    """Image files with labels, of a list, a folder or tar files: data (N, C, H, W) and labels (N), of a table labels
-    (N, L), L numbers each; N = image_data_param.batch_size."""
-
-    field = "image_data_param"
-    files = ("source", "root_folder")
-    tops = (1, 2)
-    reads_images = divides_samples = True
-
-
-@register
-class WindowData(Feed):
-    """Windows cut from images, objects and background: data (N, 3, S, S), S = crop_size, and labels (N), 0 for
-    background."""
-
-    field = "window_data_param"
-    files = ("source", "root_folder")
-    tops = (1, 2)
-    reads_images = True
-
-
-@register
-class HDF5Data(Feed):
-    """Rows of the HDF5 files that hdf5_data_param.source lists, one data set a top, named by the top: (N, ...), N =
-    batch_size."""
-
-    field = "hdf5_data_param"
-    files = ("source",)
-    divides_samples = True
 
 
 def legacy_shapes(layer: Layer) -> list[Shape]:

@@ -6,24 +6,27 @@ import importlib
 import importlib.util
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
+from threading import RLock
 from typing import TypeVar
 
 from .. import caffelite_pb2 as pb
 
 FAMILIES = "caffelite.families"
+PACKAGES = ("caffelite.data.layers", FAMILIES)  # of types that are in no module of this package
 ON_DEMAND = ("onnx",)  # modules of families that one user alone needs
 Kind = TypeVar("Kind")
 Applies = Callable[[pb.LayerParameter], bool]
 
 
 class Registry(Mapping[str, Kind]):
-    """Layer types by name. Those of families are imported when a name is not among the others, or when all are asked
-    for: a net of BVLC's layers does not load them."""
+    """Layer types by name. ``PACKAGES`` are imported one after another when a name is not among the types that are
+    known, or when all are asked for: a net of BVLC's layers does not load families."""
 
     def __init__(self) -> None:
         self._kinds: dict[str, Kind] = {}
         self._variants: list[tuple[str, Applies, Kind]] = []
-        self._complete = False
+        self._unread = list(PACKAGES)
+        self._lock = RLock()  # another thread waits until a package is complete
 
     def add(self, name: str, kind: Kind) -> None:
         self._kinds[name] = kind
@@ -37,9 +40,14 @@ class Registry(Mapping[str, Kind]):
         kind = self[spec.type]
         return next((other for name, applies, other in self._variants if name == spec.type and applies(spec)), kind)
 
+    def variants(self, name: str) -> list[Kind]:
+        """The variants of a type."""
+        self._load()
+        return [other for known, _, other in self._variants if known == name]
+
     def __getitem__(self, name: str) -> Kind:
         if name not in self._kinds:
-            self._load()
+            self._load(name)
         return self._kinds[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -50,10 +58,11 @@ class Registry(Mapping[str, Kind]):
         self._load()
         return len(self._kinds)
 
-    def _load(self) -> None:
-        if not self._complete:
-            self._complete = True
-            import_modules(FAMILIES)
+    def _load(self, wanted: str | None = None) -> None:
+        """Imports packages until there is a type ``wanted``; None: all."""
+        with self._lock:
+            while self._unread and wanted not in self._kinds:
+                import_modules(self._unread.pop(0))
 
 
 def import_modules(package: str) -> None:

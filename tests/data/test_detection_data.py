@@ -10,10 +10,10 @@ from textnet import bind, mistakes
 from caffelite import caffelite_pb2 as pb
 from caffelite.data import open_source
 from caffelite.data.images import decode, encode_png
-from caffelite.data.object_lists import DETECTION, read_objects
 from caffelite.data.order import AspectOrder
-from caffelite.detection.field_maps import Objects, detection_labels
 from caffelite.errors import NOWHERE, CaffeliteError
+from caffelite.families.cascade.field_maps import Objects, detection_labels
+from caffelite.families.cascade.object_lists import DETECTION, read_objects
 
 SIZES = [(40, 64), (64, 40), (32, 32), (48, 64)]
 # Of each image: class, ignored, difficult, x1, y1, x2, y2

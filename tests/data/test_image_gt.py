@@ -9,8 +9,8 @@ from textnet import bind, build, mistakes
 from caffelite.data import open_source
 from caffelite.data.images import encode_png
 from caffelite.detection.boxes import rounded
-from caffelite.detection.field_maps import Field, Objects, image_gt_labels
 from caffelite.errors import CaffeliteError
+from caffelite.families.cascade.field_maps import Field, Objects, image_gt_labels
 
 COLOURS = ((250, 20, 20), (20, 250, 20), (20, 20, 250))  # of the labels 1 to 3, in the order of data
 SIZES = ((48, 64), (40, 40), (60, 50))

@@ -111,7 +111,6 @@ def _drawn(opened, start: int, count: int) -> tuple[list, list]:
     """(images, labels) that a source returns; boxes are drawn."""
     import numpy as np
 
-    from ...data.annotated import AnnotatedSource
     from ...data.box_drawing import outlined
 
     images: list = []
@@ -122,7 +121,7 @@ def _drawn(opened, start: int, count: int) -> tuple[list, list]:
         while len(images) < count:
             tops = source.next()
             batch = [array[: count - len(images)].copy() for array in tops]
-            if len(tops) > 1 and isinstance(source, AnnotatedSource) and source.typed:
+            if len(tops) > 1 and source.gives_objects:
                 rows = tops[1].reshape(-1, 8)
                 for item, image in enumerate(batch[0]):
                     mine = rows[rows[:, 0] == item]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...detection import field_maps
 from ...layers.layer import Shape, register
-from . import stages
+from . import field_maps, stages
 from .field_layer import FieldLayer, Maps
 
 

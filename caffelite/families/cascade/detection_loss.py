@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from ...detection import field_maps
 from ...detection.boxes import rounded
 from ...layers import fillers
 from ...layers.layer import Shape, register
 from ...layers.loss import Loss
+from . import field_maps
 from .field_layer import FieldLayer, Maps
 
 LEAST_CANDIDATES = 4  # cells of the background for each class that DetectionLoss draws at least

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from ...detection.field_maps import LABEL_CHANNELS, Field
 from ...layers.layer import Layer, Shape
+from .field_maps import LABEL_CHANNELS, Field
 from .offsets import normalisation
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from google.protobuf.message import Message
 
 from ... import caffelite_pb2 as pb
-from ... import inputs
-from ...data import files, listing, table
 from ...errors import CaffeliteError
+from ...layers import REGISTRY
+from ...layers.data import Feed
 
 # Fields of layers and of deploy nets, in all their messages and versions.
 FIELDS = frozenset(
@@ -63,101 +61,10 @@ def named_files(message: Message, at: tuple[str | int, ...] = ()) -> Iterator[Na
 def listed_files(layer: pb.LayerParameter, base: Path) -> Iterator[str]:
     """The files that the list, table or folder of a data layer names, as the layer reads them, with root_folder. base:
     where relative paths start. A list that the layer refuses names none."""
-    if layer.type in _LISTS:
-        field, read = _LISTS[layer.type]
-        param = getattr(layer, field)
+    kind = REGISTRY.get(layer.type)
+    if kind and issubclass(kind, Feed):
+        param = getattr(layer, kind.field)
         path = base / param.source
         if param.source and path.exists():
             with suppress(CaffeliteError, OSError):
-                yield from read(param, path)
-
-
-def _images(param: pb.ImageDataParameter, path: Path) -> Iterator[str]:
-    if path.is_dir():
-        yield from (f"{path}/{each.name}" for each in files.folder(path))
-    elif path.suffix.lower() == ".csv":
-        yield from (param.root_folder + cells[0] for _, cells in table.read_rows(path)[1:])
-    elif ".tar" not in param.source:
-        yield from (param.root_folder + each.name for each in listing.read_list(path))
-
-
-def _pairs(param: Any, path: Path) -> Iterator[str]:
-    """Of a list of images and their labels: the labels, and the image, which may have spaces."""
-    for words in map(str.split, _lines(path)):
-        yield from _pair(param.root_folder, words)
-
-
-def _pairs_of_windows(param: Any, path: Path) -> Iterator[str]:
-    """As ``_pairs``; the last four words of a line are the window."""
-    for words in map(str.split, _lines(path)):
-        yield from _pair(param.root_folder, words[:-4])
-
-
-def _pair(root: str, words: list[str]) -> Iterator[str]:
-    yield from (root + name for name in {*words[:1], *words[-1:], " ".join(words[:-1])} - {""})
-
-
-def _frames(param: pb.VideoDataParameter, path: Path) -> Iterator[str]:
-    """Folders of frames with the pattern of their names; the last two words of a line are their number and the
-    label."""
-    for line in _lines(path):
-        folder = param.root_folder + " ".join(line.split()[:-2])
-        yield f"{folder}/{param.name_pattern}" if param.name_pattern else folder
-
-
-def _clips(param: pb.VideoDataParameter, path: Path) -> Iterator[str]:
-    """Videos; the last word of a line, or the last two, are numbers."""
-    for words in map(str.split, _lines(path)):
-        yield from (param.root_folder + " ".join(words[:-count]) for count in (1, 2) if len(words) > count)
-
-
-def _hdf5(param: pb.HDF5DataParameter, path: Path) -> Iterator[str]:
-    for name in _lines(path):
-        yield name
-        yield str(path.parent / name)  # the layer looks there, too
-
-
-def _windows(param: Any, path: Path) -> Iterator[str]:
-    """All lines: those of numbers name files that are never opened."""
-    yield from (param.root_folder + " ".join(line.split()) for line in _lines(path))
-
-
-def _annotated(param: pb.RoIDataParameter, path: Path) -> Iterator[str]:
-    """The images and annotations that a list of RoIData names, or the images of a COCO JSON file."""
-    if path.is_dir():
-        return
-    folder = Path(param.root_folder) if param.root_folder else path.parent
-    text = inputs.read_text(path, inputs.LIST, "replace")
-    names = text.split()
-    if path.suffix.lower() == ".json":
-        try:
-            names = [str(image["file_name"]) for image in json.loads(text)["images"]]
-        except (ValueError, LookupError, TypeError, RecursionError):
-            return  # the layer refuses the file
-    yield from (str(folder / name) for name in names)
-
-
-def _lines(path: Path) -> list[str]:
-    """The lines of a list that are not empty, without the spaces around them."""
-    if path.is_dir():
-        return []
-    text = inputs.read(path, inputs.LIST).decode("utf-8", "surrogateescape")
-    return [line.strip() for line in text.splitlines() if line.strip()]
-
-
-# By the type of a data layer: the message that names its source, and the function that reads what the source names.
-_LISTS: dict[str, tuple[str, Callable[[Any, Path], Iterator[str]]]] = {
-    "ImageData": ("image_data_param", _images),
-    "ImageSegData": ("image_data_param", _pairs),
-    "DenseImageData": ("dense_image_data_param", _pairs),
-    "HDF5Data": ("hdf5_data_param", _hdf5),
-    "WindowSegData": ("image_data_param", _pairs_of_windows),
-    "VideoFrames": ("video_data_param", _frames),
-    "VideoClips": ("video_data_param", _clips),
-    "ImageGtData": ("image_gt_data_param", _windows),
-    "WindowData": ("window_data_param", _windows),
-    "DetectionData": ("detection_data_param", _windows),
-    "EvalData": ("eval_data_param", _windows),
-    "RoIData": ("roi_data_param", _annotated),
-}
-STORED = ("Data", "AnnotatedData", "VideoData")  # data layers whose source names no other file
+                yield from kind.listed_files(param, path)

@@ -1,22 +1,32 @@
-"""The source of RoIData: an image with its boxes."""
+"""RoIData: an image with its boxes, and its source."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from .. import inputs
-from ..errors import CaffeliteError, Locator, Where
-from .annotated import AnnotatedDatabase
-from .draws import below, key, per_sample
-from .images import decode, opencv
-from .objects import AnnotatedImage, of_database, read
-from .order import Order
-from .pipeline import Batch, Source, workers
+from ... import caffelite_pb2 as pb
+from ... import inputs
+from ...data.annotated import AnnotatedDatabase
+from ...data.draws import below, key, per_sample
+from ...data.images import decode, opencv
+from ...data.objects import AnnotatedImage, of_database, read
+from ...data.opening import named_path, root_folder_of, source_path
+from ...data.order import Order
+from ...data.pipeline import Batch, Source, workers
+from ...devices.context import ExecutionContext
+from ...devices.protocol import Device
+from ...errors import CaffeliteError, Locator, Where
+from ...layers.data import Feed
+from ...layers.layer import Shape, register
+
+IN_FAST_RCNN = (3, 5, 6)  # tops: data, rois, labels, bbox_targets, weights once, or inside and outside
+ROIS = 128  # of a batch of Fast R-CNN
 
 NO_OBJECT = -1.0  # the label of a row of boxes that is none, and SSD's number of its image
 
@@ -143,3 +153,116 @@ class RoISource(Source):
         for k, (row, hard) in enumerate(list(zip(rows, image.difficult, strict=True))[: len(out)]):
             corners = (row[:4] + (0, 0, 1, 1)) / ([image.width, image.height] * 2)
             out[k] = 0, row[4], k, *corners, hard
+
+
+def for_fast_rcnn(spec: pb.LayerParameter) -> bool:
+    """Whether the tops are those of Fast R-CNN."""
+    return spec.top[1:2] == ["rois"] or len(spec.top) > 4
+
+
+@register
+class RoIData(Feed):
+    """An image with its objects, of COCO JSON, PASCAL VOC or a database of AnnotatedDatum: data (1, 3, H, W), im_info
+    (1, 3), height, width and scale, gt_boxes (G, 5), x1, y1, x2, y2 and label, and optionally the objects in SSD's form
+    (1, 1, G, 8); all are blobs (N, ...) with N = 1.
+
+    Images are resized to short_side and max_size, and get mean_value, scale and mirror of transform_param; boxes
+    follow. G is the largest number of objects of an image: rows without one have the label -1. Where images differ in
+    size, H and W vary from pass to pass. Without a source the layer has shapes only. As the Python layer
+    roi_data_layer.layer.RoIDataLayer of rbgirshick/py-faster-rcnn lib/roi_data_layer, which gets its data from a
+    program. Its tops for Fast R-CNN, the second of which is named rois, need proposals of another program and have
+    shapes only: data, rois, labels, and optionally offsets and one or two blobs of weights.
+    """
+
+    field = "roi_data_param"
+    files = ("source", "root_folder", "label_file")
+    tops = (3, 6)
+    batched = False
+
+    _size: tuple[int, ...] = ()  # height and width of the images of the last pass
+
+    @staticmethod
+    def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+        at = locate.at("roi_data_param")
+        param = layer.roi_data_param
+        path = source_path(param, at)
+        opened = pb.LayerParameter()
+        opened.CopyFrom(layer)
+        named = opened.roi_data_param
+        named.root_folder = root_folder_of(param.root_folder, at)
+        named.label_file = str(named_path(param.label_file, "label_file", at)) if param.label_file else ""
+        return RoISource(opened, phase, path, locate, seed)
+
+    @staticmethod
+    def listed_files(param: pb.RoIDataParameter, path: Path) -> Iterator[str]:
+        """The images and annotations that a list of RoIData names, or the images of a COCO JSON file."""
+        if path.is_dir():
+            return
+        folder = Path(param.root_folder) if param.root_folder else path.parent
+        text = inputs.read_text(path, inputs.LIST, "replace")
+        names = text.split()
+        if path.suffix.lower() == ".json":
+            try:
+                names = [str(image["file_name"]) for image in json.loads(text)["images"]]
+            except (ValueError, LookupError, TypeError, RecursionError):
+                return  # the layer refuses the file
+        yield from (str(folder / name) for name in names)
+
+    def setup(self) -> None:
+        count = len(self.spec.top)
+        self.fast = for_fast_rcnn(self.spec)
+        allowed = IN_FAST_RCNN if self.fast else (3, 4)
+        if count not in allowed:
+            expected = " or ".join(map(str, allowed))
+            raise self.outer_error(f"has {count} tops", "top", min(count, *allowed), expected=expected)
+        if self.fast and self.p.source:
+            what = "cannot read the proposals that its tops need"
+            raise self.error(what, "source", expected="3 tops: data, im_info, gt_boxes")
+        self.reads_source = bool(self.p.source)
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        if self.source is None:
+            return self.shapes_without_data(self.spec)
+        self.varies = self.requires_host = getattr(self.source, "varies", False)
+        return super().shapes(bottoms)
+
+    @staticmethod
+    def shapes_without_data(spec: pb.LayerParameter) -> list[Shape]:
+        p, count = spec.roi_data_param, len(spec.top)
+        image = (3, p.short_side or p.max_size, p.max_size)
+        if not for_fast_rcnn(spec):
+            return [(1, *image), (1, 3), (1, 5), (1, 1, 1, 8)][:count]
+        targets = (ROIS, 4 * (p.num_classes or 21))
+        return [(2, *image), (ROIS, 5), (ROIS,), targets, targets, targets][:count]
+
+    def bound(self, dev: Device, params: list, context: ExecutionContext) -> Self:
+        copied = super().bound(dev, params, context)
+        if copied.source is not None:
+            copied._size = tuple(copied.source.shapes[0][2:])
+        return copied
+
+    def build(self, dev: Device) -> None:
+        if self.source is not None:
+            super().build(dev)
+
+    def feed(self, which: int, iteration: int, part: int) -> None:
+        if self.source is None:
+            remedy = 'set roi_data_param { source: "train.json" }'
+            if self.fast:
+                remedy = "its tops need proposals of another program, which are not read"
+            raise self.error("has no data", "source", remedy=remedy)
+        arrays = self.source.next()
+        for field, array in zip(self._arrays, arrays, strict=True):
+            field.set(which, array)
+        self._next = arrays[0], (int(arrays[1][0, 0]), int(arrays[1][0, 1]))
+
+    def forward(self, x: list, y: list) -> None:
+        if not self.varies:
+            return super().forward(x, y)
+        pixels, (height, width) = self._next
+        if (height, width) != self._size:
+            self._size = height, width
+            y = self.resize([(1, 3, height, width), *(top.shape for top in y[1:])])
+        self.dev.upload(y[0], pixels.reshape(-1)[: 3 * height * width].reshape(1, 3, height, width))
+        for top, field in zip(y[1:], self._arrays[1:], strict=True):
+            field.copy_to(top)

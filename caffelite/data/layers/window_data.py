@@ -6,20 +6,24 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from .. import inputs
-from ..detection.boxes import rounded
-from ..errors import CaffeliteError, Locator, Where
-from .database import EXACT_LABELS
-from .draws import below, key, per_sample
-from .images import decode, resize
-from .order import Order
-from .pipeline import Batch, Source, workers
-from .transforms import read_mean
-from .window_lines import Picture, WindowLines
+from ... import caffelite_pb2 as pb
+from ... import inputs
+from ...detection.boxes import rounded
+from ...errors import CaffeliteError, Locator, Where
+from ...layers.data import Feed
+from ...layers.layer import register
+from ..database import EXACT_LABELS
+from ..draws import below, key, per_sample
+from ..images import decode, resize
+from ..opening import batch_size_of, check_tops, source_path
+from ..order import Order
+from ..pipeline import Batch, Source, workers
+from ..transforms import read_mean
+from ..window_lines import Picture, WindowLines, listed_windows
 
 WINDOWS_PER_TASK = 4
 
@@ -223,3 +227,25 @@ def read_windows(path: Path, param: pb.WindowDataParameter) -> Windows:
     if not found.objects and not found.background:
         raise CaffeliteError("no windows in the list", where=lines.end)
     return found
+
+
+@register
+class WindowData(Feed):
+    """Windows cut from images, objects and background: data (N, 3, S, S), S = crop_size, and labels (N), 0 for
+    background."""
+
+    field = "window_data_param"
+    files = ("source", "root_folder")
+    tops = (1, 2)
+    reads_images = True
+
+    @staticmethod
+    def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+        param = layer.window_data_param
+        check_tops(layer, locate, 2)
+        batch_size_of(param, locate.at("window_data_param"))
+        return WindowSource(layer, phase, source_path(param, locate.at("window_data_param")), locate, seed)
+
+    @staticmethod
+    def listed_files(param: Any, path: Path) -> Iterator[str]:
+        return listed_windows(param, path)

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from .boxes import coverages, overlaps, rounded
+from ... import caffelite_pb2 as pb
+from ...detection.boxes import coverages, overlaps, rounded
 
 IGNORED_COVER = 0.4  # ImageGtData: a field that regions cover by this share, each region's part added, is in no loss
 LEAST_OVERLAP = 0.2  # ImageGtData: the least IoU with a field of an object that is assigned the cell of its centre

@@ -1,23 +1,28 @@
-"""DenseImageData and ImageSegData: images with a label for each pixel."""
+"""DenseImageData, ImageSegData and WindowSegData, and their source: images with a label for each pixel."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from .. import inputs
-from ..errors import CaffeliteError, Locator, Where
-from .draws import Key, below, per_sample
-from .images import MOST_PIXELS, decode, decode_labels, resize
-from .listing import shortened, whole_number
-from .order import Order
-from .pipeline import Batch, Source, workers
-from .transforms import read_mean
+from ... import caffelite_pb2 as pb
+from ... import inputs
+from ...data.draws import Key, below, key, per_sample
+from ...data.images import decode, decode_labels, resize
+from ...data.listing import list_lines, shortened, whole_number
+from ...data.opening import batch_size_of, check_size, check_tops, root_folder_of, source_path
+from ...data.order import Order
+from ...data.pipeline import Batch, Source, workers
+from ...data.transforms import read_mean
+from ...errors import CaffeliteError, Locator, Where
+from ...layers.data import Feed
+from ...layers.layer import register
 
 IMAGES_PER_TASK = 4
 MOST_SIDE = 1 << 15  # of a window, in pixels
@@ -294,11 +299,129 @@ def crop_of(transform: pb.TransformationParameter, locate: Locator) -> tuple[int
     return height, width
 
 
-def check_size(size: tuple[int, int], locate: Locator) -> None:
-    """Errors: new_height without new_width, or too many pixels."""
-    if bool(size[0]) != bool(size[1]):
-        name, other = ("new_height", "new_width") if size[0] else ("new_width", "new_height")
-        raise CaffeliteError(f"{name} without {other}", where=locate(name), remedy=f"set {other} too, or neither")
-    if size[0] * size[1] > MOST_PIXELS:
-        what, expected = "new_height and new_width make images too large", f"at most {MOST_PIXELS} pixels"
-        raise CaffeliteError(what, where=locate("new_height"), expected=expected, found=f"{size[0]}×{size[1]}")
+def _pairs(layer, param, at: Locator, settings: Settings, kind: str, locate: Locator, seed: int) -> Source:
+    check_tops(layer, locate, 3)
+    batch = batch_size_of(param, at)
+    check_size(settings.size, at)
+    windows = layer.type == "WindowSegData"
+    pairs = read_pairs(source_path(param, at), root_folder_of(param.root_folder, at), kind, settings.ignore, windows)
+    skip = per_sample(key(seed, layer.name, "skip"), 0, 1)[0]
+    skipped = int(below(skip, param.rand_skip)[0]) if param.rand_skip else 0
+    order = Order(len(pairs), key(seed, layer.name, "shuffle") if param.shuffle else None, skipped)
+    keyed, there = key(seed, layer.name, "transform"), locate.at("transform_param")
+    return SegmentationSource(
+        pairs, settings, layer.transform_param, order, batch, len(layer.top), layer.data_param.prefetch, keyed, there
+    )
+
+
+def listed_pairs(param: Any, path: Path) -> Iterator[str]:
+    """Of a list of images and their labels: the labels, and the image, which may have spaces."""
+    for words in map(str.split, list_lines(path)):
+        yield from _pair(param.root_folder, words)
+
+
+def _pair(root: str, words: list[str]) -> Iterator[str]:
+    yield from (root + name for name in {*words[:1], *words[-1:], " ".join(words[:-1])} - {""})
+
+
+@register
+class DenseImageData(Feed):
+    """Images with a label for each pixel, from a list of image and label files: data (N, C, H, W), labels (N, 1, H, W);
+    mirrored and cropped alike, a crop at random in both phases.
+
+    Labels are the numbers of a picture of one channel or of a palette; resized, they take the nearest. As mean and
+    scale, transform_param acts on the data; its crop and mirror act on both. Errors: labels of another size than their
+    image, a crop larger than the image. Source: alexgkendall/caffe-segnet src/caffe/layers/dense_image_data_layer.cpp.
+    """
+
+    field = "dense_image_data_param"
+    files = ("source", "root_folder")
+    tops = (1, 2)
+    reads_images = labels_pixels = divides_samples = True
+
+    @staticmethod
+    def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+        param, at = layer.dense_image_data_param, locate.at("dense_image_data_param")
+        transform, there = layer.transform_param, locate.at("transform_param")
+        check_transform(transform, there)
+        crop, other = (param.crop_height, param.crop_width), crop_of(transform, there)
+        if any(crop) and not all(crop):
+            name = "crop_height" if crop[0] else "crop_width"
+            raise CaffeliteError("a crop of one side only", where=at(name), remedy="give crop_height and crop_width")
+        if any(crop) and any(other):
+            raise CaffeliteError("gives two crops", where=at("crop_height"), remedy="keep one of them")
+        if param.label_divide_factor != 1 and (param.label_divide_factor < 1 or any(crop) or any(other)):
+            what, expected = "a bad label_divide_factor", "1 or more, and 1 with a crop"
+            raise CaffeliteError(
+                what, where=at("label_divide_factor"), expected=expected, found=param.label_divide_factor
+            )
+        settings = Settings(
+            color=param.is_color,
+            size=(param.new_height, param.new_width),
+            divisor=param.label_divide_factor,
+            crop=crop if any(crop) else other,
+            mirror=param.mirror or transform.mirror,
+        )
+        return _pairs(layer, param, at, settings, "PIXEL", locate, seed)
+
+    listed_files = staticmethod(listed_pairs)
+
+
+@register
+class ImageSegData(Feed):
+    """Images with labels for their pixels, from a list: data (N, C, H, W), labels (N, 1, H, W), and the sides of each
+    image, at most those of the crop (N, 1, 1, 2).
+
+    label_type: PIXEL (a label file), IMAGE (one label for all pixels), NONE. A crop, at random in TRAIN and from the
+    centre in TEST, may be larger than the image: pixels beyond are 0 after the mean, their label is ignore_label.
+    Resized labels take the nearest, the fork's were interpolated. Source: hszhao/PSPNet
+    src/caffe/layers/image_seg_data_layer.cpp, src/caffe/data_transformer.cpp.
+    """
+
+    field = "image_data_param"
+    files = ("source", "root_folder")
+    tops = (1, 3)
+    reads_images = labels_pixels = divides_samples = True
+    listed_files = staticmethod(listed_pairs)
+
+    @staticmethod
+    def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+        param, at = layer.image_data_param, locate.at("image_data_param")
+        transform, there = layer.transform_param, locate.at("transform_param")
+        check_transform(transform, there, ("scale_factors",))
+        for i, factor in enumerate(transform.scale_factors):
+            if not 0 < factor < math.inf:
+                where, found = there("scale_factors", i), f"{factor:g}"
+                raise CaffeliteError("a bad factor", where=where, expected="a finite number above 0", found=found)
+        if transform.mean_file:
+            what = f"{layer.type} takes no mean_file, as its images differ in size"
+            raise CaffeliteError(what, where=there("mean_file"), remedy="give mean_value")
+        settings = Settings(
+            color=param.is_color,
+            size=(param.new_height, param.new_width),
+            crop=crop_of(transform, there),
+            padded=True,
+            random_crop=phase == pb.TRAIN,
+            mirror=transform.mirror,
+            factors=tuple(transform.scale_factors),
+            ignore=param.ignore_label,
+        )
+        kind = pb.ImageDataParameter.LabelType.Name(param.label_type)
+        return _pairs(layer, param, at, settings, kind, locate, seed)
+
+
+@register
+class WindowSegData(ImageSegData):
+    """ImageSegData of windows: a line of the list ends with x1 y1 x2 y2, the corners of a part of the image, in pixels,
+    both included, which is resized to new_height and new_width: data (N, C, H, W), labels (N, 1, H, W), and the sides
+    of each image, at most those of the crop (N, 1, 1, 2).
+
+    Pixels of the window beyond the image are 0 before the mean, their label is ignore_label. Errors: a window without
+    area. Source: HyeonwooNoh/caffe src/caffe/layers/window_seg_data_layer.cpp.
+    """
+
+    @staticmethod
+    def listed_files(param: Any, path: Path) -> Iterator[str]:
+        """As ``listed_pairs``; the last four words of a line are the window."""
+        for words in map(str.split, list_lines(path)):
+            yield from _pair(param.root_folder, words[:-4])

@@ -12,12 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import inputs
-from ..detection.field_maps import Objects
-from ..errors import CaffeliteError
-from .database import EXACT_LABELS
-from .images import decode
-from .window_lines import Picture, WindowLines
+from ... import caffelite_pb2 as pb
+from ... import inputs
+from ...data.database import EXACT_LABELS
+from ...data.images import decode
+from ...data.opening import root_folder_of, source_path
+from ...data.window_lines import Picture, WindowLines
+from ...errors import CaffeliteError, Locator
+from .field_maps import Objects
 
 CORNERS = "x1 y1 x2 y2"
 
@@ -114,3 +116,13 @@ class ImageFiles:
     def release(self) -> None:
         """Drops the files that are in memory; further ones do not stay there."""
         self._kept = None
+
+
+def located(layer: pb.LayerParameter, field: str, locate: Locator) -> tuple[pb.LayerParameter, Path]:
+    """A copy of a layer whose root_folder can be put before names, and the path of its list. field: its message."""
+    found, at = pb.LayerParameter(), locate.at(field)
+    found.CopyFrom(layer)
+    param = getattr(found, field)
+    path = source_path(param, at)
+    param.root_folder = root_folder_of(param.root_folder, at)
+    return found, path

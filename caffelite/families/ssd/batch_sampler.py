@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from ..detection import boxes as box_arithmetic
-from ..errors import CaffeliteError, Locator
-from .augmentation.fields import Fields
-from .draws import Key, key, of_sample, uniform
+from ... import caffelite_pb2 as pb
+from ...data.augmentation.fields import Fields
+from ...data.draws import Key, key, of_sample, uniform
+from ...detection import boxes as box_arithmetic
+from ...errors import CaffeliteError, Locator
 
 WORDS = 4  # random numbers of a part
 WHOLE = np.array([0.0, 0.0, 1.0, 1.0])

@@ -13,15 +13,18 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from .. import inputs
-from ..errors import CaffeliteError, Locator, Where
-from .draws import below, key, of_sample
-from .images import decode, resize
-from .listing import shortened, whole_number
-from .order import Order
-from .pipeline import Batch, Source, workers
-from .transforms import Choice, Transform
+from ... import caffelite_pb2 as pb
+from ... import inputs
+from ...data.draws import below, key, of_sample
+from ...data.images import decode, resize
+from ...data.listing import list_lines, shortened, whole_number
+from ...data.opening import batch_size_of, check_size, check_tops, root_folder_of, source_path
+from ...data.order import Order
+from ...data.pipeline import Batch, Source, workers
+from ...data.transforms import Choice, Transform
+from ...errors import CaffeliteError, Locator, Where
+from ...layers.data import Feed
+from ...layers.layer import Shape, register
 
 FLOW = pb.VideoDataParameter.FLOW
 PATTERNS = {FLOW: "flow_%c_%04d.jpg", pb.VideoDataParameter.RGB: "image_%04d.jpg"}
@@ -185,9 +188,57 @@ def require_positive(layer: pb.LayerParameter, names: tuple[str, ...], locate: L
             raise CaffeliteError(f"{name} must be at least 1", where=locate.at("video_data_param")(name), found=0)
 
 
-def open_video_frames(
-    layer: pb.LayerParameter, path: Path, root: str, phase: int, locate: Locator, seed: int
-) -> VideoFramesSource:
-    """The source of a VideoFrames layer. path: its list; root: put before the folders. Errors: those of its fields."""
-    require_positive(layer, ("new_length", "num_segments"), locate)
-    return VideoFramesSource(layer, read_videos(path, root), phase, locate, seed)
+def open_list(layer: pb.LayerParameter, positive: tuple[str, ...], locate: Locator) -> tuple[Path, str]:
+    """The list of a layer, and the folder before its names. Errors: those of the layer's fields, of which ``positive``
+    must not be 0."""
+    param, at = layer.video_data_param, locate.at("video_data_param")
+    check_tops(layer, locate, 2)
+    batch_size_of(param, at)
+    check_size((param.new_height, param.new_width), at)
+    path, root = source_path(param, at), root_folder_of(param.root_folder, at)
+    require_positive(layer, positive, locate)
+    return path, root
+
+
+def frame_sides(spec: pb.LayerParameter) -> tuple[int, int]:
+    """Height and width of the frames that a layer of videos gives, by its fields; 0 where they do not say it."""
+    param, transform = spec.video_data_param, spec.transform_param
+    height = transform.crop_h or transform.crop_size or param.new_height
+    return height, transform.crop_w or transform.crop_size or param.new_width
+
+
+@register
+class VideoFrames(Feed):
+    """Frames of videos that are folders of images, from a list of lines "FOLDER FRAMES LABEL": data (N, C, H, W) and
+    labels (N); N = batch_size, C = num_segments · new_length · the channels of a frame (RGB 3, FLOW 2).
+
+    A VideoData layer with a source is such a layer. Source: Wang et al. 2016 (temporal segment networks), yjxiong/caffe
+    src/caffe/layers/video_data_layer.cpp.
+    """
+
+    field = "video_data_param"
+    files = ("source", "root_folder")
+    tops = (1, 2)
+    reads_images = True
+
+    @staticmethod
+    def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+        path, root = open_list(layer, ("new_length", "num_segments"), locate)
+        return VideoFramesSource(layer, read_videos(path, root), phase, locate, seed)
+
+    @staticmethod
+    def listed_files(param: pb.VideoDataParameter, path: Path) -> Iterator[str]:
+        """Folders of frames with the pattern of their names; the last two words of a line are their number and the
+        label."""
+        for line in list_lines(path):
+            folder = param.root_folder + " ".join(line.split()[:-2])
+            yield f"{folder}/{param.name_pattern}" if param.name_pattern else folder
+
+    @staticmethod
+    def shapes_without_data(spec: pb.LayerParameter) -> list[Shape]:
+        param, (height, width) = spec.video_data_param, frame_sides(spec)
+        frame = 2 if param.modality == param.FLOW else 1 if param.grayscale else 3
+        if not (height and width):
+            return []
+        channels = param.num_segments * param.new_length * frame
+        return [(param.batch_size, channels, height, width), (param.batch_size,)][: len(spec.top)]

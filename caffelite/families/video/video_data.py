@@ -1,4 +1,4 @@
-"""Frames of a video file or a camera: the source behind the `VideoData` layer.
+"""VideoData and its source: frames of a video file or a camera.
 
 Source: weiliu89/caffe (branch ssd) src/caffe/layers/video_data_layer.cpp.
 """
@@ -11,15 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from .. import inputs
-from ..errors import CaffeliteError, Locator
-from ..prototxt import resolve
-from .draws import Key
-from .images import channels_first, channels_last, opencv
-from .pipeline import Batch, Source, workers
-from .resizing import Resize
-from .transforms import Choice, Transform
+from ... import caffelite_pb2 as pb
+from ... import inputs
+from ...data.draws import Key, key
+from ...data.images import channels_first, channels_last, opencv
+from ...data.opening import batch_size_of, check_tops
+from ...data.pipeline import Batch, Source, workers
+from ...data.resizing import Resize
+from ...data.transforms import Choice, Transform
+from ...errors import CaffeliteError, Locator
+from ...layers.data import Feed, no_files
+from ...layers.layer import register
+from ...prototxt import resolve
 
 ENDLESS = 1 << 30  # frames of a camera
 
@@ -124,3 +127,20 @@ class VideoSource(Source):
         if self._capture is not None:
             self._capture.release()
             self._capture = None
+
+
+@register
+class VideoData(Feed):
+    """Frames of a video or a camera, as OpenCV reads them: data (N, C, H, W) and labels (N), which are 0; N =
+    data_param.batch_size. Source: weiliu89/caffe (branch ssd) src/caffe/layers/video_data_layer.cpp."""
+
+    field = "data_param"
+    tops = (1, 2)
+    reads_images = True
+    listed_files = staticmethod(no_files)
+
+    @staticmethod
+    def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+        check_tops(layer, locate, 2)
+        batch_size_of(layer.data_param, locate.at("data_param"))
+        return VideoSource(layer, phase, locate, key(seed, layer.name, "transform"))

@@ -1,22 +1,26 @@
-"""Clips of videos, N×C×L×H×W: the source behind the `VideoClips` layer.
+"""VideoClips and its source: clips of videos, N×C×L×H×W.
 
 Source: facebookarchive/C3D C3D-v1.1 src/caffe/layers/video_data_layer.cpp, src/caffe/util/image_io.cpp.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from .. import inputs
-from ..errors import CaffeliteError, Locator, Where
-from .draws import below, of_sample
-from .images import channels_first, opencv
-from .listing import shortened, whole_number
-from .video_frames import Video, VideoFramesSource, require_positive
+from ... import caffelite_pb2 as pb
+from ... import inputs
+from ...data.draws import below, of_sample
+from ...data.images import channels_first, opencv
+from ...data.listing import list_lines, shortened, whole_number
+from ...data.pipeline import Source
+from ...errors import CaffeliteError, Locator, Where
+from ...layers.data import Feed
+from ...layers.layer import Shape, register
+from .video_frames import Video, VideoFramesSource, frame_sides, open_list
 
 FRAME = "{:06d}.jpg"
 
@@ -127,9 +131,44 @@ class VideoClipsSource(VideoFramesSource):
         return self._counts[video.folder]
 
 
-def open_video_clips(
-    layer: pb.LayerParameter, path: Path, root: str, phase: int, locate: Locator, seed: int
-) -> VideoClipsSource:
-    """The source of a VideoClips layer. path: its list; root: put before the videos. Errors: those of its fields."""
-    require_positive(layer, ("new_length", "sampling_rate"), locate)
-    return VideoClipsSource(layer, path, root, phase, locate, seed)
+@register
+class VideoClips(Feed):
+    """Clips of videos, folders of images or files, from a list of lines "VIDEO START LABEL": data (N, 3, L, H, W) and
+    labels (N); N = batch_size, L = new_length.
+
+    A VideoData layer with a source and sampling_rate, use_image or use_temporal_jitter is such a layer. Source:
+    facebookarchive/C3D C3D-v1.1 src/caffe/layers/video_data_layer.cpp.
+    """
+
+    field = "video_data_param"
+    files = ("source", "root_folder")
+    tops = (1, 2)
+    reads_images = True
+
+    @staticmethod
+    def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+        path, root = open_list(layer, ("new_length", "sampling_rate"), locate)
+        return VideoClipsSource(layer, path, root, phase, locate, seed)
+
+    @staticmethod
+    def listed_files(param: pb.VideoDataParameter, path: Path) -> Iterator[str]:
+        """Videos; the last word of a line, or the last two, are numbers."""
+        for words in map(str.split, list_lines(path)):
+            yield from (param.root_folder + " ".join(words[:-count]) for count in (1, 2) if len(words) > count)
+
+    @staticmethod
+    def shapes_without_data(spec: pb.LayerParameter) -> list[Shape]:
+        param, (height, width) = spec.video_data_param, frame_sides(spec)
+        if not (height and width and param.new_length):
+            return []
+        return [(param.batch_size, 3 * param.new_length, height, width), (param.batch_size,)][: len(spec.top)]
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        first, *others = super().shapes(bottoms)
+        if len(first) == 4:  # the source has colours and frames on one axis
+            length = self.p.new_length
+            first = (first[0], first[1] // length, length, *first[2:])
+        return [first, *others]
+
+    def forward(self, x: list, y: list) -> None:
+        super().forward(x, [y[0].reshape(self.source.shapes[0]), *y[1:]])

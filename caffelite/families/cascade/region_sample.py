@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..detection.boxes import rounded
-from ..detection.field_maps import Objects
-from .draws import below, uniform
-from .images import opencv
+from ...data.draws import below, uniform
+from ...data.images import opencv
+from ...detection.boxes import rounded
+from .field_maps import Objects
 
 NOISE = 20  # pixels: the range of random offsets of a part
 LARGE_FACTOR = 1.5  # an image that is enlarged by more is cut first

@@ -1,0 +1,1 @@
+"""Data layers of BVLC's Caffe: each type with its source."""

@@ -1,0 +1,57 @@
+"""Data: samples of a database or of arrays."""
+
+from __future__ import annotations
+
+from ... import caffelite_pb2 as pb
+from ...errors import CaffeliteError, Locator
+from ...layers.data import Feed, no_files
+from ...layers.layer import register
+from ..arrays import Arrays, holds_arrays
+from ..database import Database
+from ..leveldb import LevelDB
+from ..opening import batch_size_of, check_tops, is_balanced, named_path, open_images, source_path
+from ..pipeline import Source
+from ..samples import Samples
+
+
+@register
+class Data(Feed):
+    """Samples of a database or of arrays: data (N, C, H, W) and labels (N), transformed by transform_param; N =
+    data_param.batch_size."""
+
+    field = "data_param"
+    files = ("source", "label_source")
+    tops = (1, 2)
+    reads_images = divides_samples = True
+    listed_files = staticmethod(no_files)
+
+    @staticmethod
+    def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+        param, at = layer.data_param, locate.at("data_param")
+        check_tops(layer, locate, 2)
+        batch_size_of(param, at)
+        path = source_path(param, at)
+        transform = layer.transform_param
+        color = True if transform.force_color or param.force_encoded_color else False if transform.force_gray else None
+
+        def samples() -> Samples:
+            if param.backend == pb.DataParameter.ARRAYS:
+                return Arrays(path, named_path(param.label_source, "label_source", at) if param.label_source else None)
+            if param.label_source:
+                raise CaffeliteError(
+                    "label_source belongs to backend ARRAYS", where=at("label_source"), remedy="leave it out"
+                )
+            if holds_arrays(path):
+                kind = pb.DataParameter.DB.Name(param.backend)
+                what = (
+                    f"{path} holds arrays, and backend is {kind}{'' if param.HasField('backend') else ', its default'}"
+                )
+                raise CaffeliteError(what, where=at("backend"), remedy="write backend: ARRAYS")
+            if param.backend == pb.DataParameter.LMDB:
+                return Database(path, color, param.shuffle or is_balanced(param, phase))
+            if (path / "data.mdb").is_file():
+                what = "the folder holds an LMDB, not a LevelDB, the default of backend"
+                raise CaffeliteError(what, where=at("backend"), remedy="write backend: LMDB")
+            return LevelDB(path, color)
+
+        return open_images(samples, layer, param, phase, locate, seed)

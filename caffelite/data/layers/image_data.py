@@ -1,0 +1,66 @@
+"""ImageData: image files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ... import caffelite_pb2 as pb
+from ...errors import CaffeliteError, Locator, Where
+from ...layers.data import Feed
+from ...layers.layer import register
+from ..files import Files, Shards, folder, shards
+from ..listing import read_list
+from ..opening import batch_size_of, check_size, check_tops, named_path, open_images, root_folder_of, source_path
+from ..pipeline import Source
+from ..samples import Samples
+from ..table import read_rows, read_table
+
+
+def _archives(pattern: str, where: Where) -> list[Path]:
+    try:
+        return [path for path in shards(pattern) if path.suffix == ".tar"]
+    except CaffeliteError as mistake:
+        raise CaffeliteError(mistake.what, where=where, remedy=mistake.remedy) from None
+
+
+@register
+class ImageData(Feed):
+    """Image files with labels, of a list, a folder or tar files: data (N, C, H, W) and labels (N), of a table labels
+    (N, L), L numbers each; N = image_data_param.batch_size."""
+
+    field = "image_data_param"
+    files = ("source", "root_folder")
+    tops = (1, 2)
+    reads_images = divides_samples = True
+
+    @staticmethod
+    def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+        param, at = layer.image_data_param, locate.at("image_data_param")
+        check_tops(layer, locate, 2)
+        batch_size_of(param, at)
+        size = param.new_height, param.new_width
+        check_size(size, at)
+        archives = _archives(param.source, at("source")) if ".tar" in param.source else []
+
+        def samples() -> Samples:
+            if archives:
+                return Shards([named_path(str(path), "source", at) for path in archives], param.is_color, size)
+            path = source_path(param, at)
+            if path.is_dir():
+                return Files(folder(path), f"{path}/", param.is_color, size)
+            if path.suffix.lower() == ".csv":
+                table = read_table(path)
+                return Files(table.listed, root_folder_of(param.root_folder, at), param.is_color, size, table.values)
+            return Files(read_list(path), root_folder_of(param.root_folder, at), param.is_color, size)
+
+        return open_images(samples, layer, param, phase, locate, seed)
+
+    @staticmethod
+    def listed_files(param: pb.ImageDataParameter, path: Path) -> Iterator[str]:
+        if path.is_dir():
+            yield from (f"{path}/{each.name}" for each in folder(path))
+        elif path.suffix.lower() == ".csv":
+            yield from (param.root_folder + cells[0] for _, cells in read_rows(path)[1:])
+        elif ".tar" not in param.source:
+            yield from (param.root_folder + each.name for each in read_list(path))

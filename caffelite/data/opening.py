@@ -1,0 +1,116 @@
+"""What data layers of several types read and check alike when they open their data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from .. import caffelite_pb2 as pb
+from ..errors import CaffeliteError, Locator
+from ..layers import REGISTRY
+from ..prototxt import resolve, say_once
+from .draws import below, key, per_sample
+from .images import MOST_PIXELS
+from .order import BalancedOrder, Order
+from .pipeline import Source
+from .samples import DataSource, Samples
+from .transforms import Transform
+
+MADE_BY = {
+    "mnist": "mnist",
+    "digits": "digits",
+    "logreg": "blobs",
+}  # how a set's name starts: the dataset command that makes it
+
+
+def sample_order(layer: pb.LayerParameter, param, length: int, seed: int) -> Order:
+    """The order of the samples: their own or shuffled, from a random one on where the layer skips some."""
+    skip = per_sample(key(seed, layer.name, "skip"), 0, 1)[0]
+    skipped = int(below(skip, param.rand_skip)[0]) if param.rand_skip else 0
+    return Order(length, key(seed, layer.name, "shuffle") if param.shuffle else None, skipped)
+
+
+def is_balanced(param, phase: int) -> bool:
+    """Whether a layer draws every class equally often; in TEST each sample comes once."""
+    return phase == pb.TRAIN and param.sampler == pb.BALANCED
+
+
+def dimensions(shape: tuple[int, ...]) -> str:
+    return "×".join(map(str, shape))
+
+
+def open_images(open_samples: Callable[[], Samples], layer, param, phase: int, locate: Locator, seed: int) -> Source:
+    """The source of a layer of images with labels, Data or ImageData."""
+    given = {field.name for field, _ in layer.transform_param.ListFields()}
+    for name in ("resize_param", "expand_param", "emit_constraint"):
+        if name in given:
+            say_once(f"{locate('transform_param', name)}: {name} acts on AnnotatedData only: it has no effect here")
+    samples = open_samples()
+    try:
+        keyed = key(seed, layer.name, "transform")
+        transform = Transform(layer.transform_param, phase, samples.first.shape, locate.at("transform_param"), keyed)
+        order = sample_order(layer, param, samples.length, seed)
+        if is_balanced(param, phase):
+            if samples.label_shape:
+                what, found = "sampler BALANCED needs one label for each sample", f"{samples.label_shape[0]} numbers"
+                where = locate(REGISTRY[layer.type].field, "sampler")
+                raise CaffeliteError(what, where=where, found=found, remedy="class_weight weighs several labels")
+            order = BalancedOrder(samples.length, samples.all_labels, order.shuffle, order.skipped)
+        # As in Caffe, prefetch is in data_param for ImageData too.
+        return DataSource(
+            samples, transform, order, param.batch_size, len(layer.top), layer.data_param.prefetch, param.cache
+        )
+    except BaseException:
+        samples.close()
+        raise
+
+
+def check_tops(layer: pb.LayerParameter, locate: Locator, most: int | None) -> int:
+    if not layer.top or most and len(layer.top) > most:
+        expected = f"1 to {most}" if most else "at least 1"
+        raise CaffeliteError(
+            f'layer "{layer.name}": wrong number of tops', where=locate("top"), expected=expected, found=len(layer.top)
+        )
+    return len(layer.top)
+
+
+def batch_size_of(param, locate: Locator) -> int:
+    if not param.batch_size:
+        raise CaffeliteError("batch_size is missing", where=locate("batch_size"), expected="at least 1", found=0)
+    return param.batch_size
+
+
+def source_path(param, locate: Locator) -> Path:
+    if not param.source:
+        raise CaffeliteError("source is missing", where=locate("source"), expected="the path of the data")
+    return named_path(param.source, "source", locate)
+
+
+def named_path(name: str, field: str, locate: Locator) -> Path:
+    path = resolve(name, locate)
+    if not os.path.exists(path):
+        command = MADE_BY.get(path.name.split("_")[0])
+        remedy = f"make it with: caffelite dataset {command}" if command else "correct the path"
+        raise CaffeliteError(f'{field} "{name}" does not exist', where=locate(field), remedy=remedy)
+    return path
+
+
+def root_folder_of(folder: str, locate: Locator) -> str:
+    """Put before each name as it is written; from the prototxt's folder where there is no such folder here."""
+    sibling = Path(locate.file).parent / folder
+    return (
+        f"{sibling}{'/' * folder.endswith('/')}"
+        if folder and not os.path.exists(folder) and os.path.exists(sibling)
+        else folder
+    )
+
+
+def check_size(size: tuple[int, int], locate: Locator) -> None:
+    """Errors: new_height without new_width, or too many pixels."""
+    if bool(size[0]) != bool(size[1]):
+        name, other = ("new_height", "new_width") if size[0] else ("new_width", "new_height")
+        raise CaffeliteError(f"{name} without {other}", where=locate(name), remedy=f"set {other} too, or neither")
+    if size[0] * size[1] > MOST_PIXELS:
+        what, expected = "new_height and new_width make images too large", f"at most {MOST_PIXELS} pixels"
+        raise CaffeliteError(what, where=locate("new_height"), expected=expected, found=f"{size[0]}×{size[1]}")

@@ -1,0 +1,330 @@
+"""AnnotatedData: images with objects in them, and their source.
+
+Source: weiliu89/caffe (branch ssd) src/caffe/layers/annotated_data_layer.cpp and src/caffe/data_transformer.cpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ... import caffelite_pb2 as pb
+from ...data.annotated import AnnotatedDatabase, AnnotatedLevelDB, Objects, objects_of, parsed
+from ...data.augmentation.colour import Distort
+from ...data.augmentation.fields import Fields
+from ...data.database import Datums
+from ...data.draws import Key, key
+from ...data.fingerprint import Facts, digest, sampled
+from ...data.images import channels_first, channels_last
+from ...data.lmdb_reader import Record
+from ...data.opening import batch_size_of, check_tops, is_balanced, sample_order, source_path
+from ...data.order import Order
+from ...data.pipeline import Batch, Source, workers
+from ...data.resizing import Resize
+from ...data.transforms import Choice, Transform
+from ...detection import boxes as box_arithmetic
+from ...errors import CaffeliteError, Locator
+from ...layers.data import Feed, no_files
+from ...layers.layer import Shape, register
+from ...prototxt import say_once
+from .batch_sampler import BatchSamplers, Expansion, cut, emitted
+
+IMAGES_PER_TASK = 4
+ROW = 8  # numbers of an object in a label blob
+GEOMETRY = (
+    *("img_rand_resize_lower", "img_rand_resize_upper", "rand_resize_ratio_lower", "rand_resize_ratio_upper"),
+    *("vertical_stretch_lower", "vertical_stretch_upper", "horizontal_stretch_lower", "horizontal_stretch_upper"),
+    *("random_resize_param", "random_aspect_ratio_param"),
+)
+
+
+@register
+class AnnotatedData(Feed):
+    """Images of a database with the objects in them: data (N, C, H, W) and objects (1, 1, G, 8), rows (item, class,
+    instance, xmin, ymin, xmax, ymax, difficult), boxes as shares of the image; N = data_param.batch_size.
+
+    G is the number of objects of the batch, and until the first pass the most that a batch can have. Without objects
+    there is one row of -1. Where records have labels instead of boxes, the second top is labels (N). Source:
+    weiliu89/caffe (branch ssd) src/caffe/layers/annotated_data_layer.cpp.
+    """
+
+    field = "data_param"
+    files = ("source",)
+    tops = (1, 2)
+    reads_images = reads_objects = True
+    varied_tops = frozenset({1})
+    _rows: np.ndarray  # of the batch that was fed
+    listed_files = staticmethod(no_files)
+
+    @staticmethod
+    def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+        param, at = layer.data_param, locate.at("data_param")
+        check_tops(layer, locate, 2)
+        batch_size_of(param, at)
+        path = source_path(param, at)
+        if is_balanced(param, phase):
+            what, remedy = "sampler BALANCED needs one label for each sample", "leave it out"
+            raise CaffeliteError(what, where=at("sampler"), remedy=remedy)
+        transform = layer.transform_param
+        color = False if transform.force_gray else True if transform.force_color or param.force_encoded_color else None
+        is_leveldb = param.backend == pb.DataParameter.LEVELDB and not (path / "data.mdb").is_file()
+        database = AnnotatedLevelDB(path, color) if is_leveldb else AnnotatedDatabase(path, color, param.shuffle)
+        try:
+            order = sample_order(layer, param, database.length, seed)
+            return AnnotatedSource(database, layer, phase, order, locate, key(seed, layer.name, "transform"))
+        except BaseException:
+            database.close()
+            raise
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        found = super().shapes(bottoms)
+        self.varies = self.requires_host = getattr(self.source, "gives_objects", False) and len(found) > 1
+        return found
+
+    def feeds_ahead(self) -> bool:
+        return not self.varies and super().feeds_ahead()
+
+    def feed(self, which: int, iteration: int, part: int) -> None:
+        if not self.varies:
+            return super().feed(which, iteration, part)
+        finish: Any = self._finish
+        finish.wait()
+        batch = self.source.draw()
+        finish.set_batch(which, batch.pixels, batch.picks, batch.resident)
+        self._rows = batch.arrays[0]
+
+    def forward(self, x: list, y: list) -> None:
+        if not self.varies:
+            return super().forward(x, y)
+        count = max(1, int((self._rows[..., 0] != -1).sum()))
+        if y[1].shape[2] != count:
+            y = self.resize([y[0].shape, (1, 1, count, 8)])
+        finish: Any = self._finish
+        finish.forward(y[0], [], [])
+        self.dev.upload(y[1], self._rows[:, :, :count])
+
+
+class AnnotatedSource(Source):
+    """Images and objects of a database: data N×C×h×w, and label 1×1×M×8, or N where records have labels instead.
+
+    A row of label is (item of the batch, class, instance, xmin, ymin, xmax, ymax, difficult); M is the most that a
+    batch can have, and rows without an object are -1. In TRAIN, colours change first (distort_param), then the image is
+    expanded (expand_param) and a part of it taken (batch_sampler); resize_param, crop, mirror, mean and scale follow in
+    both phases. The boxes move along; objects without area in the part are left out. All random numbers depend on the
+    seed, the layer's name and the sample's number in the run.
+    """
+
+    def __init__(
+        self,
+        database: Datums,
+        spec: pb.LayerParameter,
+        phase: int,
+        order: Order,
+        locate: Locator,
+        transform_key: Key,
+    ):
+        self.database, self.order, param = database, order, spec.transform_param
+        train, at = phase == pb.TRAIN, locate.at("transform_param")
+        first = parsed(next(database.walk(0))[1])
+        typed = first.HasField("type") or spec.annotated_data_param.HasField("anno_type")
+        image = database.first
+        _check_geometry(param, at)
+        shape = image.shape
+        self._resize = None
+        if param.resize_param:
+            self._resize = Resize(param.resize_param[0], shape[0], train, at.at("resize_param", 0), transform_key)
+            if len(param.resize_param) > 1:
+                size = "×".join(map(str, self._resize.shape))
+                say_once(
+                    f"{at('resize_param', 1)}: all batches have the first size here, {size}; the others are ignored"
+                )
+            shape = (shape[0], *self._resize.shape)
+        fixed = pb.TransformationParameter()
+        fixed.CopyFrom(param)
+        for name in ("resize_param", "expand_param", "emit_constraint", "distort_param"):
+            fixed.ClearField(name)
+        self.transform = Transform(fixed, phase, shape, at, transform_key)
+        fill = tuple(min(255, max(0, round(v))) for v in param.mean_value) or (0,)
+        fill = fill * shape[0] if len(fill) == 1 else fill
+        distort = Distort(Fields(param, at, shape).inner("distort_param"))
+        distort.seed(transform_key)
+        expand = Expansion(param.expand_param, fill, at.at("expand_param"), transform_key)
+        samplers = list(spec.annotated_data_param.batch_sampler)
+        draw = BatchSamplers(samplers, locate.at("annotated_data_param"), transform_key)
+        self._distort = distort if train and distort.active else None
+        self._expand = expand if train and param.HasField("expand_param") else None
+        self._draw = draw if train and samplers else None
+        self._emit = param.emit_constraint if param.HasField("emit_constraint") else None
+        batch = spec.data_param.batch_size
+        self._most = most_objects(database) if typed and len(spec.top) > 1 else 0
+        label = (1, 1, max(1, batch * self._most), ROW) if typed else (batch,)
+        self.gives_objects = typed
+        shapes: list[tuple[int, ...]] = [(batch, *self.transform.shape), label]
+        super().__init__(shapes[: len(spec.top)], database.length, spec.data_param.prefetch, workers())
+        self.floats = database.first.dtype.kind == "f"
+
+    def facts(self) -> Facts:
+        records = self.database.at(sampled(self.length))
+        return {**super().facts(), "content": digest(bytes(value) for _, value in records)}
+
+    def buffer(self) -> Batch:
+        n, c, h, w = self.shapes[0]
+        pixels = self.allocate((n, h, w, c), self.database.first.dtype).transpose(0, 3, 1, 2)
+        picks = np.zeros((n, 4), np.int32)
+        picks[:, 0] = np.arange(n)
+        return Batch([self.allocate(shape, np.float32) for shape in self.shapes[1:]], pixels, picks)
+
+    def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
+        pixels, picks = batch.images()
+        numbers = self.order(position, len(picks))
+        choice = self.transform.choose(position, len(numbers))
+        picks[:, 1:3], picks[:, 3] = 0, choice.flips
+        found: list[Objects | None] = [None] * len(numbers)
+        labels = batch.arrays[0] if batch.arrays else None
+        counter = _Countdown(len(numbers), partial(_write_labels, found, labels)) if self.gives_objects else None
+        for start in range(0, len(numbers), IMAGES_PER_TASK):
+            contents = self.database.read(numbers[start : start + IMAGES_PER_TASK])
+            yield partial(self._process, contents, position, start, choice, pixels, found, labels, counter)
+
+    def _process(
+        self,
+        contents: Sequence[Record],
+        position: int,
+        start: int,
+        choice: Choice,
+        pixels: np.ndarray,
+        found: list[Objects | None],
+        labels: np.ndarray | None,
+        counter: _Countdown | None,
+    ) -> None:
+        """Writes the samples of these records into the rows of a batch from ``start`` on; the last task also writes the
+        label blob."""
+        for i, content in enumerate(contents, start):
+            try:
+                record = parsed(content[1])
+                image, label = self.database.image(i, content)
+                changed, objects = self.changed(image, objects_of(record), position + i)
+                if changed.dtype != pixels.dtype:
+                    raise ValueError(f"images differ in type: expected {pixels.dtype}, found {changed.dtype}")
+                pixels[i] = changed
+            except ValueError as mistake:
+                raise self.database.error(i, content, str(mistake)) from None
+            if counter:
+                found[i] = self._placed(objects, choice, i)
+                counter.step()
+            elif labels is not None:
+                labels[i] = label
+
+    def changed(self, image: np.ndarray, objects: Objects, position: int) -> tuple[np.ndarray, Objects]:
+        """The pixels C×h×w of an image C×H×W as the net receives them, but for mirroring and the mean, and its objects
+        before the crop. position: the sample's number in the run."""
+        if image.dtype == np.uint8:
+            pixels = channels_last(image)
+            if self._distort:
+                pixels = self._distort(pixels, position)
+            if self._expand:
+                pixels, part = self._expand(pixels, position)
+                objects = self._within(objects, part)
+            if self._draw and (drawn := self._draw(objects.boxes, position)) is not None:
+                pixels, objects = cut(pixels, drawn), self._within(objects, drawn)
+            if self._resize:
+                pixels, boxes = self._resize(pixels, objects.boxes, position)
+                objects = Objects(boxes, objects.others)
+            image = channels_first(pixels)
+        elif self._distort or self._expand or self._draw or self._resize:
+            raise ValueError(f"only bytes can be resized, expanded or cut: expected uint8, found {image.dtype}")
+        try:
+            return self.transform.augment(image, position), objects
+        except CaffeliteError as mistake:
+            raise ValueError(str(mistake)) from None
+
+    def _within(self, objects: Objects, part: np.ndarray) -> Objects:
+        moved, seen = box_arithmetic.project(objects.boxes, part)
+        return objects.kept(seen & emitted(self._emit, objects.boxes, part), moved)
+
+    def _placed(self, objects: Objects, choice: Choice, row: int) -> Objects:
+        """The objects in the crop of a sample, mirrored where it is."""
+        _, height, width = self.transform.shape
+        whole = self._resize.shape if self._resize else self.database.first.shape[1:]
+        top, left = choice.corners[row].tolist()
+        if any(self.transform.crop):
+            sides = np.tile([whole[1], whole[0]], 2)
+            objects = self._within(objects, np.array([left, top, left + width, top + height]) / sides)
+        else:
+            objects = self._within(objects, np.array([0.0, 0.0, 1.0, 1.0]))
+        if choice.flips[row]:
+            left_side = 1 - objects.boxes[:, 2]
+            objects.boxes[:, 2], objects.boxes[:, 0] = 1 - objects.boxes[:, 0], left_side
+        return objects
+
+    def to_float(self, batch: Batch) -> list[np.ndarray]:
+        """The tops of a batch, computed on the host."""
+        out = np.empty(self.shapes[0], np.float32)
+        pixels, picks = batch.images()
+        self.transform.finish(pixels, Choice(picks[:, 1:3], picks[:, 3]), out)
+        return [out, *batch.arrays]
+
+    def release(self) -> None:
+        self.database.close()
+
+
+class _Countdown:
+    """Calls a function once, when ``step`` was called so many times, by any thread."""
+
+    def __init__(self, count: int, then: Callable[[], None]):
+        from threading import Lock
+
+        self._left, self._then, self._lock = count, then, Lock()
+
+    def step(self) -> None:
+        with self._lock:
+            self._left -= 1
+            last = not self._left
+        if last:
+            self._then()
+
+
+def _write_labels(found: list[Objects | None], labels: np.ndarray | None) -> None:
+    """The label blob of a batch's objects."""
+    if labels is None:
+        return
+    rows = labels.reshape(-1, ROW)
+    rows[...] = -1
+    at = 0
+    for item, objects in enumerate(found):
+        if objects is None or not len(objects.boxes):
+            continue
+        end = at + len(objects.boxes)
+        rows[at:end, 0] = item
+        rows[at:end, 1:3] = objects.others[:, :2]
+        rows[at:end, 3:7] = objects.boxes
+        rows[at:end, 7] = objects.others[:, 2]
+        at = end
+
+
+def most_objects(database: Datums) -> int:
+    """The number of objects of the record that has the most. Errors: a record cannot be read."""
+    most = 0
+    for i, (name, value) in enumerate(database.walk(0)):
+        try:
+            record = parsed(value)
+        except ValueError as mistake:
+            raise database.error(i, (name, value), str(mistake)) from None
+        most = max(most, sum(len(group.annotation) for group in record.annotation_group))
+    return most
+
+
+def _check_geometry(param: pb.TransformationParameter, locate: Locator) -> None:
+    """Errors: augmentations that do not move boxes."""
+    for name in GEOMETRY:
+        if param.HasField(name):
+            what, remedy = f"{name} does not move boxes", "use expand_param and batch_sampler"
+            raise CaffeliteError(what, where=locate(name), remedy=remedy)
+    perturb = param.perturb_param
+    for name in ("shift_x", "shift_y", "max_rotate_degree", "scale_min", "scale_max"):
+        if perturb.HasField(name):
+            what, remedy = f"{name} does not move boxes", "use expand_param and batch_sampler"
+            raise CaffeliteError(what, where=locate("perturb_param", name), remedy=remedy)

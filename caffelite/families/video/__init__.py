@@ -1,0 +1,1 @@
+"""Videos: files, cameras, folders of frames."""
