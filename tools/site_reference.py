@@ -51,14 +51,14 @@ def pages() -> dict[str, str]:
 
 
 def layer_pages() -> dict[str, str]:
-    """A page for each family of layers (a module of caffelite.layers), with pictures, and an index."""
+    """A page for each module of layers, or package of a family of forks, with pictures, and an index."""
     families: dict[str, list[type[Layer]]] = defaultdict(list)
     for kind in REGISTRY.values():
-        module = kind.__module__.rsplit(".", 1)[1]
-        families[module].append(kind)
+        families[group(kind)].append(kind)
     found, rows = {}, []
-    for family, kinds in sorted(families.items()):
-        text = (sys.modules[f"caffelite.layers.{family}"].__doc__ or "").strip()
+    for module, kinds in sorted(families.items()):
+        family = module.rpartition(".")[2]
+        text = (sys.modules[module].__doc__ or "").strip()
         title = family.replace("_", " ").capitalize()
         sections = [f"# {title}\n\n{text}\n"]
         for kind in kinds:
@@ -72,6 +72,14 @@ def layer_pages() -> dict[str, str]:
         head + "| type | family | what it computes |\n| --- | --- | --- |\n" + "\n".join(sorted(rows)) + "\n"
     )
     return found
+
+
+def group(kind: type[Layer]) -> str:
+    """The module or package whose page has a type."""
+    package, _, _ = kind.__module__.rpartition(".")
+    if package == "caffelite.data.layers":
+        return "caffelite.layers.data"
+    return kind.__module__ if package == "caffelite.layers" else package
 
 
 def anchor(kind: type[Layer]) -> str:

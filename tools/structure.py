@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))
 from caffelite.layers import REGISTRY, Layer  # noqa: E402
 
 OWN = ("layers", "families", "data/layers")  # folders of layer types
-CHAPTERS = ("activation", "shape")  # files of several types, by what these do
+CHAPTERS = ("activation", "data", "recurrent", "shape")  # files of several types, by what these do
 
 
 def package(path: Path) -> str:
