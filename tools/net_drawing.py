@@ -7,8 +7,10 @@ import random
 from dataclasses import dataclass, field
 
 import numpy as np
+from google.protobuf import text_format
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
+from net_contracts import Contract, Draw, bits, contracts, normal
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.errors import CaffeliteError, Locator, Where
@@ -27,21 +29,21 @@ DRAWN = {k: c for k, c in sorted(REGISTRY.items()) if c.bottoms[0] >= 1 and c.to
 
 @dataclass(frozen=True)
 class Bottom:
-    """A blob that a layer reads; label: of whole numbers, where the blob is new."""
+    """A blob that a layer reads; values: how they are drawn, where the blob is new."""
 
     name: str
     shape: Shape
-    label: bool = False
+    values: Draw = normal
 
 
 @dataclass
 class RandomNet:
-    """message: a net whose data are Input layers. labels: those of them that have whole numbers, 0 and 1."""
+    """message: a net whose data are Input layers. values: how those of some are drawn; the others' are normal."""
 
     seed: int
     message: pb.NetParameter = field(default_factory=pb.NetParameter)
     solver: pb.SolverParameter = field(default_factory=pb.SolverParameter)
-    labels: set[str] = field(default_factory=set)
+    values: dict[str, Draw] = field(default_factory=dict)
 
     @property
     def inputs(self) -> dict[str, Shape]:
@@ -54,13 +56,12 @@ class RandomNet:
         rng = np.random.default_rng([self.seed, which])
         found = {}
         for name, shape in self.inputs.items():
-            values = rng.integers(0, 2, shape) if name in self.labels else rng.normal(size=shape)
-            found[name] = values.astype(np.float32).astype(np.float64)
+            found[name] = self.values.get(name, normal)(rng, shape).astype(np.float32).astype(np.float64)
         return found
 
     def without(self, name: str) -> RandomNet:
         """The net without a layer and all that needs its tops."""
-        found = RandomNet(self.seed, pb.NetParameter(), self.solver, self.labels)
+        found = RandomNet(self.seed, pb.NetParameter(), self.solver, self.values)
         found.message.CopyFrom(self.message)
         del found.message.layer[:]
         gone: set[str] = set()
@@ -128,6 +129,8 @@ class Drawing:
     def add(self, kind: str, name: str) -> bool:
         """Adds a layer of this type; False where no draw was valid."""
         cls = DRAWN[kind]
+        if contract := contracts(self.rng).get(kind):
+            return self.add_by_contract(kind, name, contract)
         for attempt in range(ATTEMPTS):
             if attempt % REPAIRS == 0:
                 spec = pb.LayerParameter(name=name, type=kind)
@@ -152,6 +155,25 @@ class Drawing:
                 self.accept(spec, layer, shapes, bottoms)
                 return True
         return False
+
+    def add_by_contract(self, kind: str, name: str, contract: Contract) -> bool:
+        """Normal bottoms are blobs of a layer with weights, or new."""
+        spec = pb.LayerParameter(name=name, type=kind)
+        text_format.Merge(contract.fields, spec)
+        bottoms = []
+        for i, (shape, values) in enumerate(contract.bottoms):
+            bottom = Bottom(f"{name}_in{i}", shape, values)
+            if values is normal and self.rng.random() < 0.5:
+                self.add_input(bottom)
+                bottom = Bottom(f"{name}_scaled{i}", shape)
+                self.net.message.layer.add(name=bottom.name, type="Scale", bottom=[f"{name}_in{i}"], top=[bottom.name])
+                self.shapes[bottom.name] = shape
+            bottoms.append(bottom)
+        spec.bottom.extend(bottom.name for bottom in bottoms)
+        spec.top.extend(f"{name}_{i}" if i else name for i in range(contract.tops))
+        layer = create(spec, pb.TRAIN, Found())
+        self.accept(spec, layer, layer.shapes([bottom.shape for bottom in bottoms]), bottoms)
+        return True
 
     def repair(self, spec: pb.LayerParameter, cls: type[Layer], path: tuple[str | int, ...]) -> None:
         """Draws the field again that a mistake names, or any where it names none."""
@@ -186,8 +208,8 @@ class Drawing:
     def add_input(self, bottom: Bottom) -> None:
         layer = self.net.message.layer.add(name=bottom.name, type="Input", top=[bottom.name])
         layer.input_param.shape.add(dim=bottom.shape)
-        if bottom.label:
-            self.net.labels.add(bottom.name)
+        if bottom.values is not normal:
+            self.net.values[bottom.name] = bottom.values
 
     def draw_bottoms(self, cls: type[Layer], name: str) -> list[Bottom]:
         """Blobs of the net, or new ones with a shape like the first one's."""
@@ -202,7 +224,7 @@ class Drawing:
                 found.append(Bottom(chosen, self.shapes[chosen]))
             else:
                 shape = self.near(found[0].shape if found else self.image)
-                found.append(Bottom(f"{name}_in{i}", shape, label and rng.random() < 0.8))
+                found.append(Bottom(f"{name}_in{i}", shape, bits if label and rng.random() < 0.8 else normal))
         return found
 
     def near(self, shape: Shape) -> Shape:

@@ -50,6 +50,17 @@ def test_nets_are_the_same_however_they_are_computed(tool, seeds, types, tmp_pat
     assert len(campaign.types) > types
 
 
+def test_every_type_is_drawn(tool):
+    """Those that read boxes, priors or objects too."""
+
+    def drawn(kind: str, seed: int) -> bool:
+        drawing = sys.modules["net_drawing"].Drawing(seed)
+        drawing.shapes["data"] = drawing.image
+        return drawing.add(kind, "layer")
+
+    assert [kind for kind in tool.DRAWN if not any(drawn(kind, seed) for seed in range(90))] == []
+
+
 def test_a_wrong_gradient_is_found(tool, monkeypatch):
     text = inputs(x=(2, 3), t=(2, 4)) + 'layer { name: "ip" type: "InnerProduct" bottom: "x" top: "y" '
     text += "inner_product_param { num_output: 4 } }\n"
@@ -71,7 +82,7 @@ def test_values_that_meet_in_a_place_have_no_derivative(tool):
     text = inputs(x=(1, 1, 4, 4), p=(1, 1, 4, 4)) + 'layer { name: "u" type: "Unpooling" bottom: "x" bottom: "p" '
     text += 'top: "y" loss_weight: 1 unpooling_param { unpool_size: 2 kernel_size: 2 } }'
     message = prototxt.parse(f"force_backward: true {text}", pb.NetParameter).message
-    random = tool.RandomNet(1, message, labels={"p"})  # places 0 and 1
+    random = tool.RandomNet(1, message, values={"p": lambda rng, shape: rng.integers(0, 2, shape)})  # places 0 and 1
     assert tool.Compared(random).gradients() == {}
 
 
