@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 import re
 from collections.abc import Iterable, Iterator
@@ -97,10 +98,7 @@ def read(path: str | Path, places: int | None = None) -> History:
         else:
             text = sampling.read(file, places)[0].decode("utf-8", "replace")
     except OSError as error:
-        why = inputs.reason(error)
-        raise CaffeliteError(
-            f"cannot read {file}: {why[0].lower()}{why[1:]}", expected="the folder of a run, or a log"
-        ) from None
+        raise _unreadable(file, error) from None
     name = path.name if path.is_dir() else (path.resolve().parent.name if path.name == METRICS else path.name)
     found = of_metrics(text, name) if text.startswith("iteration,") else of_log(text.splitlines(), name)
     if file.name == METRICS:
@@ -172,26 +170,50 @@ def _add_undisplayed(found: History, losses: np.ndarray, outcome: dict) -> None:
 
 def of_metrics(text: str, name: str) -> History:
     found = History(name)
-    lines = text.splitlines()
-    if not text.endswith("\n"):
-        lines = lines[:-1]  # a line that is being written
-    reader = csv.reader(lines)
+    for net, row in _rows(text.splitlines(keepends=True)):
+        found.add(net, row)
+    return found
+
+
+def read_tests(folder: Path) -> dict[int, list[Row]]:
+    """The tests of a run's folder, by the number of the test net. Its rows of training, of which there may be many
+    more, take no memory. Errors: there is no metrics.csv."""
+    found = History(folder.name)
+    try:
+        with io.TextIOWrapper(io.BufferedReader(inputs.open_file(folder / METRICS)), "utf-8", "replace") as lines:
+            for net, row in _rows(lines):
+                if net is not None:
+                    found.add(net, row)
+    except OSError as error:
+        raise _unreadable(folder / METRICS, error) from None
+    return found.tests
+
+
+def _unreadable(file: Path, error: OSError) -> CaffeliteError:
+    why = inputs.reason(error)
+    what = f"cannot read {file}: {why[0].lower()}{why[1:]}"
+    return CaffeliteError(what, expected="the folder of a run, or a log")
+
+
+def _rows(lines: Iterable[str]) -> Iterator[tuple[int | None, Row]]:
+    """(test net or None, row) of each whole line of a metrics.csv; the last one may be cut off."""
+    reader = csv.reader(line for line in lines if line.endswith("\n"))
     names = next(reader, [])
     scores = [(i, name.removesuffix(".")) for i, name in enumerate(names) if name not in FIXED]
     try:
         at, clock, phase_at, rate_at, loss_at = (names.index(name) for name in FIXED)
     except ValueError:
-        return found
+        return
     for line in reader:
         try:
             phase = line[phase_at]
             net = None if phase == "train" else int(phase.removeprefix("test") or 0)
             values = {name: float(line[i]) for i, name in scores if i < len(line) and line[i]}
             loss, rate = float(line[loss_at] or "nan"), float(line[rate_at] or "nan")
-            found.add(net, Row(int(line[at]), float(line[clock]), values, loss, rate))
+            row = Row(int(line[at]), float(line[clock]), values, loss, rate)
         except (ValueError, IndexError):
             continue  # a line that a crash cut off
-    return found
+        yield net, row
 
 
 NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?nan|[-+]?inf"

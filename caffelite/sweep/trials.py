@@ -126,7 +126,7 @@ class Trial:
     def _score(self, score: Score, rung: int) -> float | None:
         """The value of the last test until a rung, or of the best one."""
         try:
-            rows = history.read(self.run_folder).tests.get(score.net, [])
+            rows = history.read_tests(self.run_folder).get(score.net, [])
         except CaffeliteError:
             return None
         found = [row.values[score.name] for row in rows if score.name in row.values and row.iteration <= rung]

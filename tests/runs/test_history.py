@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from caffelite.errors import CaffeliteError
 from caffelite.runs import tables
-from caffelite.runs.history import of_log, of_metrics, read
+from caffelite.runs.history import of_log, of_metrics, read, read_tests
 from caffelite.runs.picture import _panels
 
 METRICS = """iteration,seconds,phase,rate,smoothed_loss,accuracy,loss
@@ -42,6 +43,21 @@ def test_an_interrupted_run_is_one_curve(form, interrupted):
     assert found.train[1].loss == 2
     seconds = [row.seconds for row in found.train]
     assert seconds == sorted(seconds) and seconds[-1] == pytest.approx(8, abs=0.1), "the year ended meanwhile"
+
+
+def test_tests_are_read_without_the_rows_of_training(tmp_path):
+    """A table of millions of displays needs no memory for them."""
+    many = "".join(f"{i},{i},train,0.1,1,,1\n" for i in range(81, 30000))
+    (tmp_path / "metrics.csv").write_text(METRICS + many + "30000,9,test,,,0.8,\n30001,9,te")
+    tracemalloc.start()
+    tests = read_tests(tmp_path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert repr(tests) == repr(read(tmp_path).tests)
+    assert [row.values["accuracy"] for row in tests[0]] == [0.1, 0.6, 0.7, 0.8]
+    assert peak < len(many) / 4
+    with pytest.raises(CaffeliteError, match=r"cannot read .*absent.metrics.csv: no such file"):
+        read_tests(tmp_path / "absent")
 
 
 def test_nan_and_several_nets(interrupted):
