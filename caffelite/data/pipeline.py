@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from queue import Empty, Queue, SimpleQueue
 from threading import Event, Lock, Thread
 
@@ -187,10 +188,12 @@ class Source:
         return []
 
     def _warn(self, bad: list[int], name: Callable[[int], str]) -> None:
-        """Names samples with NaN or infinity, MOST_NAMED at most."""
+        """Names samples with NaN or infinity, each once, MOST_NAMED at most."""
         if len(self.bad_samples) < MOST_NAMED:
             self._stop()
-            names = [name(one) for one in bad[: MOST_NAMED - len(self.bad_samples)]]
+            new = (found for found in map(name, bad) if found not in self.bad_samples)
+            if not (names := list(islice(new, MOST_NAMED - len(self.bad_samples)))):
+                return
             self.bad_samples += names
             last = "; no more are named" if len(self.bad_samples) == MOST_NAMED else ""
             log.warning("the data hold NaN or infinity: %s%s", ", ".join(names), last)

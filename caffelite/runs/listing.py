@@ -27,7 +27,7 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
 }
 POINTS = 40  # of a curve in a list
-ORDERS = ("started", "name", "state", "net", "iteration", "seconds")
+ORDERS = ("started", "name", "state", "net", "iteration", "seconds", "device", "tags")
 
 
 @dataclass

@@ -64,6 +64,18 @@ def test_no_more_than_a_few_are_named(layers, source, caplog, monkeypatch):
     assert caplog.messages == ["the data hold NaN or infinity: row 5 of rows.h5; no more are named"]
 
 
+@pytest.mark.parametrize("kind", ["rows", "database"])
+def test_a_sample_that_is_read_again_is_named_once(layers, source, caplog, kind):
+    """As by the diagnosis of a loss that is not finite, which repeats an iteration."""
+    opened = source(layers[kind])
+    for _ in range(2):
+        opened.seek(0)
+        for _ in range(3):
+            opened.next()
+    assert [" ".join(caplog.messages).count(name) for name in NAMES[kind]] == [1, 1]
+    assert opened.bad_samples == NAMES[kind]
+
+
 @pytest.mark.parametrize("kind", NAMES)
 def test_check_names_samples(layers, kind):
     with open("net.prototxt", "w") as file:

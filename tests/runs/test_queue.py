@@ -310,3 +310,11 @@ def test_a_sweep_joins_the_queue(root, scheduler):
     every = scan.jobs(root)
     assert [each.folder.name for each in every] == ["trial_1_run", "trial_2_run"]
     assert {each.state for each in every} == {job.FINISHED}
+
+
+def test_the_end_of_the_last_job_is_reported(root, scheduler, caplog):
+    """A scheduler that stops when idle waits until it has collected the job's process."""
+    caplog.set_level("INFO")
+    each = add(root)
+    scheduler.run(scheduler.idle)
+    assert f"Job {each.id}: finished" in caplog.text

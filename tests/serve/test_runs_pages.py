@@ -1,7 +1,9 @@
 """The pages runs, run and compare: their JSON, their files, and what they refuse."""
 
+import html
 import json
 import os
+import re
 import shutil
 
 import numpy as np
@@ -31,6 +33,13 @@ def root(tmp_path_factory):
 def client(root):
     with TestClient(create_app(ServeConfig((root,), cpu_slots=0)), base_url="http://127.0.0.1:5000") as found:
         yield found
+
+
+def test_every_column_can_be_sorted(client):
+    """Also one that is empty in all runs, as tags often are."""
+    links = re.findall(r'href="(/runs\?sort=[^"]+)"', client.get("/runs").text)
+    assert len(links) > 5 and any("tags" in link for link in links)
+    assert {link: client.get(html.unescape(link)).status_code for link in links} == dict.fromkeys(links, 200)
 
 
 def test_runs_are_filtered_and_sorted(client):

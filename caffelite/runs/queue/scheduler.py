@@ -115,8 +115,9 @@ class Scheduler:
             time.sleep(PERIOD)
 
     def idle(self) -> bool:
-        """Whether no job is running, or queued and accepted."""
-        return not any(each.state in job.PENDING and each.accepted for each in self._scanner.jobs())
+        """Whether no job is running, or queued and accepted, and the ends of those that ran here are reported."""
+        ended = not any(each.state in job.PENDING and each.accepted for each in self._scanner.jobs())
+        return ended and not self._children
 
     def _report(self, each: Job) -> None:
         if str(each.folder) not in self._reported:
