@@ -5,6 +5,7 @@ import logging
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 # Rarer than Python's default: collecting the tests and compiling kernels make millions of objects that live long.
@@ -76,6 +77,11 @@ def golden_folder() -> Path:
 def seed() -> int:
     """The seed of every test that draws random numbers."""
     return 20260101
+
+
+@pytest.fixture
+def rng(seed) -> np.random.Generator:
+    return np.random.default_rng(seed)
 
 
 @pytest.fixture(autouse=True, scope="session")

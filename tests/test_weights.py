@@ -13,11 +13,6 @@ from caffelite import weights
 from caffelite.errors import CaffeliteError
 
 
-@pytest.fixture
-def rng(seed):
-    return np.random.default_rng(seed)
-
-
 def arrays(rng) -> dict[str, list[np.ndarray]]:
     shapes = {"conv1": [(4, 3, 2, 2), (4,)], "größe": [(5, 7)], "scalar": [()], "bare": []}
     return {name: [rng.normal(size=s).astype(np.float32) for s in each] for name, each in shapes.items()}

@@ -1,5 +1,7 @@
 """Nets written as text: their graphs, and the mistakes in them with their places."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -66,3 +68,20 @@ def run(net: Net, iteration: int = 0) -> float:
     net.forward(iteration)
     net.backward()
     return float(net.loss[0])
+
+
+def assert_slope(net: Net, names: Sequence[str], rng: np.random.Generator) -> None:
+    """After a pass: the gradients of these blobs and of all parameters are the derivatives, along random directions."""
+    dev, values = net.dev, [v for v in net.graph.values.values() if v.name in names]
+    gradients = [dev.download(net.diff[value]) for value in values] + [dev.download(net.params.diff)]
+    spots = [net.data[value] for value in values] + [net.params.data]
+    starts = [dev.download(spot) for spot in spots]
+    for _ in range(3):
+        steps = [rng.normal(size=s.shape) * 1e-5 for s in starts]
+        slope = sum(float((g * s).sum()) for g, s in zip(gradients, steps, strict=True))
+        losses = []
+        for sign in (1, -1):
+            for spot, start, step in zip(spots, starts, steps, strict=True):
+                dev.upload(spot, start + sign * step)
+            losses.append(run(net))
+        assert (losses[0] - losses[1]) / 2 == pytest.approx(slope, rel=1e-5, abs=1e-13)

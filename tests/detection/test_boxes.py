@@ -24,11 +24,6 @@ def some_boxes(rng, count, scale=1.0):
     return np.concatenate([corners.min(1), corners.max(1)], 1)
 
 
-@pytest.fixture
-def rng(seed):
-    return np.random.default_rng(seed)
-
-
 @pytest.mark.parametrize("pixels", [False, True])
 def test_overlaps(rng, pixels):
     a, b = some_boxes(rng, 7, 30), some_boxes(rng, 5, 30)

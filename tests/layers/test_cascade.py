@@ -7,12 +7,6 @@ from textnet import bind, feed, inputs, mistakes
 
 from caffelite.errors import CaffeliteError
 
-
-@pytest.fixture
-def rng(seed):
-    return np.random.default_rng(seed)
-
-
 GROUPS = f"box_group_param {{ {fields(0, 1)} stride: 8 }} box_group_param {{ {fields(1)} stride: 16 }}"
 
 

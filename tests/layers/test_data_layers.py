@@ -16,17 +16,6 @@ from textnet import bind, build, feed, mistakes
 from caffelite.errors import CaffeliteError
 from caffelite.training.parts import CompleteNets
 
-
-@pytest.fixture
-def rng(seed):
-    return np.random.default_rng(seed)
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
 # data
 
 

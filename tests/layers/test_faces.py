@@ -18,11 +18,6 @@ def dev(request):
     return open_device(None, "float64") if request.param == "cpu" else GPU(0, "float64", HostBackend())
 
 
-@pytest.fixture
-def rng(seed):
-    return np.random.default_rng(seed)
-
-
 def layer(kind: str, body: str, label: bool = True, tops: str = 'top: "y"') -> str:
     below = 'bottom: "x"' + ' bottom: "label"' * label
     return f'layer {{ name: "layer" type: "{kind}" {below} {tops} {body} }}\n'

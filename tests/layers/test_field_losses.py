@@ -18,7 +18,7 @@ from rows_fields import (
     objects_of,
     predictions,
 )
-from textnet import bind, feed, inputs, mistakes, run
+from textnet import assert_slope, bind, feed, inputs, mistakes, run
 
 from caffelite.errors import CaffeliteError
 
@@ -27,11 +27,6 @@ FIRST = (
     'layer { name: "s" type: "Slice" bottom: "y" top: "loss" top: "rest" loss_weight: 1 loss_weight: 0 slice_param '
     "{ axis: 3 } }\n"
 )
-
-
-@pytest.fixture
-def rng(seed):
-    return np.random.default_rng(seed)
 
 
 def net_of(kind: str, body: str, maps: int = 2, tops: str = 'top: "y" loss_weight: 0', more: str = FIRST, extra=""):
@@ -67,19 +62,9 @@ MODES = [
 @pytest.mark.parametrize(("kind", "body"), MODES)
 def test_gradients(kind, body, rng):
     net, blobs = net_of(kind, body, extra=NORMAL)
-    fed = drawn(rng, blobs)
-    feed(net, **fed)
+    feed(net, **drawn(rng, blobs))
     run(net)
-    values = {v.name: v for v in net.graph.values.values()}
-    gradients = {name: net.diff[values[name]].copy() for name in blobs}
-    for _ in range(3):
-        steps = {name: rng.normal(size=shape) * 1e-5 for name, shape in blobs.items()}
-        losses = []
-        for sign in (1, -1):
-            feed(net, **{name: fed[name] + sign * step for name, step in steps.items()})
-            losses.append(run(net))
-        slope = sum(float((gradients[name] * step).sum()) for name, step in steps.items())
-        assert (losses[0] - losses[1]) / 2 == pytest.approx(slope, rel=1e-5, abs=1e-13)
+    assert_slope(net, blobs, rng)
 
 
 def chosen_cells(net, iteration=0):

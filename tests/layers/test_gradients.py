@@ -1,24 +1,11 @@
-"""Gradients where several things bring one: micro-batches, bottoms that share kernels, tops that nobody judges."""
+"""Gradients where several things bring one: bottoms that share kernels, tops that nobody judges."""
 
 import numpy as np
 import pytest
-from layer_rows import ROWS
+from layer_row import FILL
 from textnet import bind, feed, inputs, run
 
-from caffelite.layers import REGISTRY
-
-FILL = 'weight_filler { type: "gaussian" } bias_filler { type: "gaussian" }'
 JUDGE = 'layer {{ name: "j{0}" type: "EuclideanLoss" bottom: "{0}" bottom: "t{0}" top: "j{0}" }}\n'
-
-
-@pytest.fixture
-def rng(seed):
-    return np.random.default_rng(seed)
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
 
 
 def judged(text: str, **tops: tuple[int, ...]) -> str:
@@ -55,19 +42,6 @@ def assert_slope(net, rng) -> None:
             spot += sign * step
         losses.append(run(net))
     assert (losses[0] - losses[1]) / 2 == pytest.approx(slope, rel=1e-5, abs=1e-13)
-
-
-@pytest.mark.parametrize("row", [r for r in ROWS if r.differentiable and r.bottoms], ids=str)
-def test_micro_batches_add_up(row, rng):
-    blobs = row.bind(row.text()).blobs
-    tops = {f"y{i}": blobs[f"y{i}"].shape for i in range(row.tops) if i not in REGISTRY[row.kind].constant_tops}
-    net = row.bind(judged(row.text(), **tops), keep=True)
-    fill(net, rng)
-    feed(net, **row.draw(rng))
-    run(net)
-    once = net.params.diff.copy()
-    net.backward(add=True)
-    np.testing.assert_allclose(net.params.diff, 2 * once, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["Convolution", "Deconvolution"])

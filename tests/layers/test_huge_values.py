@@ -2,21 +2,16 @@
 never a traceback."""
 
 import re
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+import textnet
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
-import textnet  # noqa: E402
-
-from caffelite import caffelite_pb2 as pb  # noqa: E402
-from caffelite import prototxt  # noqa: E402
+from caffelite import caffelite_pb2 as pb
+from caffelite import prototxt
 from caffelite.devices.traits import cpu_traits
-from caffelite.errors import CaffeliteError  # noqa: E402
-from caffelite.inspection.feeds import Feeds  # noqa: E402
+from caffelite.errors import CaffeliteError
+from caffelite.inspection.feeds import Feeds
 from caffelite.net import graph
 from caffelite.net.compile import compile
 

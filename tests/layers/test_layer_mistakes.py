@@ -7,11 +7,6 @@ from layer_row import BATCH, IMAGE
 from textnet import inputs, mistakes
 
 
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
 def one(kind: str, body: str, *shapes: tuple[int, ...], tops: str = "y") -> str:
     below = " ".join(f'bottom: "x{i}"' for i in range(len(shapes)))
     above = " ".join(f'top: "{t}"' for t in tops)

@@ -10,11 +10,6 @@ SHAPE = (4, 3, 2, 5)
 LOSS = 'layer { name: "loss" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "loss" }'
 
 
-@pytest.fixture
-def rng(seed):
-    return np.random.default_rng(seed)
-
-
 def norm(body: str = "", more: str = "") -> str:
     return (
         inputs(x=SHAPE)

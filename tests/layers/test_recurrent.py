@@ -5,17 +5,12 @@ import engines
 import numpy as np
 import pytest
 import reference
-from textnet import bind, feed, inputs, mistakes, run
+from layer_row import FILL
+from textnet import assert_slope, bind, feed, inputs, mistakes, run
 
 T, N, K, D = 5, 3, 4, 2
 CONT = np.ones((T, N))
 CONT[0], CONT[2, 1], CONT[3] = 0, 0, [1, 0, 1]
-FILL = 'weight_filler { type: "gaussian" } bias_filler { type: "gaussian" }'
-
-
-@pytest.fixture
-def rng(seed):
-    return np.random.default_rng(seed)
 
 
 KINDS = {"RNN": (reference.rnn, 1), "LSTM": (reference.lstm, 2)}
@@ -62,36 +57,8 @@ def test_forward_and_gradient(kind, static, exposed, rng):
         np.testing.assert_allclose(net.blobs[f"y{i}"][0], found[1 + i], rtol=1e-10)
 
     moved = [n for n in fed if n in "xs" or (n[0] == "s" and exposed)]
-    values = {v.name: v for v in net.graph.values.values()}
-    assert values["cont"] not in net.diff
-    gradients = [net.diff[values[n]].copy() for n in moved] + [net.params.diff.copy()]
-    spots = [net.data[values[n]] for n in moved] + [net.params.data]
-    for _ in range(3):
-        steps = [rng.normal(size=s.shape) * 1e-5 for s in spots]
-        losses = []
-        for sign in (1, -1):
-            for spot, step in zip(spots, steps, strict=True):
-                spot += sign * step
-            losses.append(run(net))
-            for spot, step in zip(spots, steps, strict=True):
-                spot -= sign * step
-        slope = sum(float((g * s).sum()) for g, s in zip(gradients, steps, strict=True))
-        assert (losses[0] - losses[1]) / 2 == pytest.approx(slope, rel=1e-5, abs=1e-13)
-
-
-@every_kind
-def test_a_loss_on_the_last_state_alone(kind, rng):
-    text = net_text(kind, False, True, judged=False)
-    judge = inputs(t=(1, N, D)) + 'layer { name: "j" type: "EuclideanLoss" bottom: "y0" bottom: "t" top: "j" }'
-    net = bind(text + judge, keep=True)
-    feed(net, **draw(net, rng))
-    run(net)
-    gradient, step = net.params.diff.copy(), rng.normal(size=net.params.size) * 1e-5
-    losses = []
-    for sign in (1, -2):
-        net.params.data += sign * step
-        losses.append(run(net))
-    assert (losses[0] - losses[1]) / 2 == pytest.approx(float((gradient * step).sum()), rel=1e-5)
+    assert net.graph.values["cont"] not in net.diff
+    assert_slope(net, moved, rng)
 
 
 @every_kind

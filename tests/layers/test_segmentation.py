@@ -14,11 +14,6 @@ SHAPE = (4, 3, 2, 5)
 LOSS = 'layer { name: "loss" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "loss" }'
 
 
-@pytest.fixture
-def rng(seed):
-    return np.random.default_rng(seed)
-
-
 def bn(body: str = "", more: str = "") -> str:
     return inputs(x=SHAPE) + f'layer {{ name: "n" type: "BN" bottom: "x" top: "y" bn_param {{ {body} }} }}' + more
 

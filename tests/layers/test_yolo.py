@@ -11,11 +11,6 @@ from caffelite.families.yolo import grids
 SHAPE = (2, 16, 3, 4)
 
 
-@pytest.fixture
-def rng(seed):
-    return np.random.default_rng(seed)
-
-
 def loss_net(kind: str, field: str, body: str, labels: tuple[int, ...] = (2, 15)):
     text = "force_backward: true\n" + inputs(x=SHAPE, label=labels)
     text += f'layer {{ name: "loss" type: "{kind}" bottom: "x" bottom: "label" top: "l" loss_weight: 2 '
