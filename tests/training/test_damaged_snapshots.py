@@ -3,8 +3,10 @@
 import os
 import random
 import shutil
+from collections import Counter
 from pathlib import Path
 
+import fuzz_mutants
 import h5py
 import numpy as np
 import pytest
@@ -129,69 +131,20 @@ def test_a_deleted_folder_is_an_error(folder, make):
         solver.step(2)
 
 
-# Mutants
-
-
-def mutated(data: bytes, rng: random.Random) -> bytes:
-    """A few bytes flipped, cut out, doubled or replaced by large numbers."""
-    body = bytearray(data)
-    for _ in range(rng.choice((1, 1, 2, 8))):
-        at = rng.randrange(len(body))
-        match rng.randrange(4):
-            case 0:
-                body[at] ^= 1 << rng.randrange(8)
-            case 1:
-                del body[at : at + rng.choice((1, 2, 8, 100))]
-            case 2:
-                body[at:at] = body[at : at + rng.choice((1, 8, 50))]
-            case 3:
-                body[at : at + 4] = rng.choice((b"\xff" * 4, b"\0" * 4, b"\xff\xff\xff\x7f", b"\x80" * 4))
-        body = body or bytearray(1)
-    return bytes(body)
-
-
-def outcomes(paths, read, rng, count) -> dict[str, int]:
-    """How many mutants of a file were read, and how many refused; anything but a CaffeliteError is raised."""
-    path, good = paths, Path(paths).read_bytes()
-    found = {"read": 0, "refused": 0}
-    for _ in range(count):
-        Path(path).write_bytes(mutated(good, rng))
+def test_mutants_of_a_state(folder, train):
+    """Of models: tests/test_weights.py; of HDF5 files: tests/fuzz_kinds.py."""
+    train(SOLVER)
+    path, rng, found = folder / "run_iter_4.solverstate", random.Random(3), Counter()
+    good = state_of(path).SerializeToString()
+    for _ in range(400):
+        path.write_bytes(fuzz_mutants.binary(good, rng))
         try:
-            read(path)
+            snapshot.read_model(snapshot.read_state(path), path)
             found["read"] += 1
         except CaffeliteError as error:
             assert str(error).isprintable()
             found["refused"] += 1
-    return found
-
-
-def resume(path):
-    state = snapshot.read_state(path)
-    snapshot.read_model(state, path)
-
-
-@pytest.mark.parametrize("kind", ["solverstate", "caffemodel"])
-def test_binary_mutants(folder, train, kind):
-    train(SOLVER)
-    path = folder / f"run_iter_4.{kind}"
-    message = (pb.SolverState if kind == "solverstate" else pb.NetParameter).FromString(path.read_bytes())
-    message.ClearField("checksum")
-    path.write_bytes(message.SerializeToString())
-    found = outcomes(path, resume if kind == "solverstate" else weights.read_model, random.Random(3), 400)
-    assert min(found.values()) > 20
-
-
-@pytest.mark.parametrize("kind", ["solverstate", "caffemodel"])
-def test_hdf5_mutants(folder, train, kind):
-    """Each is read by a process of its own, so that what the library does of it stays there."""
-    train(SOLVER + "snapshot_format: HDF5")
-    path = folder / f"run_iter_4.{kind}.h5"
-    with h5py.File(path) as file, h5py.File("bare.h5", "w") as other:
-        for name in file:
-            file.copy(name, other)
-    os.replace("bare.h5", path)
-    found = outcomes(path, resume if kind == "solverstate" else weights.read_model, random.Random(5), 8)
-    assert sum(found.values()) == 8
+    assert min(found["read"], found["refused"]) > 20
 
 
 def test_an_endless_hdf5_file_is_refused(folder, monkeypatch):

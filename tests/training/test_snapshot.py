@@ -288,45 +288,6 @@ def test_a_full_disk_is_found_before_training(folder, make, monkeypatch):
     assert files(folder) == []
 
 
-@pytest.fixture
-def small_disk(folder):
-    """A file system of 128 KiB, where this process may mount one."""
-    path = folder / "disk"
-    path.mkdir()
-    try:
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", path], check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("mounting a file system is not allowed here")
-    yield path
-    subprocess.run(["umount", path], check=True)
-
-
-def test_a_disk_full_at_the_start(small_disk, make):
-    (small_disk / "filler").write_bytes(bytes(100 << 10))
-    with pytest.raises(
-        CaffeliteError, match="snapshots cannot be written to disk: no space left on device; expected 0.1 MiB of"
-    ):
-        make(SOLVER.replace('"run"', '"disk/run"'))
-    assert [path.name for path in small_disk.iterdir()] == ["filler"]
-
-
-def test_a_disk_full_during_training(small_disk, make, train):
-    solver = make(SOLVER.replace('"run"', '"disk/run"'))
-    solver.step(2)
-    with open(small_disk / "filler", "wb", buffering=0) as file, pytest.raises(OSError):
-        while True:
-            file.write(bytes(4096))
-    with pytest.raises(
-        CaffeliteError,
-        match="cannot write disk/run_iter_4.caffemodel: no space left on device; free disk space, then resume",
-    ):
-        solver.step(2)
-    assert sorted(path.name for path in small_disk.iterdir()) == [".run.lock", "filler", *SNAPSHOTS[:2]]
-    (small_disk / "filler").unlink()
-    resumed = train(SOLVER.replace('"run"', '"disk/run"'), resume="disk/run_iter_2.solverstate")
-    assert resumed.solver.iteration == 4 and (small_disk / "run_iter_4.solverstate").exists()
-
-
 def test_a_file_size_limit(folder):
     """A limit on the size of files stands for a disk that fills up amid training: status 2, and the older snapshot
     stands."""

@@ -1,12 +1,11 @@
 """Every call that a snapshot makes to the system fails, or is the last one before a kill: -resume auto ends as if
 nothing had happened."""
 
-import importlib.util
 import os
 import subprocess
 import sys
-from pathlib import Path
 
+import faults
 import numpy as np
 import pytest
 
@@ -15,10 +14,6 @@ from caffelite import prototxt
 from caffelite.errors import CaffeliteError
 from caffelite.training import Trainer, newest
 from caffelite.training.checkpoint import disk, ownership, snapshot
-
-spec = importlib.util.spec_from_file_location("faults", Path(__file__).with_name("faults.py"))
-faults = sys.modules["faults"] = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(faults)
 
 
 def forget_locks():
@@ -108,6 +103,7 @@ def test_a_kill_at_any_call_loses_nothing(begun, device):
         assert not [name for name in found if name.endswith((".draft", ".old"))], where
 
 
+@pytest.mark.slow
 def test_a_rewritten_pair_is_never_mixed(begun, device):
     """The run's own snapshot of the same iteration with other numbers: it is the old pair or the new one."""
     form, folder, _ = begun
