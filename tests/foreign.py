@@ -1,5 +1,6 @@
 """Contents of JSON files that somebody else wrote: everything in them wrong, one value at a time."""
 
+import itertools
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +18,7 @@ def damaged(content: Any) -> Iterator[Any]:
         yield from ([wrong, *content[1:]] for wrong in [*WRONG, *damaged(content[0])])
 
 
-def texts(content: Any) -> list[str]:
-    """Those contents as JSON, and files that are no object."""
-    return ["", "[]", "null", "[" * 10**5, *map(json.dumps, [{}, *damaged(content)])]
+def texts(content: Any, every: int = 5) -> list[str]:
+    """Each ``every``-th of those contents as JSON, so that each field has some wrong values, and files that are no
+    object."""
+    return ["", "[]", "null", "[" * 10**5, "{}", *map(json.dumps, itertools.islice(damaged(content), 0, None, every))]
