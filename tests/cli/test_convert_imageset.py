@@ -40,19 +40,9 @@ def test_a_list(images, call):
 
 
 def test_caffes_flags(images, call):
-    assert (
-        call(
-            "convert_imageset", "-gray", "-resize_width=3", "--resize_height", 2, "-check_size", "img", "list.txt", "a"
-        ).status
-        == 0
-    )
+    assert call("convert_imageset -gray -resize_width=3 --resize_height 2 -check_size img list.txt a").status == 0
     assert {(d.channels, d.height, d.width) for d in records("a").values()} == {(1, 2, 3)}
-    assert (
-        call(
-            "convert_imageset", "--gray=false", "--noshuffle", "--encoded=true", "-backend=lmdb", "img", "list.txt", "b"
-        ).status
-        == 0
-    )
+    assert call("convert_imageset --gray=false --noshuffle --encoded=true -backend=lmdb img list.txt b").status == 0
     assert all(d.encoded and d.data == (images / "img" / key[9:]).read_bytes() for key, d in records("b").items())
     assert call("convert_imageset", "-encoded=false", "-gray=true", "img", "list.txt", "d").status == 0
     assert all(not d.encoded and d.channels == 1 for d in records("d").values())

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A folder in which the README's first command ran."""
+    """A folder in which the README's first command ran, half as long."""
     pytest.importorskip("sklearn", reason="scikit-learn carries the digits")
     folder, before = tmp_path_factory.mktemp("digits"), os.getcwd()
     for name in ("models", "solvers"):
@@ -37,7 +37,8 @@ def trained(tmp_path_factory):
     handlers, level, propagate = log.handlers[:], log.level, log.propagate
     os.chdir(folder)
     try:
-        for command in (["dataset", "digits"], ["train", "-solver", "solvers/digits_solver.prototxt"]):
+        train = "train -solver solvers/digits_solver.prototxt -set max_iter=500 -set test_interval=500"
+        for command in (["dataset", "digits"], train.split()):
             with contextlib.suppress(SystemExit):
                 cli.main(command)
     finally:
@@ -51,14 +52,8 @@ def digits(trained, call, monkeypatch):
     """Beside it digits.prototxt, the deploy net."""
     monkeypatch.chdir(trained)
     answer = call(
-        "deploy",
-        "-model",
-        "models/lenet/digits_train_val.prototxt",
-        "-weights",
-        "digits_iter_1000.caffemodel",
-        "-out",
-        "digits.prototxt",
-        "-force",
+        "deploy -model models/lenet/digits_train_val.prototxt -weights digits_iter_500.caffemodel -out "
+        "digits.prototxt -force"
     )
     assert answer.status == 0, answer.err
     return answer
@@ -71,7 +66,7 @@ def test_deploy_proves_and_describes(digits):
     )
     net = prototxt.read_net("digits.prototxt").message
     how = net.deploy_param
-    assert (how.weights, how.ground, how.sign_size) == ("digits_iter_1000.caffemodel", how.DARK, 20)
+    assert (how.weights, how.ground, how.sign_size) == ("digits_iter_500.caffemodel", how.DARK, 20)
     assert net.layer[0].transform_param.scale == pytest.approx(1 / 256)
 
 
@@ -87,13 +82,7 @@ def test_digits_drawn_by_hand(tool, seed, digits, call, tmp_path):
 
 def test_the_recipe_s_accuracy(digits, call):
     answer = call(
-        "test",
-        "-model",
-        "models/lenet/digits_train_val.prototxt",
-        "-weights",
-        "digits_iter_1000.caffemodel",
-        "-iterations",
-        6,
+        "test -model models/lenet/digits_train_val.prototxt -weights digits_iter_500.caffemodel -iterations 6"
     )
     found = next(line for line in answer.lines if line.startswith("accuracy = "))
     assert float(found.split()[2]) >= 0.98, "of 360 written digits"
@@ -105,13 +94,8 @@ def test_printed_digits_by_mnist_s_lenet(data_folder, call, tmp_path, monkeypatc
     for name in ("models", "solvers"):
         Path(name).symlink_to(ROOT / name)
     assert call("dataset", "mnist", "--from", data_folder / "mnist").status == 0
-    assert (
-        call(
-            "train", "-solver", "solvers/lenet_solver.prototxt", "-set", "max_iter=2000", "-set", "test_interval=2000"
-        ).status
-        == 0
-    )
-    net = ("-model", "models/lenet/train_val.prototxt", "-weights", "lenet_iter_2000.caffemodel")
+    assert call("train -solver solvers/lenet_solver.prototxt -set max_iter=1000 -set test_interval=1000").status == 0
+    net = ("-model", "models/lenet/train_val.prototxt", "-weights", "lenet_iter_1000.caffemodel")
     assert call("deploy", *net, "-out", "lenet.prototxt").status == 0
     assert prototxt.read_net("lenet.prototxt").message.deploy_param.sign_centre == pb.DeployParameter.MASS
     right = 0
@@ -202,11 +186,11 @@ def test_python_gives_the_command_s_scores(digits, call, tmp_path, oversample):
 
 
 def test_weights_that_a_deploy_net_names_are_loaded_or_missed(digits, tmp_path, monkeypatch):
-    named, given = caffelite.Net("digits.prototxt"), caffelite.Net("digits.prototxt", "digits_iter_1000.caffemodel")
+    named, given = caffelite.Net("digits.prototxt"), caffelite.Net("digits.prototxt", "digits_iter_500.caffemodel")
     np.testing.assert_array_equal(named.params["conv1"][0].data, given.params["conv1"][0].data)
     (tmp_path / "alone.prototxt").write_text(Path("digits.prototxt").read_text())
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(CaffeliteError, match=r"digits_iter_1000\.caffemodel"):
+    with pytest.raises(CaffeliteError, match=r"digits_iter_500\.caffemodel"):
         caffelite.Net("alone.prototxt")
 
 

@@ -20,17 +20,7 @@ def test_export(folder, call):
     assert '"value" differs by at most' in answer.lines[-2] and answer.lines[-1].startswith("Wrote net.onnx: ")
     again = call("export", "-model", "deploy.prototxt", "-weights", "run_iter_20.caffemodel", "-out", "net.onnx")
     assert again.status == 2 and "net.onnx exists" in again.err
-    answer = call(
-        "export",
-        "-model",
-        "deploy.prototxt",
-        "-weights",
-        "run_iter_20.caffemodel",
-        "-out",
-        "net.onnx",
-        "-force",
-        "-no_check",
-    )
+    answer = call("export -model deploy.prototxt -weights run_iter_20.caffemodel -out net.onnx -force -no_check")
     assert answer.status == 0 and "differs" not in answer.err
     answer = call("export", "-model", "net.prototxt", "-weights", "run_iter_20.caffemodel", "-out", "no.onnx")
     assert (

@@ -41,9 +41,7 @@ def test_lmdb_with_caffes_arguments(model, call):
 
 def test_hdf5_and_npz_take_one_name(model, call):
     for kind in ("hdf5", "npz"):
-        answer = call(
-            "extract_features", "w.caffemodel", "net.prototxt", "sigmoid,y", f"f.{kind}", 2, kind, "-stage", "more"
-        )
+        answer = call(f"extract_features w.caffemodel net.prototxt sigmoid,y f.{kind} 2 {kind} -stage more")
         assert answer.status == 0, answer.err
     with h5py.File("f.hdf5") as file, np.load("f.npz") as arrays:
         for name in ("sigmoid", "y"):

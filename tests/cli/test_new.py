@@ -137,6 +137,7 @@ def test_same_seed_holds_out_the_same_images(call, there):
     assert lines("a/test.txt") == lines("b/test.txt") != lines("c/test.txt")
 
 
+@pytest.mark.slow
 def test_table_of_labels_becomes_several_answers(call, there):
     source = table(
         there, "file,warm,cold,green", lambda p: {"red": "1,0,0", "blue": "0,1,0", "green": "0,1,1"}[p.parent.name]
@@ -160,12 +161,7 @@ def test_table_of_numbers_becomes_a_regression(call, there):
     assert scores["mean absolute error of red"]["value"] < 3000  # their spread is about 7000
     assert scores["mean absolute error of green"]["value"] < 0.03  # about 0.06
     shown = call(
-        "classify",
-        "-model",
-        "amounts/deploy.prototxt",
-        "-weights",
-        "amounts/amounts_iter_150.caffemodel",
-        "pictures/red/00.png",
+        "classify -model amounts/deploy.prototxt -weights amounts/amounts_iter_150.caffemodel pictures/red/00.png"
     )
     assert re.search(r"^  red = \d+", shown.out, re.MULTILINE) and re.search(r"^  green = ", shown.out, re.MULTILINE)
 
@@ -210,12 +206,7 @@ def test_images_of_other_sizes_are_resized(call, there):
     assert call("new", "hues", "pictures").status == 0
     silent(call, "hues")
     assert call("train", "-solver", "hues/solver.prototxt", "-iterations", 2).status == 0
-    assert (
-        call(
-            "classify", "-model", "hues/deploy.prototxt", "-weights", "hues/hues_iter_2.caffemodel", "pictures/red"
-        ).status
-        == 0
-    )
+    assert call("classify -model hues/deploy.prototxt -weights hues/hues_iter_2.caffemodel pictures/red").status == 0
 
 
 LARGE = [pytest.param(net, marks=pytest.mark.slow) for net in ("alexnet", "googlenet", "squeezenet", "mobilenet")]

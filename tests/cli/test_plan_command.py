@@ -24,9 +24,7 @@ def test_a_ladder_up_to_1024(folder, call):
 
 
 def test_a_fast_link_leaves_computing(folder, call):
-    answer = call(
-        "plan", "-model", "net.prototxt", "-gpus", 3, "-machine", 3, "-latency", 0, "-bandwidth", 1000, "-iterations", 3
-    )
+    answer = call("plan -model net.prototxt -gpus 3 -machine 3 -latency 0 -bandwidth 1000 -iterations 3")
     assert list(table(answer.out)) == [1, 2, 3] and "The bottleneck is computing" in answer.out
 
 

@@ -49,13 +49,6 @@ def test_a_resumed_run_goes_on_in_its_records(folder, call):
     assert seconds == sorted(seconds)
 
 
-def test_a_resumed_run_has_no_losses_of_later_iterations(folder, call):
-    call("train", "-solver", "solver.prototxt", "-set", "snapshot=10")
-    call("train", "-solver", "solver.prototxt", "-snapshot", "run_iter_10.solverstate", "-iterations", 3)
-    assert len(np.fromfile(folder / "run_run/losses.f32", "<f4")) == 13
-    assert read(folder / "run_run").curve("loss")[-1].iteration == 12
-
-
 def test_an_older_run_makes_way(folder, call):
     for _ in range(2):
         call("train", "-solver", "solver.prototxt", "-iterations", 2)

@@ -8,6 +8,8 @@ import pytest
 
 from caffelite.data.writers import write_hdf5
 
+TRAIN = "train -solver solver.prototxt -set test_interval=1000000 -set test_initialization=false".split()
+
 
 @pytest.fixture
 def corrupted(folder):
@@ -19,9 +21,7 @@ def corrupted(folder):
 
 
 def test_a_nan_is_reported_and_replayed(corrupted, call):
-    answer = call(
-        "train", "-solver", "solver.prototxt", "-set", "test_interval=1000000", "-set", "test_initialization=false"
-    )
+    answer = call(*TRAIN)
     assert answer.status == 2
     assert answer.err.splitlines()[-1] == (
         'caffelite: the loss is not finite at iteration 1: layer "rows" (HDF5Data), top "x"; look at it layer by '
@@ -42,32 +42,14 @@ def test_a_nan_is_reported_and_replayed(corrupted, call):
 
 
 def test_the_bundle_of_an_earlier_run_is_renamed(corrupted, call):
-    command = (
-        "train",
-        "-solver",
-        "solver.prototxt",
-        "-set",
-        "test_interval=1000000",
-        "-set",
-        "test_initialization=false",
-    )
-    call(*command)
+    call(*TRAIN)
     before = (corrupted / "run_fault_iter_1/report.json").read_bytes()
-    call(*command, "-set", "base_lr=0.01", "-set", "snapshot=1", "-forgive", 2)
+    call(*TRAIN, "-set", "base_lr=0.01", "-set", "snapshot=1", "-forgive", 2)
     assert (corrupted / "run_fault_iter_1_1/report.json").read_bytes() == before
     assert sorted(path.name for path in corrupted.glob("run_fault*")) == ["run_fault_iter_1", "run_fault_iter_1_1"]
 
 
 def test_the_number_of_nan_recoveries_is_limited(corrupted, call):
-    command = (
-        "train",
-        "-solver",
-        "solver.prototxt",
-        "-set",
-        "test_interval=1000000",
-        "-set",
-        "test_initialization=false",
-    )
-    answer = call(*command, "-set", "snapshot=1", "-forgive", 2)
+    answer = call(*TRAIN, "-set", "snapshot=1", "-forgive", 2)
     assert answer.status == 2 and sum("NaN recovery (" in line for line in answer.lines) == 2
     assert "NaN recovery (2 of 2): continuing from iteration 1 with 0.25 of the rate" in answer.lines

@@ -301,9 +301,7 @@ def test_a_label_a_pixel_and_labels_that_do_not_count(folder, call, seed):
 
 def test_labels_that_do_not_fit(shades, call):
     Path("two.txt").write_text("a\nb\n")
-    answer = call(
-        "test", "-model", "shades.prototxt", "-weights", "shades.caffemodel", "-report", "out", "-labels", "two.txt"
-    )
+    answer = call("test -model shades.prototxt -weights shades.caffemodel -report out -labels two.txt")
     assert answer.status == 2 and "labels do not fit the net; expected 3, one a class, found 2" in answer.err
 
 

@@ -73,17 +73,14 @@ def test_early_stop(folder, call):
     assert run.iteration < 100 and outcome(folder)["kind"] == "stopped early"
 
 
-def test_time_limit(folder, call):
-    call("train", "-solver", "solver.prototxt", *ENDLESS, "-max_time", "0.3s")
-    run = registry.read("run_run")
-    assert run.state == "out of time" and run.reason == "0.3 seconds are over" and run.iteration > 0
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signals(folder, started, number):
+@pytest.mark.parametrize("number, status", [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
+def test_signals(folder, started, number, status):
     process = started()
     process.send_signal(number)
     err = process.communicate(timeout=60)[1]
+    assert process.returncode == status and "Traceback" not in err and "Optimization stopped early." in err
+    assert "Stopping after this iteration, with a snapshot; a second signal stops at once." in err
+    assert len(list(folder.glob("run_iter_*.solverstate"))) == 1 and not list(folder.glob(".*.draft"))
     run = registry.read("run_run")
     assert run.state == "stopped" and run.reason == f"stopped by a signal: {number.name}"
     log = (folder / "run_run/log.txt").read_text()
@@ -110,17 +107,7 @@ def test_an_internal_error(folder, call, monkeypatch):
     assert registry.read("run_run").reason == "RuntimeError: a mistake of ours"
 
 
-def test_a_killed_run(folder, started):
-    process = started()
-    assert registry.state("run_run") == "running"
-    process.kill()
-    process.wait()
-    run = registry.read("run_run")
-    assert run.state == "killed" and run.reason.startswith("it ended without recording an outcome")
-    assert "outcome" not in json.loads((folder / "run_run/run.json").read_text())["sessions"][-1]
-
-
-def test_a_running_run(folder, started):
+def test_a_run_that_runs_and_is_killed(folder, started):
     process = started()
     first = registry.read("run_run")
     assert first.state == "running" and first.process == process.pid
@@ -129,6 +116,11 @@ def test_a_running_run(folder, started):
         assert time.monotonic() < end
         time.sleep(0.05)
     assert now.iteration > first.iteration and abs(now.heartbeat - time.time()) < 60
+    process.kill()
+    process.wait()
+    run = registry.read("run_run")
+    assert run.state == "killed" and run.reason.startswith("it ended without recording an outcome")
+    assert "outcome" not in json.loads((folder / "run_run/run.json").read_text())["sessions"][-1]
 
 
 def test_a_queued_run_starts_in_its_folder(folder, call):

@@ -110,6 +110,7 @@ def test_a_failed_trial_is_a_row_without_a_score(folder, sweep):
     assert bad["base_lr"] == "1e30" and not bad["loss"] and bad["note"].startswith("failed: ")
 
 
+@pytest.mark.slow
 def test_a_sweep_without_any_score_fails(folder, sweep):
     done = sweep("-solver", "solver.prototxt", "-set", "base_lr=1e29,1e30", "-folder", "failing")
     assert done.status == 1 and "No trial has a score" in done.err, done.err
@@ -200,6 +201,7 @@ def test_a_missing_tracker_is_reported_before_the_first_trial(folder, call, monk
     assert not (folder / "run_sweep").exists()
 
 
+@pytest.mark.slow
 def test_a_sweep_stops_after_a_time(folder, sweep):
     """The trial that runs stops with a snapshot, and no other one starts."""
     options = ("-solver", "solver.prototxt", "-set", "base_lr=0.01,0.05", "-set", "max_iter=1000000")
@@ -260,6 +262,7 @@ def test_the_chart_of_a_sweep():
     assert picture(SweepResults("accuracy", False, [1], []), "png").startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_lengths_in_epochs(folder, sweep):
     """Settings of other batch sizes have other numbers of iterations, and are compared at their ends. Each trial is
     tracked."""

@@ -50,9 +50,7 @@ def test_times_are_compared_with_the_ceilings(folder, call):
 
 def test_weights_and_phase(folder, call):
     call("train", "-solver", "solver.prototxt")
-    answer = call(
-        "time", "-model", "net.prototxt", "-iterations=1", "-weights", "run_iter_20.caffemodel", "-phase", "TEST"
-    )
+    answer = call("time -model net.prototxt -iterations=1 -weights run_iter_20.caffemodel -phase TEST")
     assert answer.status == 0 and "Weights from run_iter_20.caffemodel: matched value" in answer.lines
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from caffelite.devices import cuda as gpus
 from caffelite.devices.cuda import presence
+from caffelite.runs import registry
 
 COMMAND = [sys.executable, "-c", "from caffelite.cli import main; main()", "train", "-solver", "solver.prototxt"]
 NUMBER = r"-?(\d+(\.\d*)?(e[+-]\d+)?|nan|inf)"
@@ -171,14 +172,7 @@ def test_gpu_numbers(folder, call, text):
 
 
 def test_fields_set_on_the_command_line(folder, call):
-    command = (
-        "train",
-        "-solver",
-        "solver.prototxt",
-        "-set",
-        "max_iter=10",
-        "-set=value.inner_product_param.num_output=2",
-    )
+    command = "train -solver solver.prototxt -set max_iter=10 -set=value.inner_product_param.num_output=2".split()
     assert call(*command, "-set", "lr_policy=fixed").status == 0
     assert (folder / "run_iter_10.solverstate").exists() and not (folder / "run_iter_20.solverstate").exists()
     answer = call(*command, "-set", "value.inner_product_param.num_output=3")
@@ -190,15 +184,15 @@ def test_fields_set_on_the_command_line(folder, call):
 
 
 def test_time_is_up(folder, call):
-    answer = call(
-        "train", "-solver", "solver.prototxt", "-set", "max_iter=1000000", "-set", "display=0", "-max_time", "0.3s"
-    )
+    answer = call("train -solver solver.prototxt -set max_iter=1000000 -set display=0 -max_time 0.3s")
     assert answer.status == 0 and answer.lines[-2] == "Optimization stopped early."
     assert answer.lines[-1].startswith(
         "To continue: caffelite train -solver solver.prototxt -set max_iter=1000000 -set display=0 -max_time 0.3 -s"
     )
     assert "The time that -max_time gives is up." in answer.lines
     assert (folder / answer.lines[-1].rpartition(" ")[2]).exists()
+    run = registry.read("run_run")
+    assert run.state == "out of time" and run.reason == "0.3 seconds are over" and run.iteration > 0
 
 
 @pytest.mark.parametrize(
@@ -220,18 +214,10 @@ def test_what_is_no_time(folder, call):
 def test_the_command_that_goes_on_is_shown(folder, call):
     """Complete, as a shell takes it, and it works."""
     os.rename("solver.prototxt", "my solver.prototxt")
-    options = [
-        "-set",
-        "base_lr=0.02",
-        "-set",
-        "value.type=InnerProduct",
-        "-iterations",
-        "3",
-        "-record",
-        "it's here",
-        "-eager",
-    ]
-    answer = call("train", "-solver=my solver.prototxt", *options)
+    answer = call(
+        "train '-solver=my solver.prototxt' -set base_lr=0.02 -set value.type=InnerProduct -iterations 3 "
+        '-record "it\'s here" -eager'
+    )
     expected = "To continue: caffelite train -solver 'my solver.prototxt' "
     assert answer.lines[-1].startswith(expected), answer.lines
     words = shlex.split(answer.lines[-1].removeprefix("To continue: "))
@@ -298,12 +284,7 @@ def test_records_of_another_run_are_not_gone_on_in(folder, call):
     own."""
     call("train", "-solver", "solver.prototxt")
     call("train", "-solver", "solver.prototxt", "-iterations", "3")
-    assert (
-        call(
-            "train", "-solver", "solver.prototxt", "-snapshot", "run_iter_20.solverstate", "-set", "max_iter=22"
-        ).status
-        == 0
-    )
+    assert call("train -solver solver.prototxt -snapshot run_iter_20.solverstate -set max_iter=22").status == 0
     sessions = {
         p.parent.name: [s["iteration"] for s in json.loads(p.read_text())["sessions"]]
         for p in folder.glob("run_run*/run.json")
@@ -320,8 +301,6 @@ def test_records_that_cannot_be_read_are_renamed(folder, call, text):
 
 
 def test_an_overfit_run_writes_nothing_when_it_is_stopped(folder, call):
-    answer = call(
-        "train", "-solver", "solver.prototxt", "-overfit", "1", "-set", "max_iter=100000000", "-max_time", "0.3s"
-    )
+    answer = call("train -solver solver.prototxt -overfit 1 -set max_iter=100000000 -max_time 0.3s")
     assert answer.status == 0 and "Optimization stopped early." in answer.lines
     assert not list(folder.glob("*run*")) + list(folder.glob(".run*"))

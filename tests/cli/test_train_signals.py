@@ -45,16 +45,6 @@ def states(folder):
     return sorted(int(re.search(r"_(\d+)\.", path.name)[1]) for path in folder.glob("run_iter_*.solverstate"))
 
 
-@pytest.mark.parametrize("number, status", [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
-def test_int_and_term_snapshot_and_end(folder, endless, number, status):
-    process = endless()
-    process.send_signal(number)
-    err = process.communicate(timeout=60)[1]
-    assert process.returncode == status and "Traceback" not in err and "Optimization stopped early." in err
-    assert "Stopping after this iteration, with a snapshot; a second signal stops at once." in err
-    assert len(states(folder)) == 1 and not list(folder.glob(".*.draft"))
-
-
 def test_hup_snapshots_and_goes_on_until_term(folder, endless):
     process = endless("-sigint_effect", "none")
     process.send_signal(signal.SIGHUP)
@@ -68,6 +58,7 @@ def test_hup_snapshots_and_goes_on_until_term(folder, endless):
     assert process.returncode == 143 and len(states(folder)) == 2
 
 
+@pytest.mark.slow
 def test_effects_of_the_options(folder, endless):
     process = endless("-sigint_effect", "snapshot", "-sighup_effect", "stop")
     process.send_signal(signal.SIGINT)
