@@ -1,6 +1,5 @@
 """Devices and random numbers for tests of operations."""
 
-import numpy as np
 import pytest
 from devices.arrays import GUARD, GUARDED, MAKE
 
@@ -16,11 +15,9 @@ def kind(request):
     return request.param
 
 
-TYPED = [
+TYPED = [  # float64 on CPU and host: tests/layers
     ("cpu", "float32"),
-    pytest.param(("cpu", "float64"), marks=pytest.mark.slow),  # of tests only
     pytest.param(("host", "float32"), marks=pytest.mark.host),
-    pytest.param(("host", "float64"), marks=pytest.mark.host),
     pytest.param(("gpu", "float32"), marks=pytest.mark.gpu),
     pytest.param(("gpu", "float64"), marks=pytest.mark.gpu),
 ]
@@ -32,11 +29,6 @@ def dev(request):
     if kind == "gpu" and not count():
         pytest.skip("no usable GPU")
     return MAKE[kind](dtype)
-
-
-@pytest.fixture
-def rng(seed):
-    return np.random.default_rng(seed)
 
 
 @pytest.fixture(autouse=True)

@@ -233,8 +233,9 @@ def numbers(text: str, engine: str, phase: str, seed: int, **options) -> dict[st
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", BETWEEN)
-@pytest.mark.parametrize("engine", engines.ENGINES)
+@pytest.mark.parametrize(
+    ("case", "engine"), [*((case, "onednn") for case in BETWEEN), *in_turns(BETWEEN, ("stand-in", "host"))]
+)
 def test_numbers_are_those_of_the_plain_layout(seed, engine, case):
     text = sandwich(BETWEEN[case])
     for phase in ("TRAIN", "TEST") if case in ("BatchNorm", "Dropout") else ("TRAIN",):

@@ -68,7 +68,7 @@ def feed_samples(net, iteration, part):
     feed(net, **arrays)
 
 
-CASES = [(name, "float64") for name in NETS] + [(name, "float32") for name in NETS if name != "googlenet"]
+CASES = [*((name, "float64") for name in NETS), ("lenet", "float32")]
 
 
 @pytest.mark.slow
