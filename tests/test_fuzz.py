@@ -1,0 +1,113 @@
+"""Samples of fuzz_commands.py, fuzz_files.py and fuzz_file_commands.py: damaged prototxts and files of every kind are
+read, or reported."""
+
+import ast
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("cv2")
+pytest.importorskip("plyvel")
+import fuzz_file_commands
+from fuzz_commands import COMMANDS, CommandFuzz
+from fuzz_files import FileFuzz
+from fuzz_kinds import KINDS
+from fuzz_workers import attempt
+
+IN_HDF5 = [kind for kind in KINDS if "hdf5" in kind]  # each takes a process to read it
+READ_BY_COMMANDS = ("tar", "npy", "idx", "caffemodel", "binary net", "list")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def campaign(script, kinds, runs):
+    """The outcomes of a campaign in a process of its own, with one thread, as it forks: forks of a process that has run
+    many tests are slow."""
+    words = [word for kind in kinds for word in ("--kind", kind)]
+    command = [sys.executable, Path(__file__).with_name(script), "--runs", str(runs * len(kinds)), *words]
+    one = {**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=one)
+    assert done.returncode == 0, done.stdout + done.stderr
+    outcomes = ast.literal_eval(done.stdout.splitlines()[-1])
+    assert sum(outcomes.values()) == runs * len(kinds)
+    return outcomes
+
+
+@pytest.mark.slow
+def test_damaged_files_are_read_or_reported():
+    outcomes = campaign("fuzz_files.py", [kind for kind in KINDS if kind not in IN_HDF5], 6)
+    assert outcomes["reports"] > 30 and outcomes["runs"] > 10
+
+
+def test_damaged_hdf5_files_are_read_or_reported():
+    campaign("fuzz_files.py", IN_HDF5, 6)
+
+
+def test_undamaged_files_are_read(folder):
+    for kind in FileFuzz(folder).subjects:
+        os.chdir(kind.replace(" ", "_"))
+        KINDS[kind].use()
+        os.chdir("..")
+
+
+@pytest.mark.slow
+def test_commands_read_or_report_damaged_files():
+    campaign("fuzz_file_commands.py", READ_BY_COMMANDS, 4)
+
+
+def test_every_kind_that_a_command_reads_is_damaged():
+    assert set(KINDS) - set(fuzz_file_commands.COMMANDS) == {"datum", "hierarchy"}  # read by functions
+
+
+def test_damaged_prototxts_are_read_or_reported(folder):
+    found = CommandFuzz(folder)
+    found.run(6 * len(COMMANDS))
+    assert not found.failures
+    assert found.outcomes["reports"] > 10 and found.outcomes["runs"] > 10
+
+
+def broken(*_, **__):
+    raise KeyError("unforeseen")
+
+
+def silent(*_, **__):
+    raise SystemExit(2)
+
+
+def other_status(*_, **__):
+    raise SystemExit(70)
+
+
+@pytest.mark.parametrize(
+    "use, message", [(broken, "KeyError"), (silent, "without a message"), (other_status, "status 70")]
+)
+def test_a_command_that_fails_is_found(folder, monkeypatch, use, message):
+    found = CommandFuzz(folder, ["upgrade"])
+    monkeypatch.setattr("caffelite.cli.upgrade.upgraded_text", use)
+    assert found.one("upgrade", 0) == "traceback"
+    assert message in found.failures[0][3]
+
+
+def crash():
+    os.kill(os.getpid(), 11)
+
+
+def hang():
+    while True:
+        time.sleep(1)
+
+
+@pytest.mark.parametrize(
+    "use, outcome", [(crash, "crash"), (hang, "hang"), (lambda: bytes(3 << 30), "memory"), (lambda: 1 / 0, "traceback")]
+)
+def test_how_a_child_process_ends_is_reported(monkeypatch, use, outcome):
+    monkeypatch.setattr("fuzz_workers.SECONDS", 1)
+    assert attempt(use)[0] == outcome
