@@ -2,12 +2,11 @@
 wrong."""
 
 import collections
-import importlib.util
 import re
-import sys
 from pathlib import Path
 
 import pytest
+from fuzz import Fuzz
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
@@ -18,19 +17,15 @@ from caffelite.training import Trainer
 @pytest.fixture
 def fuzz(tmp_path, monkeypatch):
     """The campaign of fuzz.py, which has the same tests run by the ten thousand."""
-    monkeypatch.setattr(sys, "path", [str(Path(__file__).parent), *sys.path])
-    spec = importlib.util.spec_from_file_location("fuzz", Path(__file__).with_name("fuzz.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
     monkeypatch.chdir(tmp_path)
-    return module.Fuzz(seed=20260101)
+    return Fuzz(seed=20260101)
 
 
 def test_a_sample_of_mutations(fuzz):
     failures = []
-    fuzz.campaign(200, lambda kind, net, solver, what: failures.append((kind, what)))
+    fuzz.campaign(80, lambda kind, net, solver, what: failures.append((kind, what)))
     assert not failures
-    assert fuzz.outcomes["runs"] > 20 and fuzz.outcomes["says"] > 80, fuzz.outcomes
+    assert fuzz.outcomes["runs"] > 8 and fuzz.outcomes["says"] > 30, fuzz.outcomes
 
 
 def test_undamaged_pairs_run(fuzz):

@@ -6,6 +6,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pytest
 from numba.core.caching import FunctionCache
 
 from caffelite.devices.cpu.kernels import dense, settings
@@ -23,6 +24,7 @@ print(x.tolist())
 """
 
 
+@pytest.mark.slow
 def test_compiling_is_reported_once_and_only_where_it_happens(tmp_path):
     environment = {**os.environ, "CAFFELITE_CACHE": str(tmp_path)}
     for reported in (1, 0):

@@ -56,7 +56,7 @@ def passes(dev, images, window, half=False):
     return shown(y), shown(dx), dw
 
 
-@pytest.mark.parametrize("half", [False, True], ids=["fp32", "bf16"])
+@pytest.mark.parametrize("half", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["fp32", "bf16"])
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "x".join(map(str, shape[0])))
 def test_depthwise_passes_equal_float64(seed, shape, half):
     dev = engines.with_onednn()

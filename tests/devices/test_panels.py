@@ -86,6 +86,7 @@ def test_rounding():
     assert np.isnan(rounded(odd)).all()
 
 
+@pytest.mark.slow
 def test_lstm_of_halves(seed):
     """Each step from what forward left, and each gradient, with the products' factors rounded and nothing else."""
     t, n, d = 3, panels.ROWS + 3, 6

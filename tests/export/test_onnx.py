@@ -40,9 +40,10 @@ def text(layers: str, shape: str = IMAGES) -> prototxt.Document:
     return prototxt.parse(f'layer {{ name: "in" type: "Input" top: "x" {shape} }}\n{layers}', pb.NetParameter)
 
 
-@pytest.mark.parametrize(
-    "name", ["lenet", "cifar10_quick", "cifar10_full", "squeezenet", "googlenet", "resnet18", "mobilenet"]
-)
+LARGE = [pytest.param(name, marks=pytest.mark.slow) for name in ("squeezenet", "googlenet", "resnet18", "mobilenet")]
+
+
+@pytest.mark.parametrize("name", ["lenet", "cifar10_quick", "cifar10_full", *LARGE])
 def test_shipped_nets(name, seed):
     net, body = exported(prototxt.read_net(MODELS / name / "deploy.prototxt"), seed)
     checked = onnx.check(net, body)
@@ -142,6 +143,7 @@ def test_layers_of_several_blobs(name, seed):
     assert len(onnx.check(net, body, seed).outputs) == tops
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["Convolution", "Deconvolution"])
 def test_convolutions_without_spatial_axes(kind, seed):
     how = 'convolution_param { num_output: 4 group: 2 weight_filler { type: "xavier" } }'

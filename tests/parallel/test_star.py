@@ -47,6 +47,7 @@ def endless(folder, **more):
     return process
 
 
+@pytest.mark.slow
 def test_a_signal_to_the_one_that_started_them_stops_all(folder, started):
     process = endless(folder)
     started.append(process)
@@ -56,6 +57,7 @@ def test_a_signal_to_the_one_that_started_them_stops_all(folder, started):
     assert len(list(folder.glob("run_iter_*.solverstate"))) == 1
 
 
+@pytest.mark.slow
 def test_one_that_is_killed_ends_all(folder, started):
     process = endless(folder)
     started.append(process)

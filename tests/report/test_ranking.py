@@ -4,15 +4,22 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn import metrics
 
 from caffelite.report import ranking
 from caffelite.report.statistics import Classification
 
 
+@pytest.fixture(scope="module")
+def metrics():
+    """scikit-learn's; its import takes seconds, which the collection of tests is spared."""
+    from sklearn import metrics
+
+    return metrics
+
+
 @pytest.mark.parametrize("decimals", [None, 1, 0])
 @pytest.mark.parametrize("share", [0.5, 0.02])
-def test_curves_are_those_of_scikit_learn(seed, decimals, share):
+def test_curves_are_those_of_scikit_learn(seed, decimals, share, metrics):
     """decimals: how many equal scores there are."""
     rng = np.random.default_rng(seed)
     positive = rng.random(700) < share
@@ -65,7 +72,7 @@ def classified(seed, classes=6, count=400):
     return found, probabilities, labels
 
 
-def test_balanced_accuracy_and_top_k(seed):
+def test_balanced_accuracy_and_top_k(seed, metrics):
     found, probabilities, labels = classified(seed)
     answers = probabilities.argmax(1)
     with warnings.catch_warnings():
@@ -76,7 +83,7 @@ def test_balanced_accuracy_and_top_k(seed):
         assert found.top(k) == pytest.approx(expected)
 
 
-def test_curves_of_classes_against_the_rest(seed):
+def test_curves_of_classes_against_the_rest(seed, metrics):
     found, probabilities, labels = classified(seed)
     curves = found.curves()
     assert curves[5] is None
@@ -86,7 +93,7 @@ def test_curves_of_classes_against_the_rest(seed):
         assert curves[c].ap == pytest.approx(metrics.average_precision_score(labels == c, scores))
 
 
-def test_intersection_over_union(seed):
+def test_intersection_over_union(seed, metrics):
     found, probabilities, labels = classified(seed, count=300)
     answers = probabilities.argmax(1)
     present = sorted(set(labels) | set(answers))

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from caffelite.report import statistics
 from caffelite.report.statistics import Classification
@@ -10,6 +9,8 @@ from caffelite.report.statistics import Classification
 
 @pytest.mark.parametrize(("right", "tested"), [(0, 10), (10, 10), (355, 360), (1, 3)])
 def test_share_interval_is_wilson_s(right, tested):
+    from scipy import stats  # here, because it takes long to import
+
     expected = stats.binomtest(right, tested).proportion_ci(method="wilson")
     assert statistics.share_interval(right, tested) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
@@ -21,6 +22,8 @@ def test_share_interval_holds_what_it_promises(seed):
 
 
 def test_mean_interval_is_student_s():
+    from scipy import stats  # here, because it takes long to import
+
     batches = [0.5, 0.7, 0.4, 0.9]
     expected = stats.t.interval(0.95, 3, np.mean(batches), stats.sem(batches))
     assert statistics.mean_interval(batches) == pytest.approx(expected)

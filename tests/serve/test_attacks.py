@@ -120,6 +120,7 @@ def test_a_setting_stays_below_the_roots(client, tmp_path, outside, setting):
         'type: "HDF5Data" top: "x" hdf5_data_param { source: "OUT/secret" batch_size: 1 }',
         'type: "HDF5Data" top: "x" hdf5_data_param { source: "ESC\\057secret" batch_size: 1 }',
         'type: "HDF5Data" top: "x" hdf5_data_param { source: "secret.txt" batch_size: 1 }',
+        'type: "Data" top: "x" data_param { source: "link/x" }',
         'type: "ImageData" top: "x" image_data_param { source: "link/secret" batch_size: 1 }',
         'type: "ImageData" top: "x" image_data_param { source: "OUT/secret" batch_size: 1 }',
         'type: "WindowData" top: "x" window_data_param { source: "OUT/secret" batch_size: 1 }',
@@ -166,6 +167,7 @@ def test_a_file_of_the_servers_own_folder_is_not_opened(client, tmp_path, outsid
 
 
 ADDRESSES = [
+    "/try.json?run=PATH",
     "/try/model.json?net=PATH",
     "/models/net.json?path=PATH",
     "/models/report.json?path=PATH",

@@ -76,21 +76,9 @@ def without_torch(tmp_path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_bench_without_torch_says_which_extra(net, without_torch):
-    words = (
-        str(net),
-        "--batch",
-        "2",
-        "--iterations",
-        "2",
-        "--rounds",
-        "1",
-        "--shape",
-        "1,8,8",
-        "--threads",
-        "1",
-        "--json",
-    )
+    words = [str(net), *"--batch 2 --iterations 2 --rounds 1 --shape 1,8,8 --threads 1 --json".split()]
     done = run("bench_train.py", *words, hide=without_torch)
     assert done.returncode == 0, done.stderr
     assert ".[bench]" in done.stdout
@@ -221,21 +209,7 @@ def test_a_step_of_each_side(tools, net, forward, monkeypatch):
 
 @pytest.mark.slow
 def test_bench_compares_threads_and_a_busy_neighbour(net, without_torch):
-    words = (
-        str(net),
-        "--batch",
-        "2",
-        "--iterations",
-        "1",
-        "--rounds",
-        "1",
-        "--shape",
-        "1,8,8",
-        "--threads",
-        "1,2",
-        "--busy",
-        "--json",
-    )
+    words = [str(net), *"--batch 2 --iterations 1 --rounds 1 --shape 1,8,8 --threads 1,2 --busy --json".split()]
     done = run("bench_train.py", *words, "--forward", hide=without_torch)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.strip().split("\n")[-1])
@@ -245,6 +219,7 @@ def test_bench_compares_threads_and_a_busy_neighbour(net, without_torch):
     assert done.stdout.count("times as long as alone") == 2
 
 
+@pytest.mark.slow
 def test_all_nets_in_one_table(tools, without_torch):
     import bench_all
 
@@ -279,6 +254,7 @@ def test_cold_start(net):
     assert "Compiling kernels" in found["reported"] and found["first"] > found["later"][0] > 0
 
 
+@pytest.mark.slow
 def test_whole_runs(tmp_path):
     """A run of two iterations on small databases prints a score and its time."""
     from caffelite.data.writers import write_lmdb
@@ -332,6 +308,7 @@ def test_bench_of_kernels_runs_each(monkeypatch, dtype):
     assert len(ran) == 2 * 21 and all(count > 0 for _, count in ran)
 
 
+@pytest.mark.slow
 def test_pythons_share(net):
     """What compiled code takes is not Python's, and what is left is."""
     done = run("python_share.py", str(net), "--batch", "2", "--iterations", "5")

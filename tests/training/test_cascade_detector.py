@@ -100,6 +100,7 @@ def cascade(folder):
     (folder / "cascade.prototxt").write_text(NET)
 
 
+@pytest.mark.slow
 def test_both_stages_learn(cascade, train):
     run = train(SOLVER)
     losses = np.array(run.losses())
