@@ -42,29 +42,29 @@ def test_the_list_as_json_has_the_scores(three, call):
     assert found[0]["scores"] == {"loss": float(last[-1])} and found[0]["max_iterations"] == 20
 
 
-@pytest.mark.parametrize(
-    "options, expected",
-    [
-        (("-where", "base_lr=0.05"), ["a_run"]),
-        (("-where", "base_lr<0.05"), ["b_run", "c_run"]),
-        (("-where", "base_lr!=0.02", "-where", "iteration>=20"), ["a_run", "b_run"]),
-        (("-where", "value.inner_product_param.weight_filler.type=gaussian"), ["b_run"]),
-        (("-where", "momentum=0"), ["a_run", "b_run", "c_run"]),
-        (("-where", "accuracy>0"), []),
-        (("-state", "finished", "-net", "SMALL"), ["a_run", "b_run", "c_run"]),
-        (("-state", "failed"), []),
-        (("-sort", "base_lr"), ["b_run", "c_run", "a_run"]),
-        (("-sort", "base_lr", "-reverse", "-limit", 2), ["a_run", "c_run"]),
-        (("-sort", "name", "-reverse"), ["c_run", "b_run", "a_run"]),
-        (("-depth", 0), []),
-        (("b_run", "a_run", "-sort", "name"), ["a_run", "b_run"]),
-        (("b_run", ".", "./b_run", "-sort", "name"), ["a_run", "b_run", "c_run"]),
-    ],
-)
-def test_filters_and_order(three, call, options, expected):
-    answer = call("runs", *options)
-    assert answer.status == 0 and names(answer) == expected
-    assert expected or "no run folder was found" in answer.err
+FILTERS = [
+    (("-where", "base_lr=0.05"), ["a_run"]),
+    (("-where", "base_lr<0.05"), ["b_run", "c_run"]),
+    (("-where", "base_lr!=0.02", "-where", "iteration>=20"), ["a_run", "b_run"]),
+    (("-where", "value.inner_product_param.weight_filler.type=gaussian"), ["b_run"]),
+    (("-where", "momentum=0"), ["a_run", "b_run", "c_run"]),
+    (("-where", "accuracy>0"), []),
+    (("-state", "finished", "-net", "SMALL"), ["a_run", "b_run", "c_run"]),
+    (("-state", "failed"), []),
+    (("-sort", "base_lr"), ["b_run", "c_run", "a_run"]),
+    (("-sort", "base_lr", "-reverse", "-limit", 2), ["a_run", "c_run"]),
+    (("-sort", "name", "-reverse"), ["c_run", "b_run", "a_run"]),
+    (("-depth", 0), []),
+    (("b_run", "a_run", "-sort", "name"), ["a_run", "b_run"]),
+    (("b_run", ".", "./b_run", "-sort", "name"), ["a_run", "b_run", "c_run"]),
+]
+
+
+def test_filters_and_order(three, call):
+    for options, expected in FILTERS:
+        answer = call("runs", *options)
+        assert answer.status == 0 and names(answer) == expected, options
+        assert expected or "no run folder was found" in answer.err
 
 
 def test_a_comparison_shows_the_fields_that_differ(three, call):

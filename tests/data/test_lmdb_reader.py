@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 
+import fuzz_mutants
 import lmdb
 import numpy as np
 import pytest
@@ -239,19 +240,11 @@ def test_a_tree_that_leads_back_to_itself(tmp_path, open_):
 
 
 def test_damaged_pages_end_in_one_line(tmp_path):
-    """Page headers, node places, numbers of the meta pages and single bytes, at random: records, or an error that names
-    the database."""
+    """Records, or an error that names the database."""
     file = write(tmp_path / "db", pairs(120).items(), lock=False) / "data.mdb"
     whole, rng, said, opened = file.read_bytes(), random.Random(5), 0, set(lmdb_reader._opened)
     for _ in range(400):
-        data = bytearray(whole)
-        for _ in range(rng.choice((1, 1, 2, 8))):
-            start = rng.choice((0, PAGE, PAGE * rng.randrange(len(data) // PAGE)))
-            place = start + rng.choice((rng.randrange(160), rng.randrange(24), rng.randrange(PAGE)))
-            size = rng.choice((1, 2, 4, 8))
-            data[place : place + size] = rng.choice((bytes(size), b"\xff" * size, rng.randbytes(size)))
-        if rng.random() < 0.2:
-            del data[rng.randrange(len(data)) :]
+        data = fuzz_mutants.lmdb(whole, rng)
         file.write_bytes(data)
         try:
             db = Lmdb(tmp_path / "db")

@@ -98,14 +98,6 @@ def test_a_sample_does_not_depend_on_the_batch_size(database, images, images_sou
         np.testing.assert_array_equal(one, other)
 
 
-def test_resident_and_streamed_agree(database, images, images_source, monkeypatch):
-    path = database(images)
-    resident = take(images_source(path, more=TRANSFORM), 5)
-    monkeypatch.setattr(samples_module, "RESIDENT_BYTES", 0)
-    for one, other in zip(resident, take(images_source(path, more=TRANSFORM), 5), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 def test_epochs_and_seeds_draw_different_flips(database, images, images_source):
     path = database(images)
     first, second = take(images_source(path, 7, TRANSFORM), 2)[0].reshape(2, 7, 3, 4, 4)
