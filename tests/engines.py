@@ -14,7 +14,6 @@ from devices.host.backend import HostBackend
 from caffelite.devices import Window
 from caffelite.devices.cpu import CPU, onednn
 from caffelite.devices.cuda import GPU
-from caffelite.devices.cuda.convolution import ReorderedConvolution
 
 ENGINES = ("onednn", "stand-in", pytest.param("host", marks=pytest.mark.host))
 
@@ -55,18 +54,12 @@ def channels_last(engine: str) -> CPU:
 
 
 class Host(GPU):
-    """The GPU's kernels, run by the host, with blobs channels last; its convolutions run in copies that lie as
-    Caffe's."""
+    """The GPU's kernels, run by the host, with blobs channels last."""
 
     def __init__(self, precision: str = "fp32"):
         super().__init__(0, "float32", HostBackend(), precision)
         images = self.traits.product_dtype
         self.traits = replace(self.traits, channels_last=True, image_dtype=images, little_work=0)
-
-    def convolution(self, x, y, window: Window, groups: int = 1, channels_last: bool = False, **options):
-        if channels_last:
-            return ReorderedConvolution(self, x, y, window, groups)
-        return super().convolution(x, y, window, groups)
 
 
 class StandIn(CPU):

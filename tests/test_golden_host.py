@@ -29,19 +29,19 @@ ON_A_GPU = {"gpu": {}, "gpu eager": {"eager": "the test asks for it"}, "gpu chan
 
 @pytest.fixture(
     params=[
-        "columns",
-        pytest.param("plans", marks=pytest.mark.slow),
+        "fp32",
+        pytest.param("tf32", marks=pytest.mark.slow),
         *(pytest.param(k, marks=pytest.mark.gpu) for k in ON_A_GPU),
     ]
 )
-def dev(request, monkeypatch):
-    """Convolutions by our own kernels, or as by cuDNN, on blobs that lie channels last; or a GPU in strict float32."""
+def dev(request):
+    """The host's stand-in, with blobs in Caffe's order or channels last; or a GPU in strict float32."""
     if request.param not in ON_A_GPU:
-        return plans.device(monkeypatch) if request.param == "plans" else GPU(0, "float32", HostBackend())
+        return plans.device(request.param, deterministic=True)
     if not count():
         pytest.skip("no usable GPU")
     found = GPU(0, "float32", precision="fp32", **ON_A_GPU[request.param])
-    channels_last = request.param == "gpu channels last" and found.engine is not None
+    channels_last = request.param == "gpu channels last"
     found.traits = replace(found.traits, channels_last=channels_last, little_work=0)
     return found
 
@@ -61,7 +61,7 @@ def test_trains_as_caffe_did(name, golden_folder, dev, tmp_path, monkeypatch, ca
         solver.net.load(weights.read_model("init.caffemodel"), "init.caffemodel")
     solver.solve()
     solver.close()
-    if isinstance(dev.backend, HostBackend) and not dev.engine and not solver.net.requires_host:
+    if isinstance(dev.backend, HostBackend) and not solver.net.requires_host:
         assert not dev.why_eager() and dev.backend.graphs, "iterations are captured in graphs"
     expected = weights.read_model("expected.caffemodel")
     found = weights.read_model(f"out_iter_{case['iterations']}.caffemodel")

@@ -26,7 +26,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
-from unittest import mock
 
 import numpy as np
 from recording_backend import OUTSIDE, Launch, RecordingBackend, reserved
@@ -34,7 +33,7 @@ from recording_backend import OUTSIDE, Launch, RecordingBackend, reserved
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.data.pipeline import Batch
-from caffelite.devices.cuda import GPU, cudnn
+from caffelite.devices.cuda import GPU
 from caffelite.errors import NOWHERE, CaffeliteError
 from caffelite.inspection.feeds import Feeds, parse_shapes, rebatched
 from caffelite.layers import REGISTRY
@@ -43,23 +42,6 @@ from caffelite.net.net import Net
 from caffelite.training import Trainer
 
 PRECISIONS = ("tf32", "fp16", "bf16", "fp32")
-
-
-class Plans:
-    """A replacement of cuDNN that has a plan for every problem."""
-
-    def __init__(self, recorder: RecordingBackend):
-        self._recorder = recorder
-
-    def plan(self, problem: cudnn.Problem, trial, suits) -> SimpleNamespace:
-        operations = 2.0 * math.prod(problem.y) * math.prod(problem.w[1:])
-
-        def run(inputs, output, workspace) -> None:
-            outputs = output if isinstance(output, tuple | list) else (output,)
-            read, written = (sum(a.nbytes for a in arrays) for arrays in (inputs, outputs))
-            self._recorder.record(f"convolution {problem.kind}", read, written, operations, problem.numbers)
-
-        return SimpleNamespace(workspace=0, run=run)
 
 
 class Samples:
@@ -110,8 +92,7 @@ def iteration(net: pb.NetParameter, precision: str, shapes: dict) -> RecordingBa
         net_param=net, lr_policy="fixed", base_lr=0.01, momentum=0.9, weight_decay=5e-4, max_iter=2, random_seed=1
     )
     recipe.snapshot_after_train = False
-    with mock.patch.object(cudnn, "engine", lambda *_: Plans(recorder)):
-        device = GPU(0, "float32", recorder, precision, eager="nothing runs")
+    device = GPU(0, "float32", recorder, precision, eager="nothing runs")
 
     class Modelled(Trainer):
         def _net(self, spec, share=None) -> Net:

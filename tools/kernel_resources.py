@@ -20,13 +20,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
-from unittest import mock
 
 import numpy as np
 from recording_backend import RecordingBackend
 
 from caffelite.devices import cuda
-from caffelite.devices.cuda import GPU, cudnn
+from caffelite.devices.cuda import GPU
 from caffelite.devices.cuda.backend import SPIN
 from caffelite.devices.formula import Formula
 
@@ -49,8 +48,7 @@ def sources(dtype: str, blob: str, huge: bool = False) -> list[str]:
     """The sources of every family of kernels and of a formula of each kind; blob: the type of its arrays; huge: with
     64-bit indices."""
     backend = RecordingBackend(only_sources=True)
-    with mock.patch.object(cudnn, "engine", lambda *_: None):
-        dev = GPU(0, dtype, backend)
+    dev = GPU(0, dtype, backend)
     many = 1 << 30 if huge else 100
     x, y, s = np.zeros(4, blob), np.zeros(4, blob), np.zeros(1, dtype)
     for family in FAMILIES:

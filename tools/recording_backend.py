@@ -10,9 +10,12 @@ import math
 import mmap
 import re
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
+
+from caffelite.devices.cuda.cudnn import Problem
 
 # Estimates of what an H100 SXM reaches: 82 % of its data sheet's 3.35 TB/s in long kernels, and half of its peaks,
 # which are those without sparsity.
@@ -102,6 +105,22 @@ def touched(name: str, named: dict[str, tuple[Parameter, np.ndarray]]) -> tuple[
     )
     both = ("partial", *(k for k, (p, _) in named.items() if not p.constant and name == "formula_update"))
     return read + sum(sizes.get(key, 0) for key in both), written
+
+
+class Plans:
+    """In place of cuDNN: a plan for every problem."""
+
+    def __init__(self, recorder: RecordingBackend):
+        self._recorder = recorder
+
+    def plan(self, problem: Problem) -> SimpleNamespace:
+        operations = 2.0 * math.prod(problem.y) * math.prod(problem.w[1:])
+
+        def run(inputs, output, workspace) -> None:
+            read = sum(a.nbytes for a in inputs)
+            self._recorder.record(f"convolution {problem.kind}", read, output.nbytes, operations, problem.numbers)
+
+        return SimpleNamespace(workspace=0, run=run)
 
 
 class RecordingBackend:
@@ -198,6 +217,9 @@ class RecordingBackend:
             self.record(name, *touched(name, given))
 
         return launch
+
+    def convolutions(self, strict: bool, deterministic: bool) -> Plans:
+        return Plans(self)
 
     def matmul(self, a, b, c, m, n, k, trans_a=False, trans_b=False, add=False, batch=1) -> None:
         read = batch * (m * k * a.itemsize + k * n * b.itemsize + add * m * n * c.itemsize)

@@ -86,14 +86,13 @@ def cuda_traits(
     precision: str = "tf32",
     dtype: str = "float32",
     capability: tuple[int, int] = H100,
-    cudnn: bool = True,
     memory: int | None = None,
     captures: bool = True,
 ) -> DeviceTraits:
-    """A GPU's traits. precision: one that the GPU has (see cuda/precisions.py). cudnn: whether cuDNN is installed."""
+    """A GPU's traits. precision: one that the GPU has (see cuda/precisions.py)."""
     half = HALF_DTYPES.get(precision, dtype) if dtype == "float32" else dtype
     # Tensor cores need channels_last: for other layouts cuDNN transposes within its plans.
-    channels_last = cudnn and dtype == "float32" and by_tensor_cores(precision, capability)
+    channels_last = dtype == "float32" and by_tensor_cores(precision, capability)
     image_dtype = half if channels_last else dtype
     return DeviceTraits(
         kind="gpu",

@@ -7,19 +7,20 @@ import weakref
 import numpy as np
 import pytest
 from devices.host.backend import HostBackend
-from devices.host.fake_cupy import CUDAError, fake_cupy, host_product
+from devices.host.fake_cupy import CUDAError, fake_cudnn, fake_cupy, host_product
 
 from caffelite import devices
-from caffelite.devices import Window, open_device
-from caffelite.devices.cuda import GPU, backend, cudnn, operations
+from caffelite.devices import open_device
+from caffelite.devices.cuda import GPU, backend, cudnn
 from caffelite.devices.cuda.streams import CopyStream
 from caffelite.devices.formula import Formula
 
 
 @pytest.fixture(autouse=True)
-def nothing_open():
-    """Devices of the last test are not given again."""
+def nothing_open(monkeypatch):
+    """Devices of the last test are not given again; cuDNN is a stand-in, too."""
     devices._opened.__dict__.clear()
+    monkeypatch.setattr(cudnn, "frontend", fake_cudnn)
 
 
 @pytest.mark.host
@@ -27,7 +28,6 @@ def test_backend_by_cupy(monkeypatch, seed):
     """The device runs on what it asks of CuPy: copies on its stream, kernels, products."""
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy())
     monkeypatch.setattr(backend, "Blas", lambda cupy, stream, strict: host_product)
-    monkeypatch.setattr(cudnn, "frontend", lambda: None)
     rng, dev = np.random.default_rng(seed), GPU(0)
     x, w, y = dev.empty((3, 4)), dev.empty((2, 4)), dev.zeros((3, 2))
     host = rng.normal(size=(3, 4)).astype(np.float32)
@@ -52,14 +52,12 @@ def test_backend_by_cupy(monkeypatch, seed):
     assert (
         np.flatnonzero(dev.download(raw)).min() == 26 and np.count_nonzero(dev.download(raw)) == 2 * 6
     )  # 1.0 is 00 00 80 3F
-    assert isinstance(dev.convolution((1, 1, 3, 3), (1, 1, 3, 3), Window((1, 1))), operations.Convolution)
     dev.synchronize()
 
 
 def test_captures_by_cupy(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy())
     monkeypatch.setattr(backend, "Blas", lambda cupy, stream, strict: host_product)
-    monkeypatch.setattr(cudnn, "frontend", lambda: None)
     dev, calls = GPU(0), []
     program, captures = (
         dev.capture(lambda: calls.append(dev.capturing), dev.make_context()),
@@ -145,7 +143,6 @@ def several(monkeypatch):
     fake = fake_cupy(2)
     monkeypatch.setitem(sys.modules, "cupy", fake)
     monkeypatch.setattr(backend, "Blas", lambda cupy, stream, strict: host_product)
-    monkeypatch.setattr(cudnn, "frontend", lambda: None)
     return fake
 
 

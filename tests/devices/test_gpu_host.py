@@ -1,5 +1,4 @@
-"""What only large arrays reach on a GPU, brought about in small ones: strides over the grid, long indices, tiles of
-images."""
+"""What only large arrays reach on a GPU, brought about in small ones: strides over the grid, long indices."""
 
 import subprocess
 import sys
@@ -11,7 +10,7 @@ import reference
 from devices.host.backend import HostBackend
 
 from caffelite.devices import Window
-from caffelite.devices.cuda import GPU, formula_kernels, kernels, operations
+from caffelite.devices.cuda import GPU, formula_kernels, kernels
 from caffelite.devices.formula import Formula
 
 pytestmark = pytest.mark.host
@@ -19,11 +18,9 @@ pytestmark = pytest.mark.host
 
 @pytest.fixture(params=[False, True], ids=["first to last", "last to first"])
 def dev(request, monkeypatch):
-    """One block a kernel, long long indices, and workspace for one image at a time; a block's threads run in one order
-    or the other."""
+    """One block a kernel, long long indices; a block's threads run in one order or the other."""
     monkeypatch.setattr(kernels, "MOST_BLOCKS", 1)
     monkeypatch.setattr(kernels, "SMALL", 0)
-    monkeypatch.setattr(operations, "COLUMN_BYTES", 1)
     return GPU(0, "float32", HostBackend(backwards=request.param))
 
 
@@ -35,28 +32,6 @@ def put(dev, array):
 
 def close(there, expected):
     np.testing.assert_allclose(there, expected, rtol=2e-4, atol=2e-4)
-
-
-def test_convolution(dev, seed):
-    rng = np.random.default_rng(seed)
-    x, w, b, window = (
-        rng.normal(size=(3, 4, 9, 8)),
-        rng.normal(size=(6, 2, 3, 2)),
-        rng.normal(size=6),
-        Window((3, 2), (1, 2), (1, 0), (2, 1)),
-    )
-    y = reference.convolution(x, w, b, window, 2)
-    op = dev.convolution(x.shape, y.shape, window, 2)
-    assert len(op._tiles) == 3
-    out, dy = dev.empty(y.shape), rng.normal(size=y.shape)
-    op.forward(put(dev, x), put(dev, w), put(dev, b), out, 0.1)
-    close(out, reference.leaky(y, 0.1))
-    dx, dw, db = dev.empty(x.shape), dev.zeros(w.shape), dev.zeros(6)
-    for times in (1, 2):
-        op.backward(put(dev, x), put(dev, w), put(dev, dy), dx, dw, db, times == 2, times == 2)
-        expected = reference.convolution_backward(x, w, dy, window, 2)
-        for there, value in zip((dx, dw / times, db / times), expected, strict=True):
-            close(there, value)
 
 
 @pytest.mark.parametrize("n, c, p", [(300, 5, 1), (3, 5, 200)])

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from devices.host.backend import HostBackend
-from devices.host.fake_cupy import CUDAError, fake_cupy, host_product
+from devices.host.fake_cupy import CUDAError, fake_cudnn, fake_cupy, host_product
 
 from caffelite import devices
 from caffelite.devices import cuda, open_device
@@ -165,7 +165,7 @@ def test_extras_bring_what_compiles_kernels(major):
 def test_a_precision_that_a_gpu_lacks(monkeypatch, capability, precision, reported):
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(capability=capability, runtime_version=12090))
     monkeypatch.setattr(backend, "Blas", lambda cupy, stream, strict: host_product)
-    monkeypatch.setattr(cudnn, "frontend", lambda: None)
+    monkeypatch.setattr(cudnn, "frontend", fake_cudnn)
     with pytest.raises(CaffeliteError, match=reported) if reported else nullcontext():
         assert open_device(0, precision=precision).precision == precision
 
@@ -181,11 +181,11 @@ def test_a_precision_that_a_gpu_lacks(monkeypatch, capability, precision, report
         ((8, 6), "bf16", True, "bf16"),
     ],
 )
-def test_layout_by_what_tensor_cores_multiply(monkeypatch, caplog, capability, precision, last, computes_in):
+def test_layout_by_what_tensor_cores_multiply(caplog, capability, precision, last, computes_in):
     """Channels last is for tensor cores; a GPU without TF32 computes in fp32, and says so."""
     here, strict = HostBackend(), []
     here.capability = capability
-    monkeypatch.setattr(cudnn, "engine", lambda backend, flag, deterministic: strict.append(flag) or SimpleNamespace())
+    here.convolutions = lambda flag, deterministic: strict.append(flag)
     with caplog.at_level("INFO", "caffelite"):
         dev = GPU(0, "float32", here, precision)
     assert dev.traits.channels_last == last and dev.precision == computes_in and strict == [computes_in == "fp32"]
@@ -205,8 +205,39 @@ def test_a_gpu_that_cannot_be_asked(monkeypatch):
         cuda.describe(0)
 
 
+@pytest.mark.parametrize("runtime, extra", [(12090, "cuda12"), (13020, "cuda13")])
+def test_no_cudnn(monkeypatch, runtime, extra):
+    """One line that names the extra, wherever a GPU is asked for."""
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(runtime_version=runtime))
+    monkeypatch.setattr(backend, "Blas", lambda cupy, stream, strict: host_product)
+    monkeypatch.setitem(sys.modules, "cudnn", None)
+    cudnn._loaded.cache_clear()
+    for use in (open_device, cuda.describe):
+        with pytest.raises(
+            CaffeliteError, match="-gpu needs cuDNN, which cannot be loaded; found .*cudnn.*; "
+        ) as caught:
+            use(0)
+        assert str(caught.value).endswith(f'pip install "caffelite[{extra}]"') and "\n" not in str(caught.value)
+    cudnn._loaded.cache_clear()
+
+
+def test_a_cudnn_that_cannot_start(monkeypatch):
+    broken = fake_cudnn()
+
+    def create_handle():
+        raise RuntimeError("CUDNN_STATUS_NOT_INITIALIZED\nmore")
+
+    broken.create_handle = create_handle
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy())
+    monkeypatch.setattr(backend, "Blas", lambda cupy, stream, strict: host_product)
+    monkeypatch.setattr(cudnn, "frontend", lambda: broken)
+    with pytest.raises(CaffeliteError, match="cuDNN cannot be used; found CUDNN_STATUS_NOT_INITIALIZED; see by"):
+        open_device(0)
+
+
 def test_describe(monkeypatch, no_driver):
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(2))
+    monkeypatch.setattr(cudnn, "frontend", fake_cudnn)
     reported = cuda.describe(1)
     assert (
         reported["Device id"] == 1
@@ -217,5 +248,5 @@ def test_describe(monkeypatch, no_driver):
         reported["Free global memory (bytes)"] == 3
         and reported["CUDA runtime"] == "13.2"
         and "CUDA driver" not in reported
-        and reported["cuDNN"]
+        and reported["cuDNN"] == "9.19.0"
     )

@@ -4,12 +4,10 @@ updates."""
 import numpy as np
 import pytest
 from devices.host import plans
-from devices.host.backend import HostBackend
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.devices import open_device
-from caffelite.devices.cuda import GPU
 from caffelite.errors import NOWHERE
 from caffelite.net import graph
 from caffelite.net.net import Net
@@ -59,11 +57,11 @@ def trained(dev, iterations=3):
     }
 
 
-@pytest.mark.parametrize("cudnn", [False, True])
-def test_net_as_on_the_cpu(cudnn, monkeypatch):
-    """With cuDNN blobs lie channels last."""
-    dev = plans.device(monkeypatch) if cudnn else GPU(0, "float32", HostBackend())
-    assert dev.traits.channels_last == cudnn
+@pytest.mark.parametrize("precision", ["fp32", "tf32"])
+def test_net_as_on_the_cpu(precision):
+    """In TF32 blobs lie channels last."""
+    dev = plans.device(precision)
+    assert dev.traits.channels_last == (precision == "tf32")
     on_cpu, on_gpu = trained(open_device()), trained(dev)
     assert on_cpu.keys() == on_gpu.keys() and np.abs(on_cpu["(gradients)"]).max() > 1e-3
     for name, expected in on_cpu.items():
@@ -71,9 +69,9 @@ def test_net_as_on_the_cpu(cudnn, monkeypatch):
 
 
 @pytest.mark.parametrize("precision, tolerance", [("fp16", 0.01), ("bf16", 0.08)])
-def test_net_of_16_bit_blobs(precision, tolerance, monkeypatch):
+def test_net_of_16_bit_blobs(precision, tolerance):
     """Near the CPU's float32, and not quite that: images are of 16-bit numbers from the first convolution on."""
-    dev = plans.device(monkeypatch, precision)
+    dev = plans.device(precision)
     assert dev.traits.half and dev.traits.half_images
     on_cpu, on_gpu = trained(open_device(), 1), trained(dev, 1)
     for name in ("conv", "ave", "(weights)", "loss"):
@@ -85,9 +83,9 @@ def test_net_of_16_bit_blobs(precision, tolerance, monkeypatch):
 
 @pytest.mark.parametrize("slope", [None, 0, 0.1])
 @pytest.mark.parametrize("refused", [(), [("forward", True, True)]], ids=["fused", "refused"])
-def test_a_product_with_bias_and_relu_in_one_plan(slope, refused, monkeypatch, seed):
+def test_a_product_with_bias_and_relu_in_one_plan(slope, refused, seed):
     """A convolution of one pixel for cuDNN; where it has no plan, as ever."""
-    dev, rng = plans.device(monkeypatch, refused=refused), np.random.default_rng(seed)
+    dev, rng = plans.device(refused=refused), np.random.default_rng(seed)
     m, n, k = 40, 64, 600
     arrays = [rng.normal(size=shape).astype(np.float32) for shape in ((m, k), (n, k), (n,))]
     op, y = dev.inner_product(m, k, n), dev.empty((m, n))

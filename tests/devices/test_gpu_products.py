@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 from devices.host.backend import HostBackend, decoded, encoded
-from devices.host.fake_cupy import array, fake_cupy, host_product
+from devices.host.fake_cupy import array, fake_cudnn, fake_cupy, host_product
 
 from caffelite import devices
 from caffelite.devices import open_device
@@ -144,7 +144,7 @@ def test_strictness_reaches_cublas(monkeypatch):
     strict = []
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy())
     monkeypatch.setattr(backend, "Blas", lambda cupy, stream, flag: strict.append(flag))
-    monkeypatch.setattr(cudnn, "frontend", lambda: None)
+    monkeypatch.setattr(cudnn, "frontend", fake_cudnn)
     for precision in ("tf32", "fp32", "fp16", "bf16", None):
         assert open_device(0, precision=precision).precision == (precision or "tf32")
         devices._opened.__dict__.clear()
@@ -154,7 +154,7 @@ def test_strictness_reaches_cublas(monkeypatch):
 def test_precision_of_a_device_without_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy())
     monkeypatch.setattr(backend, "Blas", lambda cupy, stream, strict: host_product)
-    monkeypatch.setattr(cudnn, "frontend", lambda: None)
+    monkeypatch.setattr(cudnn, "frontend", fake_cudnn)
     assert open_device(0).precision == "tf32" and not open_device(0).deterministic
     assert not open_device(precision="tf32").traits.half  # a CPU takes it for fp32
     with pytest.raises(CaffeliteError, match="fp16 is for GPUs; found the CPU; use -precision bf16"):

@@ -162,9 +162,9 @@ def test_numbers_are_those_of_the_plan_without_fusion(name):
 
 @pytest.mark.parametrize("name", ["two blocks", "a projection", "many readers", "parts of a concatenation"])
 @pytest.mark.parametrize("precision", ["tf32", "fp16", "bf16"])
-def test_numbers_of_blobs_channels_last(name, precision, monkeypatch):
+def test_numbers_of_blobs_channels_last(name, precision):
     """Of 16-bit numbers, too: near those of the plan without fusion, which rounds more often."""
-    found = [numbers(NETS[name][0], plans.device(monkeypatch, precision), fuse=fuse) for fuse in (True, False)]
+    found = [numbers(NETS[name][0], plans.device(precision), fuse=fuse) for fuse in (True, False)]
     for what, expected in found[1].items():
         tolerance = {"tf32": 1e-5, "fp16": 0.01, "bf16": 0.08}[precision] * max(0.01, np.abs(expected).max())
         np.testing.assert_allclose(found[0][what], expected, rtol=0, atol=tolerance, err_msg=what)
@@ -241,5 +241,5 @@ def test_a_softmaxs_gradient_comes_with_its_loss(more, ahead):
     assert (brought, never) == (ahead, False) and np.abs(plain[1:]).max() > 0.01
 
 
-def test_in_fp16_the_losss_factor_is_not_known_in_forward(monkeypatch):
-    assert not losses(plans.device(monkeypatch, "fp16"), "", True)[1]
+def test_in_fp16_the_losss_factor_is_not_known_in_forward():
+    assert not losses(plans.device("fp16"), "", True)[1]

@@ -1,6 +1,5 @@
 """Sums over GPUs, on stand-ins for CuPy and NCCL: NumPy arrays, streams of the host, threads for processes."""
 
-import importlib
 import sys
 import threading
 from contextlib import nullcontext
@@ -12,8 +11,7 @@ import pytest
 from devices.host import backend
 from devices.host.cupy import Array, numbers, stand_in
 
-from caffelite.devices import cuda
-from caffelite.devices.cuda import GPU, nccl
+from caffelite.devices.cuda import nccl
 from caffelite.devices.cuda.nccl import NCCLAllReduce
 from caffelite.errors import CaffeliteError
 from caffelite.parallel import Bucket, GradientReducer
@@ -209,13 +207,3 @@ def test_an_error_of_the_last_work_aborts():
     with pytest.raises(RuntimeError, match="IllegalAddress"):
         ending.sums.close()
     assert ending.log == ["drop graphs", "abort"]
-
-
-def test_ranks_that_lack_cudnn_are_named(monkeypatch):
-    """Processes choose convolutions' plans together, so all of them need cuDNN, or none."""
-    choice = importlib.import_module("caffelite.parallel.transports.choice")
-    monkeypatch.setattr(cuda, "place", lambda dev: f"node {dev.number}")
-    dev = GPU(0, "float32", backend.HostBackend())
-    control = SimpleNamespace(rank=0, size=2, gather=lambda value: [value, ("node 1", "cuDNN")])
-    with pytest.raises(choice.Refused, match="no cuDNN on rank 0, cuDNN on rank 1; install the same extra"):
-        choice.all_reduce(control, dev, False)

@@ -20,7 +20,7 @@ def test_an_open_cpu_has_the_traits_made_without_one(precision):
 @pytest.mark.parametrize("precision", ["fp32", "tf32", "fp16", "bf16"])
 def test_an_open_gpu_has_the_traits_made_without_one(precision):
     backend = HostBackend()
-    expected = cuda_traits(precision, "float32", backend.capability, cudnn=False)
+    expected = cuda_traits(precision, "float32", backend.capability)
     assert GPU(0, "float32", backend, precision=precision).traits == expected
 
 
@@ -36,7 +36,6 @@ def test_an_open_gpu_has_the_traits_made_without_one(precision):
         (cuda_traits("fp16"), True, "float16", "float16", 0),
         (cuda_traits("bf16"), True, "bfloat16", "bfloat16", 0),
         (cuda_traits("fp16", capability=(6, 0)), False, "float16", "float32", LITTLE_WORK),
-        (cuda_traits("bf16", cudnn=False), False, "bfloat16", "float32", LITTLE_WORK),
         (cuda_traits("fp16", "float64"), False, "float64", "float64", LITTLE_WORK),
     ],
 )

@@ -114,17 +114,18 @@ def test_a_gpu_passes(small, tmp_path, monkeypatch):
 @pytest.mark.host
 @pytest.mark.parametrize("precision", ["tf32", "fp16", "bf16"])
 @pytest.mark.parametrize("refused", [False, True])
-def test_layers_that_do_not_run_on_cudnn_are_named(monkeypatch, precision, refused):
-    """By cuDNN's plans or without them, the numbers are right."""
+def test_convolutions_by_cudnns_plans(monkeypatch, precision, refused):
+    """A layer without a plan fails its row, which names it."""
     monkeypatch.setattr(
         convolutions, "LAYERS", {"some_layer": ((2, 4, 6, 5), "num_output: 6 kernel_size: 3 pad: 1 group: 2")}
     )
     convolutions.on_cpu.cache_clear()
     kinds = {(kind, b, r) for kind in ("forward", "dgrad", "wgrad") for b in (False, True) for r in (False, True)}
-    dev = plans.device(monkeypatch, precision, refused=kinds if refused else ())
+    dev = plans.device(precision, refused=kinds if refused else ())
     check = next(c for c in convolutions.CHECKS if c.__doc__.endswith(precision))
     row = rows(Bench(0, lambda *_, **__: dev, SimpleNamespace()), check)[check.__doc__]
-    assert row.status == "pass" and ('layer "some_layer": ' in row.detail) == refused, row.detail
+    assert row.status == ("fail" if refused else "pass")
+    assert ('layer "some_layer": cuDNN has no plan' in row.detail) == refused, row.detail
     convolutions.on_cpu.cache_clear()
 
 
@@ -145,17 +146,17 @@ def test_a_gpu_that_captures_nothing_fails(small):
 
 
 def test_what_is_warned_of_stands_in_the_row(caplog):
-    """Such as a layer that does not run on cuDNN; the log stays empty."""
+    """The log stays empty."""
 
     def check(bench):
         """warns"""
-        bench_log.warning('layer "conv1" runs as matrix products')
+        bench_log.warning('layer "conv1" runs slowly')
         bench_log.info("nothing of importance")
         return "3 layers"
 
     bench_log = bench.log
     row = rows(Bench(None), check)["warns"]
-    assert row.detail == '3 layers; layer "conv1" runs as matrix products' and not caplog.messages
+    assert row.detail == '3 layers; layer "conv1" runs slowly' and not caplog.messages
 
 
 def test_any_exception_fails_its_row():

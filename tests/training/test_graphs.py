@@ -81,13 +81,13 @@ def test_overlapping_copies_change_nothing(folder, train, device, late, monkeypa
 @pytest.mark.host
 @pytest.mark.parametrize("aside", ["early", "late"])
 @pytest.mark.parametrize("precision", ["tf32", "fp16"])
-def test_weight_gradients_run_on_a_side_stream(folder, train, monkeypatch, aside, precision):
+def test_weight_gradients_run_on_a_side_stream(folder, train, aside, precision):
     """Beside those of the bottoms, in workspace of their own; both are there when the next layer asks for them."""
     (folder / "convolving.prototxt").write_text(CONVOLVING)
     text = 'net: "convolving.prototxt" base_lr: 0.01 lr_policy: "fixed" max_iter: 64 display: 0 random_seed: 1'
     found = []
     for backend in (HostBackend(), HostBackend("late", aside)):
-        dev = plans.device(monkeypatch, precision, backend=backend)
+        dev = plans.device(precision, backend=backend)
         found.append(trained(train, dev, text))
         assert any(isinstance(call.args[0], Event) for graph in backend.graphs for call in graph._calls if call.args)
     assert found[0][0] == found[1][0] and np.isfinite(found[0][1]).all() and found[0][1] == found[1][1]

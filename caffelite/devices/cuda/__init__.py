@@ -1,5 +1,4 @@
-"""NVIDIA GPUs: CuPy for memory and kernels, cuBLAS for matrix products, cuDNN for convolutions where it is
-installed."""
+"""NVIDIA GPUs: CuPy for memory and kernels, cuBLAS for matrix products, cuDNN for convolutions."""
 
 from __future__ import annotations
 
@@ -22,7 +21,6 @@ __all__ = [
     "count",
     "describe",
     "header_folder",
-    "libraries",
     "open_links",
     "peaks",
     "place",
@@ -61,11 +59,6 @@ def describe(number: int) -> dict[str, str | int]:
 def place(dev: GPU) -> str:
     """The machine and the bus address of a device's GPU: equal for processes that share it."""
     return nccl.place(dev.number)
-
-
-def libraries(dev: GPU) -> str:
-    """Which libraries compute convolutions: all processes of a job need the same."""
-    return "cuDNN" if dev.engine else "no cuDNN"
 
 
 def open_links(dev: GPU, me: Peer, group: Sequence[Peer], gather: Gather, key: Hashable) -> NCCLLinks:

@@ -1,5 +1,4 @@
-"""The interface to CUDA: memory, kernels, streams, matrix products. The tests replace it by one that runs on the
-host."""
+"""CUDA by CuPy: memory, kernels, streams, matrix products."""
 
 from __future__ import annotations
 
@@ -9,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import CaffeliteError
 from ..dtypes import BFLOAT16
-from . import installation
+from . import cudnn, installation
 from .blas import Blas
-from .installation import check_capability, checked_number, set_up
+from .installation import check_capability, checked_number, first_line, set_up
 from .streams import Graph
 
 HEAD = "typedef {real} real;\ntypedef {idx} idx;\ntypedef {blob} blob;\n"  # precedes each kernel's text
@@ -25,8 +25,7 @@ SPIN = """extern "C" __global__ void spin(long long cycles) {
 
 
 class CuPyBackend:
-    """One GPU through CuPy; everything runs on one stream and its forks, so that an iteration can be
-    captured.
+    """See interface.Backend.
 
     number: the GPU's index. strict: matrix products in full float32. Errors: no CuPy, no driver, no such GPU, a CUDA
     library that cannot be loaded.
@@ -53,6 +52,7 @@ class CuPyBackend:
             self._strict = strict or self.capability < (8, 0)  # no TF32
             self.use(self.stream)
             self.kernel(PROBE, "probe")
+        cudnn.require(cupy)
 
     def here(self) -> None:
         """Makes the GPU and the stream in use the calling thread's, whoever used CuPy in that thread last."""
@@ -68,7 +68,6 @@ class CuPyBackend:
         return self._cupy.ndarray(shape, dtype, memptr=raw.data + offset)
 
     def upload(self, array, host: np.ndarray, stream=None) -> None:
-        """Pinned memory must stay as it is until the stream has passed; other memory is free at once."""
         self.here()
         stream, pinned = stream or self.stream, self._cupy.cuda.pinned_memory.is_memory_pinned
         self._cupy.cuda.runtime.memcpyAsync(array.data.ptr, host.ctypes.data, host.nbytes, 1, stream.ptr)
@@ -76,7 +75,6 @@ class CuPyBackend:
             stream.synchronize()
 
     def pinned(self, shape, dtype) -> np.ndarray:
-        """Host memory that a GPU reads directly."""
         self.here()
         count = int(np.prod(shape, dtype=np.int64))
         return np.frombuffer(self._cupy.cuda.alloc_pinned_memory(max(1, count * dtype.itemsize)), dtype, count).reshape(
@@ -84,7 +82,6 @@ class CuPyBackend:
         )
 
     def use(self, stream) -> None:
-        """What follows is queued on that stream."""
         self.stream = stream
         self.here()
         if stream.ptr not in self._products:
@@ -92,7 +89,6 @@ class CuPyBackend:
         self._blas = self._products[stream.ptr]
 
     def new_stream(self):
-        """Creates a stream that runs concurrently with ``stream``."""
         self.here()
         return self._cupy.cuda.Stream(non_blocking=True)
 
@@ -113,12 +109,10 @@ class CuPyBackend:
         self._cupy.cuda.runtime.memcpyAsync(target.data.ptr, source.data.ptr, source.nbytes, 3, self.stream.ptr)
 
     def assign(self, source, target) -> None:
-        """target = source, broadcast; views of any strides."""
         self.here()
         self._cupy.copyto(target, source)
 
     def add(self, source, target) -> None:
-        """target += source, broadcast; views of any strides. Not of bfloat16, which is stored as its bits."""
         assert target.dtype != BFLOAT16
         self.here()
         self._cupy.add(target, source, out=target)
@@ -161,7 +155,6 @@ class CuPyBackend:
         return self._cupy.cuda.get_elapsed_time(begin, end) / times
 
     def kernel(self, source: str, name: str):
-        """``launch(grid, block, args)``: args are arrays and NumPy scalars of the parameters' very types."""
         if source not in self._modules:
             self.here()
             self._modules[source] = self._cupy.RawModule(code=source, options=("-std=c++17",))
@@ -174,8 +167,6 @@ class CuPyBackend:
         return launch
 
     def capture(self, body):
-        """Captures what body queues as a graph; ``launch()`` queues it again. Capture runs nothing. body must not
-        allocate, copy to or from host memory that is not pinned, or wait."""
         self.here()
         main = self.stream
         main.begin_capture()
@@ -188,11 +179,15 @@ class CuPyBackend:
             raise
         return Graph(main.end_capture(), main)
 
-    def matmul(self, a, b, c, m: int, n: int, k: int, trans_a=False, trans_b=False, add=False, batch: int = 1) -> None:
-        """c (batch, m, n) = op(a) op(b) [+ c], contiguous, row-major; a (batch, m, k) or, transposed, (batch, k, m);
-        b (batch, k, n) or, transposed, (batch, n, k).
+    def convolutions(self, strict: bool, deterministic: bool) -> cudnn.Engine:
+        engine = cudnn.Engine(self, strict, deterministic)
+        try:
+            engine.handle()
+        except RuntimeError as mistake:
+            remedy = "see by nvidia-smi whether the driver fits, and whether memory is free"
+            raise CaffeliteError("cuDNN cannot be used", found=first_line(mistake), remedy=remedy) from mistake
+        return engine
 
-        a and b have the same dtype, which may have 16 bits; c has theirs, or float32.
-        """
+    def matmul(self, a, b, c, m: int, n: int, k: int, trans_a=False, trans_b=False, add=False, batch: int = 1) -> None:
         self.here()
         self._blas(a, b, c, m, n, k, trans_a, trans_b, add, batch)

@@ -11,6 +11,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from ...errors import CaffeliteError
 from ..cache import ChoiceCache
 from ..window import Window
 from .installation import first_line
@@ -21,6 +24,7 @@ MOST = 8  # plans that are tried, of the 10 to 40 that cuDNN ranks
 SLOW = 1.5  # a plan with a first time of more than this multiple of the best is not measured further
 # Statuses that cuDNN groups with those of problems that it does not support.
 ENVIRONMENT = "PREREQUISITE_MISSING", "SUBLIBRARY_UNAVAILABLE", "INCOMPATIBLE_CUDA_DRIVER", "INCOMPATIBLE_CUDART"
+BFLOAT16_BITS = {math.nan: 0x7FC0, math.inf: 0x7F80}
 LAP_MS = 2.0  # target duration of one measurement
 
 
@@ -41,13 +45,6 @@ def frontend():
     return _loaded()[0]
 
 
-def _may_run_another_time(mistake: Exception) -> bool:
-    """Whether an error is of the environment, as a library that is missing, and not of the problem."""
-    text = str(mistake)
-    unsupported = isinstance(mistake, frontend().cudnnGraphNotSupportedError) or "NOT_SUPPORTED" in text
-    return not unsupported or any(word in text for word in ENVIRONMENT)
-
-
 def version() -> str | None:
     """cuDNN's version, as 9.19.0; None where it is not installed."""
     if frontend() is None:
@@ -56,31 +53,34 @@ def version() -> str | None:
     return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
 
 
-def engine(backend, strict: bool = False, deterministic: bool = False) -> Engine | None:
-    """cuDNN on the backend's streams, or None, with a warning: convolutions then go by matrix products."""
-    if not hasattr(backend.stream, "ptr"):
-        return None
-    why = ""
+def errors() -> tuple[type[Exception], ...]:
+    """What cuDNN raises."""
+    module = frontend()
+    return (RuntimeError, module.cudnnGraphNotSupportedError) if module else (RuntimeError,)
+
+
+def _may_run_another_time(mistake: Exception) -> bool:
+    """Whether an error is of the environment, as a library that is missing, and not of the problem."""
+    text = str(mistake)
+    unsupported = type(mistake) in errors()[1:] or "NOT_SUPPORTED" in text
+    return not unsupported or any(word in text for word in ENVIRONMENT)
+
+
+def require(cupy) -> None:
+    """Errors: no cuDNN, or one that cannot be loaded."""
     if frontend() is None:
-        why = _loaded()[1] or "not installed"
-    else:
-        try:
-            found = Engine(backend, strict, deterministic)
-            found.handle()
-            return found
-        except RuntimeError as mistake:
-            why = first_line(mistake)
-    log.warning("cuDNN cannot be used, so all convolutions run as matrix products, more slowly: %s", why)
-    return None
+        extra = f"cuda{cupy.cuda.runtime.runtimeGetVersion() // 1000}"
+        remedy = f'install it with: pip install "caffelite[{extra}]"'
+        raise CaffeliteError("-gpu needs cuDNN, which cannot be loaded", found=_loaded()[1], remedy=remedy)
 
 
 class Problem(NamedTuple):
     """One of the three convolutions: "forward" (x, w [, b] → y), "dgrad" (dy, w → dx) or "wgrad" (x, dy → dw).
 
     x, w, y: shapes as N×C×H×W, w of the weights. biased, rectified: a bias and a ReLU in forward's epilogue. last:
-    all arrays are channels_last. numbers: the dtype of all, "float32", "float16", or "uint16" for bfloat16; sums
-    are float32. pitch: the distance between pixels of y (dy), where these are slices of wider channels_last
-    rows; 0: they are not.
+    all arrays are channels_last. numbers: the dtype of all, "float32", "float64", "float16", or "uint16" for bfloat16;
+    sums of 16-bit numbers are float32. pitch: the distance between pixels of y (dy), where these are slices of wider
+    channels_last rows; 0: they are not.
     """
 
     kind: str
@@ -102,6 +102,15 @@ class Problem(NamedTuple):
         pitch = (f"pitch{self.pitch}",) if self.pitch else ()
         return " ".join((self.kind, *sizes, *window, self.numbers, *flags, *pitch))
 
+    def arrays(self, empty: Callable[..., Any]) -> tuple[list[Any], Any]:
+        """Inputs and output, allocated by ``empty(shape, dtype)``."""
+        n, m, h, w = self.y
+        wide = empty((n, h, w, self.pitch), self.numbers)[..., :m] if self.pitch else empty(self.y, self.numbers)
+        x, weights = empty(self.x, self.numbers), empty(self.w, self.numbers)
+        if self.kind == "forward":
+            return [x, weights, empty((m,), self.numbers)][: 2 + self.biased], wide
+        return ([wide, weights], x) if self.kind == "dgrad" else ([x, wide], weights)
+
 
 class Plan:
     """cuDNN's plans for a problem by name, in cuDNN's order of preference; ``build`` selects one, ``run`` runs
@@ -114,18 +123,17 @@ class Plan:
 
     def __init__(self, problem: Problem, strict=False, deterministic=False, handle=None, properties: str | None = None):
         cudnn, types = frontend(), frontend().data_type
-        self._handle, self._numbers = (
-            handle,
-            {"float16": types.HALF, "uint16": types.BFLOAT16}.get(problem.numbers, types.FLOAT),
-        )
-        self._last = problem.last
+        self._handle, self._last = handle, problem.last
+        known = {"float64": types.DOUBLE, "float16": types.HALF, "uint16": types.BFLOAT16}
+        self._numbers = known.get(problem.numbers, types.FLOAT)
+        sums = types.DOUBLE if problem.numbers == "float64" else types.FLOAT
         where = (
             {"handle": handle}
             if properties is None
             else {"device_property": cudnn.create_device_properties(properties)}
         )
         self._graph = graph = cudnn.pygraph(
-            io_data_type=self._numbers, intermediate_data_type=types.FLOAT, compute_data_type=types.FLOAT, **where
+            io_data_type=self._numbers, intermediate_data_type=sums, compute_data_type=sums, **where
         )
         self.inputs, self.output = self._nodes(problem)
         graph.validate()
@@ -180,7 +188,7 @@ class Plan:
         self.failure = ""
         try:
             self._graph.build_plan_at_index(self.names[name])
-        except (frontend().cudnnGraphNotSupportedError, RuntimeError) as mistake:
+        except errors() as mistake:
             self.failure = first_line(mistake) if _may_run_another_time(mistake) else ""
             return False
         self._index = self.names[name]
@@ -203,14 +211,12 @@ def engines_first(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys((*first.values(), *names)))
 
 
-Trial = Callable[[Plan], Callable[[], None]]
-
-
 class Engine:
     """The plans of a device, chosen. Layers of one shape share them. strict, deterministic: as in Plan.
 
     The first plan of cuDNN's ranking that suits is taken. With CAFFELITE_TUNE=1 several are timed when a problem is
-    first met, and the name of the fastest is kept on disk, for this driver; not where runs must be equal.
+    first met, and the name of the fastest is kept on disk, for this driver; not where runs must be equal. Trials run on
+    arrays of their own.
     """
 
     def __init__(self, backend, strict: bool = False, deterministic: bool = False):
@@ -232,35 +238,66 @@ class Engine:
             frontend().set_stream(handle=handle, stream=address)
         return self._handles[address]
 
-    def plan(self, problem: Problem, trial: Trial, suits: Callable[[Plan], bool]) -> Plan | None:
-        """The plan for a problem; None where cuDNN has none that suits. trial(plan) makes one ready, and gives what
-        runs it."""
+    def plan(self, problem: Problem) -> Plan | None:
+        """The plan for a problem, on the stream in use; None where cuDNN has none that suits."""
         key = problem, self.handle()  # a plan belongs to a handle
         if key not in self._plans:
-            self._plans[key] = self._chosen(problem, trial, suits)
+            self._plans[key] = self._chosen(problem)
         return self._plans[key]
 
     def why_none(self, problem: Problem) -> str:
         """Why a problem that was met has no plan."""
         return self._reasons[problem]
 
-    def _chosen(self, problem: Problem, trial: Trial, suits: Callable[[Plan], bool]) -> Plan | None:
+    def open(self, problem: Problem) -> Plan:
+        return Plan(problem, *self._how, handle=self.handle())
+
+    def _chosen(self, problem: Problem) -> Plan | None:
         failures: list[str] = []
         try:
-            plan = Plan(problem, *self._how, handle=self.handle())
-        except (frontend().cudnnGraphNotSupportedError, RuntimeError) as mistake:
+            plan = self.open(problem)
+        except errors() as mistake:
             self._reasons[problem] = first_line(mistake)
             return None
-        names = _candidates(plan, suits, failures)
-        name = self._fastest(problem, plan, names, trial, failures) if self._cache else next(names, None)
+        names = self._candidates(problem, plan, failures)
+        name = self._fastest(problem, plan, names, failures) if self._cache else next(names, None)
         if name is None or not plan.build(name):
             self._reasons[problem] = failures[0] if failures else "cuDNN has no plan that suits"
             return None
         return plan
 
-    def _fastest(
-        self, problem: Problem, plan: Plan, names: Iterator[str], trial: Trial, failures: list[str]
-    ) -> str | None:
+    def _candidates(self, problem: Problem, plan: Plan, failures: list[str]) -> Iterator[str]:
+        """Names of plans that may be taken, best first. failures: gets the errors of others."""
+        for name in plan.names:
+            try:
+                if plan.build(name) and (not problem.rectified or self._keeps_nonfinite(problem, plan)):
+                    yield name
+                elif plan.failure:
+                    failures.append(f"{name}: {plan.failure}")
+            except (RuntimeError, MemoryError) as mistake:
+                failures.append(f"{name}: {first_line(mistake)}")
+
+    def _trial(self, problem: Problem, plan: Plan) -> tuple[list[Any], Any, Callable[[], None]]:
+        """Inputs that are 0, an output, and what runs a plan on them."""
+        inputs, output = problem.arrays(self._backend.empty)
+        for array in inputs:
+            self._backend.fill(array, 0)
+        space = self._backend.empty((max(1, plan.workspace),), "uint8")
+        return inputs, output, lambda: plan.run(inputs, output, space)
+
+    def _keeps_nonfinite(self, problem: Problem, plan: Plan) -> bool:
+        """Whether the fused ReLU makes no number of NaN, and none of infinity: else a diverged net would not be
+        noticed."""
+        (*_, bias), output, run = self._trial(problem, plan)
+        found = []
+        for value, bits in BFLOAT16_BITS.items():
+            self._backend.fill(bias, bits if problem.numbers == "uint16" else value)
+            run()
+            first = self._backend.download(output[(0,) * (output.ndim - 1)][:1])
+            found.append(bfloat16_value(first) if problem.numbers == "uint16" else float(first[0]))
+        return math.isnan(found[0]) and found[1] == math.inf
+
+    def _fastest(self, problem: Problem, plan: Plan, names: Iterator[str], failures: list[str]) -> str | None:
         """The name that the cache has, if there still is such a plan, else that of the fastest candidate. A choice in
         which a plan failed that may run another time is not kept."""
         assert self._cache
@@ -271,7 +308,7 @@ class Engine:
 
         def lap(name: str, times: int) -> float:
             plan.build(name)
-            return self._backend.lap(trial(plan), times)
+            return self._backend.lap(self._trial(problem, plan)[2], times)
 
         best = fastest(list(itertools.islice(names, MOST)), lap, failures)
         if best and not failures:
@@ -279,16 +316,9 @@ class Engine:
         return best
 
 
-def _candidates(plan: Plan, suits: Callable[[Plan], bool], failures: list[str]) -> Iterator[str]:
-    """Names of plans that may be taken, best first. failures: gets the errors of others."""
-    for name in plan.names:
-        try:
-            if plan.build(name) and suits(plan):
-                yield name
-            elif plan.failure:
-                failures.append(f"{name}: {plan.failure}")
-        except (RuntimeError, MemoryError) as mistake:
-            failures.append(f"{name}: {first_line(mistake)}")
+def bfloat16_value(bits: np.ndarray) -> float:
+    """The first number, of the bits of bfloat16."""
+    return float((bits[:1].astype(np.uint32) << 16).view(np.float32)[0])
 
 
 def fastest(names: list[str], lap: Callable[[str, int], float], failures: list[str]) -> str | None:

@@ -20,7 +20,6 @@ from ..traits import LITTLE_WORK, cuda_traits
 from ..window import Window
 from . import (
     convolution,
-    cudnn,
     input_buffer,
     operations,
     precisions,
@@ -34,6 +33,7 @@ from . import (
 from .backend import CuPyBackend
 from .formula_kernels import FormulaKernels
 from .graphs import CapturedGraph
+from .interface import Backend
 from .memory import FORKS
 from .scaling import LossScale
 from .streams import Fork
@@ -59,7 +59,7 @@ class GPU(FormulaKernels):
         self,
         number: int = 0,
         dtype: str = "float32",
-        backend=None,
+        backend: Backend | None = None,
         precision: str = "tf32",
         deterministic: bool = False,
         eager: str = "",
@@ -71,14 +71,11 @@ class GPU(FormulaKernels):
         self.capturing = False
         self.backend = backend or CuPyBackend(number, strict=precision == "fp32")
         self.precision = precision = precisions.suited(precision, self.backend.capability, number)
-        self.engine = cudnn.engine(self.backend, precision == "fp32", deterministic) if dtype == "float32" else None
-        self.traits = traits = cuda_traits(
-            precision, self.dtype.name, self.backend.capability, self.engine is not None, captures=not eager
-        )
+        self.engine = self.backend.convolutions(precision == "fp32", deterministic)
+        self.traits = traits = cuda_traits(precision, self.dtype.name, self.backend.capability, captures=not eager)
         self.half_dtype = FLOAT16 if precision == "fp16" else BFLOAT16
         if traits.half and not traits.half_images:
-            lacking = "cuDNN" if self.engine is None else "tensor cores"
-            log.warning("-precision %s: without %s only inner products multiply numbers of 16 bits", precision, lacking)
+            log.warning("-precision %s: without tensor cores only inner products multiply 16-bit numbers", precision)
         self._workspace = self.empty(0, np.uint8)
         self._forks = [(Fork(self.backend), self.empty(0, np.uint8)) for _ in range(FORKS)]  # each with its workspace
         self._graphs: weakref.WeakSet[CapturedGraph] = weakref.WeakSet()
@@ -149,7 +146,8 @@ class GPU(FormulaKernels):
         self, m: int, k: int, n: int, transpose: bool = False, half: bool = False
     ) -> operations.InnerProduct:
         # Tensor cores take four float32 numbers at once.
-        if self.engine and not half and not transpose and m * n * k <= LITTLE_WORK and n % 4 == k % 4 == 0:
+        single = self.dtype == np.float32 and not half
+        if single and not transpose and m * n * k <= LITTLE_WORK and n % 4 == k % 4 == 0:
             return convolution.InnerProduct(self, m, k, n)
         return operations.InnerProduct(self, m, k, n, transpose, half)
 
@@ -163,10 +161,8 @@ class GPU(FormulaKernels):
         half: bool = False,
         name: str = "",
         algorithm: str | None = None,
-    ) -> convolution.Convolution | operations.Convolution:
-        if self.engine:
-            return convolution.Convolution(self, x, y, window, groups, channels_last, name)
-        return operations.Convolution(self, x, y, window, groups)
+    ) -> convolution.Convolution:
+        return convolution.Convolution(self, x, y, window, groups, channels_last, name)
 
     def pooling(
         self,

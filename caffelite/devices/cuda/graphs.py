@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from ..context import ExecutionContext
 from ..protocol import Gather
+from .interface import Backend
 
 log = logging.getLogger("caffelite")
 RUN, CAPTURE, LAUNCH = range(3)  # the action of a call: each requires the one before
@@ -18,7 +19,7 @@ TRIES = 2  # failed captures in a row after which nothing is captured any more
 class GraphDevice(Protocol):
     """The members of its device that a captured graph uses."""
 
-    backend: Any
+    backend: Backend
     eager: str
     capturing: bool
     generation: int

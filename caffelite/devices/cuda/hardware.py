@@ -98,5 +98,6 @@ def describe(number: int, cupy=None) -> dict[str, str | int]:
         if version:
             found[words] = f"{version // 1000}.{version % 1000 // 10}"
     found["CuPy"] = cupy.__version__
-    found["cuDNN"] = cudnn.version() or "not installed: convolutions run by cuBLAS"
+    cudnn.require(cupy)
+    found["cuDNN"] = str(cudnn.version())
     return found

@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike
 from ..dtypes import BFLOAT16
 from ..interfaces import Array
 from ..traits import LITTLE_WORK
+from .interface import Backend, Convolutions
 from .streams import Fork
 
 Shape = tuple[int, ...]
@@ -20,11 +21,11 @@ FORKS = 2  # additional streams for small layers: gradients of weights, of bias,
 class Memory:
     """Allocates arrays and copies them. dtype: of arrays where no other is given. half_dtype: of 16-bit numbers."""
 
-    backend: Any  # CuPyBackend, or the tests' host backend
+    backend: Backend
     dtype: np.dtype[Any]
     half_dtype: np.dtype[Any]
     generation = 0  # counts the moves of memory that grows: captured graphs of an older generation are void
-    engine: Any  # cuDNN's plans, None without cuDNN
+    engine: Convolutions
     _workspace: Array
     _forks: list[tuple[Fork, Array]]  # each with its workspace
 

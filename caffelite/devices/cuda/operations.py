@@ -11,13 +11,11 @@ import numpy as np
 from ..context import ExecutionContext
 from ..formula import Formula
 from ..interfaces import MaskPart
-from ..window import Window
 from .formula_kernels import FormulaKernels
 
 FEW_WORK = (
     1 << 20
 )  # multiply-adds of a product below which separate launches of bias and ReLU cost more than the product
-COLUMN_BYTES = 64 << 20  # workspace of a convolution without cuDNN, at least one image
 
 
 class Biased:
@@ -105,60 +103,6 @@ class InnerProduct:
 
         parts = ((weights, dw), (biases, db), (bottom, dx))
         self._device.run_concurrently(m * n * k, *(part for part, wanted in parts if wanted is not None))
-
-
-class Convolution:
-    """y (N, M, OH, OW) = w (M, C/groups, kh, kw) * x (N, C, H, W) + b (M): columns of a tile of images, a matrix
-    product a tile."""
-
-    def __init__(self, device: FormulaKernels, x: tuple[int, ...], y: tuple[int, ...], window: Window, groups: int = 1):
-        n, c, h, w = x
-        _, m, oh, ow = y
-        self._device, self._groups, self._matmul = device, groups, device.backend.matmul
-        self._rows, self._m, self._p = c * math.prod(window.kernel), m, oh * ow  # rows of the column matrix, all groups
-        each = (self._rows + m) * self._p  # per image
-        tile = max(1, min(n, COLUMN_BYTES // (each * device.dtype.itemsize)))
-        self._tiles = [(first, min(tile, n - first)) for first in range(0, n, tile)]
-        self._count = each * tile
-        device.workspace(self._count)
-        geometry = (c, h, w, oh, ow, *(v for pair in window for v in pair))
-        size = max(self._count, math.prod(x), math.prod(y))
-        self._im2col = device.kernel("windows", "im2col", self._rows * tile * self._p, *geometry, size=size)
-        self._col2im = device.kernel("windows", "col2im", tile * c * h * w, *geometry, size=size)
-        self._pack = device.kernel("windows", "pack", tile * m * self._p, m, self._p, size=size)
-        self._unpack = device.kernel("windows", "unpack", tile * m * self._p, m, self._p, size=size)
-        self._bias = Biased(device, n, m, self._p)
-
-    def _workspace(self, n: int):
-        """Columns (rows, n·P), and the outputs that belong to them (M, n·P)."""
-        space, cut = self._device.workspace(self._count), self._rows * n * self._p
-        return space[:cut], space[cut:]
-
-    def forward(self, x, w, b, y, slope: float | None = None) -> None:
-        """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
-        g, k = self._groups, self._rows // self._groups
-        for first, n in self._tiles:
-            columns, rows = self._workspace(n)
-            self._im2col(x, columns, first, n)
-            self._matmul(w, columns, rows, self._m // g, n * self._p, k, batch=g)
-            self._unpack(rows, b, y, float(slope or 0), slope is not None, first, n)
-
-    def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
-        """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
-        g, k = self._groups, self._rows // self._groups
-        for first, n in self._tiles if dw is not None or dx is not None else ():
-            columns, rows = self._workspace(n)
-            self._pack(dy, rows, first, n)
-            if dw is not None:
-                self._im2col(x, columns, first, n)
-                self._matmul(
-                    rows, columns, dw, self._m // g, k, n * self._p, trans_b=True, add=add_w or first > 0, batch=g
-                )
-            if dx is not None:
-                self._matmul(w, rows, columns, k, n * self._p, self._m // g, trans_a=True, batch=g)
-                self._col2im(columns, dx, first, n)
-        if db is not None:
-            self._bias.backward(dy, db, add_b)
 
 
 def team(p: int) -> int:

@@ -286,22 +286,20 @@ KERNEL lrn_backward(const blob* x, const blob* y, const real* scale, const blob*
   }
 }
 
-// Images first .. first + n of x (., C, H, W) -> col (C·kh·kw, n·OH·OW): a column for every window.
-KERNEL im2col(const blob* x, blob* col, idx first, idx n, idx channels, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph, idx pw,
-              idx dh, idx dw) {
+// x (C, H, W) -> col (C·kh·kw, OH·OW): a column for every window.
+KERNEL im2col(const blob* x, blob* col, idx channels, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph, idx pw, idx dh, idx dw) {
   idx p = oh * ow;
-  EACH(i, channels * kh * kw * n * p) {
-    idx q = i % p, image = first + i / p % n, k = i / (p * n);
+  EACH(i, channels * kh * kw * p) {
+    idx q = i % p, k = i / p;
     idx r = q / ow * sh - ph + k / kw % kh * dh, c = q % ow * sw - pw + k % kw * dw;
-    col[i] = r < 0 || r >= h || c < 0 || c >= w ? blob(0) : x[((image * channels + k / (kh * kw)) * h + r) * w + c];
+    col[i] = r < 0 || r >= h || c < 0 || c >= w ? blob(0) : x[(k / (kh * kw) * h + r) * w + c];
   }
 }
 
-// The transpose: every pixel of images first .. first + n of dx adds up the places of col that came from it.
-KERNEL col2im(const blob* col, blob* dx, idx first, idx n, idx channels, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph, idx pw,
-              idx dh, idx dw) {
-  EACH(i, n * channels * h * w) {
-    idx c = i % w + pw, r = i / w % h + ph, channel = i / (w * h) % channels, image = i / (w * h * channels);
+// The transpose: every pixel of dx adds up the numbers of col that came from it.
+KERNEL col2im(const blob* col, blob* dx, idx channels, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph, idx pw, idx dh, idx dw) {
+  EACH(i, channels * h * w) {
+    idx c = i % w + pw, r = i / w % h + ph, channel = i / (w * h);
     real total = 0;
     for (idx a = 0; a < kh; ++a) {
       idx u = r - a * dh;
@@ -309,24 +307,9 @@ KERNEL col2im(const blob* col, blob* dx, idx first, idx n, idx channels, idx h, 
       for (idx b = 0; b < kw; ++b) {
         idx v = c - b * dw;
         if (v < 0 || v % sw || v / sw >= ow) continue;
-        total += col[((((channel * kh + a) * kw + b) * n + image) * oh + u / sh) * ow + v / sw];
+        total += col[(((channel * kh + a) * kw + b) * oh + u / sh) * ow + v / sw];
       }
     }
-    dx[first * channels * h * w + i] = total;
-  }
-}
-
-// Images first .. first + n of dy (., M, P) -> rows (M, n·P), as a matrix product wants them.
-KERNEL pack(const blob* dy, blob* rows, idx first, idx n, idx m, idx p) {
-  EACH(i, m * n * p) rows[i] = dy[((first + i / p % n) * m + i / (p * n)) * p + i % p];
-}
-
-// The other way, with bias (M, or null) and leaky ReLU on the way.
-KERNEL unpack(const blob* rows, const real* bias, blob* y, real slope, idx rectified, idx first, idx n, idx m, idx p) {
-  EACH(i, n * m * p) {
-    idx channel = i / p % m;
-    real v = rows[(channel * n + i / (p * m)) * p + i % p];
-    if (bias) v += bias[channel];
-    y[first * m * p + i] = !rectified || v > 0 ? v : slope * v;
+    dx[i] = total;
   }
 }

@@ -114,11 +114,9 @@ class Im2col:
     """x (N, C, H, W) → columns (N, C·kh·kw, OH, OW): the inputs of each window, 0 outside the image."""
 
     def __init__(self, device: FormulaKernels, x: tuple[int, ...], y: tuple[int, ...], window: Window):
-        planes, pixels = x[0] * x[1], math.prod(x)  # one image of N·C channels
-        tail, threads = (
-            (0, 1, planes, *x[2:], *y, *(v for pair in window for v in pair)),
-            planes * math.prod(window.kernel) * math.prod(y),
-        )
+        planes, pixels = x[0] * x[1], math.prod(x)
+        tail = planes, *x[2:], *y, *(v for pair in window for v in pair)
+        threads = planes * math.prod(window.kernel) * math.prod(y)
         self._forward = device.kernel("windows", "im2col", threads, *tail, size=pixels)
         self._backward = device.kernel("windows", "col2im", pixels, *tail, size=threads)
 

@@ -62,15 +62,9 @@ def links(world: Control, model: Control, stage: Control, shape: MeshShape, dev:
 
 
 def _share_gpu(control: Control, dev: Device) -> bool:
-    """Whether processes have the same GPU: NCCL allows one process for each. Errors: processes with other libraries
-    than this one."""
+    """Whether processes have the same GPU: NCCL allows one process for each."""
     from ...devices import cuda
 
     assert isinstance(dev, cuda.GPU)
-    places, libraries = zip(*control.gather((cuda.place(dev), cuda.libraries(dev))), strict=True)
-    if len(set(libraries)) > 1:
-        names = ", ".join(f"{library} on rank {rank}" for rank, library in enumerate(libraries))
-        raise Refused(
-            "processes must compute by the same libraries", found=names, remedy="install the same extra for all of them"
-        )
+    places = control.gather(cuda.place(dev))
     return len(set(places)) < len(places)

@@ -254,6 +254,11 @@ class HostBackend:
             pointers,
         )
 
+    def convolutions(self, strict: bool, deterministic: bool):
+        from .plans import Engine
+
+        return Engine(self)
+
     @queued
     def matmul(self, a, b, c, m, n, k, trans_a=False, trans_b=False, add=False, batch=1) -> None:
         assert a.dtype == b.dtype and c.dtype in (a.dtype, np.float32)

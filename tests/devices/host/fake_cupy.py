@@ -174,5 +174,12 @@ def fake_cupy(count=1, capability=(9, 0), runtime_version=13020, reads_any_memor
     )
 
 
+def fake_cudnn():
+    """As much of cuDNN's frontend as opening a device uses."""
+    return SimpleNamespace(
+        backend_version=lambda: 91900, create_handle=lambda: 1, set_stream=lambda handle, stream: None
+    )
+
+
 def host_product(a, b, c, m, n, k, *flags):
     HostBackend().matmul(*(v.view(np.ndarray) for v in (a, b, c)), m, n, k, *flags)
