@@ -7,6 +7,7 @@ contiguous unless a docstring says otherwise. A gradient that is None is not com
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -17,6 +18,19 @@ from .window import Window
 Array: TypeAlias = Any  # numpy.ndarray on a CPU, cupy.ndarray on a GPU
 Peer: TypeAlias = tuple[int, int]  # stage and shard of a device that holds a piece of a net
 Kernel: TypeAlias = Callable[..., None]  # a compiled formula: its docstring in Device lists the arguments
+
+
+class Algorithms(Protocol):
+    """The algorithms that were chosen by measuring."""
+
+    def shared(self, rank: int, gather: Callable[[Any], list[Any]]) -> AbstractContextManager[None]:
+        """Inside it all processes use the algorithms that the process of rank 0 chooses."""
+
+    def recorded(self) -> list[str]:
+        """All of them, for a checkpoint."""
+
+    def restore(self, lines: Iterable[str]) -> None:
+        """Takes those that a checkpoint recorded, before the first pass."""
 
 
 class InnerProduct(Protocol):

@@ -5,8 +5,7 @@ All devices have these members with these signatures: tests/devices/test_conform
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -91,6 +90,7 @@ class Device(Protocol):
     precision: str  # of products: fp32, tf32, fp16 or bf16
     eager: str  # why nothing is captured; "" where functions are captured
     inference: interfaces.Inference | None  # where the traits say ``prepares_convolutions``
+    algorithms: interfaces.Algorithms | None  # where algorithms that the numbers depend on are chosen by measuring
 
     # memory
 
@@ -179,15 +179,6 @@ class Device(Protocol):
 
     def drop_graphs(self) -> None:
         """Destroys all captured graphs; later calls capture again."""
-
-    def same_plans(self, rank: int, gather: Gather) -> AbstractContextManager[None]:
-        """Inside it all processes use the algorithms that the process of rank 0 chooses."""
-
-    def recorded_algorithms(self) -> list[str]:
-        """The algorithms that were chosen by measuring and that the numbers depend on, for a checkpoint."""
-
-    def restore_algorithms(self, recorded: Iterable[str]) -> None:
-        """Takes the algorithms that a checkpoint recorded, before the first pass."""
 
     # formulas
 

@@ -136,8 +136,8 @@ class Recorder(Hook):
             "rate": trainer.rate(trainer.iteration - 1) if trainer.iteration else None,
             "ended": _now(),
         }
-        if algorithms := trainer.dev.recorded_algorithms():
-            session["algorithms"] = algorithms
+        if trainer.dev.algorithms and (recorded := trainer.dev.algorithms.recorded()):
+            session["algorithms"] = recorded
         try:
             files.write_json(self.folder / files.RUN, self._run)
         except OSError as error:

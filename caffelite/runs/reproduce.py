@@ -58,7 +58,8 @@ def _repeat(folder: Path, session: dict, gpu: str | None, iterations: int | None
     p.ClearField("snapshot_keep")
     requests, config = Requests(), RunConfig(str(folder / files.SOLVER), gpus=gpu)
     dev = open_device(gpu, p)
-    dev.restore_algorithms(session.get("algorithms", ()))
+    if dev.algorithms:
+        dev.algorithms.restore(session.get("algorithms", ()))
     trainer = open_trainer(config, document, dev, requests=requests, resume=start(session, folder), snapshots=False)
     try:
         if session.get("weights") or p.weights and not session.get("snapshot"):

@@ -187,9 +187,10 @@ class Iteration(Passes):
 
     def same_plans(self) -> AbstractContextManager[None]:
         """A context for passes that all processes run identically."""
-        if not self.reducer or self.parts.divided:  # other parts have other plans
+        algorithms = self.net.dev.algorithms
+        if not algorithms or not self.reducer or self.parts.divided:  # other parts have other plans
             return _NO_CONTEXT
-        return self.net.dev.same_plans(self.rank, functools.partial(self.comm.gather, what="an agreement"))
+        return algorithms.shared(self.rank, functools.partial(self.comm.gather, what="an agreement"))
 
     def check_faults(self) -> None:
         """Raises the error of the first layer that saw bad data in the last passes."""

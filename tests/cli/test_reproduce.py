@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from caffelite.devices.cpu.device import CPU
+from caffelite.devices.cpu.choices import Choices
 
 
 def test_the_same_to_the_last_bit(folder, call):
@@ -51,11 +51,11 @@ def test_what_changed_is_reported(folder, call):
 
 def test_the_same_algorithms_are_taken(folder, call, monkeypatch):
     """Those that the CPU had measured: another measurement could choose others."""
-    monkeypatch.setattr(CPU, "recorded_algorithms", lambda self: ["a convolution: winograd4"])
+    monkeypatch.setattr(Choices, "recorded", lambda self: ["a convolution: winograd4"])
     call("train", "-solver", "solver.prototxt")
     monkeypatch.undo()
     taken = []
-    monkeypatch.setattr(CPU, "restore_algorithms", lambda self, lines: taken.extend(lines))
+    monkeypatch.setattr(Choices, "restore", lambda self, lines: taken.extend(lines))
     assert call("reproduce", folder / "run_run").status == 0
     assert taken == ["a convolution: winograd4"]
 

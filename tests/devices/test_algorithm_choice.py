@@ -151,7 +151,7 @@ def test_choices_are_told_apart_by_groups(tmp_path, monkeypatch):
     monkeypatch.setenv("CAFFELITE_CACHE", str(tmp_path))
     dev, window = engines.with_onednn(), Window((3, 3), pad=(1, 1))
     problems = set()
-    monkeypatch.setattr(dev._choices, "choose", lambda problem, runs: problems.add(problem) or "direct")
+    monkeypatch.setattr(dev.algorithms, "choose", lambda problem, runs: problems.add(problem) or "direct")
     for groups in (1, 2, 4):
         op = dev.convolution(WIDE, DEEP, window, groups, channels_last=True)
         op.forward(dev.zeros((8, 56, 56, 64)), dev.zeros((128, 64 // groups, 3, 3)), None, dev.zeros((8, 56, 56, 128)))
@@ -163,7 +163,7 @@ def test_choices_are_told_apart_by_groups(tmp_path, monkeypatch):
 )
 def test_a_forward_pass_of_few_channels_keeps_caffe_s_order(monkeypatch, channels, pad, forward):
     dev, window, (c, m) = engines.with_onednn(), Window((5, 5), pad=(pad, pad)), channels
-    monkeypatch.setattr(dev._choices, "choose", lambda problem, runs: list(runs)[-1])
+    monkeypatch.setattr(dev.algorithms, "choose", lambda problem, runs: list(runs)[-1])
     x, w = dev.zeros((64, 12, 12, c)), dev.zeros((m, c, 5, 5))
     side = 8 + 2 * pad
     y, dx, dw = dev.zeros((64, side, side, m)), dev.zeros(x.shape), dev.zeros(w.shape)

@@ -189,11 +189,6 @@ def test_concurrent_parts_all_run(device):
     assert [float(device.download(a)[0]) for a in arrays] == [1, 2, 3]
 
 
-def test_plans_are_shared_inside_same_plans(device):
-    with device.same_plans(0, lambda value: [value]):
-        device.fill(device.zeros(1), 1)
-
-
 def test_columns_are_copied_and_summed(device):
     whole, other = (put(device, np.arange(12.0).reshape(2, 6) * k) for k in (1, 10))
     part = blank(device, (2, 4))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
 import platform
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import llvmlite
@@ -42,8 +43,6 @@ class Choices:
     """The algorithm of each problem, which a text names: measured when it is first met, and kept on disk by processor,
     its instructions, number of threads and versions.
 
-    ``ranks``: (rank, gather) while processes run the same problems in the same order: the first process chooses for
-    all.
     """
 
     def __init__(self, threads: int, onednn: tuple[int, ...], instructions: int = 0):
@@ -56,7 +55,7 @@ class Choices:
         self._cache = ChoiceCache("cpu-algorithms.json")
         self._chosen: dict[str, str] = {}
         self._agreed: set[str] = set()
-        self.ranks: tuple[int, Gather] | None = None
+        self.ranks: tuple[int, Gather] | None = None  # while processes run the same problems in the same order
 
     def choose(self, problem: str, runs: Mapping[str, Callable[[], None]]) -> str:
         """The algorithm for a problem. runs: by algorithm, a function that runs it, which may be called any number of
@@ -92,6 +91,15 @@ class Choices:
                 best, least = name, shortest
         self._cache.put(key, best)
         return best
+
+    @contextlib.contextmanager
+    def shared(self, rank: int, gather: Gather) -> Iterator[None]:
+        """Inside it the process of rank 0 chooses for all."""
+        self.ranks = rank, gather
+        try:
+            yield
+        finally:
+            self.ranks = None
 
     def recorded(self) -> list[str]:
         """All choices as "problem: algorithm", for a checkpoint."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -70,10 +69,10 @@ class CPU(FormulaKernels):
         self._onednn = onednn.load() if dtype == "float32" else None
         if dtype == "float32" and not self._onednn:
             _log_no_onednn()
-        self._choices = None
+        self.algorithms = None
         if self._onednn and not deterministic:
-            self._choices = choices.Choices(self.threads, self._onednn.version, self._onednn.instructions)
-        self.inference = inference.Inference(self, self._onednn, self._choices) if self._onednn else None
+            self.algorithms = choices.Choices(self.threads, self._onednn.version, self._onednn.instructions)
+        self.inference = inference.Inference(self, self._onednn, self.algorithms) if self._onednn else None
         self.traits = traits = cpu_traits(
             precision, self.dtype.name, self._onednn is not None, registers=has_registers()
         )
@@ -141,24 +140,6 @@ class CPU(FormulaKernels):
     def drop_graphs(self) -> None:
         """Does nothing: there are none."""
 
-    @contextlib.contextmanager
-    def same_plans(self, rank: int, gather: Gather) -> Iterator[None]:
-        """Inside it all processes use the convolution algorithms that the process of rank 0 chooses."""
-        if self._choices:
-            self._choices.ranks = rank, gather
-        try:
-            yield
-        finally:
-            if self._choices:
-                self._choices.ranks = None
-
-    def recorded_algorithms(self) -> list[str]:
-        return self._choices.recorded() if self._choices else []
-
-    def restore_algorithms(self, recorded: Iterable[str]) -> None:
-        if self._choices:
-            self._choices.restore(recorded)
-
     # operations
 
     def inner_product(
@@ -182,7 +163,7 @@ class CPU(FormulaKernels):
         if channels_last:
             assert self._onednn, "traits say that there is no channels_last"
             how = x, y, window, groups, half, algorithm
-            return convolution.convolution(self, self._onednn, self._choices, *how)
+            return convolution.convolution(self, self._onednn, self.algorithms, *how)
         return operations.Convolution(self, x, y, window, groups)
 
     def pooling(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
 import weakref
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -53,6 +51,7 @@ class GPU(FormulaKernels):
 
     name = "gpu"
     inference = None
+    algorithms = None  # cuDNN ranks its plans alike on equal GPUs
     fused_updater = None
 
     def __init__(
@@ -128,17 +127,6 @@ class GPU(FormulaKernels):
         """Destroys all captured graphs; later calls capture again."""
         for graph in self._graphs:
             graph.close()
-
-    def same_plans(self, rank: int, gather: Gather) -> AbstractContextManager[None]:
-        """Does nothing: cuDNN ranks its plans alike on equal GPUs."""
-        return contextlib.nullcontext()
-
-    def recorded_algorithms(self) -> list[str]:
-        """None: cuDNN's plans are not part of a checkpoint."""
-        return []
-
-    def restore_algorithms(self, recorded: Iterable[str]) -> None:
-        """Does nothing."""
 
     # operations
 

@@ -156,7 +156,7 @@ class Content:
             carried=gathered.recurrent,
             precision=self._dev.precision,
             data=gathered.facts,
-            algorithm=self._dev.recorded_algorithms(),
+            algorithm=self._dev.algorithms.recorded() if self._dev.algorithms else (),
         )
         for net, layer, position in gathered.positions:
             resume.source.add(net=net, layer=layer, samples=position)
@@ -256,7 +256,8 @@ class Content:
         self._load_average(state, resume, path)
         if state.loss_scale and resume.HasField("loss_scale"):
             state.loss_scale.load(resume.loss_scale, resume.loss_scale_good)
-        self._dev.restore_algorithms(resume.algorithm)
+        if self._dev.algorithms:
+            self._dev.algorithms.restore(resume.algorithm)
         self._load_recurrent(state, {(s.net, s.layer): s.blob for s in resume.carried})
         state.losses.restore(resume.loss_window)
 
