@@ -53,7 +53,6 @@ class Convolution:
         self._wholes: dict[str, Array] = {}  # contiguous arrays that replace slices, by kind of problem
 
     def forward(self, x, w, b, y, slope: float | None = None) -> None:
-        """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
         if self.in_one_plan(x, w, b, y, slope):
             return
         if not y.flags.c_contiguous:
@@ -72,7 +71,6 @@ class Convolution:
         return self._by_weights(self._problem("forward", y, b is not None, slope == 0), x, w, b, y)
 
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
-        """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
 
         def weights() -> None:
             if not self._weight_gradient(self._problem("wgrad", dy), x, dy, dw, add_w):

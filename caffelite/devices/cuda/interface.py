@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from ..interfaces import Array
 
-Stream = Event = Any  # of CuPy, or what the backend has instead
+Stream: TypeAlias = Any  # of CuPy, or what the backend has instead
+Event: TypeAlias = Any
 
 
 class Convolutions(Protocol):

@@ -47,11 +47,8 @@ class Biased:
 
 
 class InnerProduct:
-    """y (M, N) = x (M, K) w^T + b, w (N, K), or (K, N) where transpose; b (N) or None.
-
-    half: products of 16-bit numbers, added up in float32. Then forward leaves x so rounded in ``kept``, which backward
-    takes for x; all other arrays are float32 still.
-    """
+    """See interfaces.InnerProduct. half: products of 16-bit numbers, added up in float32; all arrays but ``kept`` are
+    float32 still."""
 
     def __init__(self, device: FormulaKernels, m: int, k: int, n: int, transpose: bool = False, half: bool = False):
         self._sizes, self._transpose, self._half = (m, n, k), transpose, half
@@ -72,7 +69,6 @@ class InnerProduct:
         return found
 
     def forward(self, x, w, b, y, slope: float | None = None, kept=None) -> None:
-        """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
         if self._half:
             self._round(x, kept)
             x, (w,) = kept, self._rounded(w)
@@ -82,7 +78,6 @@ class InnerProduct:
         self._bias.forward(y, b, slope)
 
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
-        """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
         m, n, k = self._sizes
         if self._half:
             rounded, w = self._rounded(dy, w if dx is not None else None)
@@ -111,7 +106,7 @@ def team(p: int) -> int:
 
 
 class Softmax:
-    """y = softmax of x over the middle axis of (N, C, P)."""
+    """See interfaces.Softmax."""
 
     def __init__(self, device: FormulaKernels, n: int, c: int, p: int):
         threads, shape, size = n * p * team(p), (team(p), n, c, p), n * c * p
@@ -136,7 +131,7 @@ class Labels:
 
 
 class SoftmaxLoss(Labels):
-    """prob = softmax of x over the middle axis of (N, C, P), loss = -Σ log prob[label] / divisor over label (N, P).
+    """See interfaces.SoftmaxLoss.
 
     ignore: a label that does not count, or None. divisor: a number, or None for how many labels count. weights (C):
     factors of the losses by label, or None; then a divisor of None is the sum of the factors.
@@ -165,19 +160,15 @@ class SoftmaxLoss(Labels):
         self._backward = device.kernel("elementwise", "softmax_loss_backward", n * c * p, *self._ignore, n, c, p)
 
     def forward(self, x, label, prob, loss, total=None, weight: float = 1.0, gradient=None) -> None:
-        """total: an array of one number that the loss is added to, times ``weight``; or None. gradient: where
-        ``divisor`` is a number, gets what backward would make of a dloss of ``weight``; or None."""
         outputs = prob, gradient, loss, total
         self._forward(x, label, self._weights, *outputs, float(weight), self.divisor, self.bad, *self._parts)
 
     def backward(self, prob, label, dloss, dx) -> None:
-        """dx: the gradient before the softmax."""
         self._backward(prob, label, self._weights, dloss, self.divisor, dx)
 
 
 class Accuracy(Labels):
-    """The share of labels (N, P) among the top_k scores of x (N, C, P); per_class (C) or None. ``counts`` (C): samples
-    of each class."""
+    """See interfaces.Accuracy."""
 
     def __init__(self, device: FormulaKernels, n: int, c: int, p: int, top_k: int, ignore: int | None):
         super().__init__(device, ignore)
@@ -221,7 +212,6 @@ class Dropout:
         self._backward = device.kernel("elementwise", "dropout_backward", n * d, scale, n * d)
 
     def forward(self, x, mask, y) -> None:
-        """mask: uint8, like x, kept for backward."""
         self._forward(x, mask, y, *self._inputs.random_key(self._n))
 
     def backward(self, mask, dy, dx) -> None:

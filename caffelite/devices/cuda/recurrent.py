@@ -7,12 +7,8 @@ from .formula_kernels import FormulaKernels
 
 
 class LSTM:
-    """T steps of N sequences of D units: c = k σ(f) c + σ(i) tanh(g), h = σ(o) tanh(c), sums (i, f, o, g) = gates + w
-    (k h).
-
-    cont (T, N): k, 0 where a sequence starts; w (4D, D). A step is a product and a kernel. half: forward's products and
-    ``hidden`` have 16 bits; backward's products are float32.
-    """
+    """See interfaces.LSTM. A step is a product and a kernel. half: forward's products and ``hidden`` have 16 bits;
+    backward's products are float32."""
 
     def __init__(self, device: FormulaKernels, t: int, n: int, d: int, half: bool = False):
         self._steps, self._cell = t, (n, d)
@@ -21,9 +17,6 @@ class LSTM:
         self._kept = device.channel_map(Formula("where(k == 0, 0, k * h)", ("h", "k")), ("k",), 1, n, d)
 
     def forward(self, gates, cont, w, last, hidden, c, h) -> None:
-        """gates (T, N, 4D): the other summands of the sums, then σ(i), σ(f), σ(o), tanh(g); last (N, D): h before, c
-        (T + 1, N, D) with c before in c[0]; hidden (T, N, D): k h before each step, for the gradient of w; h (T, N,
-        D)."""
         n, d = self._cell
         if self._round:
             rounded = self._device.workspace(w.size, hidden.dtype).reshape(w.shape)
@@ -36,8 +29,6 @@ class LSTM:
             self._unit.step(gates[t], cont[t], c[t], c[t + 1], h[t], *more)
 
     def backward(self, gates, cont, w, c, above, dh, dc, dgates) -> None:
-        """dgates (T, N, 4D): the gradients of the sums, from gates as forward leaves them; above: h's gradient or None;
-        dh, dc (N, D): the last states' gradients, then the first's."""
         n, d = self._cell
         for t in reversed(range(self._steps)):
             self._unit.backward(
@@ -48,7 +39,7 @@ class LSTM:
 
 
 class LSTMUnit:
-    """One step of an LSTM from all of its sums, gates (N, 4D), which become σ(i), σ(f), σ(o), tanh(g)."""
+    """See interfaces.LSTMUnit."""
 
     def __init__(self, device: FormulaKernels, n: int, d: int):
         self.step = device.kernel("recurrent", "lstm_forward", n * d, n, d, size=4 * n * d)
@@ -58,6 +49,5 @@ class LSTMUnit:
         self.step(gates, cont, before, c, h, None, None)
 
     def backward(self, gates, cont, before, c, dh, dc, dgates, above=None) -> None:
-        """dgates (N, 4D): the gradient of the sums; dc: that of c from above, then that of the cell before; above, if
-        any, joins dh, the gradient of h."""
+        """above: if any, joins dh."""
         self._backward(gates, cont, before, c, dh, above, dc, dgates)

@@ -40,7 +40,7 @@ class Interpolation:
 
 
 class Unpooling(Labels):
-    """y (planes, Q) = 0, but for x (planes, P) at ``places`` (planes, P). ``bad`` as in SoftmaxLoss."""
+    """See interfaces.Unpooling."""
 
     def __init__(self, device: FormulaKernels, planes: int, p: int, q: int):
         super().__init__(device, None)

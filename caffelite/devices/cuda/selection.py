@@ -7,11 +7,7 @@ from .operations import Labels, team
 
 
 class Take(Labels):
-    """out[i] = table[index[i]]: table (rows, width), index (count) in the device's type, out (count, width).
-
-    ``bad`` as in SoftmaxLoss: 1 + the place of the first index that names no row; such a row of out is 0, and gives no
-    gradient.
-    """
+    """See interfaces.Take. index has the device's dtype; sums of rows are in their order."""
 
     def __init__(self, device: FormulaKernels, rows: int, width: int, count: int):
         super().__init__(device, None)
@@ -25,16 +21,11 @@ class Take(Labels):
         self._note(self._first, self.bad)
 
     def backward(self, index, dout, dtable, add: bool = False) -> None:
-        """dtable: [its previous content plus] the sums of the rows of dout, in their order."""
         self._backward(index, dout, dtable, add)
 
 
 class TopK:
-    """The k largest over the middle axis of x (N, C, P), largest first, the first of equals, NaN last: values and
-    places (N, k, P).
-
-    places: their numbers along the axis, in the device's type.
-    """
+    """See interfaces.TopK."""
 
     def __init__(self, device: FormulaKernels, n: int, c: int, p: int, k: int):
         self._forward = device.kernel("selection", "top_k", n * p * team(p), k, team(p), n, c, p, size=n * c * p)
@@ -44,7 +35,7 @@ class TopK:
 
 
 class Distances:
-    """y (M, N): the distance of each row of x (M, K) to each row of w (N, K): Σ (x - w)², or Σ |x - w|."""
+    """See interfaces.Distances."""
 
     def __init__(self, device: FormulaKernels, m: int, n: int, k: int, squared: bool):
         size = max(m * n, m * k, n * k)
@@ -60,5 +51,4 @@ class Distances:
         self._x(x, w, dy, dx, False)
 
     def backward_w(self, x, w, dy, dw, add: bool = False) -> None:
-        """add: add to dw instead of overwriting it."""
         self._w(w, x, dy, dw, add)

@@ -86,8 +86,7 @@ class ChannelsLastPooling:
 
 
 class LRN:
-    """y = x · scale^-beta, scale = k + alpha / size · Σ x² over ``size`` channels around each of x (N, C, P)
-    (Krizhevsky et al. 2012)."""
+    """See interfaces.LRN. scale is never 16-bit; y must not alias x."""
 
     RUN = 16  # channels per thread where neighbouring ones are far apart in memory
 
@@ -102,16 +101,14 @@ class LRN:
         )
 
     def forward(self, x, scale, y) -> None:
-        """scale: like x but never 16-bit, kept for backward; y must not alias x."""
         self._forward(x, scale, y)
 
     def backward(self, x, y, scale, dy, dx) -> None:
-        """dx must not alias another array."""
         self._backward(x, y, scale, dy, dx)
 
 
 class Im2col:
-    """x (N, C, H, W) → columns (N, C·kh·kw, OH, OW): the inputs of each window, 0 outside the image."""
+    """See interfaces.Im2col."""
 
     def __init__(self, device: FormulaKernels, x: tuple[int, ...], y: tuple[int, ...], window: Window):
         planes, pixels = x[0] * x[1], math.prod(x)
