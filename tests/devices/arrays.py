@@ -1,9 +1,7 @@
 """What the tests of operations share: devices by name, arrays between guards, comparisons."""
 
-import os
-
 import numpy as np
-from devices.host.backend import HostBackend
+from devices.host.backend import SANITIZER, HostBackend
 
 from caffelite.devices import Window, open_device
 from caffelite.devices.cuda import GPU
@@ -13,7 +11,7 @@ MAKE = {
     "host": lambda dtype: GPU(0, dtype, HostBackend()),
     "gpu": lambda dtype: open_device(0, dtype, "fp32"),
 }
-GUARD = 0 if os.environ.get("CAFFELITE_HOST_SANITIZE") == "1" else 256  # bytes before and behind an array
+GUARD = 0 if SANITIZER else 256  # bytes before and behind an array
 
 
 def put(dev, array, dtype=None):

@@ -1,8 +1,8 @@
 """A GPU device without a GPU: NumPy's memory, and CUDA kernels compiled by g++ through cuda_host.h.
 
-Every argument is checked against the kernel's own signature, which CUDA would not do. With CAFFELITE_HOST_SANITIZE=1
-kernels are compiled with the address and undefined-behaviour sanitizers; Python then needs LD_PRELOAD="$(g++
--print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0.
+Every argument is checked against the kernel's own signature, which CUDA would not do. CAFFELITE_HOST_SANITIZE compiles
+kernels with sanitizers: "address" for those of addresses and undefined behavior, "thread" for that of threads, which
+then runs each CUDA thread as a thread of its own. test_gpu_sanitized.py shows what Python needs for that.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from devices.host.memory import Pool
+from devices.host.memory import SPOILED, Pool
 from devices.host.streams import Capture, Event, Graph, Refused, Stream, queued, refused, waits
 
 HERE = Path(__file__).parent
@@ -39,11 +39,13 @@ WAITING = re.compile(r"__sync|__shfl|block_sum|comes_last|team_")  # what makes 
 
 # Nothing but the kernels is seen outside a library: others have functions and variables by the same names.
 FLAGS = ("-std=c++17", "-O1", "-g1", "-fPIC", "-ffp-contract=off", "-fvisibility=hidden", "-fno-gnu-unique", "-w")
-SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-
-
-def _flags() -> tuple[str, ...]:
-    return FLAGS + SANITIZERS if os.environ.get("CAFFELITE_HOST_SANITIZE") == "1" else FLAGS
+SANITIZER = os.environ.get("CAFFELITE_HOST_SANITIZE", "")
+FLAGS += {
+    "": (),
+    "address": ("-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
+    "thread": ("-fsanitize=thread", "-DHOST_THREADS"),
+}[SANITIZER]
+SHARED = re.compile(r"__shared__ (\w+) (\w+)((?:\[[^\]]+\])*);")
 
 
 def _temporary(*texts: str) -> Path:
@@ -53,21 +55,22 @@ def _temporary(*texts: str) -> Path:
 
 
 def _run(*words: str | Path, text: str = "") -> None:
-    done = subprocess.run(["g++", *words], input=text, text=True, capture_output=True)
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}  # a sanitizer's
+    done = subprocess.run(["g++", *words], input=text, text=True, capture_output=True, env=environment)
     assert done.returncode == 0, done.stderr
 
 
 @functools.cache
-def _header(flags: tuple[str, ...]) -> Path:
+def _header() -> Path:
     """A folder with cuda_host.h, precompiled: half of the time that a kernel takes would go into it."""
     text = (HERE / "cuda_host.h").read_text()
-    folder = _temporary("header", text, *flags)
+    folder = _temporary("header", text, *FLAGS)
     if not folder.exists():
         with tempfile.TemporaryDirectory(dir=folder.parent) as draft:
             made = Path(draft) / "made"
             made.mkdir()
             (made / "cuda_host.h").write_text(text)
-            _run(*flags, "-x", "c++-header", made / "cuda_host.h", "-o", made / "cuda_host.h.gch")
+            _run(*FLAGS, "-x", "c++-header", made / "cuda_host.h", "-o", made / "cuda_host.h.gch")
             with contextlib.suppress(OSError):  # another process was faster
                 made.rename(folder)
     return folder
@@ -75,14 +78,15 @@ def _header(flags: tuple[str, ...]) -> Path:
 
 def compiled(source: str) -> Path:
     """The library of a source, from the temporary folder where this text was compiled before."""
-    flags = _flags()
+    if SANITIZER == "thread":  # each of the blocks that run at the same time has its own
+        source = SHARED.sub(r"static \1 \2_[host::BLOCKS]\3; auto& \2 = \2_[host::slot()];", source)
     text = f'#include "cuda_host.h"\n#line 1 "kernel.cu"\n{source}\n' + "".join(
         f"HOST_EXPORT({name})\n" for name in signatures(source)
     )
-    library = _temporary(text, (HERE / "cuda_host.h").read_text(), *flags).with_suffix(".so")
+    library = _temporary(text, (HERE / "cuda_host.h").read_text(), *FLAGS).with_suffix(".so")
     if not library.exists():
         draft = library.with_suffix(f".{os.getpid()}")
-        _run(*flags, "-shared", f"-I{_header(flags)}", "-x", "c++", "-", "-o", draft, text=text)
+        _run(*FLAGS, "-shared", f"-I{_header()}", "-x", "c++", "-", "-o", draft, text=text)
         draft.replace(library)
     return library
 
@@ -163,7 +167,9 @@ class HostBackend:
     @refused
     def empty(self, shape, dtype) -> np.ndarray:
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        raw = self.pool.allocate(self.stream, math.prod(shape) * np.dtype(dtype).itemsize)
+        count = math.prod(shape) * np.dtype(dtype).itemsize
+        # The address sanitizer watches what malloc gives, not the blocks of a pool.
+        raw = np.full(count, SPOILED, np.uint8) if SANITIZER else self.pool.allocate(self.stream, count)
         return raw.view(dtype).reshape(shape)
 
     def view(self, raw, offset, shape, dtype) -> np.ndarray:

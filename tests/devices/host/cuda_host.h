@@ -1,9 +1,16 @@
 // CUDA C++ for a host compiler: a launch runs block after block, a block's threads one after the other, or, in kernels that wait for
 // each other, as fibers that are switched at barriers and shuffles. First to last or last to first: where that makes a difference, threads
-// race.
+// race. With HOST_THREADS a CUDA thread is a thread of the host, and up to BLOCKS blocks run at the same time: a race detector sees all.
 #pragma once
-#include <ucontext.h>
+#ifdef HOST_THREADS
+#include <pthread.h>
 
+#include <vector>
+#else
+#include <ucontext.h>
+#endif
+
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -15,13 +22,23 @@
 #define __device__ inline
 #define __shared__ static
 struct dim3 { unsigned x, y, z; };
-static dim3 threadIdx, blockIdx, blockDim, gridDim;
+#ifdef HOST_THREADS
+#define PER_THREAD thread_local
+#else
+#define PER_THREAD
+#endif
+static PER_THREAD dim3 threadIdx, blockIdx;
+static dim3 blockDim, gridDim;
 using std::exp; using std::fabs; using std::log; using std::log1p; using std::pow; using std::sqrt; using std::tanh;
 
 static void __threadfence() {}
-template <class T> static T atomicAdd(T* at, T v) { T old = *at; *at = old + v; return old; }
-template <class T> static T atomicExch(T* at, T v) { T old = *at; *at = v; return old; }
-template <class T> static T atomicMin(T* at, T v) { T old = *at; if (v < old) *at = v; return old; }
+template <class T> static T atomicAdd(T* at, T v) { return __atomic_fetch_add(at, v, __ATOMIC_ACQ_REL); }
+template <class T> static T atomicExch(T* at, T v) { return __atomic_exchange_n(at, v, __ATOMIC_ACQ_REL); }
+template <class T> static T atomicMin(T* at, T v) {
+  T old = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+  while (v < old && !__atomic_compare_exchange_n(at, &old, v, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {}
+  return old;
+}
 
 namespace host {
 template <class To, class From> static To bits_as(From v) {
@@ -49,9 +66,53 @@ static float half_value(unsigned short bits) {
   float size = exponent == 31 ? bits_as<float>(0x7F800000u | part << 13) : exponent ? std::ldexp(1024.f + part, (int)exponent - 25) : std::ldexp((float)part, -24);
   return bits & 0x8000 ? -size : size;
 }
+const unsigned MOST = 1024;
+template <class... A, size_t... I> static void call(void (*kernel)(A...), void** a, std::index_sequence<I...>) { kernel(*(A*)a[I]...); }
+static void (*body)(void*);
+static void* argument;
+
+#ifdef HOST_THREADS
+const unsigned BLOCKS = 3;
+static pthread_barrier_t barriers[BLOCKS][1 + MOST / 32];  // of a block, and of its warps
+static uint64_t lanes[BLOCKS][MOST];
+static unsigned slot() { return blockIdx.x % BLOCKS; }
+static void wait_block() { pthread_barrier_wait(&barriers[slot()][0]); }
+static void wait_warp() { pthread_barrier_wait(&barriers[slot()][1 + threadIdx.x / 32]); }
+static unsigned lane() { return threadIdx.x; }
+static uint64_t* lanes_here() { return lanes[slot()]; }
+static void* entry(void* which) {
+  blockIdx = {unsigned((size_t)which / MOST), 0, 0};
+  threadIdx = {unsigned((size_t)which % MOST), 0, 0};
+  body(argument);
+  return nullptr;
+}
+template <class... A> static void launch(void (*kernel)(A...), const unsigned* threads, void** a) {
+  gridDim = {threads[0], 1, 1};
+  blockDim = {threads[1], 1, 1};
+  auto one = [&] { call(kernel, a, std::index_sequence_for<A...>{}); };
+  body = [](void* f) { (*(decltype(one)*)f)(); };
+  argument = &one;
+  for (auto& block : barriers) {
+    pthread_barrier_init(&block[0], nullptr, blockDim.x);
+    for (unsigned warp = 0; warp < (blockDim.x + 31) / 32; ++warp) pthread_barrier_init(&block[1 + warp], nullptr, std::min(32u, blockDim.x));
+  }
+  pthread_attr_t small;
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, 1 << 17);
+  for (unsigned first = 0; first < gridDim.x; first += BLOCKS) {
+    std::vector<pthread_t> made;
+    for (size_t block = first; block < std::min(first + BLOCKS, gridDim.x); ++block)
+      for (size_t thread = 0; thread < blockDim.x; ++thread) {
+        made.emplace_back();
+        if (pthread_create(&made.back(), &small, entry, (void*)(block * MOST + thread))) std::abort();
+      }
+    for (pthread_t thread : made) pthread_join(thread, nullptr);
+  }
+}
+#else
 enum State { READY, AT_BLOCK, AT_WARP, DONE };
 struct Fiber { ucontext_t context; State state; };
-const unsigned MOST = 1024, STACK = 32768;
+const unsigned STACK = 32768;
 static Fiber fibers[MOST];
 static char* stacks;
 static ucontext_t scheduler;
@@ -59,8 +120,6 @@ static unsigned current;
 static bool backwards;
 static unsigned turn(unsigned i, unsigned n) { return backwards ? n - 1 - i : i; }
 static uint64_t lanes[MOST];
-static void (*body)(void*);
-static void* argument;
 
 static void wait_as(State state) {
   fibers[current].state = state;
@@ -113,15 +172,10 @@ static void run_fibers() {
     if (!release(0, n, AT_BLOCK)) { std::fprintf(stderr, "host: threads of block %u wait for each other in different places\n", blockIdx.x); std::abort(); }
   }
 }
-template <class T> static T exchange(T v, unsigned source) {
-  std::memcpy(&lanes[current], &v, sizeof v);
-  wait_as(AT_WARP);
-  T other;
-  std::memcpy(&other, &lanes[source], sizeof other);
-  wait_as(AT_WARP);
-  return other;
-}
-template <class... A, size_t... I> static void call(void (*kernel)(A...), void** a, std::index_sequence<I...>) { kernel(*(A*)a[I]...); }
+static void wait_block() { wait_as(AT_BLOCK); }
+static void wait_warp() { wait_as(AT_WARP); }
+static unsigned lane() { return current; }
+static uint64_t* lanes_here() { return lanes; }
 // threads: blocks (x), threads of a block (x), whether they are fibers, and whether they run from the last to the first.
 template <class... A> static void launch(void (*kernel)(A...), const unsigned* threads, void** a) {
   gridDim = {threads[0], 1, 1};
@@ -140,13 +194,22 @@ template <class... A> static void launch(void (*kernel)(A...), const unsigned* t
       }
   }
 }
+#endif
+template <class T> static T exchange(T v, unsigned source) {
+  std::memcpy(lanes_here() + lane(), &v, sizeof v);
+  wait_warp();
+  T other;
+  std::memcpy(&other, lanes_here() + source, sizeof other);
+  wait_warp();
+  return other;
+}
 }  // namespace host
 
-static void __syncthreads() { host::wait_as(host::AT_BLOCK); }
+static void __syncthreads() { host::wait_block(); }
 template <class T> static T __shfl_down_sync(unsigned, T v, int d) {
-  unsigned c = host::current;
+  unsigned c = host::lane();
   return host::exchange(v, (c & 31) + d < 32 ? c + d : c);
 }
-template <class T> static T __shfl_xor_sync(unsigned, T v, int mask) { return host::exchange(v, host::current ^ mask); }
+template <class T> static T __shfl_xor_sync(unsigned, T v, int mask) { return host::exchange(v, host::lane() ^ mask); }
 #define HOST_EXPORT(kernel) \
   extern "C" __attribute__((visibility("default"))) void kernel##_on_host(const unsigned* threads, void** a) { host::launch(kernel, threads, a); }
