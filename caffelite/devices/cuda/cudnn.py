@@ -289,13 +289,13 @@ class Engine:
         """Whether the fused ReLU makes no number of NaN, and none of infinity: else a diverged net would not be
         noticed."""
         (*_, bias), output, run = self._trial(problem, plan)
-        found = []
+        outputs = []
         for value, bits in BFLOAT16_BITS.items():
             self._backend.fill(bias, bits if problem.numbers == "uint16" else value)
             run()
             first = self._backend.download(output[(0,) * (output.ndim - 1)][:1])
-            found.append(bfloat16_value(first) if problem.numbers == "uint16" else float(first[0]))
-        return math.isnan(found[0]) and found[1] == math.inf
+            outputs.append(bfloat16_value(first) if problem.numbers == "uint16" else float(first[0]))
+        return math.isnan(outputs[0]) and outputs[1] == math.inf
 
     def _fastest(self, problem: Problem, plan: Plan, names: Iterator[str], failures: list[str]) -> str | None:
         """The name that the cache has, if there still is such a plan, else that of the fastest candidate. A choice in

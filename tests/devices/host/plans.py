@@ -36,9 +36,9 @@ def device(precision: str = "tf32", refused=(), hides: str = "", backend: HostBa
     """A GPU on the host whose small nets, too, lie channels last where its precision wants that; see Engine."""
     backend = backend or HostBackend()
     backend.convolutions = lambda strict, deterministic: Engine(backend, refused, hides)
-    found = GPU(0, "float32", backend, precision, **options)
-    found.traits = replace(found.traits, little_work=0)
-    return found
+    gpu = GPU(0, "float32", backend, precision, **options)
+    gpu.traits = replace(gpu.traits, little_work=0)
+    return gpu
 
 
 class Plan:
@@ -72,16 +72,16 @@ class Plan:
         inputs = [decoded(a) if s is None else self.plain(a, s) for a, s in zip(inputs, shapes, strict=False)]
         groups = p.x[1] // p.w[1]
         if p.kind == "forward":
-            found = reference.convolution(*inputs[:2], (*inputs, None)[2], p.window, groups)
-            found = reference.leaky(found, 0 if p.rectified else None)
+            result = reference.convolution(*inputs[:2], (*inputs, None)[2], p.window, groups)
+            result = reference.leaky(result, 0 if p.rectified else None)
             if p.rectified and self._hides:
                 nan, infinity = (0, np.inf) if self._hides == "nan" else (np.nan, 6e4)
-                found = np.nan_to_num(found, nan=nan, posinf=infinity)
+                result = np.nan_to_num(result, nan=nan, posinf=infinity)
         elif p.kind == "dgrad":
-            found = reference.convolution_backward(np.zeros(p.x), inputs[1], inputs[0], p.window, groups)[0]
+            result = reference.convolution_backward(np.zeros(p.x), inputs[1], inputs[0], p.window, groups)[0]
         else:
-            found = reference.convolution_backward(inputs[0], np.zeros(p.w), inputs[1], p.window, groups)[1]
-        output[...] = encoded(found.transpose(0, 2, 3, 1) if p.last else found, output.dtype).reshape(output.shape)
+            result = reference.convolution_backward(inputs[0], np.zeros(p.w), inputs[1], p.window, groups)[1]
+        output[...] = encoded(result.transpose(0, 2, 3, 1) if p.last else result, output.dtype).reshape(output.shape)
 
     def plain(self, array, shape):
         """As N×C×H×W."""
