@@ -116,31 +116,55 @@ class Contract:
 
 def contracts(rng: random.Random) -> dict[str, Contract]:
     """By type, with some of the fields drawn."""
+    step = Contract("", (((1, 3, 2), normal), ((1, 3, 8), normal), ((1, 3), bits)), 2)
+    return {"LSTMUnit": step} | _of_grids(rng) | _of_regions() | _of_cascades(rng)
+
+
+def _of_grids(rng: random.Random) -> dict[str, Contract]:
+    """Of SSD and of YOLO."""
     height, width, boxes = rng.choice((2, 3, 5)), rng.choice((3, 4)), rng.choice((3, 6))
     code, share = rng.choice(("CORNER", "CENTER_SIZE", "CORNER_SIZE")), rng.random() < 0.7
     places = boxes * 4 * (1 if share else 3)
     ssd = f"num_classes: 3 code_type: {code} share_location: {str(share).lower()}"
-    found = ((2, places), normal), ((2, boxes * 3), normal), ((1, 2, boxes * 4), priors)
+    blobs = ((2, places), normal), ((2, boxes * 3), normal), ((1, 2, boxes * 4), priors)
     mining = rng.choice(("NONE", "MAX_NEGATIVE", "HARD_EXAMPLE")) if share else "NONE"
     losses = f"loc_loss_type: {rng.choice(('L2', 'SMOOTH_L1'))} conf_loss_type: {rng.choice(('SOFTMAX', 'LOGISTIC'))}"
     grid, anchors = ((2, 16, height, width), normal), "biases: 1 biases: 1.5 biases: 2 biases: 0.75"
     yolo = f"num_classes: 3 num_box: 2 confidence_threshold: 0.2 nms_threshold: 0.3 {anchors}"
     far = "biases: 8 biases: 12 biases: 16 biases: 6"
-    cells = "cls_num: 3 field_w: 20 field_h: 16"
-    one, several = f"{cells} downsample_rate: 8", f"{cells} stride: 8"
-    maps = ((2, 7, 3, 4), normal), ((2, 6, 3, 4), frames)
-    divided = ((2, 3, 3, 4), normal), ((2, 4, 3, 4), normal), ((2, 6, 3, 4), frames)
-    sample, mine = rng.choice(("all", "bootstrap")), rng.choice(("mixture", "bootstrap"))
-    group = "box_group_param { field_w: 20 field_h: 16 stride: 8 }"
-    region, ratios = ((4, 5), regions), "ratio: [0.5, 1] scale: [1, 2] feat_stride: 8"
     return {
         "MultiBoxLoss": Contract(
-            f"multibox_loss_param {{ {ssd} {losses} mining_type: {mining} }}", (*found, ((1, 1, 6, 8), annotations))
+            f"multibox_loss_param {{ {ssd} {losses} mining_type: {mining} }}", (*blobs, ((1, 1, 6, 8), annotations))
         ),
-        "DetectionOutput": Contract(f"detection_output_param {{ {ssd} }}", found),
+        "DetectionOutput": Contract(f"detection_output_param {{ {ssd} }}", blobs),
         "DetectionEvaluate": Contract(
             "detection_evaluate_param { num_classes: 3 }", (((1, 1, 7, 7), detections), ((1, 1, 6, 8), annotations))
         ),
+        "EvalDetection": Contract(
+            f"eval_detection_param {{ side: 3 num_class: 3 num_object: 2 threshold: 0.25 {anchors} }}",
+            (((2, 16, 3, 3), normal), ((1, 1, 5, 8), annotations)),
+        ),
+        "RegionLoss": Contract(
+            f"region_loss_param {{ num: 2 num_class: 3 object_scale: 5 coord_scale: 2 thresh: 0.3 {anchors} }}",
+            (grid, ((2, 15), truths)),
+        ),
+        "Yolov3": Contract(
+            f"yolov3_param {{ num: 2 num_class: 3 anchors_scale: 8 thresh: 0.3 mask: 0 mask: 1 {far} }}",
+            (grid, ((2, 15), truths)),
+        ),
+        "YoloDetectionOutput": Contract(f"yolo_detection_output_param {{ {yolo} }}", (grid,)),
+        "Yolov3DetectionOutput": Contract(
+            "yolov3_detection_output_param { num_classes: 3 num_box: 1 confidence_threshold: 0.2 nms_threshold: 0.3 "
+            f"mask: 0 mask: 1 anchors_scale: 16 anchors_scale: 16 {far} }}",
+            (((2, 8, 3, 4), normal), ((2, 8, 2, 2), normal)),
+        ),
+    }
+
+
+def _of_regions() -> dict[str, Contract]:
+    """Of region detectors."""
+    region, ratios = ((4, 5), regions), "ratio: [0.5, 1] scale: [1, 2] feat_stride: 8"
+    return {
         "PSROIPooling": Contract(
             "psroi_pooling_param { output_dim: 2 group_size: 2 spatial_scale: 0.125 }",
             (((2, 8, 6, 6), normal), region),
@@ -164,6 +188,19 @@ def contracts(rng: random.Random) -> dict[str, Contract]:
             (((7, 5), regions), ((7, 1, 1, 1), shares), ((7, 1, 1, 1), bits), ((7, 8, 1, 1), normal)),
             2,
         ),
+    }
+
+
+def _of_cascades(rng: random.Random) -> dict[str, Contract]:
+    """Of cascades of detectors."""
+    height, width = rng.choice((2, 3, 5)), rng.choice((3, 4))
+    cells = "cls_num: 3 field_w: 20 field_h: 16"
+    one, several = f"{cells} downsample_rate: 8", f"{cells} stride: 8"
+    maps = ((2, 7, 3, 4), normal), ((2, 6, 3, 4), frames)
+    divided = ((2, 3, 3, 4), normal), ((2, 4, 3, 4), normal), ((2, 6, 3, 4), frames)
+    sample, mine = rng.choice(("all", "bootstrap")), rng.choice(("mixture", "bootstrap"))
+    group = "box_group_param { field_w: 20 field_h: 16 stride: 8 }"
+    return {
         "BoxGroupOutput": Contract(
             f"box_group_output_param {{ {group} fg_thr: 0.25 min_size: 8 }} {MEANS}",
             (((2, 3, height, width), shares), ((2, 4, height, width), normal)),
@@ -183,24 +220,5 @@ def contracts(rng: random.Random) -> dict[str, Contract]:
         ),
         "DetectionAccuracy": Contract(f"detection_accuracy_param {{ {one} top_k: 2 bg_threshold: 0.25 }}", maps, 2),
         "DetectionGroupAccuracy": Contract(f"detection_group_accuracy_param {{ {several} }} {MEANS}", divided, 2),
-        "EvalDetection": Contract(
-            f"eval_detection_param {{ side: 3 num_class: 3 num_object: 2 threshold: 0.25 {anchors} }}",
-            (((2, 16, 3, 3), normal), ((1, 1, 5, 8), annotations)),
-        ),
         "BboxAccuracy": Contract(MEANS, (((5, 16), normal), ((5, 5), regions), ((5, 6), matches)), 2),
-        "LSTMUnit": Contract("", (((1, 3, 2), normal), ((1, 3, 8), normal), ((1, 3), bits)), 2),
-        "RegionLoss": Contract(
-            f"region_loss_param {{ num: 2 num_class: 3 object_scale: 5 coord_scale: 2 thresh: 0.3 {anchors} }}",
-            (grid, ((2, 15), truths)),
-        ),
-        "Yolov3": Contract(
-            f"yolov3_param {{ num: 2 num_class: 3 anchors_scale: 8 thresh: 0.3 mask: 0 mask: 1 {far} }}",
-            (grid, ((2, 15), truths)),
-        ),
-        "YoloDetectionOutput": Contract(f"yolo_detection_output_param {{ {yolo} }}", (grid,)),
-        "Yolov3DetectionOutput": Contract(
-            "yolov3_detection_output_param { num_classes: 3 num_box: 1 confidence_threshold: 0.2 nms_threshold: 0.3 "
-            f"mask: 0 mask: 1 anchors_scale: 16 anchors_scale: 16 {far} }}",
-            (((2, 8, 3, 4), normal), ((2, 8, 2, 2), normal)),
-        ),
     }
