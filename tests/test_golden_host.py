@@ -61,7 +61,8 @@ def test_trains_as_caffe_did(name, golden_folder, dev, tmp_path, monkeypatch, ca
         solver.net.load(weights.read_model("init.caffemodel"), "init.caffemodel")
     solver.solve()
     solver.close()
-    if isinstance(dev.backend, HostBackend) and not solver.net.requires_host:
+    # Plans of convolutions are chosen in the first iteration, which is not captured.
+    if isinstance(dev.backend, HostBackend) and not solver.net.requires_host and case["iterations"] > 1:
         assert not dev.why_eager() and dev.backend.graphs, "iterations are captured in graphs"
     expected = weights.read_model("expected.caffemodel")
     found = weights.read_model(f"out_iter_{case['iterations']}.caffemodel")
