@@ -11,7 +11,7 @@ import pytest
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.data import hdf5_reader, pipeline
-from caffelite.runs.index import Index
+from caffelite.runs.listing import Index
 from caffelite.serve import samples
 from caffelite.serve.config import ServeConfig
 from caffelite.serve.runs_of import Runs

@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from caffelite.runs.config import RunConfig
-from caffelite.runs.queue import edit, job, scan
-from caffelite.runs.queue.submission import submit_run
+from caffelite.runs.queue import edit, job
+from caffelite.runs.queue.edit import submit_run
 
 ROOT = Path(__file__).parents[1]
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -125,7 +125,7 @@ def main() -> None:
 
 def end_jobs(folder: Path) -> None:
     """Kills the jobs of a queue."""
-    for each in scan.jobs(folder):
+    for each in job.jobs(folder):
         if each.state in job.PENDING:
             edit.cancel(folder, each.id, edit.KILL)
 

@@ -33,8 +33,8 @@ def control(action, folders, tags, untag, text, to) -> None:
       caffelite control clone lenet_run -to lenet_copy
       caffelite control note lenet_run -tag baseline -text "learning rate of the paper"
     """
-    from ..runs import clone, notes
-    from ..runs.queue.actions import act
+    from ..runs import control, listing
+    from ..runs.queue.edit import act
 
     if action != "note" and (tags or untag or text is not None):
         raise click.UsageError("-tag, -untag and -text go with note")
@@ -42,9 +42,9 @@ def control(action, folders, tags, untag, text, to) -> None:
         raise click.UsageError("-to goes with clone and one run")
     for folder in folders:
         if action == "note":
-            found = notes.change(folder, add=tags, remove=untag, note=text)
+            found = listing.change_notes(folder, add=tags, remove=untag, note=text)
             options.say(f"{folder}: {', '.join(found.tags) or 'no tag'}" + (f"\n{found.note}" if found.note else ""))
         elif action == "clone":
-            options.say(f"wrote {clone.clone(folder, to or clone.free_folder(folder))}")
+            options.say(f"wrote {control.clone(folder, to or control.free_folder(folder))}")
         else:
             options.say(act(folder, action))

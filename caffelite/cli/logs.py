@@ -8,21 +8,11 @@ import os
 import sys
 import time
 
-from ..errors import printable
+from ..runs.log import GlogFormatter
 from . import glog
 
 LEVELS = (logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)  # by glog's numbers
 SHOW_EVERY = 0.3  # seconds between looks at the loss, which may have to wait for the device
-
-
-class GlogFormatter(logging.Formatter):
-    """Lines as Caffe's log library writes them, which other programs parse: ``I1121 01:43:51.672806 28120 solver.py:45]
-    ...``."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        moment = time.strftime("%m%d %H:%M:%S", time.localtime(record.created))
-        micros, text = int(record.created % 1 * 1e6), printable(record.getMessage())
-        return f"{record.levelname[0]}{moment}.{micros:06d} {record.process} {record.filename}:{record.lineno}] {text}"
 
 
 class BarHandler(logging.Handler):

@@ -22,7 +22,7 @@ def parse_log(log: str, folder: Path) -> None:
       caffelite parse_log caffe.log
       caffelite parse_log lenet_run tables/
     """
-    from ..runs import history, tables
+    from ..runs import history
 
-    for path in tables.write(history.read(log), folder):
+    for path in history.write_tables(history.read(log), folder):
         click.echo(path)

@@ -41,7 +41,7 @@ def plot(runs, out, title, over, watch) -> None:
       caffelite plot lenet_run -out lenet.png -watch 10
       caffelite plot one_run two_run -title "with and without dropout" -out both.pdf
     """
-    from ..runs import sampling
+    from ..runs import history
     from ..runs.history import read
     from ..runs.picture import picture
 
@@ -49,7 +49,7 @@ def plot(runs, out, title, over, watch) -> None:
     if watch and not out:
         raise click.UsageError("-watch needs -out, a file to draw again and again")
     while True:
-        body = picture([read(run, sampling.CHART_PLACES) for run in runs], form, over, title)
+        body = picture([read(run, history.CHART_PLACES) for run in runs], form, over, title)
         if out:
             options.write_picture(out, body)
         else:

@@ -204,7 +204,7 @@ def sweep(
 
 def _queue(folder: Path, queued: bool | None, jobs: int | None) -> Path | None:
     """The root of the queue that the trials join; None: none. Errors: -queue with -jobs."""
-    from ..runs.queue.scheduler import serving
+    from ..runs.queue.edit import serving
 
     if queued and jobs:
         raise click.UsageError("-queue and -jobs exclude each other: the scheduler has its own number of slots")

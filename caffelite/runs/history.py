@@ -17,7 +17,6 @@ import numpy as np
 
 from .. import inputs, stored
 from ..errors import CaffeliteError
-from . import sampling
 from .folder import LOSSES, METRICS, RUN
 
 POINTS = 1000  # of a curve that is made of the losses alone
@@ -96,7 +95,7 @@ def read(path: str | Path, places: int | None = None) -> History:
         if places is None or file.name != METRICS:  # the lines of a log belong together
             text = inputs.read_text(file, inputs.LOG, "replace")
         else:
-            text = sampling.read(file, places)[0].decode("utf-8", "replace")
+            text = read_sampled(file, places)[0].decode("utf-8", "replace")
     except OSError as error:
         raise _unreadable(file, error) from None
     name = path.name if path.is_dir() else (path.resolve().parent.name if path.name == METRICS else path.name)
@@ -298,3 +297,84 @@ def of_log(lines: Iterable[str], name: str) -> History:
     if found.train and loss[0] > found.train[-1].iteration:
         found.end(*loss, [row.loss for row in found.train])
     return found
+
+
+READ_WHOLE = 4 << 20  # bytes of a table that is read as a whole
+PIECE = 512  # bytes that are read at a place
+TAIL = 1 << 16  # bytes of the end that are read
+LIST_PLACES, CHART_PLACES = 256, 4096  # of a list of runs, of a chart
+
+
+def read_sampled(path: Path, places: int) -> tuple[bytes, int]:
+    """(lines, offset of their end) of a table, whose last line may be incomplete: all of them up to WHOLE bytes, else
+    the first line, some at each of ``places`` even distances, and those of the end. Errors: OSError."""
+    with inputs.open_file(path) as file:
+        size = file.seek(0, 2)
+        file.seek(0)
+        if size <= READ_WHOLE:
+            body = file.read(size) or b""
+            end = body.rfind(b"\n") + 1
+            return body[:end], end
+        parts, at = [_head(file.read(TAIL) or b"")], 0
+        for i in range(places):
+            place = max(at, len(parts[0]) + i * (size - TAIL) // places - 1)
+            file.seek(place)
+            lines = _whole(file.read(min(PIECE, size - TAIL - place)) or b"" if place < size - TAIL else b"")
+            parts.append(lines[1])
+            at = place + lines[0]
+        file.seek(max(at, size - TAIL - 1))
+        start = file.tell()
+        skipped, tail = _whole(file.read(TAIL + 1) or b"")
+        return b"".join([*parts, tail]), start + skipped
+
+
+def _head(body: bytes) -> bytes:
+    return body[: body.find(b"\n") + 1]
+
+
+def _whole(body: bytes) -> tuple[int, bytes]:
+    """(offset of the end, the whole lines) of bytes whose first line began earlier."""
+    start, end = body.find(b"\n") + 1, body.rfind(b"\n") + 1
+    return end, body[start:end] if start else b""
+
+
+HEAD = ("NumIters", "Seconds", "LearningRate")
+
+
+def write_tables(history: History, folder: Path) -> list[Path]:
+    """Writes NAME.train and NAME.test, and NAME.test1 and so on for more test nets; the paths, in this order."""
+    phases = [("train", history.train), *((f"test{net or ''}", rows) for net, rows in sorted(history.tests.items()))]
+    phases += [("test", [])] * (not history.tests)
+    rates, written = _rates(history), []
+    for phase, rows in phases:
+        path = folder / f"{history.name}.{phase}"
+        try:
+            with open(path, "w", newline="") as file:
+                names = list(dict.fromkeys(name for row in rows for name in row.values))
+                table = csv.writer(file, lineterminator="\n")
+                table.writerows([[*HEAD, *names], *(_line(row, rates[id(row)], names) for row in rows)] if rows else [])
+        except OSError as error:
+            raise CaffeliteError(f"cannot write {path}: {(error.strerror or '').lower()}") from None
+        written.append(path)
+    return written
+
+
+def _rates(history: History) -> dict[int, float]:
+    """The LearningRate of each row as Caffe's script computes it: the last one logged before the row, the first row's
+    from its successor."""
+    latest, found = math.nan, {}
+    order = [(row.iteration, 1, row) for row in history.train] + [
+        (r.iteration, 0, r) for rows in history.tests.values() for r in rows
+    ]
+    for _, trains, row in sorted(order, key=lambda entry: entry[:2]):
+        found[id(row)] = latest
+        if trains and not math.isnan(row.rate):
+            latest = row.rate
+    for rows in (history.train, *history.tests.values()):
+        if len(rows) > 1:
+            found[id(rows[0])] = found[id(rows[1])]
+    return found
+
+
+def _line(row: Row, rate: float, names: list[str]) -> list[object]:
+    return [float(row.iteration), row.seconds, rate, *(row.values.get(name, "") for name in names)]

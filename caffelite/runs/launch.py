@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import parallel, user_modules
+from ..data.repeated import Repeated
 from ..errors import CaffeliteError, printable
 from ..inspection import memory
 from ..parallel.transports import star
@@ -17,19 +18,18 @@ from ..prototxt import Document
 from ..prototxt.overrides import Overrides
 from ..training import Trainer, nets, newest
 from ..training.checkpoint.ownership import described
-from . import fields, outcome, registry
+from ..training.hooks.hook import Hook
+from ..training.state import TrainingState
+from . import fields, registry
 from . import folder as files
 from .config import RunConfig
 from .device_choice import gpus, open_one
 from .log import LogFile
 from .open_net import load_initial_weights, open_trainer, read_solver, without_extras
-from .outcome import Outcome
-from .overfit import Overfit
 from .recorder import Recorder
-from .signals import Signals, write_to_stderr
-from .time_limit import TimeLimit
-from .trackers import open_trackers
-from .tracking import TrackedRun, Tracking
+from .registry import Outcome
+from .signals import Signals, TimeLimit, write_to_stderr
+from .tracking import TrackedRun, Tracking, open_trackers
 
 if TYPE_CHECKING:
     from ..inspection.nets import Subject
@@ -50,7 +50,7 @@ def train(config: RunConfig, make_progress: Progress | None = None) -> int:
         return _train(config, make_progress)
     except Exception as error:
         if config.record and config.keeps_records and not parallel.expected_rank():
-            outcome.record_early_failure(Path(config.record), error)
+            registry.record_early_failure(Path(config.record), error)
         raise
 
 
@@ -148,7 +148,7 @@ class _Run:
                 recorder.end(ended)
         except BaseException as error:
             if recorder:
-                recorder.end(outcome.failure(error))
+                recorder.end(registry.failed_outcome(error))
             raise
         finally:
             trainer.close()
@@ -249,16 +249,16 @@ class _Run:
         expired = bool(self._time_limit and self._time_limit.expired)
         received = self._comm.gather((self._signals.stopped_by, expired), "an agreement")
         if trainer.iteration >= trainer.p.max_iter:
-            return Outcome(outcome.FINISHED)
+            return Outcome(registry.FINISHED)
         if trainer.stopped_early:
             best, name = trainer.state.best, trainer.p.best_score
             value = f"{name} has not been better than {best.value:.6g}, of iteration {best.iteration}"
-            return Outcome(outcome.EARLY, f"{value}, in {best.tests_since} tests")
+            return Outcome(registry.EARLY, f"{value}, in {best.tests_since} tests")
         if number := next((name for name, _ in received if name), ""):
-            return Outcome(outcome.SIGNAL, number)
+            return Outcome(registry.SIGNAL, number)
         if any(expired for _, expired in received):
-            return Outcome(outcome.TIME, f"{self._config.max_seconds:g} seconds are over")
-        return Outcome(outcome.FINISHED, f"after the {self._config.iterations} iterations that were requested")
+            return Outcome(registry.OUT_OF_TIME, f"{self._config.max_seconds:g} seconds are over")
+        return Outcome(registry.FINISHED, f"after the {self._config.iterations} iterations that were requested")
 
     def _log_continuation(self, trainer: Trainer) -> None:
         """Logs the command that continues an unfinished run."""
@@ -283,3 +283,27 @@ def _log_start(trainer: Trainer) -> None:
             "another name, or end it with /"
         )
         log.warning(text, prefix)
+
+
+class Overfit(Hook):
+    """Feeds the train net its first ``batches`` batches over and over; ``close`` logs whether it learned them."""
+
+    def __init__(self, trainer: Trainer, batches: int):
+        self._batches = batches
+        self._first = self._last = float("nan")
+        passes = batches * trainer.parts.divisions  # a micro-batch is a part of a batch
+        for node in trainer.net.graph.feeds:
+            if getattr(node.layer, "source", None) is not None:
+                trainer.replace_source(node, Repeated(node.layer.source, passes))
+
+    def losses(self, state: TrainingState, first: int, values: Sequence[float]) -> None:
+        self._first = values[0] if first == 0 else self._first
+        self._last = min(values[-self._batches :], key=lambda loss: (loss == loss, loss))  # NaN before any number
+
+    def close(self) -> None:
+        learned = self._last < 0.1 * self._first
+        verdict = (
+            "it learns" if learned else "it does not overfit them; train longer, or check rate, fillers and labels"
+        )
+        text = "Loss of the same %d batches: %.6g at first, %.6g at last: %s"
+        log.info(text, self._batches, self._first, self._last, verdict)

@@ -1,22 +1,77 @@
-"""Summaries of runs, with filters, an order, and the comparison of several runs."""
+"""Summaries of runs with their tags and notes: filters, an order, the comparison of several runs, and an index that
+lists many runs at once."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import math
 import operator
 import os
 import re
+import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from .. import prototxt, stored
-from ..errors import CaffeliteError, did_you_mean
-from . import fields, history, notes, registry, sampling
+from .. import inputs, prototxt, stored
+from ..errors import CaffeliteError, did_you_mean, printable
+from . import fields, history, lock, registry
 from . import folder as files
 from .registry import RunStatus
+
+LONGEST_TAG, MOST_TAGS, LONGEST_NOTE = 50, 50, 10_000  # characters, tags, characters
+
+
+@dataclass(frozen=True)
+class Notes:
+    """tags: in alphabetical order, each once. note: any text."""
+
+    tags: tuple[str, ...] = ()
+    note: str = ""
+
+
+def read_notes(folder: Path) -> Notes:
+    """The notes of a run; empty where it has none."""
+    found = stored.read(folder / files.NOTES, {"tags": [str], "note": str})
+    return Notes(tuple(sorted({*found.get("tags", ())})), found.get("note", ""))
+
+
+def change_notes(
+    folder: Path, *, add: Iterable[str] = (), remove: Iterable[str] = (), note: str | None = None
+) -> Notes:
+    """Adds and removes tags, and replaces the note unless it is None.
+
+    Errors: not the folder of a run; a tag with a comma or a control character; too long a text; the folder cannot be
+    written.
+    """
+    if not any((folder / name).exists() for name in (files.RUN, files.CONFIG)):
+        raise CaffeliteError(f"{folder} is not the folder of a run", expected="one that caffelite train wrote")
+    before = read_notes(folder)
+    tags = ({*before.tags} | {_tag(tag) for tag in add}) - {tag.strip() for tag in remove}
+    if len(tags) > MOST_TAGS:
+        raise CaffeliteError("a run has too many tags", expected=f"at most {MOST_TAGS}", found=len(tags))
+    if note is not None and len(note) > LONGEST_NOTE:
+        raise CaffeliteError("the note is too long", expected=f"at most {LONGEST_NOTE} characters", found=len(note))
+    found = Notes(tuple(sorted(tags)), before.note if note is None else note.replace("\r\n", "\n"))
+    try:
+        files.write_json(folder / files.NOTES, {"tags": list(found.tags), "note": found.note})
+    except (OSError, UnicodeEncodeError) as error:
+        raise CaffeliteError(f"cannot write {folder / files.NOTES}: {inputs.reason(error).lower()}") from None
+    return found
+
+
+def _tag(text: str) -> str:
+    tag = text.strip()
+    if not tag or len(tag) > LONGEST_TAG or "," in tag or not tag.isprintable():
+        expected = f"1 to {LONGEST_TAG} characters without a comma"
+        raise CaffeliteError("a tag cannot be used", expected=expected, found=f'"{printable(text, keep="")[:80]}"')
+    return tag
+
 
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "<=": operator.le,
@@ -36,7 +91,7 @@ class RunSummary:
 
     loss: the last recorded training loss; NaN where there is none. seconds: of training, all sessions; NaN where that
     is not known. max_iterations: of the solver; 0 where that is not known. best: the best value of each score: the
-    least of losses and errors, the greatest of others; of a table above sampling.WHOLE bytes, of the rows that are
+    least of losses and errors, the greatest of others; of a table above history.READ_WHOLE bytes, of the rows that are
     read. curve: at most POINTS values of the training loss, at even
     intervals. pace: seconds for an iteration; NaN where that is not known.
     """
@@ -52,7 +107,7 @@ class RunSummary:
     curve: list[float] = field(default_factory=list)
     pace: float = math.nan
     device: str = ""
-    notes: notes.Notes = notes.Notes()
+    notes: Notes = Notes()
 
     @property
     def left(self) -> float:
@@ -125,7 +180,7 @@ def find(roots: Iterable[str | Path], depth: int | None = None) -> list[RunSumma
 
 def summary(status: RunStatus) -> RunSummary:
     """The summary of a run. Parts that its folder does not hold yet are empty."""
-    found = RunSummary(status, _name(status.folder), notes=notes.read(status.folder))
+    found = RunSummary(status, _name(status.folder), notes=read_notes(status.folder))
     session = _last_session(status.folder)
     found.device = str(session.get("device", ""))
     if "net" in session and isinstance(session.get("max_iterations"), int):
@@ -133,7 +188,7 @@ def summary(status: RunStatus) -> RunSummary:
     else:
         _read_solver(found)
     try:
-        records = history.read(status.folder, sampling.LIST_PLACES)
+        records = history.read(status.folder, history.LIST_PLACES)
     except CaffeliteError:
         return found
     for number, rows in sorted(records.tests.items()):
@@ -283,8 +338,146 @@ def compare(runs: Sequence[RunSummary]) -> Comparison:
 
 def histories(runs: Sequence[RunSummary]) -> list[history.History]:
     """The histories of runs under names that tell them apart, for a chart. Errors: a run without records."""
-    found = [history.read(run.status.folder, sampling.CHART_PLACES) for run in runs]
+    found = [history.read(run.status.folder, history.CHART_PLACES) for run in runs]
     if len({each.name for each in found}) < len(found):
         for each, run in zip(found, runs, strict=True):
             each.name = run.name
     return found
+
+
+_STATUS = {
+    **{name: str for name in ("id", "state", "reason", "working_directory", "host", "started", "ended")},
+    **{"iteration": int | None, "heartbeat": float | None, "process": int | None, "command": [str], "sessions": int},
+}
+_SUMMARY = {
+    **{"status": _STATUS, "notes": {"tags": [str], "note": str}, "scores": {str: float}, "best": {str: float}},
+    **{"name": str, "net": str, "device": str, "max_iterations": int, "curve": [float]},
+    **{"loss": float, "seconds": float, "pace": float},
+}
+INDEX = ".caffelite_runs.json"
+INDEX_FORMAT = 1  # of the file; another one is not read
+WATCHED = (
+    files.RUN,
+    files.CONFIG,
+    files.OUTCOME,
+    files.METRICS,
+    files.LOSSES,
+    files.SOLVER,
+    files.NOTES,
+    files.JOB,
+    files.PROCESS,
+)
+CHANGING = (registry.RUNNING, registry.QUEUED)  # states that also change without a change of these files
+FRESH = 0.7  # seconds for which a list is not made again
+SAVED = 10.0  # seconds between writes of the file
+
+
+class Index:
+    """Lists the runs below folders. file: where the index is kept; None: in memory only. Safe for several threads."""
+
+    def __init__(self, roots: Sequence[Path], depth: int | None, file: Path | None):
+        self._roots, self._file = list(roots), file
+        self._run_folders = [registry.RunFolders(root, depth) for root in roots]
+        self._entries: dict[str, tuple[list[Any], RunSummary]] = {}
+        self._lock = threading.Lock()
+        self._made, self._saved = -FRESH, -SAVED
+        self._runs: list[RunSummary] = []
+        self._changed = False
+        self._load()
+
+    def runs(self) -> list[RunSummary]:
+        """The summaries of all runs, by folder."""
+        with self._lock:
+            if time.monotonic() - self._made > FRESH:
+                self._runs = [run for folder in self._folders() if (run := self._summary(folder))]
+                self._made = time.monotonic()
+                known = {str(run.status.folder) for run in self._runs}
+                for gone in self._entries.keys() - known:
+                    del self._entries[gone]
+                    self._changed = True
+                if self._changed and time.monotonic() - self._saved > SAVED:
+                    self._save()
+            return list(self._runs)
+
+    def read_ahead(self) -> None:
+        """Reads the runs, so that the first list need not."""
+        with self._lock:
+            for folder in self._folders():
+                self._summary(folder)
+
+    def forget(self) -> None:
+        """Makes the next list read the folders again."""
+        self._made = -FRESH
+
+    def save(self) -> None:
+        """Writes the file if anything changed."""
+        with self._lock:
+            if self._changed:
+                self._save()
+
+    def _folders(self) -> list[Path]:
+        found: dict[str, Path] = {}
+        for root in self._run_folders:
+            for folder in root:
+                if not files.leads_out(folder, self._roots):
+                    found.setdefault(os.path.realpath(folder), folder)
+        return list(found.values())
+
+    def _summary(self, folder: Path) -> RunSummary | None:
+        key, stamps = str(folder), _stamps(folder)
+        held = lock.is_held(folder)
+        entry = self._entries.get(key)
+        if entry and entry[0] == stamps and not held and entry[1].status.state not in CHANGING:
+            return entry[1]
+        try:
+            status = registry.read(folder)
+        except CaffeliteError:
+            return None
+        if entry and entry[0] == stamps:
+            found = dataclasses.replace(entry[1], status=status)
+        else:
+            found = summary(status)
+            self._changed = True
+        self._entries[key] = stamps, found
+        return found
+
+    def _load(self) -> None:
+        content = stored.read(self._file, {"format": int, "entries": {str: [Any]}}) if self._file else {}
+        if content.get("format") != INDEX_FORMAT:
+            return
+        for key, entry in content.get("entries", {}).items():
+            if len(entry) == 2 and isinstance(entry[0], list) and stored.fits(entry[1], _SUMMARY):
+                with suppress(TypeError, ValueError, KeyError):
+                    self._entries[key] = entry[0], _summary_from(key, entry[1])
+
+    def _save(self) -> None:
+        self._saved, self._changed = time.monotonic(), False
+        if self._file:
+            content = {key: [stamps, _summary_values(run)] for key, (stamps, run) in self._entries.items()}
+            with suppress(OSError):
+                files.write_atomically(self._file, json.dumps({"format": INDEX_FORMAT, "entries": content}))
+
+
+def _stamps(folder: Path) -> list[Any]:
+    found: list[Any] = []
+    for name in WATCHED:
+        try:
+            status = os.stat(f"{folder}/{name}")
+            found.append([status.st_mtime_ns, status.st_size])
+        except OSError:
+            found.append(None)
+    return found
+
+
+def _summary_values(run: RunSummary) -> dict[str, Any]:
+    found = {each.name: getattr(run, each.name) for each in dataclasses.fields(run)}
+    found["status"] = dataclasses.asdict(run.status) | {"folder": str(run.status.folder)}
+    found["notes"] = dataclasses.asdict(run.notes)
+    return found
+
+
+def _summary_from(key: str, values: dict[str, Any]) -> RunSummary:
+    status, notes = values["status"], values["notes"]
+    status |= {"folder": Path(key), "command": tuple(status["command"])}
+    found = {**values, "status": RunStatus(**status), "notes": Notes(tuple(notes["tags"]), notes["note"])}
+    return RunSummary(**found)

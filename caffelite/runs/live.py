@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import stored
 from . import folder as files
-from . import sampling
+from . import history
 
 MOST_LOSSES, MOST_BYTES = 100_000, 1 << 20  # of one update
 _TEXT = re.compile(r"\d{1,18}(-\d{1,18}){5}")
@@ -83,11 +83,11 @@ def read(folder: Path, since: Position | None = None, *, log: bool = True) -> Up
 
 
 def everything(folder: Path) -> tuple[list[dict[str, Any]], Position]:
-    """The rows of metrics.csv, of a large table some of them (`sampling`), and the position after them, after all
-    losses and at the end of the log."""
+    """The rows of metrics.csv, of a large table some of them (`history.read_sampled`), and the position after them,
+    after all losses and at the end of the log."""
     first = read(folder, log=False).position
     try:
-        body, end = sampling.read(folder / files.METRICS, sampling.CHART_PLACES)
+        body, end = history.read_sampled(folder / files.METRICS, history.CHART_PLACES)
     except OSError:
         body, end = b"", 0
     head, _, lines = body.partition(b"\n")

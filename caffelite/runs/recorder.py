@@ -4,32 +4,34 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import logging
 import os
 import platform
+import re
 import socket
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import prototxt
+from .. import inputs, prototxt
 from ..errors import CaffeliteError
 from ..training.hooks.hook import Hook, Outputs
 from ..training.scores import Scores
 from ..training.state import TrainingState
 from . import folder as files
-from . import resolved, truncate
+from . import resolved
 from .fingerprint import fingerprint
-from .heartbeat import Heartbeat
 from .history import FIXED
 from .lock import FolderLock, is_held
 from .log import LogFile
-from .outcome import PAUSED, SIGNAL, Outcome, discard_early_failure, is_pausing, is_queued
+from .registry import PAUSED, SIGNAL, Outcome, discard_early_failure, is_pausing, is_queued
 
 if TYPE_CHECKING:
     from ..training import Trainer
@@ -175,14 +177,14 @@ class Recorder(Hook):
         self._columns = [*FIXED, *_outputs(trainer)]
         self._open_tables(trainer.iteration)
         if self._log_file:
-            truncate.log(self.folder / files.LOG, trainer.iteration)
+            truncate_log(self.folder / files.LOG, trainer.iteration)
             self._log_file.open(self.folder / files.LOG)
 
     def _open_tables(self, iteration: int) -> None:
         metrics = self.folder / files.METRICS
-        self._columns, self._seconds_before = truncate.metrics(metrics, iteration, self._columns)
+        self._columns, self._seconds_before = truncate_metrics(metrics, iteration, self._columns)
         self._metrics = open(metrics, "a", newline="")
-        self._losses = truncate.losses(self.folder / files.LOSSES, iteration)
+        self._losses = open_losses(self.folder / files.LOSSES, iteration)
 
     def _close_tables(self) -> None:
         for file in (self._metrics, self._losses):
@@ -308,3 +310,101 @@ def _now() -> str:
 def command() -> list[str]:
     """The command line of this process."""
     return ["caffelite", *sys.argv[1:]]
+
+
+_ITERATION = re.compile(rb"\] Iteration (\d+)\b")
+_OUTPUT = re.compile(rb"\] (    (Train|Test) net output #|Test loss: )")
+
+
+def truncate_metrics(path: Path, iteration: int, columns: list[str]) -> tuple[list[str], float]:
+    """Keeps the rows of iterations before ``iteration`` and writes the header.
+
+    Returns the columns, which are ``columns`` and further ones of the file, and the seconds of the last row.
+    Errors: OSError.
+    """
+    kept = []
+    if path.exists():
+        with open(path, newline="") as file:
+            kept = [row for row in csv.DictReader(file) if _before(row["iteration"], iteration)]
+    columns = list(dict.fromkeys([*columns, *(name for row in kept for name in row if name)]))
+    out = io.StringIO()
+    table = csv.DictWriter(out, columns, lineterminator="\n", extrasaction="ignore")
+    table.writeheader()
+    table.writerows(kept)
+    files.write_atomically(path, out.getvalue())
+    return columns, float(kept[-1]["seconds"] or 0) if kept else 0.0
+
+
+def _before(text: str | None, iteration: int) -> bool:
+    return text is not None and text.isdecimal() and int(text) < iteration
+
+
+def open_losses(path: Path, iteration: int) -> io.BufferedRandom:
+    """Opens the file of losses for writing, less those of ``iteration`` and later ones. Errors: OSError."""
+    file = open(path, "r+b" if path.exists() else "w+b")
+    if file.seek(0, io.SEEK_END) > 4 * iteration:
+        file.truncate(4 * iteration)
+    return file
+
+
+def truncate_log(path: Path, iteration: int) -> None:
+    """Removes the lines that report ``iteration`` or a later one, with the scores below them; other lines stay.
+
+    What ended the earlier session is thus still in the log. Errors: OSError.
+    """
+    if not path.exists():
+        return
+    lines = inputs.read(path, inputs.LOG).splitlines(keepends=True)
+    kept = list(_log_lines_before(lines, iteration))
+    if len(kept) < len(lines):
+        draft = path.with_name(f".{path.name}.draft")
+        draft.write_bytes(b"".join(kept))
+        draft.replace(path)
+
+
+def _log_lines_before(lines: list[bytes], iteration: int) -> Iterator[bytes]:
+    dropping = False
+    for line in lines:
+        if match := _ITERATION.search(line):
+            dropping = int(match[1]) >= iteration
+        if dropping and (match or _OUTPUT.search(line)):
+            continue
+        yield line
+
+
+BEAT_PERIOD = 2.0  # seconds
+
+
+class Heartbeat:
+    """Writes ``{"iteration", "time"}`` to heartbeat.json every ``period`` seconds until ``stop``.
+
+    iteration: returns the number of iterations that are done. The training thread does nothing for it. A disk that
+    fails costs the heartbeat, not the run, and brings one warning.
+    """
+
+    def __init__(self, folder: Path, iteration: Callable[[], int], period: float = BEAT_PERIOD):
+        self._path, self._iteration, self._period = folder / files.HEARTBEAT, iteration, period
+        self._ended, self._warned = threading.Event(), False
+        self._write()
+        self._thread = threading.Thread(target=self._run, name="caffelite heartbeat", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._period):
+            self._write()
+
+    def _write(self) -> None:
+        text = json.dumps({"iteration": self._iteration(), "time": round(time.time(), 3)}) + "\n"
+        try:
+            files.write_atomically(self._path, text)
+        except OSError as error:
+            if not self._warned:
+                self._warned = True
+                reason = (error.strerror or str(error)).lower()
+                log.warning("%s: %s; other programs may take the run for dead", self._path, reason)
+
+    def stop(self) -> None:
+        """Writes the last iteration and ends the thread."""
+        self._ended.set()
+        self._thread.join()
+        self._write()

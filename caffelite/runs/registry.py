@@ -1,4 +1,4 @@
-"""Finds the folders of runs, and derives the state of each from its files."""
+"""The state of runs: how sessions end, where the folders of runs are, and the state of each from its files."""
 
 from __future__ import annotations
 
@@ -12,26 +12,82 @@ from pathlib import Path
 from typing import Any
 
 from .. import stored
-from ..errors import CaffeliteError
+from ..errors import CaffeliteError, printable
 from . import folder as files
-from . import lock, outcome
+from . import lock
 
 QUEUED, RUNNING, FINISHED, STOPPED = "queued", "running", "finished", "stopped"
 OUT_OF_TIME, FAILED, KILLED = "out of time", "failed", "killed"
 STATES = (QUEUED, RUNNING, FINISHED, STOPPED, OUT_OF_TIME, FAILED, KILLED)
+EARLY, SIGNAL = "stopped early", "stopped by a signal"
+CANCELLED = "cancelled"  # before its first session
+PAUSED = "paused"  # by a signal that a user requested with `pause`
+STOPS = (EARLY, SIGNAL, CANCELLED, PAUSED)  # how a session ends with the state STOPPED
+ON_REQUEST = "killed on request"  # the reason of KILLED
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """kind: one of STOPS, or of STATES. reason: the score that stopped improving, the signal, the error."""
+
+    kind: str
+    reason: str = ""
+
+
+def failed_outcome(error: BaseException) -> Outcome:
+    """The outcome of a session that an exception ended."""
+    if isinstance(error, CaffeliteError):
+        return Outcome(FAILED, str(error))
+    if isinstance(error, MemoryError):
+        return Outcome(FAILED, f"out of memory{f' ({error})' if str(error) else ''}")
+    return Outcome(FAILED, printable(f"{type(error).__name__}: {error}"))
+
+
+def announce_pause(folder: Path, process: int | None, started: str) -> None:
+    """Records that the session with this process was requested to pause. A disk that fails is no error."""
+    with suppress(OSError):
+        files.write_json(folder / files.PAUSE, {"process": process, "started": started})
+
+
+def is_pausing(folder: Path, process: int | None, started: str) -> bool:
+    """Whether the session with this process was requested to pause."""
+    return stored.read(folder / files.PAUSE, stored.ANY) == {"process": process, "started": started}
+
+
+def is_queued(folder: Path) -> bool:
+    """Whether a folder holds nothing but the configuration of a run that has not trained yet."""
+    unused = {files.CONFIG, files.LOCK, files.OUTCOME, files.NOTES, *files.JOB_FILES}
+    return folder.is_dir() and {path.name for path in folder.iterdir()} <= unused
+
+
+def record_early_failure(folder: Path, error: BaseException) -> None:
+    """Records the error of a queued run that failed before its first session."""
+    with suppress(OSError):
+        if (folder / files.CONFIG).exists() and is_queued(folder):
+            record_before_start(folder, failed_outcome(error))
+
+
+def record_before_start(folder: Path, ended: Outcome) -> None:
+    """Records how a run ended that has no session. Errors: OSError."""
+    content = {"kind": ended.kind, "reason": ended.reason, "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+    files.write_json(folder / files.OUTCOME, content)
+
+
+def record_kill(folder: Path) -> None:
+    """Records that a run whose process has ended was killed on request. A disk that fails is no error."""
+    with suppress(OSError):
+        record_before_start(folder, Outcome(KILLED, ON_REQUEST))
+
+
+def discard_early_failure(folder: Path) -> None:
+    """Removes the outcome of an earlier attempt or session. Errors: OSError."""
+    with suppress(FileNotFoundError):
+        os.unlink(folder / files.OUTCOME)
+
+
 CRASHED = "crashed"
 SETTLED = 200_000_000  # nanoseconds after which a folder's time of change is certain to change with the next change
 STALE = 30.0  # seconds after which a heartbeat is no sign of life, where the file system has no locks
-_STATE_OF_OUTCOME = {
-    outcome.FINISHED: FINISHED,
-    outcome.EARLY: STOPPED,
-    outcome.SIGNAL: STOPPED,
-    outcome.PAUSED: STOPPED,
-    outcome.TIME: OUT_OF_TIME,
-    outcome.FAILED: FAILED,
-    outcome.CANCELLED: STOPPED,
-    outcome.KILLED: KILLED,
-}
 _OUTCOME = {"kind": str, "reason": str, "ended": str, "iteration": int}
 _SESSION = {
     **{name: str for name in ("run", "folder", "host", "started")},
@@ -71,9 +127,9 @@ def state(folder: str | Path) -> str:
 def label(state: str, reason: str = "") -> str:
     """The word for a state on pages: a run or a job is "killed" where a user requested that, else "crashed"; it is
     "paused" where a user paused it, else "stopped"."""
-    if state == STOPPED and reason == outcome.PAUSED:
+    if state == STOPPED and reason == PAUSED:
         return reason
-    return CRASHED if state == KILLED and reason != outcome.ON_REQUEST else state
+    return CRASHED if state == KILLED and reason != ON_REQUEST else state
 
 
 def read(folder: str | Path) -> RunStatus:
@@ -163,9 +219,9 @@ def _state(session: dict, ended: dict, held: bool, heartbeat: float | None) -> t
     """(state, reason) of a session."""
     if ended:
         kind, reason = str(ended.get("kind")), str(ended.get("reason", ""))
-        early = {outcome.EARLY, outcome.SIGNAL, outcome.CANCELLED, outcome.PAUSED}
-        text = f"{kind}: {reason}" if kind in early and reason else kind if kind in early else reason
-        return _STATE_OF_OUTCOME.get(kind, FAILED), text
+        if kind in STOPS:
+            return STOPPED, f"{kind}: {reason}" if reason else kind
+        return kind if kind in (FINISHED, OUT_OF_TIME, KILLED) else FAILED, reason
     beats = not session.get("locked", True) and heartbeat is not None and time.time() - heartbeat < STALE
     if held or beats:
         return RUNNING, ""

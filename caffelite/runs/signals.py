@@ -1,16 +1,17 @@
-"""Signals of a training run: the first one requests a stop, after which training finishes its iteration; a second one
-ends the process at once."""
+"""What ends a run before its last iteration: a time limit, or signals. The first signal requests a stop, after
+which training finishes its iteration; a second one ends the process at once."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import time
 from collections.abc import Callable
 from types import FrameType
 
-from ..training import Requests
+from ..training import Requests, Trainer
 
 STOPPING = b"Stopping after this iteration, with a snapshot; a second signal stops at once.\n"
 
@@ -64,3 +65,24 @@ class Signals:
             if self._report:
                 self._report(STOPPING)
             self.status = 128 + number if number == signal.SIGTERM else 0
+
+
+log = logging.getLogger("caffelite")
+
+
+class TimeLimit:
+    """Called after each iteration: requests a stop when ``time.monotonic()`` has reached ``end``.
+
+    progress: is called first. ``expired``: whether this limit requested the stop.
+    """
+
+    def __init__(self, end: float, requests: Requests, progress: Callable[[Trainer, float], None] | None):
+        self._end, self._requests, self._progress = end, requests, progress
+        self.expired = False
+
+    def __call__(self, trainer: Trainer, rate: float) -> None:
+        if self._progress:
+            self._progress(trainer, rate)
+        if not self._requests.stop and time.monotonic() >= self._end:
+            log.info("The time that -max_time gives is up.")
+            self._requests.stop = self.expired = True

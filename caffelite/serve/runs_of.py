@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from ..errors import CaffeliteError
 from ..runs import control, folder, history, listing, registry
-from ..runs.index import NAME, Index
+from ..runs.listing import INDEX, Index
 from ..runs.usage import Sampler
 from . import page, paths
 from .config import ServeConfig
@@ -35,7 +35,7 @@ class Runs:
     """What lives as long as the server: the index of runs, and states of runs that streams watch."""
 
     def __init__(self, config: ServeConfig):
-        self.index = Index(config.roots, config.depth, config.roots[0] / NAME)
+        self.index = Index(config.roots, config.depth, config.roots[0] / INDEX)
         self._config, self._addresses = config, dict[Path, str]()
         self._sampler = Sampler()
         self._states: dict[Path, tuple[float, dict[str, Any]]] = {}

@@ -9,7 +9,7 @@ from ..layers import unknown_types
 from ..prototxt.overrides import Overrides
 from ..runs.config import RunConfig
 from ..runs.open_net import read_solver
-from ..runs.trackers import open_trackers
+from ..runs.tracking import open_trackers
 from ..training import epochs, nets
 from ..training.nets import NetSpec
 from .config import SweepConfig

@@ -10,9 +10,9 @@ from typing import Generic, TypeVar
 from ..errors import CaffeliteError
 from ..runs.config import RunConfig
 from ..runs.queue import edit, job
+from ..runs.queue.edit import submit_run
 from ..runs.queue.job import Job
 from ..runs.queue.process import last_line
-from ..runs.queue.submission import submit_run
 from .jobs import Stop
 
 PERIOD = 0.3  # seconds between looks at the jobs

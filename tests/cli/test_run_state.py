@@ -17,7 +17,7 @@ import pytest
 
 from caffelite.errors import CaffeliteError
 from caffelite.runs import folder as files
-from caffelite.runs import heartbeat, launch, lock, registry, truncate
+from caffelite.runs import launch, lock, recorder, registry
 from caffelite.runs.config import RunConfig
 from caffelite.runs.log import LogFile
 
@@ -278,7 +278,7 @@ def test_lost_lines_and_heartbeats_bring_one_warning(tmp_path, caplog):
     warned = [text for text in caplog.messages if text != "a line"]
     assert warned == ["/dev/full: no space left on device; lines of the log are missing there"]
     caplog.clear()
-    heart = heartbeat.Heartbeat(tmp_path / "none", lambda: 1, period=0.001)
+    heart = recorder.Heartbeat(tmp_path / "none", lambda: 1, period=0.001)
     heart.stop()
     (warned,) = caplog.messages
     assert "heartbeat.json: no such file or directory; other programs may take the run for dead" in warned
@@ -286,7 +286,7 @@ def test_lost_lines_and_heartbeats_bring_one_warning(tmp_path, caplog):
 
 def test_the_heartbeat_ends_with_the_run(tmp_path):
     beats = iter(range(10**6))
-    heart = heartbeat.Heartbeat(tmp_path, lambda: next(beats), period=0.01)
+    heart = recorder.Heartbeat(tmp_path, lambda: next(beats), period=0.01)
     path = tmp_path / files.HEARTBEAT
     while json.loads(path.read_text())["iteration"] < 3:
         time.sleep(0.01)
@@ -334,11 +334,11 @@ def test_a_log_keeps_what_ended_the_earlier_session(tmp_path):
         "I1 a.py:1] Iteration 10 (1 iter/s), loss = 2\nI1 a.py:1]     Train net output #0: loss = 2\n"
         "I1 a.py:1] Iteration 10, lr = 0.1\nE1 a.py:1] the disk is full\ncaffelite: no more room\n"
     )
-    truncate.log(path, 10)
+    recorder.truncate_log(path, 10)
     assert path.read_text().splitlines()[2:] == ["E1 a.py:1] the disk is full", "caffelite: no more room"]
-    truncate.log(path, 0)
+    recorder.truncate_log(path, 0)
     assert len(path.read_text().splitlines()) == 2
-    truncate.log(tmp_path / "none", 0)
+    recorder.truncate_log(tmp_path / "none", 0)
 
 
 def test_events_have_each_iteration_once(folder, call):

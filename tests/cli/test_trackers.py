@@ -8,7 +8,7 @@ import types
 import pytest
 
 from caffelite.errors import CaffeliteError
-from caffelite.runs import services, tracking
+from caffelite.runs import tracking
 from caffelite.runs.config import RunConfig
 
 TRAIN = ("train", "-solver", "solver.prototxt")
@@ -41,7 +41,7 @@ class Recorded:
 def recorded(monkeypatch):
     """The tracker that `-track mlflow` uses."""
     tracker = Recorded()
-    monkeypatch.setattr(services, "MLflow", lambda: tracker)
+    monkeypatch.setattr(tracking, "MLflow", lambda: tracker)
     return tracker
 
 
@@ -127,7 +127,7 @@ def test_weights_and_biases_is_offline_by_default(tmp_path, monkeypatch):
     monkeypatch.delenv("WANDB_MODE", raising=False)
     monkeypatch.delenv("WANDB_PROJECT", raising=False)
     (tmp_path / "solver.prototxt").touch()
-    tracker = services.WandB()
+    tracker = tracking.WandB()
     tracker.open(tracking.TrackedRun("ab12", "run", "a/net", tmp_path, {"base_lr": "0.1"}), 0)
     tracker.add(3, {"test/loss": 0.5})
     tracker.close("failed", [tmp_path / "solver.prototxt"])
@@ -187,7 +187,7 @@ def test_mlflow_continues_the_run_of_the_same_id(tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, name, module)
     run = tracking.TrackedRun("ab12", "run", "net", tmp_path, {"conv1.param[0].lr_mult": "2"})
     for first, state in ((0, "stopped"), (600, "finished")):
-        tracker = services.MLflow()
+        tracker = tracking.MLflow()
         tracker.open(run, first)
         for i in range(first, first + 600):
             tracker.add(i, {"train/total_loss": 0.5})

@@ -16,9 +16,9 @@ from caffelite.runs.bounds import checks
 from caffelite.runs.bounds.bounds import Bounds
 from caffelite.runs.bounds.texts import of_solver
 from caffelite.runs.config import RunConfig
-from caffelite.runs.queue import edit, job, scan
+from caffelite.runs.queue import edit, job
+from caffelite.runs.queue.edit import submit_run
 from caffelite.runs.queue.scheduler import Scheduler, Slots
-from caffelite.runs.queue.submission import submit_run
 
 NET = """name: "tiny"
 layer { name: "data" type: "DummyData" top: "data" top: "label" dummy_data_param {
@@ -75,7 +75,7 @@ def test_a_planted_job_does_not_start_but_is_shown(root, scheduler, tmp_path):
     plant(root)
     plant(root, "run/b/c", id="1122-000000-bbbb", kind="train", command=["train", "--solver=solver.prototxt"])
     assert not scheduler.step() and scheduler.idle()
-    for each in scan.jobs(root):
+    for each in job.jobs(root):
         assert not each.accepted and f"caffelite queue accept {each.id}" in each.reason
     words = [sys.executable, "-m", "caffelite", "queue", "list"]
     assert "queue accept 1122-000000-aaaa" in subprocess.run(words, capture_output=True, text=True, check=True).stdout
@@ -85,7 +85,7 @@ def test_a_planted_job_does_not_start_but_is_shown(root, scheduler, tmp_path):
 @pytest.mark.parametrize("id", ["../x", "x; rm -rf", "-x", "", "a" * 99, "x\n"])
 def test_an_id_that_no_queue_makes_is_no_job(root, id):
     plant(root, id=id)
-    assert not scan.jobs(root)
+    assert not job.jobs(root)
 
 
 @pytest.mark.parametrize(
@@ -112,13 +112,13 @@ def test_changes_of_the_order_keep_a_job_accepted(root):
     edit.set_priority(root, one.id, 3)
     edit.move(root, two.id, position=1)
     edit.move(root, "1122-000000-aaaa", position=1)
-    assert [each.id for each in scan.jobs(root) if each.accepted] == [two.id, one.id]
+    assert [each.id for each in job.jobs(root) if each.accepted] == [two.id, one.id]
 
 
 def test_a_copied_job_does_not_start(root, scheduler):
     added = edit.add(root, ["models"])
     shutil.copytree(added.folder, root / "jobs" / "copy")
-    assert [each.accepted for each in scan.jobs(root)].count(True) == 1
+    assert [each.accepted for each in job.jobs(root)].count(True) == 1
     assert edit.find(root, added.id).folder == added.folder
 
 
@@ -145,7 +145,7 @@ def test_the_folder_of_records_must_be_the_users_own(root, tmp_path, monkeypatch
     monkeypatch.setenv(state.VARIABLE, str(tmp_path / "open"))
     with pytest.raises(CaffeliteError, match="other users can write"):
         edit.add(root, ["models"])
-    assert not scan.jobs(root)
+    assert not job.jobs(root)
 
 
 def test_links_in_a_job_folder_lead_nowhere(root, scheduler, tmp_path):

@@ -7,9 +7,9 @@ import socket
 import pytest
 
 from caffelite.errors import CaffeliteError
-from caffelite.runs import control, notes, registry
+from caffelite.runs import control, listing, registry
 from caffelite.runs.lock import FolderLock
-from caffelite.runs.queue import actions
+from caffelite.runs.queue import edit
 
 
 def write_run(folder, process):
@@ -32,7 +32,7 @@ def test_a_process_without_the_lock_gets_no_signal(claimed, action, monkeypatch)
     sent = []
     monkeypatch.setattr("signal.pidfd_send_signal", lambda *arguments: sent.append(arguments))
     with pytest.raises(CaffeliteError, match="the process of .* is not known"):
-        actions.act(claimed, action)
+        edit.act(claimed, action)
     assert not sent
 
 
@@ -61,15 +61,19 @@ def test_a_run_of_another_machine_is_refused(claimed):
 
 def test_tags_and_note(tmp_path):
     with pytest.raises(CaffeliteError, match="is not the folder of a run"):
-        notes.change(tmp_path, add=["x"])
+        listing.change_notes(tmp_path, add=["x"])
     (tmp_path / "config.json").write_text("{}")
-    assert notes.change(tmp_path, add=["b", " a "], note="one\r\ntwo") == notes.Notes(("a", "b"), "one\ntwo")
-    assert notes.change(tmp_path, remove=["a", "c"]) == notes.read(tmp_path) == notes.Notes(("b",), "one\ntwo")
+    assert listing.change_notes(tmp_path, add=["b", " a "], note="one\r\ntwo") == listing.Notes(("a", "b"), "one\ntwo")
+    assert (
+        listing.change_notes(tmp_path, remove=["a", "c"])
+        == listing.read_notes(tmp_path)
+        == listing.Notes(("b",), "one\ntwo")
+    )
     for tag in ("", "a,b", "x" * 51, "a\nb"):
         with pytest.raises(CaffeliteError, match="a tag cannot be used"):
-            notes.change(tmp_path, add=[tag])
+            listing.change_notes(tmp_path, add=[tag])
     (tmp_path / "notes.json").write_text('{"tags": 5, "note": []}')
-    assert notes.read(tmp_path) == notes.Notes()
+    assert listing.read_notes(tmp_path) == listing.Notes()
 
 
 def test_killed_and_crashed_runs_have_different_words(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from caffelite.errors import CaffeliteError
-from caffelite.runs import tables
+from caffelite.runs import history
 from caffelite.runs.history import of_log, of_metrics, read, read_tests
 from caffelite.runs.picture import _panels
 
@@ -74,7 +74,7 @@ def test_nan_and_several_nets(interrupted):
 def test_tables(tmp_path, interrupted):
     log = tmp_path / "run.log"
     log.write_text("\n".join(interrupted))
-    paths = tables.write(read(log), tmp_path)
+    paths = history.write_tables(read(log), tmp_path)
     assert [path.name for path in paths] == ["run.log.train", "run.log.test"]
     head, *rows = paths[1].read_text().splitlines()
     assert head == "NumIters,Seconds,LearningRate,accuracy"
@@ -91,7 +91,7 @@ def test_caffes_own_log_gives_its_own_tables(tmp_path):
     logs = [path for path in Path(folder).glob("*.log") if path.with_name(f"{path.name}.train").exists()]
     assert logs
     for log in logs:
-        for path in tables.write(read(log), tmp_path):
+        for path in history.write_tables(read(log), tmp_path):
             assert path.read_text() == (log.parent / path.name).read_text()
 
 

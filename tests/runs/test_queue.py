@@ -17,8 +17,8 @@ from caffelite.errors import CaffeliteError
 from caffelite.runs import folder as files
 from caffelite.runs import lock, registry
 from caffelite.runs.config import RunConfig
-from caffelite.runs.queue import actions, edit, job, scan
-from caffelite.runs.queue.scheduler import Scheduler, Slots, _Free, serving
+from caffelite.runs.queue import edit, job
+from caffelite.runs.queue.scheduler import Scheduler, Slots, _Free
 from caffelite.sweep.config import SweepConfig
 from caffelite.sweep.sweep import Sweep
 
@@ -46,7 +46,7 @@ def scheduler(root):
     found = Scheduler(root, Slots(cpu=1))
     yield found
     found.close()
-    for each in scan.jobs(root):
+    for each in job.jobs(root):
         if each.state == job.RUNNING:
             edit.cancel(root, each.id, edit.KILL)
 
@@ -56,7 +56,7 @@ def add(root: Path, **more) -> job.Job:
 
 
 def ids(root: Path) -> list[str]:
-    return [each.id for each in scan.jobs(root) if each.state == job.QUEUED]
+    return [each.id for each in job.jobs(root) if each.state == job.QUEUED]
 
 
 def wait(root: Path, id: str, *states: str, seconds: float = 60) -> job.Job:
@@ -144,11 +144,11 @@ def test_jobs_get_free_slots(slots, used, wanted, expected):
 
 
 def test_one_scheduler_works_in_a_root(root, scheduler):
-    assert serving(root / "deeper" / "folder") == root
+    assert edit.serving(root / "deeper" / "folder") == root
     with pytest.raises(CaffeliteError, match="another scheduler"):
         Scheduler(root, Slots())
     scheduler.close()
-    assert serving(root) is None
+    assert edit.serving(root) is None
     Scheduler(root, Slots()).close()
 
 
@@ -225,11 +225,11 @@ def test_a_killed_scheduler_disturbs_no_job(root):
         assert list(root.glob("tiny_iter_*.solverstate")), "pausing writes a snapshot"
         assert [one.id for one in second.step()] == [waiting.id]
         wait(root, waiting.id, job.FINISHED)
-        message = actions.act(each.folder, "resume")  # the scheduler that serves the folder has the queue
+        message = edit.act(each.folder, "resume")  # the scheduler that serves the folder has the queue
         assert "is queued: it continues from tiny_iter_" in message
         assert registry.state(each.folder) == job.QUEUED
         with pytest.raises(CaffeliteError, match="cannot be resumed"):
-            actions.act(each.folder, "resume")
+            edit.act(each.folder, "resume")
         [again] = second.step()
         assert (again.folder, again.slot or edit.find(root, again.id).slot) == (each.folder, "cpu")
         assert add(root) and not second.step(), "the resumed run holds the slot"
@@ -262,24 +262,24 @@ def test_a_killed_scheduler_disturbs_no_job(root):
 def test_words_that_the_command_refuses_are_no_job(root, words, message):
     with pytest.raises(CaffeliteError, match=message):
         submit(root, words)
-    assert not scan.jobs(root)
+    assert not job.jobs(root)
 
 
 def test_a_damaged_job_file_is_no_job(root):
     each = add(root)
     text = json.loads((each.folder / files.JOB).read_text())
     (each.folder / files.JOB).write_text(json.dumps(text | {"command": "models"}))
-    assert not scan.jobs(root)
+    assert not job.jobs(root)
     (each.folder / files.JOB).write_text("{")
-    assert not scan.jobs(root)
+    assert not job.jobs(root)
 
 
 def test_a_scanner_sees_changes(root):
-    scanner = scan.Scanner(root)
+    scanner = job.Scanner(root)
     each = add(root)
     assert [one.id for one in scanner.jobs()] == [each.id]
     job.record_end(each.folder, each.id, job.FINISHED)
-    time.sleep(2 * scan.SETTLED)
+    time.sleep(2 * job.SETTLED)
     assert [one.state for one in scanner.jobs()] == [job.FINISHED]
     deeper = root / "a" / "b"
     deeper.mkdir(parents=True)
@@ -301,13 +301,13 @@ def test_a_sweep_joins_the_queue(root, scheduler):
     thread = threading.Thread(target=scheduler.run, args=(over.is_set,))
     thread.start()
     try:
-        found = Sweep(config, root / "trials", queue=serving(root / "trials")).run()
+        found = Sweep(config, root / "trials", queue=edit.serving(root / "trials")).run()
     finally:
         over.set()
         thread.join()
     assert found.complete
     assert len(found.rows) == 2
-    every = scan.jobs(root)
+    every = job.jobs(root)
     assert [each.folder.name for each in every] == ["trial_1_run", "trial_2_run"]
     assert {each.state for each in every} == {job.FINISHED}
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from caffelite.runs import listing, registry
-from caffelite.runs.index import Index
+from caffelite.runs.listing import Index
 
 
 def make_run(folder):

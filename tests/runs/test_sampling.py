@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from caffelite.runs import folder as files
-from caffelite.runs import history, listing, live, registry, sampling
+from caffelite.runs import history, listing, live, registry
 
 HEAD = b"iteration,seconds,phase,rate,smoothed_loss,loss,accuracy\n"
 ROWS = 3 * 10**5
@@ -57,7 +57,7 @@ def test_the_chart_of_a_large_run_has_even_rows_and_goes_on(large):
     iterations = [row["iteration"] for row in rows]
     assert iterations == sorted(set(iterations)) and 4096 <= len(rows) < 10**5
     assert iterations[0] < ROWS / 1000 and iterations[-1] == ROWS - 1
-    assert max(np.diff(iterations)) < 3 * ROWS / sampling.CHART_PLACES
+    assert max(np.diff(iterations)) < 3 * ROWS / history.CHART_PLACES
     assert (large / files.METRICS).read_bytes()[position.metrics :] == b"300000,10"
     assert position.losses == ROWS
     assert not live.read(large, position).rows
@@ -82,7 +82,7 @@ def test_a_large_log_is_read_as_a_whole(tmp_path):
     line = "I1101 10:00:00.000000 1 solver.cpp:1] Iteration %d, loss = 2.3\n"
     line += "I1101 10:00:01.0 1 s.cpp:1]     Train net output #0: loss = 2.3 (* 1)\n"
     (tmp_path / "a.log").write_text("".join(line % i for i in range(40000)))
-    assert len(history.read(tmp_path / "a.log", sampling.LIST_PLACES).train) == 40000
+    assert len(history.read(tmp_path / "a.log", history.LIST_PLACES).train) == 40000
 
 
 @pytest.mark.parametrize(
@@ -90,9 +90,9 @@ def test_a_large_log_is_read_as_a_whole(tmp_path):
 )
 @pytest.mark.parametrize("whole", [1 << 20, 4])
 def test_lines_are_whole_and_come_once(tmp_path, monkeypatch, body, whole):
-    monkeypatch.setattr(sampling, "WHOLE", whole)
+    monkeypatch.setattr(history, "READ_WHOLE", whole)
     (tmp_path / "table").write_bytes(body)
-    lines, end = sampling.read(tmp_path / "table", 16)
+    lines, end = history.read_sampled(tmp_path / "table", 16)
     assert len(lines) <= len(body) and (not lines or lines.endswith(b"\n"))
     assert body[:end].endswith(b"\n") or not end or whole == 4
     if whole > 4:
@@ -101,5 +101,5 @@ def test_lines_are_whole_and_come_once(tmp_path, monkeypatch, body, whole):
 
 def test_a_small_run_is_read_as_a_whole(tmp_path):
     (tmp_path / files.METRICS).write_bytes(HEAD + b"".join(b"%d,1,train,0.1,2,3,\n" % i for i in range(1000)))
-    assert len(history.read(tmp_path, sampling.LIST_PLACES).train) == 1000
+    assert len(history.read(tmp_path, history.LIST_PLACES).train) == 1000
     assert len(live.everything(tmp_path)[0]) == 1000

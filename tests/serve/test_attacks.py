@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from caffelite.runs.bounds.bounds import Bounds
-from caffelite.runs.queue import scan
+from caffelite.runs.queue import job
 from caffelite.serve.app import create_app
 from caffelite.serve.config import ServeConfig
 from caffelite.serve.runs_of import Runs
@@ -77,7 +77,7 @@ def refused(client, tmp_path, outside, fields):
     assert SECRET not in found.text
     started = client.post("/new/start", data=given, headers=AS_JSON)
     assert started.status_code in (400, 403) and SECRET not in started.text
-    assert not scan.jobs(tmp_path / "root")
+    assert not job.jobs(tmp_path / "root")
     assert not (tmp_path / "root" / "solver.prototxt").exists()
     return found.json()["findings"][0]
 
@@ -210,7 +210,7 @@ def test_jobs_of_pages_carry_the_bounds_of_the_server(client, tmp_path, outside)
     client.post("/new/start", data=fields, headers=AS_JSON)
     client.post("/new/start", data={**fields, "base_lr": "0.1,0.2"}, headers=AS_JSON)
     client.post("/new/prepare", data={"name": "mine", "data": "digits"}, headers=AS_JSON)
-    found = [each.bounds() for each in scan.jobs(tmp_path / "root")]
+    found = [each.bounds() for each in job.jobs(tmp_path / "root")]
     assert found == [Bounds((tmp_path / "root",), False)] * 4
 
 

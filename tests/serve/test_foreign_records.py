@@ -7,7 +7,7 @@ from foreign import texts
 from starlette.testclient import TestClient
 
 from caffelite.runs import folder as files
-from caffelite.runs.index import NAME
+from caffelite.runs.listing import INDEX
 from caffelite.runs.queue import edit
 from caffelite.serve.app import create_app
 from caffelite.serve.config import ServeConfig
@@ -104,10 +104,10 @@ def test_a_foreign_index_is_left_aside(client, tmp_path):
     (folder / files.RUN).write_text(json.dumps(RECORDS[files.RUN]))
     answers(client, "/runs")
     client.app.state.runs.index.save()
-    content = json.loads((tmp_path / NAME).read_text())
+    content = json.loads((tmp_path / INDEX).read_text())
     assert content["entries"]
     for text in texts(content):
-        (tmp_path / NAME).write_text(text)
+        (tmp_path / INDEX).write_text(text)
         client.app.state.runs = Runs(client.app.state.config)
         assert client.get("/runs", headers=AS_JSON).status_code == 200, text
 

@@ -7,8 +7,8 @@ import pytest
 from browsing import Server, answered, cut_off, draw, opened, wait
 
 from caffelite.runs import listing, registry
-from caffelite.runs.queue import edit, job, scan
-from caffelite.runs.queue.submission import submit_run
+from caffelite.runs.queue import edit, job
+from caffelite.runs.queue.edit import submit_run
 
 pytestmark = pytest.mark.browser
 
@@ -46,7 +46,7 @@ def server(tmp_path_factory):
     root = tmp_path_factory.mktemp("root")
     found = Server(root)
     yield found
-    for each in scan.jobs(root):
+    for each in job.jobs(root):
         if each.state in job.PENDING:
             edit.cancel(root, each.id, edit.KILL)
     found.end()
@@ -142,7 +142,7 @@ def test_three_values_make_three_runs(page, project, server):
     assert sorted(different[0].values) == ["0.01", "0.02", "0.03"]
     folders = [str(each.folder.relative_to(server.root)) for each in found]
     page.locator('tr[data-state="finished"] >> text=tiny/tiny_sweep/trial_3_run').first.wait_for()
-    assert {each.kind for each in scan.jobs(folder)} == {"train"}
+    assert {each.kind for each in job.jobs(folder)} == {"train"}
     page.goto("/compare?" + "&".join(f"folder={each}" for each in folders))
     shown = page.locator("#differences tbody:not(.results) tr:not(.group)").all_inner_texts()
     assert [row.split() for row in shown] == [["base_lr", *different[0].values]]
@@ -154,7 +154,7 @@ def queued(page) -> list[str]:
 
 def stored(server) -> list[str]:
     """The queued jobs by their folders."""
-    return [each.id for each in scan.jobs(server.root) if each.state == job.QUEUED]
+    return [each.id for each in job.jobs(server.root) if each.state == job.QUEUED]
 
 
 def test_the_order_of_jobs_survives_a_restart(page, project, server, monkeypatch):

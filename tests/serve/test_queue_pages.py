@@ -13,8 +13,8 @@ from caffelite.layers.data import Feed
 from caffelite.runs import folder as files
 from caffelite.runs.bounds import named_files
 from caffelite.runs.config import RunConfig
-from caffelite.runs.queue import edit, job, scan
-from caffelite.runs.queue.submission import submit_run
+from caffelite.runs.queue import edit, job
+from caffelite.runs.queue.edit import submit_run
 from caffelite.serve.app import create_app
 from caffelite.serve.config import ServeConfig
 
@@ -66,7 +66,7 @@ def test_queue_page_shows_and_changes_jobs(client, root):
     assert [each["id"] for each in found["queued"]] == [one, two]
     assert found["schedulers"] == [{"root": "", "process": None, "host": None}]
     assert post(client, "/queue/move", job=two, position="1").json()["job"]["id"] == two
-    assert [each.id for each in scan.jobs(root)] == [two, one]
+    assert [each.id for each in job.jobs(root)] == [two, one]
     post(client, "/queue/priority", job=one, priority="-3")
     assert edit.find(root, one).priority == -3
     assert client.post("/queue/cancel", data={"job": one}, follow_redirects=False).headers["location"] == "/queue"
@@ -75,7 +75,7 @@ def test_queue_page_shows_and_changes_jobs(client, root):
     assert one in client.get("/queue").text
     assert client.get(f"/queue/jobs/{one}.json").json()["output"] == ""
     assert post(client, "/queue/remove", job=one).json() == {"removed": one}
-    assert [each.id for each in scan.jobs(root)] == [two]
+    assert [each.id for each in job.jobs(root)] == [two]
 
 
 @pytest.mark.parametrize("recorded", [False, True])
@@ -117,7 +117,7 @@ def test_bad_input_is_refused(client, root, address, fields):
     found = client.post(address, data=fields, headers=AS_JSON)
     assert found.status_code in (400, 403), found.text
     assert found.json()["error"]
-    assert not scan.jobs(root)
+    assert not job.jobs(root)
     assert (root / "tiny" / "solver.prototxt").read_text() == SOLVER
 
 
@@ -143,7 +143,7 @@ def test_a_draft_stays_below_the_roots(client, root, fields, place):
     assert mistakes[0]["file"] == place
     assert not found["picture"]
     assert post(client, "/new/start", **draft(**fields)).status_code == 400
-    assert not scan.jobs(root)
+    assert not job.jobs(root)
 
 
 @pytest.mark.parametrize(

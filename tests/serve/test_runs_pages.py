@@ -204,18 +204,18 @@ def test_folders_that_are_no_runs(client, root, folder):
 
 def test_the_index_may_be_deleted(root):
     """Its content makes no difference, a damaged one neither."""
-    from caffelite.runs.index import NAME, Index
+    from caffelite.runs.listing import INDEX, Index
 
-    first = Index([root], 3, root / NAME)
+    first = Index([root], 3, root / INDEX)
     expected = [run.to_json() for run in first.runs()]
     first.save()
-    assert (root / NAME).exists()
-    again = Index([root], 3, root / NAME)
+    assert (root / INDEX).exists()
+    again = Index([root], 3, root / INDEX)
     assert [run.to_json() for run in again.runs()] == expected
     for body in ("{", '{"format": 1, "entries": {"x": [1, {}], "y": 1}}', '{"format": 1, "entries": 5}'):
-        (root / NAME).write_text(body)
-        assert [run.to_json() for run in Index([root], 3, root / NAME).runs()] == expected
-    (root / NAME).unlink()
+        (root / INDEX).write_text(body)
+        assert [run.to_json() for run in Index([root], 3, root / INDEX).runs()] == expected
+    (root / INDEX).unlink()
     assert [run.to_json() for run in Index([root], 3, None).runs()] == expected
 
 

@@ -21,11 +21,11 @@ def list(root: str, everything: bool, as_json: bool) -> None:
     Example:
       caffelite queue list -all
     """
-    from ...runs.queue import job, scan, scheduler
+    from ...runs.queue import edit, job
 
-    found = [each for each in scan.jobs(root) if everything or each.state in job.PENDING]
+    found = [each for each in job.jobs(root) if everything or each.state in job.PENDING]
     found.sort(key=lambda each: (each.state in job.PENDING, each.state == job.QUEUED))
-    holder = scheduler.describe(root)
+    holder = edit.scheduler(root)
     if as_json:
         click.echo(
             json_module.dumps({"scheduler": holder or None, "jobs": [each.to_json() for each in found]}, indent=2)

@@ -11,8 +11,8 @@ import click
 from ...errors import CaffeliteError, did_you_mean
 from ...runs.config import RunConfig
 from ...runs.queue import edit
+from ...runs.queue.edit import submit_run
 from ...runs.queue.job import FREE, Job
-from ...runs.queue.submission import submit_run
 from .. import caffelite, normalise
 from ..option_types import FIELDS
 

@@ -1,4 +1,7 @@
-"""Changes of a queue: add a job, change its place or priority, stop it, remove it."""
+"""Changes of a queue: add a job, change its place or priority, stop it, remove it; and actions on runs.
+
+A run that is resumed is a job of the queue, so that it waits for a slot and holds it.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +15,25 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
+from ... import caffelite_pb2 as pb
+from ... import stored
 from ...errors import CaffeliteError
 from ...prototxt.overrides import Overrides
+from ...training.checkpoint import snapshot
+from .. import control, lock, registry
 from .. import folder as files
-from .. import lock, outcome, registry
 from ..bounds import checks, terms
 from ..bounds.bounds import Bounds
 from ..bounds.texts import Texts, of_solver
 from ..config import RunConfig
 from ..lock import FileLock, HeldByAnother
-from . import accepted, job
-from .job import ALL, ANY, FREE, Job
-from .scan import DEPTH, jobs
+from ..open_net import read_solver
+from . import job
+from .job import ALL, ANY, DEPTH, FREE, Job, jobs
 
-FOLDER, LOCK = "jobs", "queue.lock"
+FOLDER, LOCK, SCHEDULER_LOCK = "jobs", "queue.lock", "scheduler.lock"
 PAUSE, KILL = "pause", "kill"
 WAIT, PERIOD = 10.0, 0.05  # seconds for another change of the queue
 STARTING = 2.0  # seconds until a job that starts has a process
@@ -157,6 +164,24 @@ def add_run(
     return _add(root, "train", words, create, gpus, priority, after, working_directory, bounds)
 
 
+def submit_run(
+    root: str | Path, config: RunConfig, *, gpus: str | None = None, working_directory: str | Path = ".", **more: Any
+) -> Job:
+    """Adds a training run to the queue of a folder, with the run folder that `caffelite train` gives it.
+
+    gpus: see `Job`; None: as the configuration or solver_mode says. working_directory: where relative paths of the
+    configuration start. more: keep_folder, priority and after of ``add_run``. Errors: the solver cannot be read; those
+    of ``add_run``.
+    """
+    here = dataclasses.replace(config, solver=str(Path(working_directory) / config.solver))
+    solver = read_solver(here).message
+    folder = Path(config.record or f"{snapshot.prefix(solver, config.solver)}_run")
+    if gpus is None:
+        on_gpu = solver.HasField("solver_mode") and solver.solver_mode == pb.SolverParameter.GPU
+        gpus = config.gpus or (ANY if on_gpu else "")
+    return add_run(root, config, folder, gpus=gpus, working_directory=working_directory, **more)
+
+
 def _free(place: Path) -> Path:
     """The folder, or the next free one with a number."""
     numbered = (place.with_name(f"{place.name}_{number}") for number in range(2, 10**6))
@@ -198,7 +223,7 @@ def _add(
         except OSError as error:
             raise CaffeliteError(f"cannot create the folder of the job: {error.strerror}") from None
         found = Job(id, folder, kind, command, directory, gpus, priority, order, before, job.now())
-        accepted.write(id, found.identity, terms.inherited() if bounds is None else bounds, texts)
+        job.write_accepted(id, found.identity, terms.inherited() if bounds is None else bounds, texts)
         found.write()
         return found
 
@@ -219,7 +244,7 @@ def accept(root: str | Path, id: str) -> Job:
         found = _queued(root, id)
         if not found.accepted:
             texts = _texts(found.command, Path(found.working_directory))
-            accepted.write(found.id, found.identity, terms.inherited(), texts)
+            job.write_accepted(found.id, found.identity, terms.inherited(), texts)
         return find(root, found.id)
 
 
@@ -298,7 +323,7 @@ def cancel(root: str | Path, id: str, how: str = PAUSE) -> Job:
     if how == PAUSE and found.is_run:
         with suppress(CaffeliteError):
             status = registry.read(found.folder)
-            outcome.announce_pause(found.folder, status.process, status.started)
+            registry.announce_pause(found.folder, status.process, status.started)
     with suppress(ProcessLookupError):
         if how == KILL:
             os.killpg(found.process, signal.SIGKILL)
@@ -314,7 +339,7 @@ def _cancel_queued(found: Job) -> Job:
     try:
         job.record_end(found.folder, found.id, job.STOPPED, "cancelled before it started")
         if found.is_run and not (found.folder / files.RUN).exists():
-            outcome.record_before_start(found.folder, outcome.Outcome(outcome.CANCELLED, "before it started"))
+            registry.record_before_start(found.folder, registry.Outcome(registry.CANCELLED, "before it started"))
     except OSError as error:
         raise CaffeliteError(f"cannot write to {found.folder}: {error.strerror}") from None
     finally:
@@ -328,18 +353,18 @@ def _record_kill(found: Job) -> None:
     while lock.is_held(found.folder, files.JOB_LOCK) and time.monotonic() < until:
         time.sleep(PERIOD)
     with suppress(OSError):
-        job.record_end(found.folder, found.id, job.KILLED, outcome.ON_REQUEST)
+        job.record_end(found.folder, found.id, job.KILLED, registry.ON_REQUEST)
     if found.is_run and not lock.is_held(found.folder):
-        outcome.record_kill(found.folder)
+        registry.record_kill(found.folder)
 
 
 def settle(found: Job) -> None:
     """Records for the run registry that the process of a run ended before its first session."""
-    accepted.forget(found.id)
+    job.forget_accepted(found.id)
     if found.is_run and found.state == job.KILLED:
         with suppress(CaffeliteError, OSError):
             if registry.read(found.folder).state == registry.QUEUED:
-                outcome.record_before_start(found.folder, outcome.Outcome(outcome.FAILED, found.reason))
+                registry.record_before_start(found.folder, registry.Outcome(registry.FAILED, found.reason))
 
 
 def remove(root: str | Path, id: str) -> None:
@@ -359,3 +384,56 @@ def remove(root: str | Path, id: str) -> None:
                 shutil.rmtree(found.folder)
         except OSError as error:
             raise CaffeliteError(f"cannot delete files of {found.folder}: {error.strerror}") from None
+
+
+# schedulers, and runs that continue
+
+
+def serving(folder: str | Path) -> Path | None:
+    """The root of the queue that serves a folder: the nearest folder above with a scheduler at work; None: none."""
+    place = Path(os.path.realpath(folder))
+    for root in (place, *place.parents):
+        if (root / FOLDER / SCHEDULER_LOCK).exists() and lock.is_held(root / FOLDER, SCHEDULER_LOCK):
+            return root
+    return None
+
+
+def scheduler(root: str | Path) -> dict[str, object]:
+    """Which process schedules the jobs of a folder: {"process", "host"}; empty where none does."""
+    folder = Path(root) / FOLDER
+    return (
+        stored.read(folder / SCHEDULER_LOCK, {"process": int, "host": str})
+        if lock.is_held(folder, SCHEDULER_LOCK)
+        else {}
+    )
+
+
+def act(folder: Path, action: str, root: Path | None = None, bounds: Bounds | None = None) -> str:
+    """Does one of ``control.ACTIONS`` and returns what was done, as one sentence. root, bounds: see ``resume``. Errors:
+    as for the action; an unknown one."""
+    known = {"pause": control.pause, "snapshot": control.request_snapshot, "kill": control.kill}
+    if action == "resume":
+        return resume(folder, root, bounds)
+    if action not in known:
+        expected = f"one of {', '.join(control.ACTIONS)}"
+        raise CaffeliteError("unknown action", expected=expected, found=action)
+    return known[action](folder)
+
+
+def resume(folder: Path, root: Path | None = None, bounds: Bounds | None = None) -> str:
+    """Adds a run that has stopped to the queue of a root, from its newest sound snapshot, and returns what was done, as
+    one sentence. root: default, that of the scheduler that serves the folder; without one the run continues at once, in
+    a process of its own. bounds: as for ``add``.
+
+    A run that was a job of the queue asks for the same GPUs again. Errors: as for ``control.continuation``; it waits in
+    the queue already.
+    """
+    root = root or serving(folder)
+    if root is None:
+        return control.resume(folder)
+    config, directory = control.continuation(folder)
+    before = job.read(folder)
+    config = dataclasses.replace(config, record=str(folder.resolve()))
+    gpus = before.gpus if before else None
+    submit_run(root, config, gpus=gpus, working_directory=directory, bounds=bounds)
+    return f"{folder} is queued: it continues from {Path(config.snapshot or '').name} when a slot is free"

@@ -3,16 +3,22 @@
 The folder of a job that trains is its run folder; the folder of another job is `jobs/ID` in the queue's root.
 `job.json` is written by whoever changes the queue, `process.json` and `progress.json` by the process of the job.
 `job.lock` is held from before the start of that process to its end, so a job is never started twice.
+
+A folder of jobs may be written by others. So a record of each job that this user added is in the user's own folder
+(`runs/state.py`) until the job starts, and a scheduler starts a job only where job.json says what that record says;
+what a job may do, and its texts, are in the record alone.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import os
 import re
 import shlex
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,9 +26,56 @@ from typing import Any
 from ... import inputs, stored
 from ...errors import CaffeliteError
 from .. import folder as files
-from .. import lock, registry
-from ..bounds.bounds import Bounds
-from . import accepted
+from .. import lock, registry, state
+from ..bounds.bounds import STORED, Bounds
+from ..bounds.texts import Texts
+
+STATE_FOLDER = "jobs"
+
+
+def write_accepted(id: str, identity: dict[str, Any], bounds: Bounds, texts: Texts | None) -> None:
+    """Records that this user added a job. identity: what it does, and in which folder. Errors: the user's folder cannot
+    be written."""
+    folder = state.made(STATE_FOLDER)
+    try:
+        if texts is not None:
+            files.write_json(folder / f"{id}.texts.json", texts.to_json())
+        files.write_json(folder / f"{id}.json", {**identity, "bounds": bounds.to_json()})
+    except OSError as error:
+        what = f"cannot write into {folder}: {inputs.reason(error).lower()}"
+        raise CaffeliteError(what, remedy=state.REMEDY) from None
+
+
+def accepted_bounds(id: str, identity: dict[str, Any]) -> Bounds | None:
+    """The bounds of a job that this user added, which has not started; None for any other job."""
+    found = stored.read(state.folder() / STATE_FOLDER / f"{id}.json", stored.ANY)
+    bounds = found.pop("bounds", None)
+    if not stored.fits(bounds, STORED) or _canonical(found) != _canonical(identity):
+        return None
+    return Bounds.from_json(bounds)
+
+
+def _canonical(content: dict[str, Any]) -> str:
+    return json.dumps(content, sort_keys=True)
+
+
+def texts_file(id: str) -> Path | None:
+    """The file with the texts of a job; None where it has none."""
+    path = state.folder() / STATE_FOLDER / f"{id}.texts.json"
+    return path if path.exists() else None
+
+
+def begin_accepted(id: str) -> None:
+    """Removes the record of a job that starts: it cannot start a second time. Errors: OSError."""
+    (state.folder() / STATE_FOLDER / f"{id}.json").unlink()
+
+
+def forget_accepted(id: str) -> None:
+    """Removes what is left of a job that has ended."""
+    for name in (f"{id}.json", f"{id}.texts.json"):
+        with suppress(OSError):
+            (state.folder() / STATE_FOLDER / name).unlink()
+
 
 ANY, ALL = "any", "all"  # values of Job.gpus besides numbers
 FREE = "none"  # a slot that is always free
@@ -80,7 +133,7 @@ class Job:
 
     def bounds(self) -> Bounds | None:
         """What the job may do; None where this user did not add it, or it has started."""
-        return accepted.read(self.id, self.identity)
+        return accepted_bounds(self.id, self.identity)
 
     @property
     def is_run(self) -> bool:
@@ -203,8 +256,79 @@ def record_end(folder: Path, id: str, state: str, reason: str = "", status: int 
     files.write_json(
         folder / files.PROCESS, content | {"ended": now(), "state": state, "reason": reason, "status": status}
     )
-    accepted.forget(id)
+    forget_accepted(id)
 
 
 def now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S%z")
+
+
+DEPTH = 16  # levels of folders below the root
+SETTLED = 0.2  # seconds after which a folder's time of change is certain to change with the next change
+_LEAVES = frozenset((files.JOB, files.RUN, files.CONFIG))
+
+
+class Scanner:
+    """Finds jobs again and again, and lists only folders that have changed.
+
+    Jobs that have ended are read again only after a change of their folder.
+    """
+
+    def __init__(self, root: Path, depth: int = DEPTH):
+        self._root, self._depth = root, depth
+        self._folders: dict[str, tuple[int, bool, list[str]]] = {}  # path: (time of change, has a job, folders in it)
+        self._ended: dict[str, tuple[int, Job]] = {}
+
+    def jobs(self) -> list[Job]:
+        """All jobs below the root, in the order in which they start. Folders that cannot be read are skipped."""
+        found: list[Job] = []
+        self._walk(str(self._root), self._depth, found)
+        return sorted(found, key=lambda each: each.rank)
+
+    def _walk(self, path: str, depth: int, found: list[Job]) -> None:
+        try:
+            changed = os.stat(path).st_mtime_ns
+        except OSError:
+            self._folders.pop(path, None)
+            return
+        known = self._folders.get(path)
+        if known and known[0] == changed:
+            _, has_job, children = known
+        else:
+            has_job, children = _list_folder(path)
+            if time.time_ns() - changed > SETTLED * 1e9:
+                self._folders[path] = changed, has_job, children
+        if has_job and (one := self._read(path, changed)):
+            found.append(one)
+        if depth:
+            for child in children:
+                self._walk(child, depth - 1, found)
+
+    def _read(self, path: str, changed: int) -> Job | None:
+        known = self._ended.get(path)
+        if known and known[0] == changed:
+            return known[1]
+        one = read(Path(path))
+        if one and one.state not in PENDING and time.time_ns() - changed > SETTLED * 1e9:
+            self._ended[path] = changed, one
+        return one
+
+
+def _list_folder(path: str) -> tuple[bool, list[str]]:
+    """Whether a folder has a job, and the folders in it where it is not the folder of a run or a job."""
+    names, folders = set(), []
+    try:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif entry.name in _LEAVES and entry.is_file(follow_symlinks=False):
+                    names.add(entry.name)
+    except OSError:
+        return False, []
+    return files.JOB in names, [] if names else sorted(folders)
+
+
+def jobs(root: str | Path) -> list[Job]:
+    """All jobs below a folder, in the order in which they start. Jobs that have ended are among them."""
+    return Scanner(Path(root)).jobs()

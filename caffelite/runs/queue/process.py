@@ -20,12 +20,11 @@ from typing import Any
 from ... import progress
 from ...errors import CaffeliteError
 from .. import folder as files
-from .. import outcome, registry
+from .. import registry
 from ..bounds import terms
 from ..bounds.bounds import Bounds
 from ..lock import FileLock
-from . import accepted
-from .job import FAILED, FINISHED, STOPPED, Job, now, record_end
+from .job import FAILED, FINISHED, STOPPED, Job, begin_accepted, now, record_end, texts_file
 
 VARIABLE = "CAFFELITE_JOB"  # {"folder", "id", "lock": descriptor, "run": bool, "slot"}
 ENDED = (registry.FINISHED, registry.STOPPED, registry.OUT_OF_TIME)
@@ -39,8 +38,8 @@ def start(
     releases. words: the command line. bounds: what the job may do. Errors: OSError."""
     descriptor = held.fileno()
     content = {"folder": str(job.folder.resolve()), "id": job.id, "lock": descriptor, "run": job.is_run, "slot": slot}
-    accepted.begin(job.id)
-    allowed = terms.environment(bounds, accepted.texts(job.id))
+    begin_accepted(job.id)
+    allowed = terms.environment(bounds, texts_file(job.id))
     with files.open_new(job.log) as output:
         process = subprocess.Popen(
             words,
@@ -111,8 +110,8 @@ def _outcome(folder: Path, status: int, is_run: bool) -> tuple[str, str]:
         with suppress(CaffeliteError):
             found = registry.read(folder)
             if found.state == registry.QUEUED:  # no session has begun
-                kind = outcome.CANCELLED if stopped else outcome.FAILED
-                outcome.record_before_start(folder, outcome.Outcome(kind, reason))
+                kind = registry.CANCELLED if stopped else registry.FAILED
+                registry.record_before_start(folder, registry.Outcome(kind, reason))
             elif state != FAILED and found.state in ENDED:
                 return found.state, found.reason
     return state, reason

@@ -26,12 +26,10 @@ from ..bounds.bounds import Bounds
 from ..device_choice import gpu_numbers
 from ..lock import FileLock, HeldByAnother
 from . import edit, job, process
-from .job import ALL, ANY, FREE, Job
-from .scan import Scanner
+from .job import ALL, ANY, FREE, Job, Scanner
 
 log = logging.getLogger("caffelite")
 
-LOCK = "scheduler.lock"
 PERIOD = 0.5  # seconds between steps
 THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 CPU = "cpu"
@@ -69,13 +67,13 @@ class Scheduler:
         self._reported: set[str] = set()
         folder = edit.queue_folder(root)
         try:
-            self._lock = FileLock(folder / LOCK)
+            self._lock = FileLock(folder / edit.SCHEDULER_LOCK)
         except HeldByAnother:
-            who = lock.holder(folder / LOCK) or None
+            who = lock.holder(folder / edit.SCHEDULER_LOCK) or None
             remedy = "it starts your jobs too; or stop it first"
             raise CaffeliteError(f"another scheduler works in {root}", found=who, remedy=remedy) from None
         except OSError as error:
-            raise CaffeliteError(f"cannot write {folder / LOCK}: {error.strerror}") from None
+            raise CaffeliteError(f"cannot write {folder / edit.SCHEDULER_LOCK}: {error.strerror}") from None
         self._scanner = Scanner(self.root)
         self._children: dict[str, tuple[subprocess.Popen[bytes], Path]] = {}
         self._settled: set[str] = set()
@@ -215,18 +213,3 @@ class _Free:
 
 def _numbers(text: str) -> set[int]:
     return {int(part) for part in text.split(",")}
-
-
-def serving(folder: str | Path) -> Path | None:
-    """The root of the queue that serves a folder: the nearest folder above with a scheduler at work; None: none."""
-    place = Path(os.path.realpath(folder))
-    for root in (place, *place.parents):
-        if (root / edit.FOLDER / LOCK).exists() and lock.is_held(root / edit.FOLDER, LOCK):
-            return root
-    return None
-
-
-def describe(root: str | Path) -> dict[str, object]:
-    """Which process schedules the jobs of a folder: {"process", "host"}; empty where none does."""
-    folder = Path(root) / edit.FOLDER
-    return stored.read(folder / LOCK, {"process": int, "host": str}) if lock.is_held(folder, LOCK) else {}

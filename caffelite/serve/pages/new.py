@@ -16,9 +16,9 @@ from ... import inputs
 from ...errors import CaffeliteError
 from ...runs.config import RunConfig
 from ...runs.queue import edit, job
+from ...runs.queue.edit import submit_run
 from ...runs.queue.job import ANY, FREE, Job
 from ...runs.queue.scheduler import Slots
-from ...runs.queue.submission import submit_run
 from ...scaffold.presets import PRESETS
 from ...training.checkpoint import snapshot
 from .. import catalog, drafts, page, paths, projects

@@ -12,9 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ...errors import CaffeliteError, printable
-from ...runs import control, history, registry, sampling
+from ...runs import control, history, registry
 from ...runs import folder as files
-from ...runs.queue import edit, job, scan, scheduler
+from ...runs.queue import edit, job
 from ...runs.queue.job import Job
 from .. import page, paths, work
 from ..config import ServeConfig
@@ -52,13 +52,13 @@ def jobs(root: Path) -> list[Job]:
 
 
 @functools.lru_cache(maxsize=16)
-def _scanner(root: Path) -> tuple[scan.Scanner, threading.Lock]:
-    return scan.Scanner(root), threading.Lock()
+def _scanner(root: Path) -> tuple[job.Scanner, threading.Lock]:
+    return job.Scanner(root), threading.Lock()
 
 
 def _schedulers(config: ServeConfig) -> list[dict[str, Any]]:
     names = config.root_names()
-    found = zip(names, map(scheduler.describe, config.roots), strict=True)
+    found = zip(names, map(edit.scheduler, config.roots), strict=True)
     return [{"root": name, "process": each.get("process"), "host": each.get("host")} for name, each in found]
 
 
@@ -94,7 +94,7 @@ def last_scores(folder: Path) -> dict[str, float]:
 def _last_scores(folder: Path, changed: int) -> dict[str, float]:
     """changed: when the table was written, of which the result is."""
     try:
-        tests = history.read(folder, sampling.LIST_PLACES).tests.get(0, [])
+        tests = history.read(folder, history.LIST_PLACES).tests.get(0, [])
     except CaffeliteError:
         return {}
     return {name: value for name, value in tests[-1].values.items() if math.isfinite(value)} if tests else {}
@@ -103,7 +103,7 @@ def _last_scores(folder: Path, changed: int) -> dict[str, float]:
 def root_of(config: ServeConfig, id: str) -> Path:
     """The root that has a job. Errors: none has it."""
     for root in config.roots:
-        if any(each.id == id for each in scan.jobs(root)):
+        if any(each.id == id for each in job.jobs(root)):
             return root
     raise CaffeliteError("there is no such job", found=printable(id, keep="")[:100])
 

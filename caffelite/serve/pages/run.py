@@ -12,9 +12,9 @@ from starlette.routing import Route
 
 from ... import inputs, stored
 from ...errors import CaffeliteError
-from ...runs import clone, control, listing, live, notes, registry, snapshots
+from ...runs import control, listing, live, registry, snapshots
 from ...runs import folder as files
-from ...runs.queue import actions
+from ...runs.queue import edit
 from .. import assets, nets, page, paths, runs_of, stream, work
 from ..page import Fields
 
@@ -134,7 +134,7 @@ def act(request: Request, fields: Fields) -> Response:
     if action == "resume":
         nets.refuse_resume(config, folder)
     root = next(root for root in config.roots if folder.is_relative_to(root))
-    message = actions.act(folder, action, root, config.bounds)
+    message = edit.act(folder, action, root, config.bounds)
     runs_of.of(request).changed(folder)
     return page.done(request, page.address("/run", folder=text), {"message": message})
 
@@ -142,9 +142,9 @@ def act(request: Request, fields: Fields) -> Response:
 def copy(request: Request, fields: Fields) -> Response:
     """Copies solver and nets to a new folder next to the run, and opens them in the editor."""
     config, folder = page.config_of(request), runs_of.run_folder(request, page.text_field(fields, "folder"))
-    to = paths.resolve(config, str(clone.free_folder(folder)))
+    to = paths.resolve(config, str(control.free_folder(folder)))
     root = next(root for root in config.roots if to.is_relative_to(root))
-    solver = paths.address(config, clone.clone(folder, to, root))
+    solver = paths.address(config, control.clone(folder, to, root))
     return page.done(request, page.address("/new/edit", solver=solver), {"solver": solver})
 
 
@@ -152,10 +152,10 @@ def note(request: Request, fields: Fields) -> Response:
     """Replaces the tags and the note of the run."""
     text = page.text_field(fields, "folder")
     folder = runs_of.run_folder(request, text)
-    before = notes.read(folder)
+    before = listing.read_notes(folder)
     tags = [tag.strip() for tag in page.text_field(fields, "tags", ",".join(before.tags)).split(",") if tag.strip()]
     words = page.text_field(fields, "note", before.note)
-    found = notes.change(folder, add=tags, remove=set(before.tags) - set(tags), note=words)
+    found = listing.change_notes(folder, add=tags, remove=set(before.tags) - set(tags), note=words)
     runs_of.of(request).changed(folder)
     return page.done(request, page.address("/run", folder=text), {"tags": list(found.tags), "note": found.note})
 
