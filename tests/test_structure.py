@@ -123,7 +123,7 @@ EXTERNAL = {
     "uvicorn": ("serve/",),
     "jinja2": ("serve/",),
     "plotly": ("serve/",),
-    "sklearn": ("cli/dataset/digits.py", "visualize/"),
+    "sklearn": ("cli/dataset/known.py", "visualize/"),
 }
 
 

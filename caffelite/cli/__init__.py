@@ -33,38 +33,41 @@ COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 
 
 class Commands(click.Group):
-    """Finds a command by the name of its file in a package. groups: their names by the heading under which help shows
-    them."""
+    """Commands in the order in which they were added. groups: names by the heading under which help shows them; the
+    command of a name is in the file of that name here, imported only when it is called."""
 
-    def __init__(self, *args, package: str, groups: Mapping[str, tuple[str, ...]], **kwargs):
+    def __init__(self, *args, groups: Mapping[str, tuple[str, ...]] | None = None, **kwargs):
         super().__init__(*args, **kwargs)
-        self.package, self.groups = package, groups
-        self.names = tuple(name for names in groups.values() for name in names)
+        self._groups = groups
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.names)
+        return [name for names in self._groups.values() for name in names] if self._groups else list(self.commands)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in self.names:
+        if not self._groups:
+            return self.commands.get(name)
+        if name not in self.list_commands(ctx):
             return None
         name += "_" * keyword.iskeyword(name)
-        return getattr(importlib.import_module(f"{self.package}.{name}"), name)
+        return getattr(importlib.import_module(f"{__name__}.{name}"), name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        width = max(map(len, self.names))
-        for heading, names in self.groups.items():
+        every = self.list_commands(ctx)
+        width = max(map(len, every))
+        for heading, names in (self._groups or {"Commands": tuple(every)}).items():
             with formatter.section(heading):
                 commands = [(f"{name:{width}}", self.get_command(ctx, name)) for name in names]
                 formatter.write_dl([(name, command.get_short_help_str()) for name, command in commands if command])
 
     def resolve_command(self, ctx: click.Context, args: list[str]):
-        if args and args[0] not in self.names:
-            near = did_you_mean(args[0], self.names)
-            ctx.fail(f'no command "{args[0]}"; {near or "expected one of " + ", ".join(self.names)}')
+        names = self.list_commands(ctx)
+        if args and args[0] not in names:
+            near = did_you_mean(args[0], names)
+            ctx.fail(f'no command "{args[0]}"; {near or "expected one of " + ", ".join(names)}')
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=Commands, package=__name__, groups=GROUPS, context_settings={"help_option_names": ["--help", "-h"]})
+@click.group(cls=Commands, groups=GROUPS, context_settings={"help_option_names": ["--help", "-h"]})
 @click.version_option(__version__, prog_name="caffelite")
 def caffelite() -> None:
     """Trains and tests Caffe nets. Options take one dash or two: -solver or --solver.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 
@@ -47,7 +46,7 @@ def check(files, shape, phase, level, stage, strict, as_json) -> None:
     every = [(f.kind, error) for f in findings for error in getattr(f.error, "rest", [f.error])]
     counts = {kind: sum(other == kind for other, _ in every) for kind in ("mistake", "lint", "note")}
     if as_json:
-        click.echo(json.dumps({"findings": [_record(*one) for one in every], "counts": counts}, indent=2))
+        options.print_json({"findings": [_record(*one) for one in every], "counts": counts})
     else:
         for found in findings:
             click.echo(_text(found))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -277,7 +276,7 @@ def _print_end(found: list[dict], opened: float, as_json: bool, compared: list |
     the net."""
     if as_json:
         answers = {"scores": [score.record() for score in compared], "images": found} if compared else found
-        click.echo(json.dumps(answers, indent=2, ensure_ascii=False))
+        options.print_json(answers, ensure_ascii=False)
         return
     for score in compared or []:
         options.say(str(score))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -66,7 +65,7 @@ def run(detector: Any, files: list[Path], wanted: Wanted, started: float) -> int
     if wanted.table:
         _write_table(wanted.table, files, found, failed)
     if wanted.as_json:
-        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        options.print_json(found, ensure_ascii=False)
     elif found:
         each = sum(entry["seconds"] for entry in found) / len(found)
         text = f"{len(found)} image{'s' * (len(found) > 1)}, {each:.4f} s each; {opened:.2f} s to open the net"

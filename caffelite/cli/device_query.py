@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -49,7 +48,7 @@ def device_query(gpu, test, as_json) -> None:
         passed = _test(dict(zip(numbers, properties, strict=True)) or {None: {"Name": "CPU"}}, as_json)
         sys.exit(0 if passed and not broken else 1)
     if as_json:
-        click.echo(json.dumps(properties))
+        options.print_json(properties, indent=None)
     else:
         for name, value in (pair for one in properties for pair in one.items()):
             click.echo(f"{name + ':':32}{value}")
@@ -82,7 +81,7 @@ def _test(found: dict, as_json: bool) -> bool:
                 f"  {passed} passed, {failed} failed, {skipped} skipped, {sum(row.seconds for row in rows):.0f} s"
             )
     if as_json:
-        click.echo(json.dumps(every))
+        options.print_json(every, indent=None)
     return not any(check["status"] == "fail" for one in every for check in one["checks"])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 
 import click
@@ -38,7 +37,7 @@ def diff(a, b, shape, phase, level, stage, as_json) -> None:
     phases = [shared[0] if shared else nets.phases(phase, s.message)[0] for s in subjects]
     found = compare(*(s.graph(p)[0] for s, p in zip(subjects, phases, strict=True)))
     if as_json:
-        click.echo(json.dumps(asdict(found) | {"same": found.same}, indent=2))
+        options.print_json(asdict(found) | {"same": found.same})
     else:
         options.say(_text(found, a, b))
 

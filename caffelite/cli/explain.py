@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from dataclasses import asdict
 
@@ -51,7 +50,7 @@ def explain(layer, model, solver, shape, set_fields, phase, level, stage, as_jso
     graph, guessed = next((g for g in graphs if any(n.name == layer for n in g[0].nodes)), graphs[0])
     found = explanations.explain(graph, nets.node_of(graph, layer))
     if as_json:
-        click.echo(json.dumps(asdict(found), indent=2))
+        options.print_json(asdict(found))
         return
     lines = [f"{found.layer} ({found.type}) in {found.phase}: {found.place}", *textwrap.wrap(found.about, 110)]
     for name, head in HEADS.items():

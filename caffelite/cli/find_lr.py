@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
@@ -70,8 +69,8 @@ def find_lr(solver, gpu, weights, set_fields, low, high, iterations, out, level,
     )
     found = find_rate(config, low, high, iterations)
     if as_json:
-        click.echo(
-            json.dumps({"best": found.best, "rates": found.rates, "losses": found.kept, "smoothed": found.smooth})
+        options.print_json(
+            {"best": found.best, "rates": found.rates, "losses": found.kept, "smoothed": found.smooth}, indent=None
         )
     elif found.best:
         click.echo(

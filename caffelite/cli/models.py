@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from pathlib import Path
 
@@ -40,7 +39,7 @@ def models(name: str | None, folder: Path | None, force: bool, as_json: bool) ->
         return
     rows = [_row(one, catalog.cost(one)) for one in catalog.shipped()]
     if as_json:
-        click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+        options.print_json(rows, ensure_ascii=False)
         return
     click.echo(f"{'net':24}{'input':>12}{'parameters':>14}{'multiply-adds':>15}  accuracy")
     for row in rows:

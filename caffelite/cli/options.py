@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import json
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -158,6 +159,23 @@ def iterations(help: str, default: int | None = None) -> Callable:
 def say(text: str) -> None:
     """Prints what may hold names from files."""
     click.echo(printable(text))
+
+
+def print_json(content: object, **style: Any) -> None:
+    """Prints what -json asks for. style: arguments of `json.dumps`."""
+    click.echo(json.dumps(content, **{"indent": 2, **style}))
+
+
+def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = ()) -> str:
+    """Rows of equal length as columns: those of ``left`` to the left, others to the right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if i in left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
 
 
 def size_in_bytes(text: str) -> int:

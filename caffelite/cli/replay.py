@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
@@ -40,9 +39,7 @@ def replay(folder, gpu, everything, as_json) -> None:
         if first and not everything:
             break
     if as_json:
-        click.echo(
-            json.dumps({"first": first and first.record(), "arrays": [one.record() for one in arrays]}, indent=2)
-        )
+        options.print_json({"first": first and first.record(), "arrays": [one.record() for one in arrays]})
     else:
         options.say(_table(arrays))
         text = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -73,7 +72,7 @@ def runs(folders, states, net, tags, conditions, sort, reverse, limit, depth, co
     compared = listing.compare(found) if compare else None
     if as_json:
         content = compared.to_json() if compared else [run.to_json() for run in found]
-        click.echo(json.dumps(content, indent=2))
+        options.print_json(content)
     elif compared:
         options.say(comparison_text(compared))
     elif found:
@@ -107,7 +106,7 @@ def list_text(found: Sequence[RunSummary]) -> str:
         for run in found
     ]
     head += ["started", *["tags"] * tagged]
-    return aligned([head, *rows], left=(0, 1, 2, *[len(head) - 1] * tagged))
+    return options.aligned([head, *rows], left=(0, 1, 2, *[len(head) - 1] * tagged))
 
 
 def comparison_text(compared: Comparison) -> str:
@@ -123,19 +122,7 @@ def comparison_text(compared: Comparison) -> str:
         lines[1:1] = [["no field differs", *[""] * len(found)]]
     if len(found) > WIDE:
         lines = [list(column) for column in zip(*lines, strict=True)]
-    return aligned(lines, left=(0,))
-
-
-def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = ()) -> str:
-    """Rows of equal length as columns: those of ``left`` to the left, others to the right."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if i in left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
+    return options.aligned(lines, left=(0,))
 
 
 def score_text(value: float | None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
@@ -59,7 +58,7 @@ def schedule(solver, out, samples, processes, forecast, shape, set_fields, as_js
     seconds = duration.of_solver(solver, run, parse_shapes(shape), Overrides(set_fields)) if forecast else None
     if as_json:
         record = asdict(run) | {"epochs": run.epochs} | ({"seconds": seconds} if forecast else {})
-        click.echo(json.dumps({name: value for name, value in record.items() if name != "curve"}, indent=2))
+        options.print_json({name: value for name, value in record.items() if name != "curve"})
     else:
         click.echo(_text(run))
         if seconds is not None:

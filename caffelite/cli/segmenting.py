@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,7 +51,7 @@ def run(classifier: Any, files: list[Path], count: int, folder: Path | None, as_
             names.append(annotated.free_name(answer.file.stem, names))
             annotated.write_picture(folder, names[-1], png(annotate(page, answers)))
     if as_json:
-        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        options.print_json(found, ensure_ascii=False)
     elif found:
         each = sum(entry["seconds"] for entry in found) / len(found)
         click.echo(f"{len(found)} images, {each:.4f} s each; {opened:.2f} s to open the net", err=True)

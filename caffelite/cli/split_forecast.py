@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -103,9 +102,9 @@ def forecast_split(divide: Divide, given: Subject, links: Links, strong: bool) -
     from ..inspection import nets
     from ..inspection.split import comparison
     from ..net.partition.resolve import parse_split
-    from ..planner import choice, request
+    from ..planner import choice
 
-    wanted = request.of_split(parse_split(divide.split or ""))
+    wanted = choice.of_split(parse_split(divide.split or ""))
     subject = nets.subject(given.model, None, {}, given.level, given.stage)
     graph, guessed = subject.graph(pb.Phase.Value(given.phase.upper()))
     if not any(node.backward for node in graph.nodes):
@@ -114,7 +113,7 @@ def forecast_split(divide: Divide, given: Subject, links: Links, strong: bool) -
     planner, how = _planner(divide, given, links, strong, graph, wanted.micro_batches)
     best = choice.choose(planner, wanted)
     found = choice.plan(planner, wanted)
-    alike = choice.plan(planner.with_memory(None), request.Request(devices=1))
+    alike = choice.plan(planner.with_memory(None), choice.Request(devices=1))
     found += [f for f in alike if all((f.groups, f.name) != (o.groups, o.name) for o in found)]
     if divide.as_json:
         _print_json(planner, found)
@@ -188,7 +187,7 @@ def _print_json(planner: Any, found: list) -> None:
 
     limit = planner.job.memory
     records = [record(planner.graph, one) | {"fits": limit is None or one.memory <= limit} for one in found]
-    click.echo(json.dumps({"devices": planner.job.devices, "memory": limit, "arrangements": records}, indent=2))
+    options.print_json({"devices": planner.job.devices, "memory": limit, "arrangements": records})
 
 
 def _print_best(planner: Any, best: Any) -> None:

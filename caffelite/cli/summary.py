@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -72,7 +71,7 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
     threads, train = threads or os.cpu_count() or 1, pb.TRAIN in phases
     if wrong:
         if as_json:
-            click.echo(json.dumps({"phases": [asdict(t) for t in tables]}, indent=2))
+            options.print_json({"phases": [asdict(t) for t in tables]})
         else:
             options.say("\n".join(map(_table, tables)))
         options.left_out(wrong, subject.ignored)
@@ -90,7 +89,7 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
             record["largest_batch"] = fits and fits[0]
         if split:
             record["devices"] = [asdict(d) | {"total": d.memory.total} for d in parts_of]
-        click.echo(json.dumps(record, indent=2))
+        options.print_json(record)
     else:
         texts = [*map(_table, tables), _memory(memory, pb.Phase.Name(pb.TRAIN if train else pb.TEST), tables[0].batch)]
         if limit:

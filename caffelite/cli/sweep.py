@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import time
@@ -273,12 +272,10 @@ def _default_folder(definition: SweepConfig) -> Path:
 
 
 def _show(found: SweepResults, folder: Path, as_json: bool) -> None:
-    from .runs import aligned
-
     if as_json:
-        click.echo(json.dumps(found.to_json(), indent=2))
+        options.print_json(found.to_json())
         return
-    options.say(aligned(found.table()))
+    options.say(options.aligned(found.table()))
     if not found.complete:
         click.echo(f"{len(found.rows)} of {found.total} settings have results", err=True)
     click.echo(f"wrote {folder}/results.csv, {folder}/results.json", err=True)

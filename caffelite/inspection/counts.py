@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..net.graph import Graph, Node, Value
-from ..planner.work import multiply_adds, traffic, work
+from ..planner.costs import multiply_adds, traffic, work
 
 __all__ = ["EVERYTHING", "Field", "batch_of", "multiply_adds", "receptive_fields", "shown", "traffic", "work"]
 

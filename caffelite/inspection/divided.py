@@ -13,7 +13,7 @@ from ..net.graph import Graph
 from ..net.partition.partition import partition
 from ..net.partition.placement import DevicePosition, Placement
 from ..net.partition.resolve import from_messages, has_messages, parse_split
-from ..planner.place import place
+from ..planner.choice import place
 from ..training.optim import updates
 from . import summary
 from .nets import Subject

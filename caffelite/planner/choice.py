@@ -1,18 +1,45 @@
-"""Enumerates the arrangements of a job's devices that are possible, and compares their forecasts."""
+"""What a job asks for by `-split`: the arrangements of its devices that are possible, by their forecasts."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
+from ..devices.traits import DeviceTraits
 from ..errors import CaffeliteError
-from ..net.graph import Value
-from ..net.partition.placement import Division
-from .planner import Arrangement, Forecast, Planner
-from .request import Request
+from ..net.compile import compile
+from ..net.graph import Graph, Value
+from ..net.partition.placement import Division, Placement
+from ..net.partition.resolve import SplitRequest
+from ..parallel.forecast import Link, Network
+from .costs import RATES, Modelled
+from .planner import Arrangement, Forecast, Job, Planner
 from .sharding import Plans, Sharding, exchange, hybrid, moves
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asks of an arrangement; None: anything. devices: of a group. hybrid: its devices too, where its
+    convolutions divide the batch and its inner products their outputs."""
+
+    devices: int | None = None
+    stages: int | None = None
+    shards: int | None = None
+    micro_batches: int | None = None
+    hybrid: int | None = None
+
+
+def of_split(split: SplitRequest) -> Request:
+    """The request that -split makes. The planner chooses the micro-batches where it chooses the stages."""
+    if split.automatic or split.devices:
+        return Request(split.devices or None, micro_batches=split.micro_batches if split.micro_batches > 1 else None)
+    if split.hybrid:
+        return Request(split.shards, 1, None, split.micro_batches, split.shards)
+    return Request(split.stages * split.shards, split.stages, split.shards, split.micro_batches)
+
 
 MICRO_BATCHES = (1, 2, 4, 8, 16, 32, 64)
 EXHAUSTIVE = 8  # divisible layers of which all subsets are compared
@@ -200,3 +227,45 @@ def stage_seconds(planner: Planner, sharding: Sharding) -> float:
     times = planner.costs.times(1.0, found.parts)
     update = planner.costs.update(float((planner.parameters / found.parameter_parts).sum()) / 4)
     return float((times.forward + times.backward).sum() + link.move(found.sent.sum(), found.messages.sum())) + update
+
+
+MACHINE = 8  # GPUs of a machine
+# Rough values, not measured: GB/s of a process's link within a machine and to others, seconds a message
+LINKS: Mapping[str, Network] = {
+    "gpu": Network(Link(200e9, 5e-6), Link(12.5e9, 5e-6), MACHINE),
+    "cpu": Network(Link(4e9, 5e-6), Link(1.25e9, 5e-6), 1 << 10),
+}
+
+
+def place(
+    graph: Graph,
+    split: SplitRequest,
+    devices: int,
+    traits: DeviceTraits,
+    *,
+    memory: float | None = None,
+    network: Network | None = None,
+    strong: bool = False,
+    iter_size: int = 1,
+    histories: int = 1,
+) -> Placement:
+    """The placement for ``devices`` processes: the best that ``split`` allows, by modelled times of the layers. It
+    depends on the arguments alone, so that all processes find the same.
+
+    graph: of the complete batch. split: what -split says. memory: bytes of a device; None: no limit. network:
+    the links between the processes; None: typical ones. strong: groups share the batch. histories: numbers that the
+    solver keeps for each parameter. Errors: a split that the net, the processes or the memory do not allow.
+    """
+    compiled = compile(graph, traits)
+    gpu = traits.kind == "gpu"
+    costs = Modelled(graph, compiled, RATES["h100" if gpu else "cpu"])
+    job = Job(
+        devices,
+        network or LINKS[traits.kind],
+        memory,
+        strong=strong,
+        overlap=gpu,
+        iter_size=iter_size,
+        histories=histories,
+    )
+    return choose(Planner(graph, compiled, costs, job), of_split(split)).placement

@@ -16,10 +16,9 @@ from ..net.partition.partition import part
 from ..net.partition.placement import DevicePosition, LayerPlacement, Placement
 from ..parallel.forecast import Link, Measured, Network, forecast
 from .costs import Costs, Deferred
-from .pipeline import timeline
 from .segments import Crossing, activations, boundaries, crossing, sums
 from .sharding import Divisions, Exchange, Sharding, exchange, parameter_bytes
-from .stages import Cut, Segments, best_cut, evaluated, within
+from .stages import Cut, Segments, best_cut, evaluated, timeline, within
 
 SLOWER = 1.02
 NEAR = 2  # places by which a boundary is moved at once

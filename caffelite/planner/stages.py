@@ -2,7 +2,7 @@
 
 With M micro-batches, an iteration takes (M - 1) · (the slowest stage) + (the sum of all stages), each stage in seconds
 for one micro-batch, forward and backward. That is the time of the 1F1B schedule when all stages take equally long, and
-a bound otherwise (pipeline.py computes the schedule itself).
+a bound otherwise; `timeline` computes the schedule itself.
 """
 
 from __future__ import annotations
@@ -118,3 +118,59 @@ def evaluated(seconds: np.ndarray, boundaries: Sequence[int], micro_batches: int
     slowest = max(each)
     total = (micro_batches - 1) * slowest + sum(each) if math.isfinite(slowest) else math.inf
     return Cut(tuple(boundaries), total, slowest)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """``ends``: seconds at which each stage has computed its gradients; ``last_backwards``: seconds at which
+    that pass began; ``busy``: seconds that each stage computes."""
+
+    ends: tuple[float, ...]
+    last_backwards: tuple[float, ...]
+    busy: tuple[float, ...]
+
+    @property
+    def seconds(self) -> float:
+        """Of all passes of an iteration."""
+        return max(self.ends)
+
+    @property
+    def bubble(self) -> float:
+        """The share of the devices' time in which they wait for others."""
+        return 1 - sum(self.busy) / (len(self.busy) * self.seconds) if self.seconds else 0.0
+
+
+def pass_order(stages: int, stage: int, micro_batches: int) -> list[tuple[bool, int]]:
+    """The passes of a stage in their order: (whether it is backward, micro-batch)."""
+    ahead = min(stages - 1 - stage, micro_batches)
+    passes = [(False, m) for m in range(ahead)]
+    for m in range(micro_batches):
+        if m + ahead < micro_batches:
+            passes.append((False, m + ahead))
+        passes.append((True, m))
+    return passes
+
+
+def timeline(
+    forward: Sequence[float], backward: Sequence[float], micro_batches: int, gradients: Sequence[float] = ()
+) -> Timeline:
+    """forward, backward: seconds of each stage for one micro-batch, with what it sends and receives. gradients: seconds
+    that each stage computes after its last backward pass."""
+    stages = len(forward)
+    gradients = gradients or [0.0] * stages
+    waiting = [pass_order(stages, s, micro_batches)[::-1] for s in range(stages)]
+    finished: dict[tuple[int, bool, int], float] = {}
+    now, began = [0.0] * stages, [0.0] * stages
+    while any(waiting):
+        for s, passes in enumerate(waiting):
+            while passes:
+                back, m = passes[-1]
+                before = s + 1 if back else s - 1
+                if 0 <= before < stages and (before, back, m) not in finished:
+                    break
+                began[s] = max(now[s], finished.get((before, back, m), 0.0))
+                now[s] = began[s] + (backward[s] if back else forward[s])
+                finished[s, back, m] = now[s]
+                passes.pop()
+    busy = tuple(micro_batches * (f + b) + g for f, b, g in zip(forward, backward, gradients, strict=True))
+    return Timeline(tuple(end + g for end, g in zip(now, gradients, strict=True)), tuple(began), busy)

@@ -1,26 +1,36 @@
-"""Training processes of a sweep, some at a time, each on a device of its own."""
+"""The training runs of a sweep: processes of this one, each on a device of its own, or jobs of a queue."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
-from typing import IO, Generic, TypeVar
+from typing import IO, Any
 
+from ..errors import CaffeliteError
 from ..parallel.transports import star
+from ..runs.config import RunConfig
+from ..runs.queue import edit, job
+from ..runs.queue.process import last_line
+from ..runs.queue.scheduler import THREADS
+from .trials import Trial
 
-PERIOD = 0.05  # seconds between looks at the processes
-TAIL = 1 << 14  # bytes of standard error that are kept of a failed process
-THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+PERIOD = 0.05  # seconds between looks at processes
+QUEUE_PERIOD = 0.3  # and at the jobs of a queue
+TAIL = 1 << 14  # bytes of standard error that are read of a process
+KILLED_STATUS = -9
 
-T = TypeVar("T")
+Item = tuple[Trial, int]  # a trial and the rung to which it trains
 
 
 @dataclass
@@ -36,23 +46,81 @@ class Stop:
         return bool(self.number) or (self.deadline is not None and time.monotonic() >= self.deadline)
 
 
-@dataclass
-class _Job(Generic[T]):
-    item: T
+class Jobs(ABC):
+    """Runs trials, as many at a time as there is room for. A trial that runs is an object of the subclass's kind."""
+
+    period = PERIOD
+
+    def run(
+        self,
+        items: Sequence[Item],
+        configuration: Callable[[Item], RunConfig | None],
+        ended: Callable[[Item, int, str], bool],
+        stop: Stop,
+    ) -> None:
+        """Runs all items in order.
+
+        configuration(item): of the run; None where nothing is to run. ended(item, status, tail): called after a run
+        with its exit status and the end of what it wrote; True: it is to run again. stop: once it is requested, runs
+        are asked to stop with a snapshot, and no other one starts.
+        """
+        pending, running, stopping = list(items), list[tuple[Item, Any]](), False
+        try:
+            while (pending and not stop.requested) or running:
+                while pending and not stop.requested and self.has_room():
+                    item = pending.pop(0)
+                    one = self.find(item)
+                    if one is None and (config := configuration(item)):
+                        one = self.start(config)
+                    running += [(item, one)] if one else []
+                if stop.requested and not stopping:
+                    stopping = True
+                    for _, one in reversed(running):
+                        self.stop(one)
+                for item, one in list(running):
+                    if (result := self.result(one)) is None:
+                        continue
+                    running.remove((item, one))
+                    if ended(item, *result) and not stop.requested:
+                        pending.insert(0, item)
+                time.sleep(self.period if running else 0)
+        except BaseException as error:
+            self.leave([one for _, one in running], isinstance(error, KeyboardInterrupt))
+            raise
+
+    def has_room(self) -> bool:
+        """Whether another run can start."""
+        return True
+
+    def find(self, item: Item) -> Any:
+        """The run of an item that an earlier session started; None: none."""
+        return None
+
+    @abstractmethod
+    def start(self, config: RunConfig) -> Any: ...
+
+    @abstractmethod
+    def result(self, one: Any) -> tuple[int, str] | None:
+        """(exit status, end of its output) of a run; None where it has not ended."""
+
+    @abstractmethod
+    def stop(self, one: Any) -> None:
+        """Asks a run to stop."""
+
+    @abstractmethod
+    def leave(self, running: Sequence[Any], kill: bool) -> None:
+        """The sweep ends with an error while these run. kill: the user wants an end at once."""
+
+
+@dataclass(eq=False)
+class _Process:
     device: int | None
     process: subprocess.Popen[bytes]
     output: IO[bytes]
-    stopping: bool = False
-
-    def tail(self) -> str:
-        """The end of what the process wrote to standard error."""
-        size = self.output.seek(0, os.SEEK_END)
-        self.output.seek(max(0, size - TAIL))
-        return self.output.read().decode(errors="replace")
 
 
-class Jobs(Generic[T]):
-    """Runs ``caffelite ARGUMENTS`` for items, at most one process for each entry of ``devices`` at a time.
+class Processes(Jobs):
+    """Runs each trial in a process, at most one for each entry of ``devices`` at a time.
 
     devices: the number of a GPU, or None for the CPU, of each process. threads: of a process on a CPU; 0: no limit.
     Processes are in sessions of their own. They receive SIGTERM when this process ends, however it ends (Linux), and
@@ -60,51 +128,21 @@ class Jobs(Generic[T]):
     """
 
     def __init__(self, devices: Sequence[int | None], threads: int = 0):
-        self._free = list(devices)
-        self._running: list[_Job[T]] = []
-        self._environment = dict(os.environ)
-        if threads:
-            self._environment |= {name: str(threads) for name in THREADS}
+        self._free, self._threads = list(devices), threads
+        self._environment = dict(os.environ) | {name: str(threads) for name in THREADS if threads}
 
-    def run(
-        self,
-        items: Sequence[T],
-        arguments: Callable[[T, int | None], list[str] | None],
-        ended: Callable[[T, int, str], bool],
-        stop: Stop,
-    ) -> None:
-        """Runs all items in order.
+    def has_room(self) -> bool:
+        return bool(self._free)
 
-        arguments(item, device): the command's arguments, None where nothing is to run. ended(item, status, tail):
-        called after a process; True: it is to run again. stop: once it is requested, processes receive SIGTERM and no
-        other one starts.
-        """
-        pending = list(items)
-        try:
-            while (pending and not stop.requested) or self._running:
-                while pending and self._free and not stop.requested:
-                    self._start(pending.pop(0), arguments)
-                if stop.requested:
-                    self._terminate()
-                self._collect(pending, ended, stop)
-        except KeyboardInterrupt:
-            for job in self._running:
-                job.process.kill()
-            raise
-        finally:
-            self._terminate()
-            for job in self._running:
-                job.process.wait()
-
-    def _start(self, item: T, arguments: Callable[[T, int | None], list[str] | None]) -> None:
+    def start(self, config: RunConfig) -> _Process:
         device = self._free.pop(0)
-        words = arguments(item, device)
-        if words is None:
-            self._free.insert(0, device)
-            return
+        if device is not None:
+            config = dataclasses.replace(config, gpus=str(device))
+        if self._threads and config.data_threads is None:
+            config = dataclasses.replace(config, data_threads=self._threads)
         output = tempfile.TemporaryFile()  # survives this process, unlike a pipe
         process = subprocess.Popen(
-            star.command(words),
+            star.command(["train", *config.arguments()]),
             env=self._environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -112,28 +150,64 @@ class Jobs(Generic[T]):
             start_new_session=True,
             preexec_fn=star.bound_to(os.getpid()),
         )
-        self._running.append(_Job(item, device, process, output))
+        return _Process(device, process, output)
 
-    def _terminate(self) -> None:
-        """Requests each running process once to stop."""
-        for job in self._running:
-            if not job.stopping and job.process.poll() is None:
-                job.stopping = True
-                job.process.send_signal(signal.SIGTERM)
+    def result(self, one: _Process) -> tuple[int, str] | None:
+        status = one.process.poll()
+        if status is None:
+            return None
+        self._free.append(one.device)
+        with one.output as output:
+            output.seek(max(0, output.seek(0, os.SEEK_END) - TAIL))
+            return status, output.read().decode(errors="replace")
 
-    def _collect(self, pending: list[T], ended: Callable[[T, int, str], bool], stop: Stop) -> None:
-        """Waits until a process ends, at most PERIOD."""
-        done = [job for job in self._running if job.process.poll() is not None]
-        if not done and self._running:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._running[0].process.wait(PERIOD)
-        for job in done:
-            self._running.remove(job)
-            self._free.append(job.device)
-            with job.output:
-                again = ended(job.item, job.process.returncode, job.tail())
-            if again and not stop.requested:
-                pending.insert(0, job.item)
+    def stop(self, one: _Process) -> None:
+        one.process.send_signal(signal.SIGTERM)
+
+    def leave(self, running: Sequence[_Process], kill: bool) -> None:
+        for one in running:
+            one.process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
+        for one in running:
+            one.process.wait()
+
+
+class QueuedJobs(Jobs):
+    """Runs trials as jobs of the queue in ``root``. gpus: see `runs.queue.job.Job`.
+
+    Where this process ends, the jobs stay in the queue, and the next one that runs the same items waits for them.
+    """
+
+    period = QUEUE_PERIOD
+
+    def __init__(self, root: Path, gpus: str):
+        self._root, self._gpus = root, gpus
+
+    def find(self, item: Item) -> job.Job | None:
+        earlier = job.read(item[0].run_folder)
+        return earlier if earlier and earlier.state in job.PENDING else None
+
+    def start(self, config: RunConfig) -> job.Job:
+        return edit.submit_run(self._root, config, gpus=self._gpus, keep_folder=True)
+
+    def result(self, one: job.Job) -> tuple[int, str] | None:
+        """A job that someone stopped counts as failed."""
+        now = job.read(one.folder)
+        if now is None:
+            return 2, "its job was removed"
+        if now.id == one.id and now.state in job.PENDING:
+            return None
+        if now.state == job.STOPPED and (now.status is None or now.status):
+            return 2, now.reason
+        if now.state == job.KILLED or now.status is None:
+            return KILLED_STATUS, now.reason
+        return now.status, now.reason if now.state == job.FAILED else last_line(now.log)
+
+    def stop(self, one: job.Job) -> None:
+        with contextlib.suppress(CaffeliteError):  # it has ended
+            edit.cancel(self._root, one.id)
+
+    def leave(self, running: Sequence[job.Job], kill: bool) -> None:
+        """They stay in the queue."""
 
 
 @contextlib.contextmanager
@@ -158,9 +232,3 @@ def stopping(stop: Stop) -> Iterator[None]:
 def cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if sys.platform.startswith("linux") else os.cpu_count() or 1
-
-
-def wait_while(condition: Callable[[], bool], stop: Stop) -> None:
-    """Waits as long as a condition holds and no stop is requested."""
-    while condition() and not stop.requested:
-        time.sleep(PERIOD)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,11 +13,10 @@ from ..runs import registry
 from ..runs.config import RunConfig
 from ..runs.lock import FolderLock
 from ..runs.queue.job import ANY
-from . import checks, config, halving
+from . import checks, config
 from .config import SweepConfig
-from .jobs import Jobs, Stop, wait_while
-from .queued import QueuedJobs
-from .results import SettingResult, SweepResults, TrialResult, ranked
+from .jobs import PERIOD, Item, Jobs, Processes, QueuedJobs, Stop
+from .results import SettingResult, SweepResults, TrialResult, promoted, ranked, rungs
 from .sampling import sampler
 from .space import Setting
 from .trials import Score, Trial, failure
@@ -26,7 +25,6 @@ log = logging.getLogger("caffelite")
 
 ATTEMPTS = 3  # of a trial whose process is killed, in one session of the sweep
 CSV, JSON = "results.csv", "results.json"
-AnyJobs = Jobs[tuple[Trial, int]] | QueuedJobs[tuple[Trial, int]]
 
 
 class Sweep:
@@ -68,21 +66,20 @@ class Sweep:
         finally:
             lock.release()
 
-    def _jobs(self) -> AnyJobs:
+    def _jobs(self) -> Jobs:
         """What runs the trials: processes of this one, or a queue."""
         if self._queue:
-            gpus = ANY if self._devices[0] is not None else ""
-            return QueuedJobs(self._queue, gpus, lambda item: item[0].run_folder)
-        return Jobs(self._devices, self.config.threads)
+            return QueuedJobs(self._queue, ANY if self._devices[0] is not None else "")
+        return Processes(self._devices, self.config.threads)
 
-    def _run(self, jobs: AnyJobs) -> SweepResults:
+    def _run(self, jobs: Jobs) -> SweepResults:
         rows: dict[int, SettingResult] = {}
         results: list[SettingResult] = []
         while not self._stop.requested and (proposed := self._sampler.propose(results)):
             first = len(self._settings) + 1
             self._settings += proposed
             numbers = list(range(first, first + len(proposed)))
-            steps = halving.rungs(len(numbers), self.config.factor, self.config.first, self._end, self._interval)
+            steps = rungs(len(numbers), self.config.factor, self.config.first, self._end, self._interval)
             left = numbers
             for rung in steps:
                 self._train(left, rung, jobs)
@@ -91,7 +88,7 @@ class Sweep:
                 if len(done) < len(left):
                     return self._found(rows, complete=False)
                 if rung != steps[-1]:
-                    left = halving.promoted(done, self.config.factor, self.score.lowest)
+                    left = promoted(done, self.config.factor, self.score.lowest)
                     log.info("Iteration %d: %d of %d settings continue", rung, len(left), len(done))
             results = [rows[number] for number in numbers]
         return self._found(rows, complete=not self._stop.requested or len(rows) == self._sampler.total)
@@ -161,36 +158,24 @@ class Sweep:
         done = tuple(result for result in found if result is not None)
         return SettingResult(number, trials[0].setting, rung, done) if len(done) == len(trials) else None
 
-    def _train(self, numbers: Sequence[int], rung: int, jobs: AnyJobs) -> None:
+    def _train(self, numbers: Sequence[int], rung: int, jobs: Jobs) -> None:
         """Trains the trials of settings to a rung, those that have not reached it. Seeds change slowest, so that each
         setting has a first result early."""
         every = [self._trials(number) for number in numbers]
         trials = [trial for same in zip(*every, strict=True) for trial in same]
         pending = [(trial, rung) for trial in trials if rung not in self._known(trial)]
-        if isinstance(jobs, QueuedJobs):
-            jobs.run(pending, self._configuration, self._ended, self._stop)
-        else:
-            jobs.run(pending, self._arguments, self._ended, self._stop)
+        jobs.run(pending, self._configuration, self._ended, self._stop)
 
-    def _arguments(self, item: tuple[Trial, int], device: int | None) -> list[str] | None:
-        """The command of a trial to its rung; None where an earlier session trained it."""
-        run = self._configuration(item)
-        if run is None:
-            return None
-        if device is not None:
-            run = dataclasses.replace(run, gpus=str(device))
-        if self.config.threads and run.data_threads is None:
-            run = dataclasses.replace(run, data_threads=self.config.threads)
-        return ["train", *run.arguments()]
-
-    def _configuration(self, item: tuple[Trial, int]) -> RunConfig | None:
+    def _configuration(self, item: Item) -> RunConfig | None:
         """The configuration of a trial to its rung; None where an earlier session trained it."""
         trial, rung = item
         if (status := trial.status()) and status.state == registry.RUNNING:
             log.info("Waiting for %s, which process %s trains", trial.name, status.process)
-            wait_while(lambda: bool((s := trial.status()) and s.state == registry.RUNNING), self._stop)
-            if self._stop.requested:
-                return None
+            while status and status.state == registry.RUNNING:
+                if self._stop.requested:
+                    return None
+                time.sleep(PERIOD)
+                status = trial.status()
         found = trial.result(self.score, rung)
         if found is not None and not (self._repeat_failed and found.state == registry.FAILED):
             self._record(trial, rung, found)
@@ -198,7 +183,7 @@ class Sweep:
         self._attempts[trial.name] = self._attempts.get(trial.name, 0) + 1
         return trial.continuation(rung)
 
-    def _ended(self, item: tuple[Trial, int], status: int, tail: str) -> bool:
+    def _ended(self, item: Item, status: int, tail: str) -> bool:
         """Records the result of a trial whose process ended; True: it runs again."""
         trial, rung = item
         found = trial.result(self.score, rung)

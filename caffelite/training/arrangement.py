@@ -12,7 +12,7 @@ from ..net.partition import resolve
 from ..net.partition.analysis import Analysis
 from ..net.partition.placement import Placement
 from ..parallel import MeshShape, SingleProcess, agreed
-from ..planner.place import place
+from ..planner.choice import place
 from . import nets
 from .parts import CompleteNets, DividedNets
 

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from google.protobuf import text_format
 
 from caffelite import caffelite_pb2 as pb
-from caffelite.cli.dataset import cifar10, dataset, mnist
+from caffelite.cli.dataset import dataset, known
 from caffelite.data import augmentation_preview, open_source
 from caffelite.errors import NOWHERE, CaffeliteError
 
@@ -50,13 +50,13 @@ def small_mnist(monkeypatch):
     """Four small files in MNIST's format, for which the checksums are made to fit."""
     random = np.random.default_rng(0)
     contents, sums = {}, {}
-    for name in mnist.MNIST_FILES:
+    for name in known.MNIST_FILES:
         rows = 12 if name.startswith("train") else 5
         shape = (rows, 28, 28) if "images" in name else (rows,)
         contents[name] = idx(random.integers(0, 10, shape).astype(np.uint8))
         packed = gzip.compress(contents[name], mtime=0)
         sums[name] = hashlib.md5(packed).hexdigest(), hashlib.md5(contents[name]).hexdigest()
-    monkeypatch.setattr(mnist, "MNIST_FILES", sums)
+    monkeypatch.setattr(known, "MNIST_FILES", sums)
     return contents
 
 
@@ -84,14 +84,14 @@ def test_mnist_from_a_folder(tmp_path, small_mnist, packed):
 
 def test_mnist_downloaded_from_the_second_mirror(tmp_path, small_mnist, monkeypatch):
     good, bad = put(tmp_path / "good", small_mnist), put(tmp_path / "bad", dict.fromkeys(small_mnist, b"<html>"))
-    monkeypatch.setattr(mnist, "MNIST_MIRRORS", (bad.as_uri(), good.as_uri()))
+    monkeypatch.setattr(known, "MNIST_MIRRORS", (bad.as_uri(), good.as_uri()))
     invoke("mnist", "--out", tmp_path / "out")
     check_mnist(tmp_path / "out", small_mnist)
 
 
 def test_mnist_that_no_mirror_has(tmp_path, small_mnist, monkeypatch):
     bad = put(tmp_path / "bad", dict.fromkeys(small_mnist, b"<html>"))
-    monkeypatch.setattr(mnist, "MNIST_MIRRORS", ((tmp_path / "gone").as_uri(), bad.as_uri()))
+    monkeypatch.setattr(known, "MNIST_MIRRORS", ((tmp_path / "gone").as_uri(), bad.as_uri()))
     with pytest.raises(CaffeliteError, match=r"cannot download train-images.*No such file.*wrong checksum.*--from"):
         invoke("mnist", "--out", tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -196,7 +196,7 @@ def test_cifar10_from_its_own_files(tmp_path):
 
 def test_cifar10_downloaded(tmp_path, monkeypatch):
     (tmp_path / "cifar-10-binary.tar.gz").write_bytes(b"other")
-    monkeypatch.setattr(cifar10, "URL", (tmp_path / "cifar-10-binary.tar.gz").as_uri())
+    monkeypatch.setattr(known, "CIFAR10_URL", (tmp_path / "cifar-10-binary.tar.gz").as_uri())
     with pytest.raises(CaffeliteError, match=r"cannot download cifar-10-binary\.tar\.gz: .*wrong checksum.*--from"):
         invoke("cifar10", "--out", tmp_path)
     assert os.listdir(tmp_path) == ["cifar-10-binary.tar.gz"]

@@ -10,7 +10,7 @@ from caffelite.net.compile import compile
 from caffelite.net.partition.partition import partition
 from caffelite.net.partition.placement import DevicePosition, Division
 from caffelite.net.partition.resolve import default_placement, parse_split
-from caffelite.planner.place import place
+from caffelite.planner.choice import place
 
 CPU = cpu_traits(onednn=False)
 NET = (

@@ -15,10 +15,9 @@ from caffelite.net.compile import compile
 from caffelite.net.partition.partition import partition
 from caffelite.net.partition.placement import DevicePosition, LayerPlacement, Placement
 from caffelite.parallel.forecast import Link, Network
-from caffelite.planner.choice import _Descent, arrangements, fastest_sharding, plan, stage_seconds
+from caffelite.planner.choice import Request, _Descent, arrangements, fastest_sharding, plan, stage_seconds
 from caffelite.planner.costs import RATES, Measured, Modelled, Rates, Times
 from caffelite.planner.planner import Arrangement, Job, Planner, _Run
-from caffelite.planner.request import Request
 from caffelite.planner.segments import activations, boundaries, crossing, sums
 from caffelite.planner.sharding import Divisions, Sharding, hybrid, size
 from caffelite.planner.sharding import exchange as exchange_of

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from seeds import seeds
 
-from caffelite.planner.pipeline import order, timeline
-from caffelite.planner.stages import Segments, best_cut, evaluated, within
+from caffelite.planner.stages import Segments, best_cut, evaluated, pass_order, timeline, within
 
 
 def random_segments(rng: random.Random, layers: int, stages: int) -> Segments:
@@ -101,7 +100,7 @@ def test_schedule_holds_few_micro_batches():
     for stages, micro_batches in itertools.product((1, 2, 4), (1, 3, 8)):
         for stage in range(stages):
             held = most = 0
-            for backward, _ in order(stages, stage, micro_batches):
+            for backward, _ in pass_order(stages, stage, micro_batches):
                 held += -1 if backward else 1
                 most = max(most, held)
             assert not held and most == min(stages - stage, micro_batches)

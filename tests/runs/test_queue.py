@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from caffelite.cli.queue.submission import submit
+from caffelite.cli.queue import submit
 from caffelite.errors import CaffeliteError
 from caffelite.runs import folder as files
 from caffelite.runs import lock, registry

@@ -4,7 +4,7 @@ import pytest
 
 from caffelite.errors import CaffeliteError
 from caffelite.runs.config import RunConfig
-from caffelite.sweep import halving, space
+from caffelite.sweep import results, space
 from caffelite.sweep.config import SweepConfig
 from caffelite.sweep.results import END, SettingResult, SweepResults, TrialResult, ranked
 
@@ -87,12 +87,12 @@ def test_draws_are_different_settings():
     ],
 )
 def test_rungs(settings, factor, first, end, step, expected):
-    assert halving.rungs(settings, factor, first, end, step) == expected
+    assert results.rungs(settings, factor, first, end, step) == expected
 
 
 def test_a_first_rung_at_the_end_is_refused():
     with pytest.raises(CaffeliteError, match="-first"):
-        halving.rungs(9, 3, 100, 100, 10)
+        results.rungs(9, 3, 100, 100, 10)
 
 
 def row(number, *scores, iterations=10):
@@ -102,9 +102,9 @@ def row(number, *scores, iterations=10):
 
 def test_the_best_settings_are_promoted():
     rows = [row(1, 0.5), row(2, 0.9), row(3, None), row(4, 0.7), row(5, 0.7)]
-    assert halving.promoted(rows, 2, lowest=False) == [2, 4, 5]
-    assert halving.promoted(rows, 3, lowest=True) == [1, 4]
-    assert halving.promoted([row(1, None), row(2, None)], 2, lowest=True) == []
+    assert results.promoted(rows, 2, lowest=False) == [2, 4, 5]
+    assert results.promoted(rows, 3, lowest=True) == [1, 4]
+    assert results.promoted([row(1, None), row(2, None)], 2, lowest=True) == []
 
 
 def test_ranks_put_later_rungs_first_and_failures_last():

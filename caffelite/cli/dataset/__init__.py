@@ -1,19 +1,22 @@
-"""`caffelite dataset`: makes data sets, and looks into them. Each command is a file here."""
+"""`caffelite dataset`: makes data sets, and looks into them."""
 
 from __future__ import annotations
 
 import click
 
 from .. import Commands
+from .images import detection, folder
+from .inspection import info, show
+from .known import blobs, cifar10, digits, mnist, shapes
 
-COMMANDS = ("digits", "mnist", "cifar10", "folder", "blobs", "shapes", "detection", "info", "show")
 
-
-@click.group(
-    cls=Commands, package=__name__, groups={"Commands": COMMANDS}, short_help="Make a data set, or look into one"
-)
+@click.group(cls=Commands, short_help="Make a data set, or look into one")
 def dataset() -> None:
     """Makes a data set to train on, or looks into one.
 
     Example: caffelite dataset digits
     """
+
+
+for command in (digits, mnist, cifar10, folder, blobs, shapes, detection, info, show):
+    dataset.add_command(command)

@@ -1,13 +1,12 @@
-"""Shared code of the commands that make data sets: options, names, downloads."""
+"""Shared code of the commands that make data sets: options, names, writing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from ...errors import CaffeliteError, Where
 from .. import imaging
 
 out = click.option(
@@ -47,53 +46,3 @@ def write_classes(path: Path, part, classes: Sequence[str], force: bool) -> None
         path, shuffled(images, seed=0), part.__getitem__, Recipe(), check_size=True, progress=True, force=force
     )
     imaging.report(path, done)
-
-
-def unpacked(path: Path | str, content: bytes) -> bytes:
-    import gzip
-    import zlib
-
-    try:
-        return gzip.decompress(content)
-    except (OSError, EOFError, zlib.error) as mistake:
-        raise CaffeliteError(
-            f"damaged gzip file: {mistake}", where=Where(str(path)), remedy="fetch the file again"
-        ) from None
-
-
-def verified(path: Path | str, content: bytes, expected: str) -> bytes:
-    import hashlib
-
-    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
-    if found != expected:
-        where = Where(str(path))
-        raise CaffeliteError(
-            "wrong checksum", where=where, expected=f"md5 {expected}", found=found, remedy="fetch the file again"
-        )
-    return content
-
-
-def download(urls: list[str], md5: str, remedy: str = "get it by other means and name it with --from") -> bytes:
-    """The content of the first address that has it, checksum verified."""
-    failures = []
-    for url in urls:
-        try:
-            return verified(url, b"".join(_chunks(url)), md5)
-        except CaffeliteError as mistake:
-            failures.append(str(mistake))
-        except OSError as mistake:
-            failures.append(f"{url}: {mistake}")
-    raise CaffeliteError(f"cannot download {urls[0].rsplit('/', 1)[1]}: {' | '.join(failures)}", remedy=remedy)
-
-
-def _chunks(url: str) -> Iterator[bytes]:
-    import urllib.request
-
-    from ...progress import bar as progress_bar
-
-    with urllib.request.urlopen(url, timeout=30) as answer:
-        size = int(answer.headers.get("Content-Length") or 0) or None
-        with progress_bar(size, name=url.rsplit("/", 1)[1], unit="B", unit_scale=True) as bar:
-            while chunk := answer.read(1 << 16):
-                bar.update(len(chunk))
-                yield chunk

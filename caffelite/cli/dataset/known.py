@@ -1,0 +1,267 @@
+"""`caffelite dataset` digits, mnist, cifar10, blobs and shapes: sets that are downloaded, or drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from ... import inputs
+from ...errors import CaffeliteError, Where, missing_extra
+from . import making
+
+TRAINED = 4000  # images of the train set, written and printed
+
+
+@click.command(short_help="Digits, without a download")
+@making.out
+@making.force
+def digits(out: Path, force: bool) -> None:
+    """Creates digits without a download: digits_train_lmdb (4000 images) and digits_test_lmdb (360 handwritten ones).
+
+    The handwritten digits are scikit-learn's 8×8 images, enlarged to 20×20 and centred in 28×28 like MNIST's. 1437 of
+    them are in the training set, with 2563 printed digits that are drawn here, so a net learns both.
+
+    Example: caffelite dataset digits --out data
+    """
+    import numpy as np
+
+    from ...data import glyphs
+
+    names = making.free(out, force, "digits_train_lmdb", "digits_test_lmdb")
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError:
+        raise missing_extra("scikit-learn", "digits", "dataset digits") from None
+    from scipy.ndimage import zoom
+
+    small, labels = load_digits(return_X_y=True)
+    large = zoom(small.reshape(-1, 8, 8) * (255 / 16), (1, 2.5, 2.5), order=1, mode="nearest", grid_mode=True)
+    images = np.pad(large.clip(0, 255).round().astype(np.uint8), ((0, 0), (4, 4), (4, 4)))
+    # Every fifth image of the list sorted by class: each class gives its fifth to the test set.
+    chosen = np.zeros(len(labels), bool)
+    chosen[np.argsort(labels, kind="stable")[::5]] = True
+    printed, printed_labels = glyphs.digits(TRAINED - int(np.count_nonzero(~chosen)))
+    learned, learned_labels = (
+        np.concatenate([images[~chosen], printed]),
+        np.concatenate([labels[~chosen], printed_labels]),
+    )
+    mixed = np.random.default_rng(0).permutation(TRAINED)
+    making.write(names[0], learned[mixed], learned_labels[mixed], force)
+    making.write(names[1], images[chosen], labels[chosen], force)
+
+
+MNIST_MIRRORS = ("https://ossci-datasets.s3.amazonaws.com/mnist", "https://storage.googleapis.com/cvdf-datasets/mnist")
+# name: (md5 of the .gz that the mirrors hold, md5 of what is in it)
+MNIST_FILES = {
+    "train-images-idx3-ubyte": ("f68b3c2dcbeaaa9fbdd348bbdeb94873", "6bbc9ace898e44ae57da46a324031adb"),
+    "train-labels-idx1-ubyte": ("d53e105ee54ea40749a09fcbcd1e9432", "a25bea736e30d166cdddb491f175f624"),
+    "t10k-images-idx3-ubyte": ("9fb629c4189551a2d022fa330f9573f3", "2646ac647ad5339dbf082846283269ea"),
+    "t10k-labels-idx1-ubyte": ("ec29112dd5afa0611ce80d1b7f02629c", "27ae3e4e09519cfbb04c329615203637"),
+}
+
+
+@click.command(short_help="MNIST's images as databases")
+@click.option(
+    "--from",
+    "folder",
+    type=click.Path(path_type=Path),
+    help="Folder that holds the four MNIST files, .gz or not; else they are downloaded.",
+)
+@making.out
+@making.force
+def mnist(folder: Path | None, out: Path, force: bool) -> None:
+    """MNIST: mnist_train_lmdb (60,000 images of 28×28) and mnist_test_lmdb (10,000), checksums verified.
+
+    Example: caffelite dataset mnist --from ~/Downloads --out data
+    """
+    names = making.free(out, force, "mnist_train_lmdb", "mnist_test_lmdb")
+    files = {name: _read_mnist(folder, name) if folder else _download(name) for name in MNIST_FILES}
+    for name, part in zip(names, ("train", "t10k"), strict=True):
+        making.write(name, _idx(files[f"{part}-images-idx3-ubyte"]), _idx(files[f"{part}-labels-idx1-ubyte"]), force)
+
+
+def _idx(content: bytes):
+    """An array from the IDX format: two zeros, type 8 (uint8), number of axes, each axis as a big-endian int32, then
+    the bytes."""
+    import numpy as np
+
+    axes = content[3]
+    shape = np.frombuffer(content, ">i4", axes, 4)
+    return np.frombuffer(content, np.uint8, offset=4 + 4 * axes).reshape(shape)
+
+
+def _read_mnist(folder: Path, name: str) -> bytes:
+    packed, plain = folder / f"{name}.gz", folder / name
+    path = plain if plain.is_file() else packed
+    try:
+        content = inputs.read(path, inputs.IMAGE)
+    except OSError as mistake:
+        where = Where(str(folder))
+        raise CaffeliteError(
+            "an MNIST file is missing", where=where, expected=f"{name} or {name}.gz", found=inputs.reason(mistake)
+        ) from None
+    return verified(path, unpacked(path, content) if path == packed else content, MNIST_FILES[name][1])
+
+
+def _download(name: str) -> bytes:
+    remedy = "get the four files by other means and give their folder with --from"
+    urls = [f"{mirror}/{name}.gz" for mirror in MNIST_MIRRORS]
+    return unpacked(name, download(urls, MNIST_FILES[name][0], remedy))
+
+
+CIFAR10_URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
+CIFAR10_MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
+
+
+@click.command(short_help="CIFAR-10's images as databases")
+@click.option(
+    "--from",
+    "origin",
+    type=click.Path(path_type=Path),
+    help="Archive or folder to take the images from; else it is downloaded.",
+)
+@making.out
+@making.force
+def cifar10(origin: Path | None, out: Path, force: bool) -> None:
+    """CIFAR-10: cifar10_train_lmdb (50,000 images of 32×32), cifar10_test_lmdb (10,000), and the first one's
+    mean.binaryproto.
+
+    --from takes the official archive, binary or python, or its files: the records come in its order, under the keys
+    00000 and on. It also takes an archive or a folder of image files, train/CLASS/FILE and test/CLASS/FILE: these are
+    mixed, keys as convert_imageset's. Channels are blue, green, red in either case, as the shipped nets have them;
+    Caffe's own example keeps red, green, blue.
+
+    Example: caffelite dataset cifar10 --from cifar-10-python.tar.gz --out data
+    """
+    from ...data import cifar
+    from ...data.archive import Files, splits
+    from ...data.mean import compute_mean
+    from ...data.writers import together, write_mean
+
+    train, test, mean = making.free(out, force, "cifar10_train_lmdb", "cifar10_test_lmdb", "mean.binaryproto")
+    files = Files(origin) if origin else Files(download([CIFAR10_URL], CIFAR10_MD5), CIFAR10_URL)
+    batches, parts = cifar.find(files), splits(files)
+    if not batches and not parts:
+        expected = "CIFAR-10's own files, or image files as train/CLASS/FILE and test/CLASS/FILE"
+        raise CaffeliteError("not CIFAR-10", where=Where(files.where), expected=expected)
+    with together((train, test, mean), force):
+        if batches:
+            for path, names in ((train, cifar.TRAIN), (test, cifar.TEST)):
+                making.write(path, *cifar.read(files, [batches[name] for name in names]), force, digits=5)
+        elif parts:
+            for path, part in zip((train, test), parts, strict=True):
+                making.write_classes(path, part, cifar.CLASSES, force)
+        found = compute_mean(train, progress=True)
+        write_mean(mean, found.image)
+    click.echo(
+        f"wrote {mean}: mean of {found.count} images; mean_value: "
+        f"{', '.join(f'{value:g}' for value in found.channels)}",
+        err=True,
+    )
+
+
+@click.command(short_help="Points of two classes, as HDF5")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the points.")
+@making.out
+@making.force
+def blobs(seed: int, out: Path, force: bool) -> None:
+    """Two classes of points for logistic regression: logreg_train.h5 (8000 rows) and logreg_test.h5 (2000), each with
+    its .txt list.
+
+    `data` holds N×4 points, one Gaussian cloud a class; `label` holds N zeros and ones.
+
+    Example: caffelite dataset blobs --out data
+    """
+    import numpy as np
+
+    from ...data.writers import write_hdf5
+
+    names = making.free(out, force, "logreg_train.h5", "logreg_test.h5", "logreg_train.txt", "logreg_test.txt")
+    random = np.random.default_rng(seed)
+    for name, rows in zip(names, (8000, 2000), strict=False):
+        labels = np.arange(rows) % 2
+        points = random.standard_normal((rows, 4)) + np.where(labels[:, None], 1, -1) * np.array([1.0, 0.5, 0.25, 0.0])
+        write_hdf5(name, {"data": points, "label": labels}, force=force)
+        click.echo(f"wrote {name} and {name.with_suffix('.txt').name}: {rows} rows", err=True)
+
+
+@click.command(short_help="Shapes to detect and segment, without a download")
+@click.option("--images", type=click.IntRange(1), default=2000, show_default=True, help="Images of the train set.")
+@click.option("--test-images", type=click.IntRange(1), default=500, show_default=True, help="Images of the test set.")
+@click.option(
+    "--size", type=click.IntRange(32, 2048), default=128, show_default=True, help="Height and width, in pixels."
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the images.")
+@making.out
+@making.force
+def shapes(images: int, test_images: int, size: int, seed: int, out: Path, force: bool) -> None:
+    """A detection and segmentation set without a download: textured circles, squares, triangles, stars and crosses on
+    textured ground, 1 to 5 an image, in the folder shapes.
+
+    The folder has images/ and masks/ as PNG (a mask's value is the label of a pixel, 0 is the ground), boxes as PASCAL
+    VOC XML in annotations/ and as COCO JSON in train.json and test.json, lists of images and annotations in train.txt
+    and test.txt, lists of images and masks in train_masks.txt and test_masks.txt, the classes in labels.txt and
+    labelmap.prototxt. Paths in the lists are relative to the folder.
+
+    Example: caffelite dataset shapes --out data
+    """
+    from ...data import shapes as drawing
+
+    path = out / "shapes"
+    drawing.write(path, {"train": images, "test": test_images}, size, seed, force=force)
+    click.echo(f"wrote {path}: {images} images to train and {test_images} to test, of {size}×{size}", err=True)
+
+
+# downloads
+
+
+def unpacked(path: Path | str, content: bytes) -> bytes:
+    import gzip
+    import zlib
+
+    try:
+        return gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as mistake:
+        raise CaffeliteError(
+            f"damaged gzip file: {mistake}", where=Where(str(path)), remedy="fetch the file again"
+        ) from None
+
+
+def verified(path: Path | str, content: bytes, expected: str) -> bytes:
+    import hashlib
+
+    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if found != expected:
+        where = Where(str(path))
+        raise CaffeliteError(
+            "wrong checksum", where=where, expected=f"md5 {expected}", found=found, remedy="fetch the file again"
+        )
+    return content
+
+
+def download(urls: list[str], md5: str, remedy: str = "get it by other means and name it with --from") -> bytes:
+    """The content of the first address that has it, checksum verified."""
+    failures = []
+    for url in urls:
+        try:
+            return verified(url, b"".join(_chunks(url)), md5)
+        except CaffeliteError as mistake:
+            failures.append(str(mistake))
+        except OSError as mistake:
+            failures.append(f"{url}: {mistake}")
+    raise CaffeliteError(f"cannot download {urls[0].rsplit('/', 1)[1]}: {' | '.join(failures)}", remedy=remedy)
+
+
+def _chunks(url: str) -> Iterator[bytes]:
+    import urllib.request
+
+    from ...progress import bar as progress_bar
+
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        size = int(answer.headers.get("Content-Length") or 0) or None
+        with progress_bar(size, name=url.rsplit("/", 1)[1], unit="B", unit_scale=True) as bar:
+            while chunk := answer.read(1 << 16):
+                bar.update(len(chunk))
+                yield chunk

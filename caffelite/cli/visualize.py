@@ -1,0 +1,317 @@
+"""`caffelite visualize`: draws what a net has learned."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import CaffeliteError
+from . import Commands, options
+from .deploy import read_labels
+from .logs import start
+from .net_options import open_net
+from .option_types import field_option
+
+if TYPE_CHECKING:
+    from ..visualize.explained import ExplainedNet, Picture
+
+
+@click.group(cls=Commands, short_help="Draw what a net has learned")
+def visualize() -> None:
+    """Draws what a net has learned: filters, activations, the pixels that an answer depends on, features, parameters.
+
+    The name of the picture decides its format: .png, .pdf or .svg. All pictures need matplotlib (extra: plot).
+
+    \b
+    Example:
+      caffelite visualize filters -weights lenet_iter_10000.caffemodel -out filters.png
+    """
+
+
+_out = click.option(
+    "--out", required=True, metavar="FILE", type=click.Path(path_type=Path), help="The picture: .png, .pdf or .svg."
+)
+_model = click.option(
+    "--model", required=True, metavar="FILE", type=click.Path(), help="A deploy net, as caffelite deploy writes it."
+)
+_weights = field_option("weights", help="caffemodels. Default: the one that the deploy net names.")
+_images = click.argument("images", nargs=-1, required=True, metavar="IMAGE...")
+_classes = click.option(
+    "--class",
+    "classes",
+    multiple=True,
+    metavar="CLASS",
+    help="Explain this class, a label or a number; repeatable. Default: the best answer of each image.",
+)
+_top = click.option(
+    "--top",
+    "count",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=1,
+    show_default=True,
+    help="Explain the best N answers.",
+)
+
+
+def _most(what: str) -> Callable:
+    return click.option(
+        "--most", type=click.IntRange(min=1), metavar="N", default=64, show_default=True, help=f"Draw at most N {what}."
+    )
+
+
+def _deploy_net(command: Callable) -> Callable:
+    """-model, -weights, -gpu and -python, which the command takes as ``net``, a function that opens an ExplainedNet."""
+
+    @functools.wraps(command)
+    def call(*arguments: Any, model: str, weights: tuple[str, ...], gpu: str | None, **others: Any) -> None:
+        command(*arguments, net=functools.partial(_open, model, weights, gpu), **others)
+
+    return _model(_weights(options.gpu(options.python(call))))
+
+
+@visualize.command(short_help="The filters of a layer")
+@click.option("--weights", required=True, metavar="FILE", type=click.Path(), help="A caffemodel.")
+@click.option("--layer", metavar="NAME", help="The layer. Default: the first one with filters.")
+@_most("filters")
+@click.option(
+    "--channel_order",
+    type=click.Choice(["bgr", "rgb"], case_sensitive=False),
+    default="bgr",
+    show_default=True,
+    help="The channel order of the net's input, for filters of three channels.",
+)
+@_out
+def filters(weights: str, layer: str | None, most: int, channel_order: str, out: Path) -> None:
+    """Draws the filters of a layer from a caffemodel; the weights of an InnerProduct as a matrix.
+
+    Filters of three channels are shown as colours, 0 as gray; others in red (positive) and blue (negative).
+
+    \b
+    Examples:
+      caffelite visualize filters -weights lenet_iter_10000.caffemodel -out filters.png
+      caffelite visualize filters -weights lenet_iter_10000.caffemodel -layer conv2 -out conv2.pdf
+    """
+    from ..visualize import pictures, snapshots
+
+    form = options.picture_form(out, "pdf")
+    name, values = snapshots.filters(weights, layer)
+    options.write_picture(out, pictures.filters(name, values, form, most, channel_order.lower() == "bgr"))
+
+
+@visualize.command(short_help="What a layer computes for an image")
+@click.argument("image", metavar="IMAGE", type=click.Path(path_type=Path))
+@_deploy_net
+@click.option("--layer", metavar="NAME", help="The layer. Default: the first convolution.")
+@_most("channels")
+@_out
+def activations(image: Path, net: Callable, layer: str | None, most: int, out: Path) -> None:
+    """Draws the output of a layer for an image, a map for each channel, all on one scale.
+
+    \b
+    Examples:
+      caffelite visualize activations seven.png -model digits.prototxt -out conv1.png
+      caffelite visualize activations seven.png -model digits.prototxt -layer pool2 -out pool2.svg
+    """
+    from ..visualize import pictures
+
+    form = options.picture_form(out, "pdf")
+    opened = net()
+    nodes = opened.net.graph.nodes
+    name = layer or next((n.name for n in nodes if n.layer.spec.type == "Convolution"), nodes[-1].name)
+    value = opened.top(name)
+    picture = opened.picture(image)
+    opened.scores(picture.input)
+    options.write_picture(out, pictures.activations(name, opened.values(value), picture, form, most))
+
+
+@visualize.command(short_help="The pixels that an answer depends on")
+@_images
+@_deploy_net
+@_classes
+@_top
+@click.option(
+    "--samples",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=16,
+    show_default=True,
+    help="Average over N copies of the image with noise (SmoothGrad); 1: the gradient of the image itself.",
+)
+@_out
+def saliency(
+    images: tuple[str, ...], net: Callable, classes: tuple[str, ...], count: int, samples: int, out: Path
+) -> None:
+    """Draws how much the score of a class changes with each pixel: the magnitude of the gradient, next to the image.
+
+    \b
+    Examples:
+      caffelite visualize saliency cat.jpg -model caffenet.prototxt -out cat.png
+      caffelite visualize saliency digits/ -model digits.prototxt -class 7 -class 1 -out sevens.pdf
+    """
+    from ..visualize import attribution, pictures
+
+    form = options.picture_form(out, "pdf")
+    opened, rows = net(), []
+    for picture in _pictures(opened, images):
+        wanted = _explained_classes(opened, picture, classes, count)
+        found = [(text, attribution.saliency(opened, picture.input, number, samples)) for number, text in wanted]
+        rows.append((picture, found))
+    options.write_picture(out, pictures.maps(rows, form, "Saliency", overlay=False))
+
+
+@visualize.command(short_help="The regions that speak for a class")
+@_images
+@_deploy_net
+@_classes
+@_top
+@click.option("--layer", metavar="NAME", help="The layer with the maps. Default: the last convolution, after its ReLU.")
+@_out
+def gradcam(
+    images: tuple[str, ...], net: Callable, classes: tuple[str, ...], count: int, layer: str | None, out: Path
+) -> None:
+    """Draws Grad-CAM over images: the regions that raise the score of a class, red where they do most.
+
+    The channels of a convolution are weighted with the mean gradient of the score, summed, and cut at 0.
+
+    \b
+    Examples:
+      caffelite visualize gradcam cat.jpg -model caffenet.prototxt -out cat.png
+      caffelite visualize gradcam photos/ -model squeezenet.prototxt -top 3 -layer fire9/concat -out photos.pdf
+    """
+    from ..visualize import attribution, pictures
+
+    form = options.picture_form(out, "pdf")
+    opened, rows = net(), []
+    name, value = (layer, opened.top(layer)) if layer else opened.last_map()
+    if len(value.shape) != 4:
+        found = "×".join(map(str, value.shape))
+        raise CaffeliteError(f'layer "{name}" has no maps', expected="N×C×H×W", found=found)
+    for picture in _pictures(opened, images):
+        wanted = _explained_classes(opened, picture, classes, count)
+        rows.append((picture, [(text, attribution.grad_cam(opened, number, value)) for number, text in wanted]))
+    options.write_picture(out, pictures.maps(rows, form, f"Grad-CAM, {name}", overlay=True))
+
+
+@visualize.command(short_help="Features of many samples in two dimensions")
+@options.model
+@field_option("weights", required=True, help="caffemodels of the net.")
+@click.option("--blob", required=True, metavar="NAME", help="The blob whose values are the features, as ip1.")
+@click.option(
+    "--method",
+    type=click.Choice(["tsne", "pca"]),
+    default="tsne",
+    show_default=True,
+    help="t-SNE keeps neighbours together; PCA keeps distances along the two directions of greatest variance.",
+)
+@click.option(
+    "--samples", type=click.IntRange(min=3), metavar="N", default=1000, show_default=True, help="Project N samples."
+)
+@click.option(
+    "--labels", metavar="FILE", type=click.Path(path_type=Path), help="Names of the classes, one on each line."
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True, help="The seed of t-SNE."
+)
+@options.gpu
+@options.python
+@options.set_layers
+@options.level
+@options.stage
+@options.phase
+@_out
+def features(model, weights, blob, method, samples, labels, seed, gpu, set_fields, level, stage, phase, out) -> None:
+    """Draws the features that a net computes for its data in two dimensions, one colour a class (extra: features).
+
+    The net runs in phase TEST with the data that it names, as in caffelite test.
+
+    \b
+    Examples:
+      caffelite visualize features -model models/lenet/train_val.prototxt -weights a.caffemodel -blob ip1 -out ip1.png
+      caffelite visualize features -model net.prototxt -weights net.caffemodel -blob fc7 -method pca -out fc7.svg
+    """
+    from ..runs.open_net import load_weights
+    from ..visualize import features as projection
+    from ..visualize import pictures
+
+    form = options.picture_form(out, "pdf")
+    names = read_labels(labels) if labels else []
+    start()
+    net = open_net(model, gpu, phase or "TEST", level, stage, None, True, set_fields)
+    try:
+        load_weights(net, weights)
+        found = projection.collect(net, blob, samples)
+    finally:
+        net.close()
+    points, what = projection.project(found, method, seed)
+    title = f"{blob}, {len(points)} samples of {found.rows.shape[1]} features; {what}"
+    options.write_picture(out, pictures.points(points, found.labels, names, form, title))
+
+
+@visualize.command(short_help="Histograms of parameters over snapshots")
+@click.argument("snapshots", nargs=-1, required=True, metavar="RUN|CAFFEMODEL...")
+@click.option("--layer", "layers", multiple=True, metavar="NAME", help="Only this layer; repeatable. Default: all.")
+@click.option(
+    "--blob",
+    type=click.IntRange(min=0),
+    metavar="N",
+    default=0,
+    show_default=True,
+    help="The number of the parameter: 0, the weights; 1, the bias.",
+)
+@_out
+def parameters(snapshots: tuple[str, ...], layers: tuple[str, ...], blob: int, out: Path) -> None:
+    """Draws the distribution of each layer's parameters over the snapshots of a run, the first at the back.
+
+    RUN is a run folder; its snapshots are found by the snapshot_prefix in it.
+
+    \b
+    Examples:
+      caffelite visualize parameters lenet_run -out weights.png
+      caffelite visualize parameters net_iter_50.caffemodel net_iter_90.caffemodel -layer ip1 -blob 1 -out bias.svg
+    """
+    from ..visualize import pictures
+    from ..visualize import snapshots as records
+
+    form = options.picture_form(out, "pdf")
+    read = records.read(records.find(snapshots))
+    found = records.values(read, layers, blob)
+    what = ("weights", "biases")[blob] if blob < 2 else f"parameter {blob}"
+    options.write_picture(out, pictures.histograms(found, form, f"{what} in {len(read)} snapshots, by iteration"))
+
+
+def _open(model: str, weights: tuple[str, ...], gpu: str | None) -> ExplainedNet:
+    from .. import prototxt
+    from ..layers import unknown_types
+    from ..runs.device_choice import open_device
+    from ..visualize.explained import ExplainedNet
+
+    document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
+    return ExplainedNet(document, open_device(gpu), weights)
+
+
+def _pictures(net: ExplainedNet, names: tuple[str, ...]) -> list[Picture]:
+    """The images that files, folders and patterns name."""
+    import glob
+
+    from ..deploy.classify import gather
+
+    return [net.picture(file) for file in gather(list(names), glob.glob)]
+
+
+def _explained_classes(
+    net: ExplainedNet, picture: Picture, classes: tuple[str, ...], count: int
+) -> list[tuple[int, str]]:
+    """(class, caption) of what is explained in a picture."""
+    import numpy as np
+
+    from ..visualize.explained import probabilities
+
+    scores = net.scores(picture.input)
+    chances = probabilities(scores)
+    numbers = [net.class_number(text) for text in classes] or np.argsort(-scores, kind="stable")[:count].tolist()
+    return [(number, f"{net.labels[number]} ({chances[number]:.1%})") for number in numbers]
