@@ -46,6 +46,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if not self._groups:
             return self.commands.get(name)
+        if not self._groups:
+            return self.commands.get(name)
         if name not in self.list_commands(ctx):
             return None
         name += "_" * keyword.iskeyword(name)
@@ -109,10 +111,10 @@ def _run(arguments: list[str] | None) -> None:
     _complete_one_dash()
     if arguments is None:
         user_modules.leave_current_folder()
-    given = sys.argv[1:] if arguments is None else arguments
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        _check_arguments(given)
-        own, level = glog.split(given)
+        _check_arguments(words)
+        own, level = glog.split(words)
         with user_modules.forbidden(), glog.logging_from(level):
             if TERMS_VARIABLE in os.environ:
                 from ..runs.bounds import terms
@@ -123,7 +125,7 @@ def _run(arguments: list[str] | None) -> None:
     except click.ClickException as error:
         from . import hints
 
-        (hints.explained(error, given) if isinstance(error, click.UsageError) else error).show()
+        (hints.explained(error, words) if isinstance(error, click.UsageError) else error).show()
         sys.exit(error.exit_code)
     except CaffeliteError as error:
         click.echo(f"caffelite: {error}" if "\n" not in str(error) else str(error), err=True)
@@ -147,12 +149,12 @@ def _run(arguments: list[str] | None) -> None:
 
         if isinstance(error, OSError) and (status := failure.output_failed(error)):
             sys.exit(status)
-        failure.report(error, given)
+        failure.report(error, words)
         sys.exit(failure.SOFTWARE)
 
 
-def _check_arguments(given: list[str]) -> None:
-    for argument in given:
+def _check_arguments(arguments: list[str]) -> None:
+    for argument in arguments:
         if re.search("[\udc80-\udcff]", argument):  # bytes that are no UTF-8, as Python decodes them
             shown = os.fsencode(argument).decode("latin-1").encode("unicode_escape").decode()
             raise CaffeliteError("an argument is not UTF-8", found=f'"{shown}"', remedy="rename the file or folder")

@@ -15,9 +15,7 @@ from . import options
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @options.shape
 @options.python_if_asked
-@options.phase
-@options.level
-@options.stage
+@options.state
 @click.option("--strict", is_flag=True, help="Exit with status 1 for lint too.")
 @options.as_json
 @options.rare_collection()
@@ -39,17 +37,17 @@ def check(files, shape, phase, level, stage, strict, as_json) -> None:
     phases = [pb.Phase.Value(phase.upper())] if phase else []
     said, findings = set(), []
     for file in files:
-        for found in find(file, parse_shapes(shape), phases, level, stage):
-            if str(found.error) not in said:
-                said.add(str(found.error))
-                findings.append(found)
+        for finding in find(file, parse_shapes(shape), phases, level, stage):
+            if str(finding.error) not in said:
+                said.add(str(finding.error))
+                findings.append(finding)
     every = [(f.kind, error) for f in findings for error in getattr(f.error, "rest", [f.error])]
     counts = {kind: sum(other == kind for other, _ in every) for kind in ("mistake", "lint", "note")}
     if as_json:
         options.print_json({"findings": [_record(*one) for one in every], "counts": counts})
     else:
-        for found in findings:
-            click.echo(_text(found))
+        for finding in findings:
+            click.echo(_text(finding))
         mistakes, lint, notes = counts.values()
         click.echo(f"{_many(mistakes, 'mistake')}, {lint} lint, {_many(notes, 'note')} in {_many(len(files), 'file')}")
     sys.exit(1 if counts["mistake"] or (strict and counts["lint"]) else 0)
@@ -73,18 +71,20 @@ def _line(where) -> str:
 
 def _parts(error) -> dict[str, str]:
     """The further parts of an error, as text that any terminal can show."""
-    parts = {"expected": error.expected, "found": error.found, "remedy": error.remedy}
-    return {name: _shown(str(part)) for name, part in parts.items() if part is not None and part != ""}
+    details = {"expected": error.expected, "found": error.found, "remedy": error.remedy}
+    return {name: _shown(str(text)) for name, text in details.items() if text is not None and text != ""}
 
 
 def _shown(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
-def _text(found) -> str:
-    error, where = found.error, found.error.where
+def _text(finding) -> str:
+    error, where = finding.error, finding.error.where
     lines = [
-        f"{_shown(str(where))}: {found.kind}: {_shown(error.what)}" if where else f"{found.kind}: {_shown(error.what)}"
+        f"{_shown(str(where))}: {finding.kind}: {_shown(error.what)}"
+        if where
+        else f"{finding.kind}: {_shown(error.what)}"
     ]
     if line := _shown(_line(where).replace("\t", " ")):
         number, at = str(where.line), where.column - 1
@@ -95,18 +95,18 @@ def _text(found) -> str:
             if where.column
             else [f"  {number} | {line}"]
         )
-    parts = _parts(error)
-    details = ", ".join(f"{name} {parts[name]}" for name in ("expected", "found") if name in parts)
-    lines += [f"    {text}" for text in (details, parts.get("remedy")) if text]
+    details_by_name = _parts(error)
+    details = ", ".join(f"{name} {details_by_name[name]}" for name in ("expected", "found") if name in details_by_name)
+    lines += [f"    {text}" for text in (details, details_by_name.get("remedy")) if text]
     return "\n".join(lines)
 
 
 def _record(kind: str, error) -> dict:
     where = error.where
-    place = {"file": where.file, "line": where.line or None, "column": where.column or None} if where else {}
+    position = {"file": where.file, "line": where.line or None, "column": where.column or None} if where else {}
     return {
         "kind": kind,
-        **place,
+        **position,
         "message": error.what,
         **_parts(error),
         "text": _line(where) or None,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -12,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import CaffeliteError
-from . import annotated, detecting, options, picture_net, segmenting
+from . import detecting, image_results, options, picture_net, segmenting
 from .deploy import read_labels
+from .image_results import Session
 
 if TYPE_CHECKING:
     import numpy as np
@@ -172,72 +170,43 @@ def classify(
 
     if bool(images) == bool(known):
         raise click.UsageError("name images, or a list of them with -list")
-    files, started = gather(images, glob.glob), time.perf_counter()
-    document, expected = picture_net.read(model, set_fields, preparation), len(files) or MANY
+    session = Session(gather(images, glob.glob))
+    document, expected = picture_net.read(model, set_fields, preparation), len(session.files) or MANY
     if detects(document):
-        detecting.refuse({"oversample": oversample, "hierarchy": hierarchy, "list": known}, click.UsageError)
+        values = {"oversample": oversample, "hierarchy": hierarchy, "list": known}
+        image_results.refuse(values, "is for classifiers, and the net detects objects")
         wanted = detecting.Wanted(count, threshold, folder, table, as_json)
-        detector = detecting.open_detector(document, weights, gpu, expected, labels)
-        return _end(detecting.run(detector, files, wanted, started), len(files), skip)
+        detecting.run(detecting.open_detector(document, weights, gpu, expected, labels), session, wanted)
+        return session.end(skip)
     count, classifier = count or 5, _open(document, weights, gpu, expected, oversample, labels, output)
     if classifier.pixels:
-        segmenting.refuse({"oversample": oversample, "hierarchy": hierarchy, "list": known, "csv": table})
-        return _end(segmenting.run(classifier, files, count, folder, as_json, started), len(files), skip)
+        values = {"oversample": oversample, "hierarchy": hierarchy, "list": known, "csv": table}
+        image_results.refuse(values, "does not apply to a net that classifies pixels")
+        segmenting.run(classifier, session, count, folder, as_json)
+        return session.end(skip)
     truth = _read_known(known, classifier) if known else None
-    files = truth.files if truth else files
+    session.files = truth.files if truth else session.files
     groups = Hierarchy(hierarchy, classifier.labels) if hierarchy else None
     classifier.warm_up()
-    opened = time.perf_counter() - started
-    found, scores = list[dict](), list["np.ndarray"]()
+    session.ready()
+    entries, scores = list[dict](), list["np.ndarray"]()
     pages: dict[str, np.ndarray] = {}
-    failed: dict[Path, str] = {}
-    report = _reporter(failed) if len(files) > 1 else None
-    for answer in _reported(len(files), classifier.answers(files, report)):
+    for answer in _reported(len(session.files), classifier.answers(session.files, session.report)):
         entry = _entry(answer, classifier.labels, count, groups, classifier.classifies)
-        found.append(entry)
+        entries.append(entry)
         if truth:
             scores.append(answer.scores)
         elif not as_json and not table:
             _show(entry, classifier.answer)
         if folder:
-            pages[annotated.free_name(answer.file.stem, pages)] = _page(classifier.preparation, answer.file, entry)
-    _write_files(folder, pages, table, files, found, failed, min(count, len(classifier.labels)))
-    compared = _compare(truth, scores, list(failed), classifier) if truth and scores else None
-    _print_end(found, opened, as_json, compared)
-    _end(len(failed), len(files), skip)
-
-
-def _reporter(failed: dict[Path, str]) -> Callable[[Path, CaffeliteError], None]:
-    """Prints the error of an image that cannot be read, and adds it to ``failed``."""
-
-    def report(file: Path, error: CaffeliteError) -> None:
-        failed[file] = str(error)
-        click.echo(f"caffelite: {error}", err=True)
-
-    return report
-
-
-def _write_files(
-    folder: Path | None,
-    pages: dict,
-    table: Path | None,
-    files: list[Path],
-    found: list[dict],
-    failed: dict[Path, str],
-    count: int,
-) -> None:
-    """Writes the pictures and the table that the options name."""
+            pages[image_results.free_name(answer.file.stem, pages)] = _page(classifier.preparation, answer.file, entry)
     if folder and pages:
-        annotated.write_pictures(folder, pages)
+        image_results.write_pictures(folder, pages)
     if table:
-        _write_table(table, files, found, failed, count)
-
-
-def _end(failed: int, count: int, skip: bool) -> None:
-    """Ends the command with status 1 if pictures failed, unless they are to be skipped."""
-    if failed:
-        click.echo(f"{failed} of {count} pictures could not be read", err=True)
-        sys.exit(0 if skip else 1)
+        _write_table(table, session, entries, min(count, len(classifier.labels)))
+    compared = _compare(truth, scores, session, classifier) if truth and scores else None
+    _print_end(entries, session, as_json, compared)
+    session.end(skip)
 
 
 def _reported(total: int, answers: Iterable) -> Iterator:
@@ -258,7 +227,7 @@ def _read_known(path: Path, classifier: Any) -> Any:
     return read(path, len(classifier.labels), classifier.answer != pb.DeployParameter.CLASSES)
 
 
-def _compare(truth: Any, scores: list, failed: list[Path], classifier: Any) -> list:
+def _compare(truth: Any, scores: list, session: Session, classifier: Any) -> list:
     """The scores of answers against known ones, without images that could not be read."""
     import numpy as np
 
@@ -266,25 +235,19 @@ def _compare(truth: Any, scores: list, failed: list[Path], classifier: Any) -> l
     from ..report import known
 
     kinds = {pb.DeployParameter.LABELS: known.labels, pb.DeployParameter.NUMBERS: known.numbers}
-    bad = set(failed)
-    kept = [row for row, file in enumerate(truth.files) if file not in bad]
-    return kinds.get(classifier.answer, known.classes)(np.array(scores), truth.answers[kept], classifier.labels)
+    rows = [row for row, file in enumerate(truth.files) if file not in session.failed]
+    return kinds.get(classifier.answer, known.classes)(np.array(scores), truth.answers[rows], classifier.labels)
 
 
-def _print_end(found: list[dict], opened: float, as_json: bool, compared: list | None) -> None:
-    """Prints all answers as JSON, or how long one took; and how they compare with known ones. opened: seconds to open
-    the net."""
+def _print_end(entries: list[dict], session: Session, as_json: bool, compared: list | None) -> None:
+    """Prints all answers as JSON, or how long one took; and how they compare with known ones."""
     if as_json:
-        answers = {"scores": [score.record() for score in compared], "images": found} if compared else found
+        answers = {"scores": [score.record() for score in compared], "images": entries} if compared else entries
         options.print_json(answers, ensure_ascii=False)
         return
     for score in compared or []:
         options.say(str(score))
-    if found:
-        each = sum(entry["seconds"] for entry in found) / len(found)
-        click.echo(
-            f"{len(found)} image{'s' * (len(found) > 1)}, {each:.4f} s each; {opened:.2f} s to open the net", err=True
-        )
+    session.show_times(entries)
 
 
 def _open(
@@ -322,8 +285,7 @@ def _show(entry: dict, kind: int) -> None:
     """Prints an answer: the best classes or labels first, numbers in their order."""
     from .. import caffelite_pb2 as pb
 
-    notes = f"  ({', '.join(entry['notes'])})" if entry["notes"] else ""
-    options.say(f"{entry['file']}  {entry['seconds']:.4f} s{notes}")
+    image_results.show_head(entry)
     if kind == pb.DeployParameter.NUMBERS:
         for answer in sorted(entry["answers"], key=lambda answer: answer["class"]):
             options.say(f"  {answer['label']} = {answer['score']:.6g}")
@@ -336,26 +298,17 @@ def _show(entry: dict, kind: int) -> None:
             options.say(f"  {general['score']:.4f}  {general['name']} ({general['bits']:.1f} bits)")
 
 
-def _write_table(path: Path, files: list[Path], found: list[dict], failed: dict[Path, str], count: int) -> None:
+def _write_table(path: Path, session: Session, entries: list[dict], count: int) -> None:
     """Writes a row for each image in their order. A row of an image that could not be read has the error."""
-    import csv
-
-    entries = {entry["file"]: entry for entry in found}
+    by_file = {entry["file"]: entry for entry in entries}
     head = ["file", "seconds", "error", *(f"{name}{i}" for i in range(1, count + 1) for name in ("label", "score"))]
-    draft = path.with_name(f".{path.name}.draft")
-    try:
-        with draft.open("w", encoding="utf-8", newline="") as lines:
-            rows = csv.writer(lines)
-            rows.writerow(head)
-            for file in files:
-                entry = entries.get(str(file), {"answers": [], "seconds": ""})
-                answers = [text for a in entry["answers"][:count] for text in (a["label"], f"{a['score']:.9g}")]
-                answers += [""] * (2 * count - len(answers))
-                rows.writerow([str(file), entry["seconds"], failed.get(file, ""), *answers])
-        draft.replace(path)
-    except OSError as error:
-        raise CaffeliteError(f"cannot write {path}: {error.strerror}") from None
-    click.echo(f"wrote {path}: {len(files)} rows", err=True)
+    rows = []
+    for file in session.files:
+        entry = by_file.get(str(file), {"answers": [], "seconds": ""})
+        answers = [text for a in entry["answers"][:count] for text in (a["label"], f"{a['score']:.9g}")]
+        answers += [""] * (2 * count - len(answers))
+        rows.append([str(file), entry["seconds"], session.failed.get(file, ""), *answers])
+    image_results.write_table(path, head, rows, f"{len(rows)} rows")
 
 
 def _page(preparation, file: Path, entry: dict):

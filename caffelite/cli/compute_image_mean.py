@@ -31,11 +31,11 @@ def compute_image_mean(db: Path, mean: Path | None, backend: str | None, force: 
     from ..data.writers import check_free, write_mean
 
     check_free([mean] if mean else [], force)
-    found = compute_mean(db, progress=True, backend=backend)
-    log.info("Processed %d files.", found.count)
+    result = compute_mean(db, progress=True, backend=backend)
+    log.info("Processed %d files.", result.count)
     if mean:
-        write_mean(mean, found.image, force=force)
+        write_mean(mean, result.image, force=force)
         log.info("Write to %s", mean)
-    log.info("Number of channels: %d", len(found.channels))
-    for channel, value in enumerate(found.channels):
+    log.info("Number of channels: %d", len(result.channels))
+    for channel, value in enumerate(result.channels):
         log.info("mean_value channel [%d]: %g", channel, value)

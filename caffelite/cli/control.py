@@ -42,8 +42,8 @@ def control(action, folders, tags, untag, text, to) -> None:
         raise click.UsageError("-to goes with clone and one run")
     for folder in folders:
         if action == "note":
-            found = listing.change_notes(folder, add=tags, remove=untag, note=text)
-            options.say(f"{folder}: {', '.join(found.tags) or 'no tag'}" + (f"\n{found.note}" if found.note else ""))
+            notes = listing.change_notes(folder, add=tags, remove=untag, note=text)
+            options.say(f"{folder}: {', '.join(notes.tags) or 'no tag'}" + (f"\n{notes.note}" if notes.note else ""))
         elif action == "clone":
             options.say(f"wrote {control.clone(folder, to or control.free_folder(folder))}")
         else:

@@ -80,14 +80,13 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
     from ..layers import unknown_types
     from .upgrade import write
 
-    if out.exists() and not force:
-        raise CaffeliteError(f"{out} exists", remedy="write to another file, or replace it with --force")
+    options.refuse_existing(out, force)
     document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
     graph = _graph(document, bool(samples), shape, level, stage)
     sources = [node.layer.source for node in graph.feeds if getattr(node.layer, "source", None) is not None]
     try:
         converted = convert(graph, comma_separated(wanted))
-        made, how = converted.message, converted.message.deploy_param
+        made, preprocessing = converted.message, converted.message.deploy_param
         source = next(
             (
                 s
@@ -99,7 +98,7 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
             None,
         )
         describe(
-            how,
+            preprocessing,
             source,
             graph.values[converted.inputs[0]].shape[1:2],
             channel_order.upper(),
@@ -112,11 +111,11 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
         for source in sources:
             source.close()
     if labels:
-        how.label.extend(class_names(labels))
+        preprocessing.label.extend(class_names(labels))
     elif names := _label_map(graph) or _names_beside(graph, model):
-        how.label.extend(names)
+        preprocessing.label.extend(names)
     if weights:
-        how.weights = os.path.relpath(weights[-1], out.parent)
+        preprocessing.weights = os.path.relpath(weights[-1], out.parent)
     _copy_means(made, document.locate, out)
     head = f"# Made from {model} by caffelite deploy. For Caffe, leave out deploy_param.\n"
     write(out, (head + prototxt.write(made)).encode())
@@ -159,9 +158,9 @@ def _names_beside(graph, model: str) -> list[str]:
     from ..data.class_names import of_net
     from ..report.collect import head
 
-    found = head(graph)
+    output = head(graph)
     feeds = [(node.layer.spec, node.layer.locate) for node in graph.feeds]
-    return of_net(model, feeds, found.scores.shape[found.axis]) if found else []
+    return of_net(model, feeds, output.scores.shape[output.axis]) if output else []
 
 
 def _graph(document, there: bool, shape: tuple[str, ...], level: int | None, stages: tuple[str, ...]):

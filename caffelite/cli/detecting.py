@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
-
-from ..errors import CaffeliteError
-from . import annotated, options, picture_net
+from . import image_results, options, picture_net
 from .deploy import class_names
+from .image_results import Session
 
 HEAD = ("file", "seconds", "error", "label", "class", "score", "xmin", "ymin", "xmax", "ymax")
 
@@ -41,36 +37,27 @@ def open_detector(document: Any, weights: tuple[str, ...], gpu: str | None, coun
     return detector
 
 
-def run(detector: Any, files: list[Path], wanted: Wanted, started: float) -> int:
-    """Detects in all images; returns how many could not be read."""
-    failed: dict[Path, str] = {}
-
-    def report(file: Any, error: CaffeliteError) -> None:
-        failed[file] = str(error)
-        click.echo(f"caffelite: {error}", err=True)
-
+def run(detector: Any, session: Session, wanted: Wanted) -> None:
+    """Detects in all images."""
     detector.warm_up()
-    opened = time.perf_counter() - started
-    found: list[dict] = []
+    session.ready()
+    entries: list[dict] = []
     pages: dict[str, Any] = {}
-    for one in detector.detections(files, wanted.least, report if len(files) > 1 else None):
+    for one in detector.detections(session.files, wanted.least, session.report):
         entry = _entry(one, wanted.count)
-        found.append(entry)
+        entries.append(entry)
         if not (wanted.as_json or wanted.table):
             _show(entry)
         if wanted.folder:
-            pages[annotated.free_name(one.file.stem, pages)] = _page(detector, one.file, entry)
+            pages[image_results.free_name(one.file.stem, pages)] = _page(detector, one.file, entry)
     if wanted.folder and pages:
-        annotated.write_pictures(wanted.folder, pages)
+        image_results.write_pictures(wanted.folder, pages)
     if wanted.table:
-        _write_table(wanted.table, files, found, failed)
+        _write_table(wanted.table, session, entries)
     if wanted.as_json:
-        options.print_json(found, ensure_ascii=False)
-    elif found:
-        each = sum(entry["seconds"] for entry in found) / len(found)
-        text = f"{len(found)} image{'s' * (len(found) > 1)}, {each:.4f} s each; {opened:.2f} s to open the net"
-        click.echo(text, err=True)
-    return len(failed)
+        options.print_json(entries, ensure_ascii=False)
+    else:
+        session.show_times(entries)
 
 
 def _entry(one: Any, count: int | None) -> dict:
@@ -79,8 +66,7 @@ def _entry(one: Any, count: int | None) -> dict:
 
 
 def _show(entry: dict) -> None:
-    notes = f"  ({', '.join(entry['notes'])})" if entry["notes"] else ""
-    options.say(f"{entry['file']}  {entry['seconds']:.4f} s{notes}")
+    image_results.show_head(entry)
     for one in entry["detections"]:
         corners = " ".join(f"{v:.1f}" for v in one["box"])
         options.say(f"  {one['score']:.4f}  {one['label']}  {corners}")
@@ -97,28 +83,14 @@ def _page(detector: Any, file: Path, entry: dict) -> Any:
     return with_boxes(image, list(reversed(drawn)))
 
 
-def _write_table(path: Path, files: list[Path], found: list[dict], failed: dict[Path, str]) -> None:
+def _write_table(path: Path, session: Session, entries: list[dict]) -> None:
     """A row for each box, in the order of the images; one without a box for an image without any."""
-    import csv
-
-    from ..data.writers import atomic
-
-    entries: dict[str, dict] = {entry["file"]: entry for entry in found}
-    with atomic(path) as draft, draft.open("w", encoding="utf-8", newline="") as lines:
-        rows = csv.writer(lines)
-        rows.writerow(HEAD)
-        for file in files:
-            entry = entries.get(str(file), {"detections": [], "seconds": ""})
-            head = [str(file), entry["seconds"], failed.get(file, "")]
-            for one in entry["detections"]:
-                rows.writerow([*head, one["label"], one["class"], f"{one['score']:.9g}", *one["box"]])
-            if not entry["detections"]:
-                rows.writerow([*head, *[""] * 7])
-    click.echo(f"wrote {path}: {sum(len(e['detections']) for e in found)} boxes in {len(found)} images", err=True)
-
-
-def refuse(given: dict[str, Any], error: Callable[[str], Exception]) -> None:
-    """Errors: options that only classifiers have."""
-    for name, value in given.items():
-        if value:
-            raise error(f"-{name} is for classifiers, and the net detects objects")
+    by_file = {entry["file"]: entry for entry in entries}
+    rows: list[list[object]] = []
+    for file in session.files:
+        entry = by_file.get(str(file), {"detections": [], "seconds": ""})
+        head = [str(file), entry["seconds"], session.failed.get(file, "")]
+        boxes = [[one["label"], one["class"], f"{one['score']:.9g}", *one["box"]] for one in entry["detections"]]
+        rows += [[*head, *box] for box in boxes or [[""] * 7]]
+    count = sum(len(entry["detections"]) for entry in entries)
+    image_results.write_table(path, HEAD, rows, f"{count} boxes in {len(entries)} images")

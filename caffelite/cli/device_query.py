@@ -35,17 +35,17 @@ def device_query(gpu, test, as_json) -> None:
 
     broken = False
     if gpu is None or gpu == "all":
-        numbers = list(range(gpus.count()))
-        if not numbers:
+        gpu_ids = list(range(gpus.count()))
+        if not gpu_ids:
             broken = gpus.present()
             click.echo(f"caffelite: {gpus.why_none() if broken else 'this machine has no NVIDIA GPU'}", err=True)
             if not test:
                 sys.exit(1)
     else:
-        numbers = gpu_numbers(gpu)
-    properties = [gpus.describe(number) for number in numbers]
+        gpu_ids = gpu_numbers(gpu)
+    properties = [gpus.describe(number) for number in gpu_ids]
     if test:
-        passed = _test(dict(zip(numbers, properties, strict=True)) or {None: {"Name": "CPU"}}, as_json)
+        passed = _test(dict(zip(gpu_ids, properties, strict=True)) or {None: {"Name": "CPU"}}, as_json)
         sys.exit(0 if passed and not broken else 1)
     if as_json:
         options.print_json(properties, indent=None)
@@ -58,15 +58,15 @@ COLOURS = {"pass": "green", "fail": "red", "skipped": "yellow"}
 LEFT = 62  # columns before a row's last one
 
 
-def _test(found: dict, as_json: bool) -> bool:
+def _test(devices: dict, as_json: bool) -> bool:
     """Runs the checks of each device and prints their rows as they come. Whether none failed.
 
-    found: what each device is, by its number; None for the CPU.
+    devices: what each device is, by its number; None for the CPU.
     """
     from .. import selftest
 
     every = []
-    for number, properties in found.items():
+    for number, properties in devices.items():
         device, rows = "CPU" if number is None else f"GPU {number}: {properties['Name']}", []
         if not as_json:
             click.secho(device, bold=True)

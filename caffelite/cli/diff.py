@@ -14,9 +14,7 @@ from . import options
 @click.argument("b")
 @options.shape
 @options.python_if_asked
-@options.phase
-@options.level
-@options.stage
+@options.state
 @options.as_json
 def diff(a, b, shape, phase, level, stage, as_json) -> None:
     """Compares two nets by what they mean: layers, settings, shapes, parameters, and which weights of A fit B.
@@ -35,26 +33,30 @@ def diff(a, b, shape, phase, level, stage, as_json) -> None:
     subjects = [nets.subject(file, None, parse_shapes(shape), level, stage) for file in (a, b)]
     shared = [p for p in nets.phases(phase, subjects[0].message) if p in nets.phases(phase, subjects[1].message)]
     phases = [shared[0] if shared else nets.phases(phase, s.message)[0] for s in subjects]
-    found = compare(*(s.graph(p)[0] for s, p in zip(subjects, phases, strict=True)))
+    difference = compare(*(s.graph(p)[0] for s, p in zip(subjects, phases, strict=True)))
     if as_json:
-        options.print_json(asdict(found) | {"same": found.same})
+        options.print_json(asdict(difference) | {"same": difference.same})
     else:
-        options.say(_text(found, a, b))
+        options.say(_text(difference, a, b))
 
 
-def _text(found, a: str, b: str) -> str:
+def _text(difference, a: str, b: str) -> str:
     lines = [f"A: {a}", f"B: {b}", ""]
-    for name, (x, y) in found.totals.items():
+    for name, (x, y) in difference.totals.items():
         lines.append(
             f"{name:24}{x:,.0f}" + (f" → {y:,.0f}" + (f" ({(y - x) / x:+.1%})" if x else "") if x != y else "")
         )
-    for mark, names in (("-", found.only_a), ("+", found.only_b)):
+    for mark, names in (("-", difference.only_a), ("+", difference.only_b)):
         lines += ["", *(f"{mark} {name}" for name in names)] if names else []
-    for change in found.changed:
+    for change in difference.changed:
         lines += ["", f"~ {change.layer}", *(f"    {what}" for what in change.what)]
-    lines += ["", "Weights of A in B"] if found.fits or found.clashes or found.renamed or found.fresh else []
-    lines += [f"  fit: {', '.join(found.fits)}"] * bool(found.fits)
-    lines += [f"  do not fit, an error when loaded: {name}, {why}" for name, why in found.clashes]
-    lines += [f"  would fit under B's name: {old} → {new}" for old, new in found.renamed]
-    lines += [f"  newly initialised: {', '.join(found.fresh)}"] * bool(found.fresh)
-    return "\n".join(lines + (["", "the nets mean the same"] if found.same else []))
+    lines += (
+        ["", "Weights of A in B"]
+        if difference.fits or difference.clashes or difference.renamed or difference.fresh
+        else []
+    )
+    lines += [f"  fit: {', '.join(difference.fits)}"] * bool(difference.fits)
+    lines += [f"  do not fit, an error when loaded: {name}, {why}" for name, why in difference.clashes]
+    lines += [f"  would fit under B's name: {old} → {new}" for old, new in difference.renamed]
+    lines += [f"  newly initialised: {', '.join(difference.fresh)}"] * bool(difference.fresh)
+    return "\n".join(lines + (["", "the nets mean the same"] if difference.same else []))

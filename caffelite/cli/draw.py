@@ -17,12 +17,7 @@ from . import options
     type=click.Path(path_type=Path),
     help="The picture, .svg or .png. Default: SVG on standard output.",
 )
-@options.shape
-@options.python_if_asked
-@options.set_fields
-@options.phase
-@options.level
-@options.stage
+@options.inspected
 @options.split
 @options.rare_collection()
 def draw(model, solver, out, shape, set_fields, phase, level, stage, split) -> None:

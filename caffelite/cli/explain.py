@@ -15,12 +15,7 @@ HEADS = {"shape": "Shape", "parameters": "Parameters", "backward": "Backward", "
 @click.command(short_help="Explain one layer of a net")
 @click.argument("layer")
 @options.net_or_solver
-@options.shape
-@options.python_if_asked
-@options.set_fields
-@options.phase
-@options.level
-@options.stage
+@options.inspected
 @options.as_json
 def explain(layer, model, solver, shape, set_fields, phase, level, stage, as_json) -> None:
     """Explains one layer: how its shape is computed, how its weights are initialised, why it does or does not run
@@ -48,15 +43,21 @@ def explain(layer, model, solver, shape, set_fields, phase, level, stage, as_jso
     )
     graphs = [subject.graph(p) for p in nets.phases(phase, subject.message)]
     graph, guessed = next((g for g in graphs if any(n.name == layer for n in g[0].nodes)), graphs[0])
-    found = explanations.explain(graph, nets.node_of(graph, layer))
+    explanation = explanations.explain(graph, nets.node_of(graph, layer))
     if as_json:
-        options.print_json(asdict(found))
+        options.print_json(asdict(explanation))
         return
-    lines = [f"{found.layer} ({found.type}) in {found.phase}: {found.place}", *textwrap.wrap(found.about, 110)]
+    lines = [
+        f"{explanation.layer} ({explanation.type}) in {explanation.phase}: {explanation.place}",
+        *textwrap.wrap(explanation.about, 110),
+    ]
     for name, head in HEADS.items():
         lines += [
             "",
             head,
-            *(textwrap.fill(line, 110, initial_indent="  ", subsequent_indent="    ") for line in getattr(found, name)),
+            *(
+                textwrap.fill(line, 110, initial_indent="  ", subsequent_indent="    ")
+                for line in getattr(explanation, name)
+            ),
         ]
     options.say("\n".join([*lines, *(f"\nData is missing: {note}" for note in guessed)]))

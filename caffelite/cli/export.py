@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from ..errors import CaffeliteError
 from . import options
 from .logs import start
 
@@ -56,8 +55,7 @@ def export(model, weights, out, check, shape, free_size, gpu, force) -> None:
     from . import picture_net
     from .upgrade import write
 
-    if out.exists() and not force:
-        raise CaffeliteError(f"{out} exists", remedy="write to another file, or replace it with --force")
+    options.refuse_existing(out, force)
     document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
     weights = picture_net.weights(document, weights)
     message = with_shapes(document.message, parse_shapes(shape))

@@ -56,24 +56,24 @@ def find_batch(
         user_modules.permit()  # it trains
     config = RunConfig(solver, precision=precision, overrides=set_fields, level=level, stages=stage)
     net = subject(None, solver, {}, level, config.stages, Overrides(set_fields))
-    numbers = gpus(gpu, read_solver(config).message)
+    gpu_ids = gpus(gpu, read_solver(config).message)
     room = (
-        options.size_in_bytes(limit) if limit else int(memory.SHARE * memory.available(numbers[0] if numbers else None))
+        options.size_in_bytes(limit) if limit else int(memory.SHARE * memory.available(gpu_ids[0] if gpu_ids else None))
     )
-    traits = target.traits(numbers[0] if numbers else None, precision)
-    found = summary.largest_batch(net, room, os.cpu_count() or 1, traits=traits)
-    while found and not limit:
+    traits = target.traits(gpu_ids[0] if gpu_ids else None, precision)
+    largest = summary.largest_batch(net, room, os.cpu_count() or 1, traits=traits)
+    while largest and not limit:
         try:
-            train_two_iterations(config, found[0], numbers)
+            train_two_iterations(config, largest[0], gpu_ids)
             break
         except MemoryError:
-            smaller = int(0.95 * found[0])
-            found = (smaller, summary.memory(net, smaller, os.cpu_count() or 1, traits=traits)) if smaller else None
-    if not found:
+            smaller = int(0.95 * largest[0])
+            largest = (smaller, summary.memory(net, smaller, os.cpu_count() or 1, traits=traits)) if smaller else None
+    if not largest:
         raise CaffeliteError(
             "no batch fits",
             expected="enough memory for one sample",
             found=memory.text(room),
             remedy="use a smaller net",
         )
-    click.echo(f"{found[0]} samples, which take {memory.text(found[1].total)} of {memory.text(room)}")
+    click.echo(f"{largest[0]} samples, which take {memory.text(largest[1].total)} of {memory.text(room)}")

@@ -67,21 +67,21 @@ def find_lr(solver, gpu, weights, set_fields, low, high, iterations, out, level,
         level=level,
         stages=stage,
     )
-    found = find_rate(config, low, high, iterations)
+    curve = find_rate(config, low, high, iterations)
     if as_json:
         options.print_json(
-            {"best": found.best, "rates": found.rates, "losses": found.kept, "smoothed": found.smooth}, indent=None
+            {"best": curve.best, "rates": curve.rates, "losses": curve.kept, "smoothed": curve.smooth}, indent=None
         )
-    elif found.best:
+    elif curve.best:
         click.echo(
-            f"base_lr: {found.best:.2g}  (the loss falls fastest there; it was followed from {low:g} to "
-            f"{found.rates[-1]:.2g})"
+            f"base_lr: {curve.best:.2g}  (the loss falls fastest there; it was followed from {low:g} to "
+            f"{curve.rates[-1]:.2g})"
         )
     else:
         click.echo(
-            f"the loss never falls between {low:g} and {found.rates[-1]:.2g}: look at the net, the data and the fillers"
+            f"the loss never falls between {low:g} and {curve.rates[-1]:.2g}: look at the net, the data and the fillers"
         )
     if out:
         from ..runs.picture import range_test as draw
 
-        options.write_picture(out, draw(found.rates, found.kept, found.smooth, found.best, form))
+        options.write_picture(out, draw(curve.rates, curve.kept, curve.smooth, curve.best, form))

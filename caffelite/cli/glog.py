@@ -31,12 +31,12 @@ MOST = 3  # FATAL: errors of the command itself are no log lines and are always 
 def split(arguments: list[str]) -> tuple[list[str], int | None]:
     """(the arguments without glog's flags, the value of minloglevel or None). Errors: a flag without its value, a wrong
     level."""
-    kept: list[str] = []
+    others: list[str] = []
     level = None
     rest = iter(arguments)
     for argument in rest:
         if argument == "--":
-            return [*kept, argument, *rest], level
+            return [*others, argument, *rest], level
         match = re.fullmatch(r"--?([a-zA-Z][\w-]*)(?:=(.*))?", argument, re.DOTALL)
         name, value = (match[1].replace("-", "_"), match[2]) if match else ("", None)
         if name in VALUES:
@@ -44,8 +44,8 @@ def split(arguments: list[str]) -> tuple[list[str], int | None]:
                 raise click.UsageError(f"the flag -{name} needs a value")
             level = _level(value) if name == "minloglevel" else level
         elif name not in SWITCHES and not (value is None and name.removeprefix("no") in SWITCHES):
-            kept.append(argument)
-    return kept, level
+            others.append(argument)
+    return others, level
 
 
 def _level(text: str) -> int:

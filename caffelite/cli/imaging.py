@@ -72,8 +72,8 @@ def recipe(gray: bool, resize_width: int, resize_height: int, encoded: bool, enc
     from ..data.images import MOST_PIXELS
 
     if bool(resize_width) != bool(resize_height):
-        missing, given = ("-resize_height", "-resize_width") if resize_width else ("-resize_width", "-resize_height")
-        raise CaffeliteError(f"{given} without {missing}", remedy="give both, or none to keep each image's size")
+        missing, present = ("-resize_height", "-resize_width") if resize_width else ("-resize_width", "-resize_height")
+        raise CaffeliteError(f"{present} without {missing}", remedy="give both, or none to keep each image's size")
     if resize_height * resize_width > MOST_PIXELS:
         what, found = "-resize_height and -resize_width make images too large", f"{resize_height}×{resize_width}"
         raise CaffeliteError(what, expected=f"at most {MOST_PIXELS} pixels", found=found)
@@ -87,9 +87,9 @@ def report(path: Path, done) -> None:
         f"{'×'.join(map(str, shape))}{f' ({count})' if len(done.shapes) > 1 else ''}"
         for shape, count in done.shapes.most_common(5)
     ]
-    more = len(done.shapes) - len(shapes)
+    unlisted = len(done.shapes) - len(shapes)
     click.echo(
-        f"wrote {path}: {done.written} images of {', '.join(shapes)}{f' and {more} other shapes' * (more > 0)}",
+        f"wrote {path}: {done.written} images of {', '.join(shapes)}{f' and {unlisted} other shapes' * (unlisted > 0)}",
         err=True,
     )
     if len({shape[1:] for shape in done.shapes}) > 1:

@@ -71,7 +71,7 @@ class _Test(click.ParamType):
 @click.option("--memory", metavar="SIZE", help="Memory for the run, as in 8G. Default: what the device has free.")
 @options.gpu
 @click.option("--force", is_flag=True, help="Replace the project's files in NAME.")
-def new(name, data, memory, gpu, **given) -> None:
+def new(name, data, memory, gpu, **choices) -> None:
     """Starts a project: writes the folder NAME with net, solver, labels, deploy net and a README for your images, with
     a reason for every choice. Then: caffelite train -solver NAME/solver.prototxt.
 
@@ -90,19 +90,19 @@ def new(name, data, memory, gpu, **given) -> None:
     from ..scaffold.project import Request, create
 
     limit = options.size_in_bytes(memory) if memory else None
-    numbers = gpus(gpu, _no_solver())
-    project = create(Request(name, data, memory=limit, gpu=numbers[0] if numbers else None, **given), progress=True)
+    gpu_ids = gpus(gpu, _no_solver())
+    project = create(Request(name, data, memory=limit, gpu=gpu_ids[0] if gpu_ids else None, **choices), progress=True)
     for decision in project.decisions:
         options.say(decision)
     for text in project.left_out:
         click.echo(f"Left out: {text}", err=True)
     options.say(f"Wrote {', '.join(path.name for path in project.paths)} in {project.folder}.")
-    for found in project.findings:
-        options.say(f"caffelite check: {found.kind}: {found.error}")
+    for finding in project.findings:
+        options.say(f"caffelite check: {finding.kind}: {finding.error}")
     options.say("Next:")
     for command, what in project.commands:
         options.say(f"  {command}  # {what}")
-    if any(found.kind == "mistake" for found in project.findings):
+    if any(finding.kind == "mistake" for finding in project.findings):
         raise CaffeliteError("the project has mistakes", remedy="correct them in its files")
 
 

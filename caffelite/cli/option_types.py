@@ -39,15 +39,15 @@ class Duration(click.ParamType):
         if isinstance(value, float):
             return value
         if match := re.fullmatch(r"(\d+\.?\d*|\.\d+)([smhd]?)", value):
-            found = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]]
+            seconds = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]]
         elif match := re.fullmatch(r"(?:(\d+)-)?(\d+):(\d\d)(?::(\d\d))?", value):
-            days, first, second, third = (int(part or 0) for part in match.groups())
-            found = float(days * 86400 + (first * 3600 + second * 60 + third if match[4] else first * 60 + second))
+            days, first, second, third = (int(digits or 0) for digits in match.groups())
+            seconds = float(days * 86400 + (first * 3600 + second * 60 + third if match[4] else first * 60 + second))
         else:
             self.fail(f'expected 90s, 30m, 1.5h, 2d or 1:30:00, found "{value}"', param, context)
-        if not found:
+        if not seconds:
             self.fail("a time above 0 is needed", param, context)
-        return found
+        return seconds
 
 
 class Names(click.ParamType):

@@ -128,6 +128,16 @@ python = _python(runs=True)
 python_if_asked = _python(runs=False)
 
 
+def state(command: Callable) -> Callable:
+    """-phase, -level and -stage: the state in which a net is built."""
+    return phase(level(stage(command)))
+
+
+def inspected(command: Callable) -> Callable:
+    """The options of commands that build a net without its data: -shape, -python, -set, -phase, -level and -stage."""
+    return shape(python_if_asked(set_fields(state(command))))
+
+
 def run_options(names: Collection[str] = tuple(FIELDS)) -> Callable:
     """The options of a run's fields, which the command takes as ``run``, a dict by field."""
 
@@ -227,9 +237,14 @@ def left_out(mistakes: Sequence[CaffeliteError], ignored: Sequence[CaffeliteErro
         raise SystemExit(1)
 
 
-def picture_form(path: Path, *more: str) -> str:
+def refuse_existing(path: Path, force: bool) -> None:
+    if path.exists() and not force:
+        raise CaffeliteError(f"{path} exists", remedy="write to another file, or replace it with --force")
+
+
+def picture_form(path: Path, *others: str) -> str:
     """svg, png, or another form that the command has, by a picture's name."""
-    form, forms = path.suffix.lower().removeprefix("."), ("svg", "png", *more)
+    form, forms = path.suffix.lower().removeprefix("."), ("svg", "png", *others)
     if form not in forms:
         what = "a picture is " + " or ".join([", ".join(forms[:-1]).upper(), forms[-1].upper()])
         ends = " or ".join([", ".join(f".{name}" for name in forms[:-1]), f".{forms[-1]}"])

@@ -39,7 +39,7 @@ def _override(net, mean: str | None, scale: float | None, size: str | None, chan
         return  # the classifier reports it
     param = inputs[0].transform_param
     if mean is not None:
-        values = [_number(part) for part in comma_separated(mean)]
+        values = [_number(text) for text in comma_separated(mean)]
         param.ClearField("mean_file")
         param.ClearField("mean_value")
         param.mean_value.extend(values)

@@ -64,9 +64,7 @@ LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 )
 @division
 @options.iterations("Passes to time.", 10)
-@options.phase
-@options.level
-@options.stage
+@options.state
 def plan(
     model, ranks, gpu, bandwidth, network, latency, machine, scaling, divide, iterations, phase, level, stage
 ) -> None:
@@ -127,33 +125,33 @@ def plan(
     options.say(f"{'processes':>9}{'ms':>11}{'images/s':>12}{'times one':>11}{'efficiency':>12}{'waiting':>9}")
     alone = of(1)
     for n in sorted({*(n for n in LADDER if n < ranks), ranks}):
-        found = of(n)
-        faster = found.images / alone.images
+        forecasted = of(n)
+        faster = forecasted.images / alone.images
         options.say(
-            f"{n:9}{found.seconds * 1e3:11.4g}{found.images:12.5g}{faster:11.4g}{faster / n:12.1%}"
-            f"{found.waiting / found.seconds:9.1%}"
+            f"{n:9}{forecasted.seconds * 1e3:11.4g}{forecasted.images:12.5g}{faster:11.4g}{faster / n:12.1%}"
+            f"{forecasted.waiting / forecasted.seconds:9.1%}"
         )
     options.say(bottleneck(net, measured, of(ranks), bandwidth if ranks <= machine else network))
 
 
-def bottleneck(net, measured, found, bandwidth: float) -> str:
-    """What limits ``found``, in a sentence."""
-    if found.waiting > 0.1 * found.seconds:
+def bottleneck(net, measured, forecasted, bandwidth: float) -> str:
+    """What limits ``forecasted``, in a sentence."""
+    if forecasted.waiting > 0.1 * forecasted.seconds:
         sizes = {parameter.node.name: 0 for parameter in net.params.parameters}
         for parameter, blob in zip(net.params.parameters, net.params.blobs, strict=True):
             sizes[parameter.node.name] += blob.size
         name = max(sizes, key=sizes.__getitem__)
-        share = sizes[name] / max(1, sum(sizes.values()))
+        fraction = sizes[name] / max(1, sum(sizes.values()))
         return (
-            f"The bottleneck is the all-reduce: {found.travel * 1e3:.4g} ms at {bandwidth:g} GB/s, "
-            f"{found.waiting * 1e3:.4g} ms of it not "
-            f'hidden; layer "{name}" has {share:.0%} of the gradients. A larger batch, -compress fp16 or a faster '
+            f"The bottleneck is the all-reduce: {forecasted.travel * 1e3:.4g} ms at {bandwidth:g} GB/s, "
+            f"{forecasted.waiting * 1e3:.4g} ms of it not "
+            f'hidden; layer "{name}" has {fraction:.0%} of the gradients. A larger batch, -compress fp16 or a faster '
             "link help."
         )
-    parts = {"forward": measured.forward, "backward": sum(measured.backward), "the update": measured.update}
-    name = max(parts, key=parts.__getitem__)
-    waiting = found.waiting / found.seconds
+    seconds = {"forward": measured.forward, "backward": sum(measured.backward), "the update": measured.update}
+    name = max(seconds, key=seconds.__getitem__)
+    waiting = forecasted.waiting / forecasted.seconds
     return (
-        f"The bottleneck is computing, of which {name} is {parts[name] / measured.compute:.0%}; gradients cost "
+        f"The bottleneck is computing, of which {name} is {seconds[name] / measured.compute:.0%}; gradients cost "
         f"{waiting:.1%}."
     )

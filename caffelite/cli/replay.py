@@ -54,9 +54,9 @@ def replay(folder, gpu, everything, as_json) -> None:
 def _table(arrays: list) -> str:
     rows = [("", "layer", "array", "shape", "least", "greatest", "mean |x|", "NaN", "infinite")]
     for one in arrays:
-        numbers = [f"{value:.4g}" for value in (one.least, one.greatest, one.mean_abs)]
+        statistics = [f"{value:.4g}" for value in (one.least, one.greatest, one.mean_abs)]
         counts = [str(count or "") for count in (one.nans, one.infinities)]
-        rows.append((one.direction, one.layer, one.what, "×".join(map(str, one.shape)) or "1", *numbers, *counts))
+        rows.append((one.direction, one.layer, one.what, "×".join(map(str, one.shape)) or "1", *statistics, *counts))
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     cells = (
         [c.ljust(w) if i < 4 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))] for row in rows

@@ -30,7 +30,7 @@ def reproduce(folder, gpu, iterations) -> None:
 
     comparison, done = repeated.reproduce(folder, gpu, iterations)
     if comparison.differs:
-        iteration, what, recorded, found = comparison.differs
-        click.echo(f"differs first at iteration {iteration}: {what} is {found:.9g}, was {recorded:.9g}")
+        iteration, what, recorded, computed = comparison.differs
+        click.echo(f"differs first at iteration {iteration}: {what} is {computed:.9g}, was {recorded:.9g}")
         sys.exit(1)
     click.echo(f"the same to the last bit: {comparison.compared} losses and scores of {done} iterations")

@@ -68,28 +68,28 @@ def runs(folders, states, net, tags, conditions, sort, reverse, limit, depth, co
 
     form = options.picture_form(out, "pdf") if out else ""
     every = listing.find(folders or ["."], depth)
-    found = listing.ordered(listing.chosen(every, states, net, conditions, tags), sort, reverse)[:limit]
-    compared = listing.compare(found) if compare else None
+    listed = listing.ordered(listing.chosen(every, states, net, conditions, tags), sort, reverse)[:limit]
+    compared = listing.compare(listed) if compare else None
     if as_json:
-        content = compared.to_json() if compared else [run.to_json() for run in found]
+        content = compared.to_json() if compared else [run.to_json() for run in listed]
         options.print_json(content)
     elif compared:
         options.say(comparison_text(compared))
-    elif found:
-        options.say(list_text(found))
+    elif listed:
+        options.say(list_text(listed))
     else:
         why = f"; none of {len(every)} meets the conditions" if every else ""
         click.echo(f"no run folder was found{why}", err=True)
     if out:
         from ..runs.picture import picture
 
-        options.write_picture(out, picture(listing.histories(found), form))
+        options.write_picture(out, picture(listing.histories(listed), form))
 
 
-def list_text(found: Sequence[RunSummary]) -> str:
+def list_text(runs: Sequence[RunSummary]) -> str:
     """The list as aligned columns."""
-    names = list(dict.fromkeys(name for run in found for name in run.scores))
-    tagged = any(run.notes.tags for run in found)
+    names = list(dict.fromkeys(name for run in runs for name in run.scores))
+    tagged = any(run.notes.tags for run in runs)
     head = ["run", "state", "net", "iteration", *names, "loss" if "loss" not in names else "train loss", "time"]
     rows = [
         [
@@ -103,7 +103,7 @@ def list_text(found: Sequence[RunSummary]) -> str:
             run.status.started[:16].replace("T", " "),
             *[", ".join(run.notes.tags)] * tagged,
         ]
-        for run in found
+        for run in runs
     ]
     head += ["started", *["tags"] * tagged]
     return options.aligned([head, *rows], left=(0, 1, 2, *[len(head) - 1] * tagged))
@@ -111,16 +111,16 @@ def list_text(found: Sequence[RunSummary]) -> str:
 
 def comparison_text(compared: Comparison) -> str:
     """A row a field and a column a run; with many runs a row a run."""
-    found = compared.runs
-    names = list(dict.fromkeys(name for run in found for name in run.scores))
-    lines = [["", *(run.name for run in found)]]
+    runs = compared.runs
+    names = list(dict.fromkeys(name for run in runs for name in run.scores))
+    lines = [["", *(run.name for run in runs)]]
     lines += [[each.field, *each.values] for each in compared.fields]
-    lines += [["state", *(run.status.state for run in found)], ["iteration", *map(_iterations, found)]]
-    lines += [[name, *(score_text(run.scores.get(name)) for run in found)] for name in names]
-    lines += [["time", *(duration(run.seconds) for run in found)]]
+    lines += [["state", *(run.status.state for run in runs)], ["iteration", *map(_iterations, runs)]]
+    lines += [[name, *(score_text(run.scores.get(name)) for run in runs)] for name in names]
+    lines += [["time", *(duration(run.seconds) for run in runs)]]
     if not compared.fields:
-        lines[1:1] = [["no field differs", *[""] * len(found)]]
-    if len(found) > WIDE:
+        lines[1:1] = [["no field differs", *[""] * len(runs)]]
+    if len(runs) > WIDE:
         lines = [list(column) for column in zip(*lines, strict=True)]
     return options.aligned(lines, left=(0,))
 

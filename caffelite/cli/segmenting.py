@@ -2,60 +2,42 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from ..errors import CaffeliteError
-from . import annotated, options
+from . import image_results, options
+from .image_results import Session
 
 if TYPE_CHECKING:
     import numpy as np
 
 
-def refuse(given: dict[str, Any]) -> None:
-    """Errors: an option that does not apply to pixels."""
-    for name, value in given.items():
-        if value:
-            raise click.UsageError(f"-{name} does not apply to a net that classifies pixels")
-
-
-def run(classifier: Any, files: list[Path], count: int, folder: Path | None, as_json: bool, started: float) -> int:
-    """Classifies the pixels of images; returns how many images could not be read. count: classes of each image; folder:
-    for coloured images; started: when the command began."""
+def run(classifier: Any, session: Session, count: int, folder: Path | None, as_json: bool) -> None:
+    """Classifies the pixels of images. count: classes of each image; folder: for coloured images."""
     from ..deploy import segment
     from ..deploy.annotate import annotate, png
 
     classifier.warm_up()
-    opened, failed = time.perf_counter() - started, 0
-    found: list[dict[str, Any]] = []
+    session.ready()
+    entries: list[dict[str, Any]] = []
     names: list[str] = []  # of the pictures
 
-    def report(file: Path, error: CaffeliteError) -> None:
-        nonlocal failed
-        failed += 1
-        click.echo(f"caffelite: {error}", err=True)
-
-    for answer in classifier.answers(files, report if len(files) > 1 else None):
+    for answer in classifier.answers(session.files, session.report):
         image = classifier.preparation.read(answer.file)
         classes = segment.pixel_classes(answer.scores, classifier.output.shape[1:], image.shape[1:])
         entry = _entry(answer, segment.shares(classes, len(classifier.labels)), classifier.labels, count)
-        found.append(entry)
+        entries.append(entry)
         if not as_json:
             _show(entry)
         if folder:
             page = segment.coloured(image, classes, len(classifier.labels))
             answers = [(one["label"], one["share"]) for one in entry["answers"][:3]]
-            names.append(annotated.free_name(answer.file.stem, names))
-            annotated.write_picture(folder, names[-1], png(annotate(page, answers)))
+            names.append(image_results.free_name(answer.file.stem, names))
+            image_results.write_picture(folder, names[-1], png(annotate(page, answers)))
     if as_json:
-        options.print_json(found, ensure_ascii=False)
-    elif found:
-        each = sum(entry["seconds"] for entry in found) / len(found)
-        click.echo(f"{len(found)} images, {each:.4f} s each; {opened:.2f} s to open the net", err=True)
-    return failed
+        options.print_json(entries, ensure_ascii=False)
+    else:
+        session.show_times(entries)
 
 
 def _entry(answer: Any, shares: np.ndarray, labels: list[str], count: int) -> dict[str, Any]:
@@ -66,7 +48,6 @@ def _entry(answer: Any, shares: np.ndarray, labels: list[str], count: int) -> di
 
 
 def _show(entry: dict[str, Any]) -> None:
-    notes = f"  ({', '.join(entry['notes'])})" if entry["notes"] else ""
-    options.say(f"{entry['file']}  {entry['seconds']:.4f} s{notes}")
+    image_results.show_head(entry)
     for answer in entry["answers"]:
         options.say(f"  {100 * answer['share']:5.1f} %  {answer['label']}")

@@ -110,23 +110,23 @@ def forecast_split(divide: Divide, given: Subject, links: Links, strong: bool) -
     if not any(node.backward for node in graph.nodes):
         what = f"{given.model}: nothing is learned in phase {given.phase}, so there is no iteration to divide"
         raise CaffeliteError(what, remedy="name a net that trains, with its loss: train_val.prototxt")
-    planner, how = _planner(divide, given, links, strong, graph, wanted.micro_batches)
+    planner, basis = _planner(divide, given, links, strong, graph, wanted.micro_batches)
     best = choice.choose(planner, wanted)
-    found = choice.plan(planner, wanted)
+    forecasts = choice.plan(planner, wanted)
     alike = choice.plan(planner.with_memory(None), choice.Request(devices=1))
-    found += [f for f in alike if all((f.groups, f.name) != (o.groups, o.name) for o in found)]
+    forecasts += [f for f in alike if all((f.groups, f.name) != (o.groups, o.name) for o in forecasts)]
     if divide.as_json:
-        _print_json(planner, found)
+        _print_json(planner, forecasts)
         return
     for note in guessed:
         options.say(f"Data is missing: {note}")
-    options.say(f"{graph.name or given.model}, batches of {graph.batch_size}, {given.devices} devices, {how}")
-    options.say("\n".join(comparison(found, planner.job.memory)))
+    options.say(f"{graph.name or given.model}, batches of {graph.batch_size}, {given.devices} devices, {basis}")
+    options.say("\n".join(comparison(forecasts, planner.job.memory)))
     _print_best(planner, best)
 
 
 def _planner(
-    divide: Divide, given: Subject, links: Links, strong: bool, graph: Any, micro_batches: int | None
+    divide: Divide, subject: Subject, links: Links, strong: bool, graph: Any, micro_batches: int | None
 ) -> tuple[Any, str]:
     """The planner of the net, and where its times come from."""
     from ..devices.traits import cpu_traits, cuda_traits
@@ -135,22 +135,22 @@ def _planner(
     from ..planner import costs
     from ..planner.planner import Job, Planner
 
-    cpu = given.gpu is None and divide.rates in (None, "cpu")
+    cpu = subject.gpu is None and divide.rates in (None, "cpu")
     cores = len(os.sched_getaffinity(0))
-    machine = links.machine or (int(GPU["machine"]) if not cpu else given.devices if divide.rates else cores)
+    machine = links.machine or (int(GPU["machine"]) if not cpu else subject.devices if divide.rates else cores)
     near, far = links.bandwidth or (CPU if cpu else GPU)["bandwidth"], links.network
     latency = links.latency * 1e-6
     network = Network(Link(near * 1e9, latency), Link(far * 1e9, latency), machine)
     compiled = compile(graph, cpu_traits() if cpu else cuda_traits())
     if divide.rates:
-        found, how = costs.Modelled(graph, compiled, _rates(divide.rates)), f"times modelled for {divide.rates}"
+        modelled, basis = costs.Modelled(graph, compiled, _rates(divide.rates)), f"times modelled for {divide.rates}"
     else:
-        found, how = _measured(given, graph, compiled, micro_batches), "times measured here"
-    slower = max(1.0, min(given.devices, machine) / cores) if cpu and not divide.rates else 1.0
+        modelled, basis = _measured(subject, graph, compiled, micro_batches), "times measured here"
+    slower = max(1.0, min(subject.devices, machine) / cores) if cpu and not divide.rates else 1.0
     limit = options.size_in_bytes(divide.memory) if divide.memory else None
-    job = Job(given.devices, network, limit, strong=strong, overlap=not cpu, slower=slower)
-    linked = f"{near:g} GB/s" + (f", {far:g} GB/s between machines of {machine}" if given.devices > machine else "")
-    return Planner(graph, compiled, found, job), f"{how}; links of {linked}"
+    job = Job(subject.devices, network, limit, strong=strong, overlap=not cpu, slower=slower)
+    linked = f"{near:g} GB/s" + (f", {far:g} GB/s between machines of {machine}" if subject.devices > machine else "")
+    return Planner(graph, compiled, modelled, job), f"{basis}; links of {linked}"
 
 
 def _rates(text: str) -> Any:
@@ -169,7 +169,7 @@ def _rates(text: str) -> Any:
     return Rates(operations * 1e12, moved * 1e9, RATES["h100"].step)
 
 
-def _measured(given: Subject, graph: Any, compiled: Any, micro_batches: int | None) -> Any:
+def _measured(subject: Subject, graph: Any, compiled: Any, micro_batches: int | None) -> Any:
     from ..runs.scaling import measure_layers
 
     batch = graph.batch_size
@@ -177,24 +177,26 @@ def _measured(given: Subject, graph: Any, compiled: Any, micro_batches: int | No
     large = min(batch, 4 * small)
 
     def open_at(size: int) -> Any:
-        return open_net(given.model, given.gpu, given.phase, given.level, given.stage, batch=size, timing=True)
+        return open_net(
+            subject.model, subject.gpu, subject.phase, subject.level, subject.stage, batch=size, timing=True
+        )
 
-    return measure_layers(open_at, graph, compiled, (small, large), given.iterations)
+    return measure_layers(open_at, graph, compiled, (small, large), subject.iterations)
 
 
-def _print_json(planner: Any, found: list) -> None:
+def _print_json(planner: Any, forecasts: list) -> None:
     from ..inspection.split import record
 
     limit = planner.job.memory
-    records = [record(planner.graph, one) | {"fits": limit is None or one.memory <= limit} for one in found]
+    records = [record(planner.graph, one) | {"fits": limit is None or one.memory <= limit} for one in forecasts]
     options.print_json({"devices": planner.job.devices, "memory": limit, "arrangements": records})
 
 
 def _print_best(planner: Any, best: Any) -> None:
     from ..inspection.split import stages
 
-    place = best.placement
-    parts = [f"{best.groups} {'group' if best.groups == 1 else 'groups'} of {place.devices}", best.name]
-    parts += [f"{place.micro_batches} micro-batches"] * (place.micro_batches > 1)
-    options.say(f"Best: {', '.join(parts)}; a device sends in an iteration")
+    placement = best.placement
+    texts = [f"{best.groups} {'group' if best.groups == 1 else 'groups'} of {placement.devices}", best.name]
+    texts += [f"{placement.micro_batches} micro-batches"] * (placement.micro_batches > 1)
+    options.say(f"Best: {', '.join(texts)}; a device sends in an iteration")
     options.say("\n".join(stages(planner.graph, best)))

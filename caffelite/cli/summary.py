@@ -19,12 +19,7 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Show a net's layers, totals and memory")
 @options.net_or_solver
-@options.shape
-@options.python_if_asked
-@options.set_fields
-@options.phase
-@options.level
-@options.stage
+@options.inspected
 @click.option("--batch", type=click.IntRange(min=1), metavar="N", help="Batch size instead of the net's own.")
 @click.option("--memory", "limit", metavar="SIZE", help="Find the largest batch that fits into this memory, as in 16G.")
 @click.option(
@@ -63,10 +58,10 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
     if batch:
         subject.message = rebatched(subject.message, batch)
     phases = nets.phases(phase, subject.message)
-    parts = [subject.part(p) for p in phases]
+    built_phases = [subject.part(p) for p in phases]
     tables, wrong = (
-        [summaries.table(graph, guessed) for graph, guessed, _ in parts],
-        [error for part in parts for error in part[2]],
+        [summaries.table(graph, guessed) for graph, guessed, _ in built_phases],
+        [error for built_phase in built_phases for error in built_phase[2]],
     )
     threads, train = threads or os.cpu_count() or 1, pb.TRAIN in phases
     if wrong:
@@ -76,10 +71,10 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
             options.say("\n".join(map(_table, tables)))
         options.left_out(wrong, subject.ignored)
     traits = target.traits(None)
-    built = {phase: graph for phase, (graph, _, _) in zip(phases, parts, strict=True)}
+    built = {phase: graph for phase, (graph, _, _) in zip(phases, built_phases, strict=True)}
     memory = summaries.memory(subject, None, threads, train, traits, built)
     fits = summaries.largest_batch(subject, options.size_in_bytes(limit), threads, train, traits) if limit else None
-    parts_of = _parts(subject, parts[0][0], split, threads) if split else []
+    parts_of = _parts(subject, built_phases[0][0], split, threads) if split else []
     if as_json:
         record: dict[str, object] = {
             "phases": [asdict(t) for t in tables],
@@ -109,14 +104,14 @@ def _parts(subject: Subject, graph: Graph, split: str, threads: int) -> list[Dev
     return divided.memory(subject, graph.phase, graph.batch_size, divided.placement_of(graph, split), threads)
 
 
-def _devices(found: list[DeviceMemory]) -> str:
+def _devices(devices: list[DeviceMemory]) -> str:
     """The memory of each device of a group, as a table."""
     from ..inspection.split import table
 
     rows: list[tuple[str, ...]] = [
         ("stage", "shard", "layers", "weights", "gradients", "history", "activations", "in flight", "total")
     ]
-    for one in found:
+    for one in devices:
         memory, names = one.memory, one.layers
         sizes = [_size(value) for value in (memory.weights, memory.gradients, memory.history, memory.arena)]
         layers = f"{names[0]} to {names[-1]}" if len(names) > 1 else " ".join(names)

@@ -179,24 +179,24 @@ def sweep(
     from ..sweep.sweep import Sweep
 
     definition = config.read(resume) if resume else _definition(jobs, run, **values)
-    numbers = gpus(run["gpus"] or definition.base.gpus, read_solver(definition.base).message)
+    gpu_ids = gpus(run["gpus"] or definition.base.gpus, read_solver(definition.base).message)
     stop = processes.Stop(deadline=None if max_time is None else time.monotonic() + max_time)
-    devices = [numbers[i % len(numbers)] if numbers else None for i in range(jobs or len(numbers) or 1)]
+    devices = [gpu_ids[i % len(gpu_ids)] if gpu_ids else None for i in range(jobs or len(gpu_ids) or 1)]
     folder = resume or values["folder"] or _default_folder(definition)
     root = _queue(folder, queued, jobs)
-    if not numbers and not resume and not root:
+    if not gpu_ids and not resume and not root:
         definition = _with_threads(definition, len(devices))
     with processes.stopping(stop):
-        found = Sweep(definition, folder, devices, stop, repeat_failed, root).run()
-    _show(found, folder, as_json)
+        results = Sweep(definition, folder, devices, stop, repeat_failed, root).run()
+    _show(results, folder, as_json)
     if out:
         from ..sweep.picture import picture
 
-        options.write_picture(out, picture(found, form, folder.name))
-    if stop.number or not found.complete:
+        options.write_picture(out, picture(results, form, folder.name))
+    if stop.number or not results.complete:
         click.echo(f"To continue: caffelite sweep -resume {quoted(folder)}", err=True)
         sys.exit(128 + stop.number if stop.number == signal.SIGTERM else 0)
-    if not found.best:
+    if not results.best:
         click.echo("No trial has a score", err=True)
         sys.exit(1)
 
@@ -209,11 +209,11 @@ def _queue(folder: Path, queued: bool | None, jobs: int | None) -> Path | None:
         raise click.UsageError("-queue and -jobs exclude each other: the scheduler has its own number of slots")
     if queued is False or jobs:
         return None
-    found = serving(folder)
-    if queued and not found:
-        found = Path(".")
+    root = serving(folder)
+    if queued and not root:
+        root = Path(".")
         click.echo("No scheduler works here; start one: caffelite queue run", err=True)
-    return found
+    return root
 
 
 def _definition(
@@ -271,11 +271,11 @@ def _default_folder(definition: SweepConfig) -> Path:
     return Path(f"{snapshot.prefix(solver, definition.base.solver)}_sweep")
 
 
-def _show(found: SweepResults, folder: Path, as_json: bool) -> None:
+def _show(results: SweepResults, folder: Path, as_json: bool) -> None:
     if as_json:
-        options.print_json(found.to_json())
+        options.print_json(results.to_json())
         return
-    options.say(options.aligned(found.table()))
-    if not found.complete:
-        click.echo(f"{len(found.rows)} of {found.total} settings have results", err=True)
+    options.say(options.aligned(results.table()))
+    if not results.complete:
+        click.echo(f"{len(results.rows)} of {results.total} settings have results", err=True)
     click.echo(f"wrote {folder}/results.csv, {folder}/results.json", err=True)

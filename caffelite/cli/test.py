@@ -90,7 +90,7 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
         log.info("Running for %d iterations.", count)
         with progress_bar(count, unit="batch") as bar:
             scores = scoring.score(net, smaller, count, collector, functools.partial(show_batch, bar, collector))
-        found = _show(scores, collector)
+        records = _show(scores, collector)
         if collector.source:
             log.info("Tested %d of %d samples, each once.", collector.samples, collector.source.length)
         if folder or as_json:
@@ -100,7 +100,7 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
                 "weights": ",".join(weights),
                 "phase": (phase or "TEST").upper(),
             }
-            _report(folder, as_json, collector, found, {**about, "made": time.strftime("%Y-%m-%d %H:%M:%S")}, names)
+            _report(folder, as_json, collector, records, {**about, "made": time.strftime("%Y-%m-%d %H:%M:%S")}, names)
     finally:
         for one in nets:
             one.close()
@@ -109,18 +109,18 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
 def _show(scores, collector) -> list[dict]:
     """Logs the means in Caffe's words, then their intervals; returns both."""
     log.info("Loss: %.6g", scores.loss)
-    found = []
+    records = []
     for name, weight, values in scores.outputs:
         for value in values:
             note = f" (* {weight:g} = {weight * value:.6g} loss)" if weight else ""
             log.info("%s = %.6g%s", name, value, note)
         span, over = collector.interval(name, float(values[0])) if len(values) == 1 else (None, "")
         low, high = span or (None, None)
-        found += [{"name": name, "value": float(value), "low": low, "high": high, "over": over} for value in values]
-    for score in found:
+        records += [{"name": name, "value": float(value), "low": low, "high": high, "over": over} for value in values]
+    for score in records:
         if score["low"] is not None:
             log.info("%s: 95 %% between %.6g and %.6g, %s", score["name"], score["low"], score["high"], score["over"])
-    return found
+    return records
 
 
 def _report(
@@ -128,13 +128,13 @@ def _report(
 ) -> None:
     from ..report import page
 
-    found = page.report(collector, scores, about, labels)
-    if note := page.nan_note(found):
+    body = page.report(collector, scores, about, labels)
+    if note := page.nan_note(body):
         log.warning("%s", note)
     if folder:
-        log.info("Wrote %s", page.write(folder, collector, found))
+        log.info("Wrote %s", page.write(folder, collector, body))
     if as_json:
-        click.echo(page.as_json(found))
+        click.echo(page.as_json(body))
 
 
 def show_batch(bar, collector, index: int, outputs) -> None:

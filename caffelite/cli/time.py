@@ -21,9 +21,7 @@ log = logging.getLogger("caffelite")
 @options.running
 @options.iterations("Passes to time.", 50)
 @options.shape
-@options.phase
-@options.level
-@options.stage
+@options.state
 @options.weights
 @options.set_layers
 def time(model, gpu, how, iterations, shape, phase, level, stage, weights, set_fields) -> None:
@@ -119,7 +117,7 @@ def _print_table(net, passes: list, whole: float, ceilings: tuple[float, float])
 def _row(step, passes: list, ceilings: tuple[float, float]) -> tuple[str, ...]:
     from ..inspection import counts
 
-    name = " + ".join([step.node.name, *(part.layer.spec.type for part in step.fused)])
+    name = " + ".join([step.node.name, *(fused.layer.spec.type for fused in step.fused)])
     forward, backward = (
         statistics.median(getattr(p, kind).get(step.node.name, 0.0) for p in passes) for kind in ("forward", "backward")
     )
@@ -127,12 +125,12 @@ def _row(step, passes: list, ceilings: tuple[float, float]) -> tuple[str, ...]:
     cells = [name, f"{forward:.3g}", f"{backward:.3g}" if backward else ""]
     if not moved or not seconds:
         return (*cells, "", "", "", "")
-    share = max(done / most for done, most in zip((operations, moved), ceilings, strict=True)) / seconds
+    efficiency = max(done / most for done, most in zip((operations, moved), ceilings, strict=True)) / seconds
     return (
         *cells,
         f"{operations / seconds / 1e9:,.4g}" if operations else "",
         f"{moved / seconds / 1e9:,.3g}",
-        f"{share:.0%}",
+        f"{efficiency:.0%}",
         _algorithms(getattr(step.node.layer, "op", None)),
     )
 

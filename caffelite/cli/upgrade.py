@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from ..errors import CaffeliteError, Locator
+from . import options
 from .logs import start
 
 log = logging.getLogger("caffelite")
@@ -38,8 +39,7 @@ def upgrade(old: str, new: Path, plain: bool, force: bool) -> None:
       caffelite upgrade train_val.prototxt caffe_train_val.prototxt -plain
     """
     start()
-    if new.exists() and not force:
-        raise CaffeliteError(f"{new} exists", remedy="write to another file, or replace it with --force")
+    options.refuse_existing(new, force)
     from ..weights import read_bytes
 
     data = read_bytes(old)
@@ -106,12 +106,12 @@ def upgraded_binary(path: str, data: bytes, plain: bool = False) -> tuple[bytes,
     rest = pb.NetParameter()
     rest.CopyFrom(modern.message)
     rest.ClearField("layer")
-    parts = [rest.SerializeToString()]
+    chunks = [rest.SerializeToString()]
     for layer in modern.message.layer:
-        kept = b"".join(weights.field_bytes(7, blobs[blob.num]) for blob in layer.blobs)
+        blob_bytes = b"".join(weights.field_bytes(7, blobs[blob.num]) for blob in layer.blobs)
         layer.ClearField("blobs")
-        parts.append(weights.field_bytes(100, layer.SerializeToString() + kept))
-    body = b"".join(parts)
+        chunks.append(weights.field_bytes(100, layer.SerializeToString() + blob_bytes))
+    body = b"".join(chunks)
     notes = [*modern.notes, *((path, note) for _, note in removed)]
     return body if plain else weights.sealed(body), modern.dialects, notes
 
@@ -126,15 +126,15 @@ def without_blobs(data: memoryview, blobs: list[bytes], message: str = "net") ->
     from .. import caffelite_pb2 as pb
     from .. import weights
 
-    parts = []
+    chunks = []
     for number, wire, value, whole in weights.fields(data):
         held = LAYERS[message].get(number) if wire == weights.LENGTH else None
         if held == "blob":
-            parts.append(weights.field_bytes(number, pb.BlobProto(num=len(blobs)).SerializeToString()))
+            chunks.append(weights.field_bytes(number, pb.BlobProto(num=len(blobs)).SerializeToString()))
             blobs.append(weights.as_caffe_writes(bytes(value)))
         else:
-            parts.append(weights.field_bytes(number, without_blobs(value, blobs, held)) if held else bytes(whole))
-    return b"".join(parts)
+            chunks.append(weights.field_bytes(number, without_blobs(value, blobs, held)) if held else bytes(whole))
+    return b"".join(chunks)
 
 
 def write(path: Path, body: bytes) -> None:

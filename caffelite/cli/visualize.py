@@ -159,8 +159,8 @@ def saliency(
     opened, rows = net(), []
     for picture in _pictures(opened, images):
         wanted = _explained_classes(opened, picture, classes, count)
-        found = [(text, attribution.saliency(opened, picture.input, number, samples)) for number, text in wanted]
-        rows.append((picture, found))
+        maps = [(text, attribution.saliency(opened, picture.input, number, samples)) for number, text in wanted]
+        rows.append((picture, maps))
     options.write_picture(out, pictures.maps(rows, form, "Saliency", overlay=False))
 
 
@@ -189,8 +189,8 @@ def gradcam(
     opened, rows = net(), []
     name, value = (layer, opened.top(layer)) if layer else opened.last_map()
     if len(value.shape) != 4:
-        found = "×".join(map(str, value.shape))
-        raise CaffeliteError(f'layer "{name}" has no maps', expected="N×C×H×W", found=found)
+        shape = "×".join(map(str, value.shape))
+        raise CaffeliteError(f'layer "{name}" has no maps', expected="N×C×H×W", found=shape)
     for picture in _pictures(opened, images):
         wanted = _explained_classes(opened, picture, classes, count)
         rows.append((picture, [(text, attribution.grad_cam(opened, number, value)) for number, text in wanted]))
@@ -244,12 +244,12 @@ def features(model, weights, blob, method, samples, labels, seed, gpu, set_field
     net = open_net(model, gpu, phase or "TEST", level, stage, None, True, set_fields)
     try:
         load_weights(net, weights)
-        found = projection.collect(net, blob, samples)
+        collected = projection.collect(net, blob, samples)
     finally:
         net.close()
-    points, what = projection.project(found, method, seed)
-    title = f"{blob}, {len(points)} samples of {found.rows.shape[1]} features; {what}"
-    options.write_picture(out, pictures.points(points, found.labels, names, form, title))
+    points, what = projection.project(collected, method, seed)
+    title = f"{blob}, {len(points)} samples of {collected.rows.shape[1]} features; {what}"
+    options.write_picture(out, pictures.points(points, collected.labels, names, form, title))
 
 
 @visualize.command(short_help="Histograms of parameters over snapshots")
@@ -279,9 +279,9 @@ def parameters(snapshots: tuple[str, ...], layers: tuple[str, ...], blob: int, o
 
     form = options.picture_form(out, "pdf")
     read = records.read(records.find(snapshots))
-    found = records.values(read, layers, blob)
+    histories = records.values(read, layers, blob)
     what = ("weights", "biases")[blob] if blob < 2 else f"parameter {blob}"
-    options.write_picture(out, pictures.histograms(found, form, f"{what} in {len(read)} snapshots, by iteration"))
+    options.write_picture(out, pictures.histograms(histories, form, f"{what} in {len(read)} snapshots, by iteration"))
 
 
 def _open(model: str, weights: tuple[str, ...], gpu: str | None) -> ExplainedNet:
@@ -313,5 +313,5 @@ def _explained_classes(
 
     scores = net.scores(picture.input)
     chances = probabilities(scores)
-    numbers = [net.class_number(text) for text in classes] or np.argsort(-scores, kind="stable")[:count].tolist()
-    return [(number, f"{net.labels[number]} ({chances[number]:.1%})") for number in numbers]
+    indices = [net.class_number(text) for text in classes] or np.argsort(-scores, kind="stable")[:count].tolist()
+    return [(number, f"{net.labels[number]} ({chances[number]:.1%})") for number in indices]

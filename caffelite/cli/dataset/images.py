@@ -49,30 +49,31 @@ def folder(origin, name, test, seed, out, force, check_size, skip, threads, **ho
     from ...data.writers import together, write_lines
 
     name = name or origin.absolute().name.split(".")[0]
-    paths = making.free(out, force, *(f"{name}_{part}" for part in ("train_lmdb", "test_lmdb", "labels.txt")))
+    paths = making.free(out, force, *(f"{name}_{subset}" for subset in ("train_lmdb", "test_lmdb", "labels.txt")))
     handling = {"check_size": check_size, "skip": skip, "threads": threads, "remedy": imaging.REMEDY}
     recipe = imaging.recipe(**how)
     files = Files(origin)
     left_out: list[str] | None = [] if skip else None
-    if found := splits(files):
+    if subsets := splits(files):
         if test is not None:
             raise CaffeliteError(
-                f"--test {test:g}, but the folder is already split", found=" and ".join(part.where for part in found)
+                f"--test {test:g}, but the folder is already split",
+                found=" and ".join(subset.where for subset in subsets),
             )
-        images, classes = list_classes(found[0], found[0].where, left_out=left_out, remedy=imaging.REMEDY)
+        images, classes = list_classes(subsets[0], subsets[0].where, left_out=left_out, remedy=imaging.REMEDY)
         sets: list[tuple[Files | Part, list[Listed]]] = [
-            (found[0], images),
-            (found[1], list_classes(found[1], found[1].where, classes, left_out, imaging.REMEDY)[0]),
+            (subsets[0], images),
+            (subsets[1], list_classes(subsets[1], subsets[1].where, classes, left_out, imaging.REMEDY)[0]),
         ]
     else:
         images, classes = list_classes(files, files.where, left_out=left_out, remedy=imaging.REMEDY)
-        sets = [(files, part) for part in split(images, 0.2 if test is None else test, seed)]
+        sets = [(files, subset) for subset in split(images, 0.2 if test is None else test, seed)]
     done = {}
     with together(paths, force):
-        for path, (part, images) in zip(paths, sets, strict=False):
+        for path, (subset, images) in zip(paths, sets, strict=False):
             if images:
                 order = shuffled(images, seed)
-                done[path] = convert(path, order, part.__getitem__, recipe, progress=True, **handling)
+                done[path] = convert(path, order, subset.__getitem__, recipe, progress=True, **handling)
         write_lines(paths[2], classes)
     for path, converted in done.items():
         imaging.report(path, converted)
@@ -167,15 +168,16 @@ def _read_objects(
     if origin.is_dir() or origin.suffix.lower() != ".json":
         listed = objects.voc_folder(origin, part) if origin.is_dir() else objects.read_list(origin)
         return objects.read_voc(listed, reader(str(folder)), classes, first)
-    images, found = objects.read_coco(origin)
+    images, names = objects.read_coco(origin)
     if classes is None:
-        return images, found
-    numbers = {name: label for label, name in enumerate(classes) if label}
-    for name in found[1:]:
-        if name not in numbers:
+        return images, names
+    label_by_name = {name: label for label, name in enumerate(classes) if label}
+    for name in names[1:]:
+        if name not in label_by_name:
             raise CaffeliteError(f'"{name}" is no class', where=Where(str(origin)), expected=", ".join(classes[1:11]))
     moved = [
-        replace(image, boxes=[replace(box, label=numbers[found[box.label]]) for box in image.boxes]) for image in images
+        replace(image, boxes=[replace(box, label=label_by_name[names[box.label]]) for box in image.boxes])
+        for image in images
     ]
     return moved, classes
 

@@ -54,14 +54,14 @@ def info(sets: tuple[Path, ...], search_near: bool, as_json: bool, out: Path | N
         raise click.UsageError(f"expected one data set or two, found {len(sets)}")
     from ...data.survey import survey
 
-    found = [survey(path, progress=True, search_near=search_near) for path in sets]
-    shared = list(found[0].shared(found[1])) if len(found) == 2 else []
-    near = found[0].near_shared(found[1]) if search_near and len(found) == 2 else []
+    surveys = [survey(path, progress=True, search_near=search_near) for path in sets]
+    shared = list(surveys[0].shared(surveys[1])) if len(surveys) == 2 else []
+    near = surveys[0].near_shared(surveys[1]) if search_near and len(surveys) == 2 else []
     if as_json or out:
-        report: dict[str, list] = {"sets": [_as_json(one, search_near) for one in found]}
-        if len(found) == 2:
+        report: dict[str, list] = {"sets": [_as_json(one, search_near) for one in surveys]}
+        if len(surveys) == 2:
             report["in_both"] = [[_keys(here), _keys(there)] for here, there in shared]
-        if search_near and len(found) == 2:
+        if search_near and len(surveys) == 2:
             report["near_in_both"] = [_keys(list(pair)) for pair in near]
         text = json.dumps(report, indent=1, ensure_ascii=False)
         if out:
@@ -69,12 +69,12 @@ def info(sets: tuple[Path, ...], search_near: bool, as_json: bool, out: Path | N
         else:
             click.echo(text)
         return
-    for one in found:
+    for one in surveys:
         _print_survey(one, search_near)
-    if len(found) == 2:
+    if len(surveys) == 2:
         lines = [f"{' '.join(_keys(here))} = {' '.join(_keys(there))}" for here, there in shared]
         _print_list(f"images that are in {sets[0].name} and in {sets[1].name}", lines)
-    if search_near and len(found) == 2:
+    if search_near and len(surveys) == 2:
         _print_list(f"near duplicates in {sets[0].name} and {sets[1].name}", [" ~ ".join(_keys([*p])) for p in near])
 
 
@@ -91,7 +91,7 @@ def _keys(records: list[tuple[str, int | None]]) -> list[str]:
 
 
 def _as_json(one, search_near: bool) -> dict:
-    found = {
+    record = {
         "path": one.path,
         "count": one.count,
         "stored_as": dict(one.kinds),
@@ -102,7 +102,7 @@ def _as_json(one, search_near: bool) -> dict:
         "odd": one.odd,
         "duplicates": [_records(records) for records in one.duplicates()],
     }
-    return {**found, "near_duplicates": [_records(pair) for pair in one.near_duplicates()]} if search_near else found
+    return {**record, "near_duplicates": [_records(pair) for pair in one.near_duplicates()]} if search_near else record
 
 
 def _objects(one) -> dict:
@@ -126,8 +126,8 @@ def _print_survey(one, search_near: bool) -> None:
         f"{', '.join(f'{kind} ({count})' for kind, count in one.kinds.most_common()) or 'nothing that can be read'}"
     )
     shapes = [f"{'×'.join(map(str, shape))} ({count})" for shape, count in one.shapes.most_common(LISTED)]
-    more = len(one.shapes) - len(shapes)
-    click.echo(f"  shapes: {', '.join(shapes)}{f' and {more} more' * (more > 0)}")
+    unlisted = len(one.shapes) - len(shapes)
+    click.echo(f"  shapes: {', '.join(shapes)}{f' and {unlisted} more' * (unlisted > 0)}")
     if one.labels:
         click.echo(
             f"  labels: {len(one.labels)}, from {min(one.labels)} to {max(one.labels)}; "
@@ -210,9 +210,7 @@ def _print_list(title: str, lines: list[str]) -> None:
     metavar="N",
     help="random_seed, which decides crops, mirroring and order.",
 )
-@options.phase
-@options.level
-@options.stage
+@options.state
 @force_option
 def show(what, out, count, start, columns, labels, draws, layer, seed, phase, level, stage, force) -> None:
     """Draws what a net will see: samples of its data layer after every transform, with their labels, on one sheet.
@@ -329,22 +327,22 @@ def _of_net(path: Path, name: str | None, seed: int, phase: str, level: int | No
 
     document = prototxt.read_net(path)
     state = nets.state(pb.Phase.Value(phase.upper()), document.message, None, level, stages)
-    found = []
-    for place, spec in enumerate(document.message.layer):
-        locate = document.locate.at("layer", place)
+    others = []
+    for position, spec in enumerate(document.message.layer):
+        locate = document.locate.at("layer", position)
         if spec.bottom or graph.keeps(spec, state, locate) or name not in (None, spec.name):
-            found += [spec.name] * (not spec.bottom)
+            others += [spec.name] * (not spec.bottom)
             continue
         alone = pb.NetParameter(layer=[spec])
-        moves = {("layer", place): ("layer", 0), ("layer", 0): ("layer", place)}
+        moves = {("layer", position): ("layer", 0), ("layer", 0): ("layer", position)}
         nodes = graph.build(
             alone, state, document.locate.moved(moves), functools.partial(data.open_source, seed=seed)
         ).nodes
         if source := getattr(nodes[0].layer, "source", None):
             return source
-        found.append(spec.name)
+        others.append(spec.name)
     what = f'no data layer "{name}" in phase {phase}' if name else f"no data layer in phase {phase}"
-    raise CaffeliteError(what, where=Where(str(path)), found=", ".join(found) or None)
+    raise CaffeliteError(what, where=Where(str(path)), found=", ".join(others) or None)
 
 
 def _caption(value, names: list[str]) -> str:

@@ -78,8 +78,10 @@ def mnist(folder: Path | None, out: Path, force: bool) -> None:
     """
     names = making.free(out, force, "mnist_train_lmdb", "mnist_test_lmdb")
     files = {name: _read_mnist(folder, name) if folder else _download(name) for name in MNIST_FILES}
-    for name, part in zip(names, ("train", "t10k"), strict=True):
-        making.write(name, _idx(files[f"{part}-images-idx3-ubyte"]), _idx(files[f"{part}-labels-idx1-ubyte"]), force)
+    for name, subset in zip(names, ("train", "t10k"), strict=True):
+        making.write(
+            name, _idx(files[f"{subset}-images-idx3-ubyte"]), _idx(files[f"{subset}-labels-idx1-ubyte"]), force
+        )
 
 
 def _idx(content: bytes):
@@ -142,22 +144,22 @@ def cifar10(origin: Path | None, out: Path, force: bool) -> None:
 
     train, test, mean = making.free(out, force, "cifar10_train_lmdb", "cifar10_test_lmdb", "mean.binaryproto")
     files = Files(origin) if origin else Files(download([CIFAR10_URL], CIFAR10_MD5), CIFAR10_URL)
-    batches, parts = cifar.find(files), splits(files)
-    if not batches and not parts:
+    batches, subsets = cifar.find(files), splits(files)
+    if not batches and not subsets:
         expected = "CIFAR-10's own files, or image files as train/CLASS/FILE and test/CLASS/FILE"
         raise CaffeliteError("not CIFAR-10", where=Where(files.where), expected=expected)
     with together((train, test, mean), force):
         if batches:
             for path, names in ((train, cifar.TRAIN), (test, cifar.TEST)):
                 making.write(path, *cifar.read(files, [batches[name] for name in names]), force, digits=5)
-        elif parts:
-            for path, part in zip((train, test), parts, strict=True):
-                making.write_classes(path, part, cifar.CLASSES, force)
-        found = compute_mean(train, progress=True)
-        write_mean(mean, found.image)
+        elif subsets:
+            for path, subset in zip((train, test), subsets, strict=True):
+                making.write_classes(path, subset, cifar.CLASSES, force)
+        result = compute_mean(train, progress=True)
+        write_mean(mean, result.image)
     click.echo(
-        f"wrote {mean}: mean of {found.count} images; mean_value: "
-        f"{', '.join(f'{value:g}' for value in found.channels)}",
+        f"wrote {mean}: mean of {result.count} images; mean_value: "
+        f"{', '.join(f'{value:g}' for value in result.channels)}",
         err=True,
     )
 
@@ -232,11 +234,11 @@ def unpacked(path: Path | str, content: bytes) -> bytes:
 def verified(path: Path | str, content: bytes, expected: str) -> bytes:
     import hashlib
 
-    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
-    if found != expected:
+    digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if digest != expected:
         where = Where(str(path))
         raise CaffeliteError(
-            "wrong checksum", where=where, expected=f"md5 {expected}", found=found, remedy="fetch the file again"
+            "wrong checksum", where=where, expected=f"md5 {expected}", found=digest, remedy="fetch the file again"
         )
     return content
 

@@ -36,13 +36,13 @@ def write(path: Path, images, labels, force: bool, digits: int = 8) -> None:
     click.echo(f"wrote {path}: {written} images of {images.shape[-2]}×{images.shape[-1]}", err=True)
 
 
-def write_classes(path: Path, part, classes: Sequence[str], force: bool) -> None:
+def write_classes(path: Path, archive, classes: Sequence[str], force: bool) -> None:
     """Writes image files, CLASS/FILE by name, of one size and mixed. Errors: other classes than these."""
     from ...data.convert import Recipe, convert
     from ...data.listing import list_classes, shuffled
 
-    images, _ = list_classes(part, part.where, classes)
+    images, _ = list_classes(archive, archive.where, classes)
     done = convert(
-        path, shuffled(images, seed=0), part.__getitem__, Recipe(), check_size=True, progress=True, force=force
+        path, shuffled(images, seed=0), archive.__getitem__, Recipe(), check_size=True, progress=True, force=force
     )
     imaging.report(path, done)
