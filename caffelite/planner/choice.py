@@ -51,20 +51,20 @@ def plan(planner: Planner, request: Request) -> list[Forecast]:
     check(planner, request)
     kinds: dict[tuple[int, str], list[tuple[Forecast, Arrangement]]] = {}
     for arrangement in arrangements(planner, request):
-        if found := planner.forecast(arrangement):
-            kinds.setdefault((arrangement.groups, arrangement.name), []).append((found, arrangement))
+        if forecast := planner.forecast(arrangement):
+            kinds.setdefault((arrangement.groups, arrangement.name), []).append((forecast, arrangement))
     best = []
     for alike in kinds.values():
         ordered = sorted(alike, key=lambda pair: -pair[0].images)
-        best.append(next((f for found, a in ordered if (f := planner.fitting(a, found))), None))
+        best.append(next((f for forecast, a in ordered if (f := planner.fitting(a, forecast))), None))
     return sorted((f for f in best if f), key=lambda f: (-f.images, f.placement.devices, f.placement.stages, f.memory))
 
 
 def choose(planner: Planner, request: Request) -> Forecast:
     """The best of ``plan``. Errors: also, that the memory holds none."""
-    found = plan(planner, request)
-    if found:
-        return found[0]
+    forecasts = plan(planner, request)
+    if forecasts:
+        return forecasts[0]
     unlimited = plan(planner.with_memory(None), request)
     if not unlimited:
         raise CaffeliteError(
@@ -114,9 +114,9 @@ def arrangements(planner: Planner, request: Request) -> Iterator[Arrangement]:
             if request.stages in (None, stages) and request.shards in (None, shards):
                 yield from _pipelines(planner, request, groups, stages, shards)
         if size > 1 and request.hybrid in (None, size) and request.stages in (None, 1) and request.shards is None:
-            found = hybrid(planner.divisions(size))
-            if found and planner.batch(groups) % size == 0 and request.micro_batches in (None, 1):
-                yield Arrangement(groups, 1, 1, found, "hybrid")
+            sharding = hybrid(planner.divisions(size))
+            if sharding and planner.batch(groups) % size == 0 and request.micro_batches in (None, 1):
+                yield Arrangement(groups, 1, 1, sharding, "hybrid")
 
 
 def _divisors(number: int) -> list[int]:
@@ -126,11 +126,11 @@ def _divisors(number: int) -> list[int]:
 def _pipelines(planner: Planner, request: Request, groups: int, stages: int, shards: int) -> Iterator[Arrangement]:
     if stages >= len(planner.places):
         return
-    parts = [f"{count} {noun}" for count, noun in ((stages, "stages"), (shards, "shards")) if count > 1]
+    nouns = [f"{count} {noun}" for count, noun in ((stages, "stages"), (shards, "shards")) if count > 1]
     for sharding, micro_batches in itertools.product(
         _shardings(planner, shards), _micro_batches(planner, request, groups, stages)
     ):
-        yield Arrangement(groups, stages, micro_batches, sharding, " x ".join(parts) or "data parallel")
+        yield Arrangement(groups, stages, micro_batches, sharding, " x ".join(nouns) or "data parallel")
 
 
 def _micro_batches(planner: Planner, request: Request, groups: int, stages: int) -> list[int]:
@@ -152,8 +152,8 @@ def _shardings(planner: Planner, shards: int) -> list[Sharding]:
     counts = {0, len(rest), *(1 << k for k in range(len(rest).bit_length()))} if planner.job.memory else {0}
     if not fastest.outputs:
         counts = counts - {0} or {len(rest)}
-    found = [Sharding(shards, fastest.outputs.union(rest[:count])) for count in sorted(counts)]
-    return [sharding for sharding in found if sharding.outputs]
+    shardings = [Sharding(shards, fastest.outputs.union(rest[:count])) for count in sorted(counts)]
+    return [sharding for sharding in shardings if sharding.outputs]
 
 
 def fastest_sharding(planner: Planner, shards: int) -> Sharding:
@@ -167,8 +167,8 @@ def fastest_sharding(planner: Planner, shards: int) -> Sharding:
         subsets = itertools.chain.from_iterable(itertools.combinations(every, n) for n in range(len(every) + 1))
         return min((Sharding(shards, frozenset(s)) for s in subsets), key=lambda s: stage_seconds(planner, s))
     starts: tuple[frozenset[int], ...] = (frozenset(), frozenset(every))
-    found = [_Descent(planner, Sharding(shards, start)).run(every) for start in starts]
-    return min(found, key=lambda s: stage_seconds(planner, s))
+    shardings = [_Descent(planner, Sharding(shards, start)).run(every) for start in starts]
+    return min(shardings, key=lambda s: stage_seconds(planner, s))
 
 
 class _Descent:
@@ -181,10 +181,10 @@ class _Descent:
         self.link = planner.job.network.between(0, sharding.shards - 1)
         one = np.ones(len(self.nodes))
         self._seconds = {}
-        for parts in (1, sharding.shards):
-            times = planner.costs.times(1.0, one * parts)
-            update = planner.costs.update(1.0) * planner.parameters / 4 / parts
-            self._seconds[parts] = (times.forward + times.backward + update).tolist()
+        for divisor in (1, sharding.shards):
+            times = planner.costs.times(1.0, one * divisor)
+            update = planner.costs.update(1.0) * planner.parameters / 4 / divisor
+            self._seconds[divisor] = (times.forward + times.backward + update).tolist()
 
     def run(self, every: list[int]) -> Sharding:
         unchanged, indices = 0, itertools.cycle(every)
@@ -220,13 +220,16 @@ class _Descent:
 
 def stage_seconds(planner: Planner, sharding: Sharding) -> float:
     """Seconds of a batch and the update on one stage whose devices divide the layers."""
-    found, link = (
+    exchanged, link = (
         exchange(planner.divisions(sharding.shards), sharding),
         planner.job.network.between(0, sharding.shards - 1),
     )
-    times = planner.costs.times(1.0, found.parts)
-    update = planner.costs.update(float((planner.parameters / found.parameter_parts).sum()) / 4)
-    return float((times.forward + times.backward).sum() + link.move(found.sent.sum(), found.messages.sum())) + update
+    times = planner.costs.times(1.0, exchanged.parts)
+    update = planner.costs.update(float((planner.parameters / exchanged.parameter_parts).sum()) / 4)
+    return (
+        float((times.forward + times.backward).sum() + link.move(exchanged.sent.sum(), exchanged.messages.sum()))
+        + update
+    )
 
 
 MACHINE = 8  # GPUs of a machine

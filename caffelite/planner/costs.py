@@ -45,7 +45,7 @@ def traffic_of(step: Step) -> Traffic:
     node, layer = step.node, step.node.layer
     if layer.view:
         return Traffic(0, 0, 0, 0)
-    weights = 4 * sum(math.prod(p.shape) for part in (node, *step.fused) for p in part.layer.param_blobs)
+    weights = 4 * sum(math.prod(p.shape) for member in (node, *step.fused) for p in member.layer.param_blobs)
     forward, backward = sum(map(_bytes, (*node.bottoms, *step.tops))), 0
     if node.backward:
         backward += sum(_bytes(top) for top in step.tops if top.gradient)
@@ -111,11 +111,11 @@ class Costs(Protocol):
 def owners(graph: Graph, compiled: CompiledNet) -> dict[Node, int]:
     """The index of the layer that each node of the compiled net belongs to: a copy belongs to the next layer."""
     own = {node: old.index for old, node in compiled.nodes.items()}
-    found, last = {}, len(graph.nodes) - 1
+    owner, last = {}, len(graph.nodes) - 1
     for node in reversed(compiled.graph.nodes):
         last = own.get(node, last)
-        found[node] = last
-    return found
+        owner[node] = last
+    return owner
 
 
 class Modelled:
@@ -125,12 +125,12 @@ class Modelled:
     def __init__(self, graph: Graph, compiled: CompiledNet, rates: Rates):
         self.rates, self._layers, of = rates, len(graph.nodes), owners(graph, compiled)
         steps = [(of[step.node], step.node, traffic_of(step)) for step in compiled.forward]
-        steps = [(i, node, found) for i, node, found in steps if sum(found)]
+        steps = [(i, node, traffic) for i, node, traffic in steps if sum(traffic)]
         self._index = np.array([i for i, _, _ in steps], int)
         self._operations = np.array([2.0 * multiply_adds(node) for _, node, _ in steps])
         self._back = np.array([float(backward_products(node)) for _, node, _ in steps])
         self._passes_on = np.array([float(node.backward and any(node.gradient_to)) for _, node, _ in steps])
-        self._bytes = np.array([found for _, _, found in steps], float).reshape(len(steps), len(Traffic._fields))
+        self._bytes = np.array([traffic for _, _, traffic in steps], float).reshape(len(steps), len(Traffic._fields))
 
     def times(self, share: float, divided: np.ndarray, deferred: Deferred | None = None) -> Times:
         layers = np.zeros(self._layers, bool) if deferred is None else deferred.layers
@@ -142,16 +142,16 @@ class Modelled:
         return Times(*(self._seconds(divided[self._index], *each) for each in (forward, backward, gradients)))
 
     def _seconds(
-        self, parts: np.ndarray, products: np.ndarray, weights: np.ndarray, share: float, at: int
+        self, divisors: np.ndarray, products: np.ndarray, weights: np.ndarray, share: float, at: int
     ) -> np.ndarray:
         """Seconds of each layer in one kind of pass. products: how often it computes as many as forward; weights: how
         often it moves the bytes of the traffic's field ``at``; the field behind are those of blobs."""
-        operations = self._operations * products * share / parts
-        moved = (self._bytes[:, at] * weights + self._bytes[:, at + 1] * share * (weights > 0)) / parts
+        operations = self._operations * products * share / divisors
+        moved = (self._bytes[:, at] * weights + self._bytes[:, at + 1] * share * (weights > 0)) / divisors
         seconds = np.maximum(operations / self.rates.operations, moved / self.rates.bytes)
-        found = np.zeros(self._layers)
-        np.add.at(found, self._index, np.where(moved > 0, np.maximum(seconds, self.rates.step), 0.0))
-        return found
+        totals = np.zeros(self._layers)
+        np.add.at(totals, self._index, np.where(moved > 0, np.maximum(seconds, self.rates.step), 0.0))
+        return totals
 
     def update(self, parameters: float) -> float:
         return 5 * 4 * parameters / self.rates.bytes  # reads weight, gradient and history; writes weight and history
@@ -174,9 +174,9 @@ class Measured:
         small, large = self.small, self.large
 
         def between(small: np.ndarray, large: np.ndarray, share: float) -> np.ndarray:
-            place = (share - low) / (high - low) if high > low else 0.0
+            weight = (share - low) / (high - low) if high > low else 0.0
             return (
-                np.maximum(small + place * (large - small), np.minimum(small, large) * min(1.0, share / low)) / divided
+                np.maximum(small + weight * (large - small), np.minimum(small, large) * min(1.0, share / low)) / divided
             )
 
         backward = between(small.backward, large.backward, share)
@@ -191,7 +191,7 @@ class Measured:
 
 def by_layer(graph: Graph, compiled: CompiledNet, seconds: Mapping[str, float]) -> np.ndarray:
     """Seconds by the name of a node of the compiled net, as an array over the layers."""
-    found, of = np.zeros(len(graph.nodes)), owners(graph, compiled)
+    sums, of = np.zeros(len(graph.nodes)), owners(graph, compiled)
     for node in compiled.graph.nodes:
-        found[of[node]] += seconds.get(node.name, 0.0)
-    return found
+        sums[of[node]] += seconds.get(node.name, 0.0)
+    return sums

@@ -129,52 +129,52 @@ class Planner:
         cut = self._cut(run, limit or self.job.memory)
         return run.forecast(cut.boundaries) if cut else None
 
-    def fitting(self, arrangement: Arrangement, found: Forecast | None) -> Forecast | None:
-        """``found``, the forecast of an arrangement, with the memory of the compiled parts; where that is more than a
-        device has, of another cut, or None."""
+    def fitting(self, arrangement: Arrangement, forecast: Forecast | None) -> Forecast | None:
+        """``forecast``, the forecast of an arrangement, with the memory of the compiled parts; where that is more than
+        a device has, of another cut, or None."""
         allowed = limit = np.inf if self.job.memory is None else self.job.memory
-        found = found and self._improved(arrangement, found)
+        forecast = forecast and self._improved(arrangement, forecast)
         for _ in range(ATTEMPTS):
-            if found is None or (exact := self.compiled_memory(found)).memory <= allowed:
-                return found and exact
+            if forecast is None or (exact := self.compiled_memory(forecast)).memory <= allowed:
+                return forecast and exact
             limit *= 0.99 * allowed / exact.memory
-            found = self.forecast(arrangement, limit)
+            forecast = self.forecast(arrangement, limit)
         return None
 
-    def _improved(self, arrangement: Arrangement, found: Forecast) -> Forecast:
+    def _improved(self, arrangement: Arrangement, forecast: Forecast) -> Forecast:
         """A forecast with the boundaries of its stages moved as long as that shortens the iteration. ``best_cut``
         minimises a bound of it, where stages take different times."""
         run = _Run(self, arrangement)
         seconds = within(run.segments, run.passes, self.job.memory)
-        cut = tuple(self.places.index(stage.layers[0]) for stage in found.stages) + (len(self.places) - 1,)
+        cut = tuple(self.places.index(stage.layers[0]) for stage in forecast.stages) + (len(self.places) - 1,)
         while run.passes > 1:
             near = [
-                (*cut[:i], place, *cut[i + 1 :])
+                (*cut[:i], boundary, *cut[i + 1 :])
                 for i in range(1, len(cut) - 1)
-                for place in range(max(cut[i - 1] + 1, cut[i] - NEAR), min(cut[i + 1], cut[i] + NEAR + 1))
+                for boundary in range(max(cut[i - 1] + 1, cut[i] - NEAR), min(cut[i + 1], cut[i] + NEAR + 1))
             ]
             allowed = [other for other in near if np.isfinite(evaluated(seconds, other, run.passes).seconds)]
             each = {other: run.forecast(other) for other in allowed if other != cut}
             cut = min(each, key=lambda other: each[other].seconds, default=cut)
-            if cut not in each or each[cut].seconds >= found.seconds * (1 - 1e-9):
+            if cut not in each or each[cut].seconds >= forecast.seconds * (1 - 1e-9):
                 break
-            found = each[cut]
-        return found
+            forecast = each[cut]
+        return forecast
 
-    def compiled_memory(self, found: Forecast) -> Forecast:
+    def compiled_memory(self, forecast: Forecast) -> Forecast:
         """A forecast with the memory of its devices as their compiled parts have it."""
-        place, stages = found.placement, []
-        share = 1 / (place.micro_batches * (found.groups if self.job.strong else 1))
-        analysis = Analysis(self.graph, place)
-        for number, stage in enumerate(found.stages):
+        placement, stages = forecast.placement, []
+        share = 1 / (placement.micro_batches * (forecast.groups if self.job.strong else 1))
+        analysis = Analysis(self.graph, placement)
+        for number, stage in enumerate(forecast.stages):
             own = compile(part(analysis, DevicePosition(number)), self.compiled.traits)
             parameters = sum(4 * math.prod(p.blob.shape) for p in own.graph.parameters)
-            flights = min(place.stages - number, place.micro_batches * self.job.iter_size)
+            flights = min(placement.stages - number, placement.micro_batches * self.job.iter_size)
             blobs = flights * share * (own.arena + own.constant_bytes)
-            if defers(place.stages, passes := place.micro_batches * self.job.iter_size):
+            if defers(placement.stages, passes := placement.micro_batches * self.job.iter_size):
                 blobs += share * passes * kept_bytes(own.graph, 1)
             stages.append(replace(stage, memory=(2 + self.job.histories) * parameters + blobs))
-        return replace(found, stages=tuple(stages))
+        return replace(forecast, stages=tuple(stages))
 
     def _cut(self, run: _Run, limit: float | None) -> Cut | None:
         """The fastest cut; where no two devices ever compute at once, of the cuts that take up to SLOWER times as long
@@ -187,8 +187,8 @@ class Planner:
         low, high = 0, len(sizes) - 1
         while low < high:
             middle = (low + high) // 2
-            found = best_cut(run.segments, 1, min(sizes[middle], limit or np.inf))
-            if found is not None and found.seconds <= SLOWER * best.seconds:
+            cut = best_cut(run.segments, 1, min(sizes[middle], limit or np.inf))
+            if cut is not None and cut.seconds <= SLOWER * best.seconds:
                 high = middle
             else:
                 low = middle + 1
@@ -235,13 +235,13 @@ class _Run:
 
     def _deferred(self) -> tuple[Deferred, np.ndarray]:
         """The layers with weight gradients that are computed once, and the bytes of the rows that each keeps."""
-        share, parts = self.share * self.passes, self.details.exchange.parts
-        layers, kept = np.zeros(len(parts), bool), np.zeros(len(parts))
+        share, divisors = self.share * self.passes, self.details.exchange.parts
+        layers, undeferred = np.zeros(len(divisors), bool), np.zeros(len(divisors))
         for node, rows, inputs, outputs in candidates(self.planner.graph):
-            amount, own = share * rows, outputs / parts[node.index]
+            amount, own = share * rows, outputs / divisors[node.index]
             if pays(amount, inputs, own):
-                layers[node.index], kept[node.index] = True, 4 * amount * (inputs + own)
-        return Deferred(layers, share), kept
+                layers[node.index], undeferred[node.index] = True, 4 * amount * (inputs + own)
+        return Deferred(layers, share), undeferred
 
     def links(self, stage: int) -> tuple[Link, Link, Link]:
         """Of a stage to the one before, to the next, and within."""
@@ -264,20 +264,20 @@ class _Run:
 
     def layers(self, stage: int) -> tuple[np.ndarray, np.ndarray]:
         """Seconds of each layer of a micro-batch with what its shards exchange, forward and backward."""
-        link, found = self.links(stage)[2], self.details.exchange
-        seconds = self.share * found.sent / link.bandwidth + found.messages * link.latency
+        link, exchanged = self.links(stage)[2], self.details.exchange
+        seconds = self.share * exchanged.sent / link.bandwidth + exchanged.messages * link.latency
         return self.forward + seconds[0], self.backward + seconds[1]
 
     @cached_property
     def segments(self) -> Segments:
-        places, details, job = self.planner.places, self.details, self.planner.job
+        boundaries, details, job = self.planner.places, self.details, self.planner.job
         seconds = []
         update = self.planner.costs.update(1.0) * details.parameters / 4 * job.slower
         for stage in range(self.stages):
             forward, backward = self.layers(stage)
             layers = forward + backward + (self.gradients + update) / self.passes
-            seconds.append(sums(layers, places) + sum(self.transfer(stage)))
-        fixed = (2 + job.histories) * sums(details.parameters, places) + sums(self.kept, places)
+            seconds.append(sums(layers, boundaries) + sum(self.transfer(stage)))
+        fixed = (2 + job.histories) * sums(details.parameters, boundaries) + sums(self.kept, boundaries)
         return Segments(np.stack(seconds), fixed, self.share * (details.activations + details.crossing.buffers))
 
     def forecast(self, cut: tuple[int, ...]) -> Forecast:
@@ -287,8 +287,8 @@ class _Run:
         finished, waiting = [], []
         for stage, (end, last) in enumerate(zip(line.ends, line.last_backwards, strict=True)):
             waits = self._gradients(stage, *ends[stage], end - last)
-            places = [self.planner.places[i] for i in ends[stage]]
-            update = self.planner.costs.update(self.details.parameters[slice(*places)].sum() / 4)
+            boundaries = [self.planner.places[i] for i in ends[stage]]
+            update = self.planner.costs.update(self.details.parameters[slice(*boundaries)].sum() / 4)
             finished.append(end + waits + update * self.planner.job.slower)
             waiting.append(waits)
         slowest = int(np.argmax(finished))
@@ -306,16 +306,16 @@ class _Run:
         )
 
     def _placement(self, ends: list[tuple[int, int]]) -> Placement:
-        places, sharding = self.planner.places, self.arrangement.sharding
+        boundaries, sharding = self.planner.places, self.arrangement.sharding
         layers = {}
         for stage, (i, j) in enumerate(ends):
-            for node in self.planner.graph.nodes[places[i] : places[j]]:
+            for node in self.planner.graph.nodes[boundaries[i] : boundaries[j]]:
                 layers[node.name] = LayerPlacement(stage, sharding.division(node.index))
         return Placement(self.stages, self.shards, self.arrangement.micro_batches, layers)
 
     def _stage(self, stage: int, i: int, j: int) -> StageForecast:
-        places, segments, cross = self.planner.places, self.segments, self.details.crossing
-        layers = slice(places[i], places[j])
+        boundaries, segments, cross = self.planner.places, self.segments, self.details.crossing
+        layers = slice(boundaries[i], boundaries[j])
         forward, backward = (
             float(own[layers].sum() + moved[i, j])
             for own, moved in zip(self.layers(stage), self.transfer(stage), strict=True)
@@ -325,7 +325,7 @@ class _Run:
         shards, groups = self.shards, self.arrangement.groups
         summed = self.details.exchange.summed[layers].sum() * 2 * (shards - 1) / shards
         return StageForecast(
-            (places[i], places[j]),
+            (boundaries[i], boundaries[j]),
             forward,
             backward,
             float(self.gradients[layers].sum()),
@@ -337,8 +337,8 @@ class _Run:
 
     def _gradients(self, stage: int, i: int, j: int, backward: float) -> float:
         """Seconds that a stage waits for the sums of gradients after its last backward pass."""
-        places, job, groups = self.planner.places, self.planner.job, self.arrangement.groups
-        layers, network = range(places[i], places[j]), job.network
+        boundaries, job, groups = self.planner.places, self.planner.job, self.arrangement.groups
+        layers, network = range(boundaries[i], boundaries[j]), job.network
         first = stage * self.shards
         link = network.between(first, first + (groups - 1) * self.stages * self.shards)
         waiting = 0.0
@@ -357,12 +357,12 @@ class _Run:
 
 def _buckets(sizes: list[float]) -> list[tuple[int, int]]:
     """(step, bytes) of about BUCKETS buckets of gradients, by the bytes that each backward step completes."""
-    found, held, whole = [], 0.0, sum(sizes)
+    buckets, held, whole = [], 0.0, sum(sizes)
     for step, amount in enumerate(sizes):
         held += amount
         if held and (held >= whole / BUCKETS or step == len(sizes) - 1):
-            found.append((step, int(held)))
+            buckets.append((step, int(held)))
             held = 0.0
     if held:
-        found.append((len(sizes) - 1, int(held)))
-    return found
+        buckets.append((len(sizes) - 1, int(held)))
+    return buckets

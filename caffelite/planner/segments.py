@@ -31,9 +31,9 @@ def boundaries(graph: Graph, compiled: CompiledNet) -> list[int]:
     return [b for b in range(count + 1) if b not in closed]
 
 
-def sums(values: np.ndarray, places: Sequence[int]) -> np.ndarray:
+def sums(values: np.ndarray, boundaries: Sequence[int]) -> np.ndarray:
     """(B, B): the sum of ``values`` (N,) of the layers from boundary i up to boundary j."""
-    total = np.concatenate([[0.0], np.cumsum(values)])[list(places)]
+    total = np.concatenate([[0.0], np.cumsum(values)])[list(boundaries)]
     return total[None, :] - total[:, None]
 
 
@@ -52,55 +52,57 @@ class Crossing:
 
 
 def crossing(
-    graph: Graph, places: Sequence[int], parts: Mapping[Value, float], copied: Collection[Value] = ()
+    graph: Graph, boundaries: Sequence[int], divisors: Mapping[Value, float], copied: Collection[Value] = ()
 ) -> Crossing:
     """The values that cross the ends of each possible stage. A value that several later stages read counts once where
-    it is sent, and on each stage that reads it. parts: over how many devices a value is divided. copied: the values
+    it is sent, and on each stage that reads it. divisors: over how many devices a value is divided. copied: the values
     that are stored in another layout than links have."""
-    count = len(places)
-    found = Crossing(*(np.zeros((count, count)) for _ in range(7)))
-    after = np.searchsorted(places, np.arange(len(graph.nodes)), side="right")  # the first boundary behind a layer
+    count = len(boundaries)
+    traffic = Crossing(*(np.zeros((count, count)) for _ in range(7)))
+    after = np.searchsorted(boundaries, np.arange(len(graph.nodes)), side="right")  # the first boundary behind a layer
     for node in graph.nodes:
         for value in node.tops:
             readers = sorted({r.index for r, _ in value.readers})
             if not readers:
                 continue
-            amount = size(value) / parts.get(value, 1)
+            amount = size(value) / divisors.get(value, 1)
             back = amount * value.gradient
             held = (amount + back) * (2 if value in copied else 1)
             low, high = after[node.index], after[readers[-1]]
             for into, of in (
-                (found.sent, amount),
-                (found.sent_back, back),
-                (found.values_sent, 1 + value.gradient),
-                (found.buffers, held),
+                (traffic.sent, amount),
+                (traffic.sent_back, back),
+                (traffic.values_sent, 1 + value.gradient),
+                (traffic.buffers, held),
             ):
                 into[:low, low:high] += of
             begin = low
             for reader in readers:
                 end = after[reader]
                 for into, of in (
-                    (found.received, amount),
-                    (found.received_back, back),
-                    (found.values_received, 1 + value.gradient),
-                    (found.buffers, held),
+                    (traffic.received, amount),
+                    (traffic.received_back, back),
+                    (traffic.values_received, 1 + value.gradient),
+                    (traffic.buffers, held),
                 ):
                     into[begin:end, end:] += of
                 begin = max(begin, end)
-    return found
+    return traffic
 
 
-def activations(graph: Graph, compiled: CompiledNet, places: Sequence[int], parts: Mapping[Value, float]) -> np.ndarray:
+def activations(
+    graph: Graph, compiled: CompiledNet, boundaries: Sequence[int], divisors: Mapping[Value, float]
+) -> np.ndarray:
     """(B, B): about how many bytes of blobs, gradients and saved arrays a stage holds at most at once."""
     of = owners(graph, compiled)
     order = np.array([of[n] for n in compiled.graph.nodes])
-    starts = np.searchsorted(order, places, side="left")  # by boundary: the first step behind it
-    length, count = len(order), len(places)
-    held = _storages(compiled, parts)
+    starts = np.searchsorted(order, boundaries, side="left")  # by boundary: the first step behind it
+    length, count = len(order), len(boundaries)
+    held = _storages(compiled, divisors)
     first = np.array([min(s.first, 2 * length - 1) for s, _ in held], int)
     last = np.array([min(s.last, 2 * length - 1) for s, _ in held], int)
     amounts = np.array([amount for _, amount in held])
-    found = np.zeros((count, count))
+    held_bytes = np.zeros((count, count))
     for i, begin in enumerate(starts[:-1]):
         end = 2 * length - begin
         inside = (first >= begin) & (first < end)
@@ -113,22 +115,22 @@ def activations(graph: Graph, compiled: CompiledNet, places: Sequence[int], part
         for j in range(i + 1, count):
             steps = starts[j] - begin
             if steps:
-                found[i, j] = max(forward[steps - 1], backward[steps - 1])
-    return found
+                held_bytes[i, j] = max(forward[steps - 1], backward[steps - 1])
+    return held_bytes
 
 
-def _storages(compiled: CompiledNet, parts: Mapping[Value, float]) -> list[tuple[Storage, float]]:
+def _storages(compiled: CompiledNet, divisors: Mapping[Value, float]) -> list[tuple[Storage, float]]:
     """The storages of the arena, each with its bytes on one device."""
-    shares: dict[Value, float] = {new: parts.get(old, 1) for old, new in compiled.values.items()}
+    shares: dict[Value, float] = {new: divisors.get(old, 1) for old, new in compiled.values.items()}
     for node in compiled.graph.nodes:
         for top in node.tops:
             if top not in shares:
                 shares[top] = shares.get(node.bottoms[0], 1) if node.bottoms else 1
-    found: dict[Storage, float] = {}
+    amounts: dict[Storage, float] = {}
 
     def hold(storage: Storage, share: float) -> None:
         if not storage.constant:
-            found[storage] = max(found.get(storage, 0.0), storage.bytes / share)
+            amounts[storage] = max(amounts.get(storage, 0.0), storage.bytes / share)
 
     for table in (compiled.data, compiled.diff):
         for value, storage in table.items():
@@ -139,4 +141,4 @@ def _storages(compiled: CompiledNet, parts: Mapping[Value, float]) -> list[tuple
     for step in compiled.backward:
         for i, storage in step.partial.items():
             hold(storage, shares[step.bottoms[i][0]])
-    return list(found.items())
+    return list(amounts.items())

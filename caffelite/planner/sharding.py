@@ -57,10 +57,10 @@ def size(value: Value) -> int:
 
 def parameter_bytes(graph: Graph) -> np.ndarray:
     """Bytes of the parameters that each layer owns."""
-    found = np.zeros(len(graph.nodes))
+    totals = np.zeros(len(graph.nodes))
     for parameter in graph.parameters:
-        found[parameter.node.index] += 4 * math.prod(parameter.blob.shape)
-    return found
+        totals[parameter.node.index] += 4 * math.prod(parameter.blob.shape)
+    return totals
 
 
 class Divisions:
@@ -107,18 +107,18 @@ class Divisions:
         """The layers that can be divided by outputs."""
         return frozenset(n.index for n in self.graph.nodes if self.outputs(n.index))
 
-    def parameter_parts(self, index: int, found: LayerPlan) -> float:
+    def parameter_parts(self, index: int, plan: LayerPlan) -> float:
         """Over how many devices the parameters of a layer are divided."""
         node = self.graph.nodes[index]
-        if found.message is None or not node.params:
+        if plan.message is None or not node.params:
             return 1.0
-        if (index, found.axis) not in self._parameter_parts:
-            own = part_layer(node, found, 0, self.shards)[0].param_blobs
+        if (index, plan.axis) not in self._parameter_parts:
+            own = part_layer(node, plan, 0, self.shards)[0].param_blobs
             count = sum(math.prod(spec.shape) for spec in own)
-            self._parameter_parts[index, found.axis] = (
+            self._parameter_parts[index, plan.axis] = (
                 sum(math.prod(spec.shape) for spec in node.layer.param_blobs) / count
             )
-        return self._parameter_parts[index, found.axis]
+        return self._parameter_parts[index, plan.axis]
 
 
 @dataclass(frozen=True)
@@ -153,8 +153,8 @@ class Plans:
         if division is Division.BATCH:
             return self.divisions.along(index, 0) or self.divisions.whole(index)
         for axis in dict.fromkeys(map(self.axis, node.bottoms)):
-            if axis is not None and (found := self.divisions.along(index, axis)):
-                return found
+            if axis is not None and (along := self.divisions.along(index, axis)):
+                return along
         return self.divisions.whole(index)
 
     def set(self, index: int, division: Division) -> list[int]:
@@ -166,11 +166,11 @@ class Plans:
             if touched and touched[-1] == layer:
                 continue
             touched.append(layer)
-            found = self._plan(self.nodes[layer])
-            if found.tops != self.of[layer].tops:
+            plan = self._plan(self.nodes[layer])
+            if plan.tops != self.of[layer].tops:
                 for reader in self.readers[layer]:
                     heappush(waiting, reader)
-            self.of[layer] = found
+            self.of[layer] = plan
         return touched
 
     def move(self, value: Value) -> Move | None:
@@ -178,7 +178,7 @@ class Plans:
         that are parts of a sum: only their own part where all readers' gradients are such parts."""
         axis, node = self.axis(value), value.node
         needs = [(r.index, self.of[r.index].needs[i], r.gradient_to[i]) for r, i in value.readers]
-        needs = [found for found in needs if found[1] != Need(axis)]
+        needs = [each for each in needs if each[1] != Need(axis)]
         result = axis is not None and (not value.readers or bool(node.loss_weights[value.top]))
         if not needs and not result:
             return None
@@ -201,15 +201,15 @@ def moves(plans: Plans, values: Iterator[Value]) -> Iterator[tuple[Value, Move]]
 def exchange(divisions: Divisions, sharding: Sharding) -> Exchange:
     """What the devices of a stage exchange under ``sharding``."""
     nodes, shards = divisions.graph.nodes, sharding.shards
-    parts, parameter_parts, summed = np.ones(len(nodes)), np.ones(len(nodes)), np.zeros(len(nodes))
+    divisors, parameter_parts, summed = np.ones(len(nodes)), np.ones(len(nodes)), np.zeros(len(nodes))
     sent, messages = np.zeros((2, len(nodes))), np.zeros((2, len(nodes)))
     if shards == 1:
-        return Exchange(parts, parameter_parts, sent, messages, summed, set(), set())
+        return Exchange(divisors, parameter_parts, sent, messages, summed, set(), set())
     plans = Plans(divisions, sharding)
-    for node, found in zip(nodes, plans.of, strict=True):
-        parts[node.index] = 1 if found.message is None else shards
-        parameter_parts[node.index] = divisions.parameter_parts(node.index, found)
-        if found.sums_gradients:
+    for node, plan in zip(nodes, plans.of, strict=True):
+        divisors[node.index] = 1 if plan.message is None else shards
+        parameter_parts[node.index] = divisions.parameter_parts(node.index, plan)
+        if plan.sums_gradients:
             wanted = zip(node.params, node.layer.param_blobs, strict=True)
             summed[node.index] = sum(4 * math.prod(spec.shape) for ref, spec in wanted if ref.wanted)
     tops = [top for node in nodes for top in node.tops]
@@ -221,7 +221,7 @@ def exchange(divisions: Divisions, sharding: Sharding) -> Exchange:
         if move.forward:
             gathered.add(value)
     divided = {top for top in tops if plans.axis(top) is not None}
-    return Exchange(parts, parameter_parts, sent, messages, summed, divided, gathered)
+    return Exchange(divisors, parameter_parts, sent, messages, summed, divided, gathered)
 
 
 def hybrid(divisions: Divisions) -> Sharding | None:

@@ -78,12 +78,12 @@ def best_cut(segments: Segments, micro_batches: int, limit: float | None = None)
     sums = smallest.seconds - others * smallest.slowest
     bound = np.nextafter((best.seconds - sums) / others, np.inf) if others else np.inf
     while bound > least:
-        found = _least_sum(np.where(seconds < bound, seconds, np.inf), micro_batches)
-        if found is None or found.seconds - others * (found.slowest - least) >= best.seconds:
+        cut = _least_sum(np.where(seconds < bound, seconds, np.inf), micro_batches)
+        if cut is None or cut.seconds - others * (cut.slowest - least) >= best.seconds:
             break
-        if found.seconds < best.seconds:
-            best = found
-        bound = found.slowest
+        if cut.seconds < best.seconds:
+            best = cut
+        bound = cut.slowest
     return best
 
 
@@ -106,10 +106,10 @@ def _least_sum(seconds: np.ndarray, micro_batches: int) -> Cut | None:
         rest = sums.min(axis=1)
     if not np.isfinite(rest[0]):
         return None
-    places = [0]
+    boundaries = [0]
     for choice in reversed(choices):
-        places.append(int(choice[places[-1]]))
-    return evaluated(seconds, places, micro_batches)
+        boundaries.append(int(choice[boundaries[-1]]))
+    return evaluated(seconds, boundaries, micro_batches)
 
 
 def evaluated(seconds: np.ndarray, boundaries: Sequence[int], micro_batches: int) -> Cut:

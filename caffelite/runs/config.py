@@ -215,23 +215,23 @@ class RunConfig:
 
     def arguments(self) -> list[str]:
         """The options of `caffelite train` that make this configuration, less the defaults; NAME=VALUE, two dashes."""
-        found = []
+        words = []
         for each in dataclasses.fields(self):
             value, option = getattr(self, each.name), each.metadata["option"]
             if value == each.default:
                 continue
             if value is True:
-                found.append(f"{option}={text}" if (text := each.metadata["value"]) else option)
+                words.append(f"{option}={text}" if (text := each.metadata["value"]) else option)
             elif each.metadata["repeated"]:
-                found += [f"{option}={part}" for part in value]
+                words += [f"{option}={item}" for item in value]
             else:
-                found.append(f"{option}={','.join(value) if isinstance(value, tuple) else value}")
-        return found
+                words.append(f"{option}={','.join(value) if isinstance(value, tuple) else value}")
+        return words
 
     def continuation(self, state: Path) -> str:
         """The shell command that continues the run from a snapshot."""
-        kept, words = dataclasses.replace(self, snapshot=None, weights=()), ["caffelite", "train"]
-        for word in kept.arguments():
+        config, words = dataclasses.replace(self, snapshot=None, weights=()), ["caffelite", "train"]
+        for word in config.arguments():
             name, equals, value = word.partition("=")
             words += [name[1:]] if not equals else [name[1:], value] if not value.startswith("-") else [word[1:]]
         return shlex.join(words if self.resume else [*words, "-snapshot", str(state)])
@@ -260,7 +260,7 @@ def _has_type(value: object, hint: Any) -> bool:
     if isinstance(hint, types.UnionType):
         return any(_has_type(value, each) for each in typing.get_args(hint))
     if typing.get_origin(hint) is tuple:
-        return isinstance(value, tuple) and all(isinstance(part, str) for part in value)
+        return isinstance(value, tuple) and all(isinstance(item, str) for item in value)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return True
     return isinstance(value, hint) and not (hint is int and isinstance(value, bool))

@@ -135,8 +135,8 @@ def continuation(folder: Path) -> tuple[RunConfig, Path]:
     config = snapshots.config(folder)
     default = Path(f"{snapshots.prefix(folder)}_run")
     record = config.record or (None if default == folder.resolve() else str(folder.resolve()))
-    found = dataclasses.replace(config, snapshot=str(state), resume=False, weights=(), record=record)
-    return found, Path(status.working_directory)
+    continued = dataclasses.replace(config, snapshot=str(state), resume=False, weights=(), record=record)
+    return continued, Path(status.working_directory)
 
 
 def resume(folder: Path) -> str:

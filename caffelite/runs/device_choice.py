@@ -17,7 +17,7 @@ log = logging.getLogger("caffelite")
 def gpu_numbers(text: str) -> list[int]:
     """The numbers of "0,1". Errors: it is no list of numbers."""
     try:
-        return [int(part) for part in text.split(",")]
+        return [int(word) for word in text.split(",")]
     except ValueError:
         raise CaffeliteError(
             "-gpu takes numbers or all", expected='"all", or numbers as in 0,1', found=f'"{text}"'
@@ -52,11 +52,11 @@ def gpus(text: str | None, solver: pb.SolverParameter | None = None) -> list[int
     from ..devices import cuda
 
     if text == "all":
-        found = cuda.count()
-        if not found and not cuda.present():
+        count = cuda.count()
+        if not count and not cuda.present():
             log.warning("-gpu all: this machine has no NVIDIA GPU; running on the CPU.")
             return []
-        return list(range(found)) or [0]  # where none can be used, opening GPU 0 raises the reason
+        return list(range(count)) or [0]  # where none can be used, opening GPU 0 raises the reason
     return gpu_numbers(text)
 
 
@@ -70,16 +70,16 @@ def open_device(
 
     options, net: see ``open_one``. Errors: more than one GPU; the GPU cannot be used.
     """
-    numbers = gpus(gpu, solver)
-    if len(numbers) > 1:
+    gpu_ids = gpus(gpu, solver)
+    if len(gpu_ids) > 1:
         raise CaffeliteError(
-            "only training runs on several GPUs", found=f"-gpu {gpu}", remedy=f"use one: -gpu {numbers[0]}"
+            "only training runs on several GPUs", found=f"-gpu {gpu}", remedy=f"use one: -gpu {gpu_ids[0]}"
         )
-    return open_one(numbers, 0, options, net)
+    return open_one(gpu_ids, 0, options, net)
 
 
 def open_one(
-    numbers: list[int],
+    gpu_ids: list[int],
     index: int = 0,
     options: dict[str, Any] | None = None,
     net: Callable[[], pb.NetParameter] | None = None,
@@ -91,17 +91,17 @@ def open_one(
     precision is given. Errors: the GPU cannot be used.
     """
     options = options or {}
-    if not numbers:
+    if not gpu_ids:
         log.info("Use CPU.")
         return devices.open_device(**options)
     if net and not options.get("precision") and (field := _fp16_field(net())):
         log.info("%s: FLOAT16, as -precision fp16", field)
         options = {**options, "precision": "fp16"}
     try:
-        device = devices.open_device(numbers[index % len(numbers)], **options)
+        device = devices.open_device(gpu_ids[index % len(gpu_ids)], **options)
     except CaffeliteError as mistake:
-        raise numbers.explained(mistake) if isinstance(numbers, GpuOfSolver) else mistake from None
-    log.info("Using GPUs %s", ", ".join(map(str, numbers)))
+        raise gpu_ids.explained(mistake) if isinstance(gpu_ids, GpuOfSolver) else mistake from None
+    log.info("Using GPUs %s", ", ".join(map(str, gpu_ids)))
     return device
 
 

@@ -87,23 +87,23 @@ def read(folder: Path) -> RunFields:
 def differences(runs: Sequence[RunFields]) -> list[Difference]:
     """The fields in which runs differ: those of the solver first, then of layers, in the order of the nets."""
     paths = dict.fromkeys(path for run in runs for path in run.values)
-    found = []
+    different = []
     for path in paths:
         texts = tuple(MISSING if (text := run.get(path)) is None else text for run in runs)
         if len(set(texts)) > 1:
-            found.append(Difference(path, texts))
-    return found
+            different.append(Difference(path, texts))
+    return different
 
 
 def _layers(net: pb.NetParameter) -> dict[str, pb.LayerParameter]:
     """Layers by the names that ``-set`` uses."""
-    found: dict[str, pb.LayerParameter] = {}
+    layers: dict[str, pb.LayerParameter] = {}
     for layer in net.layer:
         name, number = layer.name, 1
-        while name in found:
+        while name in layers:
             name, number = f"{layer.name}[{number}]", number + 1
-        found[name] = layer
-    return found
+        layers[name] = layer
+    return layers
 
 
 def _net_fields(net: pb.NetParameter) -> Iterator[tuple[str, str]]:

@@ -57,13 +57,13 @@ def leads_out(folder: Path, roots: Iterable[Path]) -> bool:
 
 def load(folder: Path) -> dict[str, Any]:
     """The content of a folder's run.json, with at least one session. Errors: there is none, or it is not JSON."""
-    found = stored.read(folder / RUN, stored.ANY)
-    if not found:
+    content = stored.read(folder / RUN, stored.ANY)
+    if not content:
         expected = f"a folder with {RUN}, as caffelite train leaves it"
         raise CaffeliteError(f"{folder} is not the folder of a run", expected=expected)
-    if not found.get("sessions") or not stored.fits(found["sessions"], [{}]):
+    if not content.get("sessions") or not stored.fits(content["sessions"], [{}]):
         raise CaffeliteError(f"{folder / RUN} lists no session", expected="a file that caffelite train wrote")
-    return found
+    return content
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -86,30 +86,31 @@ def _equal(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=1e-5) or (math.isnan(one) and math.isnan(other))
 
 
-def read(path: str | Path, places: int | None = None) -> History:
-    """The history of a run's folder, of its metrics.csv, or of a log. places: where it is given, of a large metrics.csv
-    only lines at that many places and those of the end are read. Errors: none of these, or nothing in it yet."""
+def read(path: str | Path, samples: int | None = None) -> History:
+    """The history of a run's folder, of its metrics.csv, or of a log. samples: where it is given, of a large
+    metrics.csv only lines at that many places and those of the end are read. Errors: none of these, or nothing in it
+    yet."""
     path = Path(path)
     file = path / METRICS if path.is_dir() else path
     try:
-        if places is None or file.name != METRICS:  # the lines of a log belong together
+        if samples is None or file.name != METRICS:  # the lines of a log belong together
             text = inputs.read_text(file, inputs.LOG, "replace")
         else:
-            text = read_sampled(file, places)[0].decode("utf-8", "replace")
+            text = read_sampled(file, samples)[0].decode("utf-8", "replace")
     except OSError as error:
         raise _unreadable(file, error) from None
     name = path.name if path.is_dir() else (path.resolve().parent.name if path.name == METRICS else path.name)
-    found = of_metrics(text, name) if text.startswith("iteration,") else of_log(text.splitlines(), name)
+    history = of_metrics(text, name) if text.startswith("iteration,") else of_log(text.splitlines(), name)
     if file.name == METRICS:
-        _add_losses(found, file.parent)
-    if not found.train and not found.undisplayed and not any(found.tests.values()):
+        _add_losses(history, file.parent)
+    if not history.train and not history.undisplayed and not any(history.tests.values()):
         raise CaffeliteError(
             f"{file} contains no iteration", expected="a run's metrics, or the log of a training by caffelite or Caffe"
         )
-    return found
+    return history
 
 
-def _add_losses(found: History, folder: Path) -> None:
+def _add_losses(history: History, folder: Path) -> None:
     """Takes the last loss of a run's records, at the time that the pace of its rows gives; of a run that displayed
     nothing the losses at even intervals. The last learning rate is the one that the outcome states."""
     try:
@@ -118,19 +119,19 @@ def _add_losses(found: History, folder: Path) -> None:
     except (OSError, ValueError):
         return
     outcome = _last_outcome(folder)
-    if not found.train and len(losses):
-        _add_undisplayed(found, losses, outcome)
-    rows = found.train
+    if not history.train and len(losses):
+        _add_undisplayed(history, losses, outcome)
+    rows = history.train
     end = len(losses) - 1
     if rows and end > rows[-1].iteration:
         first, last = rows[0], rows[-1]
         pace = (last.seconds - first.seconds) / max(last.iteration - first.iteration, 1)
         seconds = last.seconds + pace * (end - last.iteration)
-        found.end(end, seconds, float(losses[end]), losses[[row.iteration for row in rows]].tolist())
+        history.end(end, seconds, float(losses[end]), losses[[row.iteration for row in rows]].tolist())
     iteration, rate = rate_at_end(folder) or (-1, math.nan)
     if iteration == end and rows:
         took = outcome.get("seconds")
-        found.last_rate = Row(end, took if isinstance(took, float) else math.nan, rate=rate)
+        history.last_rate = Row(end, took if isinstance(took, float) else math.nan, rate=rate)
 
 
 def rate_at_end(folder: Path) -> tuple[int, float] | None:
@@ -153,10 +154,10 @@ def _last_outcome(folder: Path) -> dict:
     return stored.chosen(outcome, {"iteration": int, "rate": float, "seconds": float})
 
 
-def _add_undisplayed(found: History, losses: np.ndarray, outcome: dict) -> None:
+def _add_undisplayed(history: History, losses: np.ndarray, outcome: dict) -> None:
     """Rows of training from the losses alone, at most POINTS of them and the last one. Their seconds follow from the
     tests, else from the time that the run took, else they are NaN."""
-    known = [(row.iteration, row.seconds) for rows in found.tests.values() for row in rows]
+    known = [(row.iteration, row.seconds) for rows in history.tests.values() for row in rows]
     if isinstance(outcome.get("seconds"), float) and isinstance(outcome.get("iteration"), int):
         known += [(0, 0.0), (outcome["iteration"], outcome["seconds"])]
     known.sort()
@@ -164,28 +165,28 @@ def _add_undisplayed(found: History, losses: np.ndarray, outcome: dict) -> None:
     end = len(losses) - 1
     for i in sorted({*range(0, end, -(-len(losses) // POINTS)), end}):
         seconds = float(np.interp(i, iterations, times)) if len(known) > 1 else math.nan
-        found.undisplayed.append(Row(i, seconds, {"loss": float(losses[i])}, float(losses[i])))
+        history.undisplayed.append(Row(i, seconds, {"loss": float(losses[i])}, float(losses[i])))
 
 
 def of_metrics(text: str, name: str) -> History:
-    found = History(name)
+    history = History(name)
     for net, row in _rows(text.splitlines(keepends=True)):
-        found.add(net, row)
-    return found
+        history.add(net, row)
+    return history
 
 
 def read_tests(folder: Path) -> dict[int, list[Row]]:
     """The tests of a run's folder, by the number of the test net. Its rows of training, of which there may be many
     more, take no memory. Errors: there is no metrics.csv."""
-    found = History(folder.name)
+    history = History(folder.name)
     try:
         with io.TextIOWrapper(io.BufferedReader(inputs.open_file(folder / METRICS)), "utf-8", "replace") as lines:
             for net, row in _rows(lines):
                 if net is not None:
-                    found.add(net, row)
+                    history.add(net, row)
     except OSError as error:
         raise _unreadable(folder / METRICS, error) from None
-    return found.tests
+    return history.tests
 
 
 def _unreadable(file: Path, error: OSError) -> CaffeliteError:
@@ -267,36 +268,36 @@ class _Clock:
         self.now = datetime(2000, 1, 1)
 
     def __call__(self, stamp: re.Match) -> datetime:
-        month, day, hour, minute, second = (int(part) for part in stamp.groups()[:5])
+        month, day, hour, minute, second = (int(group) for group in stamp.groups()[:5])
         micros = int((stamp[6] or "0").ljust(6, "0")[:6])
         with suppress(ValueError):  # no date at all
             moments = [
-                datetime(self.now.year + more, month, 1, hour, minute, second, micros) + timedelta(days=day - 1)
-                for more in (0, 1)
+                datetime(self.now.year + years, month, 1, hour, minute, second, micros) + timedelta(days=day - 1)
+                for years in (0, 1)
             ]
             self.now = moments[self.now - moments[0] > timedelta(days=180)]
         return self.now
 
 
 def of_log(lines: Iterable[str], name: str) -> History:
-    found, loss = History(name), (-1, 0.0, float("nan"))
+    history, loss = History(name), (-1, 0.0, float("nan"))
     for event in events(lines):
         if event.kind == "loss":
             loss = event.iteration, event.seconds, event.value
         elif event.kind == "rate":
-            if found.train and found.train[-1].iteration == event.iteration:
-                found.train[-1].rate = event.value
+            if history.train and history.train[-1].iteration == event.iteration:
+                history.train[-1].rate = event.value
         else:
-            rows = found.rows(event.net)
+            rows = history.rows(event.net)
             # A name that comes again starts another row: a resumed run logs an iteration twice.
             if not rows or rows[-1].iteration != event.iteration or event.name in rows[-1].values:
-                found.add(event.net, Row(event.iteration, event.seconds))
+                history.add(event.net, Row(event.iteration, event.seconds))
                 if event.net is None and loss[0] == event.iteration:
                     rows[-1].loss = loss[2]
             rows[-1].values[event.name] = event.value
-    if found.train and loss[0] > found.train[-1].iteration:
-        found.end(*loss, [row.loss for row in found.train])
-    return found
+    if history.train and loss[0] > history.train[-1].iteration:
+        history.end(*loss, [row.loss for row in history.train])
+    return history
 
 
 READ_WHOLE = 4 << 20  # bytes of a table that is read as a whole
@@ -305,9 +306,9 @@ TAIL = 1 << 16  # bytes of the end that are read
 LIST_PLACES, CHART_PLACES = 256, 4096  # of a list of runs, of a chart
 
 
-def read_sampled(path: Path, places: int) -> tuple[bytes, int]:
+def read_sampled(path: Path, samples: int) -> tuple[bytes, int]:
     """(lines, offset of their end) of a table, whose last line may be incomplete: all of them up to WHOLE bytes, else
-    the first line, some at each of ``places`` even distances, and those of the end. Errors: OSError."""
+    the first line, some at each of ``samples`` even distances, and those of the end. Errors: OSError."""
     with inputs.open_file(path) as file:
         size = file.seek(0, 2)
         file.seek(0)
@@ -315,17 +316,17 @@ def read_sampled(path: Path, places: int) -> tuple[bytes, int]:
             body = file.read(size) or b""
             end = body.rfind(b"\n") + 1
             return body[:end], end
-        parts, at = [_head(file.read(TAIL) or b"")], 0
-        for i in range(places):
-            place = max(at, len(parts[0]) + i * (size - TAIL) // places - 1)
-            file.seek(place)
-            lines = _whole(file.read(min(PIECE, size - TAIL - place)) or b"" if place < size - TAIL else b"")
-            parts.append(lines[1])
-            at = place + lines[0]
+        chunks, at = [_head(file.read(TAIL) or b"")], 0
+        for i in range(samples):
+            position = max(at, len(chunks[0]) + i * (size - TAIL) // samples - 1)
+            file.seek(position)
+            lines = _whole(file.read(min(PIECE, size - TAIL - position)) or b"" if position < size - TAIL else b"")
+            chunks.append(lines[1])
+            at = position + lines[0]
         file.seek(max(at, size - TAIL - 1))
         start = file.tell()
         skipped, tail = _whole(file.read(TAIL + 1) or b"")
-        return b"".join([*parts, tail]), start + skipped
+        return b"".join([*chunks, tail]), start + skipped
 
 
 def _head(body: bytes) -> bytes:
@@ -362,18 +363,18 @@ def write_tables(history: History, folder: Path) -> list[Path]:
 def _rates(history: History) -> dict[int, float]:
     """The LearningRate of each row as Caffe's script computes it: the last one logged before the row, the first row's
     from its successor."""
-    latest, found = math.nan, {}
+    latest, rates = math.nan, {}
     order = [(row.iteration, 1, row) for row in history.train] + [
         (r.iteration, 0, r) for rows in history.tests.values() for r in rows
     ]
     for _, trains, row in sorted(order, key=lambda entry: entry[:2]):
-        found[id(row)] = latest
+        rates[id(row)] = latest
         if trains and not math.isnan(row.rate):
             latest = row.rate
     for rows in (history.train, *history.tests.values()):
         if len(rows) > 1:
-            found[id(rows[0])] = found[id(rows[1])]
-    return found
+            rates[id(rows[0])] = rates[id(rows[1])]
+    return rates
 
 
 def _line(row: Row, rate: float, names: list[str]) -> list[object]:

@@ -61,12 +61,12 @@ def _train(config: RunConfig, make_progress: Progress | None) -> int:
         from ..data import set_workers
 
         set_workers(config.data_threads)
-    several, rank, document, numbers = parallel.expected() > 1, parallel.expected_rank(), None, None
+    several, rank, document, gpu_ids = parallel.expected() > 1, parallel.expected_rank(), None, None
     if not several:
         document = read_solver(config)
-        numbers = gpus(config.gpus, document.message)
-        if len(numbers) > 1:
-            return star.launch(["train", *config.arguments()], len(numbers))
+        gpu_ids = gpus(config.gpus, document.message)
+        if len(gpu_ids) > 1:
+            return star.launch(["train", *config.arguments()], len(gpu_ids))
     log_file = LogFile() if config.keeps_records and not rank else None
 
     def report(line: bytes) -> None:
@@ -82,7 +82,7 @@ def _train(config: RunConfig, make_progress: Progress | None) -> int:
     )
     with _copied_to(log_file), signals, parallel.session(config.hang_seconds) as comm:
         run = _Run(config, comm, signals, log_file, started)
-        run.train(document, numbers, make_progress)
+        run.train(document, gpu_ids, make_progress)
         return max(comm.gather(signals.status))
 
 
@@ -126,10 +126,10 @@ class _Run:
         self._started = started
         self._time_limit: TimeLimit | None = None
 
-    def train(self, document: Document | None, numbers: list[int] | None, make_progress: Progress | None) -> None:
-        """document: the solver, where it is read. numbers: of GPUs, where they are chosen."""
+    def train(self, document: Document | None, gpu_ids: list[int] | None, make_progress: Progress | None) -> None:
+        """document: the solver, where it is read. gpu_ids: of GPUs, where they are chosen."""
         config, comm = self._config, self._comm
-        trainer = parallel.agreed(comm, lambda: self._open(document or read_solver(config), numbers))
+        trainer = parallel.agreed(comm, lambda: self._open(document or read_solver(config), gpu_ids))
         parallel.agreed(comm, trainer.claim)  # when all processes have read what they start from
         if not config.overfit:
             _log_start(trainer)
@@ -156,15 +156,15 @@ class _Run:
                 hook.close()
         self._log_continuation(trainer)
 
-    def _open(self, document: Document, numbers: list[int] | None) -> Trainer:
+    def _open(self, document: Document, gpu_ids: list[int] | None) -> Trainer:
         """Opens the device and the trainer. Errors: CaffeliteError for all that keeps the run from starting."""
         config = self._config
         if config.overfit:
             document.message = without_extras(document.message, display=document.message.display)
         p = document.message
-        numbers = gpus(config.gpus, p) if numbers is None else numbers
+        gpu_ids = gpus(config.gpus, p) if gpu_ids is None else gpu_ids
         dev = open_one(
-            numbers,
+            gpu_ids,
             self._comm.local_rank,
             config.device_options(),
             lambda: nets.train_net(p, document.locate).message,
@@ -172,8 +172,8 @@ class _Run:
         state = config.snapshot
         if config.resume:
             state = newest(p, config.solver)
-            found = "Resuming from the newest good snapshot" if state else "There is no snapshot yet to resume from"
-            log.info("%s", found)
+            text = "Resuming from the newest good snapshot" if state else "There is no snapshot yet to resume from"
+            log.info("%s", text)
         with self._explained(dev):
             trainer = open_trainer(
                 config,
@@ -211,8 +211,8 @@ class _Run:
         config = self._config
         if config.overfit:
             return [Overfit(trainer, config.overfit)]
-        found = [] if self._comm.rank else open_trackers(config)
-        return [Tracking(found, lambda: self._tracked(trainer), lambda: self._final(trainer))] if found else []
+        trackers = [] if self._comm.rank else open_trackers(config)
+        return [Tracking(trackers, lambda: self._tracked(trainer), lambda: self._final(trainer))] if trackers else []
 
     def _tracked(self, trainer: Trainer) -> TrackedRun:
         """What trackers record at the start."""

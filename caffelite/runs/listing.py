@@ -37,8 +37,8 @@ class Notes:
 
 def read_notes(folder: Path) -> Notes:
     """The notes of a run; empty where it has none."""
-    found = stored.read(folder / files.NOTES, {"tags": [str], "note": str})
-    return Notes(tuple(sorted({*found.get("tags", ())})), found.get("note", ""))
+    content = stored.read(folder / files.NOTES, {"tags": [str], "note": str})
+    return Notes(tuple(sorted({*content.get("tags", ())})), content.get("note", ""))
 
 
 def change_notes(
@@ -57,12 +57,12 @@ def change_notes(
         raise CaffeliteError("a run has too many tags", expected=f"at most {MOST_TAGS}", found=len(tags))
     if note is not None and len(note) > LONGEST_NOTE:
         raise CaffeliteError("the note is too long", expected=f"at most {LONGEST_NOTE} characters", found=len(note))
-    found = Notes(tuple(sorted(tags)), before.note if note is None else note.replace("\r\n", "\n"))
+    changed = Notes(tuple(sorted(tags)), before.note if note is None else note.replace("\r\n", "\n"))
     try:
-        files.write_json(folder / files.NOTES, {"tags": list(found.tags), "note": found.note})
+        files.write_json(folder / files.NOTES, {"tags": list(changed.tags), "note": changed.note})
     except (OSError, UnicodeEncodeError) as error:
         raise CaffeliteError(f"cannot write {folder / files.NOTES}: {inputs.reason(error).lower()}") from None
-    return found
+    return changed
 
 
 def _tag(text: str) -> str:
@@ -169,44 +169,44 @@ def finite(value: float) -> float | None:
 def find(roots: Iterable[str | Path], depth: int | None = None) -> list[RunSummary]:
     """The runs below folders, each once. Names are paths relative to the current folder, where they are below it.
     Errors: a root that is no folder."""
-    found: dict[str, RunSummary] = {}
+    runs: dict[str, RunSummary] = {}
     for root in map(Path, roots):
         if not root.is_dir():
             raise CaffeliteError(f"{root} is no folder", expected="a run folder, or a folder with run folders below it")
         for status in registry.find(root, depth):
-            found.setdefault(os.path.realpath(status.folder), summary(status))
-    return list(found.values())
+            runs.setdefault(os.path.realpath(status.folder), summary(status))
+    return list(runs.values())
 
 
 def summary(status: RunStatus) -> RunSummary:
     """The summary of a run. Parts that its folder does not hold yet are empty."""
-    found = RunSummary(status, _name(status.folder), notes=read_notes(status.folder))
+    run = RunSummary(status, _name(status.folder), notes=read_notes(status.folder))
     session = _last_session(status.folder)
-    found.device = str(session.get("device", ""))
+    run.device = str(session.get("device", ""))
     if "net" in session and isinstance(session.get("max_iterations"), int):
-        found.net, found.max_iterations = str(session["net"]), session["max_iterations"]
+        run.net, run.max_iterations = str(session["net"]), session["max_iterations"]
     else:
-        _read_solver(found)
+        _read_solver(run)
     try:
         records = history.read(status.folder, history.LIST_PLACES)
     except CaffeliteError:
-        return found
+        return run
     for number, rows in sorted(records.tests.items()):
         mark = f" (test {number})" if number else ""
-        found.scores |= {name + mark: value for name, value in rows[-1].values.items()} if rows else {}
-    found.best = {name: _best(records, name) for name in found.scores}
+        run.scores |= {name + mark: value for name, value in rows[-1].values.items()} if rows else {}
+    run.best = {name: _best(records, name) for name in run.scores}
     last = records.last or next(iter(reversed(records.train or records.undisplayed)), None)
-    found.loss = last.loss if last else math.nan
-    found.curve = _curve(records)
+    run.loss = last.loss if last else math.nan
+    run.curve = _curve(records)
     rows = [*records.train, *records.undisplayed, *(row for tests in records.tests.values() for row in tests)]
     timed = [row for row in [*rows, records.last_rate] if row and math.isfinite(row.seconds)]
     latest = max(timed, key=lambda row: row.seconds, default=None)
     if latest:
-        found.seconds = latest.seconds
-        found.pace = latest.seconds / latest.iteration if latest.iteration else math.nan
+        run.seconds = latest.seconds
+        run.pace = latest.seconds / latest.iteration if latest.iteration else math.nan
     if records.last_rate and math.isfinite(records.last_rate.seconds):
-        found.seconds = records.last_rate.seconds
-    return found
+        run.seconds = records.last_rate.seconds
+    return run
 
 
 def _last_session(folder: Path) -> dict[str, Any]:
@@ -215,13 +215,13 @@ def _last_session(folder: Path) -> dict[str, Any]:
     return stored.chosen(sessions[-1], {"device": str, "net": str, "max_iterations": int}) if sessions else {}
 
 
-def _read_solver(found: RunSummary) -> None:
+def _read_solver(run: RunSummary) -> None:
     try:
-        solver = prototxt.read_solver(found.status.folder / files.SOLVER).message
+        solver = prototxt.read_solver(run.status.folder / files.SOLVER).message
     except CaffeliteError:
         return
     net = solver.train_net_param if solver.HasField("train_net_param") else solver.net_param
-    found.net, found.max_iterations = net.name, solver.max_iter
+    run.net, run.max_iterations = net.name, solver.max_iter
 
 
 def _best(records: history.History, score: str) -> float:
@@ -279,14 +279,14 @@ def _condition(text: str) -> Callable[[RunSummary], bool]:
     name, sign, value = match.groups()
 
     def meets(run: RunSummary) -> bool:
-        found = run.value(name)
-        if found is None:
+        actual = run.value(name)
+        if actual is None:
             return False
-        one, other = number(found), number(value)
+        one, other = number(actual), number(value)
         if one is not None and other is not None:
             same = sign in ("=", "!=") and math.isclose(one, other, rel_tol=1e-6)
             return (sign == "=") if same else OPERATORS[sign](one, other)
-        return sign in ("=", "!=") and OPERATORS[sign](str(found), value)
+        return sign in ("=", "!=") and OPERATORS[sign](str(actual), value)
 
     return meets
 
@@ -307,10 +307,10 @@ def ordered(runs: Sequence[RunSummary], by: str, reverse: bool = False) -> list[
         names = [*ORDERS, *dict.fromkeys(name for run in runs for name in run.scores)]
         expected = f"one of {', '.join(names)}, or a field as in base_lr"
         raise CaffeliteError(f'no run has "{by}" to sort by', expected=expected, remedy=did_you_mean(by, names))
-    numbers = all(number(value) is not None for _, value in known)
+    numeric = all(number(value) is not None for _, value in known)
 
     def key(entry: tuple[RunSummary, Any]) -> Any:
-        return number(entry[1]) if numbers else str(entry[1])
+        return number(entry[1]) if numeric else str(entry[1])
 
     first = [run for run, _ in sorted(known, key=key, reverse=reverse)]
     return [*first, *(run for run, value in values if value in (None, ""))]
@@ -331,18 +331,18 @@ class Comparison:
 def compare(runs: Sequence[RunSummary]) -> Comparison:
     """The comparison of two or more runs. Errors: fewer than two; a run that has no solver yet."""
     if len(runs) < 2:
-        found = runs[0].name if runs else "none"
-        raise CaffeliteError("a comparison needs two runs or more", found=found, remedy="name their folders")
+        name = runs[0].name if runs else "none"
+        raise CaffeliteError("a comparison needs two runs or more", found=name, remedy="name their folders")
     return Comparison(list(runs), fields.differences([run.fields or fields.read(run.status.folder) for run in runs]))
 
 
 def histories(runs: Sequence[RunSummary]) -> list[history.History]:
     """The histories of runs under names that tell them apart, for a chart. Errors: a run without records."""
-    found = [history.read(run.status.folder, history.CHART_PLACES) for run in runs]
-    if len({each.name for each in found}) < len(found):
-        for each, run in zip(found, runs, strict=True):
+    every = [history.read(run.status.folder, history.CHART_PLACES) for run in runs]
+    if len({each.name for each in every}) < len(every):
+        for each, run in zip(every, runs, strict=True):
             each.name = run.name
-    return found
+    return every
 
 
 _STATUS = {
@@ -416,12 +416,12 @@ class Index:
                 self._save()
 
     def _folders(self) -> list[Path]:
-        found: dict[str, Path] = {}
+        folders: dict[str, Path] = {}
         for root in self._run_folders:
             for folder in root:
                 if not files.leads_out(folder, self._roots):
-                    found.setdefault(os.path.realpath(folder), folder)
-        return list(found.values())
+                    folders.setdefault(os.path.realpath(folder), folder)
+        return list(folders.values())
 
     def _summary(self, folder: Path) -> RunSummary | None:
         key, stamps = str(folder), _stamps(folder)
@@ -434,12 +434,12 @@ class Index:
         except CaffeliteError:
             return None
         if entry and entry[0] == stamps:
-            found = dataclasses.replace(entry[1], status=status)
+            run = dataclasses.replace(entry[1], status=status)
         else:
-            found = summary(status)
+            run = summary(status)
             self._changed = True
-        self._entries[key] = stamps, found
-        return found
+        self._entries[key] = stamps, run
+        return run
 
     def _load(self) -> None:
         content = stored.read(self._file, {"format": int, "entries": {str: [Any]}}) if self._file else {}
@@ -459,25 +459,25 @@ class Index:
 
 
 def _stamps(folder: Path) -> list[Any]:
-    found: list[Any] = []
+    stamps: list[Any] = []
     for name in WATCHED:
         try:
             status = os.stat(f"{folder}/{name}")
-            found.append([status.st_mtime_ns, status.st_size])
+            stamps.append([status.st_mtime_ns, status.st_size])
         except OSError:
-            found.append(None)
-    return found
+            stamps.append(None)
+    return stamps
 
 
 def _summary_values(run: RunSummary) -> dict[str, Any]:
-    found = {each.name: getattr(run, each.name) for each in dataclasses.fields(run)}
-    found["status"] = dataclasses.asdict(run.status) | {"folder": str(run.status.folder)}
-    found["notes"] = dataclasses.asdict(run.notes)
-    return found
+    values = {each.name: getattr(run, each.name) for each in dataclasses.fields(run)}
+    values["status"] = dataclasses.asdict(run.status) | {"folder": str(run.status.folder)}
+    values["notes"] = dataclasses.asdict(run.notes)
+    return values
 
 
 def _summary_from(key: str, values: dict[str, Any]) -> RunSummary:
     status, notes = values["status"], values["notes"]
     status |= {"folder": Path(key), "command": tuple(status["command"])}
-    found = {**values, "status": RunStatus(**status), "notes": Notes(tuple(notes["tags"]), notes["note"])}
-    return RunSummary(**found)
+    fields = {**values, "status": RunStatus(**status), "notes": Notes(tuple(notes["tags"]), notes["note"])}
+    return RunSummary(**fields)

@@ -32,8 +32,8 @@ class Position:
     log_file: int = 0
 
     def __str__(self) -> str:
-        numbers = (self.sessions, self.losses, self.metrics, self.log, self.metrics_file, self.log_file)
-        return "-".join(map(str, numbers))
+        fields = (self.sessions, self.losses, self.metrics, self.log, self.metrics_file, self.log_file)
+        return "-".join(map(str, fields))
 
     @classmethod
     def parse(cls, text: str) -> Position | None:
@@ -155,7 +155,7 @@ def _parsed(head: bytes, body: bytes) -> list[dict[str, Any]]:
 
 def _row(line: dict[str, str]) -> dict[str, Any] | None:
     try:
-        found: dict[str, Any] = {name: float(value) for name, value in line.items() if name != "phase" and value}
-        return found | {"iteration": int(line["iteration"]), "phase": line["phase"]}
+        values: dict[str, Any] = {name: float(value) for name, value in line.items() if name != "phase" and value}
+        return values | {"iteration": int(line["iteration"]), "phase": line["phase"]}
     except (ValueError, KeyError):
         return None  # a line that a crash cut off

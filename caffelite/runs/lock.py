@@ -125,8 +125,8 @@ def holds(process: int, file: Path) -> bool:
         status = os.stat(file)
         for name in os.listdir(f"/proc/{process}/fd"):
             with suppress(OSError):
-                found = os.stat(f"/proc/{process}/fd/{name}")
-                if (found.st_dev, found.st_ino) == (status.st_dev, status.st_ino):
+                opened = os.stat(f"/proc/{process}/fd/{name}")
+                if (opened.st_dev, opened.st_ino) == (status.st_dev, status.st_ino):
                     return True
     except OSError:
         return False
@@ -135,8 +135,8 @@ def holds(process: int, file: Path) -> bool:
 
 def holder(file: Path) -> str:
     """The holder of a lock, as "process 12 on HOST"; empty where its file does not say."""
-    found = stored.read(file, {"process": int, "host": str})
-    return f"process {found['process']} on {printable(found['host'])}" if len(found) == 2 else ""
+    content = stored.read(file, {"process": int, "host": str})
+    return f"process {content['process']} on {printable(content['host'])}" if len(content) == 2 else ""
 
 
 def _refusal(folder: Path) -> CaffeliteError:

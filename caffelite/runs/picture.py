@@ -21,10 +21,10 @@ def picture(runs: Sequence[History], form: str, over: str = "iteration", title: 
 
     title: by default the run's name, or how many there are.
     """
-    found = _panels(runs)
-    figure, axes = frame([3.0 if name != "rate" else 1.4 for name in found])
+    panels_by_name = _panels(runs)
+    figure, axes = frame([3.0 if name != "rate" else 1.4 for name in panels_by_name])
     ends: list[tuple] = []
-    for axis, (name, curves) in zip(axes, found.items(), strict=True):
+    for axis, (name, curves) in zip(axes, panels_by_name.items(), strict=True):
         for number, net, rows in curves:
             x = [getattr(row, over) for row in rows]
             y = [_value(row, name) for row in rows]
@@ -90,15 +90,15 @@ Curves = list[tuple[int, int | None, list[Row]]]  # number of the run, test net,
 
 def _panels(runs: Sequence[History]) -> dict[str, Curves]:
     """Quantities in the order losses, scores, rate, each with the rows that have it."""
-    found: dict[str, Curves] = {}
+    curves: dict[str, Curves] = {}
     for number, run in enumerate(runs):
         for net, rows in [(None, run.train or run.undisplayed), *sorted(run.tests.items())]:
             for name in dict.fromkeys(name for row in rows for name in row.values):
-                found.setdefault(name, []).append((number, net, run.curve(name, net)))
+                curves.setdefault(name, []).append((number, net, run.curve(name, net)))
         if rated := [row for row in run.train if not math.isnan(row.rate)]:
             ends = [run.last_rate] if run.last_rate and run.last_rate.iteration > rated[-1].iteration else []
-            found.setdefault("rate", []).append((number, None, [*rated, *ends]))
-    return dict(sorted(found.items(), key=lambda entry: (entry[0] == "rate", not _loss(entry[0]))))
+            curves.setdefault("rate", []).append((number, None, [*rated, *ends]))
+    return dict(sorted(curves.items(), key=lambda entry: (entry[0] == "rate", not _loss(entry[0]))))
 
 
 def _loss(name: str) -> bool:
@@ -126,11 +126,11 @@ def _tell_last(figure, ends: list[tuple]) -> None:
             if other is axis
         ]
         mine.sort(key=lambda end: end[0])
-        for place, (wanted, x, y, colour) in zip(spread([end[0] for end in mine], LABEL_GAP), mine, strict=True):
+        for height, (wanted, x, y, colour) in zip(spread([end[0] for end in mine], LABEL_GAP), mine, strict=True):
             axis.annotate(
                 f"{y:.4g}",
                 (x, y),
-                xytext=(6, place - wanted),
+                xytext=(6, height - wanted),
                 textcoords="offset points",
                 color=colour,
                 fontsize=8,
@@ -139,12 +139,12 @@ def _tell_last(figure, ends: list[tuple]) -> None:
             )
 
 
-def spread(places: Sequence[float], gap: float) -> list[float]:
+def spread(positions: Sequence[float], gap: float) -> list[float]:
     """Moves ascending positions as little as possible, so that neighbours are ``gap`` apart: overlapping groups are
     spread around their centre."""
     groups: list[list[float]] = []  # of (the sum of the starts that its members need, how many)
-    for place in places:
-        groups.append([place, 1])
+    for position in positions:
+        groups.append([position, 1])
         while len(groups) > 1 and groups[-2][0] / groups[-2][1] + groups[-2][1] * gap > groups[-1][0] / groups[-1][1]:
             total, many = groups.pop()
             groups[-1] = [groups[-1][0] + total - many * groups[-1][1] * gap, groups[-1][1] + many]

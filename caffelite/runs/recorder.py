@@ -322,17 +322,17 @@ def truncate_metrics(path: Path, iteration: int, columns: list[str]) -> tuple[li
     Returns the columns, which are ``columns`` and further ones of the file, and the seconds of the last row.
     Errors: OSError.
     """
-    kept = []
+    rows = []
     if path.exists():
         with open(path, newline="") as file:
-            kept = [row for row in csv.DictReader(file) if _before(row["iteration"], iteration)]
-    columns = list(dict.fromkeys([*columns, *(name for row in kept for name in row if name)]))
+            rows = [row for row in csv.DictReader(file) if _before(row["iteration"], iteration)]
+    columns = list(dict.fromkeys([*columns, *(name for row in rows for name in row if name)]))
     out = io.StringIO()
     table = csv.DictWriter(out, columns, lineterminator="\n", extrasaction="ignore")
     table.writeheader()
-    table.writerows(kept)
+    table.writerows(rows)
     files.write_atomically(path, out.getvalue())
-    return columns, float(kept[-1]["seconds"] or 0) if kept else 0.0
+    return columns, float(rows[-1]["seconds"] or 0) if rows else 0.0
 
 
 def _before(text: str | None, iteration: int) -> bool:
@@ -355,10 +355,10 @@ def truncate_log(path: Path, iteration: int) -> None:
     if not path.exists():
         return
     lines = inputs.read(path, inputs.LOG).splitlines(keepends=True)
-    kept = list(_log_lines_before(lines, iteration))
-    if len(kept) < len(lines):
+    before = list(_log_lines_before(lines, iteration))
+    if len(before) < len(lines):
         draft = path.with_name(f".{path.name}.draft")
-        draft.write_bytes(b"".join(kept))
+        draft.write_bytes(b"".join(before))
         draft.replace(path)
 
 

@@ -204,9 +204,11 @@ class RunFolders:
             changed = os.stat(path).st_mtime_ns
             if not known or known[0] != changed:
                 with os.scandir(path) as entries:
-                    found = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
-                is_run = files.RUN in found or files.CONFIG in found
-                names = sorted((name for name, below in found.items() if below and name[0] != "."), reverse=True)
+                    entries_by_name = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+                is_run = files.RUN in entries_by_name or files.CONFIG in entries_by_name
+                names = sorted(
+                    (name for name, below in entries_by_name.items() if below and name[0] != "."), reverse=True
+                )
                 known = changed, is_run, [] if is_run else [os.path.join(path, name) for name in names]
         except OSError:
             return False, []

@@ -115,9 +115,9 @@ class Comparison(Hook):
                 self._trainer.report_losses()
                 self._compare(state.iteration, f"test {name}", recorded[name], values[0])
 
-    def _compare(self, iteration: int, name: str, recorded: float, found: float) -> None:
+    def _compare(self, iteration: int, name: str, recorded: float, computed: float) -> None:
         self.compared += 1
-        a, b = np.float32(recorded), np.float32(found)
+        a, b = np.float32(recorded), np.float32(computed)
         if self.differs is None and a != b and not (np.isnan(a) and np.isnan(b)):
             self.differs = iteration, name, float(a), float(b)
             self._trainer.requests.stop = True
@@ -125,14 +125,14 @@ class Comparison(Hook):
 
 def changed_data(entries: Sequence[dict]) -> list[str]:
     """A line for each data file of a run that is gone or differs. entries: what `fingerprint` returned."""
-    found = []
+    changed = []
     for entry in entries:
         path = Path(entry["path"])
         if not path.exists():
-            found.append(f"{path} no longer exists")
+            changed.append(f"{path} no longer exists")
         elif fingerprint(path) != entry:
-            found.append(f"{path} is not what it was")
-    return found
+            changed.append(f"{path} is not what it was")
+    return changed
 
 
 def start(session: dict, folder: Path) -> str | None:
@@ -141,13 +141,13 @@ def start(session: dict, folder: Path) -> str | None:
     if not (named := session.get("snapshot")):
         return None
     run, moved = session.get("resumed_run", ""), folder / Path(named).name
-    found = [path for path in (Path(named), moved) if path.exists() and (not run or snapshot.run_of(path) == run)]
-    if not found:
+    candidates = [path for path in (Path(named), moved) if path.exists() and (not run or snapshot.run_of(path) == run)]
+    if not candidates:
         what = f"{named}, from which {folder} continued, does not exist any more"
         raise CaffeliteError(
             what, expected=f"the state of run {run}" if run else None, remedy=f"copy it to {moved}, with its model"
         )
-    return str(found[0])
+    return str(candidates[0])
 
 
 def check(first: dict, folder: Path) -> dict:

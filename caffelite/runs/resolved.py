@@ -39,22 +39,22 @@ def data(spec: NetSpec) -> Iterator[Path]:
 
 def net(spec: NetSpec) -> pb.NetParameter:
     """A net with absolute paths of its files."""
-    found = pb.NetParameter()
-    found.CopyFrom(spec.message)
-    for layer, message, field, path in files(found, spec.locate):
+    copy = pb.NetParameter()
+    copy.CopyFrom(spec.message)
+    for layer, message, field, path in files(copy, spec.locate):
         if any("\ud800" <= character <= "\udfff" for character in str(path)):
             shown = str(path).encode("utf-8", "backslashreplace").decode()
             raise CaffeliteError("the path of a data set is not UTF-8", found=shown, remedy="rename the file or folder")
         setattr(getattr(layer, message), field, str(path) + "/" * getattr(getattr(layer, message), field).endswith("/"))
-    return found
+    return copy
 
 
 def solver(
     p: pb.SolverParameter, train: NetSpec, tests: list[NetSpec], seed: int, gpu: int | None
 ) -> pb.SolverParameter:
     """The solver with its nets in it, as they are after every ``-set``, ``-level`` and ``-stage``."""
-    found = pb.SolverParameter()
-    found.CopyFrom(p)
+    copy = pb.SolverParameter()
+    copy.CopyFrom(p)
     for name in (
         "net",
         "net_param",
@@ -65,17 +65,17 @@ def solver(
         "train_state",
         "test_state",
     ):
-        found.ClearField(name)
+        copy.ClearField(name)
     nets = [net(spec) for spec in (train, *tests)]
     if all(one == nets[0] for one in nets):
-        found.net_param.CopyFrom(nets[0])
+        copy.net_param.CopyFrom(nets[0])
     else:
-        found.train_net_param.CopyFrom(nets[0])
-        found.test_net_param.extend(nets[1:])
-    found.train_state.CopyFrom(train.state)
-    found.test_state.extend(spec.state for spec in tests)
-    found.random_seed = seed
-    found.solver_mode = pb.SolverParameter.CPU if gpu is None else pb.SolverParameter.GPU
+        copy.train_net_param.CopyFrom(nets[0])
+        copy.test_net_param.extend(nets[1:])
+    copy.train_state.CopyFrom(train.state)
+    copy.test_state.extend(spec.state for spec in tests)
+    copy.random_seed = seed
+    copy.solver_mode = pb.SolverParameter.CPU if gpu is None else pb.SolverParameter.GPU
     if gpu is not None:
-        found.device_id = gpu
-    return found
+        copy.device_id = gpu
+    return copy

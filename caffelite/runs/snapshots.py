@@ -27,10 +27,10 @@ class Snapshot:
 
 def config(folder: Path) -> RunConfig:
     """The configuration of a run. Errors: the folder has none."""
-    found = stored.read(folder / files.CONFIG, stored.ANY)
-    if not found:
+    content = stored.read(folder / files.CONFIG, stored.ANY)
+    if not content:
         raise CaffeliteError(f"{folder} has no {files.CONFIG}", expected="the folder of a run")
-    return RunConfig.from_json(found)
+    return RunConfig.from_json(content)
 
 
 def prefix(folder: Path) -> Path:
@@ -51,16 +51,16 @@ def find(folder: Path) -> list[Snapshot]:
     Snapshots of another run under the same prefix are left out. Errors: as for ``prefix``.
     """
     start, ids = prefix(folder), _ids(folder)
-    found = []
-    for place in dict.fromkeys([start, folder.resolve() / start.name]):
-        for iteration, state in snapshot.states(place):
+    snapshots = []
+    for start_of_names in dict.fromkeys([start, folder.resolve() / start.name]):
+        for iteration, state in snapshot.states(start_of_names):
             run = snapshot.run_of(state)
             if run and ids and run not in ids:
                 continue
-            model = snapshot.names(str(place), iteration, state.suffix == ".h5")[0]
+            model = snapshot.names(str(start_of_names), iteration, state.suffix == ".h5")[0]
             size = sum(path.stat().st_size for path in (state, model) if path.exists())
-            found.append(Snapshot(iteration, state, model if model.exists() else None, size))
-    return sorted(found, key=lambda each: each.iteration, reverse=True)
+            snapshots.append(Snapshot(iteration, state, model if model.exists() else None, size))
+    return sorted(snapshots, key=lambda each: each.iteration, reverse=True)
 
 
 def _ids(folder: Path) -> set[str]:

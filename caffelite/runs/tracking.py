@@ -165,10 +165,10 @@ def truncate_events(folder: Path, iteration: int) -> None:
     cut off or damaged."""
     for path in sorted(folder.glob("events.out.tfevents.*")):
         body = path.read_bytes()
-        kept = b"".join(_events_before(body, iteration))
-        if len(kept) < len(body):
+        before = b"".join(_events_before(body, iteration))
+        if len(before) < len(body):
             draft = path.with_name(f".{path.name}.draft")
-            draft.write_bytes(kept)
+            draft.write_bytes(before)
             os.replace(draft, path)
 
 
@@ -305,13 +305,13 @@ class WandB:
 
 def open_trackers(config: RunConfig) -> list[Tracker]:
     """The trackers of a run. Errors: a package that is not installed."""
-    found: list[Tracker] = []
+    trackers: list[Tracker] = []
     if config.tensorboard:
         pass
 
-        found.append(Events())
+        trackers.append(Events())
     if config.trackers:
         pass
 
-        found += [MLflow() if name == "mlflow" else WandB() for name in dict.fromkeys(config.trackers)]
-    return found
+        trackers += [MLflow() if name == "mlflow" else WandB() for name in dict.fromkeys(config.trackers)]
+    return trackers

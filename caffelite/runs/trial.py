@@ -26,12 +26,12 @@ class _BatchOverrides:
             spec.message = rebatched(spec.message, self._batch)
 
 
-def train_two_iterations(config: RunConfig, batch: int, numbers: list[int]) -> None:
-    """Trains two iterations with another batch size. numbers: of the GPUs. Errors: MemoryError where it does not
+def train_two_iterations(config: RunConfig, batch: int, gpu_ids: list[int]) -> None:
+    """Trains two iterations with another batch size. gpu_ids: of the GPUs. Errors: MemoryError where it does not
     fit."""
     plain = _plain(read_solver(config))
     overrides = _BatchOverrides(Overrides(config.overrides), batch)
-    trainer = open_trainer(config, plain, open_one(numbers, options=config.device_options()), overrides=overrides)
+    trainer = open_trainer(config, plain, open_one(gpu_ids, options=config.device_options()), overrides=overrides)
     try:
         trainer.step(2)
     finally:

@@ -47,15 +47,15 @@ class Sampler:
         before = self._last.get(process)
         if before is None or now - before[0] > 0.5:
             self._last[process] = now, seconds
-        share = (seconds - before[1]) / (now - before[0]) if before and now - before[0] > 0.1 else None
-        return Usage(share, resident, int(fields[17]), self._gpu_memory().get(process))
+        processors = (seconds - before[1]) / (now - before[0]) if before and now - before[0] > 0.1 else None
+        return Usage(processors, resident, int(fields[17]), self._gpu_memory().get(process))
 
     def _gpu_memory(self) -> dict[int, int]:
         """Bytes of GPU memory by process."""
         if time.monotonic() - self._gpu[0] < GPU_PERIOD or not shutil.which("nvidia-smi"):
             return self._gpu[1]
         words = ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"]
-        found: dict[int, int] = {}
+        memory: dict[int, int] = {}
         try:
             text = subprocess.run(words, capture_output=True, text=True, timeout=3, check=False).stdout
         except (OSError, subprocess.SubprocessError):
@@ -63,6 +63,6 @@ class Sampler:
         for line in text.splitlines():
             process, _, used = line.partition(",")
             if process.strip().isdecimal() and used.strip().isdecimal():
-                found[int(process)] = found.get(int(process), 0) + (int(used) << 20)
-        self._gpu = time.monotonic(), found
-        return found
+                memory[int(process)] = memory.get(int(process), 0) + (int(used) << 20)
+        self._gpu = time.monotonic(), memory
+        return memory

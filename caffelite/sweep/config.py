@@ -87,24 +87,24 @@ class SweepConfig:
 
     def to_json(self) -> dict[str, Any]:
         """The fields as JSON has them."""
-        found = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
-        return {"version": VERSION, **found, "base": self.base.to_json(), "values": list(self.values)}
+        values = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+        return {"version": VERSION, **values, "base": self.base.to_json(), "values": list(self.values)}
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> SweepConfig:
         """The definition of ``to_json``. Errors: it is none, or of another version."""
         types = {each.name: each.type for each in dataclasses.fields(cls)}
-        given = {name: value for name, value in content.items() if name != "version"}
-        plain = {name: value for name, value in given.items() if name not in ("base", "values")}
+        fields = {name: value for name, value in content.items() if name != "version"}
+        plain = {name: value for name, value in fields.items() if name not in ("base", "values")}
         if (
             content.get("version") != VERSION
-            or given.keys() != types.keys()
-            or not isinstance(given["values"], list)
-            or not all(isinstance(text, str) for text in given["values"])
+            or fields.keys() != types.keys()
+            or not isinstance(fields["values"], list)
+            or not all(isinstance(text, str) for text in fields["values"])
             or not all(type(value).__name__ == types[name] for name, value in plain.items())
         ):
             raise CaffeliteError("this is not the definition of a sweep", expected=f"version {VERSION} of {FILE}")
-        return cls(RunConfig.from_json(given["base"]), tuple(given["values"]), **plain)
+        return cls(RunConfig.from_json(fields["base"]), tuple(fields["values"]), **plain)
 
 
 def read(folder: Path) -> SweepConfig:

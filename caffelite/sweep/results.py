@@ -104,15 +104,15 @@ class SweepResults:
         head = ["rank", "setting", *fields, self.score, *(["low", "high"] if several else []), "iterations"]
         head += [f"seed {seed}" for seed in self.seeds] if several else []
         noted = any(row.note for row in self.rows)
-        found = [head + ["note"] * noted]
+        rows = [head + ["note"] * noted]
         for rank, row in enumerate(self.rows, 1):
             values = dict(row.setting)
             low, high = row.interval or (None, None)
             cells = [str(rank), str(row.number), *(values.get(name, "") for name in fields), number(row.mean)]
             cells += [number(low), number(high)] if several else []
             cells += [str(row.iterations), *([number(trial.score) for trial in row.trials] if several else [])]
-            found.append(cells + [row.note] * noted)
-        return found
+            rows.append(cells + [row.note] * noted)
+        return rows
 
     def to_csv(self) -> str:
         out = io.StringIO()
@@ -158,12 +158,12 @@ def rungs(settings: int, factor: int, first: int, max_iterations: int, step: int
             "the first rung is not before the end", expected=f"below {max_iterations}", found=first, remedy=remedy
         )
     if first:
-        found = [first * factor**i for i in range(max_iterations.bit_length()) if first * factor**i < max_iterations]
+        steps = [first * factor**i for i in range(max_iterations.bit_length()) if first * factor**i < max_iterations]
     else:
         levels = math.ceil(math.log(settings, factor) - 1e-9)
-        found = [max_iterations // factor ** (levels - i) for i in range(levels)]
-    found = [rung - rung % step if rung > step else step for rung in found]
-    return sorted({*(rung for rung in found if rung < max_iterations), END})
+        steps = [max_iterations // factor ** (levels - i) for i in range(levels)]
+    steps = [rung - rung % step if rung > step else step for rung in steps]
+    return sorted({*(rung for rung in steps if rung < max_iterations), END})
 
 
 def promoted(results: Sequence[SettingResult], factor: int, lowest: bool) -> list[int]:

@@ -32,8 +32,8 @@ class Fixed:
         self._pending, self.total = list(settings), len(settings)
 
     def propose(self, results: Sequence[SettingResult]) -> list[Setting]:
-        found, self._pending = self._pending, []
-        return found
+        settings, self._pending = self._pending, []
+        return settings
 
 
 class OptunaSampler:

@@ -103,19 +103,19 @@ def _axis(field: str, value: str) -> Axis | None:
 
 def _range(field: str, kind: str, low: str, high: str) -> Axis:
     try:
-        numbers = [int(end) if kind == INT else float(end) for end in (low, high)]
+        ends = [int(end) if kind == INT else float(end) for end in (low, high)]
     except ValueError:
         expected = "whole numbers" if kind == INT else "numbers"
         raise CaffeliteError("the ends of a range are no numbers", expected=expected, found=f"{low},{high}") from None
-    if not all(map(math.isfinite, numbers)) or numbers[0] >= numbers[1] or (kind == LOG and numbers[0] <= 0):
+    if not all(map(math.isfinite, ends)) or ends[0] >= ends[1] or (kind == LOG and ends[0] <= 0):
         expected = "0 < LOW < HIGH" if kind == LOG else "LOW < HIGH"
         raise CaffeliteError("the ends of a range are not in order", expected=expected, found=f"{low},{high}")
-    return Axis(field, kind, low=numbers[0], high=numbers[1])
+    return Axis(field, kind, low=ends[0], high=ends[1])
 
 
 def split(text: str) -> Iterator[str]:
     """The parts between commas that are outside of brackets and quotes."""
-    part, closers, quote = "", [], ""
+    value, closers, quote = "", [], ""
     for char in text:
         if quote:
             quote = "" if char == quote else quote
@@ -126,11 +126,11 @@ def split(text: str) -> Iterator[str]:
         elif closers and char == closers[-1]:
             closers.pop()
         if char == "," and not quote and not closers:
-            yield part.strip()
-            part = ""
+            yield value.strip()
+            value = ""
         else:
-            part += char
-    yield part.strip()
+            value += char
+    yield value.strip()
 
 
 def grid(axes: Sequence[Axis]) -> list[Setting]:
@@ -149,9 +149,9 @@ def draws(axes: Sequence[Axis], count: int, seed: int) -> list[Setting]:
     """``count`` different settings drawn at random, a function of the seed; all of the grid where that has no more."""
     if all(axis.kind == CHOICE for axis in axes) and math.prod(len(axis.values) for axis in axes) <= count:
         return grid(axes)
-    rng, found = random.Random(seed), dict[Setting, None]()
+    rng, settings = random.Random(seed), dict[Setting, None]()
     attempts = 100 * count  # whole numbers of a narrow range come again and again
-    while len(found) < count and attempts:
-        found[tuple((axis.field, axis.draw(rng)) for axis in axes)] = None
+    while len(settings) < count and attempts:
+        settings[tuple((axis.field, axis.draw(rng)) for axis in axes)] = None
         attempts -= 1
-    return list(found)
+    return list(settings)

@@ -78,9 +78,9 @@ class Sweep:
         while not self._stop.requested and (proposed := self._sampler.propose(results)):
             first = len(self._settings) + 1
             self._settings += proposed
-            numbers = list(range(first, first + len(proposed)))
-            steps = rungs(len(numbers), self.config.factor, self.config.first, self._end, self._interval)
-            left = numbers
+            settings = list(range(first, first + len(proposed)))
+            steps = rungs(len(settings), self.config.factor, self.config.first, self._end, self._interval)
+            left = settings
             for rung in steps:
                 self._train(left, rung, jobs)
                 done = [row for number in left if (row := self._result(number, rung))]
@@ -90,7 +90,7 @@ class Sweep:
                 if rung != steps[-1]:
                     left = promoted(done, self.config.factor, self.score.lowest)
                     log.info("Iteration %d: %d of %d settings continue", rung, len(left), len(done))
-            results = [rows[number] for number in numbers]
+            results = [rows[number] for number in settings]
         return self._found(rows, complete=not self._stop.requested or len(rows) == self._sampler.total)
 
     # the folder
@@ -136,11 +136,11 @@ class Sweep:
     def _trials(self, number: int) -> list[Trial]:
         """The trials of a setting, one a seed."""
         width, config = len(str(self._sampler.total)), self.config
-        found = []
+        trials = []
         for seed in config.all_seeds:
             name = f"trial_{number:0{width}d}" + f"_seed_{seed}" * (config.seeds > 1)
-            found.append(Trial(number, self._settings[number - 1], seed, name, self.folder, config.base))
-        return found
+            trials.append(Trial(number, self._settings[number - 1], seed, name, self.folder, config.base))
+        return trials
 
     def _known(self, trial: Trial) -> dict[int, TrialResult]:
         """The recorded results of a trial by rung."""
@@ -154,14 +154,14 @@ class Sweep:
     def _result(self, number: int, rung: int) -> SettingResult | None:
         """The result of a setting at a rung; None where a trial has not reached it."""
         trials = self._trials(number)
-        found = [self._known(trial).get(rung) for trial in trials]
-        done = tuple(result for result in found if result is not None)
+        results = [self._known(trial).get(rung) for trial in trials]
+        done = tuple(result for result in results if result is not None)
         return SettingResult(number, trials[0].setting, rung, done) if len(done) == len(trials) else None
 
-    def _train(self, numbers: Sequence[int], rung: int, jobs: Jobs) -> None:
+    def _train(self, settings: Sequence[int], rung: int, jobs: Jobs) -> None:
         """Trains the trials of settings to a rung, those that have not reached it. Seeds change slowest, so that each
         setting has a first result early."""
-        every = [self._trials(number) for number in numbers]
+        every = [self._trials(number) for number in settings]
         trials = [trial for same in zip(*every, strict=True) for trial in same]
         pending = [(trial, rung) for trial in trials if rung not in self._known(trial)]
         jobs.run(pending, self._configuration, self._ended, self._stop)
@@ -176,9 +176,9 @@ class Sweep:
                     return None
                 time.sleep(PERIOD)
                 status = trial.status()
-        found = trial.result(self.score, rung)
-        if found is not None and not (self._repeat_failed and found.state == registry.FAILED):
-            self._record(trial, rung, found)
+        result = trial.result(self.score, rung)
+        if result is not None and not (self._repeat_failed and result.state == registry.FAILED):
+            self._record(trial, rung, result)
             return None
         self._attempts[trial.name] = self._attempts.get(trial.name, 0) + 1
         return trial.continuation(rung)
@@ -186,9 +186,9 @@ class Sweep:
     def _ended(self, item: Item, status: int, tail: str) -> bool:
         """Records the result of a trial whose process ended; True: it runs again."""
         trial, rung = item
-        found = trial.result(self.score, rung)
-        if found is not None and (not status or found.score is None):
-            self._record(trial, rung, found)
+        result = trial.result(self.score, rung)
+        if result is not None and (not status or result.score is None):
+            self._record(trial, rung, result)
             return False
         if self._stop.requested:
             return False
@@ -219,10 +219,12 @@ class Sweep:
         """The results, written to the folder too."""
         order = ranked(list(rows.values()), self.score.lowest)
         seeds, total = list(self.config.all_seeds), self._sampler.total
-        found = SweepResults(self.score.name, self.score.lowest, seeds, order, total, complete and len(order) == total)
+        results = SweepResults(
+            self.score.name, self.score.lowest, seeds, order, total, complete and len(order) == total
+        )
         try:
-            files.write_atomically(self.folder / CSV, found.to_csv())
-            files.write_json(self.folder / JSON, found.to_json())
+            files.write_atomically(self.folder / CSV, results.to_csv())
+            files.write_json(self.folder / JSON, results.to_json())
         except OSError as error:
             raise CaffeliteError(f"cannot write to {self.folder}: {error.strerror}") from None
-        return found
+        return results

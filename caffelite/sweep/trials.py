@@ -83,11 +83,11 @@ class Trial:
     def saved(self) -> dict[int, TrialResult]:
         """The results by rung that earlier sessions of the sweep have recorded."""
         content = stored.read(self.results_file(), {"rungs": {str: Any}}).get("rungs", {})
-        found = {}
+        results = {}
         for rung, entry in content.items():
             if stored.fits(entry, _RESULT) and (rung == LAST or re.fullmatch("[0-9]{1,10}", rung)):
-                found[END if rung == LAST else int(rung)] = TrialResult(**stored.chosen(entry, _RESULT))
-        return found
+                results[END if rung == LAST else int(rung)] = TrialResult(**stored.chosen(entry, _RESULT))
+        return results
 
     def save(self, results: dict[int, TrialResult]) -> None:
         """Records the results by rung. Errors: the file cannot be written."""
@@ -119,9 +119,9 @@ class Trial:
             return TrialResult(None, done, status.state, status.reason)
         if not complete and not early and done < rung:
             return None
-        found = self._score(score, rung)
-        reason = f"no test with a finite {score.name}" if found is None else ""
-        return TrialResult(found, min(done, rung), status.state, reason)
+        value = self._score(score, rung)
+        reason = f"no test with a finite {score.name}" if value is None else ""
+        return TrialResult(value, min(done, rung), status.state, reason)
 
     def _score(self, score: Score, rung: int) -> float | None:
         """The value of the last test until a rung, or of the best one."""
@@ -129,11 +129,11 @@ class Trial:
             rows = history.read_tests(self.run_folder).get(score.net, [])
         except CaffeliteError:
             return None
-        found = [row.values[score.name] for row in rows if score.name in row.values and row.iteration <= rung]
+        values = [row.values[score.name] for row in rows if score.name in row.values and row.iteration <= rung]
         if score.take == "best":
-            finite = [value for value in found if math.isfinite(value)]
+            finite = [value for value in values if math.isfinite(value)]
             return (min if score.lowest else max)(finite, default=None)
-        return found[-1] if found and math.isfinite(found[-1]) else None
+        return values[-1] if values and math.isfinite(values[-1]) else None
 
 
 def failure(reason: str) -> TrialResult:

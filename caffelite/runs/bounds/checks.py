@@ -88,8 +88,8 @@ def named_path(bounds: Bounds, text: str, locate: Locator, base: Path | None = N
     process, which may look at it, would take another one."""
     here = Path.cwd()
     if base is None or (base != here and os.path.lexists(here / text)):
-        found = _chosen(bounds, text, locate, here)
-    return found if base is None else _chosen(bounds, text, locate, base)
+        path = _chosen(bounds, text, locate, here)
+    return path if base is None else _chosen(bounds, text, locate, base)
 
 
 def _chosen(bounds: Bounds, text: str, locate: Locator, base: Path) -> Path:
@@ -167,26 +167,26 @@ def refuse_command(bounds: Bounds, words: Sequence[str], directory: Path) -> Non
 
 
 def _refuse_prototxt(bounds: Bounds, path: Path, overrides: Overrides, directory: Path) -> None:
-    found = read(str(path), Findings())
-    if found is None:
+    reading = read(str(path), Findings())
+    if reading is None:
         return
-    if isinstance(found.message, pb.SolverParameter):
+    if isinstance(reading.message, pb.SolverParameter):
         for error in refused_run(bounds, path, overrides, directory):
             raise error
     else:
-        document = _with_settings(found, overrides)
+        document = _with_settings(reading, overrides)
         refuse(bounds, document.message, document.locate, directory)
 
 
-def _with_settings(found: Reading, overrides: Overrides) -> Document:
-    document = Document(found.message, found.locate)
+def _with_settings(reading: Reading, overrides: Overrides) -> Document:
+    document = Document(reading.message, reading.locate)
     return overrides.net(document) if overrides.own or overrides.layers else document
 
 
 def options(words: Sequence[str], name: str) -> list[str]:
     """The values of an option, as --name=VALUE or --name VALUE."""
-    found = [word.partition("=")[2] for word in words if word.startswith(f"--{name}=")]
-    return [*found, *(words[i + 1] for i, word in enumerate(words[:-1]) if word == f"--{name}")]
+    values = [word.partition("=")[2] for word in words if word.startswith(f"--{name}=")]
+    return [*values, *(words[i + 1] for i, word in enumerate(words[:-1]) if word == f"--{name}")]
 
 
 def _paths(words: Sequence[str]) -> Iterator[str]:
@@ -195,5 +195,5 @@ def _paths(words: Sequence[str]) -> Iterator[str]:
     for word in words[1:]:
         name, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
         if "--set" not in (name, before) and value and not value.startswith("--"):
-            yield from (part for part in (value.split(",") if not os.path.exists(value) else [value]) if part)
+            yield from (path for path in (value.split(",") if not os.path.exists(value) else [value]) if path)
         before = "" if equals else name

@@ -49,13 +49,13 @@ def named_files(message: Message, at: tuple[str | int, ...] = ()) -> Iterator[Na
         here = (*at, field.name)
         if field.type == field.TYPE_MESSAGE:
             repeated = not isinstance(value, Message)
-            for i, part in enumerate(value if repeated else [value]):
-                yield from named_files(part, (*here, i) if repeated else here)
+            for i, item in enumerate(value if repeated else [value]):
+                yield from named_files(item, (*here, i) if repeated else here)
         elif field.type == field.TYPE_STRING and field.name in (SOLVER_FIELDS if of_solver else FIELDS):
             for text in [value] if isinstance(value, str) else value:
-                for part in text.split(",") if of_solver and field.name == "weights" else [text]:
-                    if part.strip():
-                        yield NamedFile(message, field.name, here, part.strip() if part != text else text)
+                for item in text.split(",") if of_solver and field.name == "weights" else [text]:
+                    if item.strip():
+                        yield NamedFile(message, field.name, here, item.strip() if item != text else text)
 
 
 def listed_files(layer: pb.LayerParameter, base: Path) -> Iterator[str]:

@@ -81,11 +81,11 @@ def _body(path: Path, raw: bool = False) -> bytes | None:
 def of_solver(solver: Path, overrides: Overrides, directory: Path) -> Texts:
     """The texts of a training run. directory: where relative paths start. A file that cannot be read is left out: the
     run reports it."""
-    found = Texts()
-    found.add(solver, copy=True)
+    texts = Texts()
+    texts.add(solver, copy=True)
     reading = read(str(solver), Findings(), (pb.SolverParameter,))
     if reading is None:
-        return found
+        return texts
     document = Document(reading.message, reading.locate)
     with suppress(CaffeliteError):
         document = overrides.solver(document)
@@ -97,7 +97,7 @@ def of_solver(solver: Path, overrides: Overrides, directory: Path) -> Texts:
             path = _place(text, directory, solver.parent) if text else None
             if path is None:
                 continue
-            found.add(path, copy=True)
+            texts.add(path, copy=True)
             net = read(str(path), Findings(), (pb.NetParameter,))
             if net is not None:
                 specs.append(SimpleNamespace(message=net.message, locate=net.locate))
@@ -107,8 +107,8 @@ def of_solver(solver: Path, overrides: Overrides, directory: Path) -> Texts:
         folder = Path(spec.locate.file).parent
         for each in named_files(spec.message):
             if path := _place(each.text, directory, folder):
-                found.add(path, each.field not in LISTS, SHORT)
-    return found
+                texts.add(path, each.field not in LISTS, SHORT)
+    return texts
 
 
 def _inside(message: pb.SolverParameter) -> list[pb.NetParameter]:

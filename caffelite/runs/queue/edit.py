@@ -41,12 +41,12 @@ STARTING = 2.0  # seconds until a job that starts has a process
 
 def queue_folder(root: str | Path) -> Path:
     """The folder of a queue's locks and of its jobs that are no runs. Errors: it cannot be created."""
-    found = Path(root) / FOLDER
+    folder = Path(root) / FOLDER
     try:
-        found.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CaffeliteError(f"cannot create {found}: {error.strerror}") from None
-    return found
+        raise CaffeliteError(f"cannot create {folder}: {error.strerror}") from None
+    return folder
 
 
 @contextmanager
@@ -72,16 +72,16 @@ def find(root: str | Path, name: str) -> Job:
     """The job with an id or the start of one, or with a folder. Errors: none, or several."""
     every = jobs(root)
     exact = [each for each in every if each.id == name]
-    found = (
+    matching = (
         [each for each in exact if each.accepted]
         or exact
         or [each for each in every if each.id.startswith(name) or _same(each.folder, name) or each.folder.name == name]
     )
-    if len(found) != 1:
+    if len(matching) != 1:
         expected = "the id of a job, as caffelite queue list shows it"
-        what = f'no job "{name}" below {root}' if not found else f'several jobs match "{name}"'
-        raise CaffeliteError(what, expected=expected, found=", ".join(each.id for each in found) or None)
-    return found[0]
+        what = f'no job "{name}" below {root}' if not matching else f'several jobs match "{name}"'
+        raise CaffeliteError(what, expected=expected, found=", ".join(each.id for each in matching) or None)
+    return matching[0]
 
 
 def _same(folder: Path, name: str) -> bool:
@@ -140,15 +140,15 @@ def add_run(
     if not config.keeps_records:
         remedy = "leave out -record none and -overfit"
         raise CaffeliteError("a run in a queue needs a run folder", remedy=remedy)
-    place = Path(os.path.realpath(Path(working_directory) / folder))
+    path = Path(os.path.realpath(Path(working_directory) / folder))
     below = Path(os.path.realpath(root))
-    if not place.is_relative_to(below) or not 0 < len(place.relative_to(below).parts) <= DEPTH:
+    if not path.is_relative_to(below) or not 0 < len(path.relative_to(below).parts) <= DEPTH:
         expected = f"a folder at most {DEPTH} levels below {root}"
         raise CaffeliteError("the run folder is not in the queue's folder", expected=expected, found=str(folder))
     if gpus is None:
         gpus = config.gpus or ""
     continues = keep_folder or config.resume or bool(config.snapshot)
-    chosen = _occupied(place) if continues else _free(place)
+    chosen = _occupied(path) if continues else _free(path)
     written = Path(str(folder)).with_name(chosen.name)
     if gpus == ANY:
         config = dataclasses.replace(config, gpus=None)
@@ -165,12 +165,12 @@ def add_run(
 
 
 def submit_run(
-    root: str | Path, config: RunConfig, *, gpus: str | None = None, working_directory: str | Path = ".", **more: Any
+    root: str | Path, config: RunConfig, *, gpus: str | None = None, working_directory: str | Path = ".", **order: Any
 ) -> Job:
     """Adds a training run to the queue of a folder, with the run folder that `caffelite train` gives it.
 
     gpus: see `Job`; None: as the configuration or solver_mode says. working_directory: where relative paths of the
-    configuration start. more: keep_folder, priority and after of ``add_run``. Errors: the solver cannot be read; those
+    configuration start. order: keep_folder, priority and after of ``add_run``. Errors: the solver cannot be read; those
     of ``add_run``.
     """
     here = dataclasses.replace(config, solver=str(Path(working_directory) / config.solver))
@@ -179,22 +179,22 @@ def submit_run(
     if gpus is None:
         on_gpu = solver.HasField("solver_mode") and solver.solver_mode == pb.SolverParameter.GPU
         gpus = config.gpus or (ANY if on_gpu else "")
-    return add_run(root, config, folder, gpus=gpus, working_directory=working_directory, **more)
+    return add_run(root, config, folder, gpus=gpus, working_directory=working_directory, **order)
 
 
-def _free(place: Path) -> Path:
+def _free(path: Path) -> Path:
     """The folder, or the next free one with a number."""
-    numbered = (place.with_name(f"{place.name}_{number}") for number in range(2, 10**6))
-    return place if not os.path.lexists(place) else next(each for each in numbered if not os.path.lexists(each))
+    numbered = (path.with_name(f"{path.name}_{number}") for number in range(2, 10**6))
+    return path if not os.path.lexists(path) else next(each for each in numbered if not os.path.lexists(each))
 
 
-def _occupied(place: Path) -> Path:
+def _occupied(path: Path) -> Path:
     """The folder of a run that continues. Errors: it trains, or is in the queue."""
-    before = job.read(place)
-    if lock.is_held(place) or (before and before.state in job.PENDING):
+    before = job.read(path)
+    if lock.is_held(path) or (before and before.state in job.PENDING):
         remedy = "let it end, or cancel it: caffelite queue cancel ID"
-        raise CaffeliteError(f"{place} has a run that is running or queued", remedy=remedy)
-    return place
+        raise CaffeliteError(f"{path} has a run that is running or queued", remedy=remedy)
+    return path
 
 
 def _add(
@@ -208,7 +208,7 @@ def _add(
     working_directory: str | Path,
     bounds: Bounds | None,
 ) -> Job:
-    if gpus not in ("", ANY, ALL, FREE) and not all(part.strip().isdigit() for part in gpus.split(",")):
+    if gpus not in ("", ANY, ALL, FREE) and not all(number.strip().isdigit() for number in gpus.split(",")):
         expected = "any, all, or numbers as in 0,1"
         raise CaffeliteError("the GPUs of a job cannot be read", expected=expected, found=gpus)
     directory = os.path.realpath(working_directory)
@@ -222,10 +222,10 @@ def _add(
             folder = create(id)
         except OSError as error:
             raise CaffeliteError(f"cannot create the folder of the job: {error.strerror}") from None
-        found = Job(id, folder, kind, command, directory, gpus, priority, order, before, job.now())
-        job.write_accepted(id, found.identity, terms.inherited() if bounds is None else bounds, texts)
-        found.write()
-        return found
+        added = Job(id, folder, kind, command, directory, gpus, priority, order, before, job.now())
+        job.write_accepted(id, added.identity, terms.inherited() if bounds is None else bounds, texts)
+        added.write()
+        return added
 
 
 def _texts(command: Sequence[str], directory: Path) -> Texts | None:
@@ -241,11 +241,11 @@ def accept(root: str | Path, id: str) -> Job:
     """Records that this user trusts a queued job that lies in the queue's folder. Errors: no such job; it is not
     queued."""
     with _changes(root):
-        found = _queued(root, id)
-        if not found.accepted:
-            texts = _texts(found.command, Path(found.working_directory))
-            job.write_accepted(found.id, found.identity, terms.inherited(), texts)
-        return find(root, found.id)
+        queued = _queued(root, id)
+        if not queued.accepted:
+            texts = _texts(queued.command, Path(queued.working_directory))
+            job.write_accepted(queued.id, queued.identity, terms.inherited(), texts)
+        return find(root, queued.id)
 
 
 # changes of queued jobs
@@ -254,9 +254,9 @@ def accept(root: str | Path, id: str) -> Job:
 def set_priority(root: str | Path, id: str, priority: int) -> Job:
     """Changes the priority of a queued job. Errors: it is not queued."""
     with _changes(root):
-        found = dataclasses.replace(_queued(root, id), priority=priority)
-        found.write()
-        return found
+        changed = dataclasses.replace(_queued(root, id), priority=priority)
+        changed.write()
+        return changed
 
 
 def move(root: str | Path, id: str, *, before: str | None = None, position: int | None = None) -> Job:
@@ -266,124 +266,124 @@ def move(root: str | Path, id: str, *, before: str | None = None, position: int 
     Errors: one of the jobs is not queued.
     """
     with _changes(root):
-        found = _queued(root, id)
-        others = [each for each in jobs(root) if each.state == job.QUEUED and each.id != found.id]
+        moved = _queued(root, id)
+        others = [each for each in jobs(root) if each.state == job.QUEUED and each.id != moved.id]
         at = len(others) if position is None else min(max(position, 1), len(others) + 1) - 1
         if before is not None:
             target = _queued(root, before).id
-            if target == found.id:
-                return found
+            if target == moved.id:
+                return moved
             at = [each.id for each in others].index(target)
         upper = others[at - 1].priority if at else None
         lower = others[at].priority if at < len(others) else None
-        priority = found.priority if upper is None else min(found.priority, upper)
+        priority = moved.priority if upper is None else min(moved.priority, upper)
         priority = priority if lower is None else max(priority, lower)
-        found = dataclasses.replace(found, priority=priority)
-        line = [*others[:at], found, *others[at:]]
+        moved = dataclasses.replace(moved, priority=priority)
+        line = [*others[:at], moved, *others[at:]]
         orders = sorted(each.order for each in line)
         if len(set(orders)) < len(orders):
             orders = [orders[-1] + i for i in range(len(line))]
         for each, order in zip(line, orders, strict=True):
-            if each.order != order or each is found:
+            if each.order != order or each is moved:
                 dataclasses.replace(each, order=order).write()
-        return find(root, found.id)
+        return find(root, moved.id)
 
 
 def _queued(root: str | Path, name: str) -> Job:
-    found = find(root, name)
-    if found.state != job.QUEUED:
-        raise CaffeliteError(f"job {found.id} is not queued", found=found.state)
-    return found
+    queued = find(root, name)
+    if queued.state != job.QUEUED:
+        raise CaffeliteError(f"job {queued.id} is not queued", found=queued.state)
+    return queued
 
 
 # ending
 
 
-def cancel(root: str | Path, id: str, how: str = PAUSE) -> Job:
+def cancel(root: str | Path, id: str, manner: str = PAUSE) -> Job:
     """Ends a job. A queued one does not start; a running one receives SIGTERM, upon which a training run writes a
-    snapshot, or is killed with all its processes (``how`` = "kill").
+    snapshot, or is killed with all its processes (``manner`` = "kill").
 
     Errors: it has ended; it runs on another host.
     """
-    found = find(root, id)
-    if found.state == job.QUEUED:
+    target = find(root, id)
+    if target.state == job.QUEUED:
         with suppress(HeldByAnother):
-            return _cancel_queued(found)
-        found = find(root, id)  # it has just started
+            return _cancel_queued(target)
+        target = find(root, id)  # it has just started
     until = time.monotonic() + STARTING
-    while found.state == job.RUNNING and found.process is None and time.monotonic() < until:
+    while target.state == job.RUNNING and target.process is None and time.monotonic() < until:
         time.sleep(PERIOD)
-        found = find(root, id)
-    if found.state != job.RUNNING or found.process is None:
-        raise CaffeliteError(f"job {found.id} has ended", found=found.state)
-    if found.host != socket.gethostname():
-        raise CaffeliteError(f"job {found.id} runs on another host", found=found.host)
-    if not lock.holds(found.process, found.folder / files.JOB_LOCK):  # a folder may name any process
-        raise CaffeliteError(f"the process of job {found.id} is not known", expected="a process of this user")
-    if how == PAUSE and found.is_run:
+        target = find(root, id)
+    if target.state != job.RUNNING or target.process is None:
+        raise CaffeliteError(f"job {target.id} has ended", found=target.state)
+    if target.host != socket.gethostname():
+        raise CaffeliteError(f"job {target.id} runs on another host", found=target.host)
+    if not lock.holds(target.process, target.folder / files.JOB_LOCK):  # a folder may name any process
+        raise CaffeliteError(f"the process of job {target.id} is not known", expected="a process of this user")
+    if manner == PAUSE and target.is_run:
         with suppress(CaffeliteError):
-            status = registry.read(found.folder)
-            registry.announce_pause(found.folder, status.process, status.started)
+            status = registry.read(target.folder)
+            registry.announce_pause(target.folder, status.process, status.started)
     with suppress(ProcessLookupError):
-        if how == KILL:
-            os.killpg(found.process, signal.SIGKILL)
+        if manner == KILL:
+            os.killpg(target.process, signal.SIGKILL)
         else:
-            os.kill(found.process, signal.SIGTERM)
-    if how == KILL:
-        _record_kill(found)
-    return find(root, found.id)
+            os.kill(target.process, signal.SIGTERM)
+    if manner == KILL:
+        _record_kill(target)
+    return find(root, target.id)
 
 
-def _cancel_queued(found: Job) -> Job:
-    held = FileLock(found.folder / files.JOB_LOCK)
+def _cancel_queued(queued: Job) -> Job:
+    held = FileLock(queued.folder / files.JOB_LOCK)
     try:
-        job.record_end(found.folder, found.id, job.STOPPED, "cancelled before it started")
-        if found.is_run and not (found.folder / files.RUN).exists():
-            registry.record_before_start(found.folder, registry.Outcome(registry.CANCELLED, "before it started"))
+        job.record_end(queued.folder, queued.id, job.STOPPED, "cancelled before it started")
+        if queued.is_run and not (queued.folder / files.RUN).exists():
+            registry.record_before_start(queued.folder, registry.Outcome(registry.CANCELLED, "before it started"))
     except OSError as error:
-        raise CaffeliteError(f"cannot write to {found.folder}: {error.strerror}") from None
+        raise CaffeliteError(f"cannot write to {queued.folder}: {error.strerror}") from None
     finally:
         held.release()
-    return job.read(found.folder) or found
+    return job.read(queued.folder) or queued
 
 
-def _record_kill(found: Job) -> None:
+def _record_kill(killed: Job) -> None:
     """Records the end of a job whose processes were killed, when they have ended."""
     until = time.monotonic() + 2
-    while lock.is_held(found.folder, files.JOB_LOCK) and time.monotonic() < until:
+    while lock.is_held(killed.folder, files.JOB_LOCK) and time.monotonic() < until:
         time.sleep(PERIOD)
     with suppress(OSError):
-        job.record_end(found.folder, found.id, job.KILLED, registry.ON_REQUEST)
-    if found.is_run and not lock.is_held(found.folder):
-        registry.record_kill(found.folder)
+        job.record_end(killed.folder, killed.id, job.KILLED, registry.ON_REQUEST)
+    if killed.is_run and not lock.is_held(killed.folder):
+        registry.record_kill(killed.folder)
 
 
-def settle(found: Job) -> None:
+def settle(ended: Job) -> None:
     """Records for the run registry that the process of a run ended before its first session."""
-    job.forget_accepted(found.id)
-    if found.is_run and found.state == job.KILLED:
+    job.forget_accepted(ended.id)
+    if ended.is_run and ended.state == job.KILLED:
         with suppress(CaffeliteError, OSError):
-            if registry.read(found.folder).state == registry.QUEUED:
-                registry.record_before_start(found.folder, registry.Outcome(registry.FAILED, found.reason))
+            if registry.read(ended.folder).state == registry.QUEUED:
+                registry.record_before_start(ended.folder, registry.Outcome(registry.FAILED, ended.reason))
 
 
 def remove(root: str | Path, id: str) -> None:
     """Removes a job that has ended from the queue: a run keeps its records, the folder of another job is deleted.
     Errors: the job has not ended."""
     with _changes(root):
-        found = find(root, id)
-        if found.state in job.PENDING:
+        ended = find(root, id)
+        if ended.state in job.PENDING:
             raise CaffeliteError(
-                f"job {found.id} has not ended", remedy=f"cancel it: caffelite queue cancel {found.id}"
+                f"job {ended.id} has not ended", remedy=f"cancel it: caffelite queue cancel {ended.id}"
             )
         try:
-            if found.is_run:
+            if ended.is_run:
                 for name in files.JOB_FILES:
-                    (found.folder / name).unlink(missing_ok=True)
+                    (ended.folder / name).unlink(missing_ok=True)
             else:
-                shutil.rmtree(found.folder)
+                shutil.rmtree(ended.folder)
         except OSError as error:
-            raise CaffeliteError(f"cannot delete files of {found.folder}: {error.strerror}") from None
+            raise CaffeliteError(f"cannot delete files of {ended.folder}: {error.strerror}") from None
 
 
 # schedulers, and runs that continue
@@ -391,8 +391,8 @@ def remove(root: str | Path, id: str) -> None:
 
 def serving(folder: str | Path) -> Path | None:
     """The root of the queue that serves a folder: the nearest folder above with a scheduler at work; None: none."""
-    place = Path(os.path.realpath(folder))
-    for root in (place, *place.parents):
+    path = Path(os.path.realpath(folder))
+    for root in (path, *path.parents):
         if (root / FOLDER / SCHEDULER_LOCK).exists() and lock.is_held(root / FOLDER, SCHEDULER_LOCK):
             return root
     return None

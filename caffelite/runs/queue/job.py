@@ -48,9 +48,9 @@ def write_accepted(id: str, identity: dict[str, Any], bounds: Bounds, texts: Tex
 
 def accepted_bounds(id: str, identity: dict[str, Any]) -> Bounds | None:
     """The bounds of a job that this user added, which has not started; None for any other job."""
-    found = stored.read(state.folder() / STATE_FOLDER / f"{id}.json", stored.ANY)
-    bounds = found.pop("bounds", None)
-    if not stored.fits(bounds, STORED) or _canonical(found) != _canonical(identity):
+    record = stored.read(state.folder() / STATE_FOLDER / f"{id}.json", stored.ANY)
+    bounds = record.pop("bounds", None)
+    if not stored.fits(bounds, STORED) or _canonical(record) != _canonical(identity):
         return None
     return Bounds.from_json(bounds)
 
@@ -167,14 +167,14 @@ class Job:
         if self.is_run:
             beat = stored.read(self.folder / files.HEARTBEAT, {"iteration": int}).get("iteration")
             return None if beat is None else Progress(beat, _max_iter(self.folder), "iterations")
-        found = stored.read(self.folder / files.PROGRESS, {"done": int, "total": int, "text": str})
-        return Progress(found["done"], found.get("total"), found.get("text", "")) if "done" in found else None
+        content = stored.read(self.folder / files.PROGRESS, {"done": int, "total": int, "text": str})
+        return Progress(content["done"], content.get("total"), content.get("text", "")) if "done" in content else None
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        found = dataclasses.asdict(self) | {"folder": str(self.folder), "shell_command": self.shell_command}
+        values = dataclasses.asdict(self) | {"folder": str(self.folder), "shell_command": self.shell_command}
         progress = self.progress() if self.state != QUEUED else None
-        return found | {"progress": dataclasses.asdict(progress) if progress else None}
+        return values | {"progress": dataclasses.asdict(progress) if progress else None}
 
     def write(self) -> None:
         """Writes job.json. Errors: CaffeliteError where that is impossible."""
@@ -189,10 +189,10 @@ class Job:
 def _max_iter(folder: Path) -> int | None:
     """The length of a run, by the solver that the run wrote; None where it has not begun."""
     try:
-        found = re.search(r"^max_iter: (\d+)$", inputs.read_text(folder / files.SOLVER), re.MULTILINE)
+        match = re.search(r"^max_iter: (\d+)$", inputs.read_text(folder / files.SOLVER), re.MULTILINE)
     except (OSError, ValueError):
         return None
-    return int(found[1]) if found else None
+    return int(match[1]) if match else None
 
 
 _PROCESS = {**{name: str for name in ("id", "started", "ended", "slot", "state", "reason")}, "status": int}
@@ -219,12 +219,12 @@ def read(folder: Path) -> Job | None:
         return None
     if not _ID.fullmatch(content["id"]):
         return None
-    given = content | {"command": tuple(content["command"]), "after": tuple(content["after"])}
-    found = dataclasses.replace(Job(folder=folder, **given), **_state(folder, content["id"], held))
-    if found.state != QUEUED or found.bounds() is not None:
-        return found
-    reason = f"this user did not add it; if you trust its command: caffelite queue accept {found.id}"
-    return dataclasses.replace(found, accepted=False, reason=reason)
+    fields = content | {"command": tuple(content["command"]), "after": tuple(content["after"])}
+    queued = dataclasses.replace(Job(folder=folder, **fields), **_state(folder, content["id"], held))
+    if queued.state != QUEUED or queued.bounds() is not None:
+        return queued
+    reason = f"this user did not add it; if you trust its command: caffelite queue accept {queued.id}"
+    return dataclasses.replace(queued, accepted=False, reason=reason)
 
 
 def _state(folder: Path, id: str, held: bool) -> dict[str, Any]:
@@ -236,17 +236,17 @@ def _state(folder: Path, id: str, held: bool) -> dict[str, Any]:
         if holder.get("id") != id:  # held for an instant by whoever changes the queue
             return {}
         started = str(process.get("started", "") or holder.get("started", ""))
-        found: dict[str, Any] = {"state": RUNNING, "started": started, "slot": str(holder.get("slot", ""))}
-        return found | {"process": holder.get("process"), "host": str(holder.get("host", ""))}
+        fields: dict[str, Any] = {"state": RUNNING, "started": started, "slot": str(holder.get("slot", ""))}
+        return fields | {"process": holder.get("process"), "host": str(holder.get("host", ""))}
     if not process:
         return {}
-    found = {"started": str(process.get("started", "")), "slot": str(process.get("slot", ""))}
+    fields = {"started": str(process.get("started", "")), "slot": str(process.get("slot", ""))}
     if not process.get("ended"):
-        return found | {"state": KILLED, "reason": "it ended without recording an outcome"}
+        return fields | {"state": KILLED, "reason": "it ended without recording an outcome"}
     state = str(process.get("state"))
-    found |= {"state": state if state in registry.STATES else FAILED, "reason": str(process.get("reason", ""))}
+    fields |= {"state": state if state in registry.STATES else FAILED, "reason": str(process.get("reason", ""))}
     status = process.get("status")
-    return found | {"ended": str(process["ended"]), "status": status if isinstance(status, int) else None}
+    return fields | {"ended": str(process["ended"]), "status": status if isinstance(status, int) else None}
 
 
 def record_end(folder: Path, id: str, state: str, reason: str = "", status: int | None = None) -> None:
@@ -281,11 +281,11 @@ class Scanner:
 
     def jobs(self) -> list[Job]:
         """All jobs below the root, in the order in which they start. Folders that cannot be read are skipped."""
-        found: list[Job] = []
-        self._walk(str(self._root), self._depth, found)
-        return sorted(found, key=lambda each: each.rank)
+        jobs: list[Job] = []
+        self._walk(str(self._root), self._depth, jobs)
+        return sorted(jobs, key=lambda each: each.rank)
 
-    def _walk(self, path: str, depth: int, found: list[Job]) -> None:
+    def _walk(self, path: str, depth: int, jobs: list[Job]) -> None:
         try:
             changed = os.stat(path).st_mtime_ns
         except OSError:
@@ -299,10 +299,10 @@ class Scanner:
             if time.time_ns() - changed > SETTLED * 1e9:
                 self._folders[path] = changed, has_job, children
         if has_job and (one := self._read(path, changed)):
-            found.append(one)
+            jobs.append(one)
         if depth:
             for child in children:
-                self._walk(child, depth - 1, found)
+                self._walk(child, depth - 1, jobs)
 
     def _read(self, path: str, changed: int) -> Job | None:
         known = self._ended.get(path)

@@ -63,16 +63,16 @@ def session() -> Iterator[None]:
     if not text:
         yield
         return
-    given: dict[str, Any] = json.loads(text)
-    folder, id = Path(given["folder"]), given["id"]
-    held = FileLock(folder / files.JOB_LOCK, descriptor=given["lock"])
+    identity: dict[str, Any] = json.loads(text)
+    folder, id = Path(identity["folder"]), identity["id"]
+    held = FileLock(folder / files.JOB_LOCK, descriptor=identity["lock"])
     os.environ[files.JOB_FOLDER] = str(folder)
-    if not given["run"]:
+    if not identity["run"]:
         progress.report_to(folder / files.PROGRESS)
     signal.signal(signal.SIGTERM, _stop)
     with suppress(OSError):
         files.write_json(
-            folder / files.PROCESS, {"id": id, "process": os.getpid(), "slot": given["slot"], "started": now()}
+            folder / files.PROCESS, {"id": id, "process": os.getpid(), "slot": identity["slot"], "started": now()}
         )
     status, state, reason = 70, "", ""
     try:
@@ -89,7 +89,7 @@ def session() -> Iterator[None]:
             with suppress(OSError, ValueError):
                 stream.flush()
         with suppress(OSError):
-            state, reason = _outcome(folder, status, given["run"])
+            state, reason = _outcome(folder, status, identity["run"])
             record_end(folder, id, state, reason, status)
         held.release()
 
@@ -108,12 +108,12 @@ def _outcome(folder: Path, status: int, is_run: bool) -> tuple[str, str]:
         state, reason = FAILED, last_line(output) or f"exit status {status}"
     if is_run:
         with suppress(CaffeliteError):
-            found = registry.read(folder)
-            if found.state == registry.QUEUED:  # no session has begun
+            status_of_run = registry.read(folder)
+            if status_of_run.state == registry.QUEUED:  # no session has begun
                 kind = registry.CANCELLED if stopped else registry.FAILED
                 registry.record_before_start(folder, registry.Outcome(kind, reason))
-            elif state != FAILED and found.state in ENDED:
-                return found.state, found.reason
+            elif state != FAILED and status_of_run.state in ENDED:
+                return status_of_run.state, status_of_run.reason
     return state, reason
 
 

@@ -171,8 +171,8 @@ class Scheduler:
                 with suppress(OSError):
                     state = job.KILLED if status < 0 else job.FAILED
                     job.record_end(folder, id, state, f"its process ended with status {status}", status)
-            if found := job.read(folder):
-                log.info("Job %s: %s%s", id, found.state, f": {found.reason}" if found.reason else "")
+            if ended := job.read(folder):
+                log.info("Job %s: %s%s", id, ended.state, f": {ended.reason}" if ended.reason else "")
 
     def _fail(self, each: Job, reason: str) -> None:
         log.warning("Job %s does not start: %s", each.id, reason)
@@ -212,4 +212,4 @@ class _Free:
 
 
 def _numbers(text: str) -> set[int]:
-    return {int(part) for part in text.split(",")}
+    return {int(number) for number in text.split(",")}
