@@ -40,23 +40,22 @@ class Commands(click.Group):
         super().__init__(*args, **kwargs)
         self._groups = groups
 
+    @property
+    def groups(self) -> Mapping[str, tuple[str, ...]]:
+        return self._groups or {"Commands": tuple(self.commands)}
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for names in self._groups.values() for name in names] if self._groups else list(self.commands)
+        return [name for names in self.groups.values() for name in names]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if not self._groups:
+        if not self._groups or name not in self.list_commands(ctx):
             return self.commands.get(name)
-        if not self._groups:
-            return self.commands.get(name)
-        if name not in self.list_commands(ctx):
-            return None
         name += "_" * keyword.iskeyword(name)
         return getattr(importlib.import_module(f"{__name__}.{name}"), name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        every = self.list_commands(ctx)
-        width = max(map(len, every))
-        for heading, names in (self._groups or {"Commands": tuple(every)}).items():
+        width = max(map(len, self.list_commands(ctx)))
+        for heading, names in self.groups.items():
             with formatter.section(heading):
                 commands = [(f"{name:{width}}", self.get_command(ctx, name)) for name in names]
                 formatter.write_dl([(name, command.get_short_help_str()) for name, command in commands if command])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,72 +16,43 @@ from .image_results import Session
 if TYPE_CHECKING:
     import numpy as np
 
-_mean = click.option(
-    "--mean", metavar="B,G,R", help="Mean to subtract, one number or one for each channel, instead of the net's own."
-)
-_scale = click.option(
-    "--scale", type=float, metavar="FACTOR", help="Factor after the mean is subtracted, instead of the net's own."
-)
-_size = click.option(
-    "--size", metavar="HxW", help="Size in pixels to which images are resized before the crop, as in 256x256."
-)
-_channel_order = click.option(
-    "--channel_order",
-    type=click.Choice(["bgr", "rgb"], case_sensitive=False),
-    help="The channel order of the net's input.",
-)
-
-
 MANY = 1 << 20  # images, where their number is not known before the net is
 
 
-def _preparation(command: Callable) -> Callable:
-    """How a picture becomes the input: -mean, -scale, -size and -channel_order, which the command takes together as
-    ``preparation``."""
-
-    @functools.wraps(command)
-    def call(
-        *arguments: Any,
-        mean: str | None,
-        scale: float | None,
-        size: str | None,
-        channel_order: str | None,
-        **others: Any,
-    ) -> None:
-        preparation = {"mean": mean, "scale": scale, "size": size, "channel_order": channel_order}
-        return command(*arguments, preparation=preparation, **others)
-
-    return _mean(_scale(_size(_channel_order(call))))
+# How a picture becomes the input.
+_preparation = options.together(
+    "preparation",
+    click.option(
+        "--mean",
+        metavar="B,G,R",
+        help="Mean to subtract, one number or one for each channel, instead of the net's own.",
+    ),
+    click.option(
+        "--scale", type=float, metavar="FACTOR", help="Factor after the mean is subtracted, instead of the net's own."
+    ),
+    click.option(
+        "--size", metavar="HxW", help="Size in pixels to which images are resized before the crop, as in 256x256."
+    ),
+    options.choice_option(
+        "--channel_order", choices=["bgr", "rgb"], help="The channel order of the net's input.", case_sensitive=False
+    ),
+)
 
 
 @click.command(short_help="Classify images")
 @click.argument("images", metavar="[IMAGE…]", nargs=-1, type=click.Path())
 @options.model
 @options.weights
-@click.option(
-    "--top",
-    "count",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Answers for each image. Default: 5, and all boxes of a net that detects objects.",
+@options.count_option(
+    "--top", "count", help="Answers for each image. Default: 5, and all boxes of a net that detects objects."
 )
-@click.option(
-    "--labels",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Names of the classes, one on each line. Default: the net's own.",
-)
+@options.file_option("--labels", help="Names of the classes, one on each line. Default: the net's own.")
 @click.option(
     "--oversample",
     is_flag=True,
     help="Average ten crops of each image: four corners and the centre, and their mirror images.",
 )
-@click.option(
-    "--hierarchy",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Groups of classes, for more general answers too.",
-)
+@options.file_option("--hierarchy", help="Groups of classes, for more general answers too.")
 @click.option(
     "--annotate",
     "folder",
@@ -90,11 +60,9 @@ def _preparation(command: Callable) -> Callable:
     type=click.Path(file_okay=False, path_type=Path),
     help="Write the images with the answers drawn on them, and all.png with all of them.",
 )
-@click.option(
+@options.file_option(
     "--list",
     "known",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
     help="Instead of IMAGE: a list or .csv table of images with their answers, as caffelite new writes it. Prints the "
     "accuracy, or the errors of numbers, with 95 % intervals.",
 )
@@ -166,7 +134,6 @@ def classify(
 
     from ..deploy.classify import gather
     from ..deploy.detect import detects
-    from ..deploy.hierarchy import Hierarchy
 
     if bool(images) == bool(known):
         raise click.UsageError("name images, or a list of them with -list")
@@ -178,12 +145,28 @@ def classify(
         wanted = detecting.Wanted(count, threshold, folder, table, as_json)
         detecting.run(detecting.open_detector(document, weights, gpu, expected, labels), session, wanted)
         return session.end(skip)
-    count, classifier = count or 5, _open(document, weights, gpu, expected, oversample, labels, output)
+    classifier = _open(document, weights, gpu, expected, oversample, labels, output)
     if classifier.pixels:
         values = {"oversample": oversample, "hierarchy": hierarchy, "list": known, "csv": table}
         image_results.refuse(values, "does not apply to a net that classifies pixels")
-        segmenting.run(classifier, session, count, folder, as_json)
-        return session.end(skip)
+        segmenting.run(classifier, session, count or 5, folder, as_json)
+    else:
+        _classify(classifier, session, known, hierarchy, count or 5, folder, table, as_json)
+    session.end(skip)
+
+
+def _classify(
+    classifier: Any,
+    session: Session,
+    known: Path | None,
+    hierarchy: Path | None,
+    count: int,
+    folder: Path | None,
+    table: Path | None,
+    as_json: bool,
+) -> None:
+    from ..deploy.hierarchy import Hierarchy
+
     truth = _read_known(known, classifier) if known else None
     session.files = truth.files if truth else session.files
     groups = Hierarchy(hierarchy, classifier.labels) if hierarchy else None
@@ -206,7 +189,6 @@ def classify(
         _write_table(table, session, entries, min(count, len(classifier.labels)))
     compared = _compare(truth, scores, session, classifier) if truth and scores else None
     _print_end(entries, session, as_json, compared)
-    session.end(skip)
 
 
 def _reported(total: int, answers: Iterable) -> Iterator:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from . import options
 from .imaging import GflagsCommand
 from .logs import start
 
@@ -16,7 +17,7 @@ log = logging.getLogger("caffelite")
 @click.command(cls=GflagsCommand, short_help="Compute the mean image of a database")
 @click.argument("db", metavar="INPUT_DB", type=click.Path(path_type=Path))
 @click.argument("mean", metavar="[OUTPUT_FILE]", required=False, type=click.Path(path_type=Path))
-@click.option("--backend", type=click.Choice(["lmdb", "leveldb"]), help="Kind of database. Default: what INPUT_DB is.")
+@options.choice_option("--backend", choices=["lmdb", "leveldb"], help="Kind of database. Default: what INPUT_DB is.")
 @click.option("--force", is_flag=True, help="Replace OUTPUT_FILE where it exists.")
 def compute_image_mean(db: Path, mean: Path | None, backend: str | None, force: bool) -> None:
     """Computes the mean image of INPUT_DB: writes it to OUTPUT_FILE, for mean_file, and logs it by channel, for

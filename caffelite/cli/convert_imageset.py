@@ -6,16 +6,14 @@ from pathlib import Path
 
 import click
 
-from . import imaging
+from . import imaging, options
 
 
 @click.command(cls=imaging.GflagsCommand, short_help="Write images as a database")
 @click.argument("places", metavar="ROOT [LISTFILE] DB_NAME", nargs=-1)
 @click.option("--shuffle", is_flag=True, help="Shuffle the images before they are numbered.")
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Seed of the shuffle.")
-@click.option(
-    "--backend", type=click.Choice(["lmdb", "leveldb"]), default="lmdb", show_default=True, help="Kind of database."
-)
+@options.choice_option("--backend", choices=["lmdb", "leveldb"], help="Kind of database.", default="lmdb")
 @imaging.options
 @click.option("--force", is_flag=True, help="Replace DB_NAME where it exists.")
 def convert_imageset(places, shuffle, seed, backend, check_size, skip, threads, force, **how) -> None:

@@ -12,6 +12,7 @@ import click
 
 from .. import inputs
 from ..errors import CaffeliteError
+from ..runs.folder import reporting
 from . import options
 from .logs import start
 from .option_types import comma_separated
@@ -29,30 +30,26 @@ log = logging.getLogger("caffelite")
     type=click.Path(dir_okay=False, path_type=Path),
     help="The deploy net to write.",
 )
-@click.option(
+@options.file_option(
     "--labels",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
     help="Names of the classes, one on each line, to write to the net. Default: labels.txt beside the net, or the "
     "names beside its data.",
 )
 @click.option(
     "--output", "wanted", metavar="BLOBS", default="", help="Output blobs. Default: the bottoms of the losses."
 )
-@click.option(
+@options.count_option(
     "--samples",
-    type=click.IntRange(min=0),
-    default=100,
-    show_default=True,
-    metavar="N",
     help="Samples of the test data to verify the net with. 0: no verification; the data need not exist.",
+    default=100,
+    least=0,
 )
-@click.option(
+@options.choice_option(
     "--channel_order",
-    type=click.Choice(["bgr", "rgb"], case_sensitive=False),
-    default="bgr",
-    show_default=True,
+    choices=["bgr", "rgb"],
     help="The channel order of the training images.",
+    default="bgr",
+    case_sensitive=False,
 )
 @options.shape
 @options.gpu
@@ -124,10 +121,8 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
 
 def read_labels(path: Path) -> list[str]:
     """The names of classes, a line each."""
-    try:
+    with reporting(f"read labels from {path}"):
         return inputs.read_text(path, errors="replace").rstrip("\n").split("\n")
-    except OSError as error:
-        raise CaffeliteError(f"cannot read labels from {path}: {error.strerror}") from None
 
 
 def _label_map(graph) -> list[str]:
@@ -218,10 +213,8 @@ def _copy_means(made, locate, out: Path) -> None:
             raise CaffeliteError(
                 f'mean_file "{layer.transform_param.mean_file}" does not exist', where=locate(), remedy=remedy
             )
-        try:
+        with reporting(f"copy {found} to {target}"):
             inputs.check(found, inputs.MESSAGE)
             if not target.exists() or not target.samefile(found):
                 shutil.copyfile(found, target)
-        except OSError as error:
-            raise CaffeliteError(f"cannot copy {found} to {target}: {error.strerror}") from None
         layer.transform_param.mean_file = target.name

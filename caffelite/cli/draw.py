@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from . import options
@@ -11,12 +9,7 @@ from . import options
 
 @click.command(short_help="Draw a net")
 @options.net_or_solver
-@click.option(
-    "--out",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="The picture, .svg or .png. Default: SVG on standard output.",
-)
+@options.file_option("--out", help="The picture, .svg or .png. Default: SVG on standard output.")
 @options.inspected
 @options.split
 @options.rare_collection()

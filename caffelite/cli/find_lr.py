@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from . import options
@@ -36,9 +34,7 @@ from .option_types import FiniteRange
     help="The last learning rate.",
 )
 @options.iterations("Iterations of the test; more of them make a smoother curve.", 200)
-@click.option(
-    "--out", metavar="FILE", type=click.Path(path_type=Path), help="Draw the curve, .svg or .png (extra: plot)."
-)
+@options.file_option("--out", help="Draw the curve, .svg or .png (extra: plot).")
 @options.level
 @options.stage
 @options.as_json

@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from ..errors import CaffeliteError
+from ..runs.folder import reporting
 from . import options
 
 
@@ -94,8 +95,6 @@ def write_pictures(folder: Path, pages: Mapping[str, Any]) -> None:
 
 def write_picture(folder: Path, name: str, content: bytes) -> None:
     """Writes NAME.png, and makes the folder."""
-    try:
+    with reporting(f"write to {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{name}.png").write_bytes(content)
-    except OSError as error:
-        raise CaffeliteError(f"cannot write to {folder}: {error.strerror}") from None

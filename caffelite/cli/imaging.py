@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from ..errors import CaffeliteError
+from .options import count_option
 
 REMEDY = "repair or remove it, or skip such images with -skip"
 _TRUE, _FALSE = {"true", "t", "yes", "y", "1"}, {"false", "f", "no", "n", "0"}
@@ -34,9 +35,7 @@ _OPTIONS = (
         is_flag=True,
         help="Skip and list files that are no image or cannot be read, instead of an error.",
     ),
-    click.option(
-        "--threads", type=click.IntRange(min=1), metavar="N", help="Decoding threads. Default: one for each core."
-    ),
+    count_option("--threads", help="Decoding threads. Default: one for each core."),
 )
 
 

@@ -58,8 +58,7 @@ def import_(weights, model, out, pairs, level, stage, force) -> None:
     from ..training import nets
     from .upgrade import write
 
-    if out.exists() and not force:
-        raise CaffeliteError(f"{out} exists", remedy="write to another file, or replace it with --force")
+    options.refuse_existing(out, force)
     if wrong := [pair for pair in pairs if not all(pair.partition("="))]:
         raise CaffeliteError("-map cannot be read", expected="LAYER=MODULE", found=wrong[0])
     chosen = {layer: module for layer, _, module in (pair.partition("=") for pair in pairs)}

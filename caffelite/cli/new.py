@@ -44,20 +44,15 @@ class _Test(click.ParamType):
 @click.option(
     "--size", type=click.IntRange(8, 4096), metavar="PIXELS", help="Side of the net's input. Default: the net's."
 )
-@click.option(
+@options.choice_option(
     "--task",
-    type=click.Choice(["classes", "labels", "numbers"]),
+    choices=["classes", "labels", "numbers"],
     help="What a .csv table has: one class per image, several labels, or numbers. Default: by its content.",
 )
-@click.option(
-    "--weights",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Start from the weights of a trained net: lower layers are frozen or learn slowly.",
+@options.file_option(
+    "--weights", help="Start from the weights of a trained net: lower layers are frozen or learn slowly."
 )
-@click.option(
-    "--batch", type=click.IntRange(min=1), metavar="N", help="Images per iteration. Default: what suits the net."
-)
+@options.count_option("--batch", help="Images per iteration. Default: what suits the net.")
 @click.option("--gray/--colour", default=None, help="One channel or three. Default: as the images are.")
 @click.option(
     "--seed",
@@ -90,7 +85,7 @@ def new(name, data, memory, gpu, **choices) -> None:
     from ..scaffold.project import Request, create
 
     limit = options.size_in_bytes(memory) if memory else None
-    gpu_ids = gpus(gpu, _no_solver())
+    gpu_ids = gpus(gpu)
     project = create(Request(name, data, memory=limit, gpu=gpu_ids[0] if gpu_ids else None, **choices), progress=True)
     for decision in project.decisions:
         options.say(decision)
@@ -104,9 +99,3 @@ def new(name, data, memory, gpu, **choices) -> None:
         options.say(f"  {command}  # {what}")
     if any(finding.kind == "mistake" for finding in project.findings):
         raise CaffeliteError("the project has mistakes", remedy="correct them in its files")
-
-
-def _no_solver():
-    from .. import caffelite_pb2 as pb
-
-    return pb.SolverParameter()

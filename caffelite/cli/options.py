@@ -15,6 +15,7 @@ import click
 
 from .. import user_modules
 from ..errors import CaffeliteError, printable
+from ..runs.folder import reporting
 from .option_types import FIELDS, field_option
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -29,16 +30,50 @@ _deterministic = field_option("deterministic")
 _eager = field_option("eager")
 
 
-def running(command: Callable) -> Callable:
-    """How a device runs: -precision, -deterministic and -eager, which the command takes together as ``how``."""
+def together(name: str, *options: Callable) -> Callable:
+    """Options whose values a command takes together, as a dict ``name``."""
 
-    @functools.wraps(command)
-    def call(*arguments, precision: str | None, deterministic: bool, eager: bool, **others):
-        return command(
-            *arguments, how={"precision": precision, "deterministic": deterministic, "eager": eager}, **others
-        )
+    def decorate(command: Callable) -> Callable:
+        @functools.wraps(command)
+        def call(*arguments: Any, **values: Any) -> Any:
+            return command(*arguments, **{name: {each: values.pop(each) for each in names}}, **values)
 
-    return precision_option(_deterministic(_eager(call)))
+        wrapped: Any = call
+        before = len(getattr(wrapped, "__click_params__", ()))
+        for option in reversed(options):
+            wrapped = option(wrapped)
+        names = [parameter.name for parameter in wrapped.__click_params__[before:]]
+        return wrapped
+
+    return decorate
+
+
+running = together("how", precision_option, _deterministic, _eager)  # how a device runs
+
+
+def file_option(*names: str, help: str, required: bool = False) -> Callable:
+    """An option whose value is a path."""
+    return click.option(*names, required=required, metavar="FILE", type=click.Path(path_type=Path), help=help)
+
+
+def count_option(*names: str, help: str, default: int | None = None, least: int = 1, metavar: str = "N") -> Callable:
+    """An option whose value is a whole number from ``least`` on."""
+    return click.option(
+        *names,
+        type=click.IntRange(min=least),
+        metavar=metavar,
+        default=default,
+        show_default=default is not None,
+        help=help,
+    )
+
+
+def choice_option(
+    *names: str, choices: Sequence[str], help: str, default: str | None = None, case_sensitive: bool = True
+) -> Callable:
+    """An option whose value is one of some words."""
+    kind = click.Choice(choices, case_sensitive)
+    return click.option(*names, type=kind, default=default, show_default=default is not None, help=help)
 
 
 phase = click.option("--phase", type=click.Choice(["TRAIN", "TEST"], case_sensitive=False), help="The net's phase.")
@@ -60,13 +95,8 @@ split = click.option(
     metavar="WHAT",
     help="Divide the net over the devices of a group: their number, or stages=2,shards=2,micro_batches=8, or hybrid=2.",
 )
-cpu_slots = click.option(
-    "--cpu_slots",
-    type=click.IntRange(min=0),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Jobs on the CPU at a time. With more than one they divide the cores.",
+cpu_slots = count_option(
+    "--cpu_slots", help="Jobs on the CPU at a time. With more than one they divide the cores.", default=1, least=0
 )
 job_gpus = click.option(
     "--gpu",
@@ -156,14 +186,7 @@ def run_options(names: Collection[str] = tuple(FIELDS)) -> Callable:
 
 
 def iterations(help: str, default: int | None = None) -> Callable:
-    return click.option(
-        "--iterations",
-        type=click.IntRange(min=1),
-        metavar="N",
-        default=default,
-        show_default=default is not None,
-        help=help,
-    )
+    return count_option("--iterations", help=help, default=default)
 
 
 def say(text: str) -> None:
@@ -253,8 +276,6 @@ def picture_form(path: Path, *others: str) -> str:
 
 
 def write_picture(path: Path, body: bytes) -> None:
-    try:
+    with reporting(f"write {path}"):
         path.write_bytes(body)
-    except OSError as error:
-        raise CaffeliteError(f"cannot write {path}: {error.strerror}") from None
     click.echo(f"wrote {path}", err=True)

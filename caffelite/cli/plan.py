@@ -49,19 +49,8 @@ LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
     show_default=True,
     help="Latency of one message.",
 )
-@click.option(
-    "--machine",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Processes on each machine. Default: 8 GPUs, or the cores of a CPU.",
-)
-@click.option(
-    "--scaling",
-    type=click.Choice(["weak", "strong"]),
-    default="weak",
-    show_default=True,
-    help="As for caffelite train.",
-)
+@options.count_option("--machine", help="Processes on each machine. Default: 8 GPUs, or the cores of a CPU.")
+@options.choice_option("--scaling", choices=["weak", "strong"], help="As for caffelite train.", default="weak")
 @division
 @options.iterations("Passes to time.", 10)
 @options.state

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import click
 
@@ -13,20 +12,9 @@ from .option_types import FiniteRange
 
 @click.command(short_help="Draw loss, scores and rate of runs")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
-@click.option(
-    "--out",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="The picture, .svg, .png or .pdf. Default: SVG on standard output.",
-)
+@options.file_option("--out", help="The picture, .svg, .png or .pdf. Default: SVG on standard output.")
 @click.option("--title", metavar="TEXT", help="The title. Default: the name of the run, or the number of runs.")
-@click.option(
-    "--over",
-    type=click.Choice(["iteration", "seconds"]),
-    default="iteration",
-    show_default=True,
-    help="The horizontal axis.",
-)
+@options.choice_option("--over", choices=["iteration", "seconds"], help="The horizontal axis.", default="iteration")
 @click.option(
     "--watch", type=FiniteRange(min=0.1), metavar="SECONDS", help="Draw again at this interval, until Ctrl-C."
 )

@@ -172,9 +172,7 @@ def accept(root: str, job: str) -> None:
 @_root
 @_job
 @click.option("--before", metavar="ID", help="Move it before this job.")
-@click.option(
-    "--position", type=click.IntRange(min=1), metavar="N", help="Move it to this place among the queued jobs, from 1."
-)
+@options.count_option("--position", help="Move it to this place among the queued jobs, from 1.")
 def move(root: str, job: str, before: str | None, position: int | None) -> None:
     """Moves a queued job before another one, to a position, or to the end. It takes a priority that fits its new place.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -41,15 +40,10 @@ WIDE = 6  # runs that a comparison shows side by side; more of them get a row ea
     help="Sort by started, name, state, net, iteration, seconds, a score or a field; runs without it come last.",
 )
 @click.option("--reverse", is_flag=True, help="Sort in descending order.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N runs of that order.")
+@options.count_option("--limit", help="Only the first N runs of that order.")
 @options.depth
 @click.option("--compare", is_flag=True, help="Show the solver and net fields in which the runs differ.")
-@click.option(
-    "--out",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Draw the curves of the runs in one chart: .svg, .png or .pdf (extra: plot).",
-)
+@options.file_option("--out", help="Draw the curves of the runs in one chart: .svg, .png or .pdf (extra: plot).")
 @options.as_json
 def runs(folders, states, net, tags, conditions, sort, reverse, limit, depth, compare, out, as_json) -> None:
     """Lists the run folders found in DIR and below it, by default the current folder: state, net, iterations, the

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 
 import click
 
@@ -12,22 +11,10 @@ from . import options
 
 @click.command(short_help="Show a solver's rates, tests and snapshots")
 @click.option("--solver", required=True, metavar="FILE", type=click.Path(), help="The solver, a prototxt.")
-@click.option(
-    "--out", metavar="FILE", type=click.Path(path_type=Path), help="Draw the schedule too: .svg or .png (extra: plot)."
-)
-@click.option(
-    "--samples",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Size of the training set, to count epochs if the data does not exist.",
-)
-@click.option(
-    "--processes",
-    type=click.IntRange(min=1),
-    metavar="N",
-    default=1,
-    show_default=True,
-    help="Processes that train together with weak scaling, to count epochs.",
+@options.file_option("--out", help="Draw the schedule too: .svg or .png (extra: plot).")
+@options.count_option("--samples", help="Size of the training set, to count epochs if the data does not exist.")
+@options.count_option(
+    "--processes", help="Processes that train together with weak scaling, to count epochs.", default=1
 )
 @click.option(
     "--forecast",

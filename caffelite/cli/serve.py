@@ -45,8 +45,8 @@ from . import options
     metavar="NAME",
     help="A further name of this machine in the address that browsers open; repeatable.",
 )
-@click.option("--cert", type=click.Path(path_type=Path), metavar="FILE", help="TLS certificate, PEM.")
-@click.option("--key", type=click.Path(path_type=Path), metavar="FILE", help="Private key of -cert, PEM.")
+@options.file_option("--cert", help="TLS certificate, PEM.")
+@options.file_option("--key", help="Private key of -cert, PEM.")
 @click.option("--allow_python", is_flag=True, help="Accept nets with Python layers, whose modules run here.")
 @click.option(
     "--allow_download",

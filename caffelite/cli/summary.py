@@ -20,14 +20,9 @@ if TYPE_CHECKING:
 @click.command(short_help="Show a net's layers, totals and memory")
 @options.net_or_solver
 @options.inspected
-@click.option("--batch", type=click.IntRange(min=1), metavar="N", help="Batch size instead of the net's own.")
+@options.count_option("--batch", help="Batch size instead of the net's own.")
 @click.option("--memory", "limit", metavar="SIZE", help="Find the largest batch that fits into this memory, as in 16G.")
-@click.option(
-    "--threads",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="CPU threads; each needs scratch memory. Default: all cores.",
-)
+@options.count_option("--threads", help="CPU threads; each needs scratch memory. Default: all cores.")
 @options.split
 @options.as_json
 @options.rare_collection()
@@ -170,13 +165,7 @@ def _table(table: Table) -> str:
             )
         )
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-    right = {3, 4, 5, 6}
-    lines = [
-        "  ".join(
-            c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True))
-        ).rstrip()
-        for r in rows
-    ]
+    lines = options.aligned(rows, left=(0, 1, 2, 7, 8)).split("\n")
     rule = "  ".join("─" * w for w in widths)
     statistics = f" and {table.statistics:,} statistics" if table.statistics else ""
     total = (

@@ -46,54 +46,29 @@ RUN_FIELDS = (
     "-random also ranges: base_lr=log(0.001,0.1), momentum=uniform(0.8,0.99), "
     "conv1.convolution_param.num_output=int(8,64). A list is one value: stepvalue=[100,200]. Repeatable.",
 )
-@click.option(
-    "--random",
-    "draws",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="N settings drawn at random. Default: the grid of all values.",
-)
-@click.option(
+@options.count_option("--random", "draws", help="N settings drawn at random. Default: the grid of all values.")
+@options.choice_option(
     "--sampler",
-    type=click.Choice(["random", "optuna"]),
-    default="random",
-    show_default=True,
+    choices=["random", "optuna"],
     help="What draws the settings of -random; optuna learns from earlier results (extra: optuna).",
+    default="random",
 )
-@click.option(
+@options.count_option(
     "--seeds",
-    type=click.IntRange(min=1),
-    metavar="K",
-    default=1,
-    show_default=True,
     help="Trials of each setting, with different random seeds; the table then has 95 % intervals.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    metavar="N",
     default=1,
-    show_default=True,
-    help="The first random seed of trials, and the seed of -random.",
+    metavar="K",
 )
+@options.count_option("--seed", help="The first random seed of trials, and the seed of -random.", default=1, least=0)
 @click.option(
     "--halving",
     is_flag=True,
     help="Successive halving: train all settings for a few iterations, continue the best 1/FACTOR of them for FACTOR "
     "times as many, and so on to max_iter.",
 )
-@click.option(
-    "--factor",
-    type=click.IntRange(min=2),
-    metavar="FACTOR",
-    default=3,
-    show_default=True,
-    help="The factor of -halving.",
-)
-@click.option(
+@options.count_option("--factor", help="The factor of -halving.", default=3, least=2, metavar="FACTOR")
+@options.count_option(
     "--first",
-    type=click.IntRange(min=1),
-    metavar="N",
     help="Iterations before the first comparison of -halving. Default: so many that one setting trains to max_iter.",
 )
 @click.option(
@@ -102,12 +77,8 @@ RUN_FIELDS = (
     default="",
     help="The test score to compare. Default: best_score of the solver, else accuracy, else the first output.",
 )
-@click.option(
-    "--take",
-    type=click.Choice(["last", "best"]),
-    default="last",
-    show_default=True,
-    help="Compare the last test of a trial or its best one.",
+@options.choice_option(
+    "--take", choices=["last", "best"], help="Compare the last test of a trial or its best one.", default="last"
 )
 @click.option(
     "--folder",
@@ -121,10 +92,8 @@ RUN_FIELDS = (
     type=click.Path(path_type=Path),
     help="Continue the sweep in DIR; its definition is there. The same command as before continues it too.",
 )
-@click.option(
+@options.count_option(
     "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
     help="Trials that run at a time. On a CPU they divide the cores. Default: one on each GPU of -gpu, one on the CPU.",
 )
 @click.option(
@@ -142,9 +111,7 @@ RUN_FIELDS = (
 )
 @click.option("--repeat_failed", is_flag=True, help="Run trials again that failed in an earlier session.")
 @options.run_options(RUN_FIELDS)
-@click.option(
-    "--out", metavar="FILE", type=click.Path(path_type=Path), help="Draw the scores: .svg, .png or .pdf (extra: plot)."
-)
+@options.file_option("--out", help="Draw the scores: .svg, .png or .pdf (extra: plot).")
 @options.as_json
 def sweep(
     resume: Path | None,
@@ -178,7 +145,7 @@ def sweep(
     from ..sweep import jobs as processes
     from ..sweep.sweep import Sweep
 
-    definition = config.read(resume) if resume else _definition(jobs, run, **values)
+    definition = config.read(resume) if resume else _definition(jobs, run, values)
     gpu_ids = gpus(run["gpus"] or definition.base.gpus, read_solver(definition.base).message)
     stop = processes.Stop(deadline=None if max_time is None else time.monotonic() + max_time)
     devices = [gpu_ids[i % len(gpu_ids)] if gpu_ids else None for i in range(jobs or len(gpu_ids) or 1)]
@@ -216,41 +183,22 @@ def _queue(folder: Path, queued: bool | None, jobs: int | None) -> Path | None:
     return root
 
 
-def _definition(
-    jobs: int | None,
-    run: dict[str, Any],
-    solver: str,
-    set_fields: tuple[str, ...],
-    draws: int | None,
-    sampler: str,
-    seeds: int,
-    seed: int,
-    halving: bool,
-    factor: int,
-    first: int | None,
-    score: str,
-    take: str,
-    folder: Path | None,
-) -> SweepConfig:
+def _definition(jobs: int | None, run: dict[str, Any], values: dict[str, Any]) -> SweepConfig:
     """The definition that the options make."""
     from ..runs.config import RunConfig
     from ..sweep import space
     from ..sweep.config import SweepConfig
 
-    fixed, _ = space.parse(set_fields)
-    base = RunConfig(solver, overrides=tuple(fixed), **run)
+    fixed, _ = space.parse(values["set_fields"])
     return SweepConfig(
-        base,
-        tuple(text for text in set_fields if text not in fixed),
-        draws or 0,
-        sampler,
-        seeds,
-        seed,
-        factor if halving else 0,
-        first or 0,
-        score,
-        take,
-        together=(jobs or 1) if sampler == "optuna" else 1,
+        RunConfig(values["solver"], overrides=tuple(fixed), **run),
+        tuple(text for text in values["set_fields"] if text not in fixed),
+        draws=values["draws"] or 0,
+        factor=values["factor"] if values["halving"] else 0,
+        first=values["first"] or 0,
+        first_seed=values["seed"],
+        together=(jobs or 1) if values["sampler"] == "optuna" else 1,
+        **{name: values[name] for name in ("sampler", "seeds", "score", "take")},
     )
 
 

@@ -33,10 +33,8 @@ log = logging.getLogger("caffelite")
     "(VOC, COCO); for a regression errors, predicted against true values, and residuals. Its pictures and report.json "
     "go into DIR too.",
 )
-@click.option(
+@options.file_option(
     "--labels",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
     help="Names of the classes for the report, one on each line. Default: labels.txt beside the net, or the names "
     "beside its data.",
 )

@@ -86,13 +86,7 @@ def _print_table(net, passes: list, whole: float, ceilings: tuple[float, float])
         ("layer", "forward ms", "backward ms", "GFLOP/s", "GB/s", "of a ceiling", "algorithms")
     ]
     rows += [_row(step, passes, ceilings) for step in net.compiled.forward]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        cells = (
-            cell.rjust(width) if i else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        options.say("  ".join(cells).rstrip())
+    options.say(options.aligned(rows, left=(0,)))
     dev, (most_operations, most_bytes) = net.dev, ceilings
     graphs = (
         "" if dev.traits.synchronous else " run eagerly" if dev.why_eager() or net.requires_host else " by CUDA graphs"

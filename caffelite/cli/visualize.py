@@ -32,9 +32,7 @@ def visualize() -> None:
     """
 
 
-_out = click.option(
-    "--out", required=True, metavar="FILE", type=click.Path(path_type=Path), help="The picture: .png, .pdf or .svg."
-)
+_out = options.file_option("--out", help="The picture: .png, .pdf or .svg.", required=True)
 _model = click.option(
     "--model", required=True, metavar="FILE", type=click.Path(), help="A deploy net, as caffelite deploy writes it."
 )
@@ -47,21 +45,11 @@ _classes = click.option(
     metavar="CLASS",
     help="Explain this class, a label or a number; repeatable. Default: the best answer of each image.",
 )
-_top = click.option(
-    "--top",
-    "count",
-    type=click.IntRange(min=1),
-    metavar="N",
-    default=1,
-    show_default=True,
-    help="Explain the best N answers.",
-)
+_top = options.count_option("--top", "count", help="Explain the best N answers.", default=1)
 
 
 def _most(what: str) -> Callable:
-    return click.option(
-        "--most", type=click.IntRange(min=1), metavar="N", default=64, show_default=True, help=f"Draw at most N {what}."
-    )
+    return options.count_option("--most", help=f"Draw at most N {what}.", default=64)
 
 
 def _deploy_net(command: Callable) -> Callable:
@@ -78,12 +66,12 @@ def _deploy_net(command: Callable) -> Callable:
 @click.option("--weights", required=True, metavar="FILE", type=click.Path(), help="A caffemodel.")
 @click.option("--layer", metavar="NAME", help="The layer. Default: the first one with filters.")
 @_most("filters")
-@click.option(
+@options.choice_option(
     "--channel_order",
-    type=click.Choice(["bgr", "rgb"], case_sensitive=False),
-    default="bgr",
-    show_default=True,
+    choices=["bgr", "rgb"],
     help="The channel order of the net's input, for filters of three channels.",
+    default="bgr",
+    case_sensitive=False,
 )
 @_out
 def filters(weights: str, layer: str | None, most: int, channel_order: str, out: Path) -> None:
@@ -134,13 +122,10 @@ def activations(image: Path, net: Callable, layer: str | None, most: int, out: P
 @_deploy_net
 @_classes
 @_top
-@click.option(
+@options.count_option(
     "--samples",
-    type=click.IntRange(min=1),
-    metavar="N",
-    default=16,
-    show_default=True,
     help="Average over N copies of the image with noise (SmoothGrad); 1: the gradient of the image itself.",
+    default=16,
 )
 @_out
 def saliency(
@@ -201,22 +186,15 @@ def gradcam(
 @options.model
 @field_option("weights", required=True, help="caffemodels of the net.")
 @click.option("--blob", required=True, metavar="NAME", help="The blob whose values are the features, as ip1.")
-@click.option(
+@options.choice_option(
     "--method",
-    type=click.Choice(["tsne", "pca"]),
-    default="tsne",
-    show_default=True,
+    choices=["tsne", "pca"],
     help="t-SNE keeps neighbours together; PCA keeps distances along the two directions of greatest variance.",
+    default="tsne",
 )
-@click.option(
-    "--samples", type=click.IntRange(min=3), metavar="N", default=1000, show_default=True, help="Project N samples."
-)
-@click.option(
-    "--labels", metavar="FILE", type=click.Path(path_type=Path), help="Names of the classes, one on each line."
-)
-@click.option(
-    "--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True, help="The seed of t-SNE."
-)
+@options.count_option("--samples", help="Project N samples.", default=1000, least=3)
+@options.file_option("--labels", help="Names of the classes, one on each line.")
+@options.count_option("--seed", help="The seed of t-SNE.", default=0, least=0)
 @options.gpu
 @options.python
 @options.set_layers
@@ -255,14 +233,7 @@ def features(model, weights, blob, method, samples, labels, seed, gpu, set_field
 @visualize.command(short_help="Histograms of parameters over snapshots")
 @click.argument("snapshots", nargs=-1, required=True, metavar="RUN|CAFFEMODEL...")
 @click.option("--layer", "layers", multiple=True, metavar="NAME", help="Only this layer; repeatable. Default: all.")
-@click.option(
-    "--blob",
-    type=click.IntRange(min=0),
-    metavar="N",
-    default=0,
-    show_default=True,
-    help="The number of the parameter: 0, the weights; 1, the bias.",
-)
+@options.count_option("--blob", help="The number of the parameter: 0, the weights; 1, the bias.", default=0, least=0)
 @_out
 def parameters(snapshots: tuple[str, ...], layers: tuple[str, ...], blob: int, out: Path) -> None:
     """Draws the distribution of each layer's parameters over the snapshots of a run, the first at the back.

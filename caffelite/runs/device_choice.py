@@ -84,7 +84,7 @@ def open_one(
     options: dict[str, Any] | None = None,
     net: Callable[[], pb.NetParameter] | None = None,
 ) -> Any:
-    """Opens and logs the GPU ``numbers[index]``, counting from the start again where they are fewer; the CPU where
+    """Opens and logs the GPU ``gpu_ids[index]``, counting from the start again where they are fewer; the CPU where
     there are none.
 
     options: precision, deterministic and eager. net: returns the net that will run; its fields may request fp16 if no

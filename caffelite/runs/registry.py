@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,15 @@ CANCELLED = "cancelled"  # before its first session
 PAUSED = "paused"  # by a signal that a user requested with `pause`
 STOPS = (EARLY, SIGNAL, CANCELLED, PAUSED)  # how a session ends with the state STOPPED
 ON_REQUEST = "killed on request"  # the reason of KILLED
+CRASHED = "crashed"
+SETTLED = 200_000_000  # nanoseconds after which a folder's time of change is certain to change with the next change
+STALE = 30.0  # seconds after which a heartbeat is no sign of life, where the file system has no locks
+_OUTCOME = {"kind": str, "reason": str, "ended": str, "iteration": int}
+_SESSION = {
+    **{name: str for name in ("run", "folder", "host", "started")},
+    **{"command": [str], "process": int, "locked": bool, "iteration": int},
+    **{"outcome": {str: Any}, "versions": {str: str}},
+}
 
 
 @dataclass(frozen=True)
@@ -83,17 +92,6 @@ def discard_early_failure(folder: Path) -> None:
     """Removes the outcome of an earlier attempt or session. Errors: OSError."""
     with suppress(FileNotFoundError):
         os.unlink(folder / files.OUTCOME)
-
-
-CRASHED = "crashed"
-SETTLED = 200_000_000  # nanoseconds after which a folder's time of change is certain to change with the next change
-STALE = 30.0  # seconds after which a heartbeat is no sign of life, where the file system has no locks
-_OUTCOME = {"kind": str, "reason": str, "ended": str, "iteration": int}
-_SESSION = {
-    **{name: str for name in ("run", "folder", "host", "started")},
-    **{"command": [str], "process": int, "locked": bool, "iteration": int},
-    **{"outcome": {str: Any}, "versions": {str: str}},
-}
 
 
 @dataclass(frozen=True)
@@ -176,45 +174,70 @@ def find(root: str | Path, depth: int | None = None) -> Iterator[RunStatus]:
             yield read(folder)
 
 
-class RunFolders:
-    """The run folders below a folder, by name, each time that it is iterated; only folders that have changed are listed
-    again.
+class Folders:
+    """The folders below a root that hold one of some files, by name, each time that it is iterated; only folders that
+    have changed are listed again.
 
-    depth: the most levels below the folder; None: any. Nothing is searched in a run folder, in hidden folders and
-    behind links. Folders that cannot be read are skipped.
+    files: names of files; nothing is searched in a folder that has one. depth: the most levels below the root; None:
+    any. hidden: whether hidden folders are searched. Links are not followed; folders that cannot be read are skipped.
     """
 
-    def __init__(self, root: str | Path, depth: int | None = None):
-        self._root, self._depth = str(root), depth
-        self._known: dict[str, tuple[int, bool, list[str]]] = {}  # path: (time of change, is a run, folders in it)
+    def __init__(self, root: str | Path, files: Collection[str], depth: int | None, hidden: bool):
+        self._root, self._files, self._depth, self._hidden = str(root), frozenset(files), depth, hidden
+        self._known: dict[str, Listing] = {}
 
-    def __iter__(self) -> Iterator[Path]:
+    def __iter__(self) -> Iterator[Listing]:
         waiting, before, self._known = [(self._root, 0)], self._known, {}
         while waiting:
             path, level = waiting.pop()
-            is_run, children = self._listed(path, before.get(path))
-            if is_run:
-                yield Path(path)
+            if not (listing := self._listed(path, before.get(path))):
+                continue
+            if listing.files:
+                yield listing
             elif self._depth is None or level < self._depth:
-                waiting += [(child, level + 1) for child in children]
+                waiting += [(child, level + 1) for child in listing.folders]
 
-    def _listed(self, path: str, known: tuple[int, bool, list[str]] | None) -> tuple[bool, list[str]]:
-        """Whether a folder is that of a run; else the folders in it, in reverse order."""
+    def _listed(self, path: str, known: Listing | None) -> Listing | None:
         try:
             changed = os.stat(path).st_mtime_ns
-            if not known or known[0] != changed:
+            if not known or known.changed != changed:
                 with os.scandir(path) as entries:
-                    entries_by_name = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
-                is_run = files.RUN in entries_by_name or files.CONFIG in entries_by_name
-                names = sorted(
-                    (name for name, below in entries_by_name.items() if below and name[0] != "."), reverse=True
+                    is_folder = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+                below = sorted((name for name, folder in is_folder.items() if folder), reverse=True)
+                folders = [os.path.join(path, name) for name in below if self._hidden or name[0] != "."]
+                known = Listing(
+                    path, changed, self._files & {n for n, folder in is_folder.items() if not folder}, folders
                 )
-                known = changed, is_run, [] if is_run else [os.path.join(path, name) for name in names]
         except OSError:
-            return False, []
-        if time.time_ns() - changed > SETTLED:
+            return None
+        if known.settled:
             self._known[path] = known
-        return known[1], known[2]
+        return known
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A folder as it was when it changed last. files: those that are searched; folders: below it, in reverse order."""
+
+    path: str
+    changed: int
+    files: frozenset[str]
+    folders: list[str]
+
+    @property
+    def settled(self) -> bool:
+        """Whether the time of change is certain to change with the next change."""
+        return time.time_ns() - self.changed > SETTLED
+
+
+class RunFolders:
+    """The run folders below a folder, by name, each time that it is iterated. depth: as for ``Folders``."""
+
+    def __init__(self, root: str | Path, depth: int | None = None):
+        self._folders = Folders(root, (files.RUN, files.CONFIG), depth, hidden=False)
+
+    def __iter__(self) -> Iterator[Path]:
+        return (Path(listing.path) for listing in self._folders)
 
 
 def _state(session: dict, ended: dict, held: bool, heartbeat: float | None) -> tuple[str, str]:

@@ -98,7 +98,7 @@ class Sweep:
     def _open(self) -> FolderLock:
         """Creates or reads the folder and locks it."""
         path = self.folder / config.FILE
-        try:
+        with files.reporting(f"write to {self.folder}"):
             self.folder.mkdir(parents=True, exist_ok=True)
             try:
                 lock = FolderLock(self.folder)
@@ -109,8 +109,6 @@ class Sweep:
                 self._check_definition(lock)
             else:
                 files.write_json(path, self.config.to_json())
-        except OSError as error:
-            raise CaffeliteError(f"cannot write to {self.folder}: {error.strerror}") from None
         return lock
 
     def _check_definition(self, lock: FolderLock) -> None:
@@ -222,9 +220,7 @@ class Sweep:
         results = SweepResults(
             self.score.name, self.score.lowest, seeds, order, total, complete and len(order) == total
         )
-        try:
+        with files.reporting(f"write to {self.folder}"):
             files.write_atomically(self.folder / CSV, results.to_csv())
             files.write_json(self.folder / JSON, results.to_json())
-        except OSError as error:
-            raise CaffeliteError(f"cannot write to {self.folder}: {error.strerror}") from None
         return results

@@ -95,10 +95,8 @@ class Trial:
             LAST if rung == END else str(rung): dataclasses.asdict(result) for rung, result in sorted(results.items())
         }
         content = {"setting": dict(self.setting), "seed": self.seed, "rungs": rungs}
-        try:
+        with files.reporting(f"write {self.results_file()}"):
             files.write_json(self.results_file(), content)
-        except OSError as error:
-            raise CaffeliteError(f"cannot write {self.results_file()}: {error.strerror}") from None
 
     def status(self) -> registry.RunStatus | None:
         """The status of the trial's run; None where it has not started."""

@@ -279,7 +279,7 @@ def test_a_scanner_sees_changes(root):
     each = add(root)
     assert [one.id for one in scanner.jobs()] == [each.id]
     job.record_end(each.folder, each.id, job.FINISHED)
-    time.sleep(2 * job.SETTLED)
+    time.sleep(2e-9 * registry.SETTLED)
     assert [one.state for one in scanner.jobs()] == [job.FINISHED]
     deeper = root / "a" / "b"
     deeper.mkdir(parents=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...errors import CaffeliteError, Where
-from .. import imaging
+from .. import imaging, options
 from ..option_types import FiniteRange
 from . import making
 
@@ -90,11 +90,8 @@ def folder(origin, name, test, seed, out, force, check_size, skip, threads, **ho
     type=click.Path(path_type=Path),
     help="Folder to which names of images and annotations are relative. Default: that of FILE.",
 )
-@click.option(
-    "--labels",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Classes: a label map, or names on lines, the background first. Default: those of FILE, from 1.",
+@options.file_option(
+    "--labels", help="Classes: a label map, or names on lines, the background first. Default: those of FILE, from 1."
 )
 @click.option("--part", default="trainval", show_default=True, metavar="NAME", help="Image set of a VOC folder.")
 @click.option(
@@ -102,13 +99,7 @@ def folder(origin, name, test, seed, out, force, check_size, skip, threads, **ho
     is_flag=True,
     help="Pixels in XML files count from 1, as VOC's own do. Default: from 0, as SSD's tool reads them.",
 )
-@click.option(
-    "--backend",
-    type=click.Choice(["lmdb", "leveldb"]),
-    default="lmdb",
-    show_default=True,
-    help="Format of the database.",
-)
+@options.choice_option("--backend", choices=["lmdb", "leveldb"], help="Format of the database.", default="lmdb")
 @imaging.options
 @making.out
 @making.force

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import click
 
-from ... import inputs
 from ...errors import CaffeliteError, Where
 from .. import options
+from ..deploy import read_labels
 from .making import force as force_option
 
 LISTED = 10  # of each finding; --json gives all
@@ -183,18 +183,9 @@ def _print_list(title: str, lines: list[str]) -> None:
 @click.option(
     "--count", type=click.IntRange(1, 1000), default=40, show_default=True, metavar="N", help="Images to show."
 )
-@click.option(
-    "--start", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="First sample to show."
-)
-@click.option(
-    "--columns", type=click.IntRange(min=1), metavar="N", help="Images in a row. Default: so that the sheet is square."
-)
-@click.option(
-    "--labels",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Names of the classes, one on each line, instead of numbers.",
-)
+@options.count_option("--start", help="First sample to show.", default=0, least=0)
+@options.count_option("--columns", help="Images in a row. Default: so that the sheet is square.")
+@options.file_option("--labels", help="Names of the classes, one on each line, instead of numbers.")
 @click.option(
     "--draws",
     type=click.IntRange(1, 64),
@@ -229,7 +220,7 @@ def show(what, out, count, start, columns, labels, draws, layer, seed, phase, le
 
     opencv("dataset show")
     check_free([out], force)
-    names = _lines(labels) if labels else []
+    names = read_labels(labels) if labels else []
     is_net = what.is_file() and what.suffix != ".mdb"
     if draws:
         if not is_net or phase == "TEST" or layer:
@@ -352,10 +343,3 @@ def _caption(value, names: list[str]) -> str:
     if names and value.size and all(number in range(len(names)) for number in value.ravel().tolist()):
         return " ".join(names[int(number)] for number in value.ravel())
     return " ".join(f"{number:g}" for number in value.ravel())
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return inputs.read_text(path, errors="replace").split("\n")
-    except OSError as mistake:
-        raise CaffeliteError(f"cannot read: {mistake.strerror}", where=Where(str(path))) from None

@@ -42,10 +42,8 @@ STARTING = 2.0  # seconds until a job that starts has a process
 def queue_folder(root: str | Path) -> Path:
     """The folder of a queue's locks and of its jobs that are no runs. Errors: it cannot be created."""
     folder = Path(root) / FOLDER
-    try:
+    with files.reporting(f"create {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CaffeliteError(f"cannot create {folder}: {error.strerror}") from None
     return folder
 
 
@@ -218,10 +216,8 @@ def _add(
         before = tuple(find(root, name).id for name in after)
         order = max((each.order for each in every), default=0.0) + 1
         id = time.strftime("%m%d-%H%M%S-") + secrets.token_hex(2)
-        try:
+        with files.reporting("create the folder of the job"):
             folder = create(id)
-        except OSError as error:
-            raise CaffeliteError(f"cannot create the folder of the job: {error.strerror}") from None
         added = Job(id, folder, kind, command, directory, gpus, priority, order, before, job.now())
         job.write_accepted(id, added.identity, terms.inherited() if bounds is None else bounds, texts)
         added.write()
@@ -337,11 +333,10 @@ def cancel(root: str | Path, id: str, manner: str = PAUSE) -> Job:
 def _cancel_queued(queued: Job) -> Job:
     held = FileLock(queued.folder / files.JOB_LOCK)
     try:
-        job.record_end(queued.folder, queued.id, job.STOPPED, "cancelled before it started")
-        if queued.is_run and not (queued.folder / files.RUN).exists():
-            registry.record_before_start(queued.folder, registry.Outcome(registry.CANCELLED, "before it started"))
-    except OSError as error:
-        raise CaffeliteError(f"cannot write to {queued.folder}: {error.strerror}") from None
+        with files.reporting(f"write to {queued.folder}"):
+            job.record_end(queued.folder, queued.id, job.STOPPED, "cancelled before it started")
+            if queued.is_run and not (queued.folder / files.RUN).exists():
+                registry.record_before_start(queued.folder, registry.Outcome(registry.CANCELLED, "before it started"))
     finally:
         held.release()
     return job.read(queued.folder) or queued
@@ -376,14 +371,12 @@ def remove(root: str | Path, id: str) -> None:
             raise CaffeliteError(
                 f"job {ended.id} has not ended", remedy=f"cancel it: caffelite queue cancel {ended.id}"
             )
-        try:
+        with files.reporting(f"delete files of {ended.folder}"):
             if ended.is_run:
                 for name in files.JOB_FILES:
                     (ended.folder / name).unlink(missing_ok=True)
             else:
                 shutil.rmtree(ended.folder)
-        except OSError as error:
-            raise CaffeliteError(f"cannot delete files of {ended.folder}: {error.strerror}") from None
 
 
 # schedulers, and runs that continue

@@ -180,10 +180,8 @@ class Job:
         """Writes job.json. Errors: CaffeliteError where that is impossible."""
         names = ("id", "kind", "command", "working_directory", "gpus", "priority", "order", "after", "submitted")
         content = {name: getattr(self, name) for name in names}
-        try:
+        with files.reporting(f"write {self.folder / files.JOB}"):
             files.write_json(self.folder / files.JOB, content)
-        except OSError as error:
-            raise CaffeliteError(f"cannot write {self.folder / files.JOB}: {error.strerror}") from None
 
 
 def _max_iter(folder: Path) -> int | None:
@@ -264,8 +262,6 @@ def now() -> str:
 
 
 DEPTH = 16  # levels of folders below the root
-SETTLED = 0.2  # seconds after which a folder's time of change is certain to change with the next change
-_LEAVES = frozenset((files.JOB, files.RUN, files.CONFIG))
 
 
 class Scanner:
@@ -275,58 +271,22 @@ class Scanner:
     """
 
     def __init__(self, root: Path, depth: int = DEPTH):
-        self._root, self._depth = root, depth
-        self._folders: dict[str, tuple[int, bool, list[str]]] = {}  # path: (time of change, has a job, folders in it)
+        self._folders = registry.Folders(root, (files.JOB, files.RUN, files.CONFIG), depth, hidden=True)
         self._ended: dict[str, tuple[int, Job]] = {}
 
     def jobs(self) -> list[Job]:
         """All jobs below the root, in the order in which they start. Folders that cannot be read are skipped."""
-        jobs: list[Job] = []
-        self._walk(str(self._root), self._depth, jobs)
-        return sorted(jobs, key=lambda each: each.rank)
+        jobs = [self._read(listing) for listing in self._folders if files.JOB in listing.files]
+        return sorted((job for job in jobs if job), key=lambda each: each.rank)
 
-    def _walk(self, path: str, depth: int, jobs: list[Job]) -> None:
-        try:
-            changed = os.stat(path).st_mtime_ns
-        except OSError:
-            self._folders.pop(path, None)
-            return
-        known = self._folders.get(path)
-        if known and known[0] == changed:
-            _, has_job, children = known
-        else:
-            has_job, children = _list_folder(path)
-            if time.time_ns() - changed > SETTLED * 1e9:
-                self._folders[path] = changed, has_job, children
-        if has_job and (one := self._read(path, changed)):
-            jobs.append(one)
-        if depth:
-            for child in children:
-                self._walk(child, depth - 1, jobs)
-
-    def _read(self, path: str, changed: int) -> Job | None:
-        known = self._ended.get(path)
-        if known and known[0] == changed:
-            return known[1]
-        one = read(Path(path))
-        if one and one.state not in PENDING and time.time_ns() - changed > SETTLED * 1e9:
-            self._ended[path] = changed, one
-        return one
-
-
-def _list_folder(path: str) -> tuple[bool, list[str]]:
-    """Whether a folder has a job, and the folders in it where it is not the folder of a run or a job."""
-    names, folders = set(), []
-    try:
-        with os.scandir(path) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(entry.path)
-                elif entry.name in _LEAVES and entry.is_file(follow_symlinks=False):
-                    names.add(entry.name)
-    except OSError:
-        return False, []
-    return files.JOB in names, [] if names else sorted(folders)
+    def _read(self, listing: registry.Listing) -> Job | None:
+        changed, ended = self._ended.get(listing.path, (0, None))
+        if ended and changed == listing.changed:
+            return ended
+        job = read(Path(listing.path))
+        if job and job.state not in PENDING and listing.settled:
+            self._ended[listing.path] = listing.changed, job
+        return job
 
 
 def jobs(root: str | Path) -> list[Job]:
