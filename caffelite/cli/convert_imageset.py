@@ -16,7 +16,7 @@ from . import imaging, options
 @options.choice_option("--backend", choices=["lmdb", "leveldb"], help="Kind of database.", default="lmdb")
 @imaging.options
 @click.option("--force", is_flag=True, help="Replace DB_NAME where it exists.")
-def convert_imageset(places, shuffle, seed, backend, check_size, skip, threads, force, **how) -> None:
+def convert_imageset(places, shuffle, seed, backend, check_size, skip, threads, force, **recipe_options) -> None:
     """Writes the images that LISTFILE names, each below the folder ROOT, into the database DB_NAME.
 
     A line of LISTFILE is an image's name and its label, an integer. Without LISTFILE, ROOT holds a folder of images
@@ -38,7 +38,7 @@ def convert_imageset(places, shuffle, seed, backend, check_size, skip, threads, 
     root, listing, db = places[0], places[1] if len(places) == 3 else None, Path(places[-1])
     labels = db.with_name(f"{db.name}_labels.txt")
     check_free([db] if listing else [db, labels], force)
-    recipe = imaging.recipe(**how)
+    recipe = imaging.recipe(**recipe_options)
     left_out: list[str] | None = [] if skip else None
     images, classes = (
         (read_list(listing), [])

@@ -14,7 +14,7 @@ def open_net(
     phase: str,
     level: int | None,
     stage: tuple[str, ...],
-    how: dict[str, Any] | None = None,
+    device_options: dict[str, Any] | None = None,
     keep: bool = False,
     set_fields: tuple[str, ...] = (),
     batch: int | None = None,
@@ -22,10 +22,11 @@ def open_net(
     timing: bool = False,
     shapes: tuple[str, ...] = (),
 ) -> Any:
-    """The net of -model with the fields of -set, on the device of -gpu. how: the values of ``options.running``.
+    """The net of -model with the fields of -set, on the device of -gpu.
 
-    batch: replaces the file's batch size. share: this net uses that net's weights and device. timing: zeros replace
-    data that is not there; guessed shapes are reported. shapes: with timing, the values of -shape.
+    device_options: the values of ``options.running``. batch: replaces the file's batch size. share: this net uses that
+    net's weights and device. timing: zeros replace data that is not there; guessed shapes are reported. shapes: with
+    timing, the values of -shape.
     """
     from .. import caffelite_pb2 as pb
     from .. import prototxt
@@ -37,7 +38,7 @@ def open_net(
     from ..runs.device_choice import open_device
 
     document = Overrides(set_fields).net(prototxt.read_net(model, tolerate=unknown_types.tolerate))
-    dev = share.dev if share else open_device(gpu, None, how, lambda: document.message)
+    dev = share.dev if share else open_device(gpu, None, device_options, lambda: document.message)
     number = pb.Phase.Value(phase.upper())
     if timing:
         subject = nets.Subject(document.message, document.locate, parse_shapes(shapes), level, stage)

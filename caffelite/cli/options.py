@@ -48,7 +48,7 @@ def together(name: str, *options: Callable) -> Callable:
     return decorate
 
 
-running = together("how", precision_option, _deterministic, _eager)  # how a device runs
+running = together("device_options", precision_option, _deterministic, _eager)  # how a device runs
 
 
 def file_option(*names: str, help: str, required: bool = False) -> Callable:

@@ -44,7 +44,9 @@ log = logging.getLogger("caffelite")
 @options.level
 @options.stage
 @options.phase
-def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fields, level, stage, phase) -> None:
+def test(
+    model, weights, gpu, device_options, iterations, folder, labels, as_json, set_fields, level, stage, phase
+) -> None:
     """Scores a net's weights on its test data: each batch, and the means over all with their 95 % intervals.
 
     Each sample counts once: the test ends with the data, and the last batch is smaller where the number of samples
@@ -69,12 +71,12 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
 
     names = read_labels(labels) if labels else None
     judge = folder is not None or as_json
-    nets = [open_net(model, gpu, phase or "TEST", level, stage, how, judge, set_fields)]
+    nets = [open_net(model, gpu, phase or "TEST", level, stage, device_options, judge, set_fields)]
     net = nets[0]
 
     def smaller(batch: int):
         """The net for the samples that are left, with the same weights."""
-        nets.append(open_net(model, gpu, phase or "TEST", level, stage, how, judge, set_fields, batch, net))
+        nets.append(open_net(model, gpu, phase or "TEST", level, stage, device_options, judge, set_fields, batch, net))
         return nets[-1]
 
     try:

@@ -24,7 +24,7 @@ log = logging.getLogger("caffelite")
 @options.state
 @options.weights
 @options.set_layers
-def time(model, gpu, how, iterations, shape, phase, level, stage, weights, set_fields) -> None:
+def time(model, gpu, device_options, iterations, shape, phase, level, stage, weights, set_fields) -> None:
     """Times a net: each layer's forward and backward, whole iterations (medians), and what of the device's ceilings
     that is. The last column has the algorithms that a CPU's convolution takes where several are measured, for forward,
     data gradient and weight gradient.
@@ -42,7 +42,9 @@ def time(model, gpu, how, iterations, shape, phase, level, stage, weights, set_f
     from ..inspection import timing
     from ..runs.open_net import load_weights
 
-    net = open_net(model, gpu, phase or "TRAIN", level, stage, how, set_fields=set_fields, timing=True, shapes=shape)
+    net = open_net(
+        model, gpu, phase or "TRAIN", level, stage, device_options, set_fields=set_fields, timing=True, shapes=shape
+    )
     try:
         if weights:
             load_weights(net, weights)

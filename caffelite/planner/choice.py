@@ -87,8 +87,8 @@ def check(planner: Planner, request: Request) -> None:
     if request.devices and devices % request.devices:
         what = f"-split: {devices} processes cannot form groups of {request.devices}"
         raise CaffeliteError(what, remedy=f"use a number of processes that {request.devices} divides")
-    if request.stages and request.stages >= len(planner.places):
-        what = f"-split: {request.stages} stages, but the net can be cut into {len(planner.places) - 1} at most"
+    if request.stages and request.stages >= len(planner.boundaries):
+        what = f"-split: {request.stages} stages, but the net can be cut into {len(planner.boundaries) - 1} at most"
         raise CaffeliteError(what, remedy="use fewer stages")
     micro_batches = request.micro_batches or 1
     if micro_batches > 1:
@@ -124,7 +124,7 @@ def _divisors(number: int) -> list[int]:
 
 
 def _pipelines(planner: Planner, request: Request, groups: int, stages: int, shards: int) -> Iterator[Arrangement]:
-    if stages >= len(planner.places):
+    if stages >= len(planner.boundaries):
         return
     nouns = [f"{count} {noun}" for count, noun in ((stages, "stages"), (shards, "shards")) if count > 1]
     for sharding, micro_batches in itertools.product(

@@ -16,7 +16,7 @@ from ..net.partition.partition import part
 from ..net.partition.placement import DevicePosition, LayerPlacement, Placement
 from ..parallel.forecast import Link, Measured, Network, forecast
 from .costs import Costs, Deferred
-from .segments import Crossing, activations, boundaries, crossing, sums
+from .segments import BoundaryTraffic, activations, boundaries, boundary_traffic, sums
 from .sharding import Divisions, Exchange, Sharding, exchange, parameter_bytes
 from .stages import Cut, Segments, best_cut, evaluated, timeline, within
 
@@ -112,7 +112,7 @@ class Planner:
 
     def __init__(self, graph: Graph, compiled: CompiledNet, costs: Costs, job: Job):
         self.graph, self.compiled, self.costs, self.job = graph, compiled, costs, job
-        self.places = boundaries(graph, compiled)
+        self.boundaries = boundaries(graph, compiled)
         self.parameters = parameter_bytes(graph)
         self.coupled = any(node.layer.couples_samples for node in graph.nodes)
         self.divisions = cache(lambda shards: Divisions(graph, shards))
@@ -146,7 +146,7 @@ class Planner:
         minimises a bound of it, where stages take different times."""
         run = _Run(self, arrangement)
         seconds = within(run.segments, run.passes, self.job.memory)
-        cut = tuple(self.places.index(stage.layers[0]) for stage in forecast.stages) + (len(self.places) - 1,)
+        cut = tuple(self.boundaries.index(stage.layers[0]) for stage in forecast.stages) + (len(self.boundaries) - 1,)
         while run.passes > 1:
             near = [
                 (*cut[:i], boundary, *cut[i + 1 :])
@@ -210,9 +210,9 @@ class _Details:
         self.exchange: Exchange = exchange(planner.divisions(sharding.shards), sharding)
         divided = dict.fromkeys(self.exchange.divided, sharding.shards)
         copies = {old for old, new in planner.compiled.values.items() if new.channels_last}
-        self.crossing: Crossing = crossing(graph, planner.places, divided, copies)
+        self.traffic: BoundaryTraffic = boundary_traffic(graph, planner.boundaries, divided, copies)
         shares = {v: k if v not in self.exchange.gathered else k / (1 + k) for v, k in divided.items()}
-        self.activations = activations(graph, planner.compiled, planner.places, shares)
+        self.activations = activations(graph, planner.compiled, planner.boundaries, shares)
         self.parameters = planner.parameters / self.exchange.parameter_parts
 
 
@@ -226,7 +226,7 @@ class _Run:
         self.passes = arrangement.micro_batches * job.iter_size
         # of the net's batch, in a micro-batch
         self.share = 1 / (arrangement.micro_batches * (arrangement.groups if job.strong else 1))
-        deferred, self.kept = (
+        deferred, self.row_bytes = (
             self._deferred() if defers(self.stages, self.passes) else (None, np.zeros_like(planner.parameters))
         )
         times = planner.costs.times(self.share, self.details.exchange.parts, deferred)
@@ -236,12 +236,12 @@ class _Run:
     def _deferred(self) -> tuple[Deferred, np.ndarray]:
         """The layers with weight gradients that are computed once, and the bytes of the rows that each keeps."""
         share, divisors = self.share * self.passes, self.details.exchange.parts
-        layers, undeferred = np.zeros(len(divisors), bool), np.zeros(len(divisors))
+        layers, row_bytes = np.zeros(len(divisors), bool), np.zeros(len(divisors))
         for node, rows, inputs, outputs in candidates(self.planner.graph):
             amount, own = share * rows, outputs / divisors[node.index]
             if pays(amount, inputs, own):
-                layers[node.index], undeferred[node.index] = True, 4 * amount * (inputs + own)
-        return Deferred(layers, share), undeferred
+                layers[node.index], row_bytes[node.index] = True, 4 * amount * (inputs + own)
+        return Deferred(layers, share), row_bytes
 
     def links(self, stage: int) -> tuple[Link, Link, Link]:
         """Of a stage to the one before, to the next, and within."""
@@ -253,7 +253,7 @@ class _Run:
 
     def transfer(self, stage: int) -> tuple[np.ndarray, np.ndarray]:
         """(B, B) seconds of a micro-batch's transfers to and from other stages, forward and backward."""
-        cross, (before, after, _) = self.details.crossing, self.links(stage)
+        cross, (before, after, _) = self.details.traffic, self.links(stage)
         share = self.share
         forward = before.latency * (cross.values_received > 0) + after.latency * (cross.values_sent > 0)
         backward = before.latency * (cross.received_back > 0) + after.latency * (cross.sent_back > 0)
@@ -270,15 +270,15 @@ class _Run:
 
     @cached_property
     def segments(self) -> Segments:
-        boundaries, details, job = self.planner.places, self.details, self.planner.job
+        boundaries, details, job = self.planner.boundaries, self.details, self.planner.job
         seconds = []
         update = self.planner.costs.update(1.0) * details.parameters / 4 * job.slower
         for stage in range(self.stages):
             forward, backward = self.layers(stage)
             layers = forward + backward + (self.gradients + update) / self.passes
             seconds.append(sums(layers, boundaries) + sum(self.transfer(stage)))
-        fixed = (2 + job.histories) * sums(details.parameters, boundaries) + sums(self.kept, boundaries)
-        return Segments(np.stack(seconds), fixed, self.share * (details.activations + details.crossing.buffers))
+        fixed = (2 + job.histories) * sums(details.parameters, boundaries) + sums(self.row_bytes, boundaries)
+        return Segments(np.stack(seconds), fixed, self.share * (details.activations + details.traffic.buffers))
 
     def forecast(self, cut: tuple[int, ...]) -> Forecast:
         ends = list(zip(cut, cut[1:], strict=False))
@@ -287,7 +287,7 @@ class _Run:
         finished, waiting = [], []
         for stage, (end, last) in enumerate(zip(line.ends, line.last_backwards, strict=True)):
             waits = self._gradients(stage, *ends[stage], end - last)
-            boundaries = [self.planner.places[i] for i in ends[stage]]
+            boundaries = [self.planner.boundaries[i] for i in ends[stage]]
             update = self.planner.costs.update(self.details.parameters[slice(*boundaries)].sum() / 4)
             finished.append(end + waits + update * self.planner.job.slower)
             waiting.append(waits)
@@ -306,7 +306,7 @@ class _Run:
         )
 
     def _placement(self, ends: list[tuple[int, int]]) -> Placement:
-        boundaries, sharding = self.planner.places, self.arrangement.sharding
+        boundaries, sharding = self.planner.boundaries, self.arrangement.sharding
         layers = {}
         for stage, (i, j) in enumerate(ends):
             for node in self.planner.graph.nodes[boundaries[i] : boundaries[j]]:
@@ -314,7 +314,7 @@ class _Run:
         return Placement(self.stages, self.shards, self.arrangement.micro_batches, layers)
 
     def _stage(self, stage: int, i: int, j: int) -> StageForecast:
-        boundaries, segments, cross = self.planner.places, self.segments, self.details.crossing
+        boundaries, segments, cross = self.planner.boundaries, self.segments, self.details.traffic
         layers = slice(boundaries[i], boundaries[j])
         forward, backward = (
             float(own[layers].sum() + moved[i, j])
@@ -337,7 +337,7 @@ class _Run:
 
     def _gradients(self, stage: int, i: int, j: int, backward: float) -> float:
         """Seconds that a stage waits for the sums of gradients after its last backward pass."""
-        boundaries, job, groups = self.planner.places, self.planner.job, self.arrangement.groups
+        boundaries, job, groups = self.planner.boundaries, self.planner.job, self.arrangement.groups
         layers, network = range(boundaries[i], boundaries[j]), job.network
         first = stage * self.shards
         link = network.between(first, first + (groups - 1) * self.stages * self.shards)

@@ -38,7 +38,7 @@ def sums(values: np.ndarray, boundaries: Sequence[int]) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class Crossing:
+class BoundaryTraffic:
     """By stage (B, B), for a complete batch: bytes that it receives from earlier stages and sends to later ones,
     forward; ``..._back``: those values' gradients; the number of values; and bytes of memory for all of them."""
 
@@ -51,14 +51,14 @@ class Crossing:
     buffers: np.ndarray
 
 
-def crossing(
+def boundary_traffic(
     graph: Graph, boundaries: Sequence[int], divisors: Mapping[Value, float], copied: Collection[Value] = ()
-) -> Crossing:
+) -> BoundaryTraffic:
     """The values that cross the ends of each possible stage. A value that several later stages read counts once where
     it is sent, and on each stage that reads it. divisors: over how many devices a value is divided. copied: the values
     that are stored in another layout than links have."""
     count = len(boundaries)
-    traffic = Crossing(*(np.zeros((count, count)) for _ in range(7)))
+    traffic = BoundaryTraffic(*(np.zeros((count, count)) for _ in range(7)))
     after = np.searchsorted(boundaries, np.arange(len(graph.nodes)), side="right")  # the first boundary behind a layer
     for node in graph.nodes:
         for value in node.tops:

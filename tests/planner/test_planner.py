@@ -18,7 +18,7 @@ from caffelite.parallel.forecast import Link, Network
 from caffelite.planner.choice import Request, _Descent, arrangements, fastest_sharding, plan, stage_seconds
 from caffelite.planner.costs import RATES, Measured, Modelled, Rates, Times
 from caffelite.planner.planner import Arrangement, Job, Planner, _Run
-from caffelite.planner.segments import activations, boundaries, crossing, sums
+from caffelite.planner.segments import activations, boundaries, boundary_traffic, sums
 from caffelite.planner.sharding import Divisions, Sharding, hybrid, size
 from caffelite.planner.sharding import exchange as exchange_of
 from caffelite.planner.stages import evaluated
@@ -50,7 +50,7 @@ def all_outputs(graph, shards):
 def test_crossing_counts_what_stages_exchange(seed):
     graph = build(random_net(seed))
     places = list(range(len(graph.nodes) + 1))
-    found = crossing(graph, places, {})
+    found = boundary_traffic(graph, places, {})
     for i, j in itertools.combinations(places, 2):
         received, sent = set(), set()
         for value in (v for n in graph.nodes for v in n.tops):
@@ -107,7 +107,7 @@ def test_best_stages_of_random_nets(seed):
         for inner in itertools.combinations(range(1, last), stages - 1)
     )
     forecast = found.forecast(Arrangement(1, stages, passes, Sharding()))
-    places = [found.places.index(p) for p in (*(s.layers[0] for s in forecast.stages), len(graph.nodes))]
+    places = [found.boundaries.index(p) for p in (*(s.layers[0] for s in forecast.stages), len(graph.nodes))]
     allowed = best * (1.02 if passes == 1 else 1) * (1 + 1e-9)
     assert evaluated(run.segments.seconds, places, passes).seconds <= allowed
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @imaging.options
 @making.out
 @making.force
-def folder(origin, name, test, seed, out, force, check_size, skip, threads, **how) -> None:
+def folder(origin, name, test, seed, out, force, check_size, skip, threads, **recipe_options) -> None:
     """A folder (or tar archive) of class folders: NAME_train_lmdb, NAME_test_lmdb, and NAME_labels.txt with the classes
     in their order.
 
@@ -51,7 +51,7 @@ def folder(origin, name, test, seed, out, force, check_size, skip, threads, **ho
     name = name or origin.absolute().name.split(".")[0]
     paths = making.free(out, force, *(f"{name}_{subset}" for subset in ("train_lmdb", "test_lmdb", "labels.txt")))
     handling = {"check_size": check_size, "skip": skip, "threads": threads, "remedy": imaging.REMEDY}
-    recipe = imaging.recipe(**how)
+    recipe = imaging.recipe(**recipe_options)
     files = Files(origin)
     left_out: list[str] | None = [] if skip else None
     if subsets := splits(files):
@@ -104,7 +104,7 @@ def folder(origin, name, test, seed, out, force, check_size, skip, threads, **ho
 @making.out
 @making.force
 def detection(
-    origin, name, root, labels, part, one_based, backend, out, force, check_size, skip, threads, **how
+    origin, name, root, labels, part, one_based, backend, out, force, check_size, skip, threads, **recipe_options
 ) -> None:
     """A database for AnnotatedData layers, of images with boxes: NAME_lmdb, NAME_labelmap.prototxt with the classes,
     NAME_sizes.txt with the size of each image.
@@ -127,9 +127,9 @@ def detection(
     ends = f"{name}_{backend}", f"{name}_labelmap.prototxt", f"{name}_sizes.txt"
     database, label_map, sizes = making.free(out, force, *ends)
     folder = root or (origin if origin.is_dir() else origin.parent)
-    if not (how["encoded"] or how["encode_type"]):
-        how["encoded"] = not (how["resize_height"] or how["resize_width"])
-    recipe, read = imaging.recipe(**how), reader(str(folder))
+    if not (recipe_options["encoded"] or recipe_options["encode_type"]):
+        recipe_options["encoded"] = not (recipe_options["resize_height"] or recipe_options["resize_width"])
+    recipe, read = imaging.recipe(**recipe_options), reader(str(folder))
     images, classes = _read_objects(origin, folder, part, _classes(labels), int(one_based))
     done = annotated_records.convert(
         database, images, read, recipe, skip=skip, threads=threads, progress=True, backend=backend, force=force
