@@ -35,8 +35,8 @@ def objects_of(record: pb.AnnotatedDatum) -> Objects:
         for group in record.annotation_group
         for one in group.annotation
     ]
-    found = np.array(rows, float).reshape(-1, 7)
-    return Objects(found[:, :4], found[:, 4:])
+    table = np.array(rows, float).reshape(-1, 7)
+    return Objects(table[:, :4], table[:, 4:])
 
 
 def parsed(value: bytes) -> pb.AnnotatedDatum:

@@ -90,13 +90,13 @@ def convert(
 
     def records() -> Iterator[tuple[bytes, bytes]]:
         number = 0
-        for _, image, found in in_order(task, enumerate(images), threads):
-            if isinstance(found, CaffeliteError):
+        for _, image, result in in_order(task, enumerate(images), threads):
+            if isinstance(result, CaffeliteError):
                 if not skip:
-                    raise found
-                done.skipped.append(str(found))
+                    raise result
+                done.skipped.append(str(result))
                 continue
-            value, labels, (cut, empty), (height, width) = found
+            value, labels, (cut, empty), (height, width) = result
             done.objects.update(labels)
             done.cut, done.empty = done.cut + cut, done.empty + empty
             stem = os.path.splitext(os.path.basename(image.name))[0]

@@ -113,8 +113,8 @@ def _members(root: Path | bytes, where: str) -> dict[str, bytes | _Place | None]
             file = archive.fileobj
             plain = isinstance(file, io.BufferedReader)
             identity = _identity(os.fstat(file.fileno())) if isinstance(file, io.BufferedReader) else ()
-            found = dict(tar.files(archive))
-            for member in found.values():
+            members = dict(tar.files(archive))
+            for member in members.values():
                 if member is None or member.offset in held:
                     continue
                 if isinstance(root, Path) and plain and not member.issparse():
@@ -128,4 +128,4 @@ def _members(root: Path | bytes, where: str) -> dict[str, bytes | _Place | None]
         raise CaffeliteError(
             f"cannot read it: {inputs.reason(mistake)}", where=Where(where), expected=expected
         ) from None
-    return {name: None if member is None else held[member.offset] for name, member in found.items()}
+    return {name: None if member is None else held[member.offset] for name, member in members.items()}

@@ -22,8 +22,8 @@ def find(files: Files) -> dict[str, str] | None:
     """Each batch's file (batch → name); None where the files are no CIFAR-10 of this kind. Errors: some batches are
     missing."""
     for ending in (".bin", ""):
-        found = {name.rsplit("/", 1)[-1]: name for name in files}
-        batches = {batch: found[batch + ending] for batch in TRAIN + TEST if batch + ending in found}
+        by_name = {name.rsplit("/", 1)[-1]: name for name in files}
+        batches = {batch: by_name[batch + ending] for batch in TRAIN + TEST if batch + ending in by_name}
         if batches:
             missing = [batch + ending for batch in TRAIN + TEST if batch not in batches]
             if missing:

@@ -25,20 +25,20 @@ def of_data(path: Path) -> list[str]:
     for part in ENDINGS:
         stem = stem.removesuffix(part)
     for name in (f"{stem}_labels.txt", PROJECT, "synset_words.txt"):
-        if found := _lines(path.with_name(name)):
-            return found
+        if names := _lines(path.with_name(name)):
+            return names
     return []
 
 
 def of_net(model: str | Path, feeds: Iterable[tuple[pb.LayerParameter, Locator]], count: int) -> list[str]:
     """The names of a net's classes: of the project of its prototxt, else of the data that its layers read; empty where
     none of them has ``count`` names. feeds: data layers with their locators."""
-    found = [_lines(Path(model).with_name(PROJECT))]
+    lists = [_lines(Path(model).with_name(PROJECT))]
     for spec, locate in feeds:
         if source := _source_of(spec):
             with suppress(OSError):
-                found.append(of_data(resolve(source, locate)))
-    return next((names for names in found if len(names) == count), [])
+                lists.append(of_data(resolve(source, locate)))
+    return next((names for names in lists if len(names) == count), [])
 
 
 def _source_of(spec: pb.LayerParameter) -> str:

@@ -113,26 +113,26 @@ class Datums(Samples[Record]):
     def labels(self, most: int) -> np.ndarray:
         from google.protobuf.message import DecodeError
 
-        found = []
+        labels = []
         for _, (_, value) in zip(range(most), self.walk(0), strict=False):
             try:
-                found.append(pb.Datum.FromString(value).label)
+                labels.append(pb.Datum.FromString(value).label)
             except DecodeError:  # training reports it
                 break
-        return np.array(found, np.float64)
+        return np.array(labels, np.float64)
 
     def _read_labels(self) -> np.ndarray:
         from google.protobuf.message import DecodeError
 
-        found = np.empty(self.length)
+        labels = np.empty(self.length)
         with progress_bar(f"labels of {self.path.name}", self.length, unit="records") as bar:
             for i, (key, value) in enumerate(self.walk(0)):
                 try:
-                    found[i] = pb.Datum.FromString(value).label
+                    labels[i] = pb.Datum.FromString(value).label
                 except DecodeError:
                     raise self._bad(key, "not a Datum record") from None
                 bar.update()
-        return found
+        return labels
 
 
 class Database(Datums):

@@ -20,14 +20,14 @@ def sampled(length: int) -> np.ndarray:
 
 def digest(contents: Iterable[bytes | np.ndarray]) -> str:
     """Of bytes, and of arrays with their shapes."""
-    found = hashlib.blake2b(digest_size=8)
+    hashed = hashlib.blake2b(digest_size=8)
     for content in contents:
         if isinstance(content, np.ndarray):
-            found.update(f"{content.dtype.str}{content.shape}".encode())
+            hashed.update(f"{content.dtype.str}{content.shape}".encode())
             content = np.ascontiguousarray(content).tobytes()
-        found.update(b"%d " % len(content))
-        found.update(content)
-    return found.hexdigest()
+        hashed.update(b"%d " % len(content))
+        hashed.update(content)
+    return hashed.hexdigest()
 
 
 def histogram(labels: np.ndarray) -> str:

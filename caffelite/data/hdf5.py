@@ -158,10 +158,10 @@ class HDF5Source(Source):
 
     def _copy(self, part: int, rows: slice | np.ndarray, out: list[np.ndarray]) -> None:
         if self._parts[part].rows * self._row_bytes <= RESIDENT_BYTES:
-            found = [values[rows] for values in self._load(part)]
+            arrays = [values[rows] for values in self._load(part)]
         else:  # too large for memory
-            found = rows_of(self._parts[part], self._tops, rows)
-        for values, array in zip(found, out, strict=True):
+            arrays = rows_of(self._parts[part], self._tops, rows)
+        for values, array in zip(arrays, out, strict=True):
             array[...] = values
 
     def _load(self, part: int) -> list[np.ndarray]:
@@ -174,7 +174,7 @@ class HDF5Source(Source):
     def facts(self) -> Facts:
         numbers = sampled(self.length)
         starts, parts = self._places(numbers)
-        found: dict[str, list[np.ndarray]] = {top: [] for top in self._tops}
+        contents_of: dict[str, list[np.ndarray]] = {top: [] for top in self._tops}
         resident = self._keep == len(self._parts)
         for part in np.unique(parts).tolist():
             rows = numbers[parts == part] - starts[part]
@@ -184,8 +184,8 @@ class HDF5Source(Source):
                 else rows_of(self._parts[part], self._tops, rows)
             )
             for top, values in zip(self._tops, read, strict=True):
-                found[top].append(values)
-        contents = {f'content of "{top}"': digest(found[top]) for top in self._tops}
+                contents_of[top].append(values)
+        contents = {f'content of "{top}"': digest(contents_of[top]) for top in self._tops}
         facts = {**super().facts(), "files": str(len(self._parts)), **contents}
         for i, shape in enumerate(self._parts[0].row_shapes) if resident else ():
             if math.prod(shape) == 1:
@@ -194,11 +194,11 @@ class HDF5Source(Source):
         return facts
 
     def not_finite(self, most: int) -> list[str]:
-        found: set[int] = set()
+        bad_rows: set[int] = set()
         for top in range(len(self._tops)):
             rows = self.column(top, most)
-            found.update(rows_not_finite([rows], len(rows)))
-        numbers = np.array(sorted(found), int)
+            bad_rows.update(rows_not_finite([rows], len(rows)))
+        numbers = np.array(sorted(bad_rows), int)
         starts, parts = self._places(numbers)
         return [
             self._row_name(part, row)
@@ -208,15 +208,15 @@ class HDF5Source(Source):
     def column(self, top: int, most: int) -> np.ndarray:
         """The first rows of a top, read file by file until they have ``most`` numbers: rows×…. Errors: a file
         cannot be read."""
-        found, count = [], 0
+        chunks, count = [], 0
         for part in self._parts:
             if count >= most:
                 break
             each = max(1, math.prod(part.row_shapes[top]))  # a label map has one for each place
             rows = slice(0, min(part.rows, max(1, (most - count) // each)))
-            found.append(rows_of(part, self._tops, rows, top)[0])
-            count += found[-1].size
-        return np.concatenate(found)
+            chunks.append(rows_of(part, self._tops, rows, top)[0])
+            count += chunks[-1].size
+        return np.concatenate(chunks)
 
 
 def rows_of(part: Part, tops: list[str], rows: slice | np.ndarray, top: int | None = None) -> list[np.ndarray]:
@@ -257,14 +257,14 @@ def look(path: Path, where: Where, tops: list[str]) -> Part:
     """Reads a file's shapes, no values."""
     try:
         inputs.check(path)
-        found, names = hdf5_reader.look(path, tops)
+        descriptions, names = hdf5_reader.look(path, tops)
     except FileNotFoundError:
         remedy = "paths count from the working directory, then from the list's folder"
         raise CaffeliteError(f"no file {path}", where=where, remedy=remedy) from None
     except (OSError, hdf5_reader.Unreadable) as mistake:
         raise CaffeliteError(f"cannot open {path} as HDF5: {inputs.reason(mistake)}", where=where) from None
     shapes, chunks = [], 0
-    for top, one in zip(tops, found, strict=True):
+    for top, one in zip(tops, descriptions, strict=True):
         if one is None:
             said = ", ".join(names) or "none"
             raise CaffeliteError(f'{path} has no dataset "{top}"', where=where, expected="one for each top", found=said)

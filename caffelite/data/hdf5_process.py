@@ -73,9 +73,9 @@ def _look(request: dict) -> tuple[dict, list]:
     import h5py
 
     with h5py.File(request["path"], "r") as file:
-        found = [_described(file, name) for name in request["names"]]
-        names = [name for name, _ in zip(file, range(NAMES), strict=False)] if None in found else []
-    return {"found": found, "names": names}, []
+        descriptions = [_described(file, name) for name in request["names"]]
+        names = [name for name, _ in zip(file, range(NAMES), strict=False)] if None in descriptions else []
+    return {"found": descriptions, "names": names}, []
 
 
 def _described(file, name: str) -> dict | None:

@@ -47,11 +47,11 @@ def look(path: Path, names: Sequence[str]) -> tuple[list[Described | None], list
     """Data sets by name, None for what is none; and, where one is none, names that are there. Reads no values. Errors:
     Unreadable."""
     answer, _ = _ask({"do": "look", "path": os.fspath(path), "names": list(names)}, 0, [])
-    found = [
+    descriptions = [
         one and Described(one["shape"] and tuple(one["shape"]), one["type"], one["numbers"], one["chunk"])
         for one in answer["found"]
     ]
-    return found, answer["names"]
+    return descriptions, answer["names"]
 
 
 def read(

@@ -52,5 +52,5 @@ class HDF5Rows:
                 rows = slice(start, min(part.rows, start + step))
                 arrays = hdf5.rows_of(part, self.names, rows)
                 for i in range(rows.stop - start):
-                    found = {name: values[i] for name, values in zip(self.names, arrays, strict=True)}
-                    yield f"{part.path} row {start + i}", found
+                    row = {name: values[i] for name, values in zip(self.names, arrays, strict=True)}
+                    yield f"{part.path} row {start + i}", row

@@ -35,8 +35,8 @@ def _pillow() -> tuple[ModuleType, ModuleType, ModuleType]:
 def font(size: int = SIZE) -> Font:
     """DejaVu Sans, of the system or of matplotlib where that is installed; else the Latin font within Pillow."""
     _, _, fonts = _pillow()
-    found = importlib.util.find_spec("matplotlib")
-    folders = found.submodule_search_locations if found and found.submodule_search_locations else []
+    spec = importlib.util.find_spec("matplotlib")
+    folders = spec.submodule_search_locations if spec and spec.submodule_search_locations else []
     for name in (*(Path(folder, "mpl-data/fonts/ttf/DejaVuSans.ttf") for folder in folders), "DejaVuSans.ttf"):
         try:
             return fonts.truetype(str(name), size)
@@ -83,16 +83,16 @@ def _fallback(char: str) -> str | None:
 def runs(text: str, size: int = SIZE) -> list[tuple[Font, str]]:
     """(font, part) for the parts of a text: the first font, for what it lacks the first system font that has it, and a
     box for what no font has."""
-    found: list[tuple[str | None, str]] = []
+    runs: list[tuple[str | None, str]] = []
     for char in text:
         path = None if _has(None, char) else _fallback(char)
         if path is None and not _has(None, char):
             char = NO_GLYPH
-        if found and found[-1][0] == path:
-            char = found.pop()[1] + char
-        found.append((path, char))
+        if runs and runs[-1][0] == path:
+            char = runs.pop()[1] + char
+        runs.append((path, char))
     _, _, fonts = _pillow()
-    return [(fonts.truetype(path, size) if path else font(size), part) for path, part in found]
+    return [(fonts.truetype(path, size) if path else font(size), part) for path, part in runs]
 
 
 def width(text: str, size: int = SIZE) -> float:

@@ -107,13 +107,13 @@ def list_classes(
         log.warning("%s: skipped %d files that are no data: %s", where, clutter.total(), shown)
         parts = [p for p in parts if not _clutter(p)]
     around = 0 if classes else _around(parts)
-    found = sorted({p[around] for p in parts if len(p) > around + 1})
-    if not found:
+    folders = sorted({p[around] for p in parts if len(p) > around + 1})
+    if not folders:
         raise CaffeliteError("no class folders", where=Where(where), expected="a folder of images for each class")
-    classes = list(classes) or found
+    classes = list(classes) or folders
     mistakes, listed = Collector(), []
     label = {name: number for number, name in enumerate(classes)}
-    for name in sorted(set(found) - set(classes)):
+    for name in sorted(set(folders) - set(classes)):
         mistakes.add(
             CaffeliteError("another class", where=Where(f"{where}/{name}"), expected=f"one of {', '.join(classes)}")
         )

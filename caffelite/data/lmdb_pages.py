@@ -113,12 +113,12 @@ class Pages:
     # pages
 
     def _read(self, count: int, at: int) -> bytes:
-        found = os.pread(self._file, count, at)
-        while 0 < len(found) < count and (more := os.pread(self._file, count - len(found), at + len(found))):
-            found += more
-        if len(found) != count:
-            raise Damaged(f"it ends at byte {at + len(found)}, where {count} bytes from {at} on are expected")
-        return found
+        data = os.pread(self._file, count, at)
+        while 0 < len(data) < count and (more := os.pread(self._file, count - len(data), at + len(data))):
+            data += more
+        if len(data) != count:
+            raise Damaged(f"it ends at byte {at + len(data)}, where {count} bytes from {at} on are expected")
+        return data
 
     def _metas(self) -> list[Meta]:
         first = self._meta(0, 0)

@@ -90,17 +90,17 @@ class Lmdb:
         """The place of each record, one row each: what ``read`` takes."""
         pages = self._opened()
         with self._reported("read"):
-            found = pages.index()
+            index = pages.index()
             pages.check_unchanged(self.locked)
-        return found
+        return index
 
     def read(self, places: np.ndarray) -> list[Record]:
         """The records of rows of ``index``."""
         pages = self._opened()
         with self._reported("read"):
-            found = [pages.record(*place) for place in places.tolist()]
+            records = [pages.record(*place) for place in places.tolist()]
             pages.check_unchanged(self.locked)
-        return found
+        return records
 
     @contextmanager
     def _reported(self, what: str) -> Iterator[None]:

@@ -63,15 +63,15 @@ def pairs(prints: list[Print]) -> Iterator[tuple[int, int]]:
     thumbnails = np.stack([one.thumbnail for one in prints]).astype(np.float32)
     thumbnails -= thumbnails.mean(1, keepdims=True)
     thumbnails /= np.linalg.norm(thumbnails, axis=1, keepdims=True)
-    found: set[tuple[int, int]] = set()
+    pairs: set[tuple[int, int]] = set()
     for band in range(BANDS):
         part = (bits >> np.uint64(8 * band)) & np.uint64(0xFF)
         order = np.argsort(part, kind="stable")
         starts = np.flatnonzero(np.diff(part[order], prepend=np.uint64(1 << 8)))
         for group in np.split(order, starts[1:]):
             for i, j in _in_group(group, bits, thumbnails):
-                if (i, j) not in found:
-                    found.add((i, j))
+                if (i, j) not in pairs:
+                    pairs.add((i, j))
                     yield i, j
 
 

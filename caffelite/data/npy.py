@@ -84,8 +84,8 @@ class Packed:
 def of_npz(path: Path, name: str) -> Packed | None:
     """An array of a .npz, None where it has none of the name. Errors: DAMAGE."""
     with zipfile.ZipFile(path) as archive:
-        found = next((entry for entry in archive.infolist() if entry.filename in (name, f"{name}.npy")), None)
-    return Packed(path, found) if found else None
+        packed = next((entry for entry in archive.infolist() if entry.filename in (name, f"{name}.npy")), None)
+    return Packed(path, packed) if packed else None
 
 
 def _header(file: IO[bytes] | FileIO) -> tuple[np.dtype, tuple[int, ...], Literal["C", "F"], int]:

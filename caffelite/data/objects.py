@@ -84,8 +84,8 @@ def read_coco(path: Path, named: bool = True) -> tuple[list[ImageObjects], list[
             raise CaffeliteError(f"{what}: category {category} is not in the file", where=where)
         left, top, width, height = map(float, box)
         corners = left, top, left + width, top + height
-        found = LabelledBox(numbers[category], corners, bool(one.get("iscrowd")))
-        boxes.setdefault(one.get("image_id"), []).append(found)
+        labeled = LabelledBox(numbers[category], corners, bool(one.get("iscrowd")))
+        boxes.setdefault(one.get("image_id"), []).append(labeled)
     images = []
     for i, one in enumerate(listed[0]):
         name = _field(one, "file_name", str, where, f"image {i}")
@@ -119,7 +119,7 @@ def read_list(path: Path) -> list[tuple[str, str, Where]]:
         lines = inputs.read_text(path, inputs.LIST).splitlines()
     except (OSError, UnicodeDecodeError) as mistake:
         raise CaffeliteError(f"cannot read the list: {inputs.reason(mistake)}", where=Where(str(path))) from None
-    found = []
+    names = []
     for number, line in enumerate(lines, 1):
         words = line.split()
         if not words:
@@ -128,10 +128,10 @@ def read_list(path: Path) -> list[tuple[str, str, Where]]:
         if len(words) != 2:
             expected = '"image annotation", two paths without spaces'
             raise CaffeliteError("a line is not understood", where=where, expected=expected, found=line[:80])
-        found.append((words[0], words[1], where))
-    if not found:
+        names.append((words[0], words[1], where))
+    if not names:
         raise CaffeliteError("no images in the list", where=Where(str(path)))
-    return found
+    return names
 
 
 def voc_folder(path: Path, part: str) -> list[tuple[str, str, Where]]:
@@ -142,14 +142,14 @@ def voc_folder(path: Path, part: str) -> list[tuple[str, str, Where]]:
     except (OSError, UnicodeDecodeError) as mistake:
         what, remedy = f"cannot read the list of names: {inputs.reason(mistake)}", "name another one with --part"
         raise CaffeliteError(what, where=Where(str(listing)), remedy=remedy) from None
-    found = [
+    images = [
         (f"JPEGImages/{words[0]}.jpg", f"Annotations/{words[0]}.xml", Where(str(listing), number))
         for number, line in enumerate(lines, 1)
         if (words := line.split())
     ]
-    if not found:
+    if not images:
         raise CaffeliteError("no images in the list", where=Where(str(listing)))
-    return found
+    return images
 
 
 def read_voc(
@@ -198,7 +198,7 @@ def _voc_objects(content: bytes, name: str, first: int) -> _VocObjects:
         root = ElementTree.fromstring(content)
     except (ElementTree.ParseError, ValueError) as mistake:
         raise CaffeliteError(f"not an XML file: {mistake}", where=Where(name)) from None
-    found: list[tuple[str, tuple[float, ...], bool]] = []
+    boxes: list[tuple[str, tuple[float, ...], bool]] = []
     for i, item in enumerate(root.iter("object")):
         label = (item.findtext("name") or "").strip()
         texts = [item.findtext(f"bndbox/{side}") for side in ("xmin", "ymin", "xmax", "ymax")]
@@ -210,8 +210,8 @@ def _voc_objects(content: bytes, name: str, first: int) -> _VocObjects:
             expected = "name, and bndbox with xmin, ymin, xmax, ymax"
             raise CaffeliteError(f"object {i + 1} is not understood", where=Where(name), expected=expected)
         moved = corners[0] - first, corners[1] - first, corners[2], corners[3]
-        found.append((label, moved, (item.findtext("difficult") or "0").strip() == "1"))
-    return _VocObjects(found, _whole_numbers(*(root.findtext(f"size/{side}") for side in ("height", "width"))))
+        boxes.append((label, moved, (item.findtext("difficult") or "0").strip() == "1"))
+    return _VocObjects(boxes, _whole_numbers(*(root.findtext(f"size/{side}") for side in ("height", "width"))))
 
 
 # Arrays
@@ -262,7 +262,7 @@ def _with_pixels(image: ImageObjects) -> AnnotatedImage:
 def of_database(database: AnnotatedDatabase) -> list[AnnotatedImage]:
     """The images of a database of AnnotatedDatum, whose files are keys. Reads all records; decodes those that do not
     store the size of their image."""
-    found = []
+    images = []
     for number, record in enumerate(database.walk(0)):
         try:
             content = parsed(record[1])
@@ -274,6 +274,6 @@ def of_database(database: AnnotatedDatabase) -> list[AnnotatedImage]:
         objects = objects_of(content)
         corners = objects.boxes * ([width, height] * 2) - (0, 0, 1, 1)
         boxes = np.concatenate([corners, objects.others[:, :1]], 1).astype(np.float32)
-        found.append(AnnotatedImage(bytes(record[0]).decode(errors="backslashreplace"), height, width, boxes,
+        images.append(AnnotatedImage(bytes(record[0]).decode(errors="backslashreplace"), height, width, boxes,
                                     objects.others[:, 2] != 0))  # fmt: skip
-    return found
+    return images

@@ -61,14 +61,14 @@ class BalancedOrder(Order):
             words = per_sample(self._class_key, turn * len(members), blocks * len(members))[:, 0]
             orders = np.argsort(words.reshape(blocks, len(members)), axis=1, kind="stable")
             classes = orders[turns - turn, slots]
-        found = np.empty(count, np.int64)
+        samples = np.empty(count, np.int64)
         for which in np.unique(classes).tolist():
             mine = np.flatnonzero(classes == which)
             rounds, at = np.divmod(turns[mine], len(members[which]))
             for number in np.unique(rounds).tolist():
                 chosen = rounds == number
-                found[mine[chosen]] = self._round(which, number)[at[chosen]]
-        return found
+                samples[mine[chosen]] = self._round(which, number)[at[chosen]]
+        return samples
 
     def _classes(self) -> list[np.ndarray]:
         if not self._members:

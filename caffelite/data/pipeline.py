@@ -191,7 +191,7 @@ class Source:
         """Names samples with NaN or infinity, each once, MOST_NAMED at most."""
         if len(self.bad_samples) < MOST_NAMED:
             self._stop()
-            new = (found for found in map(name, bad) if found not in self.bad_samples)
+            new = (sample for sample in map(name, bad) if sample not in self.bad_samples)
             if not (names := list(islice(new, MOST_NAMED - len(self.bad_samples)))):
                 return
             self.bad_samples += names

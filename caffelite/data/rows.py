@@ -35,18 +35,18 @@ class Rows:
     def __getitem__(self, numbers: slice | np.ndarray) -> np.ndarray:
         if isinstance(numbers, slice):
             first, stop, _ = numbers.indices(len(self))
-            found = np.empty((max(0, stop - first), *self.shape[1:]), self.dtype)
-            self._read(found, first)
-            return found
-        found = np.empty((len(numbers), *self.shape[1:]), self.dtype)
+            rows = np.empty((max(0, stop - first), *self.shape[1:]), self.dtype)
+            self._read(rows, first)
+            return rows
+        rows = np.empty((len(numbers), *self.shape[1:]), self.dtype)
         # Adjacent rows in the file are read at once.
         begins = [0, *(np.flatnonzero(np.diff(numbers) != 1) + 1).tolist(), len(numbers)]
         for begin, end in zip(begins[:-1], begins[1:], strict=True):
-            self._read(found[begin:end], int(numbers[begin]) if end > begin else 0)
-        return found
+            self._read(rows[begin:end], int(numbers[begin]) if end > begin else 0)
+        return rows
 
-    def _read(self, found: np.ndarray, first: int) -> None:
-        left, offset = found.reshape(-1).view(np.uint8).data, self._start + first * self._row
+    def _read(self, out: np.ndarray, first: int) -> None:
+        left, offset = out.reshape(-1).view(np.uint8).data, self._start + first * self._row
         while left:
             count = os.preadv(self._file.fileno(), [left], offset)
             if not count:

@@ -152,10 +152,10 @@ class DataSource(Source):
             return
         if not self._tried and not self.samples.encoded:
             with self._enough_memory():
-                found = self.samples.load_all(self._most, self.transform.check)
-            if found:
-                self._loaded = _Loaded(found[0], found[1].astype(np.float32), np.ones(self.length, bool))
-                if bad := rows_not_finite(found, self.length):
+                loaded = self.samples.load_all(self._most, self.transform.check)
+            if loaded:
+                self._loaded = _Loaded(loaded[0], loaded[1].astype(np.float32), np.ones(self.length, bool))
+                if bad := rows_not_finite(loaded, self.length):
                     self._warn(bad, self._name)
         self._tried = True
         if self.transform.plain and self._loaded is not None and self._loaded.present.all():
@@ -170,16 +170,16 @@ class DataSource(Source):
     def facts(self) -> Facts:
         contents, labels = self.samples.sampled(sampled(self.length))
         shape = "×".join(map(str, self.samples.first.shape))
-        found = {**super().facts(), "shape": shape, "content": digest(contents)}
+        facts = {**super().facts(), "shape": shape, "content": digest(contents)}
         if labels is None:
             labels = self.samples.all_labels()
         if len(self.shapes) > 1:
             # The digest notices labels that have changed places.
             counts = f"{histogram(labels)}, " if labels.ndim == 1 else ""
-            found["labels"] = f"{counts}digest {digest([labels])}"
+            facts["labels"] = f"{counts}digest {digest([labels])}"
         if self.transform.mean is not None and self.transform.mean.shape[1:] != (1, 1):
-            found["mean_file"] = digest([self.transform.mean])
-        return found
+            facts["mean_file"] = digest([self.transform.mean])
+        return facts
 
     def not_finite(self, most: int) -> list[str]:
         if not self.floats:

@@ -76,9 +76,9 @@ def draw(seed: int, part: str, index: int, size: int) -> Sample:
     ground = rng.uniform(40, 215, 3)
     pixels = _texture(rng, ground, size, slice(0, size), slice(0, size))
     owner = np.zeros((size, size), np.uint8)  # 1 + index of the shape on top
-    found: list[tuple[int, np.ndarray, bool]] = []
+    objects: list[tuple[int, np.ndarray, bool]] = []
     for _ in range(int(rng.integers(1, MOST + 1))):
-        placed = _place(rng, size, [box for _, box, _ in found])
+        placed = _place(rng, size, [box for _, box, _ in objects])
         if placed is None:
             continue
         label, corners = placed
@@ -93,17 +93,17 @@ def draw(seed: int, part: str, index: int, size: int) -> Sample:
             continue
         texture = _texture(rng, _contrasting(rng, ground), size, *window)
         pixels[window] += cover[..., None] * (texture - pixels[window])
-        owner[window][inside] = len(found) + 1
+        owner[window][inside] = len(objects) + 1
         cut = bool((corners.min() < 0) or (corners.max() > size))
-        found.append((label, _bounds(inside) + (left, top, left, top), cut))
+        objects.append((label, _bounds(inside) + (left, top, left, top), cut))
     noise = np.float32(rng.uniform(1, 8))
     pixels += noise * rng.standard_normal(pixels.shape, np.float32)
-    areas = np.bincount(owner.ravel(), minlength=len(found) + 1)[1:]
+    areas = np.bincount(owner.ravel(), minlength=len(objects) + 1)[1:]
     boxes = []
-    for (label, box, cut), area in zip(found, areas, strict=True):
+    for (label, box, cut), area in zip(objects, areas, strict=True):
         xmin, ymin, xmax, ymax = box.tolist()
         boxes.append(Box(label, xmin, ymin, xmax, ymax, int(area), cut))
-    labels = np.array([0, *(label for label, _, _ in found)], np.uint8)
+    labels = np.array([0, *(label for label, _, _ in objects)], np.uint8)
     return Sample(np.rint(pixels.clip(0, 255)).astype(np.uint8), labels[owner], boxes)
 
 

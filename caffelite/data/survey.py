@@ -65,18 +65,18 @@ class Survey:
     def near_duplicates(self) -> list[tuple[Record, Record]]:
         """The records of each two images that differ in size, compression or brightness only; of equal images the
         first record."""
-        found = near.pairs([one for _, one in self.prints])
-        return [(self.images[self.prints[i][0]][0], self.images[self.prints[j][0]][0]) for i, j in found]
+        pairs = near.pairs([one for _, one in self.prints])
+        return [(self.images[self.prints[i][0]][0], self.images[self.prints[j][0]][0]) for i, j in pairs]
 
     def near_shared(self, other: Survey) -> list[tuple[Record, Record]]:
         """As `near_duplicates`, a record here and one of the other set, without images that both sets hold."""
         prints = [(self, *one) for one in self.prints] + [(other, *one) for one in other.prints]
-        found = []
+        pairs = []
         for i, j in near.pairs([one for _, _, one in prints]):
             (here, first, _), (there, second, _) = prints[i], prints[j]
             if here is self and there is other and first != second:
-                found.append((here.images[first][0], there.images[second][0]))
-        return found
+                pairs.append((here.images[first][0], there.images[second][0]))
+        return pairs
 
 
 @dataclass(frozen=True)
@@ -102,31 +102,31 @@ def survey(path: str | os.PathLike, progress: bool = False, search_near: bool = 
     value throughout; a value that is not finite; bytes and floats in one record.
     search_near: compute perceptual hashes, for near duplicates.
     """
-    found = Survey(str(path))
+    survey = Survey(str(path))
     seen: dict[str, tuple[str, Shape]] = {}
     opened, look = _opened(Path(path))
     with opened as records, progress_bar(os.path.basename(path), len(records), progress, "records") as bar:
         for key, one in in_order(functools.partial(look, search_near), records):
-            found.count += 1
+            survey.count += 1
             bar.update()
             if isinstance(one, str):
-                found.unreadable[key] = one
+                survey.unreadable[key] = one
                 continue
-            found.kinds[one.kind] += 1
-            found.shapes[one.shape] += 1
+            survey.kinds[one.kind] += 1
+            survey.shapes[one.shape] += 1
             if one.objects is None and one.label is not None:
-                found.labels[one.label] += 1
+                survey.labels[one.label] += 1
             elif one.objects is not None:
-                found.objects.update(one.objects)
-                found.per_image[len(one.objects)] += 1
-            if one.print and one.digest not in found.images:
-                found.prints.append((one.digest, one.print))
-            found.images.setdefault(one.digest, []).append((key, one.label))
+                survey.objects.update(one.objects)
+                survey.per_image[len(one.objects)] += 1
+            if one.print and one.digest not in survey.images:
+                survey.prints.append((one.digest, one.print))
+            survey.images.setdefault(one.digest, []).append((key, one.label))
             seen[key] = one.kind, one.shape
             if one.strange:
-                found.odd[key] = "; ".join(one.strange)
-    _mark_rare(found, seen)
-    return found
+                survey.odd[key] = "; ".join(one.strange)
+    _mark_rare(survey, seen)
+    return survey
 
 
 def _opened(path: Path) -> tuple[AbstractContextManager[Any], Callable[[bool, Any], tuple[str, _Seen | str]]]:
@@ -220,12 +220,12 @@ def _strange_boxes(known: Objects) -> list[str]:
     )
 
 
-def _mark_rare(found: Survey, seen: dict[str, tuple[str, Shape]]) -> None:
+def _mark_rare(survey: Survey, seen: dict[str, tuple[str, Shape]]) -> None:
     """Adds the records that differ from most others to ``odd``."""
     channels = Counter(shape[0] for _, shape in seen.values())
     usual = {
         name: _usual(counts)
-        for name, counts in (("kind", found.kinds), ("shape", found.shapes), ("channels", channels))
+        for name, counts in (("kind", survey.kinds), ("shape", survey.shapes), ("channels", channels))
     }
     for key, (kind, shape) in seen.items():
         said = []
@@ -236,7 +236,7 @@ def _mark_rare(found: Survey, seen: dict[str, tuple[str, Shape]]) -> None:
         elif usual["shape"] is None and usual["channels"] not in (None, shape[0]):
             said.append(f"{shape[0]} channels among {usual['channels']}")
         if said:
-            found.odd[key] = "; ".join([*said, *([found.odd[key]] if key in found.odd else [])])
+            survey.odd[key] = "; ".join([*said, *([survey.odd[key]] if key in survey.odd else [])])
 
 
 def _usual(counts: Counter):

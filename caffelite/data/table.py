@@ -33,16 +33,16 @@ def read_rows(path: str | os.PathLike) -> list[tuple[Where, list[str]]]:
         raise CaffeliteError(f"cannot read the table: {inputs.reason(mistake)}", where=Where(str(path))) from None
     if "\0" in text:
         raise CaffeliteError("a NUL character", where=Where(str(path)), expected="a CSV file")
-    reader, found, line = csv.reader(text.splitlines(keepends=True), strict=True, skipinitialspace=True), [], 1
+    reader, rows, line = csv.reader(text.splitlines(keepends=True), strict=True, skipinitialspace=True), [], 1
     try:
         for row in reader:
             cells = [cell.strip() for cell in row]
             if any(cells):
-                found.append((Where(str(path), line), cells))
+                rows.append((Where(str(path), line), cells))
             line = reader.line_num + 1
     except csv.Error as mistake:
         raise CaffeliteError(f"not a CSV file: {mistake}", where=Where(str(path), line)) from None
-    return found
+    return rows
 
 
 def number(cell: str) -> float | None:

@@ -52,17 +52,17 @@ def rounded(count: int, unit: int) -> int:
 def candidates(x: Shape, y: Shape, window: Window, groups: int, half: bool) -> list[str]:
     """The algorithms for a convolution of channels_last images x (N, C, H, W) to y (N, M, OH, OW); the first is the one
     that runs where nothing is measured. half: of 16-bit numbers."""
-    found = [DIRECT]
+    names = [DIRECT]
     if is_depthwise(x, y, groups) and window.kernel == (3, 3) and window.dilation == (1, 1) and max(window.pad) <= 2:
-        return found + [DEPTHWISE] * (window.stride in ((1, 1), (2, 2)))
+        return names + [DEPTHWISE] * (window.stride in ((1, 1), (2, 2)))
     if half or window.stride != (1, 1):
-        return found
+        return names
     if window.kernel == (1, 1) and not any(window.pad) and groups == 1:
-        found.append(PRODUCT)
+        names.append(PRODUCT)
     if window.kernel in ((3, 3), (5, 5)) and window.dilation == (1, 1) and max(window.pad) < window.kernel[0]:
         if fills_vectors(x[1] // groups, y[1] // groups):
-            found += WINOGRAD if window.kernel[0] == 3 else ["winograd4"]
-    return found
+            names += WINOGRAD if window.kernel[0] == 3 else ["winograd4"]
+    return names
 
 
 def fills_vectors(c: int, m: int) -> bool:

@@ -35,12 +35,12 @@ class Fields(Generic[Checked]):
 
     def range(self, low: str, high: str, least: float = 0, most: float = math.inf) -> tuple[float, float]:
         """Two amounts, the first not above the second."""
-        found = self.amount(low, most, least), self.amount(high, most, least)
-        if found[0] > found[1]:
+        bounds = self.amount(low, most, least), self.amount(high, most, least)
+        if bounds[0] > bounds[1]:
             raise self.error(
-                low, f"{low} is above {high}", expected=f"at most {found[1]:g}", found=found[0], remedy="swap them"
+                low, f"{low} is above {high}", expected=f"at most {bounds[1]:g}", found=bounds[0], remedy="swap them"
             )
-        return found
+        return bounds
 
     def positive(self, *names: str) -> None:
         for name in names:

@@ -205,9 +205,9 @@ class WindowSource(Source):
 
 def read_windows(path: Path, param: pb.WindowDataParameter) -> Windows:
     """The windows of a list file. Errors: its first line that is not understood, with its number."""
-    found, lines = Windows(), WindowLines(path)
+    windows, lines = Windows(), WindowLines(path)
     for picture in lines.pictures(param.root_folder):
-        found.pictures.append(picture)
+        windows.pictures.append(picture)
         for _ in range(lines.row(1, "the number of windows")[0][0]):
             values, where = lines.row(6, "class, overlap, x1 y1 x2 y2", float)
             label, overlap, *corners = values
@@ -217,16 +217,16 @@ def read_windows(path: Path, param: pb.WindowDataParameter) -> Windows:
                 raise CaffeliteError(
                     "class and corners must be integers", where=where, expected=f"at most {EXACT_LABELS}"
                 )
-            window = len(found.pictures) - 1, int(label), *map(int, corners)
+            window = len(windows.pictures) - 1, int(label), *map(int, corners)
             if np.float32(overlap) >= np.float32(param.fg_threshold):
                 if label <= 0:
                     raise CaffeliteError("an object has no class", where=where, expected="1 or more", found=int(label))
-                found.objects.append(window)
+                windows.objects.append(window)
             elif np.float32(overlap) < np.float32(param.bg_threshold):
-                found.background.append((window[0], 0, *window[2:]))
-    if not found.objects and not found.background:
+                windows.background.append((window[0], 0, *window[2:]))
+    if not windows.objects and not windows.background:
         raise CaffeliteError("no windows in the list", where=lines.end)
-    return found
+    return windows
 
 
 @register

@@ -113,16 +113,16 @@ def convolution(
         names = [name for name in names if name in (DIRECT, algorithm)]
     if choices is None or len(names) == 1 or (little and not algorithm):
         return direct
-    found: dict[str, Operation] = {DIRECT: direct}
+    operations: dict[str, Operation] = {DIRECT: direct}
     tiled = [name for name in names if name in WINOGRAD]
-    found |= {name: WinogradConvolution(device, x, y, window, WINOGRAD[name], groups) for name in tiled}
+    operations |= {name: WinogradConvolution(device, x, y, window, WINOGRAD[name], groups) for name in tiled}
     if PRODUCT in names:
-        found[PRODUCT] = InnerProduct(device, library, x[0] * x[2] * x[3], x[1], y[1])
+        operations[PRODUCT] = InnerProduct(device, library, x[0] * x[2] * x[3], x[1], y[1])
     if DEPTHWISE in names:
-        found[DEPTHWISE] = DepthwiseConvolution(device, x, y, window, half)
+        operations[DEPTHWISE] = DepthwiseConvolution(device, x, y, window, half)
     sizes = ["x".join(map(str, shape)) for shape in (x, y, window.kernel, window.pad, window.stride)]
     problem = "convolution of {} to {}, kernel {}, pad {}".format(*sizes) + f", {groups} groups" * (groups > 1)
     if DEPTHWISE in names:
         problem = "depthwise convolution of {} to {}, kernel {}, pad {}, stride {}".format(*sizes)
         problem += ", bfloat16" * half
-    return MeasuredConvolution(choices, found, problem, algorithm, algorithms.keeps_order(x, y, window, groups))
+    return MeasuredConvolution(choices, operations, problem, algorithm, algorithms.keeps_order(x, y, window, groups))

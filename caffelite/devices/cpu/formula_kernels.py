@@ -111,8 +111,8 @@ class FormulaKernels(Memory):
             )
 
         shapes = self._channel_shapes(formula, channels, rows, width)
-        found = formulas.Map(formula, kernel, shapes, (rows, width), values)
-        return self._repeating(found, formula.arrays, channels, joined, c)
+        mapped = formulas.Map(formula, kernel, shapes, (rows, width), values)
+        return self._repeating(mapped, formula.arrays, channels, joined, c)
 
     def channel_sum(
         self,

@@ -93,14 +93,14 @@ class Watch:
     def _checksum(words: np.ndarray) -> bytes:
         if words.size <= 2 * checksums.CHUNK:
             return int(checksums.checksum(words)).to_bytes(8, "little")
-        found = np.empty(-(-words.size // checksums.CHUNK), np.uint64)
-        checksums.checksums(words, found)
-        return found.tobytes()
+        digests = np.empty(-(-words.size // checksums.CHUNK), np.uint64)
+        checksums.checksums(words, digests)
+        return digests.tobytes()
 
 
 def _joined(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The arrays, with those that follow each other in one flat buffer as one."""
-    found: list[np.ndarray] = []
+    views: list[np.ndarray] = []
     ranges: dict[int, list[tuple[int, int]]] = {}
     bases: dict[int, np.ndarray] = {}
     for array in arrays:
@@ -116,5 +116,5 @@ def _joined(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
             if start > joined[-1][1] + GAP:
                 joined.append([start, stop])
             joined[-1][1] = max(joined[-1][1], stop)
-        found += [flat[start:stop] for start, stop in joined if stop > start]
-    return found
+        views += [flat[start:stop] for start, stop in joined if stop > start]
+    return views

@@ -54,17 +54,17 @@ class _Argument(ct.Structure):
 
 def _paths() -> list[str]:
     """Where the library may be, the likeliest place first."""
-    name, found = "libdnnl.so.3", []
+    name, paths = "libdnnl.so.3", []
     try:
-        found += [str(f.locate()) for f in metadata.files("onednn-cpu-gomp") or () if f.name == name]
+        paths += [str(f.locate()) for f in metadata.files("onednn-cpu-gomp") or () if f.name == name]
     except metadata.PackageNotFoundError:
         pass
-    found += [
+    paths += [
         str(path)
         for path in [Path(sys.prefix) / "lib" / name, Path(sys.prefix) / "lib" / "libdnnl.3.dylib"]
         if path.exists()
     ]
-    return [*found, name, *filter(None, [ctypes.util.find_library("dnnl")])]
+    return [*paths, name, *filter(None, [ctypes.util.find_library("dnnl")])]
 
 
 @functools.cache
@@ -126,19 +126,19 @@ class Library:
 
     def layout(self, shape: tuple[int, ...], strides: tuple[int, ...] | None = None, dtype: int = F32) -> ct.c_void_p:
         """A memory descriptor; strides in elements, None: the primitive's preferred layout."""
-        found, dims = _pointer(), (_long * len(shape))(*shape)
+        description, dims = _pointer(), (_long * len(shape))(*shape)
         if strides is None:
-            self("memory_desc_create_with_tag", ct.byref(found), len(shape), dims, dtype, _ANY)
+            self("memory_desc_create_with_tag", ct.byref(description), len(shape), dims, dtype, _ANY)
         else:
             self(
                 "memory_desc_create_with_strides",
-                ct.byref(found),
+                ct.byref(description),
                 len(shape),
                 dims,
                 dtype,
                 (_long * len(shape))(*strides),
             )
-        return found
+        return description
 
     def dense(self, shape: tuple[int, ...], dtype: int = F32) -> ct.c_void_p:
         """A memory descriptor of an array as NumPy has it."""
@@ -152,36 +152,36 @@ class Library:
     def attributes(self, slope: float | None = None, add: bool = False) -> ct.c_void_p:
         """A primitive's attributes: scratchpad given by the caller, a leaky ReLU at the end, the result added to what
         is there."""
-        found, after = _pointer(), _pointer()
-        self("primitive_attr_create", ct.byref(found))
-        self("primitive_attr_set_scratchpad_mode", found, _USER_SCRATCHPAD)
+        attributes, after = _pointer(), _pointer()
+        self("primitive_attr_create", ct.byref(attributes))
+        self("primitive_attr_set_scratchpad_mode", attributes, _USER_SCRATCHPAD)
         self("post_ops_create", ct.byref(after))
         if add:
             self("post_ops_append_sum", after, ct.c_float(1), ct.c_int32(0), 0)
         if slope is not None:
             self("post_ops_append_eltwise", after, RELU, ct.c_float(slope), ct.c_float(0))
-        self("primitive_attr_set_post_ops", found, after)
-        return found
+        self("primitive_attr_set_post_ops", attributes, after)
+        return attributes
 
     def describe(self, kind: str, *arguments) -> Descriptor:
         """A primitive descriptor: ``kind`` and arguments as in the header, without the result and the engine."""
-        found = _pointer()
-        self(f"{kind}_primitive_desc_create", ct.byref(found), self.engine, *arguments)
-        return Descriptor(self, found)
+        descriptor = _pointer()
+        self(f"{kind}_primitive_desc_create", ct.byref(descriptor), self.engine, *arguments)
+        return Descriptor(self, descriptor)
 
     def reorder(self, source: ct.c_void_p, target: ct.c_void_p, add: bool = False) -> Primitive:
         """``run(x, y)``: copies from one layout to another."""
-        found = _pointer()
+        descriptor = _pointer()
         self(
             "reorder_primitive_desc_create",
-            ct.byref(found),
+            ct.byref(descriptor),
             source,
             self.engine,
             target,
             self.engine,
             self.attributes(add=add),
         )
-        return Descriptor(self, found).primitive("x", "y", layouts={"x": source, "y": target})
+        return Descriptor(self, descriptor).primitive("x", "y", layouts={"x": source, "y": target})
 
     def bytes(self, layout: ct.c_void_p) -> int:
         return self._functions.dnnl_memory_desc_get_size(layout)
@@ -205,9 +205,9 @@ class Descriptor:
     @property
     def name(self) -> str:
         """The implementation's name, as "jit:avx2"."""
-        found = ct.c_char_p()
-        self.library("primitive_desc_query", self.handle, _NAME, 0, ct.byref(found))
-        return (found.value or b"").decode()
+        name = ct.c_char_p()
+        self.library("primitive_desc_query", self.handle, _NAME, 0, ct.byref(name))
+        return (name.value or b"").decode()
 
     def bytes(self, operand: str) -> int:
         layout = self.layout(operand)

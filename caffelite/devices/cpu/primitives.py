@@ -66,14 +66,14 @@ class Convolution:
     def _make_forward(self, biased: bool, slope: float | None):
         library = self._library
         arguments = FORWARD_TRAINING, DIRECT, self._x, self._any_w, self._b if biased else None, self._y
-        found = library.describe("convolution_forward", *arguments, *self._window, library.attributes(slope))
-        return _Packed(self._device, found, self._w, "x", "w", *(["b"] if biased else []), "y")
+        descriptor = library.describe("convolution_forward", *arguments, *self._window, library.attributes(slope))
+        return _Packed(self._device, descriptor, self._w, "x", "w", *(["b"] if biased else []), "y")
 
     def _make_data(self):
         library = self._library
         arguments = DIRECT, self._x, self._any_w, self._y, *self._window, self._hint.handle, library.attributes()
-        found = library.describe("convolution_backward_data", *arguments)
-        return _Packed(self._device, found, self._w, "dy", "w", "dx")
+        descriptor = library.describe("convolution_backward_data", *arguments)
+        return _Packed(self._device, descriptor, self._w, "dy", "w", "dx")
 
     def forward(self, x, w, b, y, slope: float | None = None) -> None:
         """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
@@ -235,11 +235,11 @@ class InnerProduct:
             bias and library.layout(*bias),
             library.layout(*out),
         )
-        found = library.describe("matmul", *layouts, library.attributes(slope, add))
-        primitive = found.primitive("x", "w", *(["b"] if bias else []), "y", "scratch")
+        descriptor = library.describe("matmul", *layouts, library.attributes(slope, add))
+        primitive = descriptor.primitive("x", "w", *(["b"] if bias else []), "y", "scratch")
         scratch = self._places[2] if self._half else 0
         primitive.at[0], primitive.at[1], primitive.at[-1] = *places, scratch
-        return primitive.run, scratch + found.bytes("scratch")
+        return primitive.run, scratch + descriptor.bytes("scratch")
 
     def _make_forward(self, biased: bool, slope: float | None):
         return self._make_product(self._x, self._turned, self._b if biased else None, self._y, (0, 0), slope)

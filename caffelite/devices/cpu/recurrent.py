@@ -39,12 +39,12 @@ class LSTM:
             -(-math.prod(shape) * kind.itemsize // LINE) * LINE for (shape, _), kind in zip(arrays, kinds, strict=True)
         ]
         space, starts = self._device.space(sum(sizes)), itertools.accumulate(sizes, initial=0)
-        found = [
+        packed = [
             self._device.view(space, start, shape, kind)
             for start, (shape, _), kind in zip(starts, arrays, kinds, strict=False)
         ]
-        (panels.pack_halves if self._half else panels.pack)(w, turned, found[0])
-        return found
+        (panels.pack_halves if self._half else panels.pack)(w, turned, packed[0])
+        return packed
 
     def forward(self, gates, cont, w, last, hidden, c, h) -> None:
         """gates (T, N, 4D): the other summands of the sums, then σ(i), σ(f), σ(o), tanh(g); last (N, D): h before, c

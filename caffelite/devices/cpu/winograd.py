@@ -67,8 +67,8 @@ class WinogradConvolution:
             places.append(places[-1] + rounded(4 * size, LINE))
         space = self._device.space(places[-1] + LINE)
         start = -space.ctypes.data % LINE
-        found = zip(places, sizes, strict=False)
-        return [self._device.view(space, start + place, (size,), np.float32) for place, size in found]
+        areas = zip(places, sizes, strict=False)
+        return [self._device.view(space, start + place, (size,), np.float32) for place, size in areas]
 
     def _run(self, geometry: _Geometry, x, w, rotated: bool, bias, slope: float | None, y) -> None:
         packed, blocks, rough = self._parts(geometry.sizes)

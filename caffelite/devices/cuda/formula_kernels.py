@@ -77,14 +77,14 @@ class FormulaKernels(Kernels):
     def _typed(self, source, name: str, names: tuple[str, ...], idx: str = "long long"):
         """``choose(arrays)``: the kernel of the text ``source(types)`` for the types of these arrays, which are called
         ``names``."""
-        found: dict = {}
+        compiled: dict = {}
 
         def choose(arrays):
             key = tuple(a.dtype for a in arrays)
-            if key not in found:
+            if key not in compiled:
                 types = {n: formulas.TYPES[a.dtype.name] for n, a in zip(names, arrays, strict=True)}
-                found[key] = self._compile(source(types), name, idx), formulas.packed(types.values())
-            return found[key]
+                compiled[key] = self._compile(source(types), name, idx), formulas.packed(types.values())
+            return compiled[key]
 
         return choose
 

@@ -35,12 +35,12 @@ def peaks(number: int, cupy=None) -> dict[str, float]:
     clock, memory, bus, processors, *capability = (
         attribute(a, number) for a in (CLOCK, MEMORY_CLOCK, BUS, PROCESSORS, MAJOR, MINOR)
     )
-    found = {"bytes": 2e3 * memory * bus / 8} if memory and bus else {}
+    rates = {"bytes": 2e3 * memory * bus / 8} if memory and bus else {}
     each = OPERATIONS.get(tuple(capability))
     if each and clock:
         single, tf32, half = (1e3 * clock * processors * operations for operations in each)
-        found |= {"fp32": single, "tf32": tf32, "fp16": half, "bf16": half}
-    return found
+        rates |= {"fp32": single, "tf32": tf32, "fp16": half, "bf16": half}
+    return rates
 
 
 def header_folder() -> Path | None:
@@ -78,11 +78,11 @@ def describe(number: int, cupy=None) -> dict[str, str | int]:
     cupy = cupy or installation.cupy_module("device_query")
     number = installation.checked_number(number, installation.device_count(cupy))
     properties = cupy.cuda.runtime.getDeviceProperties(number)
-    found: dict[str, str | int] = {"Device id": number}
+    rows: dict[str, str | int] = {"Device id": number}
     for words, key in _PROPERTIES.items():
         if key in properties:
             value = properties[key]
-            found[words] = (
+            rows[words] = (
                 value.decode()
                 if isinstance(value, bytes)
                 else value
@@ -90,14 +90,14 @@ def describe(number: int, cupy=None) -> dict[str, str | int]:
                 else " x ".join(map(str, value))
             )
     with installation.set_up(cupy, number), cupy.cuda.Device(number):
-        found["Free global memory (bytes)"] = int(cupy.cuda.runtime.memGetInfo()[0])
+        rows["Free global memory (bytes)"] = int(cupy.cuda.runtime.memGetInfo()[0])
     for words, version in (
         ("CUDA driver", installation.driver_version()),
         ("CUDA runtime", cupy.cuda.runtime.runtimeGetVersion()),
     ):
         if version:
-            found[words] = f"{version // 1000}.{version % 1000 // 10}"
-    found["CuPy"] = cupy.__version__
+            rows[words] = f"{version // 1000}.{version % 1000 // 10}"
+    rows["CuPy"] = cupy.__version__
     cudnn.require(cupy)
-    found["cuDNN"] = str(cudnn.version())
-    return found
+    rows["cuDNN"] = str(cudnn.version())
+    return rows

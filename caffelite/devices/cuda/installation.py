@@ -69,8 +69,8 @@ def device_count(cupy) -> int:
 
 def checked_number(number: int, count: int) -> int:
     if not 0 <= number < count:
-        found = "1 GPU" if count == 1 else f"{count} GPUs"
-        raise CaffeliteError(f"no GPU {number}", expected="0" if count == 1 else f"0 to {count - 1}", found=found)
+        gpus = "1 GPU" if count == 1 else f"{count} GPUs"
+        raise CaffeliteError(f"no GPU {number}", expected="0" if count == 1 else f"0 to {count - 1}", found=gpus)
     return number
 
 

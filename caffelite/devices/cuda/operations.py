@@ -59,14 +59,14 @@ class InnerProduct:
 
     def _rounded(self, *arrays) -> list:
         """Arrays in the workspace, of 16-bit numbers; None stays."""
-        kind, at, found = self._device.half_dtype, 0, []
+        kind, at, views = self._device.half_dtype, 0, []
         space = self._device.workspace(sum(a.size + 128 for a in arrays if a is not None), kind)
         for array in arrays:
-            found.append(None if array is None else space[at : at + array.size].reshape(array.shape))
+            views.append(None if array is None else space[at : at + array.size].reshape(array.shape))
             if array is not None:
-                self._round(array, found[-1])
+                self._round(array, views[-1])
                 at += -(-array.size // 128) * 128
-        return found
+        return views
 
     def forward(self, x, w, b, y, slope: float | None = None, kept=None) -> None:
         if self._half:

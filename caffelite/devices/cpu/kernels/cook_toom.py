@@ -14,11 +14,11 @@ POINTS = tuple(map(Fraction, ("0", "1", "-1", "2", "-2", "1/2", "-1/2")))
 
 def _with_roots(roots: list[Fraction]) -> list[Fraction]:
     """The coefficients of the polynomial with these roots, the constant first."""
-    found = [Fraction(1)]
+    coefficients = [Fraction(1)]
     for root in roots:
-        shifted, scaled = [Fraction(0), *found], [*(root * value for value in found), Fraction(0)]
-        found = [a - b for a, b in zip(shifted, scaled, strict=True)]
-    return found
+        shifted, scaled = [Fraction(0), *coefficients], [*(root * value for value in coefficients), Fraction(0)]
+        coefficients = [a - b for a, b in zip(shifted, scaled, strict=True)]
+    return coefficients
 
 
 def matrices(outputs: int, size: int) -> tuple[Matrix, Matrix, Matrix]:
@@ -36,5 +36,5 @@ def matrices(outputs: int, size: int) -> tuple[Matrix, Matrix, Matrix]:
     inputs.append(_with_roots(points))
     kernel.append([Fraction(i == size - 1) for i in range(size)])
     results = [[*(point**i for point in points), Fraction(i == outputs - 1)] for i in range(outputs)]
-    found = [[[float(value) for value in row] for row in matrix] for matrix in (inputs, kernel, results)]
-    return found[0], found[1], found[2]
+    matrices = [[[float(value) for value in row] for row in matrix] for matrix in (inputs, kernel, results)]
+    return matrices[0], matrices[1], matrices[2]

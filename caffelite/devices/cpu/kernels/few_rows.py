@@ -56,11 +56,11 @@ def _dots(_context: Any, a: Any, a_row: Any, b: Any, b_row: Any, steps: Any, sum
 def _factors(builder: Any, dy: Any, dy_row: Any, m: Any) -> list[Any]:
     """Vectors of the gradients of row m by ROWS neighbouring outputs."""
     row = builder.add(dy, builder.mul(m, dy_row))
-    found = []
+    vectors = []
     for j in range(ROWS):
         address = builder.inttoptr(builder.add(row, integer(4 * j)), ir.FloatType().as_pointer())
-        found.append(broadcast(builder, builder.load(address, align=4), VECTOR))
-    return found
+        vectors.append(broadcast(builder, builder.load(address, align=4), VECTOR))
+    return vectors
 
 
 def _prefetch(builder: Any, address: Any, write: bool) -> None:

@@ -18,8 +18,8 @@ GEOMETRY = 12  # where the sizes start
 def fields(kind: int, addresses: Sequence[int], sizes: Sequence[int]) -> list[int]:
     """The FIELDS numbers of a step."""
     before = [kind, *addresses]
-    found = [*before, *[0] * (GEOMETRY - len(before)), *map(int, sizes)]
-    return found + [0] * (FIELDS - len(found))
+    fields = [*before, *[0] * (GEOMETRY - len(before)), *map(int, sizes)]
+    return fields + [0] * (FIELDS - len(fields))
 
 
 @intrinsic

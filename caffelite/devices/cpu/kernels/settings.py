@@ -74,11 +74,11 @@ class _Locator:
         if Path(__file__).parents[1] not in path.parents and not path.name.startswith(FORMULA):
             return None
         kinds = (kind for kind in _locators if kind is not cls)
-        found = next(filter(None, (kind.from_function(function, file) for kind in kinds)), None)
-        if found:
-            own = found.get_source_stamp()
-            found.get_source_stamp = lambda: _Stamp((own, _sources()))
-        return found
+        locator = next(filter(None, (kind.from_function(function, file) for kind in kinds)), None)
+        if locator:
+            own = locator.get_source_stamp()
+            locator.get_source_stamp = lambda: _Stamp((own, _sources()))
+        return locator
 
 
 caching.IndexDataCacheFile = _files  # type: ignore[assignment, misc]

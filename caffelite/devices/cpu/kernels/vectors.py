@@ -108,7 +108,7 @@ def product(rows: int, vectors: int) -> Any:
 
 def _times(builder: Any, matrix: Matrix, values: list[Any]) -> list[Any]:
     """matrix · values; factors of 1 and -1 are additions."""
-    fma, found = _fma(builder), []
+    fma, totals = _fma(builder), []
     for row in matrix:
         terms = sorted(((f, v) for f, v in zip(row, values, strict=True) if f), key=lambda term: abs(term[0]) != 1)
         (factor, value), *rest = terms
@@ -120,8 +120,8 @@ def _times(builder: Any, matrix: Matrix, values: list[Any]) -> list[Any]:
                 total = builder.fsub(total, value)
             else:
                 total = fma(value, _constant(factor), total)
-        found.append(total)
-    return found
+        totals.append(total)
+    return totals
 
 
 def both_sides(matrix: Matrix, unpack: bool = False, pack: bool = False, finish: bool = False) -> Any:
