@@ -14,7 +14,7 @@ from caffelite.runs import folder as files
 from caffelite.runs import lock, state
 from caffelite.runs.bounds import checks
 from caffelite.runs.bounds.bounds import Bounds
-from caffelite.runs.bounds.texts import of_solver
+from caffelite.runs.bounds.terms import of_solver
 from caffelite.runs.config import RunConfig
 from caffelite.runs.queue import edit, job
 from caffelite.runs.queue.edit import submit_run

@@ -26,7 +26,7 @@ from .. import control, lock, registry
 from .. import folder as files
 from ..bounds import checks, terms
 from ..bounds.bounds import Bounds
-from ..bounds.texts import Texts, of_solver
+from ..bounds.terms import Texts, of_solver
 from ..config import RunConfig
 from ..lock import FileLock, HeldByAnother
 from ..open_net import read_solver

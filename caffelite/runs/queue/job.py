@@ -28,7 +28,7 @@ from ...errors import CaffeliteError
 from .. import folder as files
 from .. import lock, registry, state
 from ..bounds.bounds import STORED, Bounds
-from ..bounds.texts import Texts
+from ..bounds.terms import Texts
 
 STATE_FOLDER = "jobs"
 
