@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, Unpack
 
 from ... import caffelite_pb2 as pb
 from ... import stored
@@ -89,20 +89,20 @@ def _same(folder: Path, name: str) -> bool:
 # adding
 
 
-def add(
-    root: str | Path,
-    command: Sequence[str],
-    *,
-    gpus: str = "",
-    priority: int = 0,
-    after: Sequence[str] = (),
-    working_directory: str | Path = ".",
-    bounds: Bounds | None = None,
-) -> Job:
+class Order(TypedDict, total=False):
+    """When and where a job runs: after the jobs with these ids; working_directory: where relative paths start, by
+    default here; bounds: what the job may do, by default what this process may."""
+
+    priority: int
+    after: Sequence[str]
+    working_directory: str | Path
+    bounds: Bounds | None
+
+
+def add(root: str | Path, command: Sequence[str], *, gpus: str = "", **order: Unpack[Order]) -> Job:
     """Adds a command that is not `train` to the queue, in a new folder `jobs/ID`.
 
-    command: the arguments of `caffelite`. gpus: see `Job`. after: ids of jobs that must finish before. bounds: what the
-    job may do; default: what this process may. Errors: no such job; the folder cannot be written.
+    command: the arguments of `caffelite`. gpus: see `Job`. Errors: no such job; the folder cannot be written.
     """
     if not command or command[0] == "train":
         raise CaffeliteError("a training run is added with its configuration" if command else "no command is given")
@@ -112,45 +112,43 @@ def add(
         folder.mkdir()
         return folder
 
-    return _add(root, command[0], tuple(command), create, gpus, priority, after, working_directory, bounds)
+    return _add(root, command[0], tuple(command), create, gpus, **order)
 
 
-def add_run(
+def submit_run(
     root: str | Path,
     config: RunConfig,
-    folder: str | Path,
     *,
     gpus: str | None = None,
     keep_folder: bool = False,
-    priority: int = 0,
-    after: Sequence[str] = (),
-    working_directory: str | Path = ".",
-    bounds: Bounds | None = None,
+    **order: Unpack[Order],
 ) -> Job:
     """Adds a training run to the queue, with copies of its solver and its nets: later edits do not change it.
 
-    folder: the run folder, below the root. A new run gets a folder that is free: this one, or one with a number. A run
-    that continues, by ``resume`` or ``snapshot``, keeps its folder; so does every run with ``keep_folder``, and the
-    folder of the earlier run is renamed when it starts. gpus: "any" for one free GPU; None: as the
-    configuration names them. bounds: as for ``add``. Errors: the folder is not below the root, or has a job that has
-    not ended.
+    The run folder is the one that `caffelite train` gives the run, which must be below the root; a new run gets it with
+    a number where it is taken. A run that continues, by ``resume`` or ``snapshot``, keeps its folder; so does every run
+    with ``keep_folder``, and the folder of the earlier run is renamed when it starts. gpus: see `Job`; None: as the
+    configuration or solver_mode says. Errors: the solver cannot be read; the folder is not below the root, or has a job
+    that has not ended.
     """
+    directory = Path(order.get("working_directory", "."))
+    solver = read_solver(dataclasses.replace(config, solver=str(directory / config.solver))).message
     if not config.keeps_records:
         remedy = "leave out -record none and -overfit"
         raise CaffeliteError("a run in a queue needs a run folder", remedy=remedy)
-    path = Path(os.path.realpath(Path(working_directory) / folder))
-    below = Path(os.path.realpath(root))
+    folder = Path(config.record or f"{snapshot.prefix(solver, config.solver)}_run")
+    path, below = Path(os.path.realpath(directory / folder)), Path(os.path.realpath(root))
     if not path.is_relative_to(below) or not 0 < len(path.relative_to(below).parts) <= DEPTH:
         expected = f"a folder at most {DEPTH} levels below {root}"
         raise CaffeliteError("the run folder is not in the queue's folder", expected=expected, found=str(folder))
     if gpus is None:
-        gpus = config.gpus or ""
+        on_gpu = solver.HasField("solver_mode") and solver.solver_mode == pb.SolverParameter.GPU
+        gpus = config.gpus or (ANY if on_gpu else "")
     continues = keep_folder or config.resume or bool(config.snapshot)
     chosen = _occupied(path) if continues else _free(path)
-    written = Path(str(folder)).with_name(chosen.name)
-    if gpus == ANY:
-        config = dataclasses.replace(config, gpus=None)
-    config = dataclasses.replace(config, record=str(written))
+    config = dataclasses.replace(
+        config, gpus=None if gpus == ANY else config.gpus, record=str(folder.with_name(chosen.name))
+    )
 
     def create(id: str) -> Path:
         chosen.mkdir(parents=True, exist_ok=continues)
@@ -158,26 +156,7 @@ def add_run(
             files.write_json(chosen / files.CONFIG, config.to_json())
         return Path(root) / chosen.relative_to(below)
 
-    words = ("train", *config.arguments())
-    return _add(root, "train", words, create, gpus, priority, after, working_directory, bounds)
-
-
-def submit_run(
-    root: str | Path, config: RunConfig, *, gpus: str | None = None, working_directory: str | Path = ".", **order: Any
-) -> Job:
-    """Adds a training run to the queue of a folder, with the run folder that `caffelite train` gives it.
-
-    gpus: see `Job`; None: as the configuration or solver_mode says. working_directory: where relative paths of the
-    configuration start. order: keep_folder, priority and after of ``add_run``. Errors: the solver cannot be read; those
-    of ``add_run``.
-    """
-    here = dataclasses.replace(config, solver=str(Path(working_directory) / config.solver))
-    solver = read_solver(here).message
-    folder = Path(config.record or f"{snapshot.prefix(solver, config.solver)}_run")
-    if gpus is None:
-        on_gpu = solver.HasField("solver_mode") and solver.solver_mode == pb.SolverParameter.GPU
-        gpus = config.gpus or (ANY if on_gpu else "")
-    return add_run(root, config, folder, gpus=gpus, working_directory=working_directory, **order)
+    return _add(root, "train", ("train", *config.arguments()), create, gpus, **order)
 
 
 def _free(path: Path) -> Path:
@@ -201,10 +180,10 @@ def _add(
     command: tuple[str, ...],
     create: Callable[[str], Path],
     gpus: str,
-    priority: int,
-    after: Sequence[str],
-    working_directory: str | Path,
-    bounds: Bounds | None,
+    priority: int = 0,
+    after: Sequence[str] = (),
+    working_directory: str | Path = ".",
+    bounds: Bounds | None = None,
 ) -> Job:
     if gpus not in ("", ANY, ALL, FREE) and not all(number.strip().isdigit() for number in gpus.split(",")):
         expected = "any, all, or numbers as in 0,1"
