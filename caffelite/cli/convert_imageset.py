@@ -10,13 +10,13 @@ from . import imaging, options
 
 
 @click.command(cls=imaging.GflagsCommand, short_help="Write images as a database")
-@click.argument("places", metavar="ROOT [LISTFILE] DB_NAME", nargs=-1)
+@click.argument("paths", metavar="ROOT [LISTFILE] DB_NAME", nargs=-1)
 @click.option("--shuffle", is_flag=True, help="Shuffle the images before they are numbered.")
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Seed of the shuffle.")
 @options.choice_option("--backend", choices=["lmdb", "leveldb"], help="Kind of database.", default="lmdb")
 @imaging.options
 @click.option("--force", is_flag=True, help="Replace DB_NAME where it exists.")
-def convert_imageset(places, shuffle, seed, backend, check_size, skip, threads, force, **recipe_options) -> None:
+def convert_imageset(paths, shuffle, seed, backend, check_size, skip, threads, force, **recipe_options) -> None:
     """Writes the images that LISTFILE names, each below the folder ROOT, into the database DB_NAME.
 
     A line of LISTFILE is an image's name and its label, an integer. Without LISTFILE, ROOT holds a folder of images
@@ -33,9 +33,9 @@ def convert_imageset(places, shuffle, seed, backend, check_size, skip, threads, 
     from ..data.listing import files_below, list_classes, read_list, shuffled
     from ..data.writers import check_free, write_lines
 
-    if len(places) not in (2, 3):
-        raise click.UsageError(f"expected ROOT [LISTFILE] DB_NAME, found {len(places)} of them")
-    root, listing, db = places[0], places[1] if len(places) == 3 else None, Path(places[-1])
+    if len(paths) not in (2, 3):
+        raise click.UsageError(f"expected ROOT [LISTFILE] DB_NAME, found {len(paths)} of them")
+    root, listing, db = paths[0], paths[1] if len(paths) == 3 else None, Path(paths[-1])
     labels = db.with_name(f"{db.name}_labels.txt")
     check_free([db] if listing else [db, labels], force)
     recipe = imaging.recipe(**recipe_options)

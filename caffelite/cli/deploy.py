@@ -204,17 +204,17 @@ def _copy_means(made, locate, out: Path) -> None:
     for layer in made.layer:
         if not layer.transform_param.mean_file:
             continue
-        target, found = (
+        target, original = (
             out.with_name(f"{out.stem}_mean.binaryproto"),
             prototxt.resolve(layer.transform_param.mean_file, locate),
         )
-        if not found.exists():
+        if not original.exists():
             remedy = "correct the path, or make it: caffelite compute_image_mean"
             raise CaffeliteError(
                 f'mean_file "{layer.transform_param.mean_file}" does not exist', where=locate(), remedy=remedy
             )
-        with reporting(f"copy {found} to {target}"):
-            inputs.check(found, inputs.MESSAGE)
-            if not target.exists() or not target.samefile(found):
-                shutil.copyfile(found, target)
+        with reporting(f"copy {original} to {target}"):
+            inputs.check(original, inputs.MESSAGE)
+            if not target.exists() or not target.samefile(original):
+                shutil.copyfile(original, target)
         layer.transform_param.mean_file = target.name

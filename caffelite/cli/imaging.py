@@ -74,8 +74,8 @@ def recipe(gray: bool, resize_width: int, resize_height: int, encoded: bool, enc
         missing, present = ("-resize_height", "-resize_width") if resize_width else ("-resize_width", "-resize_height")
         raise CaffeliteError(f"{present} without {missing}", remedy="give both, or none to keep each image's size")
     if resize_height * resize_width > MOST_PIXELS:
-        what, found = "-resize_height and -resize_width make images too large", f"{resize_height}×{resize_width}"
-        raise CaffeliteError(what, expected=f"at most {MOST_PIXELS} pixels", found=found)
+        what, size = "-resize_height and -resize_width make images too large", f"{resize_height}×{resize_width}"
+        raise CaffeliteError(what, expected=f"at most {MOST_PIXELS} pixels", found=size)
     encoding = encode_type.removeprefix(".") if encoded or encode_type else None
     return Recipe(not gray, resize_height, resize_width, encoding)
 

@@ -92,7 +92,7 @@ def _events(run) -> list[str]:
     return [tests, saved, *run.notes]
 
 
-def _moments(places: list[int]) -> str:
+def _moments(moments: list[int]) -> str:
     """0, 500, 1,000 … 10,000"""
-    shown = [f"{i:,}" for i in places]
+    shown = [f"{i:,}" for i in moments]
     return ", ".join(shown) if len(shown) < 6 else f"{', '.join(shown[:3])} … {shown[-1]}"

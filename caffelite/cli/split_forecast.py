@@ -94,10 +94,10 @@ def one_core_each(gpu: str | None) -> None:
         os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
-def forecast_split(divide: Divide, given: Subject, links: Links, strong: bool) -> None:
+def forecast_split(divide: Divide, timed: Subject, links: Links, strong: bool) -> None:
     """Prints the forecasts of the arrangements that -split allows, the best first."""
     start()
-    one_core_each(given.gpu)
+    one_core_each(timed.gpu)
     from .. import caffelite_pb2 as pb
     from ..inspection import nets
     from ..inspection.split import comparison
@@ -105,12 +105,12 @@ def forecast_split(divide: Divide, given: Subject, links: Links, strong: bool) -
     from ..planner import choice
 
     wanted = choice.of_split(parse_split(divide.split or ""))
-    subject = nets.subject(given.model, None, {}, given.level, given.stage)
-    graph, guessed = subject.graph(pb.Phase.Value(given.phase.upper()))
+    subject = nets.subject(timed.model, None, {}, timed.level, timed.stage)
+    graph, guessed = subject.graph(pb.Phase.Value(timed.phase.upper()))
     if not any(node.backward for node in graph.nodes):
-        what = f"{given.model}: nothing is learned in phase {given.phase}, so there is no iteration to divide"
+        what = f"{timed.model}: nothing is learned in phase {timed.phase}, so there is no iteration to divide"
         raise CaffeliteError(what, remedy="name a net that trains, with its loss: train_val.prototxt")
-    planner, basis = _planner(divide, given, links, strong, graph, wanted.micro_batches)
+    planner, basis = _planner(divide, timed, links, strong, graph, wanted.micro_batches)
     best = choice.choose(planner, wanted)
     forecasts = choice.plan(planner, wanted)
     alike = choice.plan(planner.with_memory(None), choice.Request(devices=1))
@@ -120,7 +120,7 @@ def forecast_split(divide: Divide, given: Subject, links: Links, strong: bool) -
         return
     for note in guessed:
         options.say(f"Data is missing: {note}")
-    options.say(f"{graph.name or given.model}, batches of {graph.batch_size}, {given.devices} devices, {basis}")
+    options.say(f"{graph.name or timed.model}, batches of {graph.batch_size}, {timed.devices} devices, {basis}")
     options.say("\n".join(comparison(forecasts, planner.job.memory)))
     _print_best(planner, best)
 
