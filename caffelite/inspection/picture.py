@@ -1,13 +1,17 @@
-"""Draws a net: boxes for layers, coloured by kind; in-place layers in the box of the layer below; shapes on the
-edges."""
+"""Draws a net: boxes for layers, coloured by kind; in-place layers in the box of the layer below; shapes, or the names
+of blobs, on the edges."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from .. import caffelite_pb2 as pb
+from ..layers import REGISTRY
+from ..layers.layer import Layer
 from ..net.graph import Graph, Node, Value
 from ..net.partition.placement import Division, Placement
 from . import counts
@@ -15,8 +19,8 @@ from .nets import times
 from .placement import lay_out
 from .scene import Box, Curve, Scene, Text, text_width
 
-ROW, PAD, MARGIN, SIZE, SMALL = 24.0, 12.0, 28.0, 12.0, 10.5
-# Kinds by the family's file: colour of the box, what the legend says
+ROW, PAD, MARGIN, TOP, SIZE, SMALL = 24.0, 12.0, 28.0, 96.0, 12.0, 10.5  # TOP: the height of title and legend
+# Kinds by the family's file: color of the box, what the legend says
 FAMILIES = {
     "data": ("#cbd2d9", "data"),
     "memory": ("#cbd2d9", "data"),
@@ -41,75 +45,100 @@ DIVIDED = "#2d3748"  # the mark of divided layers
 
 
 @dataclass(frozen=True)
-class Style:
-    """How layers are coloured: by kind, or under a placement by stage, with a mark on layers that devices divide."""
+class Row:
+    """What the picture shows of a layer. kind: the text of the legend for its color; mark: how the devices of a stage
+    divide it; empty where each computes all of it."""
 
-    placement: Placement | None = None
+    name: str
+    detail: str
+    color: str
+    kind: str
+    mark: str = ""
 
-    def colour(self, node: Node) -> tuple[str, str]:
-        """The colour of a layer's row, and what the legend says."""
-        if self.placement is None:
-            return _family(node)
-        stage = self.placement.layers[node.name].stage
-        return STAGES[stage % len(STAGES)], f"stage {stage}"
+    @property
+    def text(self) -> str:
+        return f"{self.detail}  [{self.mark}]" if self.mark else self.detail
 
-    def mark(self, node: Node) -> str:
-        """How the devices of a stage divide a layer; empty where each computes all of it."""
-        if self.placement is None or self.placement.shards == 1:
-            return ""
-        division, shards = self.placement.layers[node.name].division, self.placement.shards
-        return {Division.OUTPUTS: f"outputs / {shards}", Division.BATCH: f"samples / {shards}"}.get(division, "")
+    @property
+    def width(self) -> float:
+        return max(90.0, text_width(self.name, SIZE, bold=True) + text_width(self.text, SMALL) + 3 * PAD)
 
-    def detail(self, node: Node) -> str:
-        """The text on the right of a layer's row."""
-        mark = self.mark(node)
-        return f"{_detail(node)}  [{mark}]" if mark else _detail(node)
+
+Link = tuple[Any, Any, Any]  # from a box to another one, and the blob
 
 
 def picture(graph: Graph, placement: Placement | None = None) -> Scene:
-    """The graph drawn from top to bottom. placement: colours the layers by stage and marks the divided ones."""
-    style = Style(placement)
-    stacks = _stacks(graph)
-    stack_of = {node: stack[0] for stack in stacks for node in stack}
-    sizes = {stack[0]: (max(_row_width(n, style) for n in stack), ROW * len(stack)) for stack in stacks}
-    links = [
-        (stack_of[v.node], stack_of[r], v)
-        for n in graph.nodes
-        for v in n.tops
-        for r, _ in v.readers
-        if stack_of[r] is not stack_of[v.node]
-    ]
-    links = list(dict.fromkeys(links))
-    laid = lay_out(sizes, links)
-    head = _head(graph, style)
-    width = (
-        max(laid.width, max(text_width(s.text, s.size, s.bold) + s.x for s in head if isinstance(s, Text)) - MARGIN)
-        + 2 * MARGIN
-    )
-    top = 96.0
-    left = (width - laid.width) / 2
-    scene = Scene(width, laid.height + top + MARGIN, head)
+    """The graph drawn from top to bottom. placement: colors the layers by stage and marks the divided ones."""
     batch = counts.batch_of(graph)
-    labels: list[Text] = []
-    at_ends = ports(links, laid, left)
-    named: set[Value] = set()
-    uses = Counter(value for _, _, value in links)
-    for number, (a, b, value) in enumerate(links):
-        start, end = at_ends[number]
-        stops = [(start, laid.boxes[a].y + laid.boxes[a].height + top)]
-        for bend in laid.bends[number]:
-            stops += [(bend.x + left, bend.y + top), (bend.x + left, bend.y + bend.height + top)]
-        stops.append((end, laid.boxes[b].y + top - 6))
+    stacks = _stacks(graph)
+    box_of = {node: stack[0] for stack in stacks for node in stack}
+    links = dict.fromkeys(
+        (box_of[value.node], box_of[reader], value)
+        for node in graph.nodes
+        for value in node.tops
+        for reader, _ in value.readers
+        if box_of[reader] is not box_of[value.node]
+    )
+    parameters = sum(math.prod(p.blob.shape) for p in graph.parameters if p.index not in p.node.layer.statistics)
+    subtitle = f"{pb.Phase.Name(graph.phase)}, batches of {batch}, {len(graph.nodes)} layers, {parameters:,} parameters"
+    if placement is not None:
+        counted = (
+            (placement.stages, "stages"),
+            (placement.shards, "shards"),
+            (placement.micro_batches, "micro-batches"),
+        )
+        subtitle += "; " + (", ".join(f"{count} {noun}" for count, noun in counted if count > 1) or "one device")
+    rows = {node: _node_row(node, placement) for node in graph.nodes}
+    boxes = {stack[0]: [rows[node] for node in stack] for stack in stacks}
+    return _drawn(
+        graph.name, subtitle, rows.values(), boxes, list(links), {link[2]: _shape(link[2], batch) for link in links}
+    )
+
+
+def message_picture(net: pb.NetParameter, phase: int | None = None, rates: bool = False) -> Scene:
+    """A net drawn from its message alone, without shapes: layers of unknown types too. phase: those that its rules
+    retain; None: all. rates: shows lr_mult."""
+    layers = [layer for layer in net.layer if phase is None or _in_phase(layer, phase)]
+    stacks, links = _wire(layers)
+    rows = [_message_row(layer, rates) for layer in layers]
+    prefix = f"{pb.Phase.Name(phase)}, " if phase in (pb.TRAIN, pb.TEST) else ""
+    boxes = {first: [rows[i] for i in stack] for first, stack in stacks.items()}
+    names = {name: name for _, _, name in links}
+    return _drawn(net.name, f"{prefix}{len(layers)} layers", rows, boxes, links, names)
+
+
+def _drawn(
+    title: str,
+    subtitle: str,
+    rows: Iterable[Row],
+    boxes: Mapping[Any, Sequence[Row]],
+    links: Sequence[Link],
+    labels: Mapping[Any, str],
+) -> Scene:
+    """The scene. boxes: the layers of each box; labels: the text of each blob, drawn once at the box that makes it."""
+    laid = lay_out({key: (max(row.width for row in stack), ROW * len(stack)) for key, stack in boxes.items()}, links)
+    head = _head(title or "a net", subtitle, list(rows))
+    widest = max(text_width(s.text, s.size, s.bold) + s.x for s in head if isinstance(s, Text))
+    width = max(laid.width, widest - MARGIN) + 2 * MARGIN
+    left = (width - laid.width) / 2
+    scene = Scene(width, laid.height + TOP + MARGIN, head)
+    texts: dict[tuple[Any, Any], Text] = {}
+    uses = Counter((box, blob) for box, _, blob in links)
+    ends = ports(links, laid, left)
+    for i, (a, b, blob) in enumerate(links):
+        start, end = ends[i]
+        stops = [(start, laid.boxes[a].y + laid.boxes[a].height + TOP)]
+        for bend in laid.bends[i]:
+            stops += [(bend.x + left, bend.y + TOP), (bend.x + left, bend.y + bend.height + TOP)]
+        stops.append((end, laid.boxes[b].y + TOP - 6))
         scene.shapes.append(Curve(smooth(stops), arrow=True))
-        if value not in named:
-            named.add(value)
-            (x0, y0), (x1, y1) = stops[:2]
-            x, y = (x0, y0 + 16) if uses[value] > 1 else ((x0 + x1) / 2, (y0 + y1) / 2 + 4)
-            labels.append(Text(x, y, _shape(value, batch), SMALL, anchor="middle", fill="#52606d", halo=True))
-    for stack in stacks:
-        box = laid.boxes[stack[0]]
-        _draw(scene, style, stack, box.x + left - box.width / 2, box.y + top, box.width)
-    scene.shapes += labels
+        (x0, y0), (x1, y1) = stops[:2]
+        x, y = (x0, y0 + 16) if uses[a, blob] > 1 else ((x0 + x1) / 2, (y0 + y1) / 2 + 4)
+        texts.setdefault((a, blob), Text(x, y, labels[blob], SMALL, anchor="middle", fill="#52606d", halo=True))
+    for key, stack in boxes.items():
+        box = laid.boxes[key]
+        _draw_box(scene, stack, box.x + left - box.width / 2, box.y + TOP, box.width)
+    scene.shapes += texts.values()
     return scene
 
 
@@ -131,10 +160,55 @@ def _stacks(graph: Graph) -> list[list[Node]]:
     return list({id(stack): stack for stack in stacks.values()}.values())
 
 
-def _family(node: Node) -> tuple[str, str]:
-    if node.layer.loss:
-        return LOSS
-    return FAMILIES.get(type(node.layer).__module__.rpartition(".")[2], OTHER)
+def _in_phase(layer: pb.LayerParameter, phase: int) -> bool:
+    """Whether the rules of a layer retain it in a phase; they may also name a level or stages."""
+    phases = [rule.phase for rule in (layer.include or layer.exclude) if rule.HasField("phase")]
+    if not phases:
+        return True
+    return (phase in phases) == bool(layer.include)
+
+
+def _wire(layers: Sequence[pb.LayerParameter]) -> tuple[dict[int, list[int]], list[tuple[int, int, str]]]:
+    """Layers as boxes, by the index of the first one: each with those that work in place on it; and (from, to, blob)
+    between boxes. The blobs that the net names as inputs come from nowhere."""
+    stacks: dict[int, list[int]] = {}
+    box_of: dict[int, int] = {}
+    makers: dict[str, list[int]] = {}
+    links: dict[tuple[int, int, str], None] = {}
+    for i, layer in enumerate(layers):
+        below = {box_of[m] for name in layer.bottom for m in makers.get(name, ())}
+        in_place = list(layer.bottom) == list(layer.top) and len(layer.top) == 1 and len(below) == 1
+        box_of[i] = below.pop() if in_place else i
+        stacks.setdefault(box_of[i], []).append(i)
+        if in_place:
+            continue
+        for name in layer.bottom:
+            links |= {(box_of[m], i, name): None for m in makers.get(name, ()) if box_of[m] != i}
+        for name in layer.top:  # a data layer for each phase makes the same blobs
+            others = makers.get(name, []) if not layer.bottom else []
+            makers[name] = [*others, i]
+    return stacks, list(links)
+
+
+def _family(layer_type: type[Layer] | None) -> tuple[str, str]:
+    """The color of a type of layers, and the text of the legend."""
+    if layer_type is None:
+        return OTHER
+    return LOSS if layer_type.loss else FAMILIES.get(layer_type.__module__.rpartition(".")[2], OTHER)
+
+
+def _node_row(node: Node, placement: Placement | None) -> Row:
+    if placement is None:
+        color, kind = LOSS if node.layer.loss else _family(type(node.layer))
+        return Row(node.name, _detail(node), color, kind)
+    layer, shards = placement.layers[node.name], placement.shards
+    marks = {Division.OUTPUTS: f"outputs / {shards}", Division.BATCH: f"samples / {shards}"} if shards > 1 else {}
+    color = STAGES[layer.stage % len(STAGES)]
+    return Row(node.name, _detail(node), color, f"stage {layer.stage}", marks.get(layer.division, ""))
+
+
+def _message_row(layer: pb.LayerParameter, rates: bool) -> Row:
+    return Row(layer.name, _message_detail(layer, rates), *_family(REGISTRY.get(layer.type)))
 
 
 def _detail(node: Node) -> str:
@@ -153,22 +227,35 @@ def _detail(node: Node) -> str:
     return f"{text} → {outputs}" if outputs else text
 
 
-def _row_width(node: Node, style: Style) -> float:
-    return max(90.0, text_width(node.name, SIZE, bold=True) + text_width(style.detail(node), SMALL) + 3 * PAD)
+def _message_detail(layer: pb.LayerParameter, rates: bool) -> str:
+    """The type and the main settings of a layer."""
+    text = layer.type
+    if layer.type == "Pooling":
+        text = f"{pb.PoolingParameter.PoolMethod.Name(layer.pooling_param.pool).capitalize()} pooling"
+        text += f" {layer.pooling_param.kernel_size}" if layer.pooling_param.kernel_size else ""
+    elif layer.type in ("Convolution", "Deconvolution"):
+        sizes = layer.convolution_param.kernel_size
+        text += " " + "×".join(map(str, sizes)) if sizes else ""
+        text += f" → {layer.convolution_param.num_output}"
+    elif layer.type == "InnerProduct":
+        text += f" → {layer.inner_product_param.num_output}"
+    if rates and layer.param:
+        text += "  lr " + ", ".join(f"{param.lr_mult:g}" for param in layer.param)
+    return text
 
 
-def _draw(scene: Scene, style: Style, stack: list[Node], x: float, y: float, width: float) -> None:
+def _draw_box(scene: Scene, stack: Sequence[Row], x: float, y: float, width: float) -> None:
     shapes = scene.shapes
-    for i, node in enumerate(stack):
-        colour, up = style.colour(node)[0], y + i * ROW
+    for i, row in enumerate(stack):
+        top = y + i * ROW
         first, last = i == 0, i == len(stack) - 1
-        shapes.append(Box(x, up, width, ROW, colour, radius=5 if first or last else 0, layer=node.name))
+        shapes.append(Box(x, top, width, ROW, row.color, radius=5 if first or last else 0, layer=row.name))
         if len(stack) > 1 and (first or last):  # square where rows meet
-            shapes.append(Box(x, up + (ROW / 2 if first else 0), width, ROW / 2, colour, layer=node.name))
-        if style.mark(node):
-            shapes.append(Box(x, up, 5, ROW, DIVIDED))
-        shapes.append(Text(x + PAD, up + 16, node.name, SIZE, bold=True))
-        shapes.append(Text(x + width - PAD, up + 16, style.detail(node), SMALL, anchor="end", fill="#3e4c59"))
+            shapes.append(Box(x, top + (ROW / 2 if first else 0), width, ROW / 2, row.color, layer=row.name))
+        if row.mark:
+            shapes.append(Box(x, top, 5, ROW, DIVIDED))
+        shapes.append(Text(x + PAD, top + 16, row.name, SIZE, bold=True))
+        shapes.append(Text(x + width - PAD, top + 16, row.text, SMALL, anchor="end", fill="#3e4c59"))
     shapes.append(Box(x, y, width, ROW * len(stack), "none", "#7b8794", 5))
 
 
@@ -177,7 +264,7 @@ def _shape(value: Value, batch: int) -> str:
     return times(value.shape[1:] if value.shape[:1] == (batch,) else value.shape)
 
 
-def ports(links: list, laid, left: float) -> dict[int, tuple[float, float]]:
+def ports(links: Sequence[Link], laid, left: float) -> dict[int, tuple[float, float]]:
     """The x at which each edge leaves and enters a box: distributed along the box, in the order of the other ends. All
     edges of a blob leave at one x."""
     ports: dict[int, list[float]] = {i: [0.0, 0.0] for i in range(len(links))}
@@ -190,13 +277,13 @@ def ports(links: list, laid, left: float) -> dict[int, tuple[float, float]]:
             near = {name: sum(_next(links, laid, i, side) for i in ones) / len(ones) for name, ones in bundles.items()}
             order = sorted(bundles, key=near.__getitem__)
             step = min(26.0, box.width * 0.7 / max(len(order), 1))
-            for place, name in enumerate(order):
+            for position, name in enumerate(order):
                 for i in bundles[name]:
-                    ports[i][side] = left + box.x + (place - (len(order) - 1) / 2) * step
+                    ports[i][side] = left + box.x + (position - (len(order) - 1) / 2) * step
     return {i: (a, b) for i, (a, b) in ports.items()}
 
 
-def _next(links: list, laid, i: int, side: int) -> float:
+def _next(links: Sequence[Link], laid, i: int, side: int) -> float:
     """The x of an edge's first point after its start (side 0), or of its last point before its end (side 1)."""
     bends = laid.bends[i]
     return (bends[-side].x) if bends else laid.boxes[links[i][1 - side]].x
@@ -211,32 +298,16 @@ def smooth(stops: list[tuple[float, float]]) -> list[tuple[float, float]]:
     return points
 
 
-def _head(graph: Graph, style: Style) -> list[Box | Text | Curve]:
+def _head(title: str, subtitle: str, rows: Sequence[Row]) -> list[Box | Text | Curve]:
     """Title and legend."""
-    parameters = sum(math.prod(p.blob.shape) for p in graph.parameters if p.index not in p.node.layer.statistics)
-    what = (
-        f"{pb.Phase.Name(graph.phase)}, batches of {counts.batch_of(graph)}, {len(graph.nodes)} layers, "
-        f"{parameters:,} parameters"
-    )
-    if (placement := style.placement) is not None:
-        parts = [
-            f"{count} {noun}"
-            for count, noun in (
-                (placement.stages, "stages"),
-                (placement.shards, "shards"),
-                (placement.micro_batches, "micro-batches"),
-            )
-            if count > 1
-        ]
-        what += "; " + ", ".join(parts or ["one device"])
     shapes: list[Box | Text | Curve] = [
-        Text(MARGIN, 36, graph.name or "a net", 18, bold=True),
-        Text(MARGIN, 55, what, SIZE, fill="#52606d"),
+        Text(MARGIN, 36, title, 18, bold=True),
+        Text(MARGIN, 55, subtitle, SIZE, fill="#52606d"),
     ]
     x = MARGIN
-    for colour, name in dict.fromkeys(style.colour(n) for n in graph.nodes):
-        shapes += [Box(x, 66, 12, 12, colour, "#7b8794", 3), Text(x + 17, 76, name, SMALL, fill="#52606d")]
-        x += 17 + text_width(name, SMALL) + 14
-    if any(style.mark(n) for n in graph.nodes):
+    for color, kind in dict.fromkeys((row.color, row.kind) for row in rows):
+        shapes += [Box(x, 66, 12, 12, color, "#7b8794", 3), Text(x + 17, 76, kind, SMALL, fill="#52606d")]
+        x += 17 + text_width(kind, SMALL) + 14
+    if any(row.mark for row in rows):
         shapes += [Box(x, 66, 5, 12, DIVIDED), Text(x + 10, 76, "divided", SMALL, fill="#52606d")]
     return shapes

@@ -21,13 +21,13 @@ def draw_net(
     """A picture of a net as ``png`` or ``svg``. phase: its layers alone; None: all. display_lrm: shows the lr_mult of
     parameters. rankdir: TB, LR or BT, as Graphviz knows them; the data flows from top to bottom in all of them. Errors:
     another form; PNG without matplotlib."""
-    from ..inspection import message_picture, scene
+    from ..inspection import picture, scene
 
     if rankdir not in RANKDIRS:
         raise CaffeliteError("rankdir is unknown", expected=" or ".join(RANKDIRS), found=rankdir)
     if ext not in ("png", "svg"):
         raise CaffeliteError("a picture of a net is PNG or SVG", found=ext)
-    drawn = message_picture.picture(caffe_net, phase, display_lrm)
+    drawn = picture.message_picture(caffe_net, phase, display_lrm)
     return scene.png(drawn) if ext == "png" else scene.svg(drawn).encode()
 
 
