@@ -11,7 +11,7 @@ from devices.host.backend import HostBackend
 from caffelite import selftest
 from caffelite.devices.cpu import onednn
 from caffelite.devices.cuda import GPU, hardware, input_buffer
-from caffelite.selftest import Bench, Skipped, Wrong, bench, convolutions, graphs, products, several, speed, training
+from caffelite.selftest import Bench, Skipped, Wrong, bench, kernels, layers, several, speed, training
 
 H100 = {
     "Name": "NVIDIA H100",
@@ -26,9 +26,9 @@ H100 = {
 def small(monkeypatch):
     """Few iterations, small copies and images: what is tested stays."""
     sizes = {"alexnet_conv2": (1, 96, 9, 9), "resnet_conv1": (1, 3, 32, 32), "resnet_3x3": (1, 64, 7, 7)}
-    layers = {name: (sizes.get(name, shape), param) for name, (shape, param) in convolutions.LAYERS.items()}
-    monkeypatch.setattr(convolutions, "LAYERS", layers)
-    monkeypatch.setattr(graphs, "SIDE", 16)
+    for name, shape in sizes.items():
+        monkeypatch.setitem(layers.CONVOLUTIONS, name, layers.CONVOLUTIONS[name]._replace(inputs={"x": shape}))
+    monkeypatch.setattr(kernels, "SIDE", 16)
     monkeypatch.setattr(training, "ITERATIONS", 6)
     monkeypatch.setattr(training, "BATCH", 8)
     monkeypatch.setattr(training, "TIMED", 4)
@@ -36,11 +36,9 @@ def small(monkeypatch):
     monkeypatch.setattr(speed, "SIDE", {"cpu": 64, "gpu": 64})
     monkeypatch.setattr(speed, "COPIED", {"cpu": 1 << 16, "gpu": 1 << 16})
     monkeypatch.setattr(speed, "TRIES", 2)
-    for module in (training, convolutions):
-        module.on_cpu.cache_clear()
+    training.on_cpu.cache_clear()
     yield
-    for module in (training, convolutions):
-        module.on_cpu.cache_clear()
+    training.on_cpu.cache_clear()
 
 
 class Spoilt(HostBackend):
@@ -116,22 +114,22 @@ def test_a_gpu_passes(small, tmp_path, monkeypatch):
 @pytest.mark.parametrize("refused", [False, True])
 def test_convolutions_by_cudnns_plans(monkeypatch, precision, refused):
     """A layer without a plan fails its row, which names it."""
-    monkeypatch.setattr(
-        convolutions, "LAYERS", {"some_layer": ((2, 4, 6, 5), "num_output: 6 kernel_size: 3 pad: 1 group: 2")}
-    )
-    convolutions.on_cpu.cache_clear()
+    for name in list(layers.CONVOLUTIONS):
+        monkeypatch.delitem(layers.CONVOLUTIONS, name)
+    case = layers.convolution("some_layer", (2, 4, 6, 5), "num_output: 6 kernel_size: 3 pad: 1 group: 2")
+    monkeypatch.setitem(layers.CONVOLUTIONS, "some_layer", case)
     kinds = {(kind, b, r) for kind in ("forward", "dgrad", "wgrad") for b in (False, True) for r in (False, True)}
     dev = plans.device(precision, refused=kinds if refused else ())
-    check = next(c for c in convolutions.CHECKS if c.__doc__.endswith(precision))
+    check = next(c for c in layers.CHECKS if c.__doc__ == f"convolutions, {precision}")
     row = rows(Bench(0, lambda *_, **__: dev, SimpleNamespace()), check)[check.__doc__]
     assert row.status == ("fail" if refused else "pass")
     assert ('layer "some_layer": cuDNN has no plan' in row.detail) == refused, row.detail
-    convolutions.on_cpu.cache_clear()
 
 
 def test_wrong_products_fail_their_rows_alone(small):
-    found = rows(on_host(Spoilt), *products.CHECKS, selftest.kernels.softmax)
-    assert [row.status for row in found.values()] == ["fail"] * 4 + ["pass"]
+    checks = [c for c in layers.CHECKS if c.__doc__.startswith(("matrix products", "kernels: softmax"))]
+    found = rows(on_host(Spoilt), *checks)
+    assert [row.status for row in found.values()] == ["pass"] + ["fail"] * 4
     assert "off by 0.5 of the largest number" in found["matrix products, fp32"].detail
 
 
@@ -141,7 +139,7 @@ def test_a_gpu_that_captures_nothing_fails(small):
         def capture(self, body):
             raise RuntimeError("no")
 
-    found = rows(on_host(Refusing), graphs.capture)["a graph with a fork"]
+    found = rows(on_host(Refusing), kernels.capture)["a graph with a fork"]
     assert found.status == "fail" and "nothing was captured" in found.detail
 
 
@@ -179,7 +177,7 @@ def test_bf16_needs_a_newer_gpu():
     of = on_host()
     of.device().backend.capability = (7, 5)
     with pytest.raises(Skipped, match="needs compute capability 8.0, found 7.5"):
-        products.supported(of, "bf16")
+        layers.supported(of, "bf16")
 
 
 # Several GPUs
