@@ -25,6 +25,7 @@ from .devices.interfaces import Array
 from .devices.protocol import Device
 from .errors import CaffeliteError
 from .layers import unknown_types
+from .layers.data import MemoryData
 from .net import net as nets
 from .net.graph import Value
 from .runs.config import RunConfig
@@ -41,19 +42,19 @@ class Copies:
 
     def __init__(self, dev: Device):
         self.dev = dev
-        self._kept: dict[object, tuple[Array, np.ndarray, np.ndarray]] = {}  # the device's, the copy, its old values
+        self._copies: dict[object, tuple[Array, np.ndarray, np.ndarray]] = {}  # the device's, the copy, its old values
 
     def host(self, key: object, array: Array) -> np.ndarray:
         if self.dev.traits.host_memory:
             return array
-        if key not in self._kept:
+        if key not in self._copies:
             host = self.dev.download(array)
-            self._kept[key] = (array, host, host.copy())
-        return self._kept[key][1]
+            self._copies[key] = (array, host, host.copy())
+        return self._copies[key][1]
 
     def send(self) -> None:
         """Uploads the copies that were changed, and drops all of them."""
-        for array, host, before in self._kept.values():
+        for array, host, before in self._copies.values():
             if np.array_equal(host, before, equal_nan=True):
                 continue
             if array.flags.c_contiguous:
@@ -62,7 +63,7 @@ class Copies:
                 staged = self.dev.empty(array.shape)
                 self.dev.upload(staged, host)
                 self.dev.assign(staged, array)
-        self._kept.clear()
+        self._copies.clear()
 
 
 def _axis_length(axis: int) -> property:
@@ -114,7 +115,36 @@ class Prediction(NamedTuple):
     score: float
 
 
-class Net:
+class StoredNet:
+    """What the nets of this module and those of pycaffe share: weights in files, and the data of a MemoryData layer."""
+
+    _net: nets.Net
+    _copies: Copies
+
+    def _load(self, path: str | os.PathLike[str]) -> nets.Loaded:
+        self._copies.send()
+        return self._net.load(weights.read_model(Path(path), copy=False), str(path))
+
+    def _write(self, path: str | os.PathLike[str], hdf5: bool) -> None:
+        self._copies.send()
+        blobs = [(node.layer.spec, arrays) for node, arrays in self._net.layer_blobs()]
+        if hdf5:
+            body = weights.encode_hdf5_net((spec.name, arrays) for spec, arrays in blobs)
+        else:
+            body = weights.sealed(weights.encode_net(self._net.graph.message, blobs))
+        write([(Path(path), [body])])
+
+    def set_input_arrays(self, data: np.ndarray, labels: np.ndarray) -> None:
+        """Gives the MemoryData layer its samples: data (M, C, H, W) and labels (M), M a multiple of its batch size;
+        they are read, not copied. Errors: a net without one such layer; other shapes."""
+        layers = [node.layer for node in self._net.graph.feeds if isinstance(node.layer, MemoryData)]
+        if len(layers) != 1:
+            expected, found = "a net with one MemoryData layer", f"{len(layers)} in this net"
+            raise CaffeliteError("set_input_arrays feeds a MemoryData layer", expected=expected, found=found)
+        layers[0].set_input_arrays(np.asarray(data), np.asarray(labels))
+
+
+class Net(StoredNet):
     """A net to run: every blob keeps its values after a pass.
 
     model: a prototxt. weights: a caffemodel to copy from, by layer name; default: the file named by deploy_param.
@@ -133,7 +163,7 @@ class Net:
     def __init__(
         self,
         model: str | Path,
-        *given: str | Path | int,
+        *arguments: str | Path | int,
         weights: str | Path | None = None,
         phase: int | None = None,
         gpu: int | None = None,
@@ -142,7 +172,7 @@ class Net:
         force_backward: bool = False,
         seed: int = 0,
     ):
-        weights, phase = _weights_and_phase(given, weights, phase)
+        weights, phase = _weights_and_phase(arguments, weights, phase)
         document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
         if force_backward:
             document.message.force_backward = True
@@ -187,8 +217,7 @@ class Net:
     def copy_from(self, path: str | Path) -> nets.Loaded:
         """Copies weights by layer name; returns which layers matched, were skipped (not in the net) and are missing
         (not in the file), and logs the last two. Errors: no layer of the file is in the net."""
-        self._copies.send()
-        loaded = self._net.load(weights.read_model(path, copy=False), str(path))
+        loaded = self._load(path)
         if not loaded.matched:
             raise CaffeliteError(
                 f"{path}: no layer of the file is in the net", expected=", ".join(self.params) or "a net with weights"
@@ -200,13 +229,7 @@ class Net:
     def save(self, path: str | Path) -> None:
         """Writes the weights as a caffemodel that Caffe reads: in HDF5 where the name ends in .h5, else in protobuf's
         binary form."""
-        self._copies.send()
-        blobs = [(node.layer.spec, arrays) for node, arrays in self._net.layer_blobs()]
-        if str(path).endswith(".h5"):
-            body = weights.encode_hdf5_net((spec.name, arrays) for spec, arrays in blobs)
-        else:
-            body = weights.sealed(weights.encode_net(self._net.graph.message, blobs))
-        write([(Path(path), [body])])
+        self._write(path, hdf5=str(path).endswith(".h5"))
 
     def forward(self, **inputs: np.ndarray) -> dict[str, np.ndarray]:
         """Runs forward; inputs are arrays by the names of Input blobs, in their shapes. Returns copies of the outputs
@@ -257,8 +280,9 @@ class Net:
         """
         if oversample not in self._classifiers:
             document = prototxt.Document(*self._deployed())
-            made = Classifier(document, self._net.dev, 1, oversample, state=self._state, share=self._net)
-            self._classifiers[oversample] = made
+            self._classifiers[oversample] = Classifier(
+                document, self._net.dev, 1, oversample, state=self._state, share=self._net
+            )
         self._copies.send()
         classifier = self._classifiers[oversample]
         (answer,) = classifier.answers([_picture(image)])
@@ -268,17 +292,6 @@ class Net:
         if self._document is None:
             raise CaffeliteError("a solver's net takes no pictures", remedy="make a deploy net: caffelite deploy")
         return self._document.message, self._document.locate
-
-    def set_input_arrays(self, data: np.ndarray, labels: np.ndarray) -> None:
-        """Feeds the net's MemoryData layer: data (M, C, H, W) and labels (M), M a multiple of its batch size."""
-        layers = [node.layer for node in self._net.graph.feeds if hasattr(node.layer, "set_input_arrays")]
-        if len(layers) != 1:
-            raise CaffeliteError(
-                "set_input_arrays feeds one MemoryData layer",
-                expected="a net with one",
-                found=f"{len(layers)} in this net",
-            )
-        layers[0].set_input_arrays(np.asarray(data), np.asarray(labels))
 
     def _set_gradient(self, name: str, array: np.ndarray) -> None:
         if name not in self._ends:
@@ -302,11 +315,11 @@ def _picture(image: str | Path | np.ndarray) -> Path | np.ndarray:
 
 
 def _weights_and_phase(
-    given: Sequence[object], weights: str | Path | None, phase: int | None
+    arguments: Sequence[object], weights: str | Path | None, phase: int | None
 ) -> tuple[str | Path | None, int]:
     """Weights and phase of `Net`, where they may be positional, in any order. Errors: one given twice, or of another
     type."""
-    for value in given:
+    for value in arguments:
         if isinstance(value, str | os.PathLike) and weights is None:
             weights = value if isinstance(value, str) else Path(value)
         elif isinstance(value, int) and phase is None:

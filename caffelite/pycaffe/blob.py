@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from ..api import Copies
+from .. import api
 from ..devices.interfaces import Array
 from ..errors import CaffeliteError
 from ..layers.layer import ParameterView
@@ -15,83 +14,40 @@ from ..net.net import Net
 from ..net.nodes import Value
 
 
-def _length(axis: int) -> property:
-    """The length of a legacy axis."""
-    return property(
-        lambda blob: blob.shape[axis] if axis < len(blob.shape) else 1,
-        doc=f"Length of axis {axis}, 1 where there is none.",
-    )
-
-
-class Blob:
+class Blob(api.Blob):
     """``data`` and ``diff``: float32 arrays in the blob's shape; ``shape``, ``count``; ``num``, ``channels``,
     ``height``, ``width``.
 
-    On the CPU the arrays are the net's memory. On a GPU they are copies, valid until the next pass; changes to them are
-    copied to the GPU before that pass. A ``diff`` that backward does not compute is an array of zeros.
+    As the blobs of ``caffelite.Net``, but a ``diff`` that backward does not compute is an array of zeros.
     """
 
-    def __init__(self, copies: Copies):
-        self._copies = copies
-        self._no_diff: np.ndarray | None = None
-
-    def _values(self) -> Array:
-        raise NotImplementedError
-
-    def _gradient(self) -> Array | None:
-        raise NotImplementedError
-
-    @property
-    def data(self) -> np.ndarray:
-        return self._copies.host((self, "data"), self._values())
+    _zeros: np.ndarray | None = None
 
     @property
     def diff(self) -> np.ndarray:
-        gradient = self._gradient()
+        gradient = super().diff
         if gradient is not None:
-            return self._copies.host((self, "diff"), gradient)
-        if self._no_diff is None or self._no_diff.shape != self.shape:
-            self._no_diff = np.zeros(self.shape, np.float32)
-        return self._no_diff
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(self._values().shape)
-
-    @property
-    def count(self) -> int:
-        return math.prod(self.shape)
-
-    num, channels, height, width = (_length(i) for i in range(4))
+            return gradient
+        if self._zeros is None or self._zeros.shape != self.shape:
+            self._zeros = np.zeros(self.shape, np.float32)
+        return self._zeros
 
     def reshape(self, *shape: int | Sequence[int]) -> None:
         """Gives the blob another shape, its axes one by one. Errors: a blob with a shape that follows from others."""
         raise CaffeliteError(f"{self} cannot be reshaped", remedy="reshape an input of the net")
 
-    def __repr__(self) -> str:
-        return f"Blob{self.shape}"
-
 
 def dimensions(shape: Sequence[int | Sequence[int]]) -> tuple[int, ...]:
     """The shape of ``reshape``'s arguments. Errors: dimensions below 1."""
-    found = tuple(int(d) for d in np.ravel(np.array(shape)))
-    if min(found, default=1) < 1:
-        raise CaffeliteError("a blob cannot have this shape", expected="dimensions of 1 or more", found=list(found))
-    return found
+    axes = tuple(int(d) for d in np.ravel(np.array(shape)))
+    if min(axes, default=1) < 1:
+        raise CaffeliteError("a blob cannot have this shape", expected="dimensions of 1 or more", found=list(axes))
+    return axes
 
 
-class ParameterBlob(Blob):
-    """A parameter of a layer."""
-
-    def __init__(self, view: ParameterView, copies: Copies):
-        super().__init__(copies)
-        self.view = view
-
-    def _values(self) -> Array:
-        return self.view.data
-
-    def _gradient(self) -> Array | None:
-        return self.view.diff
+def parameter_blob(view: ParameterView, copies: api.Copies) -> Blob:
+    """The blob of a parameter of a layer."""
+    return Blob(lambda: view.data, lambda: view.diff, copies)
 
 
 class NetBlob(Blob):
@@ -102,18 +58,12 @@ class NetBlob(Blob):
     makers: the layer that makes each version, by its index.
     """
 
-    def __init__(self, name: str, net: Net, versions: Sequence[Value], makers: Sequence[int], copies: Copies):
-        super().__init__(copies)
+    def __init__(self, name: str, net: Net, versions: Sequence[Value], makers: Sequence[int], copies: api.Copies):
+        super().__init__(lambda: self._data_of(self._data_at), lambda: self._diff_of(self._diff_at), copies)
         self.name, self._net, self._versions, self._makers = name, net, versions, makers
         self._data_at = self._diff_at = len(versions) - 1
         # The content of a fed blob stays when its layer runs.
         self._filled = versions[0].node.layer.filled_once
-
-    def _values(self) -> Array:
-        return self._data_of(self._data_at)
-
-    def _gradient(self) -> Array | None:
-        return self._diff_of(self._diff_at)
 
     def _data_of(self, version: int) -> Array:
         value = self._versions[version]

@@ -6,26 +6,22 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .. import prototxt, user_modules, weights
+from .. import prototxt
 from ..api import Copies
 from ..errors import CaffeliteError, Mistakes, did_you_mean
 from ..layers import unknown_types
-from ..layers.data import MemoryData
 from ..net import net as nets
 from ..net.nodes import Node
 from ..runs.open_net import open_net
-from ..training.checkpoint.snapshot import write
 from . import batches, modes
 from .blob import Blob
 from .structure import NetStructure
 
 log = logging.getLogger("caffelite")
-user_modules.permit()  # a program's sys.path is its own choice
 
 
 class Net(NetStructure):
@@ -49,16 +45,16 @@ class Net(NetStructure):
         stages: Sequence[str] | None = None,
         weights: str | os.PathLike[str] | None = None,
     ):
-        found = _arguments(arguments, {"phase": phase, "level": level, "stages": stages, "weights": weights})
+        options = _arguments(arguments, {"phase": phase, "level": level, "stages": stages, "weights": weights})
         document = prototxt.read_net(os.fspath(network_file), tolerate=unknown_types.tolerate)
         seed = modes.next_seed()
         with user_errors():
             net = open_net(
                 document,
                 modes.open_device(),
-                found["phase"],
-                level=found["level"] or 0,
-                stages=tuple(found["stages"] or ()),
+                options["phase"],
+                level=options["level"] or 0,
+                stages=tuple(options["stages"] or ()),
                 seed=seed,
                 random_seed=seed,
                 keep=True,
@@ -66,7 +62,7 @@ class Net(NetStructure):
                 fixed_shapes=False,
             )
         self._adopt(net)
-        weights_file = found["weights"]
+        weights_file = options["weights"]
         if weights_file is None and document.message.deploy_param.weights:
             weights_file = prototxt.resolve(document.message.deploy_param.weights, document.locate)
         if weights_file is not None:
@@ -279,8 +275,7 @@ class Net(NetStructure):
     def copy_from(self, trained_file: str | os.PathLike[str]) -> None:
         """Copies the parameters of a caffemodel, binary or HDF5, by layer name. Layers of one side alone are logged.
         Errors: no such file; parameters of another shape."""
-        self._copies.send()
-        loaded = self._net.load(weights.read_model(Path(trained_file), copy=False), str(trained_file))
+        loaded = self._load(trained_file)
         if not loaded.matched:
             log.warning("%s: no layer of the file is in the net", trained_file)
         else:
@@ -290,40 +285,27 @@ class Net(NetStructure):
 
     def save(self, filename: str | os.PathLike[str]) -> None:
         """Writes the parameters as a binary caffemodel."""
-        self._copies.send()
-        body = weights.encode_net(self._net.graph.message, [(n.layer.spec, a) for n, a in self._net.layer_blobs()])
-        write([(Path(filename), [weights.sealed(body)])])
+        self._write(filename, hdf5=False)
 
     def save_hdf5(self, filename: str | os.PathLike[str]) -> None:
         """Writes the parameters as an HDF5 caffemodel."""
-        self._copies.send()
-        body = weights.encode_hdf5_net((n.layer.spec.name, a) for n, a in self._net.layer_blobs())
-        write([(Path(filename), [body])])
-
-    def set_input_arrays(self, data: np.ndarray, labels: np.ndarray) -> None:
-        """Gives the MemoryData layer its samples: data (M, C, H, W) and labels (M), M a multiple of its batch size;
-        they are read, not copied. Errors: a net without one such layer; other shapes."""
-        layers = [node.layer for node in self._nodes if isinstance(node.layer, MemoryData)]
-        if len(layers) != 1:
-            expected, found = "a net with one MemoryData layer", f"{len(layers)} in this net"
-            raise CaffeliteError("set_input_arrays feeds a MemoryData layer", expected=expected, found=found)
-        layers[0].set_input_arrays(np.asarray(data), np.asarray(labels))
+        self._write(filename, hdf5=True)
 
 
-def _arguments(positional: Sequence[object], given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of ``Net`` after the file by name. Errors: none for the phase, too many, one given twice."""
+def _arguments(positional: Sequence[object], options: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of ``Net`` after the file by name. Errors: none for the phase, too many, one that comes twice."""
     legacy = bool(positional) and isinstance(positional[0], str | os.PathLike)
     names = ("weights", "phase") if legacy else ("phase", "level", "stages", "weights")
     usage = "Net(file, phase, level=0, stages=None, weights=None), or Net(file, weights, phase)"
     if len(positional) > len(names):
         raise TypeError(f"Net has too many arguments; expected {usage}")
     for name, value in zip(names, positional, strict=False):
-        if given[name] is not None:
+        if options[name] is not None:
             raise TypeError(f"Net has two arguments for {name}; expected {usage}")
-        given[name] = value
-    if given["phase"] not in (0, 1):
+        options[name] = value
+    if options["phase"] not in (0, 1):
         raise TypeError(f"Net needs a phase, TRAIN or TEST; expected {usage}")
-    return given
+    return options
 
 
 @contextlib.contextmanager

@@ -6,13 +6,13 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 
-from ..api import Copies
+from ..api import Copies, StoredNet
 from ..errors import CaffeliteError, did_you_mean
 from ..layers.python import UserLayer
 from ..net import net as nets
 from ..net.nodes import AUTOMATIC, Node, Value
 from ..net.partial import PartialPasses
-from .blob import Blob, NetBlob, ParameterBlob
+from .blob import Blob, NetBlob, parameter_blob
 
 Names = OrderedDict[str, list[str]]
 
@@ -27,7 +27,7 @@ class LayerView:
         return f"<{self.type} layer>"
 
 
-class NetStructure:
+class NetStructure(StoredNet):
     """The layers, blobs and parameters of a net by name, in the order of the layers. Layers and blobs that the compiler
     inserts do not appear."""
 
@@ -53,11 +53,11 @@ class NetStructure:
                 if value.name != AUTOMATIC:
                     versions[value.name].append(value)
         for name, last in net.graph.values.items():
-            found = versions[name]
-            makers = [at[value.node] for value in found]
-            found[-1] = last  # an output may be a copy in Caffe's layout
-            blob = NetBlob(name, net, found, makers, self._copies)
-            if len(found) > 1:
+            values = versions[name]
+            makers = [at[value.node] for value in values]
+            values[-1] = last  # an output may be a copy in Caffe's layout
+            blob = NetBlob(name, net, values, makers, self._copies)
+            if len(values) > 1:
                 self._versioned.append(blob)
             yield name, blob
 
@@ -66,7 +66,7 @@ class NetStructure:
         user = getattr(node.layer, "user", None)
         if user is not None:
             return user
-        return LayerView(node.layer.spec.type, [ParameterBlob(view, self._copies) for view in node.layer.params])
+        return LayerView(node.layer.spec.type, [parameter_blob(view, self._copies) for view in node.layer.params])
 
     def _fill_dummy_data(self) -> None:
         """Fills constants, as Caffe does when it sets up the layer: what a program then writes there stays."""
@@ -86,7 +86,7 @@ class NetStructure:
         """The parameters by layer name: weights, bias and so on."""
         if not hasattr(self, "_params_by_name"):
             self._params_by_name: OrderedDict[str, list[Blob]] = OrderedDict(
-                (node.name, [ParameterBlob(view, self._copies) for view in node.layer.params])
+                (node.name, [parameter_blob(view, self._copies) for view in node.layer.params])
                 for node in self._nodes
                 if node.layer.params
             )
