@@ -121,7 +121,7 @@ EXTERNAL = {
     "onnxruntime": ("export/",),
     "starlette": ("serve/",),
     "uvicorn": ("serve/",),
-    "jinja2": ("serve/",),
+    "jinja2": ("report/", "serve/"),
     "plotly": ("serve/",),
     "sklearn": ("cli/dataset/known.py", "visualize/"),
 }

@@ -52,8 +52,8 @@ def test(
     Each sample counts once: the test ends with the data, and the last batch is smaller where the number of samples
     is no multiple of the batch size. A net that writes files (HDF5Output) runs whole batches instead, as in Caffe.
     (Tests during training continue through the data from test to test and average whole batches, as in Caffe.) The
-    interval of an accuracy is Wilson's, that of other scores is Student's over batches. The report of a classifier
-    needs matplotlib (extra: plot) and OpenCV (extra: images), other reports need matplotlib.
+    interval of an accuracy is Wilson's, that of other scores is Student's over batches. A report needs
+    matplotlib and Jinja2 (extra: plot); that of a classifier needs OpenCV (extra: images) too.
 
     \b
     Example:

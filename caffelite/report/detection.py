@@ -10,7 +10,6 @@ import numpy as np
 
 from ..detection.precision import COCO_THRESHOLDS, class_precision
 from ..net.graph import Graph, Value
-from .elements import image, section, table
 from .ranking import Curve
 
 COCO_AT = {"coco50": 0.5, "coco75": 0.75}
@@ -96,30 +95,3 @@ class Detections:
             values = [row[key] for row in rows if row[key] is not None]
             means[key] = sum(values) / len(values) if values else None
         return {"images": len(self.found), "overlap_threshold": self.threshold, **means, "classes": rows}
-
-
-def sections(found: dict, images: dict[str, bytes | None]) -> list[str]:
-    """The sections of a report page."""
-    part = found["detection"]
-    at = f"{part['overlap_threshold']:g}"
-    texts = {
-        "voc07": f"VOC 2007: mean precision at 11 recalls, overlap {at}",
-        "voc12": f"VOC 2012: area under the precision, overlap {at}",
-        "coco": "COCO: mean over overlaps 0.5 to 0.95",
-        "coco50": "COCO: overlap 0.5",
-        "coco75": "COCO: overlap 0.75",
-    }
-    rows = [[text, _share(part[key])] for key, text in texts.items()]
-    by_class = [
-        [row["label"], row["objects"], row["detections"], *(_share(row[key]) for key in ("voc07", "voc12", "coco"))]
-        for row in part["classes"]
-    ]
-    head = ["class", "objects", "detections", "AP VOC 2007", "AP VOC 2012", "AP COCO"]
-    text = f"Mean average precision over the classes that have objects, of {part['images']:,} images."
-    alt = f"Precision over recall of each class; the mean average precision is {_share(part['voc12'])}."
-    body = table(["mean average precision", "value"], rows) + image(images.get("precision_recall"), alt)
-    return [section("Detection", text, body), section("Classes", "", table(head, by_class))]
-
-
-def _share(value: float | None) -> str:
-    return "none" if value is None else f"{value:.4f}"

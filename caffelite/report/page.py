@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
-import html
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from .. import prototxt
 from ..data import stored
 from ..data.class_names import of_net
 from ..detection.names import read_label_map
 from ..errors import CaffeliteError
-from . import detection, metrics_page, pictures
+from . import pictures
 from .collect import OutputCollector
-from .elements import image, number, percent, section, table
-from .statistics import TOP
+from .multilabel import MultiLabel
+from .ranking import mean
+from .statistics import TOP, Classification
 
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #1f2933; background: #f5f7fa; margin: 0 }
-main { max-width: 60rem; margin: 0 auto; padding: 1.5rem }
-section { background: #fff; border-radius: 8px; padding: 1rem 1.5rem; margin: 1rem 0; box-shadow: 0 1px 3px #0002 }
-h1 { font-size: 1.5rem; margin: 0 } h2 { font-size: 1.1rem; margin: 0 0 .5rem } p { margin: .3rem 0; color: #52606d }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums }
-th { text-align: left; color: #52606d; font-weight: 600 }
-td, th { padding: .15rem 1.2rem .15rem 0; border-bottom: 1px solid #e4e7eb } td.n { text-align: right }
-img { max-width: 100% } .big { font-size: 2.2rem; font-weight: 700 } .bad { color: #c53030 }
-.scroll { max-height: 30rem; overflow: auto }
-"""
+Images = dict[str, bytes | None]
+FILTERS: dict[str, Callable[[Any], str]] = {
+    "base64": lambda body: base64.b64encode(body).decode(),
+    "number": lambda value: "none" if value is None else f"{value:.6g}",
+    "percent": lambda share: "" if share is None else f"{100 * share:.1f} %",
+    "share": lambda value: "none" if value is None else f"{value:.4f}",
+    "thousands": lambda count: f"{count:,}",
+}
 
 
 def report(collector: OutputCollector, scores: list[dict], about: dict, labels: list[str] | None) -> dict:
@@ -50,7 +50,7 @@ def report(collector: OutputCollector, scores: list[dict], about: dict, labels: 
             "calibration_error": judged.calibration_error(),
             "labels": names,
             "classes": [{"label": name, **row} for name, row in zip(names, judged.by_class(), strict=True)],
-            **metrics_page.class_figures(judged, names),
+            **_class_figures(judged, names),
             "confusion": judged.confusion.tolist(),
             "calibration": judged.calibration(),
             "confused": [{"label": names[a], "answer": names[b], "times": n} for a, b, n in judged.confused()],
@@ -116,7 +116,7 @@ def class_names(count: int, labels: list[str] | None) -> list[str]:
 def write(folder: Path, collector: OutputCollector, found: dict) -> Path:
     """Writes a self-contained report.html, report.json, and the pictures in the same folder; returns the page's path.
     Errors: it cannot be written."""
-    images: dict[str, bytes | None] = {}
+    images: Images = {}
     judged, several = collector.classification, collector.multi_label
     if judged and "labels" in found:
         names = found["labels"]
@@ -125,10 +125,10 @@ def write(folder: Path, collector: OutputCollector, found: dict) -> Path:
             "classes": pictures.classes(judged, names),
             "calibration": pictures.calibration(judged),
             "mistakes": pictures.mistakes(judged, collector.source, names),
-            **metrics_page.class_images(judged, names),
+            **_class_images(judged, names),
         }
     if several and "multi_label" in found:
-        images |= metrics_page.label_images(several, found["multi_label"])
+        images |= _label_images(several, found["multi_label"])
     if collector.detections and "detection" in found:
         names = [row["label"] for row in found["detection"]["classes"]]
         images["precision_recall"] = pictures.precision_recall(collector.detections.curves(), names)
@@ -184,157 +184,71 @@ def nan_note(found: dict) -> str | None:
     )
 
 
-def page(found: dict, images: dict[str, bytes | None]) -> str:
-    title = f"{found['name'] or 'Net'}: test report"
-    parts = [f"<section><h1>{html.escape(title)}</h1>{_about(found)}</section>"]
-    if "accuracy" in found:
-        parts.append(_headline(found))
-    spans = [f"{number(s['low'])} to {number(s['high'])}" if s["low"] is not None else "" for s in found["scores"]]
-    rows = [[s["name"], number(s["value"]), span, s["over"]] for s, span in zip(found["scores"], spans, strict=True)]
-    text = "Means over the tested samples, with 95 % confidence intervals."
-    parts.append(section("Scores", text, table(["output", "value", "95 %", "over"], rows)))
-    if "accuracy" in found:
-        parts += [*_classifier(found, images), *metrics_page.class_sections(found, images)]
-    if "detection" in found:
-        parts += detection.sections(found, images)
-    if "multi_label" in found:
-        parts += metrics_page.label_sections(found, images, nan_note(found))
-    if "regression" in found:
-        parts += _regression(found, images)
-    body = "\n".join(parts)
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
-        'content="width=device-width">'
-        f"<title>{html.escape(title)}</title><style>{STYLE}</style></head>\n<body><main>\n{body}\n</main></body></html>\n"
+def page(found: dict, images: Images) -> str:
+    """The page of a report, with its pictures embedded."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= FILTERS
+    template = environment.get_template("report.html")
+    label_curves = _label_curves(found["multi_label"]) if "multi_label" in found else None
+    return template.render(
+        r=found, images=images, nan_note=nan_note(found), label_curves=label_curves, most_curves=pictures.MOST_CURVES
     )
 
 
-def _about(found: dict) -> str:
-    rows = [
-        ("net", found["model"]),
-        ("weights", found["weights"]),
-        ("phase", found["phase"]),
-        ("samples", found["samples"]),
-        ("made", found["made"]),
-    ]
-    return "".join(f"<p>{name}: {html.escape(str(value))}</p>" for name, value in rows if value is not None)
-
-
-def _headline(found: dict) -> str:
-    score = next(
-        (s for s in found["scores"] if s["low"] is not None and abs(s["value"] - found["accuracy"]) < 1e-6), None
-    )
-    span = f" (95 %: {100 * score['low']:.2f} to {100 * score['high']:.2f})" if score else ""
-    five = f"; top 5: {100 * found['top5']:.2f} %" if len(found["labels"]) > 5 else ""
-    text = f"{found['right']:,} of {found['tested']:,} correct{span}{five}"
-    text += f"; balanced accuracy, the mean recall of the classes: {100 * found['balanced_accuracy']:.2f} %"
-    text += f"; log loss {found['log_loss']:.4f}" if found["log_loss"] is not None else ""
-    note = f'<p class="bad">{html.escape(nan_note(found) or "")}</p>' if found["nan"] else ""
-    return f'<section><div class="big">{100 * found["accuracy"]:.2f} %</div><p>{text}</p>{note}</section>'
-
-
-def _classifier(found: dict, images: dict[str, bytes | None]) -> list[str]:
-    confused = table(
-        ["label", "predicted as", "samples"], [[c["label"], c["answer"], c["times"]] for c in found["confused"]]
-    )
-    rows = [
-        [c["label"], c["samples"], *(percent(c[key]) for key in ("precision", "recall")), _span(c), percent(c["f1"])]
-        for c in found["classes"]
-    ]
-    alts = _alts(found)
-    by_class = f'<div class="scroll">{table(["class", "samples", "precision", "recall", "95 %", "F1"], rows)}</div>'
-    sections = [
-        section(
-            "Confusion matrix",
-            "Rows are labels, columns are predictions; the most frequent errors follow below.",
-            image(images["confusion"], alts["confusion"]) + confused,
-        ),
-        section(
-            "Classes",
-            "The chart has the lowest recall first; the table has the order of the classes.",
-            image(images["classes"], alts["classes"]) + by_class,
-        ),
-        section(
-            "Calibration",
-            "On the dashed line predictions with a confidence of 80 % are right in 80 of 100 cases; below it the net "
-            "is overconfident.",
-            image(images["calibration"], alts["calibration"]),
-        ),
-    ]
-    if images.get("mistakes"):
-        sections.append(
-            section(
-                "Worst errors",
-                "Label > predicted class, with its probability. The images are shown as they are stored.",
-                image(images["mistakes"], alts["mistakes"]),
-            )
-        )
-    elif found["right"] + found["nan"] == found["tested"]:
-        sections.append(
-            section(
-                "Worst errors",
-                "No errors." if not found["nan"] else "No errors, except for the samples with NaN.",
-                "",
-            )
-        )
-    return sections
-
-
-def _regression(found: dict, images: dict[str, bytes | None]) -> list[str]:
-    fit = found["regression"]
-    errors = {
-        "mae": "MAE, the mean absolute error",
-        "rmse": "RMSE, the root of the mean squared error",
-        "mean_error": "mean error, prediction less true value",
-        "r2": "R², the share of the variance that is explained",
-    }
-    rows = [[text, number(fit[key]) if fit[key] is not None else "none"] for key, text in errors.items()]
-    note = f'<p class="bad">{html.escape(nan_note(found) or "")}</p>' if fit["nan"] else ""
-    text = f"{fit['values']:,} values of {fit['prediction']}, compared with {fit['target']}."
-    errors_text = f"MAE {rows[0][1]}, RMSE {rows[1][1]}, R² {rows[3][1]}"
-    sections = [section("Errors", text, note + table(["error", "value"], rows) + metrics_page.outputs_table(fit))]
-    part = f" {fit['drawn']:,} of the values are drawn." if fit["drawn"] < fit["values"] else ""
-    if images.get("predictions"):
-        alts = (
-            f"Predictions over true values as points, and the diagonal on which both are equal; {errors_text}.",
-            f"Histogram of the errors, prediction less true value; their mean is {rows[2][1]}.",
-            "Errors over predictions as points; a line marks an error of 0.",
-        )
-        sections += [
-            section(
-                "Predicted and true values",
-                f"On the dashed line both are equal.{part}",
-                image(images["predictions"], alts[0]),
-            ),
-            section(
-                "Residuals",
-                f"How often an error is how large, and how errors depend on the prediction; an error is prediction "
-                f"less true value.{part}",
-                image(images["residuals"], alts[1]) + image(images["residuals_over_predictions"], alts[2]),
-            ),
-        ]
-    return sections
-
-
-def _alts(found: dict) -> dict[str, str]:
-    """The caption of each picture."""
-    most = found["confused"][0] if found["confused"] else None
-    recalls = [(c["recall"], c["label"]) for c in found["classes"] if c["recall"] is not None]
-    worst = (
-        f"; the most frequent error is {most['label']} predicted as {most['answer']} ({most['times']})"
-        if most
-        else "; there are no errors"
-    )
-    least = f"; the lowest recall is {percent(min(recalls)[0])}, of {min(recalls)[1]}" if recalls else ""
+def _label_curves(several: dict) -> dict:
+    areas = [row["auc"] for row in several["labels"]]
     return {
-        "confusion": f"Confusion matrix of {len(found['labels'])} classes, labels by predictions{worst}.",
-        "classes": f"Precision and recall of each class, the lowest recall first{least}.",
-        "calibration": "Accuracy over the probability of the predicted class, and the number of samples; the expected "
-        "calibration error is "
-        f"{found['calibration_error']:.4f}.",
-        "mistakes": f"Worst errors as images ({len(found['worst'])}), with label, predicted class and probability.",
+        "samples": several["curve_samples"],
+        "auc": areas,
+        "ap": [row["ap"] for row in several["labels"]],
+        "mean_auc": mean(areas),
+        "mean_ap": several["mean_ap"],
     }
 
 
-def _span(row: dict) -> str:
-    return "" if row["low"] is None else f"{100 * row['low']:.1f} to {100 * row['high']:.1f}"
+def _class_figures(judged: Classification, names: list[str]) -> dict:
+    """For JSON: the area under the ROC curve and the average precision of each class and their means, or, where labels
+    belong to pixels, the intersection over union."""
+    if judged.pixels:
+        shares = judged.intersection_over_union()
+        by_class = dict(zip(names, shares, strict=True)) if len(set(names)) == len(names) else None
+        return {"segmentation": {"mean_iou": mean(shares), "iou": shares, "iou_by_class": by_class}}
+    curves = judged.curves()
+    areas, precisions = ([getattr(c, key) if c else None for c in curves] for key in ("auc", "ap"))
+    tested = judged.tested - judged.nan
+    return {
+        "curves": {
+            "samples": -(-tested // judged.sample.stride),
+            "mean_auc": mean(areas),
+            "mean_ap": mean(precisions),
+            "auc": areas,
+            "ap": precisions,
+        }
+    }
+
+
+def _class_images(judged: Classification, names: list[str]) -> Images:
+    """The pictures of curves or, of pixels, of the intersection over union, by name."""
+    if judged.pixels:
+        return {"iou": pictures.intersection_over_union(judged, names)}
+    curves = judged.curves()
+    if not curves:
+        return {}
+    return {"roc": pictures.roc(curves, names), "precision_recall": pictures.precision_recall(curves, names)}
+
+
+def _label_images(judged: MultiLabel, found: dict) -> Images:
+    """The pictures of several labels, by name."""
+    names = [row["label"] for row in found["labels"]]
+    curves = judged.curves()
+    return {
+        "labels": pictures.label_scores(judged, names),
+        "roc": pictures.roc(curves, names),
+        "precision_recall": pictures.precision_recall(curves, names),
+    }

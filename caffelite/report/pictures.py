@@ -3,12 +3,15 @@ OpenCV."""
 
 from __future__ import annotations
 
+import importlib.util
+
 import numpy as np
 
 from ..charts import FAINT, GRID, INK, figure_type, logarithmic, panels, plain_text, saved, short
 from ..data.images import opencv
 from ..data.samples import DataSource
 from ..data.sheet import contact_sheet
+from ..errors import missing_extra
 from .multilabel import MultiLabel
 from .ranking import Curve, thinned
 from .statistics import Classification
@@ -268,8 +271,10 @@ def _square(image: np.ndarray, side: int = 128) -> np.ndarray:
 
 
 def check_installed(mistakes: bool = True) -> None:
-    """Raises before a long test what the pictures would raise after it. Errors: matplotlib, or OpenCV for mistakes, is
-    not installed."""
+    """Raises before a long test what the pictures would raise after it. Errors: matplotlib, Jinja2 or, for mistakes,
+    OpenCV is not installed."""
     figure_type("a report's charts")
+    if importlib.util.find_spec("jinja2") is None:
+        raise missing_extra("Jinja2", "plot", "a report")
     if mistakes:
         opencv("a report of errors")
