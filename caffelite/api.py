@@ -285,8 +285,8 @@ class Net(StoredNet):
             )
         self._copies.send()
         classifier = self._classifiers[oversample]
-        (answer,) = classifier.answers([_picture(image)])
-        return [Prediction(classifier.labels[i], i, float(answer.scores[i])) for i in answer.top(top)]
+        (prediction,) = classifier.predictions([_picture(image)])
+        return [Prediction(classifier.labels[i], i, float(prediction.scores[i])) for i in prediction.top(top)]
 
     def _deployed(self) -> tuple:
         if self._document is None:

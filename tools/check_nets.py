@@ -121,7 +121,7 @@ def outcome(net: tuple[str, int]) -> Outcome:
     result, errors = Outcome(path, copies), []
     text, message = Path(path).read_bytes().decode("utf-8-sig", "replace"), None
     try:
-        subject = nets.subject(path, None, {}, lenient=True)
+        subject = nets.load_net(path, None, {}, lenient=True)
         message = subject.message
         errors += subject.ignored
         phases = nets.phases_of(subject.message)

@@ -174,7 +174,7 @@ def _classify(
     session.ready()
     entries, scores = list[dict](), list["np.ndarray"]()
     pages: dict[str, np.ndarray] = {}
-    for answer in _reported(len(session.files), classifier.answers(session.files, session.report)):
+    for answer in _reported(len(session.files), classifier.predictions(session.files, session.report)):
         entry = _entry(answer, classifier.labels, count, groups, classifier.classifies)
         entries.append(entry)
         if truth:

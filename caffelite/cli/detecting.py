@@ -61,7 +61,7 @@ def run(detector: Any, session: Session, wanted: Wanted) -> None:
 
 
 def _entry(one: Any, count: int | None) -> dict:
-    boxes = [each.record() for each in one.found[:count]]
+    boxes = [each.record() for each in one.detections[:count]]
     return {"file": str(one.file), "seconds": round(one.seconds, 6), "notes": one.notes, "detections": boxes}
 
 

@@ -32,7 +32,7 @@ def explain(layer, model, solver, shape, set_fields, phase, level, stage, as_jso
     from ..inspection.feeds import parse_shapes
     from ..prototxt.overrides import Overrides
 
-    subject = nets.subject(
+    subject = nets.load_net(
         model,
         options.one_of(model, solver),
         parse_shapes(shape),

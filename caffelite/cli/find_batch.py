@@ -45,7 +45,7 @@ def find_batch(
     from .. import user_modules
     from ..errors import CaffeliteError
     from ..inspection import memory, summary, target
-    from ..inspection.nets import subject
+    from ..inspection.nets import load_net
     from ..prototxt.overrides import Overrides
     from ..runs.config import RunConfig
     from ..runs.device_choice import gpus
@@ -55,7 +55,7 @@ def find_batch(
     if not limit:
         user_modules.permit()  # it trains
     config = RunConfig(solver, precision=precision, overrides=set_fields, level=level, stages=stage)
-    net = subject(None, solver, {}, level, config.stages, Overrides(set_fields))
+    net = load_net(None, solver, {}, level, config.stages, Overrides(set_fields))
     gpu_ids = gpus(gpu, read_solver(config).message)
     room = (
         options.size_in_bytes(limit) if limit else int(memory.SHARE * memory.available(gpu_ids[0] if gpu_ids else None))

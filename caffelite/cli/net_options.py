@@ -41,7 +41,7 @@ def open_net(
     dev = share.dev if share else open_device(gpu, None, device_options, lambda: document.message)
     number = pb.Phase.Value(phase.upper())
     if timing:
-        subject = nets.Subject(document.message, document.locate, parse_shapes(shapes), level, stage)
+        subject = nets.InspectedNet(document.message, document.locate, parse_shapes(shapes), level, stage)
         message, notes = subject.timed(number)
         for note in notes:
             log.warning("Data is missing: %s; zeros replace it", note)

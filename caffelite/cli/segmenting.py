@@ -22,7 +22,7 @@ def run(classifier: Any, session: Session, count: int, folder: Path | None, as_j
     entries: list[dict[str, Any]] = []
     names: list[str] = []  # of the pictures
 
-    for answer in classifier.answers(session.files, session.report):
+    for answer in classifier.predictions(session.files, session.report):
         image = classifier.preparation.read(answer.file)
         classes = segment.pixel_classes(answer.scores, classifier.output.shape[1:], image.shape[1:])
         entry = _entry(answer, segment.shares(classes, len(classifier.labels)), classifier.labels, count)

@@ -105,7 +105,7 @@ def forecast_split(divide: Divide, timed: Subject, links: Links, strong: bool) -
     from ..planner import choice
 
     wanted = choice.of_split(parse_split(divide.split or ""))
-    subject = nets.subject(timed.model, None, {}, timed.level, timed.stage)
+    subject = nets.load_net(timed.model, None, {}, timed.level, timed.stage)
     graph, guessed = subject.graph(pb.Phase.Value(timed.phase.upper()))
     if not any(node.backward for node in graph.nodes):
         what = f"{timed.model}: nothing is learned in phase {timed.phase}, so there is no iteration to divide"

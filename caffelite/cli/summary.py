@@ -12,7 +12,7 @@ from . import options
 
 if TYPE_CHECKING:
     from ..inspection.divided import DeviceMemory
-    from ..inspection.nets import Subject
+    from ..inspection.nets import InspectedNet
     from ..inspection.summary import Table
     from ..net.graph import Graph
 
@@ -49,7 +49,7 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
     from ..prototxt.overrides import Overrides
 
     chosen, changes = options.one_of(model, solver), Overrides(set_fields)
-    subject = nets.subject(model, chosen, parse_shapes(shape), level, stage, changes, lenient=True, either=True)
+    subject = nets.load_net(model, chosen, parse_shapes(shape), level, stage, changes, lenient=True, either=True)
     if batch:
         subject.message = rebatched(subject.message, batch)
     phases = nets.phases(phase, subject.message)
@@ -93,7 +93,7 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
     options.left_out([], subject.ignored)
 
 
-def _parts(subject: Subject, graph: Graph, split: str, threads: int) -> list[DeviceMemory]:
+def _parts(subject: InspectedNet, graph: Graph, split: str, threads: int) -> list[DeviceMemory]:
     from ..inspection import divided
 
     return divided.memory(subject, graph.phase, graph.batch_size, divided.placement_of(graph, split), threads)

@@ -138,13 +138,13 @@ def saliency(
       caffelite visualize saliency cat.jpg -model caffenet.prototxt -out cat.png
       caffelite visualize saliency digits/ -model digits.prototxt -class 7 -class 1 -out sevens.pdf
     """
-    from ..visualize import attribution, pictures
+    from ..visualize import pictures
 
     form = options.picture_form(out, "pdf")
     opened, rows = net(), []
     for picture in _pictures(opened, images):
         wanted = _explained_classes(opened, picture, classes, count)
-        maps = [(text, attribution.saliency(opened, picture.input, number, samples)) for number, text in wanted]
+        maps = [(text, opened.saliency(picture.input, number, samples)) for number, text in wanted]
         rows.append((picture, maps))
     options.write_picture(out, pictures.maps(rows, form, "Saliency", overlay=False))
 
@@ -168,7 +168,7 @@ def gradcam(
       caffelite visualize gradcam cat.jpg -model caffenet.prototxt -out cat.png
       caffelite visualize gradcam photos/ -model squeezenet.prototxt -top 3 -layer fire9/concat -out photos.pdf
     """
-    from ..visualize import attribution, pictures
+    from ..visualize import pictures
 
     form = options.picture_form(out, "pdf")
     opened, rows = net(), []
@@ -178,7 +178,7 @@ def gradcam(
         raise CaffeliteError(f'layer "{name}" has no maps', expected="N×C×H×W", found=shape)
     for picture in _pictures(opened, images):
         wanted = _explained_classes(opened, picture, classes, count)
-        rows.append((picture, [(text, attribution.grad_cam(opened, number, value)) for number, text in wanted]))
+        rows.append((picture, [(text, opened.grad_cam(number, value)) for number, text in wanted]))
     options.write_picture(out, pictures.maps(rows, form, f"Grad-CAM, {name}", overlay=True))
 
 
@@ -249,8 +249,8 @@ def parameters(snapshots: tuple[str, ...], layers: tuple[str, ...], blob: int, o
     from ..visualize import snapshots as records
 
     form = options.picture_form(out, "pdf")
-    read = records.read(records.find(snapshots))
-    histories = records.values(read, layers, blob)
+    read = records.load_snapshots(records.find(snapshots))
+    histories = records.parameter_history(read, layers, blob)
     what = ("weights", "biases")[blob] if blob < 2 else f"parameter {blob}"
     options.write_picture(out, pictures.histograms(histories, form, f"{what} in {len(read)} snapshots, by iteration"))
 

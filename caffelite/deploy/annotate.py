@@ -16,7 +16,7 @@ LARGE, SMALL = 26, 13  # pixels of the letters of the best answer and of the oth
 SHEET_COLUMNS, SHEET_MOST = 5, 100
 
 
-def annotate(image: np.ndarray, answers: list[tuple[str, float]]) -> np.ndarray:
+def annotate(image: np.ndarray, predictions: list[tuple[str, float]]) -> np.ndarray:
     """H×W×3: the picture C×H×W, enlarged where it is small, above its answers (label, score) with a bar each; the best
     is the largest."""
     cv2 = opencv("classify -annotate")
@@ -28,11 +28,11 @@ def annotate(image: np.ndarray, answers: list[tuple[str, float]]) -> np.ndarray:
         enlarged = [max(1, round(side * scale)) for side in (pixels.shape[1], pixels.shape[0])]
         pixels = cv2.resize(pixels, enlarged, interpolation=cv2.INTER_NEAREST if scale > 1 else cv2.INTER_AREA)
     height, width = pixels.shape[0], max(pixels.shape[1], LEAST)
-    page = np.full((height + PAD + ROW * (len(answers) + 1), width, 3), PAPER, np.uint8)
+    page = np.full((height + PAD + ROW * (len(predictions) + 1), width, 3), PAPER, np.uint8)
     left = (width - pixels.shape[1]) // 2
     page[:height, left : left + pixels.shape[1]] = pixels
     y = height + PAD
-    for i, (label, score) in enumerate(answers):
+    for i, (label, score) in enumerate(predictions):
         tall, size, ink = (2 * ROW - 8, LARGE, INK) if i == 0 else (ROW, SMALL, FAINT)
         percent = f"{100 * score:.1f} %"
         wide = round(lettering.width(percent, SMALL))

@@ -11,17 +11,16 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, did_you_mean
-from ..net import graph
 from ..net.net import Net
 from ..prototxt import Document
-from .prepare import VIEWS, Preparation
+from .prepare import VIEWS, Preparation, open_net
 
 MOST_ROWS = 64  # of a batch
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".pgm", ".ppm")
 
 
 @dataclass
-class Answer:
+class Prediction:
     """file: the picture's, its content or its pixels. scores: by class. seconds: from the picture to them. notes: what
     the preparation did to the picture."""
 
@@ -61,21 +60,12 @@ class Classifier:
         self.classifies = self.answer != pb.DeployParameter.NUMBERS
         self.oversample, self.rows = oversample, VIEWS if oversample else 1
         self.batch = max(1, min(pictures, MOST_ROWS // self.rows))
-        message = pb.NetParameter()
-        message.CopyFrom(document.message)
-        layer = next(layer for layer in message.layer if layer.type == "Input")
-        for shape in layer.input_param.shape:
-            shape.dim[0] = self.batch * self.rows
-        if state is None:
-            state = pb.NetState(phase=pb.TEST)
-            state.MergeFrom(message.state)
-            state.phase = pb.TEST
-        self.net = Net.of(graph.build(message, state, document.locate), dev, share=share)
+        self.net = open_net(document.message, document.locate, dev, self.batch * self.rows, state, share)
         self.output = self._output(output)
         # of a net that classifies the pixels of an image: rows and columns of the scores
         self.pixels = self.output.shape[2:] if len(self.output.shape) == 4 and self.output.shape[2:] > (1, 1) else ()
         count = self.output.shape[1] if self.pixels else int(np.prod(self.output.shape[1:]))
-        self.labels = list(labels if labels is not None else message.deploy_param.label) or [
+        self.labels = list(labels if labels is not None else document.message.deploy_param.label) or [
             str(i) for i in range(count)
         ]
         if len(self.labels) != count:
@@ -85,81 +75,83 @@ class Classifier:
             )
 
     def _output(self, name: str | None):
-        found = {v.name: v for v in self.net.graph.outputs if v.shape[:1] == (self.batch * self.rows,)}
+        outputs = {v.name: v for v in self.net.graph.outputs if v.shape[:1] == (self.batch * self.rows,)}
         if name is None:
-            name = "prob" if "prob" in found else next(iter(found)) if len(found) == 1 else None
-        if name not in found:
+            name = "prob" if "prob" in outputs else next(iter(outputs)) if len(outputs) == 1 else None
+        if name not in outputs:
             what = f'no output "{name}"' if name else "it is not clear which output has the scores"
-            remedy = did_you_mean(name, found) if name else "name it with -output"
-            raise CaffeliteError(what, expected=f"one of {', '.join(found) or 'no outputs'}", remedy=remedy)
-        return found[name]
+            remedy = did_you_mean(name, outputs) if name else "name it with -output"
+            raise CaffeliteError(what, expected=f"one of {', '.join(outputs) or 'no outputs'}", remedy=remedy)
+        return outputs[name]
 
     def warm_up(self) -> None:
         """One pass, so that no picture's time has what only the first costs."""
         self.net.forward(0)
         self.net.dev.download(self.net.data[self.output])
 
-    def answers(
+    def predictions(
         self,
         files: Sequence[Path | bytes | np.ndarray],
         failed: Callable[[Path | bytes | np.ndarray, CaffeliteError], None] | None = None,
-    ) -> Iterator[Answer]:
-        """One answer per image, in their order: files, their content, or pixels as `Preparation.decode`
+    ) -> Iterator[Prediction]:
+        """One prediction per image, in their order: files, their content, or pixels as `Preparation.decode`
         takes them.
 
-        failed(picture, error): called for an image that cannot be read, which then has no answer; without it the error
-        is raised.
+        failed(picture, error): called for an image that cannot be read, which then has no prediction; without it the
+        error is raised.
         """
         dev, name = self.net.dev, self.preparation.name
         rows = np.zeros(self.net.graph.inputs[name].shape, np.float32)
         for start in range(0, len(files), self.batch):
-            part: list[Path | bytes | np.ndarray] = []
+            chunk: list[Path | bytes | np.ndarray] = []
             notes: list[list[str]] = []
             begun = time.perf_counter()
-            for place, file in enumerate(files[start : start + self.batch], start):
+            for position, file in enumerate(files[start : start + self.batch], start):
                 try:
-                    changes = self._prepare(file, place, rows[len(part) * self.rows : (len(part) + 1) * self.rows])
+                    changes = self._prepare(file, position, rows[len(chunk) * self.rows : (len(chunk) + 1) * self.rows])
                 except CaffeliteError as error:
                     if failed is None:
                         raise
                     failed(file, error)
                     continue
-                part.append(file)
+                chunk.append(file)
                 notes.append(changes)
-            if not part:
+            if not chunk:
                 continue
             self.net.set_inputs(**{name: rows})
             self.net.forward(0)
             scores = dev.download(self.net.data[self.output]).reshape(self.batch, self.rows, -1)
-            scores = scores[: len(part)].astype(np.float64).mean(1)
-            seconds = (time.perf_counter() - begun) / len(part)
+            scores = scores[: len(chunk)].astype(np.float64).mean(1)
+            seconds = (time.perf_counter() - begun) / len(chunk)
             if not np.isfinite(scores).all():
-                which = int(np.flatnonzero(~np.isfinite(scores).all(1))[0])
-                bad = _named(part[which], start + which)  # of pixels, which are all read or none
+                wrong = int(np.flatnonzero(~np.isfinite(scores).all(1))[0])
+                bad = _named(chunk[wrong], start + wrong)  # of pixels, which are all read or none
                 remedy = "are its weights those of this net, and is the input scaled as in training?"
                 raise CaffeliteError(f"{bad}: the net's scores are not finite", remedy=remedy)
-            yield from (Answer(file, row, seconds, noted) for file, row, noted in zip(part, scores, notes, strict=True))
+            yield from (
+                Prediction(file, row, seconds, noted) for file, row, noted in zip(chunk, scores, notes, strict=True)
+            )
 
-    def _prepare(self, file: Path | bytes | np.ndarray, place: int, rows: np.ndarray) -> list[str]:
+    def _prepare(self, file: Path | bytes | np.ndarray, position: int, rows: np.ndarray) -> list[str]:
         """Writes a picture's views into ``rows``; returns what was done to it."""
         try:
             image, notes = self.preparation.fitted(self.preparation.decode(file))
         except CaffeliteError as error:
-            raise (CaffeliteError(f"picture {place}: {error}") if isinstance(file, bytes) else error) from None
+            raise (CaffeliteError(f"picture {position}: {error}") if isinstance(file, bytes) else error) from None
         try:
             rows[:] = self.preparation.views(image, self.oversample)
         except CaffeliteError as error:
-            raise CaffeliteError(f"{_named(file, place)}: {error}") from None
+            raise CaffeliteError(f"{_named(file, position)}: {error}") from None
         return notes
 
 
-def _named(picture: Path | bytes | np.ndarray, place: int) -> str:
-    return str(picture) if isinstance(picture, Path) else f"picture {place}"
+def _named(picture: Path | bytes | np.ndarray, position: int) -> str:
+    return str(picture) if isinstance(picture, Path) else f"picture {position}"
 
 
 def gather(names: list[str], expand: Callable[[str], list[str]]) -> list[Path]:
     """The image files named by files, folders (recursively) and patterns, each once. Errors: no such file."""
-    found: dict[Path, None] = {}
+    paths: dict[Path, None] = {}
     for name in names:
         path = Path(name)
         if path.is_dir():
@@ -170,5 +162,5 @@ def gather(names: list[str], expand: Callable[[str], list[str]]) -> list[Path]:
             what = f"no file {name}"
         if not files:
             raise CaffeliteError(what, expected=f"pictures ({', '.join(PICTURES)})")
-        found.update(dict.fromkeys(files))
-    return list(found)
+        paths.update(dict.fromkeys(files))
+    return list(paths)

@@ -115,11 +115,11 @@ def _scores(graph: Graph, notes: list[str]) -> list[tuple[Value, Node | None]]:
             for weight, node in losses
             if weight < most
         ]
-        found: list[tuple[Value, Node | None]] = []
+        compared: list[tuple[Value, Node | None]] = []
         for _, node in (pair for pair in losses if pair[0] == most):
             learned = [v for v in dict.fromkeys(node.bottoms) if any(n.params for n in _ancestors([v]))]
-            found += [(value, node) for value in learned or node.bottoms[:1]]
-        return found
+            compared += [(value, node) for value in learned or node.bottoms[:1]]
+        return compared
     judges = [node for node in graph.nodes if node.layer.spec.type in SCORE_LAYERS]
     if judges:
         return [(value, None) for value in dict.fromkeys(node.bottoms[0] for node in judges)]
@@ -128,14 +128,14 @@ def _scores(graph: Graph, notes: list[str]) -> list[tuple[Value, Node | None]]:
 
 def _ancestors(values: Iterable[Value]) -> list[Node]:
     """The layers that values depend on, in order."""
-    found: dict[int, Node] = {}
+    nodes: dict[int, Node] = {}
     waiting = list(values)
     while waiting:
         node = waiting.pop().node
-        if node.index not in found:
-            found[node.index] = node
+        if node.index not in nodes:
+            nodes[node.index] = node
             waiting += node.bottoms
-    return [found[index] for index in sorted(found)]
+    return [nodes[index] for index in sorted(nodes)]
 
 
 def _made_already(value: Value, kind: str, loss: Node) -> Node | None:

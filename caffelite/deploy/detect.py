@@ -14,10 +14,8 @@ from .. import caffelite_pb2 as pb
 from ..detection.boxes import clip
 from ..errors import CaffeliteError
 from ..layers import REGISTRY
-from ..net import graph
-from ..net.net import Net
 from ..prototxt import Document
-from .prepare import Preparation
+from .prepare import Preparation, open_net
 
 LEAST_SCORE = 0.3  # of a box, where none is given
 MOST_ROWS = 32  # of a batch
@@ -42,11 +40,11 @@ class Detection:
 
 @dataclass
 class Detected:
-    """file: the picture's, its content or its pixels. found: the objects, the highest score first. seconds: from the
-    picture to them. notes: what the preparation did to the picture."""
+    """file: the picture's, its content or its pixels. detections: the objects, the highest score first. seconds: from
+    the picture to them. notes: what the preparation did to the picture."""
 
     file: Path | bytes | np.ndarray
-    found: list[Detection]
+    detections: list[Detection]
     seconds: float
     notes: list[str] = field(default_factory=list)
 
@@ -71,13 +69,13 @@ def completed(message: pb.NetParameter) -> pb.NetParameter:
     sizes = image_sizes(message)
     if not {"rois", "cls_prob", "bbox_pred"} <= tops or {"cls_prob", "bbox_pred"} & read or not sizes:
         return message
-    found = pb.NetParameter()
-    found.CopyFrom(message)
-    layer = found.layer.add(name="detections", type="RoIDetectionOutput", top=["detections"])
+    complete = pb.NetParameter()
+    complete.CopyFrom(message)
+    layer = complete.layer.add(name="detections", type="RoIDetectionOutput", top=["detections"])
     layer.bottom.extend(["rois", "cls_prob", "bbox_pred", sizes[0]])
     layer.roi_detection_output_param.bbox_mean.extend([0] * 4)
     layer.roi_detection_output_param.bbox_std.extend([1] * 4)
-    return found
+    return complete
 
 
 def image_sizes(message: pb.NetParameter) -> list[str]:
@@ -109,15 +107,8 @@ class Detector:
         self._sizes = image_sizes(document.message)
         self.preparation = Preparation(document.message, document.locate, self._sizes)
         self.batch = 1 if self._sizes else max(1, min(pictures, MOST_ROWS))
-        message = pb.NetParameter()
-        message.CopyFrom(completed(document.message))
-        for layer in message.layer:
-            for shape in layer.input_param.shape if layer.type == "Input" else ():
-                shape.dim[0] = self.batch
-        state = pb.NetState(phase=pb.TEST)
-        state.MergeFrom(message.state)
-        state.phase = pb.TEST
-        self.net = Net.of(graph.build(message, state, document.locate), dev)
+        message = completed(document.message)
+        self.net = open_net(message, document.locate, dev, self.batch)
         self.output = next(v for v in self.net.graph.outputs if v.node.layer.detects)
         detector: Any = self.output.node.layer
         count = detector.detected_classes
@@ -142,30 +133,30 @@ class Detector:
         failed: Callable[[Path | bytes | np.ndarray, CaffeliteError], None] | None = None,
     ) -> Iterator[Detected]:
         """The objects of each image with scores of at least ``least``, in the order of the images: files, their
-        content, or pixels as `Preparation.decode` takes them. failed: as for `Classifier.answers`."""
+        content, or pixels as `Preparation.decode` takes them. failed: as for `Classifier.predictions`."""
         name = self.preparation.name
         rows = np.zeros(self.net.graph.inputs[name].shape, np.float32)
         for start in range(0, len(files), self.batch):
             begun = time.perf_counter()
-            part: list[tuple[Path | bytes | np.ndarray, tuple[int, ...], list[str]]] = []
+            chunk: list[tuple[Path | bytes | np.ndarray, tuple[int, ...], list[str]]] = []
             for file in files[start : start + self.batch]:
                 try:
                     image = self.preparation.decode(file)
                     fitted, notes = self.preparation.fitted(image)
-                    rows[len(part)] = self.preparation.views(fitted)[0]
+                    rows[len(chunk)] = self.preparation.views(fitted)[0]
                 except CaffeliteError as error:
                     if failed is None:
                         raise
                     failed(file, error)
                     continue
-                part.append((file, image.shape[1:], notes))
-            if not part:
+                chunk.append((file, image.shape[1:], notes))
+            if not chunk:
                 continue
             self._set_inputs(rows)
             self.net.forward(0)
             table = self.net.dev.download(self.net.data[self.output]).reshape(-1, ROW)
-            seconds = (time.perf_counter() - begun) / len(part)
-            for i, (file, size, notes) in enumerate(part):
+            seconds = (time.perf_counter() - begun) / len(chunk)
+            for i, (file, size, notes) in enumerate(chunk):
                 mine = table[(table[:, 0] == i) & (table[:, 1] != -1) & (table[:, 2] >= least)]
                 yield Detected(file, self._found(mine, size), seconds, notes)
 

@@ -38,15 +38,15 @@ def measure(images: list[np.ndarray]) -> GlyphStyle:
     )
     if ground == Deploy.ANY:
         return GlyphStyle()
-    found = [_far(image[0], 255 * (ground == Deploy.LIGHT)) for image in images]
-    found = [far for far in found if (far > INK).any()]
-    if not found:
+    inks = [_far(image[0], 255 * (ground == Deploy.LIGHT)) for image in images]
+    inks = [far for far in inks if (far > INK).any()]
+    if not inks:
         return GlyphStyle(ground)
-    boxes = np.array([_box(far > INK) for far in found])  # top, bottom, left, right
+    boxes = np.array([_box(far > INK) for far in inks])  # top, bottom, left, right
     sides = np.maximum(boxes[:, 1] - boxes[:, 0], boxes[:, 3] - boxes[:, 2])
-    masses = np.array([_mass(far) for far in found])
+    masses = np.array([_mass(far) for far in inks])
     middles = (boxes[:, ::2] + boxes[:, 1::2]) / 2
-    spread = [np.ptp(np.percentile(places, (10, 90), axis=0), axis=0).sum() for places in (middles, masses)]
+    spread = [np.ptp(np.percentile(centres, (10, 90), axis=0), axis=0).sum() for centres in (middles, masses)]
     return GlyphStyle(ground, int(np.median(sides)), Deploy.MASS if spread[1] < spread[0] else Deploy.BOX)
 
 
@@ -63,7 +63,7 @@ def on_ground(image: np.ndarray, ground: int) -> tuple[np.ndarray, bool]:
     return (255 - image if inverted else image), inverted
 
 
-def fit(image: np.ndarray, shape: tuple[int, int], signs: Deploy) -> np.ndarray:
+def center_glyph(image: np.ndarray, shape: tuple[int, int], signs: Deploy) -> np.ndarray:
     """Crops, resizes and centres the glyph of a gray image to H×W = shape, on the net's background, as in the training
     data.
 
@@ -80,13 +80,13 @@ def fit(image: np.ndarray, shape: tuple[int, int], signs: Deploy) -> np.ndarray:
         far = np.minimum(far / most, 1)
         ink = _without_specks(cv2, far > max(INK, 0.5 * _otsu(cv2, far)))
         top, bottom, left, right = _box(ink)
-        part = (far * cv2.dilate(ink.astype(np.uint8), np.ones((3, 3), np.uint8)))[top:bottom, left:right]
-        scale = min(signs.sign_size, *shape) / max(part.shape)
-        size = [max(1, round(side * scale)) for side in part.shape]
-        part = cv2.resize(part, size[::-1], interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR)
-        middle = _mass(part) if signs.sign_centre == Deploy.MASS else np.array(part.shape) / 2
-        corner = np.round(np.array(shape) / 2 - middle).astype(int).clip(0, np.array(shape) - part.shape)
-        canvas[corner[0] : corner[0] + size[0], corner[1] : corner[1] + size[1]] = part
+        glyph = (far * cv2.dilate(ink.astype(np.uint8), np.ones((3, 3), np.uint8)))[top:bottom, left:right]
+        scale = min(signs.sign_size, *shape) / max(glyph.shape)
+        size = [max(1, round(side * scale)) for side in glyph.shape]
+        glyph = cv2.resize(glyph, size[::-1], interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR)
+        middle = _mass(glyph) if signs.sign_centre == Deploy.MASS else np.array(glyph.shape) / 2
+        corner = np.round(np.array(shape) / 2 - middle).astype(int).clip(0, np.array(shape) - glyph.shape)
+        canvas[corner[0] : corner[0] + size[0], corner[1] : corner[1] + size[1]] = glyph
     pixels = np.rint(255 * canvas / max(float(canvas.max()), 1e-6)).astype(np.uint8)
     return 255 - pixels if light else pixels
 
@@ -113,7 +113,7 @@ def _otsu(cv2, far: np.ndarray) -> float:
 
 
 def _without_specks(cv2, ink: np.ndarray) -> np.ndarray:
-    count, numbers, about, _ = cv2.connectedComponentsWithStats(ink.astype(np.uint8), connectivity=8)
+    count, components, about, _ = cv2.connectedComponentsWithStats(ink.astype(np.uint8), connectivity=8)
     areas = about[:, cv2.CC_STAT_AREA]
     areas[0] = 0
-    return np.isin(numbers, np.flatnonzero(areas >= SPECK * areas.max()))
+    return np.isin(components, np.flatnonzero(areas >= SPECK * areas.max()))

@@ -29,17 +29,17 @@ def read(path: Path, outputs: int, numbers: bool) -> Known:
     """
     if path.suffix.lower() == ".csv":
         table = read_table(path)
-        listed, answers, found = table.listed, table.values, len(table.columns)
+        listed, truth, columns = table.listed, table.values, len(table.columns)
         if not numbers:
             remedy = "name a list with lines of file and label"
             raise CaffeliteError("a table, yet the net answers with one class", where=Where(str(path)), remedy=remedy)
-        if found != outputs:
+        if columns != outputs:
             raise CaffeliteError(
-                "other columns than the net's", where=Where(str(path), 1), expected=outputs, found=found
+                "other columns than the net's", where=Where(str(path), 1), expected=outputs, found=columns
             )
     else:
         listed = read_list(path)
-        answers = np.array([image.label for image in listed])
+        truth = np.array([image.label for image in listed])
         if numbers:
             remedy = "name a .csv table"
             raise CaffeliteError("a list, yet the net gives several answers", where=Where(str(path)), remedy=remedy)
@@ -49,4 +49,4 @@ def read(path: Path, outputs: int, numbers: bool) -> Known:
                 raise CaffeliteError(
                     "a label is no class of the net", where=image.where, expected=expected, found=image.label
                 )
-    return Known([Path(inputs.beside(path.parent, image.name)) for image in listed], answers)
+    return Known([Path(inputs.beside(path.parent, image.name)) for image in listed], truth)

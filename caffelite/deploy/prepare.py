@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from ..data.draws import key
 from ..data.samples import DataSource
 from ..data.transforms import Choice, Transform
 from ..errors import CaffeliteError, Locator
+from ..net import graph
+from ..net.net import Net
 from . import glyph_style
 
 MEASURED = 500  # samples that tell how a data set shows its signs
@@ -29,10 +32,10 @@ class Preparation:
     """
 
     def __init__(self, message: pb.NetParameter, locate: Locator, others: Collection[str] = ()):
-        places = [i for i, layer in enumerate(message.layer) if layer.type == "Input"]
+        input_layers = [i for i, layer in enumerate(message.layer) if layer.type == "Input"]
         tops = [
             (i, top, shape)
-            for i in places
+            for i in input_layers
             for top, shape in zip(message.layer[i].top, _shapes(message.layer[i]), strict=True)
             if top not in others
         ]
@@ -43,18 +46,18 @@ class Preparation:
             raise CaffeliteError(
                 "this net takes no pictures", where=locate(), expected=expected, found=found, remedy=remedy
             )
-        place, self.name, shape = tops[0]
+        index, self.name, shape = tops[0]
         _, channels, rows, columns = shape
-        self.how, self.shape = message.deploy_param, (channels, rows, columns)
-        at, param = locate.at("layer", place, "transform_param"), message.layer[place].transform_param
-        if self.how.sign_size and self.how.ground == pb.DeployParameter.ANY:
+        self.deploy, self.shape = message.deploy_param, (channels, rows, columns)
+        at, param = locate.at("layer", index, "transform_param"), message.layer[index].transform_param
+        if self.deploy.sign_size and self.deploy.ground == pb.DeployParameter.ANY:
             where = locate("deploy_param", "sign_size")
             raise CaffeliteError(
                 "sign_size without ground", where=where, remedy="set ground: DARK or LIGHT, or leave sign_size out"
             )
-        size = self.how.height or self.how.width, self.how.width or self.how.height
+        size = self.deploy.height or self.deploy.width, self.deploy.width or self.deploy.height
         stored = size if any(size) else (rows, columns)
-        self.transform = Transform(param, pb.TEST, (channels, *stored), at, key(0, message.layer[place].name))
+        self.transform = Transform(param, pb.TEST, (channels, *stored), at, key(0, message.layer[index].name))
         self.size = None if self.transform.resizes and not any(size) else stored
         if self.transform.shape != self.shape:
             expected, found = ("×".join(map(str, s)) for s in (self.shape, self.transform.shape))
@@ -87,7 +90,7 @@ class Preparation:
                 raise CaffeliteError(str(error)) from None
         else:
             image = self.read(picture) if isinstance(picture, Path) else _pixels(picture, colour)
-        return image[::-1] if self.shape[0] == 3 and self.how.channel_order == pb.DeployParameter.RGB else image
+        return image[::-1] if self.shape[0] == 3 and self.deploy.channel_order == pb.DeployParameter.RGB else image
 
     def fitted(self, image: np.ndarray) -> tuple[np.ndarray, list[str]]:
         """The image before mean, crop and scale, with the size and background of the training data; and the changes
@@ -96,16 +99,16 @@ class Preparation:
         An image that already has the data's size and background is not changed.
         """
         notes = []
-        if self.how.ground != pb.DeployParameter.ANY and self.shape[0] == 1 and image.dtype == np.uint8:
-            gray, inverted = glyph_style.on_ground(image[0], self.how.ground)
+        if self.deploy.ground != pb.DeployParameter.ANY and self.shape[0] == 1 and image.dtype == np.uint8:
+            gray, inverted = glyph_style.on_ground(image[0], self.deploy.ground)
             if inverted:
                 notes.append(
                     "inverted, dark on light"
-                    if self.how.ground == pb.DeployParameter.DARK
+                    if self.deploy.ground == pb.DeployParameter.DARK
                     else "inverted, light on dark"
                 )
-            if self.how.sign_size and self.size and gray.shape != self.size:
-                return glyph_style.fit(gray, self.size, self.how)[None], [*notes, "fitted"]
+            if self.deploy.sign_size and self.size and gray.shape != self.size:
+                return glyph_style.center_glyph(gray, self.size, self.deploy)[None], [*notes, "fitted"]
             image = gray[None]
         if self.size and image.shape[1:] != self.size:
             image = images.resize(image, *self.size)
@@ -120,7 +123,7 @@ class Preparation:
             shown = image[:, top : top + height, left : left + width]
         else:
             shown = _stretched(values[0])
-        if len(shown) == 3 and self.how.channel_order == pb.DeployParameter.BGR:
+        if len(shown) == 3 and self.deploy.channel_order == pb.DeployParameter.BGR:
             shown = shown[::-1]
         return np.repeat(shown, 3 // len(shown), 0).transpose(1, 2, 0)
 
@@ -130,20 +133,43 @@ class Preparation:
         if oversample and self.transform.plain:
             margin = np.array(image.shape[1:]) - self.shape[1:]
             corners = np.array([(0, 0), (0, margin[1]), (margin[0], 0), margin, margin // 2])
-            choice, parts = Choice(np.tile(corners, (2, 1)), np.repeat([0, 1], 5)), [image] * VIEWS
+            choice, crops = Choice(np.tile(corners, (2, 1)), np.repeat([0, 1], 5)), [image] * VIEWS
         else:
-            parts = [self.transform.augment(image, 0)]
+            crops = [self.transform.augment(image, 0)]
             choice = Choice(self.transform.choose(0, 1).corners, np.zeros(1, int))
-        out = np.empty((len(parts), *self.shape), np.float32)
-        self.transform.finish(parts, choice, out)
+        out = np.empty((len(crops), *self.shape), np.float32)
+        self.transform.finish(crops, choice, out)
         if oversample and len(out) < VIEWS:
             out = np.tile(np.concatenate([out, out[..., ::-1]]), (5, 1, 1, 1))
         return out
 
 
+def open_net(
+    message: pb.NetParameter,
+    locate: Locator,
+    dev: Any,
+    batch: int,
+    state: pb.NetState | None = None,
+    share: Net | None = None,
+    keep: bool = False,
+) -> Net:
+    """A deploy net for batches of ``batch`` samples. state: by default phase TEST and what the net itself says. share,
+    keep: as for `Net.of`."""
+    batched = pb.NetParameter()
+    batched.CopyFrom(message)
+    for layer in batched.layer:
+        for shape in layer.input_param.shape if layer.type == "Input" else ():
+            shape.dim[0] = batch
+    if state is None:
+        state = pb.NetState()
+        state.MergeFrom(batched.state)
+        state.phase = pb.TEST
+    return Net.of(graph.build(batched, state, locate), dev, share=share, keep=keep)
+
+
 def _shapes(layer: pb.LayerParameter) -> list[list[int]]:
-    found = [list(shape.dim) for shape in layer.input_param.shape]
-    return found * len(layer.top) if len(found) == 1 else found
+    shapes = [list(shape.dim) for shape in layer.input_param.shape]
+    return shapes * len(layer.top) if len(shapes) == 1 else shapes
 
 
 def _stretched(values: np.ndarray) -> np.ndarray:
@@ -181,26 +207,25 @@ def _pixels(array: np.ndarray, color: bool) -> np.ndarray:
     return images.with_channels(images.channels_first(array), color)
 
 
-def describe(how: pb.DeployParameter, source: object, channels: tuple[int, ...], order: str) -> None:
+def describe(deploy: pb.DeployParameter, source: object, channels: tuple[int, ...], order: str) -> None:
     """Writes the properties of a data set's images into deploy_param: stored size, background, glyph size and centre.
 
     source: of the data layer; one that is not of images, or is not there, says nothing. channels: of the input, a shape
     of one axis. order: of colours, a name of ChannelOrder.
     """
     if channels == (3,):
-        how.MergeFrom(pb.DeployParameter(channel_order=order))
+        deploy.MergeFrom(pb.DeployParameter(channel_order=order))
     if not isinstance(source, DataSource):
         return
     samples, sized = source.samples, not source.transform.resizes
     if sized and samples.first.shape[1:] != source.shapes[0][2:]:
-        how.height, how.width = samples.first.shape[1:]
-    numbers = np.arange(min(MEASURED, samples.length))
-    seen = [
-        samples.image(number, content)[0]
-        for number, content in zip(numbers.tolist(), samples.read(numbers), strict=True)
+        deploy.height, deploy.width = samples.first.shape[1:]
+    indices = np.arange(min(MEASURED, samples.length))
+    pictures = [
+        samples.image(index, content)[0] for index, content in zip(indices.tolist(), samples.read(indices), strict=True)
     ]
-    found = glyph_style.measure(seen) if sized else glyph_style.GlyphStyle()
-    if found.ground != pb.DeployParameter.ANY:
-        how.ground, how.sign_size = found.ground, found.sign_size
-        if found.sign_size:
-            how.sign_centre = found.sign_centre
+    style = glyph_style.measure(pictures) if sized else glyph_style.GlyphStyle()
+    if style.ground != pb.DeployParameter.ANY:
+        deploy.ground, deploy.sign_size = style.ground, style.sign_size
+        if style.sign_size:
+            deploy.sign_centre = style.sign_centre

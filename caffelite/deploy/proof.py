@@ -58,9 +58,9 @@ def prove(
         fed = {name: validation.dev.download(validation.data[fed_here[name]]) for name in converted.inputs}
         many = next(iter(fed.values())).shape[0]
         if source is not None and preparation is not None:
-            numbers = source.order(start, many)
-            for row, (number, content) in enumerate(zip(numbers.tolist(), source.samples.read(numbers), strict=True)):
-                image = source.samples.image(number, content)[0]
+            indices = source.order(start, many)
+            for row, (index, content) in enumerate(zip(indices.tolist(), source.samples.read(indices), strict=True)):
+                image = source.samples.image(index, content)[0]
                 fed[converted.inputs[0]][row] = preparation.views(preparation.fitted(image)[0])[0]
         deploy.set_inputs(**fed)
         deploy.forward(tested)

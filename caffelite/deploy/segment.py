@@ -12,18 +12,18 @@ BITS = 8  # of a colour
 def palette(count: int) -> np.ndarray:
     """count×3 of uint8, blue, green, red: the colours of PASCAL VOC, where class 0 is black. Class i has bit 3·j + k of
     i as bit 7 - j of colour k (red, green, blue)."""
-    numbers = np.arange(count)[:, None]
+    indices = np.arange(count)[:, None]
     colours = np.zeros((count, 3), np.uint8)
     for j in range(BITS):
-        colours |= ((numbers >> (3 * j + np.arange(3)) & 1) << (BITS - 1 - j)).astype(np.uint8)
+        colours |= ((indices >> (3 * j + np.arange(3)) & 1) << (BITS - 1 - j)).astype(np.uint8)
     return colours[:, ::-1]
 
 
 def pixel_classes(scores: np.ndarray, shape: tuple[int, ...], size: tuple[int, int]) -> np.ndarray:
     """H×W of uint16: the class with the greatest score at each place, for an image of this size (H, W). scores: of a
     net's output of ``shape``, C×h×w."""
-    found = scores.reshape(shape).argmax(0).astype(np.uint16)
-    return found if found.shape == size else resize(found[None], *size, "INTER_NEAREST")[0]
+    classes = scores.reshape(shape).argmax(0).astype(np.uint16)
+    return classes if classes.shape == size else resize(classes[None], *size, "INTER_NEAREST")[0]
 
 
 def shares(classes: np.ndarray, count: int) -> np.ndarray:

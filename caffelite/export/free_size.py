@@ -29,7 +29,7 @@ def free_axes(graph: Graph, other: Graph) -> dict[Value, tuple[int, ...]]:
 
     Errors: a layer whose weights change with it, all of them in one error.
     """
-    found: dict[Value, tuple[int, ...]] = {}
+    free: dict[Value, tuple[int, ...]] = {}
     for node, twin in zip(graph.nodes, other.nodes, strict=True):
         for spec, second in zip(node.layer.param_blobs, twin.layer.param_blobs, strict=True):
             if spec.shape != second.shape:
@@ -38,5 +38,5 @@ def free_axes(graph: Graph, other: Graph) -> dict[Value, tuple[int, ...]]:
                 raise node.layer.error(what, remedy=remedy)
         for value, top in zip(node.tops, twin.tops, strict=True):
             pairs = zip(value.shape, top.shape, strict=True)
-            found[value] = tuple(axis for axis, (one, two) in enumerate(pairs) if axis and one != two)
-    return found
+            free[value] = tuple(axis for axis, (one, two) in enumerate(pairs) if axis and one != two)
+    return free

@@ -114,22 +114,22 @@ def metadata(message: pb.NetParameter) -> dict[str, str]:
     """The metadata of the exported net, as text: its labels and how to prepare its inputs."""
     from google.protobuf import text_format
 
-    found = {}
+    entries = {}
     if message.HasField("deploy_param"):
-        found["deploy_param"] = text_format.MessageToString(message.deploy_param, as_utf8=True)
+        entries["deploy_param"] = text_format.MessageToString(message.deploy_param, as_utf8=True)
         if message.deploy_param.label:
-            found["labels"] = "\n".join(message.deploy_param.label)
+            entries["labels"] = "\n".join(message.deploy_param.label)
     for layer in message.layer:
         if layer.type == "Input" and layer.HasField("transform_param"):
             rest = pb.TransformationParameter()
             rest.CopyFrom(layer.transform_param)
             for name in pixels.IN_GRAPH:
                 rest.ClearField(name)
-            found[f"transform_param {layer.name}"] = text_format.MessageToString(rest)
-            found[f"input {layer.top[0]}"] = (
+            entries[f"transform_param {layer.name}"] = text_format.MessageToString(rest)
+            entries[f"input {layer.top[0]}"] = (
                 "pixels, 0 to 255, resized and cropped; the graph takes off the mean and scales"
             )
-    return found
+    return entries
 
 
 def _drawn(value: Value, rng: np.random.Generator) -> np.ndarray:
@@ -156,23 +156,23 @@ def check(net: Net, body: bytes | Path, seed: int = 0) -> Checked:
     except ImportError:
         raise missing_extra("onnxruntime", "onnx", "the check of an export") from None
     rng, transforms = np.random.default_rng(seed), pixels.transforms(net.graph)
-    given, fed = {}, {}
+    model_inputs, fed = {}, {}
     for name, value in net.graph.inputs.items():
         if name in transforms:
-            given[name], fed[name] = pixels.drawn(transforms[name], value.shape[0], rng)
+            model_inputs[name], fed[name] = pixels.drawn(transforms[name], value.shape[0], rng)
         else:
-            given[name] = fed[name] = _drawn(value, rng)
+            model_inputs[name] = fed[name] = _drawn(value, rng)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(
         body if isinstance(body, bytes) else str(body), options, providers=["CPUExecutionProvider"]
     )
     names = [output.name for output in session.get_outputs()]
-    theirs = dict(zip(names, session.run(names, given), strict=True))
+    theirs = dict(zip(names, session.run(names, model_inputs), strict=True))
     net.set_inputs(**fed)
     net.forward(0)
     outputs = {_output_name(value, net.graph): value for value in net.graph.outputs}
-    found = {}
+    differences = {}
     for name in names:
         mine = net.dev.download(net.data[outputs[name]]).astype(float)
         if not np.isfinite(mine).all():
@@ -183,9 +183,11 @@ def check(net: Net, body: bytes | Path, seed: int = 0) -> Checked:
         if mine.shape != theirs[name].shape:
             what = f'onnxruntime gets another shape for "{name}"'
             raise CaffeliteError(what, expected=list(mine.shape), found=list(theirs[name].shape))
-        found[name] = float(np.abs(mine - theirs[name]).max() / max(np.abs(mine).max(), 1e-30))
-        if not found[name] <= NEAR:  # so that NaN is a difference
+        differences[name] = float(np.abs(mine - theirs[name]).max() / max(np.abs(mine).max(), 1e-30))
+        if not differences[name] <= NEAR:  # so that NaN is a difference
             raise CaffeliteError(
-                f'onnxruntime gets other numbers for "{name}"', expected=f"within {NEAR:g}", found=f"{found[name]:.3g}"
+                f'onnxruntime gets other numbers for "{name}"',
+                expected=f"within {NEAR:g}",
+                found=f"{differences[name]:.3g}",
             )
-    return Checked(found, onnxruntime.__version__)
+    return Checked(differences, onnxruntime.__version__)

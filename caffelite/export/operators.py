@@ -55,15 +55,15 @@ def kernels(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) -> li
     if rank == 2:  # without spatial axes
         params = [params[0][..., None], *params[1:]]
         x = [w.add("Unsqueeze", [bottom, w.numbers([2])]) for bottom in x]
-    given = [w.constant(node, i, array) for i, array in enumerate(params)]
-    how = {
+    inputs = [w.constant(node, i, array) for i, array in enumerate(params)]
+    attributes = {
         "kernel_shape": k.kernel,
         "strides": k.stride,
         "pads": [*k.pad, *k.pad],
         "dilations": k.dilation,
         "group": layer.p.group,
     }
-    made = [w.add(kind, [bottom, *given], **how) for bottom in x]
+    made = [w.add(kind, [bottom, *inputs], **attributes) for bottom in x]
     return [w.add("Squeeze", [top, w.numbers([2])]) for top in made] if rank == 2 else made
 
 
@@ -76,10 +76,10 @@ def inner_product(w: Writer, node: Node, x: list[str], params: list[np.ndarray])
     flat = x[0] if len(node.bottoms[0].shape) == 2 else w.add("Flatten", x[:1], axis=1)
     if isinstance(layer, NormalisedInnerProduct):
         params = [layer.unit_rows(params[0]), *params[1:]]
-    given = [*x[1:], *(w.constant(node, i, array) for i, array in enumerate(params))]
+    inputs = [*x[1:], *(w.constant(node, i, array) for i, array in enumerate(params))]
     if len(x) > 2 and not layer.p.bias_term:
-        given = given[:1]
-    return [w.add("Gemm", [flat, *given], transB=int(not node.layer.p.transpose))]
+        inputs = inputs[:1]
+    return [w.add("Gemm", [flat, *inputs], transB=int(not node.layer.p.transpose))]
 
 
 @operator("Pooling")
@@ -95,14 +95,14 @@ def pooling(w: Writer, node: Node, x: list[str], _) -> list[str]:
     # The end's padding that gives Caffe's number of windows; where AVE counts zeros around the image, they are put
     # there first.
     ends = [(o - 1) * s + n - size - p for o, s, n, size, p in zip(outs, k.stride, k.kernel, sizes, k.pad, strict=True)]
-    starts, given = list(k.pad), x[0]
+    starts, padded = list(k.pad), x[0]
     if layer.method == "AVE" and any(k.pad):
-        given = w.add("Pad", [given, w.numbers([0, 0, *k.pad, 0, 0, *k.pad])], mode="constant")
+        padded = w.add("Pad", [padded, w.numbers([0, 0, *k.pad, 0, 0, *k.pad])], mode="constant")
         starts, ends = [0] * len(sizes), [end - pad for end, pad in zip(ends, k.pad, strict=True)]
-    how = {"kernel_shape": k.kernel, "strides": k.stride, "pads": [*starts, *(max(0, end) for end in ends)]}
+    attributes = {"kernel_shape": k.kernel, "strides": k.stride, "pads": [*starts, *(max(0, end) for end in ends)]}
     if layer.method == "MAX":
-        return [w.add("MaxPool", [given], **how)]
-    return [w.add("AveragePool", [given], count_include_pad=0, **how)]
+        return [w.add("MaxPool", [padded], **attributes)]
+    return [w.add("AveragePool", [padded], count_include_pad=0, **attributes)]
 
 
 def _free_pooling(w: Writer, layer: Pooling, x: str) -> str:
@@ -110,10 +110,10 @@ def _free_pooling(w: Writer, layer: Pooling, x: str) -> str:
     k, pad = layer.window, list(layer.window.pad)
     if layer.method == "AVE" and any(pad):
         x, pad = w.add("Pad", [x, w.numbers([0, 0, *pad, 0, 0, *pad])], mode="constant"), [0] * len(pad)
-    how = {"kernel_shape": k.kernel, "strides": k.stride, "pads": [*pad, *pad], "ceil_mode": int(layer.up)}
+    attributes = {"kernel_shape": k.kernel, "strides": k.stride, "pads": [*pad, *pad], "ceil_mode": int(layer.up)}
     if layer.method == "MAX":
-        return w.add("MaxPool", [x], **how)
-    return w.add("AveragePool", [x], count_include_pad=0, **how)
+        return w.add("MaxPool", [x], **attributes)
+    return w.add("AveragePool", [x], count_include_pad=0, **attributes)
 
 
 @operator("LRN")
@@ -143,8 +143,8 @@ def batch_norm(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) ->
     factor = 1 / sums[0] if sums[0] else 0.0
     scale, bias = (params[3:] + [np.ones_like(mean), np.zeros_like(mean)][len(params[3:]) :])[:2]
     arrays = [scale, bias, mean * factor, variance * factor]
-    given = [w.constant(node, i, array.astype(np.float32)) for i, array in enumerate(arrays)]
-    return [w.add("BatchNormalization", [*x, *given], epsilon=layer.p.eps)]
+    inputs = [w.constant(node, i, array.astype(np.float32)) for i, array in enumerate(arrays)]
+    return [w.add("BatchNormalization", [*x, *inputs], epsilon=layer.p.eps)]
 
 
 @operator("Scale", "Bias")
@@ -285,11 +285,11 @@ def _free_reshape(w: Writer, node: Node, x: str) -> str:
     """Of images of any size: an axis that does not change, or one that takes what is left."""
     before, after, free = node.bottoms[0].shape, node.tops[0].shape, w.free.get(node.tops[0], ())
     same = set(w.free[node.bottoms[0]])
-    kept = [axis for axis in free if axis in same and before[axis] == after[axis]]
-    rest = [axis for axis in free if axis not in kept]
+    unchanged = [axis for axis in free if axis in same and before[axis] == after[axis]]
+    rest = [axis for axis in free if axis not in unchanged]
     if len(rest) > 1:
         raise w.cannot(node, "a shape with several axes that depend on the size of images")
-    dims = [0 if i in kept else -1 if i in rest else after[i] for i in range(1, len(after))]
+    dims = [0 if i in unchanged else -1 if i in rest else after[i] for i in range(1, len(after))]
     return w.add("Reshape", [x, w.numbers([0, *dims])])
 
 
@@ -307,15 +307,15 @@ def permute(w: Writer, node: Node, x: list[str], _) -> list[str]:
 
 @operator("Crop")
 def crop(w: Writer, node: Node, x: list[str], _) -> list[str]:
-    whole, part = node.bottoms[0].shape, node.tops[0].shape
-    axis, given = node.layer.axis(node.layer.p.axis, len(whole)), list(node.layer.p.offset) or [0]
+    whole, cropped = node.bottoms[0].shape, node.tops[0].shape
+    axis, offsets = node.layer.axis(node.layer.p.axis, len(whole)), list(node.layer.p.offset) or [0]
     if axis == 0:
         raise w.cannot(node, "axis 0")
-    starts = given if len(given) > 1 else given * (len(whole) - axis)
+    starts = offsets if len(offsets) > 1 else offsets * (len(whole) - axis)
     if w.free.get(node.tops[0]):
         ends_of = w.add("Add", [w.add("Shape", [x[1]], start=axis), w.numbers(starts)])
         return [w.add("Slice", [x[0], w.numbers(starts), ends_of, w.numbers(list(range(axis, len(whole))))])]
-    ends = [start + size for start, size in zip(starts, part[axis:], strict=True)]
+    ends = [start + size for start, size in zip(starts, cropped[axis:], strict=True)]
     return [w.add("Slice", [x[0], w.numbers(starts), w.numbers(ends), w.numbers(list(range(axis, len(whole))))])]
 
 

@@ -29,11 +29,11 @@ def transforms(graph: Graph) -> dict[str, Transform]:
 
 
 def _transform(node: Node, graph: Graph) -> Transform:
-    layer, shape, how = node.layer, node.tops[0].shape, graph.message.deploy_param
+    layer, shape, deploy = node.layer, node.tops[0].shape, graph.message.deploy_param
     if len(shape) != 4:
         what = "has a transform_param, and its top is no batch of images"
         raise layer.outer_error(what, "transform_param", expected="N×C×H×W", found=f"shape {list(shape)}")
-    stored = how.height or how.width or shape[2], how.width or how.height or shape[3]
+    stored = deploy.height or deploy.width or shape[2], deploy.width or deploy.height or shape[3]
     transform = Transform(
         layer.spec.transform_param, pb.TEST, (shape[1], *stored), layer.locate.at("transform_param"), key(0, layer.name)
     )

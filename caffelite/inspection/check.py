@@ -10,8 +10,7 @@ from ..layers import Shape
 from ..net.graph import Graph
 from ..training import nets
 from . import lint, partial, solvers
-from .feeds import Feeds, with_shapes
-from .label_shapes import label_shapes
+from .feeds import Feeds, label_shapes, with_shapes
 from .nets import NO_FEEDS, phases_of
 from .reading import Findings, Reading, read
 
@@ -81,14 +80,14 @@ def _net(
 def merged(findings: Findings) -> Findings:
     """The findings, with those that are the same in TRAIN and in TEST merged."""
     twins = {(str(f.error.where), f.error.what) for f in findings}
-    found = Findings()
+    result = Findings()
     for one in findings:
         error, (start, _, phase) = one.error, one.error.what.rpartition(" in ")
         other = {"TRAIN": "TEST", "TEST": "TRAIN"}.get(phase)
         if other is None or (str(error.where), f"{start} in {other}") not in twins:
-            found.add(one.kind, error)
+            result.add(one.kind, error)
         elif phase == "TRAIN":
-            found.say(
+            result.say(
                 one.kind,
                 f"{start} in TRAIN and TEST",
                 error.where,
@@ -96,15 +95,15 @@ def merged(findings: Findings) -> Findings:
                 found=error.found,
                 remedy=error.remedy,
             )
-    return found
+    return result
 
 
 def sort(findings: Findings, path: str) -> Findings:
     """Sorts findings by file, the checked one first, and by line."""
 
-    def place(found):
-        where = found.error.where
+    def key_of(finding):
+        where = finding.error.where
         return (where.file != path, where.file, where.line, where.column) if where else (False, path, 0, 0)
 
-    findings.sort(key=place)
+    findings.sort(key=key_of)
     return findings

@@ -28,12 +28,12 @@ def receptive_fields(graph: Graph) -> dict[Value, Fields]:
     As Araujo, Norris and Sim 2019 compute it: a window of reach k widens the field by (k - 1) jumps, a stride
     multiplies the jump.
     """
-    found: dict[Value, Fields] = {}
+    fields: dict[Value, Fields] = {}
     for node in graph.nodes:
-        bottoms = [found[b] for b in node.bottoms]
+        bottoms = [fields[b] for b in node.bottoms]
         for top in node.tops:
-            found[top] = _field(node, bottoms, top)
-    return found
+            fields[top] = _field(node, bottoms, top)
+    return fields
 
 
 def _field(node: Node, bottoms: list[Fields], top: Value) -> Fields:

@@ -54,7 +54,7 @@ def diff(a: Graph, b: Graph) -> Difference:
     pairs = _pairs(a, b)
     theirs = {y: x for x, y in pairs.items()}
     changed = [Change(x.name, y.name, what) for x, y in pairs.items() if (what := list(_changes(x, y, pairs)))]
-    found = Difference(
+    difference = Difference(
         [_shown(n) for n in a.nodes if n not in pairs],
         [_shown(n) for n in b.nodes if n not in theirs],
         changed,
@@ -66,14 +66,14 @@ def diff(a: Graph, b: Graph) -> Difference:
         if mine is None:
             old = theirs.get(node)
             if old is not None and _weights_fit(old, node) is None:
-                found.renamed.append((old.name, node.name))
+                difference.renamed.append((old.name, node.name))
             else:
-                found.fresh.append(node.name)
+                difference.fresh.append(node.name)
         elif why := _weights_fit(mine, node):
-            found.clashes.append((node.name, why))
+            difference.clashes.append((node.name, why))
         else:
-            found.fits.append(node.name)
-    return found
+            difference.fits.append(node.name)
+    return difference
 
 
 def _shown(node: Node) -> str:

@@ -16,7 +16,7 @@ from ..net.partition.resolve import from_messages, has_messages, parse_split
 from ..planner.choice import place
 from ..training.optim import updates
 from . import summary
-from .nets import Subject
+from .nets import InspectedNet
 from .target import CPU
 
 
@@ -49,7 +49,7 @@ class DeviceMemory:
 
 
 def memory(
-    subject: Subject, phase: int, batch: int, placement: Placement, threads: int = 1, traits: DeviceTraits = CPU
+    subject: InspectedNet, phase: int, batch: int, placement: Placement, threads: int = 1, traits: DeviceTraits = CPU
 ) -> list[DeviceMemory]:
     """The memory of each device of a group, in the order of stages and shards, by compiling its part of the net.
     batch: samples of a group in an iteration. Errors: as of ``partition``."""
@@ -59,24 +59,26 @@ def memory(
             remedy="use a number of micro-batches that divides the batch",
         )
     graph, _ = subject.graph(phase, batch // placement.micro_batches if placement.micro_batches > 1 else None)
-    found = []
+    stages = []
     for stage in range(placement.stages):
         for shard in range(placement.shards):
-            part = partition(graph, placement, DevicePosition(stage, shard))
-            names = [node.name for node in part.nodes if node.place >= 0]
+            piece = partition(graph, placement, DevicePosition(stage, shard))
+            names = [node.name for node in piece.nodes if node.place >= 0]
             flights = min(placement.stages - stage, placement.micro_batches)
-            kept = kept_bytes(part, placement.micro_batches) if defers(placement.stages, placement.micro_batches) else 0
-            total = _of_part(subject, part, flights, threads, traits, kept)
-            found.append(DeviceMemory(stage, shard, names, flights, total))
-    return found
+            deferred = (
+                kept_bytes(piece, placement.micro_batches) if defers(placement.stages, placement.micro_batches) else 0
+            )
+            total = _of_piece(subject, piece, flights, threads, traits, deferred)
+            stages.append(DeviceMemory(stage, shard, names, flights, total))
+    return stages
 
 
-def _of_part(
-    subject: Subject, part: Graph, flights: int, threads: int, traits: DeviceTraits, kept: int
+def _of_piece(
+    subject: InspectedNet, piece: Graph, flights: int, threads: int, traits: DeviceTraits, deferred: int
 ) -> summary.Memory:
-    """kept: bytes of the rows that weight gradients are computed from."""
-    compiled = compile(part, traits)
-    weights = summary.BYTES * sum(math.prod(p.blob.shape) for p in part.parameters)
+    """deferred: bytes of the rows that weight gradients are computed from."""
+    compiled = compile(piece, traits)
+    weights = summary.BYTES * sum(math.prod(p.blob.shape) for p in piece.parameters)
     learns = bool(compiled.backward)
     histories = 0
     if learns and subject.solver is not None and subject.solver.type in updates.RULES:
@@ -85,10 +87,10 @@ def _of_part(
         weights,
         weights if learns else 0,
         weights * histories,
-        flights * compiled.arena + kept,
-        flights * compiled.arena + kept,
+        flights * compiled.arena + deferred,
+        flights * compiled.arena + deferred,
         compiled.constant_bytes,
         summary.scratch(compiled, threads),
-        summary.prefetched(part),
-        summary.KERNELS + summary.generated_code(part, traits, learns),
+        summary.prefetched(piece),
+        summary.KERNELS + summary.generated_code(piece, traits, learns),
     )

@@ -37,7 +37,7 @@ def forecast(multiply_adds: float, batch: int, iterations: int) -> float:
 
 def of_solver(path: str, run: Run, shapes: dict[str, Shape], overrides: Overrides) -> float:
     """The seconds of a solver's run. Errors: its train net cannot be built."""
-    subject = nets.subject(None, path, shapes, overrides=overrides)
+    subject = nets.load_net(None, path, shapes, overrides=overrides)
     graph, guessed = subject.graph(pb.TRAIN)
     table = summary.table(graph, guessed)
     return forecast(table.multiply_adds, run.batch or table.batch, run.iterations)

@@ -41,13 +41,13 @@ def explain(graph: Graph, node: Node, traits: DeviceTraits = CPU) -> Explanation
     """The explanation of a layer of a graph. traits: of the device for which memory and fusion are explained."""
     layer = node.layer
     about = (type(layer).__doc__ or "").strip().split("\n\n")[0].replace("\n    ", " ")
-    place = f"layer {node.index + 1} of {len(graph.nodes)}, {layer.locate()}"
-    found = Explanation(node.name, layer.spec.type, pb.Phase.Name(graph.phase), place, about)
-    found.shape = _bottoms(node) + _shape(node) + _tops(node) + _receptive_field(graph, node)
-    found.parameters = [_parameter(graph, node, i, blob) for i, blob in enumerate(layer.param_blobs)] or ["none"]
-    found.backward = _backward(graph, node)
-    found.plan = _planned(graph, node, traits)
-    return found
+    position = f"layer {node.index + 1} of {len(graph.nodes)}, {layer.locate()}"
+    explanation = Explanation(node.name, layer.spec.type, pb.Phase.Name(graph.phase), position, about)
+    explanation.shape = _bottoms(node) + _shape(node) + _tops(node) + _receptive_field(graph, node)
+    explanation.parameters = [_parameter(graph, node, i, blob) for i, blob in enumerate(layer.param_blobs)] or ["none"]
+    explanation.backward = _backward(graph, node)
+    explanation.plan = _planned(graph, node, traits)
+    return explanation
 
 
 # shapes
@@ -134,15 +134,15 @@ def _sum(node: Node, window: Window, name: str, i: int, size: int, out: int) -> 
 
 def _receptive_field(graph: Graph, node: Node) -> list[str]:
     fields = counts.receptive_fields(graph)
-    seen = next((fields[t] for t in node.tops if fields[t] != ()), ())
+    field = next((fields[t] for t in node.tops if fields[t] != ()), ())
     work = counts.multiply_adds(node) / max(counts.batch_of(graph), 1)
     lines = [f"{work:,.0f} multiply-adds a sample"] if work else []
-    if seen is counts.EVERYTHING:
+    if field is counts.EVERYTHING:
         lines.append("each number depends on the whole image")
-    elif seen and max(f.size for f in seen) > 1:
-        jump = "×".join(dict.fromkeys(f"{f.jump:g}" for f in seen))
+    elif field and max(f.size for f in field) > 1:
+        jump = "×".join(dict.fromkeys(f"{f.jump:g}" for f in field))
         lines.append(
-            f"each number depends on {counts.shown(seen)} pixels of the data, its neighbour on those {jump} further"
+            f"each number depends on {counts.shown(field)} pixels of the data, its neighbour on those {jump} further"
         )
     return lines
 
@@ -180,29 +180,29 @@ def initial_values(blob: ParameterSpec) -> str:
     norm = pb.FillerParameter.VarianceNorm.Name(f.variance_norm).lower()
     sparse = ""
     if f.type == "xavier":
-        how, deviation = (
+        text, deviation = (
             f"xavier: uniform within ±√(3 / {fan:g}) = ±{math.sqrt(3 / fan):.4g} ({norm})",
             math.sqrt(1 / fan),
         )
     elif f.type == "msra":
         deviation = f.scale * math.sqrt(2 / fan)
-        how = f"msra: normal, √(2 / {fan:g}) = {deviation:.4g} ({norm})"
+        text = f"msra: normal, √(2 / {fan:g}) = {deviation:.4g} ({norm})"
     elif f.type == "gaussian":
         deviation = f.std * (math.sqrt(f.sparse / shape[0]) if f.sparse >= 0 else 1)
         sparse = f", about {f.sparse} of each output's {shape[0]} kept" if f.sparse >= 0 else ""
-        how = f"gaussian: mean {f.mean:g}, deviation {f.std:g}{sparse}"
+        text = f"gaussian: mean {f.mean:g}, deviation {f.std:g}{sparse}"
     elif f.type == "uniform":
-        how, deviation = f"uniform from {f.min:g} to {f.max:g}", (f.max - f.min) / math.sqrt(12)
+        text, deviation = f"uniform from {f.min:g} to {f.max:g}", (f.max - f.min) / math.sqrt(12)
     else:
         drawn = fillers.fill(f, shape, np.random.default_rng(0)) if math.prod(shape) <= SAMPLED else None
         return f.type + ("" if drawn is None else f": from {drawn.min():.4g} to {drawn.max():.4g}")
     if len(shape) < 2:
-        return how
+        return text
     keeps = math.sqrt(2 / fan_in)
     ratio = deviation / keeps if keeps else 0
     verdict = "keeps" if 0.7 < ratio < 1.4 else "shrinks" if ratio < 1 else "grows"
     return (
-        f"{how}; fan-in {fan_in:,}: deviation {deviation:.4g} {verdict} a signal through ReLU (√(2 / fan-in) = "
+        f"{text}; fan-in {fan_in:,}: deviation {deviation:.4g} {verdict} a signal through ReLU (√(2 / fan-in) = "
         f"{keeps:.4g})"
     )
 
@@ -224,9 +224,9 @@ def _backward(graph: Graph, node: Node) -> list[str]:
 def _purposes(graph: Graph, node: Node) -> list[str]:
     own = [str(i) for i, p in enumerate(node.params) if p.wanted]
     down = [f'"{b.name}"' for b, wanted in zip(node.bottoms, node.gradient_to, strict=True) if wanted]
-    found = [f"parameter{'s' * (len(own) > 1)} {', '.join(own)} learn{'s' * (len(own) == 1)}"] if own else []
+    purposes = [f"parameter{'s' * (len(own) > 1)} {', '.join(own)} learn{'s' * (len(own) == 1)}"] if own else []
     why = "force_backward requires it" if graph.message.force_backward else "something there or below learns"
-    return found + ([f"{', '.join(down)} get{'s' * (len(down) == 1)} a gradient, since {why}"] if down else [])
+    return purposes + ([f"{', '.join(down)} get{'s' * (len(down) == 1)} a gradient, since {why}"] if down else [])
 
 
 def _why_not(graph: Graph, node: Node) -> str:

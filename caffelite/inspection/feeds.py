@@ -24,6 +24,7 @@ KNOWN = {
 OBJECTS = 8  # of an image
 FIELDS = "its fields"  # why a size was guessed
 MULTIPLE = 32  # of a side that a backbone halves five times
+SAME_SIZE = ("EuclideanLoss", "SigmoidCrossEntropyLoss")  # both bottoms have as many values
 LABEL_TOPS = ("label", "labels")
 IMAGE_SIZES = (
     (3, 224, 224),
@@ -84,9 +85,9 @@ class Feeds:
         video = spec.video_data_param
         source = param.source or video.video_file or ("camera" if spec.HasField("video_data_param") else "")
         batch = getattr(param, "batch_size", 1)
-        given = [self._given_shape(spec, i) for i in range(len(spec.top))]
-        known = [shape for shape in given if shape is not None]
-        if batch and len(known) == len(given):
+        known_shapes = [self._given_shape(spec, i) for i in range(len(spec.top))]
+        known = [shape for shape in known_shapes if shape is not None]
+        if batch and len(known) == len(known_shapes):
             return Absent([_batched(spec, i, batch, shape) for i, shape in enumerate(known)])
         opened = spec
         if mean := self._missing_mean(spec, locate):
@@ -105,7 +106,7 @@ class Feeds:
             if by_fields:
                 self.missing.append(error)
                 return self._by_fields(spec, by_fields)
-            return self._stand_in(opened, phase, locate, batch, given, error)
+            return self._stand_in(opened, phase, locate, batch, known_shapes, error)
 
     def _by_fields(self, spec: pb.LayerParameter, shapes: list[Shape]) -> Absent:
         """A source of the shapes that follow from the layer's fields, except those that the user gave."""
@@ -275,18 +276,18 @@ def rebatched(net: pb.NetParameter, batch: int) -> pb.NetParameter:
 def with_shapes(net: pb.NetParameter, shapes: dict[str, Shape]) -> pb.NetParameter:
     """The net with these sample shapes of its Input layers, by top; under "" that of the first top. The batch stays."""
     first = next((spec for spec in net.layer if spec.type == "Input" and spec.top), None)
-    given = {first.top[0]: shapes[""]} if first is not None and "" in shapes else {}
-    given |= {top: shape for top, shape in shapes.items() if top}
-    if not any(spec.type == "Input" and given.keys() & set(spec.top) for spec in net.layer):
+    named = {first.top[0]: shapes[""]} if first is not None and "" in shapes else {}
+    named |= {top: shape for top, shape in shapes.items() if top}
+    if not any(spec.type == "Input" and named.keys() & set(spec.top) for spec in net.layer):
         return net
     new = pb.NetParameter()
     new.CopyFrom(net)
     for spec in new.layer:
-        if spec.type == "Input" and given.keys() & set(spec.top):
+        if spec.type == "Input" and named.keys() & set(spec.top):
             old = [list(shape.dim) for shape in spec.input_param.shape] or [[1]]
             old = old * len(spec.top) if len(old) == 1 else old
             dims = [
-                [*(dim[:1] or [1]), *given[top]] if top in given else dim
+                [*(dim[:1] or [1]), *named[top]] if top in named else dim
                 for top, dim in zip(spec.top, old, strict=False)
             ]
             del spec.input_param.shape[:]
@@ -320,7 +321,7 @@ def with_inputs(net: pb.NetParameter, shapes: dict[str, Shape]) -> pb.NetParamet
 def parse_shapes(texts: tuple[str, ...]) -> dict[str, Shape]:
     """NAME=3x227x227, or 3x227x227 for the first top of every data layer; × and commas separate too; NAME= is a single
     number."""
-    found = {}
+    shapes = {}
     for text in texts:
         name, _, dims = text.rpartition("=")
         try:
@@ -330,5 +331,43 @@ def parse_shapes(texts: tuple[str, ...]) -> dict[str, Shape]:
         if min(shape, default=1) < 1:
             expected = "TOP=3x227x227, the shape of a sample without the batch"
             raise CaffeliteError("-shape cannot be read", expected=expected, found=f'"{text}"') from None
-        found[name] = shape
-    return found
+        shapes[name] = shape
+    return shapes
+
+
+def label_shapes(net: pb.NetParameter) -> dict[str, Shape]:
+    """The sample shapes of tops of HDF5Data layers, by top, as far as a loss that reads a top or a part of it decides
+    them: as many values as the scores have."""
+    tops = dict.fromkeys(top for spec in net.layer if spec.type == "HDF5Data" for top in spec.top)
+    sizes = {top: _size(net, top, 0) for top in tops}
+    return {top: (size,) for top, size in sizes.items() if size}
+
+
+def _size(net: pb.NetParameter, blob: str, start: int) -> int:
+    """The number of values of a sample that the layers from ``start`` on need in a blob; 0 if they do not decide it."""
+    for i, spec in enumerate(net.layer[start:], start):
+        if blob not in spec.bottom:
+            continue
+        if spec.type == "Slice" and spec.top and _axis(spec.slice_param) == 1:
+            sizes = [_size(net, top, i + 1) or 1 for top in spec.top]
+            points = spec.slice_param.slice_point
+            return points[-1] + sizes[-1] if points else len(sizes) * max(sizes)
+        if spec.type in SAME_SIZE and spec.bottom[0] != blob and (size := _outputs(net, spec.bottom[0], i)):
+            return size
+    return 0
+
+
+def _axis(p: pb.SliceParameter) -> int:
+    return p.slice_dim if p.HasField("slice_dim") else p.axis
+
+
+def _outputs(net: pb.NetParameter, blob: str, end: int) -> int:
+    """The num_output of the layer before ``end`` that computes a blob, through layers with one bottom; 0: none."""
+    for i in range(end - 1, -1, -1):
+        spec = net.layer[i]
+        if blob not in spec.top:
+            continue
+        field = REGISTRY[spec.type].field if spec.type in REGISTRY else ""
+        size: int = getattr(getattr(spec, field), "num_output", 0) if field else 0
+        return size or (_outputs(net, spec.bottom[0], i) if len(spec.bottom) == 1 else 0)
+    return 0

@@ -131,11 +131,11 @@ def net(graph: Graph, reading: Reading, whole: bool, findings: Findings, decay: 
 def _undone(graph: Graph, reading: Reading, findings: Findings) -> None:
     """One note for each type of layer that cannot work in place, at the first such layer. It costs memory only."""
     refused = set(compile(graph, CPU).refused_in_place)
-    found: dict[str, list[Node]] = {}
+    undone: dict[str, list[Node]] = {}
     for node in graph.nodes:
         if node.name in refused:
-            found.setdefault(node.layer.spec.type, []).append(node)
-    for kind, nodes in found.items():
+            undone.setdefault(node.layer.spec.type, []).append(node)
+    for kind, nodes in undone.items():
         what = f"{kind} cannot work in place, its bottom's numbers are still needed: {_names([n.name for n in nodes])}"
         where, remedy = (
             reading.locate("layer", nodes[0].place, "top", 0),
@@ -211,18 +211,18 @@ def _labels(node: Node, findings: Findings) -> None:
     value = node.bottoms[1]
     source = getattr(value.node.layer, "source", None)
     known = source is not None and not isinstance(source, Absent)
-    found, whole = (findings.run(labels, source, value.top) if known else None) or Labels(np.empty(0), False)
+    values, whole = (findings.run(labels, source, value.top) if known else None) or Labels(np.empty(0), False)
     message, axis = CLASS_AXIS[node.layer.spec.type]
     shape = node.bottoms[0].shape
     axis = getattr(node.layer.spec, message).axis if message else axis
     classes = shape[axis] if -len(shape) <= axis < len(shape) else math.prod(shape[1:])
     p = node.layer.spec.accuracy_param if node.layer.spec.type == "Accuracy" else node.layer.spec.loss_param
     if p.HasField("ignore_label"):
-        found = found[found != p.ignore_label]
-    if not len(found):
+        values = values[values != p.ignore_label]
+    if not len(values):
         return
     where, name = node.layer.locate("bottom", 1), f'layer "{node.name}" ({node.layer.spec.type})'
-    bad = found[(found < 0) | (found >= classes) | (found != np.floor(found))]
+    bad = values[(values < 0) | (values >= classes) | (values != np.floor(values))]
     if len(bad):
         what = f'{name}: a label in the data is no class of "{node.bottoms[0].name}"'
         findings.say(
@@ -233,9 +233,9 @@ def _labels(node: Node, findings: Findings) -> None:
             found=f"{bad[0]:g}",
             remedy="correct num_output, or the labels",
         )
-    elif whole and found.max() + 1 < classes and node.layer.loss:  # the first of a sorted data set have few classes
+    elif whole and values.max() + 1 < classes and node.layer.loss:  # the first of a sorted data set have few classes
         what = f'{name}: "{node.bottoms[0].name}" has {classes} classes'
-        findings.say("lint", what, where, found=f"labels up to {found.max():g}")
+        findings.say("lint", what, where, found=f"labels up to {values.max():g}")
 
 
 def _not_finite(node: Node, findings: Findings) -> None:
@@ -248,7 +248,7 @@ def _not_finite(node: Node, findings: Findings) -> None:
         findings.say("lint", what, node.layer.locate(), found=_names(names), remedy=remedy)
 
 
-def test_size(graph: Graph, iterations: int, which: int, reading: Reading, findings: Findings) -> None:
+def test_size(graph: Graph, iterations: int, test: int, reading: Reading, findings: Findings) -> None:
     """Adds a finding if test_iter × batch is not the size of the test set."""
     for node in graph.feeds:
         length = getattr(getattr(node.layer, "source", None), "length", None)
@@ -263,7 +263,7 @@ def test_size(graph: Graph, iterations: int, which: int, reading: Reading, findi
             else f"{iterations * batch}, though there are {length}"
         )
         kind, remedy = _test_remedy(iterations, batch, length)
-        where = reading.locate("test_iter", which)
+        where = reading.locate("test_iter", test)
         findings.say(kind, f'a test sees {seen} samples of layer "{node.name}"', where, remedy=remedy)
         return
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from ..training import Trainer
 from .target import traits as traits_of
 
 if TYPE_CHECKING:
-    from .nets import Subject
+    from .nets import InspectedNet
 
 PARTS = 4  # number of the largest layers that are named
 SHARE = 0.9  # share of the available memory that a run should request
@@ -37,19 +37,17 @@ def available(gpu: int | None) -> int:
         free = int(line.split()[1]) << 10
     except (OSError, ValueError):
         free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for name, used in (("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),):
-        try:
-            free = min(free, int(Path(name).read_text()) - int(Path(used).read_text()))
-        except (OSError, ValueError):
-            continue  # no limit
+    with suppress(OSError, ValueError):  # no limit
+        limit, used = (int(Path(f"/sys/fs/cgroup/memory.{name}").read_text()) for name in ("max", "current"))
+        free = min(free, limit - used)
     return free
 
 
 def _limit(gpu: int | None) -> int:
     """Bytes that are available to a process without memory of its own, also under a limit on its address space."""
-    found = available(gpu)
+    available_bytes = available(gpu)
     most, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return found if gpu is not None or most == resource.RLIM_INFINITY else min(found, most)
+    return available_bytes if gpu is not None or most == resource.RLIM_INFINITY else min(available_bytes, most)
 
 
 def text(count: float) -> str:
@@ -58,7 +56,9 @@ def text(count: float) -> str:
 
 
 @contextmanager
-def explained(of: Callable[[], Subject], gpu: int | None, divided: bool = False, processes: int = 1) -> Iterator[None]:
+def explained(
+    of: Callable[[], InspectedNet], gpu: int | None, divided: bool = False, processes: int = 1
+) -> Iterator[None]:
     """Turns a MemoryError into an error with the plan's numbers and the batch size that fits. divided: this process
     has a part of the net. processes: that train together."""
     try:
@@ -74,22 +74,24 @@ def _part_too_large() -> CaffeliteError:
     return CaffeliteError("out of memory: this device's part of the net does not fit", remedy=remedy)
 
 
-def explanation(of: Callable[[], Subject], limit: int, traits: DeviceTraits, processes: int = 1) -> CaffeliteError:
+def explanation(of: Callable[[], InspectedNet], limit: int, traits: DeviceTraits, processes: int = 1) -> CaffeliteError:
     """The error of a run that needs more than ``limit`` bytes."""
     from . import summary  # only when memory runs out: a run starts without it
 
     subject = of()
     threads = os.cpu_count() or 1
-    found = summary.memory(subject, None, threads, traits=traits, processes=processes)
-    parts = {
-        "blobs and their gradients": found.arena,
-        "weights": found.weights,
-        "their gradients": found.gradients,
-        "the solver's history": found.history,
-        "prefetched batches": found.prefetch,
-        "workspace": found.workspace,
+    forecast = summary.memory(subject, None, threads, traits=traits, processes=processes)
+    shares = {
+        "blobs and their gradients": forecast.arena,
+        "weights": forecast.weights,
+        "their gradients": forecast.gradients,
+        "the solver's history": forecast.history,
+        "prefetched batches": forecast.prefetch,
+        "workspace": forecast.workspace,
     }
-    named = ", ".join(f"{name} {text(size)}" for name, size in sorted(parts.items(), key=lambda part: -part[1]) if size)
+    named = ", ".join(
+        f"{name} {text(size)}" for name, size in sorted(shares.items(), key=lambda part: -part[1]) if size
+    )
     fits = summary.largest_batch(subject, int(SHARE * limit), threads, traits=traits, processes=processes)
     most, when, layers = peak(compile(subject.graph(pb.TRAIN)[0], traits))
     named += f"; of blobs and gradients at most {text(most)} at once, in {when}: "
@@ -100,11 +102,11 @@ def explanation(of: Callable[[], Subject], limit: int, traits: DeviceTraits, pro
         else "not even a batch of 1 fits: divide the net over devices (-split), or use a smaller one"
     )
     return CaffeliteError(
-        f"out of memory: {text(found.total)} are needed ({named})", found=f"{text(limit)} at hand", remedy=remedy
+        f"out of memory: {text(forecast.total)} are needed ({named})", found=f"{text(limit)} at hand", remedy=remedy
     )
 
 
-def check(run: Trainer, of: Callable[[], Subject]) -> None:
+def check(run: Trainer, of: Callable[[], InspectedNet]) -> None:
     """Errors: the run needs more memory than a CPU has. Linux would allocate it and kill the run later."""
     nets = [*run.iteration_parts.pipeline.nets, *(net for net, _ in run.tests)]
     arenas = sum(net.compiled.arena + net.compiled.constant_bytes for net in nets)
@@ -124,8 +126,8 @@ def peak(compiled: CompiledNet) -> tuple[int, str, list[tuple[Node, int]]]:
     for table in (compiled.data, compiled.diff):
         for value, storage in table.items():
             owners.setdefault(storage, value.node)
-    for node, kept in compiled.saved.items():
-        owners |= dict.fromkeys(kept.values(), node)
+    for node, saved in compiled.saved.items():
+        owners |= dict.fromkeys(saved.values(), node)
     for step in compiled.backward:
         owners |= dict.fromkeys((s for s in step.partial.values() if s not in owners), step.node)
     held = {storage: node for storage, node in owners.items() if not storage.constant}

@@ -15,8 +15,7 @@ from ..net.graph import Graph, Node
 from ..prototxt.overrides import Overrides
 from ..training import nets
 from . import partial
-from .feeds import Absent, Feeds, rebatched, stand_ins, with_inputs
-from .label_shapes import label_shapes
+from .feeds import Absent, Feeds, label_shapes, rebatched, stand_ins, with_inputs
 from .reading import Findings, Reading, tolerant
 
 NO_FEEDS = ("Parameter",)  # layers without bottoms that provide no data
@@ -24,7 +23,7 @@ NOTHING = Overrides()
 
 
 @dataclass
-class Subject:
+class InspectedNet:
     """The net that a command inspects, the solver that uses it, if any, and the shapes that the user gave."""
 
     message: pb.NetParameter
@@ -66,10 +65,10 @@ class Subject:
     def timed(self, phase: int) -> tuple[pb.NetParameter, list[str]]:
         """The net with zeros in place of data that is not there, which take as long to compute, and notes about
         guessed shapes. Errors: mistakes of the net; data that is there but cannot be read."""
-        found, notes = self.graph(phase)
+        built, notes = self.graph(phase)
         absent = {
             node.name: [top.shape for top in node.tops]
-            for node in found.feeds
+            for node in built.feeds
             if isinstance(getattr(node.layer, "source", None), Absent)
         }
         new, state = pb.NetParameter(), self._state(phase)
@@ -90,20 +89,20 @@ class Subject:
             return *self.graph(phase), []
         except CaffeliteError:
             net, unshaped, shapes = with_inputs(self.message, self.shapes), [], {}
-            found, findings, feeds = self._partial(net, phase, {})
+            built, findings, feeds = self._partial(net, phase, {})
             if feeds.unshaped:  # no layer that can be built contradicts the likeliest shape
                 unshaped, shapes = feeds.unshaped, next(stand_ins(net, feeds))
-                found, findings, feeds = self._partial(net, phase, shapes)
-            if found is None or len(found.nodes) == len(found.feeds):
+                built, findings, feeds = self._partial(net, phase, shapes)
+            if built is None or len(built.nodes) == len(built.feeds):
                 raise
-        return *self._found(found, feeds, unshaped, shapes), [finding.error for finding in findings]
+        return *self._found(built, feeds, unshaped, shapes), [finding.error for finding in findings]
 
     def _partial(
         self, net: pb.NetParameter, phase: int, shapes: dict[str, Shape]
     ) -> tuple[Graph | None, Findings, Feeds]:
         feeds, findings = self._guess(shapes, label_shapes(net)), Findings()
-        found, _, feeds = partial.build_fitting(Reading(net, self.locate), self._state(phase), findings, feeds)
-        return found, findings, feeds
+        built, _, feeds = partial.build_fitting(Reading(net, self.locate), self._state(phase), findings, feeds)
+        return built, findings, feeds
 
     def _state(self, phase: int) -> pb.NetState:
         return nets.state(
@@ -112,14 +111,14 @@ class Subject:
 
     def _found(
         self,
-        found: Graph,
+        built: Graph,
         feeds: Feeds,
         unshaped: Sequence[tuple[str, str]] = (),
         tried: Mapping[str, Shape] = MappingProxyType({}),
     ) -> tuple[Graph, list[str]]:
         """The graph, and notes about guessed shapes. unshaped: tops without a known shape; tried: the shapes that
         were assumed for them, where no layer needed another one."""
-        partial.close(found)
+        partial.close(built)
         tried = {top: feeds.labels.get(top, shape) for top, shape in tried.items()}
         notes = [f'layer "{name}": "{top}" taken as {times(shape)} by {why}' for name, top, shape, why in feeds.guessed]
         needed = {top for _, top in unshaped} | {top for top, shape in tried.items() if shape}
@@ -128,10 +127,10 @@ class Subject:
             assumed = ", ".join(f'"{top}" as {times(shape)}' for top, shape in shapes.items())
             remedy = " ".join(f"-shape {top}={'x'.join(map(str, shape))}" for top, shape in shapes.items())
             notes.append(f"the shape of a sample is not known; assumed {assumed}: give the right one, as in {remedy}")
-        return found, notes
+        return built, notes
 
 
-def subject(
+def load_net(
     model: str | None,
     solver: str | None,
     shapes: dict[str, Shape],
@@ -140,7 +139,7 @@ def subject(
     overrides: Overrides = NOTHING,
     lenient: bool = False,
     either: bool = False,
-) -> Subject:
+) -> InspectedNet:
     """The net of ``model``, or the one that ``solver`` trains, with ``overrides``. lenient: unknown fields of the net
     are ignored and listed. either: whether the user had the choice of -model and -solver."""
     ignored: list[CaffeliteError] = []
@@ -149,7 +148,7 @@ def subject(
         if model is None:
             raise ValueError("neither a model nor a solver is given")
         document = overrides.net(prototxt.read_net(model, tolerate=tolerate, either=either))
-        return Subject(document.message, document.locate, shapes, level, stages, ignored=tuple(ignored))
+        return InspectedNet(document.message, document.locate, shapes, level, stages, ignored=tuple(ignored))
     document = overrides.solver(prototxt.read_solver(solver, unknown_types.tolerate, either=either))
     train = nets.train_net(document.message, document.locate, tolerate=tolerate)
     tests = nets.test_nets(document.message, document.locate, tolerate)
@@ -157,7 +156,7 @@ def subject(
     states = (train.state, *(spec.state for spec in tests[:1]))
     if any(spec.locate.file != train.locate.file for spec in tests):
         states = states[:1]
-    return Subject(
+    return InspectedNet(
         train.message, train.locate, shapes, level, stages, document.message, states, len(tests), tuple(ignored)
     )
 
@@ -174,24 +173,24 @@ def phases_of(net: pb.NetParameter) -> list[int]:
     for phase in (pb.TRAIN, pb.TEST):
         state = nets.state(phase, net)
         try:
-            kept = [spec for spec in net.layer if graph.keeps(spec, state) is None]
+            layers = [spec for spec in net.layer if graph.keeps(spec, state) is None]
         except CaffeliteError:  # building the net reports invalid rules
             return [pb.TRAIN, pb.TEST]
-        if any(not spec.bottom and spec.type not in NO_FEEDS for spec in kept):
+        if any(not spec.bottom and spec.type not in NO_FEEDS for spec in layers):
             fed.append(phase)
-        scored |= any(any(spec.loss_weight) or (spec.type in REGISTRY and REGISTRY[spec.type].loss) for spec in kept)
+        scored |= any(any(spec.loss_weight) or (spec.type in REGISTRY and REGISTRY[spec.type].loss) for spec in layers)
     if scored:
         return fed or [pb.TRAIN, pb.TEST]
     return [pb.TEST] if pb.TEST in fed or not fed else fed
 
 
-def node_of(found: Graph, name: str) -> Node:
+def node_of(built: Graph, name: str) -> Node:
     """The layer with this name. Errors: there is none; the error suggests the nearest name."""
-    node = next((n for n in found.nodes if n.name == name), None)
+    node = next((n for n in built.nodes if n.name == name), None)
     if node is None:
-        why = dict(found.dropped).get(name)
-        near = did_you_mean(name, [n.name for n in found.nodes])
-        phase = pb.Phase.Name(found.phase)
+        why = dict(built.dropped).get(name)
+        near = did_you_mean(name, [n.name for n in built.nodes])
+        phase = pb.Phase.Name(built.phase)
         raise CaffeliteError(
             f'no layer "{name}" in {phase}',
             remedy=f"it is left out: {why}" if why else near or "caffelite summary lists them",

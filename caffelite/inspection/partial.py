@@ -28,21 +28,21 @@ def build(reading: Reading, state: pb.NetState, findings: Findings, feeds: Feeds
     layers = _Layers(net, locate)
     texts = set(reading.broken)
     broken = {place for where in texts if (place := layers.at(where)) is not None}
-    found, errors = _try(net, state, locate, feeds)
+    built, errors = _try(net, state, locate, feeds)
     if broken:
         reported = [e for e in errors if layers.of(e) in broken and layers.is_leaf(e)]
         reported = [e for e in reported if _place(e) not in texts]
-        found, errors = _try(_poisoned(net, broken), state, locate, feeds)
+        built, errors = _try(_poisoned(net, broken), state, locate, feeds)
         errors = reported + [e for e in errors if layers.of(e) not in broken]
     faulty: set[int] = set()
     wrong = broken | {layers.of(e) for e in errors}
     while True:
         for error in errors:
             findings.add("note" if error in feeds.missing or isinstance(error, NotImported) else "mistake", error)
-        if found or None in wrong or wrong <= faulty:
-            return found, not faulty
+        if built or None in wrong or wrong <= faulty:
+            return built, not faulty
         faulty |= {place for place in wrong if place is not None}
-        found, errors = _try(_without(net, state, faulty), state, locate, feeds)
+        built, errors = _try(_without(net, state, faulty), state, locate, feeds)
         wrong = {layers.of(e) for e in errors}
 
 
@@ -68,23 +68,23 @@ def build_fitting(
     return found, whole, feeds
 
 
-def _needed(net: pb.NetParameter, found: Graph, feeds: Feeds) -> list[dict[str, Shape]]:
+def _needed(net: pb.NetParameter, built: Graph, feeds: Feeds) -> list[dict[str, Shape]]:
     """Shapes that the layers that were not built may need: one label for each pixel, or as many as scores."""
-    built = {node.name for node in found.nodes}
-    shapes = {top.name: top.shape for node in found.nodes for top in node.tops}
+    names = {node.name for node in built.nodes}
+    shapes = {top.name: top.shape for node in built.nodes for top in node.tops}
     return [
         dict.fromkeys(labels, shape)
         for spec in net.layer
-        if spec.name not in built and spec.bottom and spec.bottom[0] in shapes
+        if spec.name not in names and spec.bottom and spec.bottom[0] in shapes
         if (labels := [bottom for bottom in spec.bottom[1:] if bottom in feeds.assumed])
         for scores in [shapes[spec.bottom[0]]]
         for shape in dict.fromkeys([(1, *scores[2:]), scores[1:]])
     ]
 
 
-def close(found: Graph | None) -> None:
+def close(built: Graph | None) -> None:
     """Closes the sources of a graph."""
-    for node in found.feeds if found else ():
+    for node in built.feeds if built else ():
         if getattr(node.layer, "source", None) is not None:
             node.layer.source.close()
 

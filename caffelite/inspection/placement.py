@@ -93,17 +93,17 @@ def _chain(a: Vertex, b: Vertex, bundle: object, points: dict[tuple, Vertex]) ->
 
 
 def _ordered(ranks: list[list[Vertex]]) -> list[list[Vertex]]:
-    """The best of several sweeps by mean places, down and up in turn."""
+    """The best of several sweeps by mean positions, down and up in turn."""
     best, least = [list(rank) for rank in ranks], _crossings(ranks)
     for sweep in range(SWEEPS):
         if not least:
             break
         down = sweep % 2 == 0
         for rank in ranks if down else reversed(ranks):
-            places = {v: i for other in ranks for i, v in enumerate(other)}
+            positions = {v: i for other in ranks for i, v in enumerate(other)}
             target = {}
             for i, vertex in enumerate(rank):
-                near = [places[n] for n in (vertex.up if down else vertex.down)]
+                near = [positions[n] for n in (vertex.up if down else vertex.down)]
                 target[vertex] = sum(near) / len(near) if near else i
             rank.sort(key=target.__getitem__)
         count = _crossings(ranks)
@@ -115,8 +115,8 @@ def _ordered(ranks: list[list[Vertex]]) -> list[list[Vertex]]:
 def _crossings(ranks: list[list[Vertex]]) -> int:
     total = 0
     for upper, lower in zip(ranks, ranks[1:], strict=False):
-        place = {v: i for i, v in enumerate(lower)}
-        ends = [place[n] for v in upper for n in sorted(v.down, key=lambda n: place.get(n, 0)) if n in place]
+        position = {v: i for i, v in enumerate(lower)}
+        ends = [position[n] for v in upper for n in sorted(v.down, key=lambda n: position.get(n, 0)) if n in position]
         total += sum(ends[i] > ends[j] for i in range(len(ends)) for j in range(i + 1, len(ends)))
     return total
 

@@ -95,17 +95,17 @@ def svg(scene: Scene, layers: bool = False) -> str:
 
 def _svg(shape: Box | Text | Curve, layers: bool = False) -> str:
     if isinstance(shape, Box):
-        place = f'x="{shape.x:.1f}" y="{shape.y:.1f}" width="{shape.width:.1f}" height="{shape.height:.1f}"'
+        position = f'x="{shape.x:.1f}" y="{shape.y:.1f}" width="{shape.width:.1f}" height="{shape.height:.1f}"'
         name = f" data-layer={quoteattr(_shown(shape.layer))}" if layers and shape.layer else ""
-        return f'<rect {place} rx="{shape.radius:g}" fill="{shape.fill}" stroke="{shape.stroke}"{name}/>'
+        return f'<rect {position} rx="{shape.radius:g}" fill="{shape.fill}" stroke="{shape.stroke}"{name}/>'
     if isinstance(shape, Text):
         bold = ' font-weight="bold"' * shape.bold
         halo = ' stroke="#ffffff" stroke-width="4" paint-order="stroke" stroke-linejoin="round"' * shape.halo
         text = _shown(shape.text)
         length = text_width(text, shape.size, shape.bold)  # what another font must keep, so that no texts meet
         fit = f' textLength="{length:.1f}" lengthAdjust="spacingAndGlyphs"' if text else ""
-        place = f'x="{shape.x:.1f}" y="{shape.y:.1f}" text-anchor="{shape.anchor}"'
-        return f'<text {place} font-size="{shape.size:g}"{fit}{bold}{halo} fill="{shape.fill}">{escape(text)}</text>'
+        position = f'x="{shape.x:.1f}" y="{shape.y:.1f}" text-anchor="{shape.anchor}"'
+        return f'<text {position} font-size="{shape.size:g}"{fit}{bold}{halo} fill="{shape.fill}">{escape(text)}</text>'
     (x, y), rest = shape.points[0], shape.points[1:]
     path = f"M{x:.1f},{y:.1f}" + "".join(
         "C" + " ".join(f"{px:.1f},{py:.1f}" for px, py in rest[i : i + 3]) for i in range(0, len(rest), 3)

@@ -13,7 +13,7 @@ from ..training import epochs
 from ..training.checkpoint import snapshot
 from ..training.optim import rates, updates
 from . import counts
-from .nets import NOTHING, Subject, subject
+from .nets import NOTHING, InspectedNet, load_net
 
 MOST_ROWS, POINTS = 40, 1000
 
@@ -75,7 +75,7 @@ def schedule(
         )
     notes, batch = [], None
     try:
-        batch, length = _data(subject(None, path, shapes or {}, overrides=overrides))
+        batch, length = _data(load_net(None, path, shapes or {}, overrides=overrides))
         batch *= processes
         samples = samples or length
         if samples is None:
@@ -121,11 +121,11 @@ def schedule(
     return run
 
 
-def _data(found: Subject) -> tuple[int, int | None]:
+def _data(inspected: InspectedNet) -> tuple[int, int | None]:
     """(samples an iteration, samples in the training set)."""
-    graph, _ = found.graph(pb.TRAIN)
+    graph, _ = inspected.graph(pb.TRAIN)
     lengths = [getattr(getattr(n.layer, "source", None), "length", None) for n in graph.feeds]
-    iter_size = found.solver.iter_size if found.solver else 1
+    iter_size = inspected.solver.iter_size if inspected.solver else 1
     return counts.batch_of(graph) * iter_size, next((length for length in lengths if length), None)
 
 
@@ -135,11 +135,11 @@ def _turns(p: pb.SolverParameter, rate: rates.Schedule) -> dict[int, str]:
     last, warm = p.max_iter, p.warmup_iter or p.rampup_interval
     turns = {last - 1: "the last update"}
     if (steps := rates.POLICIES[p.lr_policy].turns) is not None:
-        found = [i for i in steps(p) if 0 < i < last]
-        skip = -(-len(found) // MOST_ROWS)
+        changes = [i for i in steps(p) if 0 < i < last]
+        skip = -(-len(changes) // MOST_ROWS)
         turns |= dict.fromkeys(
-            found[::skip] if skip else [],
-            "the rate changes" if skip < 2 else f"one of {len(found)} changes of the rate",
+            changes[::skip] if skip else [],
+            "the rate changes" if skip < 2 else f"one of {len(changes)} changes of the rate",
         )
     else:
         turns |= {round(last * tenth / 10): "" for tenth in range(1, 10)} | turns

@@ -95,21 +95,21 @@ def _read_into(
 
 def check(solver: Reading, findings: Findings) -> None:
     """Adds the mistakes in a solver's own fields."""
-    found = Findings()
-    p, locate = _provisional(solver, found)
-    if not _rate(p, locate, found) and p.lr_policy != "fixed":  # what is wrong besides the policy itself
+    merged = Findings()
+    p, locate = _provisional(solver, merged)
+    if not _rate(p, locate, merged) and p.lr_policy != "fixed":  # what is wrong besides the policy itself
         plain = pb.SolverParameter()
         plain.CopyFrom(p)
         plain.lr_policy = "fixed"
-        _rate(plain, locate, found)
-    found.run(updates.check, p, locate)
-    found.run(check_counts, p, locate)
+        _rate(plain, locate, merged)
+    merged.run(updates.check, p, locate)
+    merged.run(check_counts, p, locate)
     folder = Path(snapshot.prefix(p, locate.file)).parent
     if (p.snapshot or p.snapshot_after_train) and not os.path.isdir(folder):
         what, remedy = f"the folder of snapshot_prefix, {folder}, does not exist", f"make it: mkdir -p {quoted(folder)}"
-        found.say("mistake", what, locate("snapshot_prefix"), remedy=remedy)
+        merged.say("mistake", what, locate("snapshot_prefix"), remedy=remedy)
     unset = solver.suspects - {field.name for field, _ in p.ListFields()}
-    for one in found:
+    for one in merged:
         if not unset & set(re.findall(r"\w+", f"{one.error.what} {one.error.remedy}")):
             findings.add(one.kind, one.error)
 
@@ -117,8 +117,8 @@ def check(solver: Reading, findings: Findings) -> None:
 def _provisional(solver: Reading, findings: Findings) -> tuple[pb.SolverParameter, Locator]:
     """The solver with assumed iterations in place of its epoch fields; those with a mistake, which is added, are
     dropped."""
-    if found := findings.run(epochs.provisional, solver.message, solver.locate):
-        return found
+    if parameter := findings.run(epochs.provisional, solver.message, solver.locate):
+        return parameter
     sound = pb.SolverParameter()
     sound.CopyFrom(solver.message)
     for name in epochs.given(sound):
@@ -136,13 +136,13 @@ def in_iterations(solver: Reading, train: Graph | None, findings: Findings) -> R
     assumed ones where it is not. None where the fields are wrong; the mistake is added."""
     sources = [getattr(node.layer, "source", None) for node in train.feeds] if train else []
     if train is None or any(isinstance(source, Absent) for source in sources):
-        found = Findings().run(epochs.provisional, solver.message, solver.locate)  # `check` reports its mistakes
+        resolved = Findings().run(epochs.provisional, solver.message, solver.locate)  # `check` reports its mistakes
     else:
         epoch = epochs.epoch_of([source for source in sources if source], solver.message.iter_size, 1)
-        found = findings.run(epochs.resolve, solver.message, solver.locate, epoch)
-    if not found:
+        resolved = findings.run(epochs.resolve, solver.message, solver.locate, epoch)
+    if not resolved:
         return None
-    message, locate = found
+    message, locate = resolved
     return Reading(message, locate, solver.broken, solver.suspects)
 
 

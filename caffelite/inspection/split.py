@@ -40,10 +40,10 @@ def megabytes(count: float) -> str:
     return f"{count / 1e6:,.3g} MB" if count < 1e9 else f"{count / 1e9:,.3g} GB"
 
 
-def comparison(found: Sequence[Forecast], limit: float | None) -> list[str]:
+def comparison(forecasts: Sequence[Forecast], limit: float | None) -> list[str]:
     """A line for each forecast. limit: bytes of memory of a device."""
     rows = [HEAD]
-    for one in found:
+    for one in forecasts:
         rows.append(
             (
                 one.name,
@@ -97,13 +97,13 @@ def stages(graph: Graph, one: Forecast) -> list[str]:
 
 def record(graph: Graph, one: Forecast) -> dict[str, Any]:
     """A forecast as JSON has it: seconds, bytes."""
-    place = one.placement
+    placement = one.placement
     return {
         "arrangement": one.name,
         "groups": one.groups,
-        "stages": place.stages,
-        "shards": place.shards,
-        "micro_batches": place.micro_batches,
+        "stages": placement.stages,
+        "shards": placement.shards,
+        "micro_batches": placement.micro_batches,
         "samples": one.groups * one.batch,
         "seconds": one.seconds,
         "images_per_second": one.images,

@@ -22,7 +22,7 @@ from ..net.fused_updates import fused_updates, gradient_bytes
 from ..net.graph import Graph, Node, Parameter
 from ..training.optim import updates
 from . import counts
-from .nets import Subject
+from .nets import InspectedNet
 from .target import CPU
 
 BYTES = 4  # of a number
@@ -132,7 +132,7 @@ class Memory:
 
 
 def memory(
-    subject: Subject,
+    subject: InspectedNet,
     batch: int | None = None,
     threads: int = 1,
     train: bool = True,
@@ -160,7 +160,7 @@ def memory(
         history = weights * len(updates.RULES[subject.solver.type].history)
     # The memory of a GPU holds neither.
     code = KERNELS + generated_code(graph, traits, learns) if traits.host_memory else 0
-    found = Memory(
+    forecast = Memory(
         weights,
         gradient_bytes(planned.graph, fused, passes, BYTES) if learns else 0,
         history,
@@ -173,17 +173,19 @@ def memory(
     )
     if train and subject.tests:
         test, planned, alone = compiled(pb.TEST)
-        found.arena += subject.tests * planned.arena
-        found.alone += subject.tests * alone
-        found.prefetch += subject.tests * prefetched(test)
-    return found
+        forecast.arena += subject.tests * planned.arena
+        forecast.alone += subject.tests * alone
+        forecast.prefetch += subject.tests * prefetched(test)
+    return forecast
 
 
 def generated_code(graph: Graph, traits: DeviceTraits, learns: bool) -> int:
     """Bytes of the code that oneDNN makes for the convolutions of a net, and of kernels that not every net loads."""
     layers = [node.layer for node in graph.nodes if isinstance(node.layer, Kernels)]
-    found = [layer for layer in layers if layer.prefers_channels_last(traits)]
-    return CONVOLUTION * len(found) // (1 if learns else 3) + WINOGRAD * any(_tiled(layer, traits) for layer in found)
+    sensitive = [layer for layer in layers if layer.prefers_channels_last(traits)]
+    return CONVOLUTION * len(sensitive) // (1 if learns else 3) + WINOGRAD * any(
+        _tiled(layer, traits) for layer in sensitive
+    )
 
 
 def _tiled(layer: Kernels, traits: DeviceTraits) -> bool:
@@ -229,7 +231,7 @@ TILE = 1 << 20
 
 
 def largest_batch(
-    subject: Subject,
+    subject: InspectedNet,
     limit: int,
     threads: int = 1,
     train: bool = True,

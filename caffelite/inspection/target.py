@@ -27,5 +27,5 @@ def _capability(gpu: int) -> tuple[int, int]:
 
     if gpu >= cuda.count():
         return H100
-    found = cuda.describe(gpu)
-    return int(found["Major revision number"]), int(found["Minor revision number"])
+    properties = cuda.describe(gpu)
+    return int(properties["Major revision number"]), int(properties["Minor revision number"])

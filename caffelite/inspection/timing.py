@@ -17,7 +17,7 @@ TRIES = 5
 
 
 @dataclass
-class Pass:
+class PassTimes:
     """Milliseconds of one pass: of each layer by name, forward, backward and of deferred gradients, and of all."""
 
     forward: dict[str, float]
@@ -27,7 +27,7 @@ class Pass:
     gradients: dict[str, float]
 
 
-def timed_pass(net: Net, iteration: int, deferred: DeferredGradients | None = None) -> Pass:
+def timed_pass(net: Net, iteration: int, deferred: DeferredGradients | None = None) -> PassTimes:
     """Times one pass, layer by layer. GPU times are measured on the GPU: it never waits for the host in between.
     deferred: gradients that are computed after the pass."""
     dev = net.dev
@@ -47,7 +47,7 @@ def timed_pass(net: Net, iteration: int, deferred: DeferredGradients | None = No
     for name, gradient in deferred.each() if deferred else ():
         gradient.compute()
         apart.append((name, dev.record_event()))
-    return Pass(
+    return PassTimes(
         _by_layer(dev, begin, forward),
         _by_layer(dev, middle, marks),
         dev.elapsed_ms(begin, middle),
@@ -57,11 +57,11 @@ def timed_pass(net: Net, iteration: int, deferred: DeferredGradients | None = No
 
 
 def _by_layer(dev: Device, begin, marks: list[tuple[str, object]]) -> dict[str, float]:
-    found: dict[str, float] = {}
+    times: dict[str, float] = {}
     for name, end in marks:
-        found[name] = found.get(name, 0.0) + dev.elapsed_ms(begin, end)
+        times[name] = times.get(name, 0.0) + dev.elapsed_ms(begin, end)
         begin = end
-    return found
+    return times
 
 
 def whole(net: Net, count: int) -> float:
@@ -94,11 +94,11 @@ def ceilings(dev: Device) -> tuple[float, float]:
     side, size = SIDE[dev.traits.kind], COPIED[dev.traits.kind]
     x, w, y = (dev.zeros((side, side)) for _ in range(3))
     op = dev.inner_product(side, side, side, half=dev.traits.half)
-    kept = (dev.zeros((side, side), BFLOAT16),) if dev.traits.half else ()
+    half_input = (dev.zeros((side, side), BFLOAT16),) if dev.traits.half else ()
     source, target = dev.zeros(size, "uint8"), dev.zeros(size, "uint8")
 
     def multiply() -> None:
-        op.forward(x, w, None, y, None, *kept)
+        op.forward(x, w, None, y, None, *half_input)
 
     def copy() -> None:
         dev.copy(source, target)
@@ -113,4 +113,4 @@ def algorithms(operation: object) -> list[str]:
     """The algorithms that the passes of a convolution took, where they are measured: of forward, data gradient and
     weight gradient, in this order; none for other operations."""
     taken: dict[str, str] = getattr(operation, "taken", {})
-    return [taken[part] for part in sorted(taken, key=("forward", "data gradient", "weight gradient").index)]
+    return [taken[name] for name in sorted(taken, key=("forward", "data gradient", "weight gradient").index)]

@@ -43,8 +43,8 @@ _LAZY = {  # name -> the module that has it, loaded on first use
     "AdamSolver": "solver",
     "NCCL": "solver",
     "get_solver": "solver",
-    "layer_type_list": "layer_types",
-    "layer_type_count": "layer_types",
+    "layer_type_list": "net_spec",
+    "layer_type_count": "net_spec",
     "Classifier": "classifier",
     "Detector": "detector",
     "NetSpec": "net_spec",
@@ -87,9 +87,9 @@ if not any(isinstance(finder, Submodules) for finder in sys.meta_path):
 
 def __getattr__(name: str) -> object:
     if name in _LAZY:
-        found = getattr(importlib.import_module(f".{_LAZY[name]}", __name__), name)
-        globals()[name] = found
-        return found
+        value = getattr(importlib.import_module(f".{_LAZY[name]}", __name__), name)
+        globals()[name] = value
+        return value
     if name in _MODULES:
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

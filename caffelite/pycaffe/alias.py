@@ -19,8 +19,8 @@ _PACKAGE = __name__.rpartition(".")[0]
 def modules() -> dict[str, types.ModuleType]:
     """The package and its public modules by their names under ``caffe``; ``caffe.pycaffe`` is the package too."""
     package = importlib.import_module(_PACKAGE)
-    found = {"caffe": package, "caffe.pycaffe": package}
-    return found | {f"caffe.{name}": importlib.import_module(f"{_PACKAGE}.{name}") for name in _SUBMODULES}
+    package_modules = {"caffe": package, "caffe.pycaffe": package}
+    return package_modules | {f"caffe.{name}": importlib.import_module(f"{_PACKAGE}.{name}") for name in _SUBMODULES}
 
 
 class Submodules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -50,7 +50,7 @@ def register_as_caffe() -> None:
     spec = None if "caffe" in sys.modules else importlib.util.find_spec("caffe")
     if "caffe" in sys.modules or spec is not None and spec.origin is not None:  # a mere folder has no origin
         known = sys.modules.get("caffe")
-        place = getattr(known, "__file__", None) or (spec.origin if spec else None)
+        file = getattr(known, "__file__", None) or (spec.origin if spec else None)
         remedy = "remove its folder from PYTHONPATH and sys.path, or import caffelite.pycaffe by its own name"
-        raise CaffeliteError("another caffe can be imported", found=place, remedy=remedy)
+        raise CaffeliteError("another caffe can be imported", found=file, remedy=remedy)
     sys.modules.update(modules())

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ..caffelite_pb2 import TEST
 from . import io
-from .batches import forward_all
 from .net import Net
 
 
@@ -22,17 +22,17 @@ def image_transformer(
 ) -> io.Transformer:
     """The Transformer of a net's first input, for images H×W×K."""
     name = net.inputs[0]
-    found = io.Transformer({name: net.blobs[name].shape})
-    found.set_transpose(name, (2, 0, 1))
+    transformer = io.Transformer({name: net.blobs[name].shape})
+    transformer.set_transpose(name, (2, 0, 1))
     if mean is not None:
-        found.set_mean(name, mean)
+        transformer.set_mean(name, mean)
     if input_scale is not None:
-        found.set_input_scale(name, input_scale)
+        transformer.set_input_scale(name, input_scale)
     if raw_scale is not None:
-        found.set_raw_scale(name, raw_scale)
+        transformer.set_raw_scale(name, raw_scale)
     if channel_swap is not None:
-        found.set_channel_swap(name, channel_swap)
-    return found
+        transformer.set_channel_swap(name, channel_swap)
+    return transformer
 
 
 class Classifier(Net):
@@ -66,7 +66,7 @@ class Classifier(Net):
             (y, x), (height, width) = (np.array(self.image_dims) - self.crop_dims) // 2, self.crop_dims
             crops = np.array([image[y : y + height, x : x + width] for image in images])
         name = self.inputs[0]
-        arrays = {name: np.array([self.transformer.preprocess(name, crop) for crop in crops])}
-        found = forward_all(self, None, arrays)
-        scores = found[self.outputs[0]]
+        arrays: dict[str, Any] = {name: np.array([self.transformer.preprocess(name, crop) for crop in crops])}
+        outputs = self.forward_all(**arrays)
+        scores = outputs[self.outputs[0]]
         return scores.reshape(len(scores) // 10, 10, -1).mean(1) if oversample else scores

@@ -87,7 +87,7 @@ def _below(top: Top) -> Sequence[Top]:
 
 def _maps(top: Top) -> dict[Top, Map]:
     """The map to each top below ``top``, the nearest first, until layers without a map."""
-    found: dict[Top, Map] = {top: IDENTITY}
+    maps: dict[Top, Map] = {top: IDENTITY}
     pending = [top]
     while pending:
         above = pending.pop(0)
@@ -96,10 +96,10 @@ def _maps(top: Top) -> dict[Top, Map]:
         except UndefinedMapException:
             continue
         for below in _below(above):
-            if below not in found:
-                found[below] = compose(found[above], step)
+            if below not in maps:
+                maps[below] = compose(maps[above], step)
                 pending.append(below)
-    return found
+    return maps
 
 
 def coord_map_from_to(top_from: Top, top_to: Top) -> Map:

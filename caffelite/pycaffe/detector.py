@@ -12,7 +12,6 @@ import numpy as np
 from ..caffelite_pb2 import TEST
 from ..errors import CaffeliteError
 from . import io
-from .batches import forward_all
 from .classifier import image_transformer
 from .net import Net
 
@@ -56,20 +55,20 @@ class Detector(Net):
     def detect_windows(self, images_windows: Windows) -> list[dict[str, Any]]:
         """Scores windows (ymin, xmin, ymax, xmax) of image files. Returns a dict for each: filename, window, and
         prediction, the first output."""
-        found, crops = [], []
+        entries, crops = [], []
         for filename, windows in images_windows:
             image = io.load_image(filename)
             for window in windows:
-                found.append({"window": window, "filename": filename})
+                entries.append({"window": window, "filename": filename})
                 crops.append(self.crop(image, np.asarray(window)))
         if not crops:
             return []
         name = self.inputs[0]
-        arrays = {name: np.array([self.transformer.preprocess(name, crop) for crop in crops])}
-        outputs = forward_all(self, None, arrays)
-        for entry, scores in zip(found, outputs[self.outputs[0]], strict=True):
+        arrays: dict[str, Any] = {name: np.array([self.transformer.preprocess(name, crop) for crop in crops])}
+        outputs = self.forward_all(**arrays)
+        for entry, scores in zip(entries, outputs[self.outputs[0]], strict=True):
             entry["prediction"] = scores
-        return found
+        return entries
 
     def detect_selective_search(self, image_fnames: Iterable[str]) -> list[dict[str, Any]]:
         """Scores the windows that selective search proposes. Errors: its package is not installed."""
@@ -98,8 +97,8 @@ class Detector(Net):
         inside = np.clip(first, 0, limits).astype(int), np.clip(last, 0, limits).astype(int)
         size = np.round((inside[1] - inside[0] + 1) * factor).astype(int)
         size = np.minimum(size, side - start)
-        found = np.array(self.crop_mean, np.float32)
-        part = im[inside[0][0] : inside[1][0], inside[0][1] : inside[1][1]]
-        if part.size and (size > 0).all():
-            found[start[0] : start[0] + size[0], start[1] : start[1] + size[1]] = io.resize_image(part, size)
-        return found
+        crop = np.array(self.crop_mean, np.float32)
+        pixels = im[inside[0][0] : inside[1][0], inside[0][1] : inside[1][1]]
+        if pixels.size and (size > 0).all():
+            crop[start[0] : start[0] + size[0], start[1] : start[1] + size[1]] = io.resize_image(pixels, size)
+        return crop

@@ -117,9 +117,9 @@ def resize_image(im: np.ndarray, new_dims: Sequence[int], interp_order: int = 1)
 def oversample(images: Sequence[np.ndarray], crop_dims: Sequence[int]) -> np.ndarray:
     """Ten crops of each image H×W×K: corners and centre, then their mirror images. Returns (10·N)×height×width×K."""
     (height, width), (rows, columns) = images[0].shape[:2], (int(d) for d in crop_dims)
-    places = [(y, x) for y in (0, height - rows) for x in (0, width - columns)]
-    places.append((int(height / 2 - rows / 2), int(width / 2 - columns / 2)))
-    crops = [[image[y : y + rows, x : x + columns] for y, x in places] for image in images]
+    corners = [(y, x) for y in (0, height - rows) for x in (0, width - columns)]
+    corners.append((int(height / 2 - rows / 2), int(width / 2 - columns / 2)))
+    crops = [[image[y : y + rows, x : x + columns] for y, x in corners] for image in images]
     return np.array([crop for five in crops for crop in (*five, *(c[:, ::-1] for c in five))], np.float32)
 
 

@@ -53,9 +53,9 @@ def next_seed() -> int:
     """The seed of the next net."""
     if _settings.seed is None:
         return secrets.randbits(31)
-    found = _settings.seed
+    seed = _settings.seed
     _settings.seed += 1
-    return found
+    return seed
 
 
 def seeded() -> bool:

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,12 @@ from ..layers import unknown_types
 from ..net import net as nets
 from ..net.nodes import Node
 from ..runs.open_net import open_net
-from . import batches, modes
+from . import modes
 from .blob import Blob
 from .structure import NetStructure
 
 log = logging.getLogger("caffelite")
+Rows = dict[str, list[np.ndarray]]  # of each blob, by batches
 
 
 class Net(NetStructure):
@@ -183,14 +185,37 @@ class Net(NetStructure):
     def forward_all(self, blobs: Sequence[str] | None = None, **kwargs: np.ndarray) -> dict[str, np.ndarray]:
         """Runs forward over any number of samples, batch by batch. kwargs: an array for each input. Returns the outputs
         and ``blobs`` of all samples by name."""
-        return batches.forward_all(self, blobs, kwargs)
+        count = _sample_count(kwargs)
+        rows: Rows = {}
+        for batch in self._batches(kwargs):
+            _append(rows, self.forward(blobs=blobs, **batch))
+        return _joined(rows, count)
 
     def forward_backward_all(
         self, blobs: Sequence[str] | None = None, diffs: Sequence[str] | None = None, **kwargs: np.ndarray
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Runs forward and backward over any number of samples, batch by batch. kwargs: arrays for inputs and gradients
         of outputs. Returns the blobs and the gradients of all samples by name."""
-        return batches.forward_backward_all(self, blobs, diffs, kwargs)
+        count = _sample_count(kwargs)
+        inputs, starts = ({n: kwargs[n] for n in names if n in kwargs} for names in (self.inputs, self.outputs))
+        data: Rows = {}
+        gradients: Rows = {}
+        for batch, batch_starts in zip_longest(self._batches(inputs), self._batches(starts)):
+            _append(data, self.forward(blobs=blobs, **(batch or {})))
+            _append(gradients, self.backward(diffs=diffs, **(batch_starts or {})))
+        return _joined(data, count), _joined(gradients, count)
+
+    def _batches(self, arrays: Mapping[str, np.ndarray]) -> Iterator[dict[str, Any]]:
+        """The arrays in batches of the net's first blob; zeros fill the last one up."""
+        if not arrays:
+            return
+        size = next(iter(self.blobs.values())).shape[0]
+        for start in range(0, _sample_count(arrays), size):
+            batch = {name: np.asarray(array[start : start + size]) for name, array in arrays.items()}
+            yield {
+                name: np.concatenate([rows, np.zeros((size - len(rows), *rows.shape[1:]), rows.dtype)])
+                for name, rows in batch.items()
+            }
 
     def reshape(self) -> None:
         """Gives all blobs the shapes that follow from the reshaped inputs. A pass does so for the layers that it runs.
@@ -320,3 +345,21 @@ def user_errors() -> Iterator[None]:
                 cause.add_note(str(mistake))
                 raise cause from None
         raise
+
+
+def _sample_count(arrays: Mapping[str, np.ndarray]) -> int:
+    """How many samples the arrays have. Errors: none are given; different numbers."""
+    counts = {len(array) for array in arrays.values()}
+    if len(counts) != 1:
+        raise ValueError(f"expected arrays with the same number of samples; found {sorted(counts) or 'no arrays'}")
+    return counts.pop()
+
+
+def _append(rows: Rows, arrays: Mapping[str, np.ndarray]) -> None:
+    for name, array in arrays.items():
+        rows.setdefault(name, []).append(np.atleast_1d(np.array(array)))
+
+
+def _joined(rows: Rows, count: int) -> dict[str, np.ndarray]:
+    """All batches of each blob, without the rows that filled the last one up."""
+    return {name: np.concatenate(chunks)[:count] for name, chunks in rows.items()}

@@ -103,11 +103,11 @@ class _Writer:
 def _own_messages() -> dict[str, str]:
     """The field of LayerParameter with the message of a type of layer, by the message's name without Parameter; the
     first of several."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for field in pb.LayerParameter.DESCRIPTOR.fields:
         if field.message_type is not None and field.name.endswith("_param"):
-            found.setdefault(field.message_type.name.removesuffix("Parameter"), field.name)
-    return found
+            fields.setdefault(field.message_type.name.removesuffix("Parameter"), field.name)
+    return fields
 
 
 def _assign(message: Message, name: str, value: Any, kind: str, others: Mapping[str, object] = {}) -> None:
@@ -217,3 +217,13 @@ class _Params:
 
 
 layers, params = _Layers(), _Params()
+
+
+def layer_type_list() -> list[str]:
+    """The names of all layer types, in alphabetical order."""
+    return sorted(REGISTRY)
+
+
+def layer_type_count() -> int:
+    """How many layer types there are."""
+    return len(REGISTRY)

@@ -113,8 +113,8 @@ class OutputCollector:
             self._compare(self.fit, self.regression, new)
         if self.detections and (d := self.detection_head):
             fresh = new >= 0 if new is not None else np.ones(self.net.graph.batch_size, bool)
-            found, known = (self.net.dev.download(self.net.data[v]) for v in (d.found, d.known))
-            self.detections.add(*d.ssd_rows(found, known), fresh)
+            rows = (self.net.dev.download(self.net.data[v]) for v in (d.detections, d.objects))
+            self.detections.add(*d.ssd_rows(*rows), fresh)
 
     def _compare(self, fit: Fit, r: Regression, new: np.ndarray | None) -> None:
         """Adds the batch's predictions and targets of samples that are new."""
@@ -128,10 +128,10 @@ class OutputCollector:
             keep &= np.repeat(new >= 0, len(p) // len(new))
         fit.add_columns(p, t, keep)
 
-    def _judge_labels(self, answers: MultiLabel, h: LabelHead, new: np.ndarray | None) -> None:
+    def _judge_labels(self, multi_label: MultiLabel, h: LabelHead, new: np.ndarray | None) -> None:
         """Adds the batch's answers to several labels; from targets that are not 0 and 1 on there are no such
         answers."""
-        net, count = self.net, answers.labels
+        net, count = self.net, multi_label.labels
         logits, targets = (net.dev.download(net.shown(net.data[v], v)) for v in (h.scores, h.targets))
         targets = targets.reshape(logits.shape)
         if logits.ndim > 1:
@@ -145,7 +145,7 @@ class OutputCollector:
         if new is not None and len(logits) % len(new) == 0:
             keep = np.repeat(new >= 0, len(logits) // len(new))
             logits, targets = logits[keep], targets[keep]
-        if not answers.add(logits, targets):
+        if not multi_label.add(logits, targets):
             self.multi_label = None
 
     def _new(self) -> np.ndarray | None:
@@ -159,10 +159,10 @@ class OutputCollector:
         self.samples += int(fresh.sum())
         self.counted += many
         order = getattr(self.source, "order", None)
-        numbers = order(self.source.position - many, many) if order else at
-        return np.where(fresh, numbers, -1)
+        indices = order(self.source.position - many, many) if order else at
+        return np.where(fresh, indices, -1)
 
-    def _judge(self, answers: Classification, h: Head, new: np.ndarray | None) -> None:
+    def _judge(self, classification: Classification, h: Head, new: np.ndarray | None) -> None:
         net = self.net
         scores = np.moveaxis(net.dev.download(net.shown(net.data[h.scores], h.scores)).astype(np.float64), h.axis, -1)
         labels = net.dev.download(net.data[h.labels]).reshape(-1).astype(int)
@@ -176,7 +176,7 @@ class OutputCollector:
             with np.errstate(invalid="ignore"):  # of infinite scores: NaN, which is counted
                 rows = np.exp(rows - rows.max(1, keepdims=True))
                 rows /= rows.sum(1, keepdims=True)
-        answers.add(rows, labels, samples[keep] if samples is not None else None)
+        classification.add(rows, labels, samples[keep] if samples is not None else None)
 
     def interval(self, name: str, mean: float) -> tuple[tuple[float, float] | None, str]:
         """(low, high) that hold an output's true value with 95 % certainty, and what that rests on."""

@@ -20,8 +20,8 @@ class DetectionHead:
     """The detections and the objects that a net compares, the classes of objects, and the overlap from which a
     detection is right. ssd_rows: converts their values to rows as DetectionEvaluate reads them."""
 
-    found: Value
-    known: Value
+    detections: Value
+    objects: Value
     classes: tuple[int, ...]
     threshold: float
     ssd_rows: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -33,8 +33,8 @@ def detection_head(graph: Graph) -> DetectionHead | None:
     if not nodes:
         return None
     layer: Any = nodes[-1].layer
-    found, known = nodes[-1].bottoms[:2]
-    return DetectionHead(found, known, tuple(layer.labels), float(layer.p.overlap_threshold), layer.ssd_rows)
+    detections, objects = nodes[-1].bottoms[:2]
+    return DetectionHead(detections, objects, tuple(layer.labels), float(layer.p.overlap_threshold), layer.ssd_rows)
 
 
 @dataclass
@@ -43,37 +43,37 @@ class Detections:
 
     classes: tuple[int, ...]
     threshold: float
-    found: list[np.ndarray] = field(default_factory=list)
-    known: list[np.ndarray] = field(default_factory=list)
+    detections: list[np.ndarray] = field(default_factory=list)
+    objects: list[np.ndarray] = field(default_factory=list)
 
-    def add(self, found: np.ndarray, known: np.ndarray, keep: np.ndarray) -> None:
+    def add(self, detections: np.ndarray, objects: np.ndarray, keep: np.ndarray) -> None:
         """A batch: rows (D, 7) and (G, 8) as DetectionEvaluate reads them. keep (N): which images are new."""
-        found, known = (rows.reshape(-1, width).astype(float) for rows, width in ((found, 7), (known, 8)))
-        found = found[found[:, 1] != -1]
+        detections, objects = (rows.reshape(-1, width).astype(float) for rows, width in ((detections, 7), (objects, 8)))
+        detections = detections[detections[:, 1] != -1]
         for item in np.flatnonzero(keep).tolist():
-            self.found.append(found[found[:, 0] == item, 1:])
-            self.known.append(known[known[:, 0] == item][:, [1, 3, 4, 5, 6, 7]])
+            self.detections.append(detections[detections[:, 0] == item, 1:])
+            self.objects.append(objects[objects[:, 0] == item][:, [1, 3, 4, 5, 6, 7]])
 
     def _precision(self, label: int, version: str, threshold: float) -> tuple[float, np.ndarray, np.ndarray]:
         def images():  # noqa: ANN202
-            for found, known in zip(self.found, self.known, strict=True):
-                f, k = found[found[:, 0] == label], known[known[:, 0] == label]
+            for detections, objects in zip(self.detections, self.objects, strict=True):
+                f, k = detections[detections[:, 0] == label], objects[objects[:, 0] == label]
                 yield f[:, 2:6], f[:, 1], k[:, 1:5], k[:, 5] != 0
 
         return class_precision(images(), version, threshold)
 
     def curves(self) -> list[Curve | None]:
         """Precision over recall of each class; None of a class without objects."""
-        found: list[Curve | None] = []
+        curves: list[Curve | None] = []
         for label in self.classes:
             value, precision, recall = self._precision(label, "MaxIntegral", self.threshold)
             precision, recall = np.append(1.0, precision), np.append(0.0, recall)
-            found.append(Curve(recall, recall, precision, 0.0, value) if self._objects(label) else None)
-        return found
+            curves.append(Curve(recall, recall, precision, 0.0, value) if self._objects(label) else None)
+        return curves
 
     def _objects(self, label: int) -> int:
         """The objects of a class that must be found."""
-        return int(sum(((known[:, 0] == label) & (known[:, 5] == 0)).sum() for known in self.known))
+        return int(sum(((known[:, 0] == label) & (known[:, 5] == 0)).sum() for known in self.objects))
 
     def figures(self, names: list[str]) -> dict[str, Any]:
         """For JSON: the mean average precisions over the classes that have objects, and each class's. names: of the
@@ -82,7 +82,7 @@ class Detections:
         for label, name in zip(self.classes, names, strict=True):
             objects = self._objects(label)
             row: dict[str, Any] = {"label": name, "class": label, "objects": objects}
-            row["detections"] = int(sum((found[:, 0] == label).sum() for found in self.found))
+            row["detections"] = int(sum((detections[:, 0] == label).sum() for detections in self.detections))
             coco = [self._precision(label, "COCO", threshold)[0] for threshold in COCO_THRESHOLDS] if objects else []
             row["voc07"] = self._precision(label, "11point", self.threshold)[0] if objects else None
             row["voc12"] = self._precision(label, "MaxIntegral", self.threshold)[0] if objects else None
@@ -94,4 +94,4 @@ class Detections:
         for key in ("voc07", "voc12", "coco", *COCO_AT):
             values = [row[key] for row in rows if row[key] is not None]
             means[key] = sum(values) / len(values) if values else None
-        return {"images": len(self.found), "overlap_threshold": self.threshold, **means, "classes": rows}
+        return {"images": len(self.detections), "overlap_threshold": self.threshold, **means, "classes": rows}

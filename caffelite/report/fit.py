@@ -76,10 +76,10 @@ class Fit:
         self._keep(np.stack([t, p]))
 
     def _keep(self, pairs: np.ndarray) -> None:
-        part = pairs[:, -self._passed % self.stride :: self.stride]
+        thinned = pairs[:, -self._passed % self.stride :: self.stride]
         self._passed += pairs.shape[1]
-        self._parts.append(part)
-        self._held += part.shape[1]
+        self._parts.append(thinned)
+        self._held += thinned.shape[1]
         while self._held > MOST_POINTS:
             self.stride *= 2
             self._parts = [self.points[:, ::2]]
@@ -97,7 +97,7 @@ class Fit:
             mine = keep[c::columns]
             output.add(predictions[c::columns][mine], targets[c::columns][mine])
 
-    def found(self) -> dict:
+    def figures(self) -> dict:
         """MAE, RMSE, the mean error (prediction less target) and R² = 1 - Σ (t - p)² / Σ (t - mean)²; None where there
         is none."""
         n = self.values

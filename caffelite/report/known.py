@@ -39,19 +39,19 @@ def _mean(name: str, values: np.ndarray) -> Score:
     return Score(name, float(values.mean()), low, high, len(values))
 
 
-def classes(scores: np.ndarray, answers: np.ndarray, names: list[str]) -> list[Score]:
+def classes(scores: np.ndarray, truth: np.ndarray, names: list[str]) -> list[Score]:
     """Accuracy, then the recall of each class that occurs, with Wilson's intervals. scores N×C, answers N."""
-    right = scores.argmax(1) == answers
+    right = scores.argmax(1) == truth
     return [
         _share("accuracy", right),
-        *(_share(names[c], right[answers == c]) for c in range(len(names)) if (answers == c).any()),
+        *(_share(names[c], right[truth == c]) for c in range(len(names)) if (truth == c).any()),
     ]
 
 
-def labels(scores: np.ndarray, answers: np.ndarray, names: list[str]) -> list[Score]:
+def labels(scores: np.ndarray, truth: np.ndarray, names: list[str]) -> list[Score]:
     """The share of labels that are right (Student's interval over images), of images with all labels right, and of
     each label (Wilson's). scores, answers N×L."""
-    right = (scores > HALF) == (answers > HALF)
+    right = (scores > HALF) == (truth > HALF)
     return [
         _mean("accuracy of labels", right.mean(1)),
         _share("all labels right", right.all(1)),
@@ -59,7 +59,7 @@ def labels(scores: np.ndarray, answers: np.ndarray, names: list[str]) -> list[Sc
     ]
 
 
-def numbers(scores: np.ndarray, answers: np.ndarray, names: list[str]) -> list[Score]:
+def numbers(scores: np.ndarray, truth: np.ndarray, names: list[str]) -> list[Score]:
     """The mean absolute error of each column, with Student's interval over images. scores, answers N×L."""
-    errors = np.abs(scores - answers)
+    errors = np.abs(scores - truth)
     return [_mean(f"mean absolute error of {name}", column) for name, column in zip(names, errors.T, strict=True)]

@@ -49,12 +49,12 @@ class MultiLabel:
         self.nan += int((~finite.all(1)).sum())
         with np.errstate(over="ignore"):
             scores = np.where(finite, 1 / (1 + np.exp(-np.where(finite, logits, 0))), 0.0)
-        answers, positive, valid = scores >= THRESHOLD, targets == 1, targets >= 0
+        decisions, positive, valid = scores >= THRESHOLD, targets == 1, targets >= 0
         self.samples += len(targets)
-        self.exact += int(((answers == positive) | ~valid).all(1).sum())
-        self.true += (answers & positive).sum(0)
-        self.false += (answers & ~positive & valid).sum(0)
-        self.missed += (~answers & positive).sum(0)
+        self.exact += int(((decisions == positive) | ~valid).all(1).sum())
+        self.true += (decisions & positive).sum(0)
+        self.false += (decisions & ~positive & valid).sum(0)
+        self.missed += (~decisions & positive).sum(0)
         self.counted += valid.sum(0)
         self.sample.add(scores, targets.astype(np.int8))
         self._curves = None
@@ -89,7 +89,7 @@ class MultiLabel:
             )
         return rows
 
-    def found(self) -> dict:
+    def figures(self) -> dict:
         """The figures over all labels. macro: means over labels; micro: over all decisions."""
         rows = self.by_label()
         true, false, missed = (int(values.sum()) for values in (self.true, self.false, self.missed))

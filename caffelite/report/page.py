@@ -34,11 +34,11 @@ FILTERS: dict[str, Callable[[Any], str]] = {
 def report(collector: OutputCollector, scores: list[dict], about: dict, labels: list[str] | None) -> dict:
     """All that a test found, as JSON takes it. scores: name, value, low, high and over of each output; about: model,
     weights and so on."""
-    found = {**about, "samples": collector.samples or None, "scores": scores}
+    figures = {**about, "samples": collector.samples or None, "scores": scores}
     judged = collector.classification
     if judged and judged.tested:
         names = class_names(judged.classes, labels or names_beside(collector, about, judged.classes))
-        found |= {
+        figures |= {
             "accuracy": judged.right / judged.tested,
             "balanced_accuracy": judged.balanced_accuracy(),
             "top": {str(k): judged.top(k) for k in TOP if k <= judged.classes},
@@ -64,20 +64,20 @@ def report(collector: OutputCollector, scores: list[dict], about: dict, labels: 
     if (several := collector.multi_label) and several.samples:
         names = class_names(several.labels, labels or names_beside(collector, about, several.labels))
         rows = [{"label": name, **row} for name, row in zip(names, several.by_label(), strict=True)]
-        found["multi_label"] = {**several.found(), "labels": rows}
-    if (detected := collector.detections) and detected.found:
+        figures["multi_label"] = {**several.figures(), "labels": rows}
+    if (detected := collector.detections) and detected.detections:
         names = detected_names(collector, labels)
-        found["detection"] = detected.figures(names)
+        figures["detection"] = detected.figures(names)
     r = collector.regression
     if collector.fit and r and collector.fit.values + collector.fit.nan:
-        found["regression"] = {
+        figures["regression"] = {
             "prediction": r.prediction.name,
             "target": r.target.name,
-            **collector.fit.found(),
+            **collector.fit.figures(),
             "drawn": collector.fit.points.shape[1],
-            "outputs": [output.found() for output in collector.fit.outputs],
+            "outputs": [output.figures() for output in collector.fit.outputs],
         }
-    return found
+    return figures
 
 
 def detected_names(collector: OutputCollector, labels: list[str] | None) -> list[str]:
@@ -113,13 +113,13 @@ def class_names(count: int, labels: list[str] | None) -> list[str]:
     return labels if labels is not None else [str(i) for i in range(count)]
 
 
-def write(folder: Path, collector: OutputCollector, found: dict) -> Path:
+def write(folder: Path, collector: OutputCollector, figures: dict) -> Path:
     """Writes a self-contained report.html, report.json, and the pictures in the same folder; returns the page's path.
     Errors: it cannot be written."""
     images: Images = {}
     judged, several = collector.classification, collector.multi_label
-    if judged and "labels" in found:
-        names = found["labels"]
+    if judged and "labels" in figures:
+        names = figures["labels"]
         images = {
             "confusion": pictures.confusion(judged, names),
             "classes": pictures.classes(judged, names),
@@ -127,12 +127,12 @@ def write(folder: Path, collector: OutputCollector, found: dict) -> Path:
             "mistakes": pictures.mistakes(judged, collector.source, names),
             **_class_images(judged, names),
         }
-    if several and "multi_label" in found:
-        images |= _label_images(several, found["multi_label"])
-    if collector.detections and "detection" in found:
-        names = [row["label"] for row in found["detection"]["classes"]]
+    if several and "multi_label" in figures:
+        images |= _label_images(several, figures["multi_label"])
+    if collector.detections and "detection" in figures:
+        names = [row["label"] for row in figures["detection"]["classes"]]
         images["precision_recall"] = pictures.precision_recall(collector.detections.curves(), names)
-    if collector.fit and "regression" in found:
+    if collector.fit and "regression" in figures:
         points = collector.fit.points
         images |= {
             "predictions": pictures.predictions(points),
@@ -140,8 +140,8 @@ def write(folder: Path, collector: OutputCollector, found: dict) -> Path:
             "residuals_over_predictions": pictures.residuals_over_predictions(points),
         }
     files = {f"{name}.png": body for name, body in images.items() if body}
-    files["report.json"] = as_json(found).encode()
-    files["report.html"] = page(found, images).encode()
+    files["report.json"] = as_json(figures).encode()
+    files["report.html"] = page(figures, images).encode()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, body in files.items():
@@ -151,40 +151,40 @@ def write(folder: Path, collector: OutputCollector, found: dict) -> Path:
     return folder / "report.html"
 
 
-def as_json(found: dict) -> str:
+def as_json(figures: dict) -> str:
     """The report as JSON. A score that is not finite becomes null, because JSON has no NaN."""
 
-    def finite(part):
-        if isinstance(part, dict):
-            return {key: finite(value) for key, value in part.items()}
-        if isinstance(part, list):
-            return [finite(value) for value in part]
-        return None if isinstance(part, float) and not math.isfinite(part) else part
+    def finite(value):
+        if isinstance(value, dict):
+            return {key: finite(entry) for key, entry in value.items()}
+        if isinstance(value, list):
+            return [finite(entry) for entry in value]
+        return None if isinstance(value, float) and not math.isfinite(value) else value
 
-    return json.dumps(finite(found), indent=1, ensure_ascii=False, allow_nan=False)
+    return json.dumps(finite(figures), indent=1, ensure_ascii=False, allow_nan=False)
 
 
-def nan_note(found: dict) -> str | None:
+def nan_note(figures: dict) -> str | None:
     """How many samples have no answer, in words; None where all have one."""
-    if fit := found.get("regression"):
+    if fit := figures.get("regression"):
         if not fit["nan"]:
             return None
         count = f"{fit['nan']:,} of {fit['nan'] + fit['values']:,}"
         return f"{count} values, predicted or true, are not finite: counted in no error, shown in no chart"
-    if several := found.get("multi_label"):
+    if several := figures.get("multi_label"):
         if not several["nan"]:
             return None
         count = f"{several['nan']:,} of {several['samples']:,}"
         return f"{count} samples have scores that are NaN (not a number) or infinite: counted as the answer no"
-    if not found.get("nan"):
+    if not figures.get("nan"):
         return None
     return (
-        f"{found['nan']:,} of {found['tested']:,} samples have scores that are NaN (not a number): counted as "
+        f"{figures['nan']:,} of {figures['tested']:,} samples have scores that are NaN (not a number): counted as "
         "wrong, shown in no chart"
     )
 
 
-def page(found: dict, images: Images) -> str:
+def page(figures: dict, images: Images) -> str:
     """The page of a report, with its pictures embedded."""
     import jinja2
 
@@ -195,9 +195,13 @@ def page(found: dict, images: Images) -> str:
     )
     environment.filters |= FILTERS
     template = environment.get_template("report.html")
-    label_curves = _label_curves(found["multi_label"]) if "multi_label" in found else None
+    label_curves = _label_curves(figures["multi_label"]) if "multi_label" in figures else None
     return template.render(
-        r=found, images=images, nan_note=nan_note(found), label_curves=label_curves, most_curves=pictures.MOST_CURVES
+        r=figures,
+        images=images,
+        nan_note=nan_note(figures),
+        label_curves=label_curves,
+        most_curves=pictures.MOST_CURVES,
     )
 
 
@@ -243,9 +247,9 @@ def _class_images(judged: Classification, names: list[str]) -> Images:
     return {"roc": pictures.roc(curves, names), "precision_recall": pictures.precision_recall(curves, names)}
 
 
-def _label_images(judged: MultiLabel, found: dict) -> Images:
+def _label_images(judged: MultiLabel, several: dict) -> Images:
     """The pictures of several labels, by name."""
-    names = [row["label"] for row in found["labels"]]
+    names = [row["label"] for row in several["labels"]]
     curves = judged.curves()
     return {
         "labels": pictures.label_scores(judged, names),

@@ -190,8 +190,8 @@ def precision_recall(curves: list[Curve | None], labels: list[str]) -> bytes | N
     axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02))
     axes.set_xlabel("recall", color=INK)
     axes.set_ylabel("precision", color=INK)
-    place = {"loc": "center left", "bbox_to_anchor": (1, 0.5)}
-    axes.legend(**place, frameon=False, fontsize=9, labelcolor=INK, title="average precision")
+    position = {"loc": "center left", "bbox_to_anchor": (1, 0.5)}
+    axes.legend(**position, frameon=False, fontsize=9, labelcolor=INK, title="average precision")
     axes.grid(color=GRID)
     return saved(figure)
 
@@ -253,10 +253,10 @@ def mistakes(judged: Classification, source: object, labels: list[str]) -> bytes
     probability; None where there are none."""
     if not judged.worst or not isinstance(source, DataSource):
         return None
-    numbers = np.array([m.sample for m in judged.worst])
+    indices = np.array([m.sample for m in judged.worst])
     images = [
-        source.samples.image(n, content)[0]
-        for n, content in zip(numbers.tolist(), source.samples.read(numbers), strict=True)
+        source.samples.image(index, content)[0]
+        for index, content in zip(indices.tolist(), source.samples.read(indices), strict=True)
     ]
     if len({image.shape for image in images}) > 1 or images[0].shape[0] not in (1, 3):
         images = [_square(image) for image in images]

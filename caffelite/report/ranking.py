@@ -61,13 +61,13 @@ class ScoreSample:
         """scores N×C; labels N (classes) or N×C (0, 1, or -1 for what does not count)."""
         first = -self.seen % self.stride
         self.seen += len(scores)
-        part = scores[first :: self.stride].astype(np.float32), labels[first :: self.stride]
-        self._parts.append(part)
-        self._held += part[0].size
+        chunk = scores[first :: self.stride].astype(np.float32), labels[first :: self.stride]
+        self._parts.append(chunk)
+        self._held += chunk[0].size
         while self._held > MOST_VALUES:
             self.stride *= 2
-            kept, labels_kept = (values[::2] for values in self.arrays())
-            self._parts, self._held = [(kept, labels_kept)], kept.size
+            scores_left, labels_left = (values[::2] for values in self.arrays())
+            self._parts, self._held = [(scores_left, labels_left)], scores_left.size
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
         """The kept scores and labels."""

@@ -37,9 +37,9 @@ def score(
     open_rest(samples): returns the net with a smaller batch, for the samples that remain after the full batches.
     """
     whole, left = collector.once or (count, 0)
-    parts: list[Scores | None] = []
+    scores: list[Scores | None] = []
     if min(count, whole):
-        parts.append(mean_scores(net, min(count, whole), each=on_batch))
+        scores.append(mean_scores(net, min(count, whole), each=on_batch))
     if count > whole:
         try:
             rest = open_rest(left)
@@ -51,11 +51,11 @@ def score(
             for _, source in rest.sources():
                 source.seek(collector.first + collector.source.length - left)
             collector.turn_to(rest)
-            parts.append(mean_scores(rest, 1, each=functools.partial(_shifted, whole, on_batch)))
-    found = combined(net, [part for part in parts if part])
-    for text in unscored(collector.net, found.outputs):
+            scores.append(mean_scores(rest, 1, each=functools.partial(_shifted, whole, on_batch)))
+    total = combined(net, [part for part in scores if part])
+    for text in unscored(collector.net, total.outputs):
         log.warning("%s", text)
-    return found
+    return total
 
 
 def _shifted(first: int, on_batch: OnBatch, index: int, outputs: list) -> None:

@@ -93,36 +93,37 @@ class Classification:
             probabilities, labels = probabilities[scored], labels[scored]
             samples = samples[scored] if samples is not None else None
         rows = np.arange(len(labels))
-        answers = probabilities.argmax(1)
+        predictions = probabilities.argmax(1)
         own = probabilities[rows, labels]
-        sure = probabilities[rows, answers]
+        sure = probabilities[rows, predictions]
         rivals = (probabilities >= own[:, None]).sum(1)  # itself too
-        tied = (answers == labels) & (rivals > 1)  # as in Accuracy, no hit: the answer is the other
+        tied = (predictions == labels) & (rivals > 1)  # as in Accuracy, no hit: the answer is the other
         if tied.any():
             others = probabilities[tied].copy()
             others[np.arange(len(others)), labels[tied]] = -1
-            answers[tied] = others.argmax(1)
-        hits = answers == labels
-        np.add.at(self.confusion, (labels, answers), 1)
-        place = np.minimum((sure * BINS).astype(int), BINS - 1)
+            predictions[tied] = others.argmax(1)
+        hits = predictions == labels
+        np.add.at(self.confusion, (labels, predictions), 1)
+        bins = np.minimum((sure * BINS).astype(int), BINS - 1)
         for i, values in enumerate((np.ones(len(labels)), sure, hits)):
-            self.bins[i] += np.bincount(place, values, BINS)
+            self.bins[i] += np.bincount(bins, values, BINS)
         self.ranks += np.bincount(rivals, minlength=self.classes + 1)
         if not self.pixels:
             self.sample.add(probabilities, labels)
             self._curves = None
         self.surprise -= float(np.log(np.maximum(own, 1e-300)).sum())
         if samples is not None:
-            self._list(labels, answers, samples)
+            self._list(labels, predictions, samples)
             wrong = np.flatnonzero(~hits)
-            found = [
-                Mistake(int(samples[i]), int(labels[i]), int(answers[i]), float(sure[i]), float(own[i])) for i in wrong
+            mistakes = [
+                Mistake(int(samples[i]), int(labels[i]), int(predictions[i]), float(sure[i]), float(own[i]))
+                for i in wrong
             ]
-            self.worst = sorted([*self.worst, *found], key=lambda m: (m.own - m.score, m.sample))[:MOST_WORST]
+            self.worst = sorted([*self.worst, *mistakes], key=lambda m: (m.own - m.score, m.sample))[:MOST_WORST]
 
-    def _list(self, labels: np.ndarray, answers: np.ndarray, samples: np.ndarray) -> None:
-        for label, answer, sample in zip(labels.tolist(), answers.tolist(), samples.tolist(), strict=True):
-            listed = self.cells.setdefault((label, answer), [])
+    def _list(self, labels: np.ndarray, predictions: np.ndarray, samples: np.ndarray) -> None:
+        for label, prediction, sample in zip(labels.tolist(), predictions.tolist(), samples.tolist(), strict=True):
+            listed = self.cells.setdefault((label, prediction), [])
             if len(listed) < MOST_IN_CELL:
                 listed.append(sample)
 
@@ -146,10 +147,6 @@ class Classification:
     def top(self, k: int) -> float:
         """The share of samples whose label is among the k best scores."""
         return int(self.ranks[: k + 1].sum()) / self.tested
-
-    @property
-    def among_five(self) -> int:
-        return int(self.ranks[:6].sum())
 
     def balanced_accuracy(self) -> float | None:
         """The mean recall of the classes that have samples."""

@@ -32,7 +32,7 @@ from .signals import Signals, TimeLimit, write_to_stderr
 from .tracking import TrackedRun, Tracking, open_trackers
 
 if TYPE_CHECKING:
-    from ..inspection.nets import Subject
+    from ..inspection.nets import InspectedNet
 
 log = logging.getLogger("caffelite")
 
@@ -189,12 +189,12 @@ class _Run:
             load_initial_weights(trainer, config)
         return trainer
 
-    def _subject(self) -> Subject:
+    def _subject(self) -> InspectedNet:
         """The net of the run, for an error that names its memory."""
-        from ..inspection.nets import subject
+        from ..inspection.nets import load_net
 
         config = self._config
-        return subject(None, config.solver, {}, config.level, config.stages, Overrides(config.overrides))
+        return load_net(None, config.solver, {}, config.level, config.stages, Overrides(config.overrides))
 
     def _explained(self, dev: Any) -> AbstractContextManager:
         """Within it a MemoryError becomes an error that names what takes the memory, and the batch that fits."""

@@ -12,7 +12,7 @@ from .. import inputs
 from ..data.listing import MOST_MISTAKES, Listed
 from ..data.table import number, read_rows
 from ..errors import CaffeliteError, Collector, Where
-from .dataset import CLASSES, LABELS, NUMBERS, Dataset, Part
+from .dataset import CLASSES, LABELS, NUMBERS, Dataset, Subset
 
 SEPARATORS = re.compile(r"[;|]")
 MOST_CLASSES = 1000  # that whole numbers in one column may stand for
@@ -33,9 +33,9 @@ def read(path: Path, task: str | None, known: list[str] | None = None) -> Datase
     if not rows or min(len(cells) for _, cells in rows) < 2:
         where = next((where for where, cells in rows if len(cells) < 2), Where(str(path)))
         raise CaffeliteError("no answer", where=where, expected="a file, then its labels or numbers")
-    found, why = decide(rows, header)
-    task = task or found
-    if task != found:
+    decided, why = decide(rows, header)
+    task = task or decided
+    if task != decided:
         why = f"-task {task} was given"
     reader = {CLASSES: _classes, LABELS: _labels, NUMBERS: _numbers}[task]
     names, values = reader(path, header, rows, known)
@@ -45,7 +45,7 @@ def read(path: Path, task: str | None, known: list[str] | None = None) -> Datase
         Listed(inputs.beside(base, cells[0]), int(label), where)
         for (where, cells), label in zip(rows, labels, strict=True)
     ]
-    return Dataset(str(path), task, names, why, Part(listed, None if task == CLASSES else values.astype(np.float32)))
+    return Dataset(str(path), task, names, why, Subset(listed, None if task == CLASSES else values.astype(np.float32)))
 
 
 def _header(rows: list[Row]) -> tuple[list[str] | None, list[Row]]:
@@ -59,9 +59,9 @@ def decide(rows: list[Row], header: list[str] | None = None) -> tuple[str, str]:
     """(task, reason) by the cells after the file names."""
     cells = [cell for _, row in rows for cell in row[1:] if cell]
     columns = max(len(row) for _, row in rows) - 1
-    numbers = [number(cell) for cell in cells]
-    if None not in numbers:
-        values = {value for value in numbers if value is not None}
+    parsed = [number(cell) for cell in cells]
+    if None not in parsed:
+        values = {value for value in parsed if value is not None}
         if columns > 1 and values <= {0.0, 1.0}:
             return LABELS, f"{columns} columns of 0 and 1: several labels can hold at once"
         whole = all(value == int(value) and value >= 0 for value in values)
@@ -80,15 +80,15 @@ def _words(cells: list[str]) -> list[str]:
 
 def _classes(path: Path, header: list[str] | None, rows: list[Row], known: list[str] | None):
     words = [_words(cells[1:]) for _, cells in rows]
-    for (where, _), found in zip(rows, words, strict=True):
-        if len(found) != 1:
+    for (where, _), cell in zip(rows, words, strict=True):
+        if len(cell) != 1:
             remedy = "for several labels give -task labels"
-            raise CaffeliteError("not one class", where=where, expected=1, found=len(found), remedy=remedy)
-    every = {found[0] for found in words}
+            raise CaffeliteError("not one class", where=where, expected=1, found=len(cell), remedy=remedy)
+    every = {cell[0] for cell in words}
     whole = all(word.isdigit() for word in every)
     names = known or ([str(i) for i in range(max(map(int, every)) + 1)] if whole else sorted(every))
-    place = {name: i for i, name in enumerate(names)}
-    return names, np.array([_known(place, found[0], where) for (where, _), found in zip(rows, words, strict=True)])
+    index = {name: i for i, name in enumerate(names)}
+    return names, np.array([_known(index, cell[0], where) for (where, _), cell in zip(rows, words, strict=True)])
 
 
 def _labels(path: Path, header: list[str] | None, rows: list[Row], known: list[str] | None):
@@ -97,20 +97,20 @@ def _labels(path: Path, header: list[str] | None, rows: list[Row], known: list[s
         names, values = _numbers(path, header, rows, known)
         return names, values
     words = [_words(row[1:]) for _, row in rows]
-    names = known or sorted({word for found in words for word in found})
-    place = {name: i for i, name in enumerate(names)}
+    names = known or sorted({word for image_words in words for word in image_words})
+    index = {name: i for i, name in enumerate(names)}
     values = np.zeros((len(rows), len(names)))
-    for i, ((where, _), found) in enumerate(zip(rows, words, strict=True)):
-        for word in found:
-            values[i, _known(place, word, where)] = 1
+    for i, ((where, _), image_words) in enumerate(zip(rows, words, strict=True)):
+        for word in image_words:
+            values[i, _known(index, word, where)] = 1
     return names, values
 
 
-def _known(place: dict[str, int], word: str, where: Where) -> int:
-    if word not in place:
-        shown = ", ".join(list(place)[:10])
+def _known(index: dict[str, int], word: str, where: Where) -> int:
+    if word not in index:
+        shown = ", ".join(list(index)[:10])
         raise CaffeliteError("an unknown name", where=where, expected=f"one of {shown}", found=f'"{word}"')
-    return place[word]
+    return index[word]
 
 
 def _numbers(path: Path, header: list[str] | None, rows: list[Row], known: list[str] | None):
@@ -120,15 +120,15 @@ def _numbers(path: Path, header: list[str] | None, rows: list[Row], known: list[
         raise CaffeliteError("other columns than in training", where=rows[0][0], expected=len(known), found=columns)
     mistakes, values = Collector(), np.zeros((len(rows), columns))
     for i, (where, cells) in enumerate(rows):
-        numbers = [number(cell) for cell in cells[1:]]
-        if len(numbers) != columns:
-            found = f"{len(numbers)} after the file"
+        parsed = [number(cell) for cell in cells[1:]]
+        if len(parsed) != columns:
+            found = f"{len(parsed)} after the file"
             mistakes.add(CaffeliteError("a row of another length", where=where, expected=columns, found=found))
-        elif None in numbers:
-            cell = cells[1 + numbers.index(None)]
+        elif None in parsed:
+            cell = cells[1 + parsed.index(None)]
             mistakes.add(CaffeliteError("no number", where=where, expected="a finite number", found=f'"{cell}"'))
         else:
-            values[i] = numbers
+            values[i] = parsed
         if len(mistakes.mistakes) == MOST_MISTAKES:
             break
     mistakes.raise_any()

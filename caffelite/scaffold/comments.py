@@ -42,7 +42,7 @@ def folded(text: str, width: int = WIDTH) -> str:
             start = next(
                 i for i in range(len(lines) - 2, -1, -1) if lines[i].startswith(indent) and lines[i][len(indent)] != " "
             )
-            joined = indent + " ".join(part.strip() for part in lines[start:])
+            joined = indent + " ".join(piece.strip() for piece in lines[start:])
             if len(joined) <= width:
                 lines[start:] = [joined]
     return "\n".join(lines)
@@ -56,9 +56,9 @@ def plain(message: pb.NetParameter | pb.SolverParameter) -> str:
 def layer(spec: pb.LayerParameter, shape: Shape | None, note: str = "", first: bool = False) -> list[str]:
     """A layer with a comment above it: its note; what its type does, where it is the first of this type; its shape
     without the batch."""
-    parts = [note, WHY.get(spec.type, "") if first and not note else ""]
+    notes = [note, WHY.get(spec.type, "") if first and not note else ""]
     size = " x ".join(map(str, shape[1:])) if shape else ""
-    said = "; ".join(part for part in parts if part)
+    said = "; ".join(each for each in notes if each)
     frozen = len(spec.param) and all(param.lr_mult == 0 for param in spec.param)
     text = f"{spec.name}{f': {size}' if size else ''}{f'. {said[0].upper()}{said[1:]}' if said else ''}."
     if frozen:

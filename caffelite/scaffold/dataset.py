@@ -16,7 +16,7 @@ TASKS = (CLASSES, LABELS, NUMBERS)
 
 
 @dataclass
-class Part:
+class Subset:
     """Training or test samples. Of files: listed, with a class as label, and values (files × columns) for labels and
     numbers. Of a database: its path, and count and labels of its records."""
 
@@ -28,10 +28,10 @@ class Part:
     def __len__(self) -> int:
         return len(self.listed) if self.labels is None else len(self.labels)
 
-    def take(self, rows: Sequence[int]) -> Part:
+    def take(self, rows: Sequence[int]) -> Subset:
         """The samples of files with these numbers."""
         values = None if self.values is None else self.values[list(rows)]
-        return Part([self.listed[row] for row in rows], values)
+        return Subset([self.listed[row] for row in rows], values)
 
 
 @dataclass
@@ -43,23 +43,23 @@ class Dataset:
     task: str
     names: list[str]
     why: str
-    train: Part
-    test: Part | None = None
+    train: Subset
+    test: Subset | None = None
 
 
-def held_out(part: Part, task: str, fraction: float, seed: int) -> list[int]:
+def held_out(subset: Subset, task: str, fraction: float, seed: int) -> list[int]:
     """The rows of files to test with: of each class a fraction, at least one of two or more; without classes a
     fraction of all. Only names and seed decide which, so that more files do not move those that were there."""
     groups: dict[int, list[int]] = {}
-    for row, image in enumerate(part.listed):
+    for row, image in enumerate(subset.listed):
         groups.setdefault(image.label if task == CLASSES else 0, []).append(row)
     chosen = []
     for rows in groups.values():
         count = min(max(round(fraction * len(rows)), 1), len(rows) - 1)
-        chosen += sorted(rows, key=lambda row: key(seed, "split", part.listed[row].name))[:count]
-    return in_hash_order(part, chosen, seed)
+        chosen += sorted(rows, key=lambda row: key(seed, "split", subset.listed[row].name))[:count]
+    return in_hash_order(subset, chosen, seed)
 
 
-def in_hash_order(part: Part, rows: list[int], seed: int) -> list[int]:
+def in_hash_order(subset: Subset, rows: list[int], seed: int) -> list[int]:
     """Rows in an order that names and seed decide."""
-    return sorted(rows, key=lambda row: key(seed, "order", part.listed[row].name))
+    return sorted(rows, key=lambda row: key(seed, "order", subset.listed[row].name))

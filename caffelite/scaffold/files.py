@@ -1,21 +1,31 @@
-"""The texts of a project's files: net, solver and README."""
+"""The files of a project: texts of net, solver and README, and the deploy net."""
 
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import re
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .. import caffelite_pb2 as pb
-from ..errors import CaffeliteError
+from .. import data as data_package
+from .. import prototxt
+from ..data.samples import DataSource
+from ..data.writers import atomic
+from ..deploy.convert import convert
+from ..deploy.prepare import describe
+from ..errors import CaffeliteError, quoted
 from ..layers import Shape
+from ..net import graph
+from ..training import nets
 from . import comments
 from .comments import plain, wrapped
-from .dataset import CLASSES, LABELS, Part
+from .dataset import CLASSES, LABELS, NUMBERS, Dataset, Subset
 from .network import Network
 from .schedule import Schedule
 
@@ -130,34 +140,19 @@ def listed(values: tuple[int, ...]) -> str:
     return " and ".join(map(str, values))
 
 
-def list_text(part: Part, names: list[str]) -> str:
+def list_text(subset: Subset, names: list[str]) -> str:
     """The samples of files as ImageData reads them: lines of file and class, or a table."""
-    for image in part.listed:
-        if part.values is None and (re.search(r"[\n\r]", image.name) or image.name != image.name.strip()):
+    for image in subset.listed:
+        if subset.values is None and (re.search(r"[\n\r]", image.name) or image.name != image.name.strip()):
             raise CaffeliteError("a list cannot hold this name", where=image.where, remedy="rename the file")
-    if part.values is None:
-        return "".join(f"{image.name} {image.label}\n" for image in part.listed)
+    if subset.values is None:
+        return "".join(f"{image.name} {image.label}\n" for image in subset.listed)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["file", *names])
-    for image, row in zip(part.listed, part.values.tolist(), strict=True):
+    for image, row in zip(subset.listed, subset.values.tolist(), strict=True):
         writer.writerow([image.name, *(f"{value:.9g}" for value in row)])
     return text.getvalue()
-
-
-def commands(folder: Path, iterations: int, task: str, test_list: Path | None, example: str) -> list[tuple[str, str]]:
-    """(command, what it does) of what to do next."""
-    weights = folder / f"{folder.name}_iter_{iterations}.caffemodel"
-    answer = {CLASSES: "the accuracy", LABELS: "the accuracy of the labels"}.get(task, "the errors")
-    found = [(command("train", solver=folder / SOLVER), "train")]
-    if test_list:
-        listed = command("classify", model=folder / DEPLOY, list=test_list)
-        found.append((listed, f"answer the test images: {answer}"))
-    found += [
-        (command("test", model=folder / NET, weights=weights, report=folder / "report"), "a report"),
-        (command("classify", example, model=folder / DEPLOY), "answer a new image"),
-    ]
-    return found
 
 
 def command(name: str, *arguments: str, **options: Path) -> str:
@@ -200,3 +195,78 @@ Held-out images are chosen by seed {seed}: the same seed gives the same ones.
   (`transform_param` in `{NET}`), or trained weights help: `caffelite new NAME DATA -weights FILE`.
 - Both losses high: train longer, or start again with a larger net: `caffelite new NAME DATA -net resnet18`.
 """
+
+
+def texts(
+    folder: Path, data: Dataset, train: Subset, test: Subset, run: Run, net: str, decisions: list[str]
+) -> dict[str, str]:
+    """The project's text files by name, but for the deploy net. net: the text of the train and test net."""
+    lists = {}
+    if train.database is None:
+        lists = {
+            list_name(subset, name): list_text(subset, data.names)
+            for name, subset in (("train", train), ("test", test))
+        }
+    return lists | {
+        NAMES: "".join(f"{name}\n" for name in data.names),
+        NET: net,
+        README: readme_text(folder, decisions, following(folder, data, test, run), run.seed),
+        SOLVER: solver_text(folder, run),
+    }
+
+
+def list_name(subset: Subset, name: str) -> str:
+    return f"{name}.{'txt' if subset.values is None else 'csv'}"
+
+
+def following(folder: Path, data: Dataset, test: Subset, run: Run) -> list[tuple[str, str]]:
+    """(command, what it does) of what to do next."""
+    lines = [(command("train", solver=folder / SOLVER), "train")]
+    if not test.database:
+        score = {CLASSES: "the accuracy", LABELS: "the accuracy of the labels"}.get(data.task, "the errors")
+        classify = command("classify", model=folder / DEPLOY, list=folder / list_name(test, "test"))
+        lines.append((classify, f"answer the test images: {score}"))
+    weights = folder / f"{folder.name}_iter_{run.schedule.iterations}.caffemodel"
+    example = test.listed[0].name if test.listed else "IMAGE"
+    return [
+        *lines,
+        (command("test", model=folder / NET, weights=weights, report=folder / "report"), "a report"),
+        (command("classify", example, model=folder / DEPLOY), "answer a new image"),
+    ]
+
+
+def write(folder: Path, texts: Mapping[str, str]) -> None:
+    """Writes text files."""
+    for name, text in texts.items():
+        with atomic(folder / name) as unfinished:
+            unfinished.write_text(text, errors="surrogateescape")
+
+
+def write_deploy(folder: Path, data: Dataset, run: Run) -> None:
+    """The net for new images, of the net in the folder: what the images of its data look like is measured."""
+    document = prototxt.read_net(folder / NET)
+    state = nets.state(pb.TEST, document.message, None, None, ())
+    source_graph = graph.build(
+        document.message, state, document.locate, functools.partial(data_package.open_source, seed=0)
+    )
+    source: DataSource = source_graph.feeds[0].layer.source
+    try:
+        made = convert(source_graph, ["numbers"] if data.task == NUMBERS else []).message
+        deploy = made.deploy_param
+        describe(deploy, source, source_graph.values["data"].shape[1:2], "BGR")
+        size = getattr(source.samples, "size", (0, 0))
+        if all(size) and size != tuple(source.shapes[0][2:]):
+            deploy.height, deploy.width = size
+    finally:
+        source.close()
+    made.name = run.name
+    deploy.label.extend(data.names)
+    deploy.weights = f"{folder.name}_iter_{run.schedule.iterations}.caffemodel"
+    deploy.answer = getattr(pb.DeployParameter, data.task.upper())
+    head = (
+        f"Net for new images: caffelite classify -model {quoted((folder / DEPLOY).as_posix())} IMAGE. "
+        "deploy_param names the weights that the run writes at its end, the outputs, and how images are "
+        "prepared. For Caffe, leave deploy_param out."
+    )
+    with atomic(folder / DEPLOY) as unfinished:
+        unfinished.write_text("\n".join([*wrapped(head), plain(made)]))

@@ -96,13 +96,13 @@ def fit(graph: Graph, trained: Trained, last: str, side: int) -> Fit:
         if node.name not in trained.blobs or node.name == last:
             new.append(node.name)
             continue
-        found = [list(blob.shape) for blob in trained.blobs[node.name]]
-        if [_trimmed(shape) for shape in found] != [_trimmed(shape) for shape in shapes]:
+        stored = [list(blob.shape) for blob in trained.blobs[node.name]]
+        if [_trimmed(shape) for shape in stored] != [_trimmed(shape) for shape in shapes]:
             raise CaffeliteError(
                 f'{trained.path} does not fit layer "{node.name}"',
                 expected=", ".join(map(str, shapes)),
-                found=", ".join(map(str, found)),
-                remedy=_remedy(node.layer.spec.type, shapes, found, side),
+                found=", ".join(map(str, stored)),
+                remedy=_remedy(node.layer.spec.type, shapes, stored, side),
             )
         matched.append(node.name)
     if not matched:
@@ -117,10 +117,10 @@ def _trimmed(shape: list[int]) -> list[int]:
     return shape[next((i for i, d in enumerate(shape) if d != 1), len(shape)) :]
 
 
-def _remedy(type: str, shapes: list[list[int]], found: list[list[int]], side: int) -> str:
-    if type == "InnerProduct" and shapes[0][:1] == found[0][-2:-1]:
+def _remedy(type: str, shapes: list[list[int]], stored: list[list[int]], side: int) -> str:
+    if type == "InnerProduct" and shapes[0][:1] == stored[0][-2:-1]:
         return f"the input has {side} pixels here: give the size that the weights were trained on, as in -size 32"
-    if type == "Convolution" and shapes[0][:1] == found[0][:1] and shapes[0][1:2] != found[0][1:2]:
+    if type == "Convolution" and shapes[0][:1] == stored[0][:1] and shapes[0][1:2] != stored[0][1:2]:
         return "the weights are for images of another number of channels: give -colour or -gray"
     return "the weights are of another net: name it with -net"
 

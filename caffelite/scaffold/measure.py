@@ -15,7 +15,7 @@ from ..data.images import decode, with_channels
 from ..data.records import Records, read
 from ..data.writers import progress_bar
 from ..errors import CaffeliteError, Collector
-from .dataset import Part
+from .dataset import Subset
 
 MOST_SCANNED = 50_000  # images; of larger sets a part is measured
 MOST_SHOWN = 20  # unreadable images in an error
@@ -36,11 +36,11 @@ class Measured:
     def mean_and_std(self, rows: Iterable[int], colour: bool) -> tuple[list[float], list[float], int]:
         """Mean and standard deviation by channel, three or one, over the measured ones of these rows, and how many
         these are. Each image counts the same, whatever its size."""
-        found = np.array([self.moments[row] for row in rows if row in self.moments])
-        mean, square = found.mean(0)
+        moments = np.array([self.moments[row] for row in rows if row in self.moments])
+        mean, square = moments.mean(0)
         if not colour:
             mean, square = mean.mean(keepdims=True), square.mean(keepdims=True)
-        return mean.tolist(), np.sqrt(np.maximum(square - mean * mean, 0)).tolist(), len(found)
+        return mean.tolist(), np.sqrt(np.maximum(square - mean * mean, 0)).tolist(), len(moments)
 
     @property
     def uniform(self) -> tuple[int, int] | None:
@@ -62,30 +62,30 @@ class Measured:
 Look = tuple[int, tuple[int, int], bool, np.ndarray, np.ndarray]
 
 
-def measure(part: Part, progress: bool, name: str = "images") -> Measured:
-    """Decodes all images of a part, or an even sample of more than 50,000, and measures them.
+def measure(subset: Subset, progress: bool, name: str = "images") -> Measured:
+    """Decodes all images of a subset, or an even sample of more than 50,000, and measures them.
 
     Unreadable files are collected; of a database the first one is an error.
     """
-    found = Measured()
-    step = math.ceil(len(part) / MOST_SCANNED)
-    looks = _of_database(part, step, found) if part.database else _of_files(part, step)
-    with progress_bar(f"measuring {name}", math.ceil(len(part) / step), progress) as bar:
+    measured = Measured()
+    step = math.ceil(len(subset) / MOST_SCANNED)
+    looks = _of_database(subset, step, measured) if subset.database else _of_files(subset, step)
+    with progress_bar(f"measuring {name}", math.ceil(len(subset) / step), progress) as bar:
         for look in looks:
             bar.update()
             if isinstance(look[1], CaffeliteError):
-                found.unreadable[look[0]] = look[1]
+                measured.unreadable[look[0]] = look[1]
                 continue
             _, size, colour, mean, square = look
-            found.sizes[size] += 1
-            found.colour |= colour
-            found.moments[look[0]] = np.stack([mean, square])
-    return found
+            measured.sizes[size] += 1
+            measured.colour |= colour
+            measured.moments[look[0]] = np.stack([mean, square])
+    return measured
 
 
-def _of_files(part: Part, step: int) -> Iterator:
+def _of_files(subset: Subset, step: int) -> Iterator:
     def look(row: int):
-        image = part.listed[row]
+        image = subset.listed[row]
         try:
             content = inputs.read(image.name, inputs.IMAGE)
             if is_cut(content):
@@ -95,7 +95,7 @@ def _of_files(part: Part, step: int) -> Iterator:
             text = f'cannot read image "{image.name}": {inputs.reason(mistake)}'
             return row, CaffeliteError(text, where=image.where)
 
-    return in_order(look, range(0, len(part), step))
+    return in_order(look, range(0, len(subset), step))
 
 
 def _decoded(content: bytes) -> np.ndarray:
@@ -107,9 +107,9 @@ def _decoded(content: bytes) -> np.ndarray:
     return with_channels(image, True) if len(image) in (2, 4) else image
 
 
-def _of_database(part: Part, step: int, found: Measured) -> Iterator:
-    assert part.database is not None
-    with Records(part.database) as records:
+def _of_database(subset: Subset, step: int, measured: Measured) -> Iterator:
+    assert subset.database is not None
+    with Records(subset.database) as records:
 
         def look(item):
             row, (record, value) = item
@@ -122,7 +122,7 @@ def _of_database(part: Part, step: int, found: Measured) -> Iterator:
                 expected, seen = "1 or 3 channels of bytes", f"{kind} of {image.dtype}"
                 remedy = "copy a net with caffelite models and change its data layer"
                 raise records.bad(record, "no picture", expected=expected, found=seen, remedy=remedy)
-            found.encoded &= datum.encoded
+            measured.encoded &= datum.encoded
             return _look(row, image)
 
         yield from in_order(look, _every(enumerate(records), step))
@@ -142,9 +142,9 @@ def _look(row: int, image: np.ndarray) -> Look:
     return row, (image.shape[1], image.shape[2]), colour, mean, square
 
 
-def refuse_unreadable(found: Measured, total: int) -> None:
+def refuse_unreadable(measured: Measured, total: int) -> None:
     """Raises what could not be read, all of it up to a number. Errors: nothing could be read."""
-    bad = list(found.unreadable.values())
+    bad = list(measured.unreadable.values())
     if not bad:
         return
     collector = Collector()

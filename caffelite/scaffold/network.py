@@ -93,15 +93,15 @@ def adapt(net: pb.NetParameter, name: str, head: Head, locate: Locator) -> Netwo
 
 def _trunk(net: pb.NetParameter, scores: str) -> tuple[list[pb.LayerParameter], str]:
     """Copies of the layers that lead to the scores, without those that feed data or are for one phase only."""
-    needed, kept = {scores}, []
+    needed, trunk = {scores}, []
     for layer in reversed(net.layer):
         if not layer.bottom or layer.include or layer.exclude or needed.isdisjoint(layer.top):
             continue
         needed.update(layer.bottom)
         copy = pb.LayerParameter()
         copy.CopyFrom(layer)
-        kept.append(copy)
-    return kept[::-1], scores
+        trunk.append(copy)
+    return trunk[::-1], scores
 
 
 def _spare(layer: pb.LayerParameter) -> None:
@@ -179,10 +179,10 @@ def _add(made: Network, type: str, name: str, bottoms: list[str], tops: list[str
 def _add_label_head(made: Network, scores: str) -> None:
     _add(made, "SigmoidCrossEntropyLoss", "loss", [scores, "label"])
     made.notes["loss"] = "a sigmoid for each label: any number of labels may hold for one image"
-    answers = _add(made, "Threshold", "answers", [scores], include=METRIC)
+    decisions = _add(made, "Threshold", "answers", [scores], include=METRIC)
     made.notes["answers"] = "1 where the score is above 0, which is a probability above 1/2"
     minus = pb.EltwiseParameter(coeff=[1, -1])
-    wrong = _add(made, "Eltwise", "difference", [answers, "label"], include=METRIC, eltwise_param=minus)
+    wrong = _add(made, "Eltwise", "difference", [decisions, "label"], include=METRIC, eltwise_param=minus)
     made.notes["difference"] = "0 where the answer is right, else 1 or -1"
     wrong = _add(made, "AbsVal", "wrong", [wrong], include=METRIC)
     right = _add(made, "Power", "right", [wrong], include=METRIC, power_param=pb.PowerParameter(scale=-1, shift=1))

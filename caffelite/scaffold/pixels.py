@@ -8,7 +8,7 @@ from pathlib import Path
 
 from .. import caffelite_pb2 as pb
 from .comments import with_line_comments
-from .dataset import NUMBERS, Part
+from .dataset import NUMBERS, Subset
 from .measure import Measured
 from .presets import Preset
 
@@ -68,11 +68,16 @@ def trained_pixels(transform: pb.TransformationParameter, own: Pixels, channels:
 
 
 def data_layers(
-    folder: Path, parts: tuple[Part, Part], batches: tuple[int, int], geometry: Geometry, pixels: Pixels, task: str
+    folder: Path,
+    subsets: tuple[Subset, Subset],
+    batches: tuple[int, int],
+    geometry: Geometry,
+    pixels: Pixels,
+    task: str,
 ) -> list[pb.LayerParameter]:
-    """The TRAIN and TEST layers. parts: their samples; of files their lists are in the folder."""
+    """The TRAIN and TEST layers. subsets: their samples; of files their lists are in the folder."""
     made = []
-    for phase, part, batch in zip((pb.TRAIN, pb.TEST), parts, batches, strict=True):
+    for phase, subset, batch in zip((pb.TRAIN, pb.TEST), subsets, batches, strict=True):
         layer = pb.LayerParameter(name="data", top=["data", "label"], include=[pb.NetStateRule(phase=phase)])
         train, t = phase == pb.TRAIN, layer.transform_param
         t.scale = pixels.scale
@@ -84,7 +89,7 @@ def data_layers(
             t.allow_upscale = True
         if train:
             _augment(t, geometry, task)
-        p = _files(layer, folder, part, geometry) if part.database is None else _database(layer, part.database)
+        p = _files(layer, folder, subset, geometry) if subset.database is None else _database(layer, subset.database)
         p.batch_size, p.shuffle = batch, train
         if not train:
             p.ClearField("shuffle")
@@ -92,10 +97,10 @@ def data_layers(
     return made
 
 
-def _files(layer: pb.LayerParameter, folder: Path, part: Part, geometry: Geometry) -> pb.ImageDataParameter:
+def _files(layer: pb.LayerParameter, folder: Path, subset: Subset, geometry: Geometry) -> pb.ImageDataParameter:
     layer.type, p = "ImageData", layer.image_data_param
     name = "train" if layer.include[0].phase == pb.TRAIN else "test"
-    p.source = (folder / f"{name}.{'txt' if part.values is None else 'csv'}").as_posix()
+    p.source = (folder / f"{name}.{'txt' if subset.values is None else 'csv'}").as_posix()
     if geometry.resize:
         p.new_height = p.new_width = geometry.resize
     if geometry.channels == 1:

@@ -15,13 +15,13 @@ from ..data.writers import check_free, together
 from ..errors import CaffeliteError, Locator, quoted
 from ..inspection import memory
 from ..inspection.check import check
-from ..inspection.nets import Subject, subject
+from ..inspection.nets import InspectedNet, load_net
 from ..inspection.reading import Findings
 from ..inspection.target import traits
 from ..layers import Shape
 from ..zoo import catalog
-from . import files, finetune, measure, network, pixels, presets, reading, schedule, writing
-from .dataset import CLASSES, LABELS, NUMBERS, Dataset, Part, held_out, in_hash_order
+from . import files, finetune, measure, network, pixels, presets, reading, schedule
+from .dataset import CLASSES, LABELS, NUMBERS, Dataset, Subset, held_out, in_hash_order
 from .measure import Measured
 from .network import Head, Network
 from .presets import Chosen, Preset
@@ -122,19 +122,19 @@ class _Making:
         if train.database is not None and measured.encoded:
             pixels.force_channels(layers, geometry)
         reasons = self.reasons(train, test, batches, run)
-        parts = [pixels.texts(layer, geometry, pixel, reasons) for layer in layers]
+        layer_texts = [pixels.texts(layer, geometry, pixel, reasons) for layer in layers]
         about = f"{self.name}: {chosen.preset.net} for {len(head.names)} {data.task}. README.md has the reasons."
         whole = pb.NetParameter(name=self.name, layer=[*layers, *net.layers])
-        net_text = files.net_text(self.name, about, parts, net, self.tops(whole, shapes))
-        texts = writing.texts(self.folder, data, train, test, run, net_text, self.decided)
+        net_text = files.net_text(self.name, about, layer_texts, net, self.tops(whole, shapes))
+        texts = files.texts(self.folder, data, train, test, run, net_text, self.decided)
         paths = [self.folder / name for name in (*texts, files.DEPLOY)]
         with together([*self.split, *paths], request.force):
             if self.split:
                 reading.split_database(data.train, len(test), request.seed, self.split, self.progress)
-            writing.write(self.folder, texts)
-            writing.write_deploy(self.folder, data, run)
+            files.write(self.folder, texts)
+            files.write_deploy(self.folder, data, run)
             findings = check(str(self.folder / files.SOLVER))
-        following = writing.following(self.folder, data, test, run)
+        following = files.following(self.folder, data, test, run)
         return Project(self.folder, paths, self.decided, following, findings, self.left_out)
 
     # reading
@@ -164,28 +164,32 @@ class _Making:
         return data
 
     def measure_images(self, data: Dataset) -> Measured:
-        found = measure.measure(data.train, self.progress, "training images")
-        for part, seen in (
-            (data.train, found),
+        measured = measure.measure(data.train, self.progress, "training images")
+        for subset, seen in (
+            (data.train, measured),
             (data.test, measure.measure(data.test, self.progress, "test images") if data.test else None),
         ):
-            if part is None or seen is None or not seen.unreadable:
+            if subset is None or seen is None or not seen.unreadable:
                 continue
             if not self.request.skip:
-                measure.refuse_unreadable(seen, len(part))
+                measure.refuse_unreadable(seen, len(subset))
             self.left_out += [str(mistake) for mistake in seen.unreadable.values()]
-            rows = [row for row in range(len(part)) if row not in seen.unreadable]
-            kept = part.take(rows)
+            rows = [row for row in range(len(subset)) if row not in seen.unreadable]
+            readable = subset.take(rows)
             seen.moments = {i: seen.moments[row] for i, row in enumerate(rows) if row in seen.moments}
-            part.listed, part.values = kept.listed, kept.values
-        if not found.moments:
+            subset.listed, subset.values = readable.listed, readable.values
+        if not measured.moments:
             raise CaffeliteError("no image can be read", found=self.left_out[0] if self.left_out else data.source)
-        size = "{}×{}".format(*found.uniform) if found.uniform else f"several sizes, shorter side about {found.side}"
-        kind = "colour" if found.colour else "gray"
+        size = (
+            "{}×{}".format(*measured.uniform)
+            if measured.uniform
+            else f"several sizes, shorter side about {measured.side}"
+        )
+        kind = "colour" if measured.colour else "gray"
         self.decided.append(f"Images: {len(data.train)} of {data.source}, {kind}, {size} pixels.")
-        return found
+        return measured
 
-    def parts(self, data: Dataset) -> tuple[Part, Part, bool]:
+    def parts(self, data: Dataset) -> tuple[Subset, Subset, bool]:
         """(training samples, test samples, whether test batches cover these exactly)."""
         request, train = self.request, data.train
         self.rows = list(range(len(train)))
@@ -212,14 +216,14 @@ class _Making:
             chosen = reading.database_test_rows(train, count, request.seed)
             self.rows = sorted(set(self.rows) - set(chosen))
             return (
-                Part(database=self.split[0], labels=np.delete(train.labels, chosen)),
-                Part(database=self.split[1], labels=train.labels[chosen]),
+                Subset(database=self.split[0], labels=np.delete(train.labels, chosen)),
+                Subset(database=self.split[1], labels=train.labels[chosen]),
                 True,
             )
         rows = held_out(train, data.task, fraction, request.seed)
         rows = rows[: schedule.exact_test_size(len(rows))]
-        kept = set(rows)
-        others = in_hash_order(train, [row for row in range(len(train)) if row not in kept], request.seed)
+        held_out_rows = set(rows)
+        others = in_hash_order(train, [row for row in range(len(train)) if row not in held_out_rows], request.seed)
         self.rows = others
         by = " of each class" if data.task == CLASSES else ""
         self.decided.append(
@@ -257,8 +261,8 @@ class _Making:
         return chosen, document
 
     def side_of(self, net: str) -> int:
-        found, _ = subject(net, None, {}).graph(pb.TRAIN)
-        shape = found.feeds[0].tops[0].shape if found.feeds else ()
+        graph, _ = load_net(net, None, {}).graph(pb.TRAIN)
+        shape = graph.feeds[0].tops[0].shape if graph.feeds else ()
         if len(shape) != 4 or shape[2] != shape[3]:
             raise CaffeliteError(f"-net {net}: its input is not square", found=list(shape), remedy="give -size")
         return shape[2]
@@ -266,25 +270,25 @@ class _Making:
     def colour(self, measured: Measured) -> bool:
         return measured.colour if self.request.gray is None else not self.request.gray
 
-    def choose_pixels(self, measured, chosen: Chosen, trained, document, train: Part):
+    def choose_pixels(self, measured, chosen: Chosen, trained, document, train: Subset):
         """Geometry and pixel values; in fine-tuning as the weights expect them."""
         colour = self.colour(measured)
         if trained and self.request.gray is None:
             first = next((blobs[0] for blobs in trained.blobs.values() if blobs[0].ndim == 4), None)
             colour = colour if first is None else first.shape[1] != 1
-        found = pixels.geometry(measured, colour, chosen.side, chosen.preset, train.database is not None)
-        pixel = pixels.measured_pixels(measured, self.rows, found.channels)
+        shape = pixels.geometry(measured, colour, chosen.side, chosen.preset, train.database is not None)
+        pixel = pixels.measured_pixels(measured, self.rows, shape.channels)
         if trained and trained.transform is not None:
-            pixel = pixels.trained_pixels(trained.transform, pixel, found.channels, str(trained.path))
+            pixel = pixels.trained_pixels(trained.transform, pixel, shape.channels, str(trained.path))
         elif trained:
             own = next((layer.transform_param for layer in document.message.layer if not layer.bottom), None)
             own = own or pb.TransformationParameter()
-            pixel = pixels.trained_pixels(own, pixel, found.channels, f"the shipped {chosen.preset.net}")
+            pixel = pixels.trained_pixels(own, pixel, shape.channels, f"the shipped {chosen.preset.net}")
         values = ", ".join(f"{value:g}" for value in pixel.mean) or "none"
         self.decided.append(f"Pixels: mean {values}, scale {pixel.scale:g}: {pixel.why}.")
-        return found, pixel
+        return shape, pixel
 
-    def head(self, data: Dataset, train: Part) -> Head:
+    def head(self, data: Dataset, train: Subset) -> Head:
         head = Head(data.task, data.names)
         if data.task == NUMBERS:
             assert train.values is not None
@@ -298,8 +302,8 @@ class _Making:
     def finetune(
         self, net: Network, trained: finetune.Trained, chosen: Chosen, shapes: dict[str, Shape], per_class: float
     ) -> None:
-        graph_, _ = Subject(_with_inputs(net, shapes), Locator("<net>"), shapes).graph(pb.TRAIN)
-        fit = finetune.fit(graph_, trained, net.last, chosen.side)
+        graph, _ = InspectedNet(_with_inputs(net, shapes), Locator("<net>"), shapes).graph(pb.TRAIN)
+        fit = finetune.fit(graph, trained, net.last, chosen.side)
         frozen, why = finetune.frozen(fit.matched, net.learned, per_class)
         network.freeze(net, frozen)
         slow = [name for name in net.learned if name in fit.matched and name not in frozen]
@@ -315,8 +319,8 @@ class _Making:
         net: Network,
         shapes: dict[str, Shape],
         preset: Preset,
-        train: Part,
-        test: Part,
+        train: Subset,
+        test: Subset,
         task: str,
         exact: bool,
         finetuned: bool,
@@ -331,11 +335,11 @@ class _Making:
         batch = schedule.batch(message, solver, shapes, preset, len(train), limit, traits(request.gpu))
         if request.batch:
             batch = schedule.Batch(request.batch, 1, "given by -batch")
-        found = schedule.schedule(preset, len(train), batch.size * batch.parts, task, finetuned)
+        planned = schedule.schedule(preset, len(train), batch.size * batch.parts, task, finetuned)
         run = files.Run(
             self.name,
             task,
-            found,
+            planned,
             math.ceil(len(test) / size),
             len(test),
             len(test) % size == 0,
@@ -345,16 +349,17 @@ class _Making:
             request.weights,
             net.last,
         )
-        parts = f" in {batch.parts} parts" if batch.parts > 1 else ""
-        self.decided.append(f"Batch: {batch.size * batch.parts} images per iteration{parts}: {batch.why}.")
+        passes = f" in {batch.parts} parts" if batch.parts > 1 else ""
+        self.decided.append(f"Batch: {batch.size * batch.parts} images per iteration{passes}: {batch.why}.")
         self.decided.append(
-            f"Schedule: base_lr {found.rate:g}, {found.epochs} epochs of {found.epoch} iterations = "
-            f"{found.iterations}; the rate falls to a tenth after {files.listed(found.steps)} epochs: {found.why}."
+            f"Schedule: base_lr {planned.rate:g}, {planned.epochs} epochs of {planned.epoch} iterations = "
+            f"{planned.iterations}; the rate falls to a tenth after {files.listed(planned.steps)} epochs: "
+            f"{planned.why}."
         )
         self.batch_why = batch.why
         return run, (batch.size, size)
 
-    def reasons(self, train: Part, test: Part, batches: tuple[int, int], run: files.Run) -> dict[str, str]:
+    def reasons(self, train: Subset, test: Subset, batches: tuple[int, int], run: files.Run) -> dict[str, str]:
         each = f"{run.test_iterations} batches are all {len(test)} test images"
         return {
             "source_train": f"{len(train)} images, as lines of file and answer"
@@ -367,11 +372,11 @@ class _Making:
 
     def tops(self, net: pb.NetParameter, shapes: dict[str, Shape]) -> dict[str, Shape]:
         """The shape of each layer's first top, by the layer's name."""
-        found: dict[str, Shape] = {}
+        tops: dict[str, Shape] = {}
         for phase in (pb.TRAIN, pb.TEST):
-            graph_, _ = Subject(net, Locator("<net>"), shapes).graph(phase)
-            found |= {node.name: node.tops[0].shape for node in graph_.nodes if node.tops}
-        return found
+            graph, _ = InspectedNet(net, Locator("<net>"), shapes).graph(phase)
+            tops |= {node.name: node.tops[0].shape for node in graph.nodes if node.tops}
+        return tops
 
 
 def _with_inputs(net: Network, shapes: dict[str, Shape], test_batch: int = 1) -> pb.NetParameter:

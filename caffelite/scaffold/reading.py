@@ -19,7 +19,7 @@ from ..data.records import Records
 from ..data.writers import progress_bar, write_records
 from ..errors import CaffeliteError, Where
 from . import answers
-from .dataset import CLASSES, Dataset, Part
+from .dataset import CLASSES, Dataset, Subset
 
 TEST_FOLDERS = ("test", "val")
 EXPECTED = "a folder of class folders, a list of images, a .csv table, or a database such as pets_train_lmdb"
@@ -44,24 +44,24 @@ def read(source: Path, task: str | None, skip: list[str] | None, progress: bool)
     if source.suffix.lower() in listing.IMAGES:
         raise CaffeliteError(f"{source} is one image", expected=EXPECTED)
     listed = [_resolved(image, source.parent) for image in listing.read_list(source)]
-    return Dataset(str(source), CLASSES, _names(source, listed), "a list with one label per image", Part(listed))
+    return Dataset(str(source), CLASSES, _names(source, listed), "a list with one label per image", Subset(listed))
 
 
-def read_test(source: Path, data: Dataset, skip: list[str] | None, progress: bool) -> Part:
+def read_test(source: Path, data: Dataset, skip: list[str] | None, progress: bool) -> Subset:
     """A second source as test set. Errors: another kind of data than that of training, an unknown class."""
     if not os.path.exists(source):
         raise CaffeliteError(f"-test: {source} does not exist", expected="a fraction, as in 0.2, or a path")
     if source.is_dir() and _is_database(source):
         if data.train.database is None:
             raise _unlike(source, data)
-        return Part(database=source, labels=_database_labels(source, progress))
+        return Subset(database=source, labels=_database_labels(source, progress))
     if data.train.database is not None:
         raise _unlike(source, data)
     if source.is_dir():
         return _folder_part(source, data.names, skip)[0]
     if source.suffix.lower() == ".csv":
         return answers.read(source, data.task, data.names).train
-    return Part([_resolved(image, source.parent) for image in listing.read_list(source)])
+    return Subset([_resolved(image, source.parent) for image in listing.read_list(source)])
 
 
 def _unlike(source: Path, data: Dataset) -> CaffeliteError:
@@ -91,10 +91,10 @@ def _folder(source: Path, skip: list[str] | None) -> Dataset:
     return Dataset(str(source), CLASSES, names, "a folder per class", train)
 
 
-def _folder_part(source: Path, names: list[str], skip: list[str] | None) -> tuple[Part, list[str]]:
+def _folder_part(source: Path, names: list[str], skip: list[str] | None) -> tuple[Subset, list[str]]:
     remedy = "move it away, or leave it out with -skip"
     listed, names = listing.list_classes(listing.files_below(source), str(source), names, skip, remedy)
-    return Part([Listed(str(source / image.name), image.label, image.where) for image in listed]), names
+    return Subset([Listed(str(source / image.name), image.label, image.where) for image in listed]), names
 
 
 # lists
@@ -133,46 +133,48 @@ def _databases(source: Path, progress: bool) -> Dataset:
     for other in TEST_FOLDERS:
         path = source.with_name(re.sub("train", other, source.name))
         if path != source and path.is_dir():
-            test = Part(database=path, labels=_database_labels(path, progress))
+            test = Subset(database=path, labels=_database_labels(path, progress))
             break
     return Dataset(
-        str(source), CLASSES, names, "a database has one label per image", Part(database=source, labels=labels), test
+        str(source), CLASSES, names, "a database has one label per image", Subset(database=source, labels=labels), test
     )
 
 
 def _database_labels(path: Path, progress: bool) -> np.ndarray:
     """The label of every record. Errors: a record that is no Datum; a negative label."""
-    found = []
+    labels = []
     with Records(path) as records, progress_bar(path.name, len(records), progress, "labels") as bar:
         for record, value in records:
             try:
-                found.append(pb.Datum.FromString(value).label)
+                labels.append(pb.Datum.FromString(value).label)
             except DecodeError:
                 raise records.bad(record, "not a Datum record") from None
-            if found[-1] < 0:
-                raise records.bad(record, "a negative label", expected="0 or more", found=found[-1])
+            if labels[-1] < 0:
+                raise records.bad(record, "a negative label", expected="0 or more", found=labels[-1])
             bar.update()
-    return np.array(found)
+    return np.array(labels)
 
 
-def split_database(part: Part, count: int, seed: int, paths: Sequence[Path], progress: bool) -> None:
+def split_database(subset: Subset, count: int, seed: int, paths: Sequence[Path], progress: bool) -> None:
     """Copies a database's records into one to train and one with ``count`` records to test; labels and seed decide
     which."""
-    assert part.database is not None and part.labels is not None
-    chosen = set(database_test_rows(part, count, seed))
+    assert subset.database is not None and subset.labels is not None
+    chosen = set(database_test_rows(subset, count, seed))
     for path, wanted in ((paths[0], False), (paths[1], True)):
-        with Records(part.database) as records:
-            kept = (record for row, record in enumerate(records) if (row in chosen) == wanted)
-            total = count if wanted else len(part) - count
-            write_records(path, kept, total, progress, backend="lmdb")
+        with Records(subset.database) as records:
+            selected = (record for row, record in enumerate(records) if (row in chosen) == wanted)
+            total = count if wanted else len(subset) - count
+            write_records(path, selected, total, progress, backend="lmdb")
 
 
-def database_test_rows(part: Part, count: int, seed: int) -> list[int]:
+def database_test_rows(subset: Subset, count: int, seed: int) -> list[int]:
     """``count`` record numbers, spread over the classes in proportion."""
-    assert part.labels is not None
-    order = sorted(range(len(part)), key=lambda row: key(seed, "split", str(row)))
+    assert subset.labels is not None
+    order = sorted(range(len(subset)), key=lambda row: key(seed, "split", str(row)))
     by_class: dict[int, list[int]] = {}
     for row in order:
-        by_class.setdefault(int(part.labels[row]), []).append(row)
-    ranked = [(place / len(rows), label, row) for label, rows in by_class.items() for place, row in enumerate(rows)]
+        by_class.setdefault(int(subset.labels[row]), []).append(row)
+    ranked = [
+        (position / len(rows), label, row) for label, rows in by_class.items() for position, row in enumerate(rows)
+    ]
     return [row for _, _, row in sorted(ranked)[:count]]

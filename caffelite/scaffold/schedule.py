@@ -10,7 +10,7 @@ from .. import caffelite_pb2 as pb
 from ..devices.traits import DeviceTraits
 from ..errors import CaffeliteError, Locator
 from ..inspection import memory, summary
-from ..inspection.nets import Subject
+from ..inspection.nets import InspectedNet
 from ..layers import Shape
 from .dataset import NUMBERS
 from .presets import Preset
@@ -75,22 +75,22 @@ def batch(
 ) -> Batch:
     """The batch to train ``count`` images with in ``limit`` bytes of memory. Errors: not one image fits."""
     wanted = max(min(preset.batch, count // LEAST_ITERATIONS), min(LEAST_BATCH, count))
-    subject = Subject(net, Locator("<net>"), shapes, solver=solver, tests=1)
+    subject = InspectedNet(net, Locator("<net>"), shapes, solver=solver, tests=1)
     threads = os.cpu_count() or 1
     if summary.memory(subject, wanted, threads, traits=traits).total <= limit:
         why = f"{preset.net} trains well with {preset.batch}"
         if wanted < preset.batch:
             why = f"of {count} images, so that an epoch has {math.ceil(count / wanted)} updates"
         return Batch(wanted, 1, why)
-    found = summary.largest_batch(subject, limit, threads, traits=traits)
-    if not found:
+    largest = summary.largest_batch(subject, limit, threads, traits=traits)
+    if not largest:
         raise CaffeliteError(
             "not even one image fits into memory",
             expected=f"at most {memory.text(limit)}",
             remedy="give a smaller -size",
         )
-    parts = math.ceil(wanted / found[0])
-    return Batch(max(1, wanted // parts), parts, f"{memory.text(limit)} of memory hold {found[0]} images")
+    passes = math.ceil(wanted / largest[0])
+    return Batch(max(1, wanted // passes), passes, f"{memory.text(limit)} of memory hold {largest[0]} images")
 
 
 def schedule(preset: Preset, count: int, batch: int, task: str, finetuned: bool) -> Schedule:
@@ -107,7 +107,7 @@ def schedule(preset: Preset, count: int, batch: int, task: str, finetuned: bool)
         why = f"what {preset.net} trains well with from nothing, for {batch} images per iteration"
     if task == NUMBERS:
         rate, why = rate / 4, f"{why}; a quarter of it, because a squared error has larger gradients than a softmax"
-    steps = tuple(max(1, round(share * epochs)) for share in STEPS)
+    steps = tuple(max(1, round(fraction * epochs)) for fraction in STEPS)
     every = max(1, epochs // 20)
     warm_up = max(1, round(WARM_UP * epochs * epoch))
     return Schedule(float(f"{rate:.2g}"), epochs, steps, epoch, every, warm_up, why)

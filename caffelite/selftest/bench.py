@@ -65,14 +65,14 @@ def put(dev: Device, values, dtype=None):
     return array
 
 
-def compare(what: str, found: np.ndarray, expected: np.ndarray, tolerance: float) -> float:
+def compare(what: str, computed: np.ndarray, expected: np.ndarray, tolerance: float) -> float:
     """The largest difference as a share of the largest number expected. Errors: ``Wrong`` where it exceeds the
     tolerance or is NaN."""
-    found, expected = np.asarray(found, np.float64), np.asarray(expected, np.float64)
-    if found.shape != expected.shape:
-        raise Wrong(f"{what}: shape {found.shape} for {expected.shape}")
+    computed, expected = np.asarray(computed, np.float64), np.asarray(expected, np.float64)
+    if computed.shape != expected.shape:
+        raise Wrong(f"{what}: shape {computed.shape} for {expected.shape}")
     largest = np.abs(expected).max(initial=0) or 1.0
-    error = float(np.abs(found - expected).max(initial=0) / largest)
+    error = float(np.abs(computed - expected).max(initial=0) / largest)
     if not error <= tolerance:
         raise Wrong(f"{what}: off by {error:.2g} of the largest number; up to {tolerance:.2g} is rounding")
     return error

@@ -79,10 +79,10 @@ def capture(bench: Bench) -> str:
 
     expected, captured = iterate(body, 5), dev.capture(body, dev.make_context())
     eager, runs[:] = len(runs), []
-    found = iterate(captured, 5)
+    launched = iterate(captured, 5)
     if True not in runs or len(runs) >= eager:
         raise Wrong(f"nothing was captured: {dev.why_eager() or 'the graph ran eagerly'}")
-    if not np.array_equal(found, expected):
+    if not np.array_equal(launched, expected):
         raise Wrong("launches of the graph differ from eager runs")
     return "launches are bit-equal to eager runs"
 

@@ -18,10 +18,10 @@ COUNTS = {1: "one", 2: "two", 3: "three", 4: "four"}
 
 def final_loss(log: str) -> float:
     """The last loss in the log of a run. Errors: ``Wrong`` where there is none."""
-    found = re.findall(r"loss = (\S+)$", log, re.M)
-    if not found:
+    losses = re.findall(r"loss = (\S+)$", log, re.M)
+    if not losses:
         raise Wrong("no loss in its log: " + " ".join(log.strip().splitlines()[-2:]))
-    return float(found[-1])
+    return float(losses[-1])
 
 
 def _train(folder: Path, gpus: str, batch: int, *options: str) -> str:

@@ -18,29 +18,31 @@ TRIES = 5
 def best(dev: Device, run: Callable[[], None]) -> float:
     """Milliseconds of the fastest of a few runs."""
     run()
-    found = []
+    times = []
     for _ in range(TRIES):
         begin = dev.record_event()
         run()
-        found.append(dev.elapsed_ms(begin, dev.record_event()))
-    return min(found)
+        times.append(dev.elapsed_ms(begin, dev.record_event()))
+    return min(times)
 
 
 def _numpy(run: Callable[[], object]) -> float:
     """The same of NumPy's."""
-    found = []
+    times = []
     for _ in range(TRIES):
         begin = time.perf_counter()
         run()
-        found.append(1e3 * (time.perf_counter() - begin))
-    return min(found)
+        times.append(1e3 * (time.perf_counter() - begin))
+    return min(times)
 
 
 def _reported(bench: Bench, what: str, ms: float, reached: float, unit: str, peak: float | None) -> str:
     """reached, peak: units a second; peak None where it is not known."""
     of = "the card's peak" if bench.number is not None else "NumPy's"
-    share = f", {100 * reached / peak:.0f} % of {of} {peak / 1e9:.4g}" if peak else ", the card's peak is not known"
-    return f"{what}: {ms:.3g} ms, {reached / 1e9:.4g} {unit}{share}"
+    percentage = (
+        f", {100 * reached / peak:.0f} % of {of} {peak / 1e9:.4g}" if peak else ", the card's peak is not known"
+    )
+    return f"{what}: {ms:.3g} ms, {reached / 1e9:.4g} {unit}{percentage}"
 
 
 def copy(bench: Bench) -> str:

@@ -22,12 +22,12 @@ PACKAGES = r"caffelite|numpy|scipy|numba|onednn.*|cupy.*|cuda-(toolkit|pathfinde
 
 def versions(bench: Bench) -> str:
     """versions"""
-    found = [f"caffelite {__version__}", f"Python {platform.python_version()}"]
+    texts = [f"caffelite {__version__}", f"Python {platform.python_version()}"]
     if bench.number is not None:
         properties = bench.gpus.describe(bench.number)
-        major, minor = (properties.get(f"{which} revision number", "?") for which in ("Major", "Minor"))
-        found.append(f"compute capability {major}.{minor}")
-        found += [f"{name} {properties[name]}" for name in ("CUDA driver", "CUDA runtime") if name in properties]
+        major, minor = (properties.get(f"{level} revision number", "?") for level in ("Major", "Minor"))
+        texts.append(f"compute capability {major}.{minor}")
+        texts += [f"{name} {properties[name]}" for name in ("CUDA driver", "CUDA runtime") if name in properties]
     names = {
         re.sub("[-_.]+", "-", dist.name.lower()): dist.version
         for dist in importlib.metadata.distributions()
@@ -35,7 +35,7 @@ def versions(bench: Bench) -> str:
     }
     wanted = (n for n in sorted(names) if re.fullmatch(PACKAGES, n) and n != "caffelite")
     return ", ".join(
-        found + [f"{n} {names[n]}" for n in wanted if bench.number is not None or not re.match("cupy|cuda|nvidia", n)]
+        texts + [f"{n} {names[n]}" for n in wanted if bench.number is not None or not re.match("cupy|cuda|nvidia", n)]
     )
 
 

@@ -101,7 +101,7 @@ def eager(bench: Bench) -> str:
 def graphs(bench: Bench) -> str:
     """LeNet by graphs, compared with eager"""
     bench.wants_gpu("a CPU captures nothing")
-    one, other = (trained(bench.device("fp32", deterministic=True, eager=how)) for how in (True, False))
+    one, other = (trained(bench.device("fp32", deterministic=True, eager=is_eager)) for is_eager in (True, False))
     if why := bench.device("fp32", deterministic=True).why_eager():
         raise Wrong(f"not captured: {why}")
     for what, a, b in (("losses", one.losses, other.losses), ("weights", one.weights, other.weights)):

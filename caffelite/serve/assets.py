@@ -58,9 +58,9 @@ class _Static(StaticFiles):
     """Our own files, which a browser may keep if it asks whether they changed."""
 
     def file_response(self, *args: Any, **kwargs: Any) -> Response:
-        found = super().file_response(*args, **kwargs)
-        found.headers["Cache-Control"] = "no-cache"
-        return found
+        response = super().file_response(*args, **kwargs)
+        response.headers["Cache-Control"] = "no-cache"
+        return response
 
 
 def _icon(request: Request) -> Response:

@@ -13,7 +13,7 @@ from pathlib import Path
 from ..data.table import number
 from . import paths
 from .config import ServeConfig
-from .inference.beside import WEIGHTS, weights_in
+from .inference.deploy_weights import WEIGHTS, weights_in
 
 MOST_ENTRIES = 50_000  # files and folders that a search looks at
 MOST_NET = 4 << 20  # bytes of a prototxt that is looked into
@@ -28,7 +28,7 @@ LISTS = {".txt": "list", ".lst": "list", ".csv": "table"}
 
 
 @dataclass(frozen=True)
-class Found:
+class Entry:
     """A file or folder below a root. address: its text in requests. kind: of a data set. changed: seconds since
     1970."""
 
@@ -38,29 +38,29 @@ class Found:
     changed: float = 0.0
 
 
-def deploy_nets(config: ServeConfig) -> list[Found]:
+def deploy_nets(config: ServeConfig) -> list[Entry]:
     """Prototxts of nets without data layers, the newest first."""
-    found = []
+    nets = []
     for folder, _, names in _walk(config):
         for name in names:
             if name.endswith(".prototxt"):
                 path = folder / name
                 status = _stat(path)
                 if status and _is_deploy(path, status, any(each.endswith(WEIGHTS) for each in names)):
-                    found.append(Found(path, paths.address(config, path), changed=status.st_mtime))
-    return sorted(found, key=lambda one: (-one.changed, one.address))
+                    nets.append(Entry(path, paths.address(config, path), changed=status.st_mtime))
+    return sorted(nets, key=lambda one: (-one.changed, one.address))
 
 
-def train_nets(config: ServeConfig) -> list[Found]:
+def train_nets(config: ServeConfig) -> list[Entry]:
     """Train nets beside weights in folders without a deploy net, by name."""
-    found = []
+    nets = []
     for folder, _, names in _walk(config):
         if TRAIN_NET in names and weights_in(folder) and (status := _stat(folder / TRAIN_NET)):
             others = [(folder / name, _stat(folder / name)) for name in names if name.endswith(".prototxt")]
             if not any(each and _is_deploy(path, each, True) for path, each in others):
                 path = folder / TRAIN_NET
-                found.append(Found(path, paths.address(config, path), changed=status.st_mtime))
-    return sorted(found, key=lambda one: one.address)
+                nets.append(Entry(path, paths.address(config, path), changed=status.st_mtime))
+    return sorted(nets, key=lambda one: one.address)
 
 
 def _is_deploy(path: Path, status: os.stat_result, beside: bool) -> bool:
@@ -82,34 +82,34 @@ def _looked(path: str, changed: int, size: int) -> tuple[bool, bool]:
     return bool(DEPLOY.search(text)), b"weights:" in text
 
 
-def reports(config: ServeConfig) -> list[Found]:
+def reports(config: ServeConfig) -> list[Entry]:
     """Folders of test reports, the newest first."""
-    found = []
+    entries = []
     for folder, _, names in _walk(config):
         if "report.json" in names and "report.html" in names and (status := _stat(folder / "report.json")):
-            found.append(Found(folder, paths.address(config, folder), changed=status.st_mtime))
-    return sorted(found, key=lambda one: (-one.changed, one.address))
+            entries.append(Entry(folder, paths.address(config, folder), changed=status.st_mtime))
+    return sorted(entries, key=lambda one: (-one.changed, one.address))
 
 
-def data_sets(config: ServeConfig) -> list[Found]:
+def data_sets(config: ServeConfig) -> list[Entry]:
     """Databases, folders of class folders, lists and tables of images, by name."""
-    found = []
+    sets = []
     for folder, folders, names in _walk(config):
         kind = LMDB if "data.mdb" in names else LEVELDB if "CURRENT" in names else ""
         if not kind and len(folders) > 1 and not names and _holds_images(folder, folders):
             kind = FOLDER
         if kind:
             status = _stat(folder)
-            found.append(Found(folder, paths.address(config, folder), kind, status.st_mtime if status else 0.0))
+            sets.append(Entry(folder, paths.address(config, folder), kind, status.st_mtime if status else 0.0))
         for name in names:
             path = folder / name
             kind = LISTS.get(path.suffix.lower(), "")
             if kind and (status := _stat(path)) and _is_list(str(path), status.st_mtime_ns):
-                found.append(Found(path, paths.address(config, path), kind, status.st_mtime))
-    return sorted(found, key=lambda one: one.address)
+                sets.append(Entry(path, paths.address(config, path), kind, status.st_mtime))
+    return sorted(sets, key=lambda one: one.address)
 
 
-def pictures(config: ServeConfig) -> list[Found]:
+def pictures(config: ServeConfig) -> list[Entry]:
     """The data sets that are files: folders of class folders, lists and tables."""
     return [one for one in data_sets(config) if one.kind not in (LMDB, LEVELDB)]
 

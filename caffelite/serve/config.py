@@ -87,6 +87,17 @@ class ServeConfig:
     def scheme(self) -> str:
         return "https" if self.cert else "http"
 
+    def root_of(self, path: Path) -> Path:
+        """The root that holds a path below the roots."""
+        return next(root for root in self.roots if path.is_relative_to(root))
+
+    def named_root(self, name: str) -> Path:
+        """The root that a form names. Errors: there is none."""
+        names = self.root_names()
+        if name not in names:
+            raise CaffeliteError("no root has this name", expected=f"one of {', '.join(names)}")
+        return self.roots[names.index(name)]
+
     def root_names(self) -> list[str]:
         """A name for each root, which is the first part of addresses below it; empty where there is one root."""
         if len(self.roots) == 1:

@@ -55,11 +55,11 @@ class Files:
 
 def net_path(config: ServeConfig, solver: Path, text: str, root: Path) -> Path | None:
     """The file of the net that a solver's text names; None where it names none, or its net is in the solver."""
-    found = NET_LINE.search(text)
-    if not found or not found[3]:
+    match = NET_LINE.search(text)
+    if not match or not match[3]:
         return None
-    sibling = solver.parent / found[3]
-    here = root / found[3]
+    sibling = solver.parent / match[3]
+    here = root / match[3]
     return paths.resolve(config, str(sibling if not here.exists() and sibling.exists() else here))
 
 
@@ -69,19 +69,19 @@ def written(config: ServeConfig, draft: Draft) -> Iterator[Files]:
     disk."""
     mark = secrets.token_hex(4)
     folder = draft.solver.parent
-    found = Files(folder / f".draft_{mark}_solver.prototxt", folder / f".draft_{mark}_net.prototxt")
-    found.names = {str(found.solver): "solver", str(found.net): "net"}
-    solver_text = NET_LINE.sub(lambda m: f'{m[1]}"{found.net}"', draft.solver_text, count=1)
+    files = Files(folder / f".draft_{mark}_solver.prototxt", folder / f".draft_{mark}_net.prototxt")
+    files.names = {str(files.solver): "solver", str(files.net): "net"}
+    solver_text = NET_LINE.sub(lambda m: f'{m[1]}"{files.net}"', draft.solver_text, count=1)
     solver_text = PATH_LINE.sub(lambda m: f'{m[1]}"{draft.root}/{m[3]}"', solver_text)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        found.solver.write_text(solver_text, encoding="utf-8")
-        found.net.write_text(_absolute(draft.net_text, draft.root), encoding="utf-8")
-        yield found
+        files.solver.write_text(solver_text, encoding="utf-8")
+        files.net.write_text(_absolute(draft.net_text, draft.root), encoding="utf-8")
+        yield files
     except (OSError, UnicodeEncodeError) as error:
         raise CaffeliteError(f"cannot write into {folder.name}: {inputs.reason(error)}") from None
     finally:
-        for path in (found.solver, found.net):
+        for path in (files.solver, files.net):
             path.unlink(missing_ok=True)
 
 
@@ -106,12 +106,12 @@ def combinations(settings: Sequence[str]) -> tuple[list[Overrides], int]:
         if name in NETS:
             raise CaffeliteError(f"a setting cannot change {name} here", remedy="edit the text instead")
     first = [f"{axis.field}={axis.examples()[0]}" for axis in axes]
-    found, count = [Overrides([*fixed, *first])], 1
+    overrides, count = [Overrides([*fixed, *first])], 1
     for i, axis in enumerate(axes):
         count *= len(axis.examples())
         for value in axis.examples()[1:]:
-            found.append(Overrides([*fixed, *first[:i], f"{axis.field}={value}", *first[i + 1 :]]))
-    return found, count
+            overrides.append(Overrides([*fixed, *first[:i], f"{axis.field}={value}", *first[i + 1 :]]))
+    return overrides, count
 
 
 @dataclass
@@ -149,10 +149,10 @@ def inspect(config: ServeConfig, draft: Draft) -> Inspection:
         wrong = Findings() if not ok else wrong or _settings(files, every)
         rows = [record(one.kind, one.error, files.names) for one in findings]
         rows += [record(one.kind, one.error, files.names) | SETTINGS for one in wrong]
-        found = Inspection(rows, ok and not wrong, jobs)
-        if found.ok:
-            _describe(every[0], files, found)
-        return found
+        inspection = Inspection(rows, ok and not wrong, jobs)
+        if inspection.ok:
+            _describe(every[0], files, inspection)
+        return inspection
 
 
 def _refuse(config: ServeConfig, draft: Draft, files: Files, every: Sequence[Overrides], findings: Findings) -> None:
@@ -175,7 +175,7 @@ def _settings(files: Files, every: Sequence[Overrides]) -> Findings:
     findings = Findings()
     try:
         for overrides in every:
-            nets.subject(None, str(files.solver), {}, overrides=overrides)
+            nets.load_net(None, str(files.solver), {}, overrides=overrides)
         schedule(str(files.solver), {}, None, every[0])
     except CaffeliteError as error:
         findings.add("mistake", error)
@@ -185,9 +185,9 @@ def _settings(files: Files, every: Sequence[Overrides]) -> Findings:
 def record(kind: str, error: CaffeliteError, names: dict[str, str]) -> dict[str, Any]:
     """A finding as plain values; files by the names of pages."""
     where = error.where
-    parts = {"expected": error.expected, "found": error.found, "remedy": error.remedy}
+    details = {"expected": error.expected, "found": error.found, "remedy": error.remedy}
     file = "" if not where or where.file.startswith("-set ") else names.get(where.file, Path(where.file).name)
-    texts = {name: _named(str(value), names) for name, value in parts.items() if value not in (None, "")}
+    texts = {name: _named(str(value), names) for name, value in details.items() if value not in (None, "")}
     return {
         "kind": kind,
         "message": _named(error.what, names),
@@ -203,19 +203,19 @@ def _named(text: str, names: dict[str, str]) -> str:
     return text
 
 
-def _describe(overrides: Overrides, files: Files, found: Inspection) -> None:
+def _describe(overrides: Overrides, files: Files, inspection: Inspection) -> None:
     """The picture, the layers, the memory and the schedule; what fails is left out."""
     try:
-        subject = nets.subject(None, str(files.solver), {}, overrides=overrides, lenient=True)
+        subject = nets.load_net(None, str(files.solver), {}, overrides=overrides, lenient=True)
         graph, guessed, _ = subject.part(pb.TRAIN)
         table = summary.table(graph, guessed)
         memory = summary.memory(subject, graphs={pb.TRAIN: graph})
-        found.picture = scene.svg(picture.picture(graph))
-        found.layers = [
+        inspection.picture = scene.svg(picture.picture(graph))
+        inspection.layers = [
             {"name": row.name, "type": row.type, "shape": [list(top) for top in row.tops], "parameters": row.parameters}
             for row in table.rows
         ]
-        found.totals = {
+        inspection.totals = {
             "batch": table.batch,
             "parameters": table.parameters,
             "multiply_adds": table.multiply_adds,
@@ -223,15 +223,15 @@ def _describe(overrides: Overrides, files: Files, found: Inspection) -> None:
         }
         run = schedule(str(files.solver), {}, None, overrides)
     except CaffeliteError as error:
-        found.findings.append(record("note", error, files.names))
+        inspection.findings.append(record("note", error, files.names))
         return
     seconds = duration.forecast(table.multiply_adds, run.batch or table.batch, run.iterations)
-    found.schedule = {
+    inspection.schedule = {
         "iterations": run.iterations,
         "epochs": run.epochs,
         "tests": len(run.tests),
         "snapshots": len(run.snapshots),
         "policy": run.policy,
         "curve": [list(point) for point in run.curve],
-        "seconds": seconds * found.jobs,
+        "seconds": seconds * inspection.jobs,
     }

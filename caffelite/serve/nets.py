@@ -20,7 +20,7 @@ from ..runs.bounds.bounds import Outside
 from ..runs.bounds.named_files import named_files
 from . import paths
 from .config import ServeConfig
-from .inference.beside import choose_weights, is_deploy
+from .inference.deploy_weights import choose_weights, is_deploy
 
 
 def read(config: ServeConfig, path: Path) -> tuple[Document, list[Path]]:
@@ -53,9 +53,9 @@ def files_of(config: ServeConfig, message: Message, locate: Locator) -> Iterator
 
 def without_outside(config: ServeConfig, net: pb.NetParameter, base: Path) -> pb.NetParameter:
     """A copy of a net whose layers name no files outside the roots: their shapes are then guessed."""
-    found = pb.NetParameter()
-    found.CopyFrom(net)
-    for layer in found.layer:
+    copy = pb.NetParameter()
+    copy.CopyFrom(net)
+    for layer in copy.layer:
         one, locate = pb.NetParameter(), Locator(str(base / files.SOLVER))
         one.layer.add().CopyFrom(layer)
         try:
@@ -63,7 +63,7 @@ def without_outside(config: ServeConfig, net: pb.NetParameter, base: Path) -> pb
         except (CaffeliteError, OSError):
             for each in named_files(layer):
                 setattr(each.holder, each.field, "outside the roots")
-    return found
+    return copy
 
 
 def refuse_resume(config: ServeConfig, folder: Path) -> None:

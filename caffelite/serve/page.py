@@ -40,8 +40,8 @@ Fields = dict[str, Any]  # of a form: text, or UploadFile; a name that comes sev
 
 def config_of(request: Request) -> ServeConfig:
     """The configuration of the server that received a request."""
-    found: ServeConfig = request.app.state.config
-    return found
+    config: ServeConfig = request.app.state.config
+    return config
 
 
 def wants_json(request: Request) -> bool:
@@ -80,7 +80,7 @@ def render(
 @functools.cache
 def environment() -> jinja2.Environment:
     """The templates. Every value is escaped; a missing value is an error."""
-    found = jinja2.Environment(
+    templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE / "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -88,8 +88,8 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    found.filters |= {"embedded": embedded, "score": score, "duration": duration, "size": size, "label": label}
-    return found
+    templates.filters |= {"embedded": embedded, "score": score, "duration": duration, "size": size, "label": label}
+    return templates
 
 
 def label(values: Mapping[str, Any]) -> str:
@@ -196,12 +196,12 @@ class _Form:
 
 def _json_object(body: bytes) -> Fields:
     try:
-        found = json.loads(body)
+        content = json.loads(body)
     except (ValueError, RecursionError):
         raise CaffeliteError("the body is not JSON", expected="an object") from None
-    if not isinstance(found, dict):
-        raise CaffeliteError("the body is not a JSON object", found=type(found).__name__)
-    return found
+    if not isinstance(content, dict):
+        raise CaffeliteError("the body is not a JSON object", found=type(content).__name__)
+    return content
 
 
 def text_field(fields: Fields, name: str, default: str | None = None) -> str:
@@ -214,9 +214,9 @@ def text_field(fields: Fields, name: str, default: str | None = None) -> str:
 
 def uploads(fields: Fields, name: str) -> list[UploadFile]:
     """The files of a field."""
-    given = fields.get(name, [])
-    found = [one for one in (given if isinstance(given, list) else [given]) if isinstance(one, UploadFile)]
-    return [one for one in found if one.filename]
+    value = fields.get(name, [])
+    files = [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, UploadFile)]
+    return [one for one in files if one.filename]
 
 
 def number(text: str | None, name: str, least: int, most: int, default: int) -> int:
@@ -236,8 +236,8 @@ def address(path: str, /, **query: str) -> str:
 
 def with_query(request: Request, **changes: str) -> str:
     """The address of a request's page with other values in its query."""
-    kept = [(name, value) for name, value in request.query_params.multi_items() if name not in changes]
-    return f"{request.url.path}?{urlencode([*kept, *changes.items()])}"
+    retained = [(name, value) for name, value in request.query_params.multi_items() if name not in changes]
+    return f"{request.url.path}?{urlencode([*retained, *changes.items()])}"
 
 
 def done(request: Request, where: str, values: Mapping[str, Any]) -> Response:
@@ -266,10 +266,10 @@ def on_http(request: Request, mistake: Exception) -> Response:
     """The answer to an address that does not exist, a method that is not offered, a body that is too large."""
     assert isinstance(mistake, HTTPException)
     texts = {"Not Found": "there is no such page", "Method Not Allowed": "this page does not take this method"}
-    found = error(request, mistake.status_code, texts.get(mistake.detail, mistake.detail))
+    response = error(request, mistake.status_code, texts.get(mistake.detail, mistake.detail))
     for name, value in (mistake.headers or {}).items():
-        found.headers[name] = value
-    return found
+        response.headers[name] = value
+    return response
 
 
 def on_failure(request: Request, failure: Exception) -> Response:

@@ -25,7 +25,7 @@ DIGITS, MNIST, CIFAR10, IMAGES, DATABASE = "digits", "mnist", "cifar10", "images
 SETS = (DIGITS, MNIST, CIFAR10)
 DATA_DEPTH = 3
 RUNS = 50  # of each root, whose solvers are read for the list
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 PASTED = "pasted"
 
 
@@ -45,30 +45,37 @@ class Choice:
     test: str = ""
 
 
+def check_name(name: str, kind: str) -> None:
+    """Refuses a name that is no plain name of a folder. kind: of the folder, for the error."""
+    if not _NAME.fullmatch(name):
+        expected = "letters, digits, _ - and ., beginning with a letter or digit"
+        raise CaffeliteError(f"the name of the {kind} cannot be used", expected=expected, found=name[:80])
+
+
 def databases(config: ServeConfig) -> list[str]:
     """The LMDBs below the roots, as pages name them."""
-    found: list[Path] = []
+    folders: list[Path] = []
     for root in config.roots:
         for folder, names, inside in os.walk(root):
             depth = len(Path(folder).relative_to(root).parts)
             names[:] = sorted(n for n in names if not n.startswith(".")) if depth < DATA_DEPTH else []
             if "data.mdb" in inside:
-                found.append(Path(folder))
+                folders.append(Path(folder))
                 names.clear()
             elif files.RUN in inside:
                 names.clear()
-    return [paths.address(config, path) for path in found]
+    return [paths.address(config, path) for path in folders]
 
 
 def trained_runs(config: ServeConfig) -> list[dict[str, str]]:
     """The newest runs that have weights: {"folder", "weights"}."""
-    found = []
+    runs = []
     for root in config.roots:
         every = sorted(registry.find(root, config.depth), key=lambda status: status.started, reverse=True)
         for status in every[:RUNS]:
             if path := newest_model(config, status):
-                found.append({"folder": paths.address(config, status.folder), "weights": paths.address(config, path)})
-    return found
+                runs.append({"folder": paths.address(config, status.folder), "weights": paths.address(config, path)})
+    return runs
 
 
 def newest_model(config: ServeConfig, status: registry.RunStatus) -> Path | None:
@@ -87,16 +94,14 @@ def prepare(config: ServeConfig, root: Path, choice: Choice) -> tuple[Path, list
 
     Returns the path of its solver, and the jobs. Errors: bad names, paths outside of the roots, a project that exists.
     """
-    if not NAME.fullmatch(choice.name):
-        expected = "letters, digits, _ - and ., beginning with a letter or digit"
-        raise CaffeliteError("the name of the project cannot be used", expected=expected, found=choice.name[:80])
+    check_name(choice.name, "project")
     folder = root / choice.name
     if folder.exists():
         raise CaffeliteError(f"{choice.name} exists already", remedy="choose another name")
     making: list[str] = []
     words = ["new", choice.name]
     if choice.data in SETS:
-        names = [f"{choice.data}_{part}_lmdb" for part in ("train", "test")]
+        names = [f"{choice.data}_{phase}_lmdb" for phase in ("train", "test")]
         if not all((root / name).exists() for name in names):
             making = ["dataset", choice.data]
             if choice.source:
@@ -155,18 +160,18 @@ def _pasted(config: ServeConfig, root: Path, choice: Choice) -> Path:
 
 
 def _options(config: ServeConfig, root: Path, choice: Choice) -> list[str]:
-    found = []
+    options = []
     for name, text in (("size", choice.size), ("batch", choice.batch)):
         if text:
             if not (text.isascii() and text.isdecimal() and len(text) < 7):
                 raise CaffeliteError(f"{name} is no number", found=text[:40])
-            found.append(f"--{name}={text}")
+            options.append(f"--{name}={text}")
     if choice.test:
         try:
-            found.append(f"--test={float(choice.test):g}")
+            options.append(f"--test={float(choice.test):g}")
         except ValueError:
-            found.append(f"--test={_below(config, root, choice.test)}")
-    return found
+            options.append(f"--test={_below(config, root, choice.test)}")
+    return options
 
 
 def shell(words: Sequence[str]) -> str:

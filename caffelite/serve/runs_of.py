@@ -44,20 +44,20 @@ class Runs:
     def address(self, run: Path) -> str:
         """The address of a folder of the index below the roots. No part of it below a root is a link, so that it stays
         the same."""
-        found = self._addresses.get(run)
-        if found is None:
-            found = self._addresses[run] = paths.address(self._config, run)
-        return found
+        text = self._addresses.get(run)
+        if text is None:
+            text = self._addresses[run] = paths.address(self._config, run)
+        return text
 
     def state(self, run: Path) -> dict[str, Any]:
         """The state of a run, with what its process uses; derived again after FRESH seconds. Errors: not a run."""
         with self._lock:
-            made, found = self._states.get(run, (-FRESH, {}))
+            made, state = self._states.get(run, (-FRESH, {}))
             if time.monotonic() - made > FRESH:
-                found = self._state(run)
+                state = self._state(run)
                 self._states = {k: v for k, v in self._states.items() if time.monotonic() - v[0] < 60}
-                self._states[run] = time.monotonic(), found
-            return found
+                self._states[run] = time.monotonic(), state
+            return state
 
     def changed(self, run: Path) -> None:
         """Makes the next answers read a run again."""
@@ -94,37 +94,37 @@ def _sizes(run: Path) -> Iterator[tuple[str, int]]:
 @contextmanager
 def service(config: ServeConfig) -> Iterator[Runs]:
     """The Runs of a server, whose index is written at its end."""
-    found = Runs(config)
+    runs = Runs(config)
 
     def prepare() -> None:
         """What the first page would wait for."""
         page.environment().get_template("runs.html")
-        found.index.read_ahead()
+        runs.index.read_ahead()
 
     threading.Thread(target=prepare, name="prepare the list of runs", daemon=True).start()
     try:
-        yield found
+        yield runs
     finally:
-        found.index.save()
+        runs.index.save()
 
 
 def of(request: Request) -> Runs:
     """The Runs of the server that received a request."""
-    found: Runs = request.app.state.runs
-    return found
+    runs: Runs = request.app.state.runs
+    return runs
 
 
 def run_folder(request: Request, text: str | None = None) -> Path:
     """The folder of the run that a request names by ``folder``, or ``text`` names. Errors: Outside; no run."""
-    given = request.query_params.get("folder") if text is None else text
-    if given is None:
+    requested = request.query_params.get("folder") if text is None else text
+    if requested is None:
         raise CaffeliteError("the address names no run", expected="folder=RUN")
-    found = paths.resolve(page.config_of(request), given)
-    if folder.leads_out(found, page.config_of(request).roots):
-        raise paths.Outside("a record of this run is a link out of the roots", found=given[:200])
-    if not any((found / name).is_file() for name in (folder.RUN, folder.CONFIG)):
-        raise page.missing(f"{given} is not the folder of a run")
-    return found
+    path = paths.resolve(page.config_of(request), requested)
+    if folder.leads_out(path, page.config_of(request).roots):
+        raise paths.Outside("a record of this run is a link out of the roots", found=requested[:200])
+    if not any((path / name).is_file() for name in (folder.RUN, folder.CONFIG)):
+        raise page.missing(f"{requested} is not the folder of a run")
+    return path
 
 
 def row(request: Request, run: listing.RunSummary) -> dict[str, Any]:

@@ -53,21 +53,21 @@ class OpenSet:
         """The name of a class, or its number."""
         return self.names[label] if 0 <= label < len(self.names) else str(label)
 
-    def read(self, numbers: list[int]) -> list[tuple[np.ndarray, int | np.ndarray]]:
+    def read(self, indices: list[int]) -> list[tuple[np.ndarray, int | np.ndarray]]:
         """(image C×H×W, label) by number. Errors: no such sample; it cannot be decoded, or is a file outside the
         roots."""
         with self.lock:
-            self._hold(number for number in numbers if 0 <= number < self.samples.length)
-            return stored.read(self.samples, numbers)
+            self._hold(number for number in indices if 0 <= number < self.samples.length)
+            return stored.read(self.samples, indices)
 
     def hold(self) -> None:
         """Refuses a set with an image outside the roots. Errors: paths.Outside."""
         self._hold(range(self.samples.length))
 
-    def _hold(self, numbers: Iterable[int]) -> None:
+    def _hold(self, indices: Iterable[int]) -> None:
         samples = self.samples
         if isinstance(samples, Files):
-            self.config.bounds.hold((samples.place(number)[0] for number in numbers), Path.cwd())
+            self.config.bounds.hold((samples.place(index)[0] for index in indices), Path.cwd())
 
 
 class OpenSets:
@@ -105,15 +105,15 @@ class OpenSets:
             if key in self._open:
                 self._open.move_to_end(key)
                 return self._open[key]
-            found = OpenSet(
+            opened = OpenSet(
                 config, path, stored.open_samples(layer, str(path)), class_names.of_data(path), columns(path)
             )
-            self._open[key] = found
+            self._open[key] = opened
             while len(self._open) > OPEN_SETS:
                 _, oldest = self._open.popitem(last=False)
                 with oldest.lock:
                     oldest.samples.close()
-            return found
+            return opened
 
     def __enter__(self) -> OpenSets:
         return self
@@ -143,8 +143,8 @@ def _changed(path: Path) -> int:
 
 def parsed_layer(text: str) -> pb.LayerParameter:
     """A layer of a report. Errors: it cannot be parsed."""
-    found: pb.LayerParameter = prototxt.parse(text, pb.LayerParameter, "<report>").message
-    return found
+    layer: pb.LayerParameter = prototxt.parse(text, pb.LayerParameter, "<report>").message
+    return layer
 
 
 def layer_source(spec: pb.LayerParameter) -> str:
@@ -152,12 +152,12 @@ def layer_source(spec: pb.LayerParameter) -> str:
     return spec.data_param.source or spec.image_data_param.source
 
 
-def sample_label(found: OpenSet, value: int | np.ndarray) -> str:
+def sample_label(opened: OpenSet, value: int | np.ndarray) -> str:
     """The class of a sample by name; several numbers as text, those of a table with their columns."""
     several = np.ravel(value)
-    if found.columns:
-        return ", ".join(f"{name} {one:g}" for name, one in zip(found.columns[:8], several, strict=False))
-    return found.name(int(several[0])) if len(several) == 1 else " ".join(f"{one:g}" for one in several[:8])
+    if opened.columns:
+        return ", ".join(f"{name} {one:g}" for name, one in zip(opened.columns[:8], several, strict=False))
+    return opened.name(int(several[0])) if len(several) == 1 else " ".join(f"{one:g}" for one in several[:8])
 
 
 def columns(path: Path) -> tuple[str, ...]:

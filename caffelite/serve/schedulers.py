@@ -42,15 +42,15 @@ def _schedule(root: Path, slots: Slots, python: bool, over: threading.Event) -> 
     """Schedules a root until the end; another scheduler, or a disk that fails, makes it wait."""
     while not over.is_set():
         try:
-            found = Scheduler(root, slots, python)
+            active = Scheduler(root, slots, python)
         except CaffeliteError:
             over.wait(RETRY)
             continue
         try:
             while not over.wait(scheduler.PERIOD):
-                found.step()
+                active.step()
         except (CaffeliteError, OSError) as error:
             log.warning("The scheduler of %s starts again: %s", root, error)
             over.wait(RETRY)
         finally:
-            found.close()
+            active.close()

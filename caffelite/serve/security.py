@@ -105,8 +105,8 @@ class Security:
 
     def _check_host(self, headers: Headers) -> None:
         """A page of another site that its name server points at this machine has another Host (DNS rebinding)."""
-        found = headers.getlist("host")
-        match = _HOST.fullmatch(found[0]) if len(found) == 1 else None
+        hosts = headers.getlist("host")
+        match = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
         if not match or not (match[1].lower() in self._hosts or (self._is_public and _is_address(match[1]))):
             raise Refused(400, "this server does not answer to this Host; allow a name with -allow_host")
 
@@ -132,20 +132,20 @@ class Security:
         if not self._config.token:
             return None
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        given = [value for name, value in query if name == "token"] if scope["method"] == "GET" else []
+        tokens = [value for name, value in query if name == "token"] if scope["method"] == "GET" else []
         kind, _, token = headers.get("authorization", "").partition(" ")
         bearer = [token.strip()] if kind.lower() == "bearer" else []
         address = str((scope.get("client") or ("",))[0])
-        if given or bearer:
+        if tokens or bearer:
             self._check_pace(address)
-        if given and _equal(given[0], self._config.token):
+        if tokens and _equal(tokens[0], self._config.token):
             rest = urlencode([(name, value) for name, value in query if name != "token"])
             return self._entrance(scope["path"] + (f"?{rest}" if rest else ""))
         if bearer and _equal(bearer[0], self._config.token):
             return None
         if any(self._is_session(value) for value in _cookies(headers, self._cookie)):
             return None
-        if given or bearer:
+        if tokens or bearer:
             await asyncio.sleep(self._delay(address))
         raise Refused(401, "this server needs its token: open the address that it printed when it started", _BEARER)
 
@@ -174,16 +174,16 @@ class Security:
         """Sets the cookie and goes on to the page without the token. Not by a redirect: after a link from another site
         a browser would not send a SameSite=Strict cookie with it."""
         where = "/" + where.lstrip("/\\")
-        found = HTMLResponse(
+        response = HTMLResponse(
             f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={html.escape(where)}">'
             f'<title>caffelite</title><a href="{html.escape(where)}">caffelite</a>'
         )
         secure = bool(self._config.cert)
         value = self._session(str(int(time.time()) + SESSION))
-        found.set_cookie(
+        response.set_cookie(
             self._cookie, value, max_age=SESSION, httponly=True, samesite="strict", secure=secure, path="/"
         )
-        return found
+        return response
 
     def _limited(self, headers: Headers, receive: Receive) -> Receive:
         """Receives a body up to the limits of its kind, whatever its Content-Length says, and of time."""
@@ -216,12 +216,12 @@ class Security:
 
 def allowed_hosts(config: ServeConfig) -> set[str]:
     """The names that a Host header may have, in lower case."""
-    found = {"localhost", "127.0.0.1", "[::1]", *config.hosts}
+    hosts = {"localhost", "127.0.0.1", "[::1]", *config.hosts}
     if not is_loopback(config.host):
-        found |= {socket.gethostname(), socket.getfqdn()}
+        hosts |= {socket.gethostname(), socket.getfqdn()}
     host = config.host
-    found.add(f"[{host}]" if ":" in host and not host.startswith("[") else host)
-    return {name.lower() for name in found}
+    hosts.add(f"[{host}]" if ":" in host and not host.startswith("[") else host)
+    return {name.lower() for name in hosts}
 
 
 def _is_address(host: str) -> bool:
@@ -234,7 +234,7 @@ def _is_address(host: str) -> bool:
 
 
 def _cookies(headers: Headers, name: str) -> list[str]:
-    found = []
+    values = []
     for text in headers.getlist("cookie"):
         cookies: SimpleCookie = SimpleCookie()
         try:
@@ -242,8 +242,8 @@ def _cookies(headers: Headers, name: str) -> list[str]:
         except CookieError:
             continue
         if name in cookies:
-            found.append(cookies[name].value)
-    return found
+            values.append(cookies[name].value)
+    return values
 
 
 def _equal(one: str, other: str) -> bool:

@@ -87,8 +87,8 @@ class Looks:
         except (CaffeliteError, OSError):
             return None
         records = event("records", name | _record(update)) if update else ""
-        more = len(update.losses) >= live.MOST_LOSSES
-        return Look(update.position, records, event("state", name | state), more)
+        waits = len(update.losses) >= live.MOST_LOSSES
+        return Look(update.position, records, event("state", name | state), waits)
 
 
 async def _events(positions: dict[Path, Position | None], looks: Looks) -> AsyncIterator[str]:
@@ -98,7 +98,7 @@ async def _events(positions: dict[Path, Position | None], looks: Looks) -> Async
     clock = asyncio.get_running_loop().time
     gone: set[Path] = set()
     while len(gone) < len(positions):
-        silent, more = silent + PERIOD, False
+        silent, waits = silent + PERIOD, False
         for folder in [each for each in positions if each not in gone]:
             look = await looks(folder, positions[folder])
             if look is None:
@@ -111,11 +111,11 @@ async def _events(positions: dict[Path, Position | None], looks: Looks) -> Async
             if look.state != states.get(folder):
                 states[folder] = look.state
                 yield look.state
-            silent, more = 0.0 if look.records else silent, more or look.more
+            silent, waits = 0.0 if look.records else silent, waits or look.more
         if silent >= SILENCE:
             silent = 0.0
             yield ": alive\n\n"
-        if not more:
+        if not waits:
             await asyncio.sleep(PERIOD - clock() % PERIOD)  # all streams at the same time
 
 

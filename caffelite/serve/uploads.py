@@ -39,8 +39,8 @@ class Stored:
 
 def safe_name(text: str) -> str:
     """A name for a file: letters, digits, dots, dashes and underscores of a text, at most 80."""
-    kept = re.sub(r"[^\w.\-]+", "_", text, flags=re.ASCII).lstrip(".-")[-80:]
-    return kept or "unnamed"
+    safe = re.sub(r"[^\w.\-]+", "_", text, flags=re.ASCII).lstrip(".-")[-80:]
+    return safe or "unnamed"
 
 
 def suffix(image: bytes) -> str:
@@ -58,7 +58,7 @@ def store(folder: Path, uploads: list[UploadFile], label: str, limits: Limits) -
     draft = folder.with_name(f".{folder.name}.upload")
     if folder.exists() or draft.exists():
         raise CaffeliteError(f"{folder.name} exists already", remedy="choose another name")
-    found, bytes_ = Stored(), 0
+    stored, bytes_ = Stored(), 0
     try:
         draft.mkdir()
         for name, content in _files(uploads, limits):
@@ -68,11 +68,11 @@ def store(folder: Path, uploads: list[UploadFile], label: str, limits: Limits) -
             if SKIPPED.search(name):
                 continue
             if not suffix(content):
-                found.others += 1
-                found.left_out += [printable(name, keep="")[-80:]] * (len(found.left_out) < 10)
+                stored.others += 1
+                stored.left_out += [printable(name, keep="")[-80:]] * (len(stored.left_out) < 10)
                 continue
-            _write(draft, name, content, label, found, limits)
-        if not found.pictures:
+            _write(draft, name, content, label, stored, limits)
+        if not stored.pictures:
             expected = "PNG, JPEG, BMP or WebP, as files, folders or a ZIP archive of them"
             raise CaffeliteError("there are no pictures in this upload", expected=expected)
         os.rename(draft, folder)
@@ -80,21 +80,21 @@ def store(folder: Path, uploads: list[UploadFile], label: str, limits: Limits) -
         raise CaffeliteError(f"cannot write {folder.name}: {(error.strerror or str(error)).lower()}") from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    return found
+    return stored
 
 
-def _write(draft: Path, name: str, content: bytes, label: str, found: Stored, limits: Limits) -> None:
-    parts = [part for part in re.split(r"[/\\]", name) if part not in ("", ".", "..")]
-    chosen = parts[-2] if len(parts) > 1 else label.strip()
+def _write(draft: Path, name: str, content: bytes, label: str, stored: Stored, limits: Limits) -> None:
+    segments = [segment for segment in re.split(r"[/\\]", name) if segment not in ("", ".", "..")]
+    chosen = segments[-2] if len(segments) > 1 else label.strip()
     if not chosen:
         remedy = "name their class, or upload a folder or an archive with a folder for each class"
         raise CaffeliteError("pictures without a folder have no class", found=printable(name)[-80:], remedy=remedy)
-    if sum(found.pictures.values()) >= limits.files:
+    if sum(stored.pictures.values()) >= limits.files:
         raise CaffeliteError("there are too many pictures", expected=f"at most {limits.files}")
     chosen = safe_name(chosen)
-    found.pictures[chosen] = number = found.pictures.get(chosen, 0) + 1
+    stored.pictures[chosen] = number = stored.pictures.get(chosen, 0) + 1
     (draft / chosen).mkdir(exist_ok=True)
-    path = draft / chosen / (safe_name(Path(parts[-1]).stem) + suffix(content))
+    path = draft / chosen / (safe_name(Path(segments[-1]).stem) + suffix(content))
     path = path if not path.exists() else path.with_name(f"{path.stem}_{number}{path.suffix}")
     path.write_bytes(content)
 

@@ -67,7 +67,7 @@ def score(config: SweepConfig) -> Score:
     Overrides(config.base.overrides).nets([nets.train_net(p, locate, config.base.level, config.base.stages), *tests])
     known: dict[str, tuple[int, bool]] = {}
     for i, spec in enumerate(tests):
-        subject = inspected.Subject(spec.message, spec.locate, {}, states=(spec.state,))
+        subject = inspected.InspectedNet(spec.message, spec.locate, {}, states=(spec.state,))
         graph, _ = subject.graph(spec.state.phase)
         for value in graph.outputs:
             known.setdefault(value.name, (i, bool(value.node and value.node.layer.loss)))

@@ -1,4 +1,4 @@
-"""A deploy net that keeps every blob and gradient, to explain its answer to an image."""
+"""A deploy net that keeps every blob and gradient, to explain its prediction for an image: saliency maps, Grad-CAM."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from .. import weights
-from ..deploy.prepare import Preparation
+from ..deploy.prepare import Preparation, open_net
 from ..devices.protocol import Device
 from ..errors import CaffeliteError, did_you_mean
-from ..net import graph
 from ..net.graph import Node, Value
 from ..net.net import Net
 from ..prototxt import Document, resolve
 
+NOISE = 0.1  # standard deviation of SmoothGrad's noise, as a share of the input's range
 NORMALISED = ("Softmax", "Sigmoid")  # scores are explained before these
 
 
@@ -41,16 +41,9 @@ class ExplainedNet:
         message = pb.NetParameter()
         message.CopyFrom(document.message)
         message.force_backward = True
-        layer = next(layer for layer in message.layer if layer.type == "Input")
-        for shape in layer.input_param.shape:
-            shape.dim[0] = 1
-        last = message.layer[-1]
-        if last.type in NORMALISED:
+        if message.layer[-1].type in NORMALISED:
             del message.layer[-1]
-        state = pb.NetState(phase=pb.TEST)
-        state.MergeFrom(message.state)
-        state.phase = pb.TEST
-        self.net = Net.of(graph.build(message, state, document.locate), dev, keep=True)
+        self.net = open_net(message, document.locate, dev, 1, keep=True)
         self._load(files, document)
         outputs = self.net.graph.outputs
         if len(outputs) != 1:
@@ -112,10 +105,33 @@ class ExplainedNet:
 
     def last_map(self) -> tuple[str, Value]:
         """(layer, blob) of the last convolution with more than one pixel; with the ReLU behind it."""
-        found = [n for n in self.net.graph.nodes if n.layer.spec.type == "Convolution" and n.tops[0].shape[2] > 1]
-        if not found:
+        convolutions = [
+            n for n in self.net.graph.nodes if n.layer.spec.type == "Convolution" and n.tops[0].shape[2] > 1
+        ]
+        if not convolutions:
             raise CaffeliteError("the net has no convolution with a map", remedy="name a layer: -layer NAME")
-        return found[-1].name, self.net.graph.values[found[-1].tops[0].name]
+        return convolutions[-1].name, self.net.graph.values[convolutions[-1].tops[0].name]
+
+    def saliency(self, values: np.ndarray, number: int, samples: int = 1, seed: int = 0) -> np.ndarray:
+        """H×W: the gradient of a class's score by each pixel, the greatest magnitude over channels.
+
+        samples: more than 1 averages the magnitudes over inputs with noise (SmoothGrad), of which ``seed`` is the seed.
+        """
+        rng = np.random.default_rng(seed)
+        spread = NOISE * float(values.max() - values.min())
+        total = np.zeros(values.shape[1:], np.float64)
+        for _ in range(samples):
+            noisy = values if samples == 1 else values + rng.normal(0, spread, values.shape).astype(np.float32)
+            self.scores(noisy)
+            total += np.abs(self.gradients(number, self.input))
+        return total.max(0) / samples
+
+    def grad_cam(self, number: int, value: Value) -> np.ndarray:
+        """h×w, after ``scores``: the channels of a blob, weighted with the mean gradient of a class's score by each,
+        summed and cut at 0: L = ReLU(Σ_k mean(∂y/∂A_k) A_k)."""
+        gradient = self.gradients(number, value)
+        maps = self.values(value).astype(np.float64)
+        return np.maximum((gradient.mean((1, 2))[:, None, None] * maps).sum(0), 0)
 
     def class_number(self, text: str) -> int:
         """The class of a label or a number. Errors: there is none."""
@@ -138,5 +154,5 @@ def node_of(net: Net, layer: str) -> Node:
 
 def probabilities(scores: np.ndarray) -> np.ndarray:
     """The softmax of scores."""
-    found = np.exp(scores - scores.max())
-    return found / found.sum()
+    exponentials = np.exp(scores - scores.max())
+    return exponentials / exponentials.sum()

@@ -116,31 +116,31 @@ def maps(
 ) -> bytes:
     """A row for each picture: the image, then the map of each class under its label. overlay: the map lies over the
     image in colours; else it stands alone, white where it is greatest."""
-    columns = 1 + max(len(found) for _, found in rows)
+    columns = 1 + max(len(class_maps) for _, class_maps in rows)
     figure, axes = _grid(len(rows) * columns, columns, (2.1, 2.25), title)
-    for i, (picture, found) in enumerate(rows):
+    for i, (picture, class_maps) in enumerate(rows):
         line = axes[i * columns : (i + 1) * columns]
         height, width = picture.pixels.shape[:2]
         extent = (-0.5, width - 0.5, height - 0.5, -0.5)
         smooth = "nearest" if max(height, width) < 64 else "bilinear"
         line[0].imshow(picture.pixels, interpolation=smooth)
         line[0].set_title(shown(short(picture.file.name, 26)), color=INK, fontsize=8.5)
-        for each, (label, values) in zip(line[1:], found, strict=False):
+        for each, (label, values) in zip(line[1:], class_maps, strict=False):
             top = float(np.quantile(values, 0.995 if not overlay else 1)) or 1.0
-            part = np.clip(values / top, 0, 1)
+            scaled = np.clip(values / top, 0, 1)
             if overlay:
                 each.imshow(picture.pixels.mean(2), cmap="gray", vmin=0, vmax=255, interpolation=smooth)
-                each.imshow(part, cmap="jet", vmin=0, vmax=1, alpha=0.5, extent=extent, interpolation="bicubic")
+                each.imshow(scaled, cmap="jet", vmin=0, vmax=1, alpha=0.5, extent=extent, interpolation="bicubic")
                 each.set_xlim(-0.5, width - 0.5)
                 each.set_ylim(height - 0.5, -0.5)
             else:
-                each.imshow(part, cmap=HEAT, vmin=0, vmax=1, extent=extent, interpolation=smooth)
+                each.imshow(scaled, cmap=HEAT, vmin=0, vmax=1, extent=extent, interpolation=smooth)
             each.set_title(shown(short(label, 30)), color=INK, fontsize=8.5)
     return saved(figure, form)
 
 
 @plain_text
-def points(found: np.ndarray, classes: np.ndarray | None, labels: Sequence[str], form: str, title: str) -> bytes:
+def points(positions: np.ndarray, classes: np.ndarray | None, labels: Sequence[str], form: str, title: str) -> bytes:
     """Projected features N×2, one colour a class, with the label at the median of each class. labels: by number."""
     from matplotlib import colormaps
 
@@ -149,22 +149,22 @@ def points(found: np.ndarray, classes: np.ndarray | None, labels: Sequence[str],
     bare(axes)
     axes.set_xticks([])
     axes.set_yticks([])
-    size = 22 if len(found) < 500 else 10 if len(found) < 3000 else 4
+    size = 22 if len(positions) < 500 else 10 if len(positions) < 3000 else 4
     if classes is None:
-        axes.scatter(*found.T, s=size, color="#2b6cb0", alpha=0.7, linewidths=0)
+        axes.scatter(*positions.T, s=size, color="#2b6cb0", alpha=0.7, linewidths=0)
     else:
-        numbers = sorted(set(classes.tolist()))
-        colours = colormaps["tab10" if len(numbers) <= 10 else "tab20" if len(numbers) <= 20 else "gist_rainbow"]
-        for i, number in enumerate(numbers):
-            colour = colours(i if len(numbers) <= 20 else i / len(numbers))
-            mine = found[classes == number]
-            name = labels[number] if 0 <= number < len(labels) else str(number)
+        present = sorted(set(classes.tolist()))
+        colours = colormaps["tab10" if len(present) <= 10 else "tab20" if len(present) <= 20 else "gist_rainbow"]
+        for i, index in enumerate(present):
+            colour = colours(i if len(present) <= 20 else i / len(present))
+            mine = positions[classes == index]
+            name = labels[index] if 0 <= index < len(labels) else str(index)
             name = shown(short(name))
             axes.scatter(*mine.T, s=size, color=colour, alpha=0.75, linewidths=0, label=f"{name} ({len(mine)})")
-            if len(numbers) <= MOST_LEGEND:
+            if len(present) <= MOST_LEGEND:
                 box = {"boxstyle": "round,pad=0.2", "facecolor": "white", "alpha": 0.75, "edgecolor": "none"}
                 axes.text(*np.median(mine, 0), name, color=INK, fontsize=9, ha="center", va="center", bbox=box)
-        if len(numbers) <= MOST_LEGEND:
+        if len(present) <= MOST_LEGEND:
             legend = axes.legend(
                 frameon=False, fontsize=8.5, labelcolor=INK, loc="center left", bbox_to_anchor=(1, 0.5)
             )
@@ -175,16 +175,16 @@ def points(found: np.ndarray, classes: np.ndarray | None, labels: Sequence[str],
 
 
 @plain_text
-def histograms(found: Mapping[str, Sequence[tuple[int, np.ndarray]]], form: str, title: str) -> bytes:
+def histograms(layers: Mapping[str, Sequence[tuple[int, np.ndarray]]], form: str, title: str) -> bytes:
     """A panel a layer: the distribution of its parameter in each snapshot, the earliest at the back and on top."""
-    columns = 2 if len(found) in (2, 4) else min(3, len(found))
-    rows = -(-len(found) // columns)
+    columns = 2 if len(layers) in (2, 4) else min(3, len(layers))
+    rows = -(-len(layers) // columns)
     figure = figure_type("a picture")((3.6 * columns + 0.6, 2.9 * rows + 0.6), dpi=160, layout="constrained")
     figure.suptitle(shown(title), x=0.02, ha="left", color=INK, fontsize=11, fontweight="bold")
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axes, (layer, snapshots) in zip(panels, found.items(), strict=False):
+    for axes, (layer, snapshots) in zip(panels, layers.items(), strict=False):
         _ridges(axes, layer, snapshots)
-    for axes in panels[len(found) :]:
+    for axes in panels[len(layers) :]:
         axes.axis("off")
     return saved(figure, form)
 

@@ -48,22 +48,24 @@ def _of_run(folder: Path) -> list[Path]:
         ) from None
     starts = [start, folder.parent / folder.name.removesuffix("_run")]
     for each in starts:
-        found = [p for p in each.parent.glob(f"{each.name}_iter_*.caffemodel*") if ITERATION.search(p.name)]
-        if found:
-            return found
+        snapshots = [p for p in each.parent.glob(f"{each.name}_iter_*.caffemodel*") if ITERATION.search(p.name)]
+        if snapshots:
+            return snapshots
     remedy = "set snapshot in the solver, or name the caffemodels"
     raise CaffeliteError(f"no snapshots of {folder}", expected=f"{start}_iter_N.caffemodel", remedy=remedy)
 
 
-def read(paths: Sequence[Path]) -> list[Snapshot]:
+def load_snapshots(paths: Sequence[Path]) -> list[Snapshot]:
     return [Snapshot(_iteration(path), weights.read_model(path)) for path in paths]
 
 
-def values(snapshots: Sequence[Snapshot], layers: Sequence[str], blob: int) -> dict[str, list[tuple[int, np.ndarray]]]:
+def parameter_history(
+    snapshots: Sequence[Snapshot], layers: Sequence[str], blob: int
+) -> dict[str, list[tuple[int, np.ndarray]]]:
     """(iteration, values) of a layer's parameter in each snapshot, by layer; layers: none means every one with this
     parameter. Errors: no snapshot has such a layer or parameter."""
     known = list(dict.fromkeys(name for each in snapshots for name in each.blobs))
-    found = {}
+    history = {}
     for name in layers or known:
         if name not in known:
             expected = f"one of {', '.join(known)}"
@@ -72,10 +74,10 @@ def values(snapshots: Sequence[Snapshot], layers: Sequence[str], blob: int) -> d
             )
         rows = [(e.iteration, e.blobs[name][blob].ravel()) for e in snapshots if len(e.blobs.get(name, ())) > blob]
         if rows:
-            found[name] = rows
-    if not found:
+            history[name] = rows
+    if not history:
         raise CaffeliteError(f"no layer has a parameter {blob}", expected="0, the weights, or 1, the bias")
-    return found
+    return history
 
 
 def filters(path: str, layer: str | None) -> tuple[str, np.ndarray]:

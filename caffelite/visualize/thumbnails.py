@@ -22,11 +22,11 @@ def coloured(values: np.ndarray, anchors: np.ndarray) -> np.ndarray:
     least."""
     finite = np.isfinite(values)
     low, high = (float(values[finite].min()), float(values[finite].max())) if finite.any() else (0.0, 0.0)
-    shares = (np.where(finite, values, low) - low) / (high - low if high > low else 1.0)
-    at = shares * (len(anchors) - 1)
+    scaled = (np.where(finite, values, low) - low) / (high - low if high > low else 1.0)
+    at = scaled * (len(anchors) - 1)
     first = np.minimum(at.astype(int), len(anchors) - 2)
-    part = (at - first)[..., None]
-    return np.rint(anchors[first] * (1 - part) + anchors[first + 1] * part).astype(np.uint8)
+    fraction = (at - first)[..., None]
+    return np.rint(anchors[first] * (1 - fraction) + anchors[first + 1] * fraction).astype(np.uint8)
 
 
 def activations(values: np.ndarray, most: int) -> np.ndarray:
@@ -63,8 +63,8 @@ def overlay(pixels: np.ndarray, values: np.ndarray) -> np.ndarray:
     rows = _interpolated(values, height, 0)
     grown = _interpolated(rows, width, 1)
     gray = pixels.mean(2, keepdims=True)
-    share = 0.6 * ((grown - grown.min()) / (np.ptp(grown) or 1.0))[..., None]
-    return enlarged(np.rint(gray * (1 - share) + coloured(grown, INFERNO) * share).astype(np.uint8))
+    opacity = 0.6 * ((grown - grown.min()) / (np.ptp(grown) or 1.0))[..., None]
+    return enlarged(np.rint(gray * (1 - opacity) + coloured(grown, INFERNO) * opacity).astype(np.uint8))
 
 
 def _interpolated(values: np.ndarray, length: int, axis: int) -> np.ndarray:
@@ -74,8 +74,8 @@ def _interpolated(values: np.ndarray, length: int, axis: int) -> np.ndarray:
     first = at.astype(int)
     second = np.minimum(first + 1, have - 1)
     shape = (-1, 1) if axis == 0 else (1, -1)
-    part = (at - first).reshape(shape)
-    return np.take(values, first, axis) * (1 - part) + np.take(values, second, axis) * part
+    fraction = (at - first).reshape(shape)
+    return np.take(values, first, axis) * (1 - fraction) + np.take(values, second, axis) * fraction
 
 
 def enlarged(pixels: np.ndarray) -> np.ndarray:

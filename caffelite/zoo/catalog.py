@@ -12,7 +12,7 @@ from .. import inputs
 from ..data.writers import atomic, together
 from ..errors import CaffeliteError, Where, did_you_mean
 from ..inspection import summary
-from ..inspection.nets import subject
+from ..inspection.nets import load_net
 from ..layers import Shape
 
 FOLDER = Path(__file__).parent
@@ -73,7 +73,7 @@ def find(name: str) -> ShippedNet:
 def cost(one: ShippedNet) -> Cost:
     """Input shape and multiply-adds, from the TEST net, or the TRAIN net where TEST needs a stage; its data need not
     exist."""
-    found = subject(str(one.net), None, {})
+    found = load_net(str(one.net), None, {})
     try:
         graph, notes = found.graph(pb.TEST)
     except CaffeliteError:

@@ -288,7 +288,7 @@ def test_failure_while_writing_leaves_what_was_there(call, there, monkeypatch):
     def fail(*arguments):
         raise CaffeliteError("late")
 
-    monkeypatch.setattr("caffelite.scaffold.writing.write_deploy", fail)
+    monkeypatch.setattr("caffelite.scaffold.files.write_deploy", fail)
     assert call("new", "more/hues", "pictures").status == 2 and not Path("more").exists()
     assert call("new", "hues", "pictures", "-seed", "2", "-force").status == 2
     assert {path.name: path.read_bytes() for path in Path("hues").iterdir()} == before

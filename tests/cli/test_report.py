@@ -253,7 +253,7 @@ def test_a_picture_of_many_values_shows_a_part(seed):
     p, t = rng.normal(5, 1, (2, 40000))
     for at in range(0, 40000, 777):
         fit.add(p[at : at + 777], t[at : at + 777])
-    found = fit.found()
+    found = fit.figures()
     assert found["values"] == 40000 and found["rmse"] == pytest.approx(np.sqrt(((p - t) ** 2).mean()))
     assert found["r2"] == pytest.approx(1 - ((p - t) ** 2).sum() / ((t - t.mean()) ** 2).sum())
     assert (

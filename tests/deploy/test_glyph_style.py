@@ -25,7 +25,7 @@ def test_measure_ground_size_and_centre():
         Deploy.LIGHT, 20, Deploy.BOX
     )
     how = Deploy(ground=Deploy.DARK, sign_size=20, sign_centre=Deploy.MASS)
-    massed = [glyph_style.fit(np.pad(image, 30), (28, 28), how)[None] for image in middle]
+    massed = [glyph_style.center_glyph(np.pad(image, 30), (28, 28), how)[None] for image in middle]
     assert glyph_style.measure(massed) == glyph_style.GlyphStyle(Deploy.DARK, 20, Deploy.MASS)
 
 
@@ -54,7 +54,9 @@ def test_an_empty_picture_has_the_ground_it_shows():
     assert not glyph_style.on_ground(np.zeros((9, 9), np.uint8), Deploy.DARK)[1]
     assert not glyph_style.on_ground(np.full((9, 9), 255, np.uint8), Deploy.LIGHT)[1]
     assert glyph_style.on_ground(np.full((9, 9), 250, np.uint8), Deploy.DARK)[1]
-    assert not glyph_style.fit(np.full((90, 90), 7, np.uint8), (28, 28), Deploy(ground=Deploy.DARK, sign_size=20)).any()
+    assert not glyph_style.center_glyph(
+        np.full((90, 90), 7, np.uint8), (28, 28), Deploy(ground=Deploy.DARK, sign_size=20)
+    ).any()
 
 
 @pytest.mark.parametrize("ground", [Deploy.DARK, Deploy.LIGHT])
@@ -62,7 +64,7 @@ def test_an_empty_picture_has_the_ground_it_shows():
 def test_fit_size_and_middle(ground, tall, wide):
     image = sign(tall, wide, (7, 31), (240, 180)) // 2 + 40
     image = 255 - image if ground == Deploy.LIGHT else image
-    found = glyph_style.fit(image, (28, 28), Deploy(ground=ground, sign_size=20))
+    found = glyph_style.center_glyph(image, (28, 28), Deploy(ground=ground, sign_size=20))
     found = 255 - found if ground == Deploy.LIGHT else found
     rows, columns = (np.flatnonzero((found > 40).any(axis)) for axis in (1, 0))
     assert max(np.ptp(rows), np.ptp(columns)) + 1 == 20
@@ -73,9 +75,9 @@ def test_fit_size_and_middle(ground, tall, wide):
 
 def test_fit_by_mass():
     image = sign(40, 40, (5, 5), (80, 80), heavy_left=True)
-    found = glyph_style.fit(image, (28, 28), Deploy(ground=Deploy.DARK, sign_size=20, sign_centre=Deploy.MASS)).astype(
-        float
-    )
+    found = glyph_style.center_glyph(
+        image, (28, 28), Deploy(ground=Deploy.DARK, sign_size=20, sign_centre=Deploy.MASS)
+    ).astype(float)
     middle = [(found.sum(1 - axis) * (np.arange(28) + 0.5)).sum() / found.sum() for axis in (0, 1)]
     assert middle == pytest.approx([14, 14], abs=0.6)
 
@@ -84,6 +86,8 @@ def test_dirt_and_grain_are_not_ink(seed):
     image = sign(60, 30, (20, 60), (120, 160)).astype(float)
     image[3:5, 3:5] = 255
     image = np.clip(image * 0.8 + 25 + np.random.default_rng(seed).normal(0, 6, image.shape), 0, 255).astype(np.uint8)
-    clean = glyph_style.fit(sign(60, 30, (20, 60), (120, 160)), (28, 28), Deploy(ground=Deploy.DARK, sign_size=20))
-    found = glyph_style.fit(image, (28, 28), Deploy(ground=Deploy.DARK, sign_size=20))
+    clean = glyph_style.center_glyph(
+        sign(60, 30, (20, 60), (120, 160)), (28, 28), Deploy(ground=Deploy.DARK, sign_size=20)
+    )
+    found = glyph_style.center_glyph(image, (28, 28), Deploy(ground=Deploy.DARK, sign_size=20))
     assert np.abs(found.astype(int) - clean).mean() < 6

@@ -82,12 +82,12 @@ def test_worst_first_and_no_more_than_fit():
 
 def test_among_the_best_five():
     rows = [np.array([6, 5, 4, 3, 2, 1]) / 21] * 2
-    assert judged(rows, [4, 5]).among_five == 1
+    assert judged(rows, [4, 5]).top(5) == 0.5
 
 
 def test_nan_scores_count_as_wrong_and_stand_in_no_bin():
     found = judged([[0.9, 0.1], [np.nan, np.nan], [0.2, 0.8], [np.nan, 0.5]], [0, 0, 0, 1])
-    assert (found.nan, found.tested, found.right, found.among_five) == (2, 4, 1, 2)
+    assert (found.nan, found.tested, found.right, found.top(5)) == (2, 4, 1, 0.5)
     assert found.confusion.tolist() == [[1, 1], [0, 0]] and found.bins[0].sum() == 2
     assert [row["recall"] for row in found.by_class()] == [pytest.approx(1 / 3), 0]
     assert found.log_loss() == pytest.approx(-np.log([0.9, 0.2]).mean())

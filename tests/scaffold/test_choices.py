@@ -7,7 +7,7 @@ from caffelite import caffelite_pb2 as pb
 from caffelite.data.listing import Listed
 from caffelite.errors import CaffeliteError, Locator, Where
 from caffelite.scaffold import answers, finetune, network, presets, schedule
-from caffelite.scaffold.dataset import CLASSES, LABELS, NUMBERS, Part, held_out
+from caffelite.scaffold.dataset import CLASSES, LABELS, NUMBERS, Subset, held_out
 
 HERE = Where("t.csv", 2)
 
@@ -53,11 +53,11 @@ def test_unknown_class_in_the_test_table_is_an_error(tmp_path):
 
 def test_held_out_part_stays_when_images_are_added():
     listed = [Listed(f"{i}.png", i % 3, HERE) for i in range(90)]
-    first = {listed[row].name for row in held_out(Part(listed), CLASSES, 0.2, 1)}
+    first = {listed[row].name for row in held_out(Subset(listed), CLASSES, 0.2, 1)}
     more = [*listed, *(Listed(f"new{i}.png", 0, HERE) for i in range(3))]
-    second = {more[row].name for row in held_out(Part(more), CLASSES, 0.2, 1)}
+    second = {more[row].name for row in held_out(Subset(more), CLASSES, 0.2, 1)}
     assert len(first) == 18 and len(first & second) >= 17
-    assert first != {listed[row].name for row in held_out(Part(listed), CLASSES, 0.2, 2)}
+    assert first != {listed[row].name for row in held_out(Subset(listed), CLASSES, 0.2, 2)}
 
 
 def test_test_batches_cover_held_out_images():

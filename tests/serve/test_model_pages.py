@@ -334,7 +334,7 @@ def test_a_confusion_cell_opens_exactly_its_samples(site, client, tab, deployed)
     document = prototxt.read_net(site / deployed)
     classifier = Classifier(document, devices.open_device(), len(found))
     classifier.net.load(weights.read_model(site / "digits_iter_200.caffemodel"), "weights")
-    answers = [one.top(1)[0] for one in classifier.answers([image[0] for image, _ in found])]
+    answers = [one.top(1)[0] for one in classifier.predictions([image[0] for image, _ in found])]
     labels = [label for _, label in found]
     samples.close()
     label, answer = next(pair for pair in zip(labels, answers, strict=True) if pair[0] != pair[1])

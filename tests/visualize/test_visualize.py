@@ -11,7 +11,7 @@ from caffelite.data.writers import write_hdf5
 from caffelite.errors import CaffeliteError
 from caffelite.net import graph
 from caffelite.net.net import Net
-from caffelite.visualize import attribution, features, snapshots
+from caffelite.visualize import features, snapshots
 from caffelite.visualize.explained import ExplainedNet, probabilities
 
 NET = """
@@ -105,7 +105,7 @@ def test_scores_are_those_before_softmax(explained, folder):
 @pytest.mark.parametrize("number", range(3))
 def test_saliency_is_the_magnitude_of_the_gradient(explained, folder, number):
     values = explained.picture(folder / "image.png").input
-    found = attribution.saliency(explained, values, number)
+    found = explained.saliency(values, number)
     step, slopes = 1e-2, np.zeros(values.shape)
     for place in np.ndindex(values.shape):
         sides = []
@@ -119,8 +119,8 @@ def test_saliency_is_the_magnitude_of_the_gradient(explained, folder, number):
 
 def test_smoothed_saliency_repeats(explained, folder):
     values = explained.picture(folder / "image.png").input
-    one, other = (attribution.saliency(explained, values, 0, samples=5) for _ in range(2))
-    assert np.array_equal(one, other) and not np.array_equal(one, attribution.saliency(explained, values, 0))
+    one, other = (explained.saliency(values, 0, samples=5) for _ in range(2))
+    assert np.array_equal(one, other) and not np.array_equal(one, explained.saliency(values, 0))
 
 
 def test_grad_cam_weighs_channels_with_mean_gradients(explained, folder):
@@ -131,7 +131,7 @@ def test_grad_cam_weighs_channels_with_mean_gradients(explained, folder):
     assert name == "conv" and (maps >= 0).all() and maps.shape == (4, 8, 6), "after the ReLU"
     gradient = blobs["ip"][0].reshape(3, 4, 8, 6)[2]
     expected = np.maximum((gradient.mean((1, 2))[:, None, None] * maps).sum(0), 0)
-    assert np.allclose(attribution.grad_cam(explained, 2, value), expected, atol=1e-5)
+    assert np.allclose(explained.grad_cam(2, value), expected, atol=1e-5)
 
 
 def test_activations_are_of_the_named_layer(explained, folder):
@@ -170,7 +170,7 @@ def test_projections(folder):
 def test_snapshots_of_a_run_are_in_order(folder):
     paths = snapshots.find(["net_iter_12.caffemodel", "net_iter_3.caffemodel"])
     assert [path.name for path in paths] == ["net_iter_3.caffemodel", "net_iter_12.caffemodel"]
-    found = snapshots.values(snapshots.read(paths), ["ip"], 1)
+    found = snapshots.parameter_history(snapshots.load_snapshots(paths), ["ip"], 1)
     assert [(at, values.shape) for at, values in found["ip"]] == [(3, (3,)), (12, (3,))]
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from ... import devices
 from ...data.images import encode_png
-from ...deploy.classify import Answer, Classifier
+from ...deploy.classify import Classifier, Prediction
 from ...deploy.hierarchy import Hierarchy
 from ...errors import CaffeliteError
 from ...prototxt import Document
-from ...visualize import attribution, thumbnails
+from ...visualize import thumbnails
 from ...visualize.explained import ExplainedNet, probabilities
-from .named_weights import load_named_weights
+from .deploy_weights import load_named_weights
 
 ANSWERS = 5  # of a classifier, where the request names no number
 MOST_CHANNELS = 64  # that the picture of a layer shows
@@ -56,12 +56,12 @@ class OpenClassifier:
             "seconds": self._opened,
         }
 
-    def answer(self, content: dict[str, Any], parts: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
+    def answer(self, content: dict[str, Any], payloads: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
         """The answer to a request by its "op"; its first part is the image. Errors: no such operation."""
         operations = {"classify": self._classify, "layers": self._layers, "saliency": self._saliency}
         if content["op"] not in operations:
             raise CaffeliteError("no such operation", found=str(content["op"]))
-        return operations[content["op"]](content, parts[0])
+        return operations[content["op"]](content, payloads[0])
 
     def _classify(self, content: dict[str, Any], image: bytes) -> tuple[dict[str, Any], list[bytes]]:
         """answers: the best classes; general: with a hierarchy, from the best class to the root; notes; seconds. Part
@@ -69,20 +69,20 @@ class OpenClassifier:
         classifier = self._with_crops() if content.get("oversample") else self._classifier
         preparation = classifier.preparation
         decoded = preparation.decode(image)
-        (found,) = classifier.answers([image])
-        best = self._best(found, content.get("top") or ANSWERS)
-        result = {"seconds": found.seconds, "notes": found.notes, "answers": best}
+        (prediction,) = classifier.predictions([image])
+        best = self._best(prediction, content.get("top") or ANSWERS)
+        result = {"seconds": prediction.seconds, "notes": prediction.notes, "answers": best}
         if content.get("hierarchy"):
             groups = self._hierarchy(str(content["hierarchy"]))
-            result["general"] = [asdict(one) for one in groups.answers(found.scores)]
+            result["general"] = [asdict(one) for one in groups.answers(prediction.scores)]
         fitted, _ = preparation.fitted(decoded)
         seen = preparation.pixels(fitted, preparation.views(fitted))
         return result, [encode_png(seen)]
 
-    def _best(self, found: Answer, top: int) -> list[dict[str, Any]]:
+    def _best(self, prediction: Prediction, top: int) -> list[dict[str, Any]]:
         labels = self._classifier.labels
-        chosen = found.top(top) if self._classifier.classifies else range(len(labels))
-        return [{"label": labels[i], "class": i, "score": float(found.scores[i])} for i in chosen]
+        chosen = prediction.top(top) if self._classifier.classifies else range(len(labels))
+        return [{"label": labels[i], "class": i, "score": float(prediction.scores[i])} for i in chosen]
 
     def _with_crops(self) -> Classifier:
         if self._crops is None:
@@ -135,18 +135,18 @@ class OpenClassifier:
         picture = net.picture(image)
         scores = net.scores(picture.input)
         wanted = content.get("class")
-        number = int(scores.argmax()) if wanted is None else int(wanted)
-        if not 0 <= number < net.classes:
-            raise CaffeliteError("no such class", expected=f"0 to {net.classes - 1}", found=number)
-        parts = [encode_png(picture.pixels)]
-        found = attribution.saliency(net, picture.input, number, SALIENCY_SAMPLES)
-        parts.append(encode_png(thumbnails.heat(found)))
-        result = {"class": number, "label": net.labels[number], "score": float(probabilities(scores)[number])}
+        index = int(scores.argmax()) if wanted is None else int(wanted)
+        if not 0 <= index < net.classes:
+            raise CaffeliteError("no such class", expected=f"0 to {net.classes - 1}", found=index)
+        payloads = [encode_png(picture.pixels)]
+        heat = net.saliency(picture.input, index, SALIENCY_SAMPLES)
+        payloads.append(encode_png(thumbnails.heat(heat)))
+        result = {"class": index, "label": net.labels[index], "score": float(probabilities(scores)[index])}
         try:
             layer, value = net.last_map()
         except CaffeliteError:
-            return result, parts
+            return result, payloads
         net.scores(picture.input)
-        cam = attribution.grad_cam(net, number, value)
-        parts.append(encode_png(thumbnails.overlay(picture.pixels, cam)))
-        return {**result, "layer": layer}, parts
+        cam = net.grad_cam(index, value)
+        payloads.append(encode_png(thumbnails.overlay(picture.pixels, cam)))
+        return {**result, "layer": layer}, payloads

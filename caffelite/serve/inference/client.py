@@ -64,18 +64,18 @@ class Worker:
             self.used = time.monotonic()
             fresh = self._start()
             try:
-                found = self._exchange(content, [image], self._limits.request)
+                response = self._exchange(content, [image], self._limits.request)
             except Died as death:
                 if fresh:
                     raise CaffeliteError(f"the process of the model ended: {death}") from None
                 self._start()  # it had crashed since its last answer, or did so now: once more
                 try:
-                    found = self._exchange(content, [image], self._limits.request)
+                    response = self._exchange(content, [image], self._limits.request)
                 except Died as second:
                     raise CaffeliteError(f"the process of the model ended: {second}") from None
             self._check_memory()
             self.used = time.monotonic()
-            return found
+            return response
         finally:
             self._lock.release()
 
@@ -89,8 +89,8 @@ class Worker:
     @property
     def process(self) -> int | None:
         """The number of the process; None where none runs."""
-        found = self._process
-        return found.pid if found is not None and found.poll() is None else None
+        process = self._process
+        return process.pid if process is not None and process.poll() is None else None
 
     def close(self) -> None:
         """Ends the process, whatever it does."""
@@ -144,12 +144,12 @@ class Worker:
             raise CaffeliteError(f"the model cannot be opened: {death}") from None
         return True
 
-    def _exchange(self, content: dict[str, Any], parts: list[bytes], seconds: float) -> Answer:
+    def _exchange(self, content: dict[str, Any], payloads: list[bytes], seconds: float) -> Answer:
         process = self._process
         assert process is not None and process.stdin is not None and process.stdout is not None
         try:
-            stream = _Timed(process.stdout.fileno(), time.monotonic() + seconds)
-            _write(process.stdin.fileno(), wire.pack(content, parts), time.monotonic() + seconds)
+            stream = _TimedReader(process.stdout.fileno(), time.monotonic() + seconds)
+            _write(process.stdin.fileno(), wire.pack(content, payloads), time.monotonic() + seconds)
             answer = wire.unpack(stream)
         except TimeoutError:
             self.close()
@@ -182,23 +182,23 @@ class Worker:
             self.close()
 
 
-class _Timed:
+class _TimedReader:
     """Reads exactly as many bytes as are needed from a pipe. Errors: TimeoutError after the deadline."""
 
     def __init__(self, descriptor: int, deadline: float):
         self._descriptor, self._deadline = descriptor, deadline
 
     def read(self, count: int, /) -> bytes:
-        found = bytearray()
-        while len(found) < count:
+        content = bytearray()
+        while len(content) < count:
             left = self._deadline - time.monotonic()
             if left <= 0 or not select.select([self._descriptor], [], [], left)[0]:
                 raise TimeoutError
-            part = os.read(self._descriptor, min(count - len(found), 1 << 20))
-            if not part:
+            chunk = os.read(self._descriptor, min(count - len(content), 1 << 20))
+            if not chunk:
                 break
-            found += part
-        return bytes(found)
+            content += chunk
+        return bytes(content)
 
 
 def _write(descriptor: int, data: bytes, deadline: float) -> None:
@@ -236,19 +236,21 @@ class Models:
         """The worker of a model; its process is not started yet. files: those that the model consists of."""
         stamp = tuple(_stamp(file) for file in [model, *files])
         with self._lock:
-            before, found = self._workers.get(model, (None, None))
-            if found is None or before != stamp:
-                if found is not None:
-                    found.close()
-                found = Worker(model, self.limits, self._python)
-                self._workers[model] = stamp, found
-            found.used = time.monotonic()
-            self._end_oldest(found)
-            return found
+            before, worker = self._workers.get(model, (None, None))
+            if worker is None or before != stamp:
+                if worker is not None:
+                    worker.close()
+                worker = Worker(model, self.limits, self._python)
+                self._workers[model] = stamp, worker
+            worker.used = time.monotonic()
+            self._end_oldest(worker)
+            return worker
 
-    def _end_oldest(self, kept: Worker) -> None:
+    def _end_oldest(self, current: Worker) -> None:
         """Ends the processes that were used least recently where there are too many."""
-        running = [worker for _, worker in self._workers.values() if worker.process is not None and worker is not kept]
+        running = [
+            worker for _, worker in self._workers.values() if worker.process is not None and worker is not current
+        ]
         running.sort(key=lambda worker: worker.used)
         for worker in running[: max(0, len(running) + 1 - self.limits.processes)]:
             worker.close()
@@ -277,7 +279,7 @@ class Models:
 
 def _stamp(file: Path) -> tuple[str, int, int]:
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:
         return str(file), 0, 0
-    return str(file), found.st_mtime_ns, found.st_size
+    return str(file), status.st_mtime_ns, status.st_size

@@ -39,13 +39,13 @@ def decoding(limits: InferenceLimits) -> Iterator[None]:
         worker.close()
 
 
-def answer(content: dict, parts: list[bytes]) -> tuple[dict, list[bytes]]:
+def answer(content: dict, payloads: list[bytes]) -> tuple[dict, list[bytes]]:
     """The process's answer to a request of ``decoding``. Errors: CaffeliteError where it is no image."""
     try:
         if content["op"] == images.DECODE:
-            image = images.decode(parts[0], content["color"]).transpose(1, 2, 0)
+            image = images.decode(payloads[0], content["color"]).transpose(1, 2, 0)
         else:
-            image = images.decode_labels(parts[0])
+            image = images.decode_labels(payloads[0])
     except ValueError as error:
         raise CaffeliteError(str(error)) from None
     return {"shape": image.shape, "dtype": image.dtype.str}, [np.ascontiguousarray(image).tobytes()]

@@ -13,7 +13,7 @@ from ...data.images import encode_png, resize
 from ...deploy.detect import LEAST_SCORE, Detector
 from ...errors import CaffeliteError
 from ...prototxt import Document
-from .named_weights import load_named_weights
+from .deploy_weights import load_named_weights
 
 LONGEST = 1280  # pixels of a side of the picture that an answer has
 
@@ -43,7 +43,7 @@ class OpenDetector:
             "seconds": self._opened,
         }
 
-    def answer(self, content: dict[str, Any], parts: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
+    def answer(self, content: dict[str, Any], payloads: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
         """The answer to the request "classify"; its first part is the image. Errors: another operation, or an option
         of classifiers."""
         if content["op"] != "classify":
@@ -51,20 +51,20 @@ class OpenDetector:
         for name in ("oversample", "hierarchy"):
             if content.get(name):
                 raise CaffeliteError(f"{name} is for classifiers, and the net detects objects")
-        return self._detect(parts[0], content.get("threshold", LEAST_SCORE), content.get("top") or None)
+        return self._detect(payloads[0], content.get("threshold", LEAST_SCORE), content.get("top") or None)
 
     def _detect(self, image: bytes, least: float, top: int | None) -> tuple[dict[str, Any], list[bytes]]:
         """detections: the boxes with scores of at least ``least``, the highest score first, in pixels of the image of
         ``width`` and ``height``; notes; seconds. Part 0: the image, reduced to LONGEST pixels, PNG."""
         picture = self._detector.preparation.decode(image)
-        (found,) = self._detector.detections([image], least)
+        (detected,) = self._detector.detections([image], least)
         height, width = picture.shape[1:]
         result = {
-            "seconds": found.seconds,
-            "notes": found.notes,
+            "seconds": detected.seconds,
+            "notes": detected.notes,
             "width": width,
             "height": height,
-            "detections": [each.record() for each in found.found[:top]],
+            "detections": [each.record() for each in detected.detections[:top]],
         }
         return result, [encode_png(self._shown(picture))]
 
@@ -76,5 +76,5 @@ class OpenDetector:
             picture = resize(np.ascontiguousarray(picture), height, width, "INTER_AREA")
         if len(picture) == 1:
             return picture[0]
-        is_rgb = self._detector.preparation.how.channel_order == pb.DeployParameter.RGB
+        is_rgb = self._detector.preparation.deploy.channel_order == pb.DeployParameter.RGB
         return (picture if is_rgb else picture[::-1]).transpose(1, 2, 0)

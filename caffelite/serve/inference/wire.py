@@ -17,11 +17,11 @@ class Reader(Protocol):
         """Exactly ``count`` bytes; fewer at the end of the stream."""
 
 
-def pack(content: dict[str, Any], parts: list[bytes] | None = None) -> bytes:
+def pack(content: dict[str, Any], payloads: list[bytes] | None = None) -> bytes:
     """A message. content: plain values, whose key "parts" receives the length of each part."""
-    parts = parts or []
-    text = json.dumps({**content, "parts": [len(part) for part in parts]}).encode()
-    return HEAD.pack(len(text), sum(map(len, parts))) + text + b"".join(parts)
+    payloads = payloads or []
+    text = json.dumps({**content, "parts": [len(payload) for payload in payloads]}).encode()
+    return HEAD.pack(len(text), sum(map(len, payloads))) + text + b"".join(payloads)
 
 
 def unpack(stream: Reader) -> tuple[dict[str, Any], list[bytes]] | None:
@@ -42,8 +42,8 @@ def unpack(stream: Reader) -> tuple[dict[str, Any], list[bytes]] | None:
     lengths = content.pop("parts", [])
     if not isinstance(content, dict) or sum(lengths) != size:
         raise ValueError("the message is damaged")
-    parts, start = [], 0
+    payloads, start = [], 0
     for count in lengths:
-        parts.append(body[start : start + count])
+        payloads.append(body[start : start + count])
         start += count
-    return content, parts
+    return content, payloads

@@ -12,13 +12,25 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from ... import user_modules
+from ... import prototxt, user_modules
 from ...data import images
+from ...deploy.detect import detects
 from ...errors import CaffeliteError
 from . import decoding, wire
-from .opening import OpenModel, open_model
+from .classifier import OpenClassifier
+from .deploy_weights import choose_weights
+from .detector import OpenDetector
 
+OpenModel = OpenClassifier | OpenDetector
 Answer = tuple[dict[str, Any], list[bytes]]
+
+
+def open_model(path: str) -> OpenModel:
+    """The net of a prototxt with the weights that it names or that lie beside it, ready to answer. Errors: those of
+    both classes; the file cannot be read."""
+    document = prototxt.read_net(path)
+    choose_weights(document)
+    return OpenDetector(document) if detects(document) else OpenClassifier(document)
 
 
 def serve(requests: wire.Reader, write: Callable[[bytes], object]) -> None:
@@ -26,7 +38,7 @@ def serve(requests: wire.Reader, write: Callable[[bytes], object]) -> None:
     where the process ends."""
     model: OpenModel | None = None
     while (message := wire.unpack(requests)) is not None:
-        content, parts = message
+        content, payloads = message
         fatal = False
         try:
             if content["op"] == "open":
@@ -36,11 +48,11 @@ def serve(requests: wire.Reader, write: Callable[[bytes], object]) -> None:
                 model = open_model(content["model"]) if content["model"] else None
                 answer: Answer = model.describe() if model else {}, []
             elif content["op"] in (images.DECODE, images.LABELS):
-                answer = decoding.answer(content, parts)
+                answer = decoding.answer(content, payloads)
             elif model is None:
                 raise CaffeliteError("no model is open")
             else:
-                answer = model.answer(content, parts)
+                answer = model.answer(content, payloads)
         except CaffeliteError as error:
             answer = {"error": str(error)}, []
         except MemoryError:
@@ -61,13 +73,13 @@ def _limit_memory(most: int) -> None:
 
 def main() -> None:
     """Serves the standard streams."""
-    answers = os.dup(1)
+    output = os.dup(1)
     os.dup2(2, 1)
 
     def write(data: bytes) -> None:
         view = memoryview(data)
         while view:
-            view = view[os.write(answers, view) :]
+            view = view[os.write(output, view) :]
 
     serve(sys.stdin.buffer, write)
 

@@ -21,11 +21,11 @@ def compare(request: Request) -> Response:
         raise CaffeliteError("a comparison takes several runs", expected=f"2 to {MOST}", found=len(names))
     folders = [runs_of.run_folder(request, name) for name in names]
     runs = [listing.summary(registry.read(folder)) for folder in folders]
-    found = listing.compare(runs)
+    comparison = listing.compare(runs)
     rows = [runs_of.row(request, run) for run in runs]
     values = {
         "runs": rows,
-        "fields": [{"field": each.field, "values": list(each.values)} for each in found.fields],
+        "fields": [{"field": each.field, "values": list(each.values)} for each in comparison.fields],
         "scores": list(dict.fromkeys(name for run in runs for name in run.scores)),
         "command": shlex.join(["caffelite", "runs", *map(str, folders), "-compare"]),
     }

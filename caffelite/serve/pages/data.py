@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from ... import stored
 from ...data import augmentation_preview
 from ...errors import CaffeliteError
 from .. import catalog, nets, page, paths, uploads, work
-from ..projects import NAME
+from ..projects import check_name
 from ..samples import OpenSet, OpenSets, layer_source, parsed_layer, png_of, sample_label
 from .try_model import data_url
 
@@ -39,14 +37,14 @@ def data_set(request: Request) -> Response:
     """One set. Query: path; label, start: of the gallery; audit: the file of an audit; net, number: of the preview."""
     config, query = page.config_of(request), request.query_params
     text = query.get("path", "")
-    found = _open(request, text)
-    labels = found.labels()
+    opened = _open(request, text)
+    labels = opened.labels()
     values: dict[str, Any] = {
         "set": text,
-        "total": found.samples.length,
-        "first_shape": list(found.samples.first.shape),
-        "classes": _classes(found, labels),
-        **_samples(request, found, labels),
+        "total": opened.samples.length,
+        "first_shape": list(opened.samples.first.shape),
+        "classes": _classes(opened, labels),
+        **_samples(request, opened, labels),
         "audit": _audit(config, text, query.get("audit", "")),
     }
     others = [one.address for one in catalog.data_sets(config) if one.address != text]
@@ -60,16 +58,16 @@ def data_set(request: Request) -> Response:
 
 def samples(request: Request) -> Response:
     """Samples of a set: number, label, address of the image. Query: path, start, count, label."""
-    found = _open(request, request.query_params.get("path", ""))
-    return page.render(request, "data_set.html", _samples(request, found, None))
+    opened = _open(request, request.query_params.get("path", ""))
+    return page.render(request, "data_set.html", _samples(request, opened, None))
 
 
 def image(request: Request) -> Response:
     """A stored image as PNG. Query: path, or report (a folder of a test report), and number."""
     query = request.query_params
     number = page.number(query.get("number"), "number", 0, 1 << 60, 0)
-    found = of_report(request, query["report"]) if "report" in query else _open(request, query.get("path", ""))
-    [(pixels, _)] = found.read([number])
+    opened = of_report(request, query["report"]) if "report" in query else _open(request, query.get("path", ""))
+    [(pixels, _)] = opened.read([number])
     return Response(png_of(pixels), media_type="image/png", headers={"Cache-Control": "private, max-age=300"})
 
 
@@ -89,19 +87,14 @@ def preview(request: Request) -> Response:
 def upload(request: Request, fields: page.Fields) -> Response:
     """Stores pictures as a folder of class folders. Fields: name of the folder, images, label, root."""
     config = page.config_of(request)
-    name, roots = page.text_field(fields, "name"), config.root_names()
-    if not NAME.fullmatch(name):
-        expected = "letters, digits, _ - and ., beginning with a letter or digit"
-        raise CaffeliteError("the name of the folder cannot be used", expected=expected, found=name[:80])
-    root_name = page.text_field(fields, "root", roots[0])
-    if root_name not in roots:
-        raise CaffeliteError("no root has this name", expected=f"one of {', '.join(roots)}")
-    folder = config.roots[roots.index(root_name)] / name
+    name = page.text_field(fields, "name")
+    check_name(name, "folder")
+    folder = config.named_root(page.text_field(fields, "root", config.root_names()[0])) / name
     label = page.text_field(fields, "label", "")
-    found = uploads.store(folder, page.uploads(fields, "images"), label, config.limits)
+    written = uploads.store(folder, page.uploads(fields, "images"), label, config.limits)
     address = paths.address(config, folder)
-    where = page.address("/data/set", path=address, left_out=str(found.others))
-    return page.done(request, where, {"path": address, **asdict(found)})
+    where = page.address("/data/set", path=address, left_out=str(written.others))
+    return page.done(request, where, {"path": address, **asdict(written)})
 
 
 def audit(request: Request, fields: page.Fields) -> Response:
@@ -110,8 +103,8 @@ def audit(request: Request, fields: page.Fields) -> Response:
     text = page.text_field(fields, "path")
     path = paths.resolve(config, text)
     other = page.text_field(fields, "other", "")
-    root = next(root for root in config.roots if path.is_relative_to(root))
-    report = root / AUDITS / f"{time.strftime('%m%d-%H%M%S-')}{secrets.token_hex(2)}.json"
+    root = config.root_of(path)
+    report = root / AUDITS / f"{work.new_name()}.json"
     report.parent.mkdir(exist_ok=True)
     sets = [text, *([other] if other else [])]
     files = [str(paths.resolve(config, each)) for each in sets]
@@ -146,37 +139,37 @@ def _open(request: Request, text: str) -> OpenSet:
     return sets.get(config, paths.resolve(config, text))
 
 
-def _classes(found: OpenSet, labels: np.ndarray | None) -> list[dict[str, Any]]:
+def _classes(opened: OpenSet, labels: np.ndarray | None) -> list[dict[str, Any]]:
     """The number of samples of each class."""
     if labels is None:
         return []
-    numbers, counts = np.unique(labels, return_counts=True)
-    pairs = zip(numbers.tolist(), counts.tolist(), strict=True)
-    return [{"class": number, "name": found.name(number), "count": count} for number, count in pairs]
+    classes, counts = np.unique(labels, return_counts=True)
+    pairs = zip(classes.tolist(), counts.tolist(), strict=True)
+    return [{"class": number, "name": opened.name(number), "count": count} for number, count in pairs]
 
 
-def _samples(request: Request, found: OpenSet, labels: np.ndarray | None) -> dict[str, Any]:
+def _samples(request: Request, opened: OpenSet, labels: np.ndarray | None) -> dict[str, Any]:
     """The samples that the query asks for."""
     query = request.query_params
     start = page.number(query.get("start"), "start", 0, 1 << 60, 0)
     count = page.number(query.get("count"), "count", 1, MOST_SHOWN, PAGE)
     label = query.get("label", "")
-    total = found.samples.length
+    total = opened.samples.length
     if label:
-        labels = found.labels() if labels is None else labels
+        labels = opened.labels() if labels is None else labels
         if labels is None:
             raise CaffeliteError("this set has too many samples to choose a class")
         chosen = np.flatnonzero(labels == page.number(label, "label", 0, 1 << 31, 0))
         total = len(chosen)
-        numbers = chosen[start : start + count].tolist()
+        indices = chosen[start : start + count].tolist()
     else:
-        numbers = list(range(start, min(start + count, total)))
+        indices = list(range(start, min(start + count, total)))
     rows = []
-    for number, (_, value) in zip(numbers, found.read(numbers), strict=True):
-        name = sample_label(found, value)
-        address = f"/data/image?{urlencode({'path': query.get('path', ''), 'number': number})}"
-        rows.append({"number": number, "label": name, "image": address})
-    return {"label": label, "start": start, "shown_total": total, "samples": rows, "total": found.samples.length}
+    for index, (_, value) in zip(indices, opened.read(indices), strict=True):
+        name = sample_label(opened, value)
+        address = f"/data/image?{urlencode({'path': query.get('path', ''), 'number': index})}"
+        rows.append({"number": index, "label": name, "image": address})
+    return {"label": label, "start": start, "shown_total": total, "samples": rows, "total": opened.samples.length}
 
 
 def _audit(config: Any, text: str, chosen: str) -> dict[str, Any] | None:
@@ -188,36 +181,36 @@ def _audit(config: Any, text: str, chosen: str) -> dict[str, Any] | None:
     path = paths.resolve(config, chosen)
     if not path.exists():
         return {"pending": True, "file": chosen}
-    found = stored.load(path, {"sets": [SET]}, {kind: [Any] for kind in ("in_both", "near_in_both")})
-    if not found["sets"]:
+    audit = stored.load(path, {"sets": [SET]}, {kind: [Any] for kind in ("in_both", "near_in_both")})
+    if not audit["sets"]:
         raise CaffeliteError(f"{path.name} audits no data set")
     mine = paths.resolve(config, text)
-    which = next((one for one in found["sets"] if Path(one["path"]) == mine), found["sets"][0])
+    entry = next((one for one in audit["sets"] if Path(one["path"]) == mine), audit["sets"][0])
     kinds = ("unreadable", "odd", "duplicates", "near_duplicates")
-    which = dict.fromkeys(kinds, []) | stored.chosen(which, {"shapes": list} | {kind: list | dict for kind in kinds})
-    counts = {kind: len(which[kind]) for kind in kinds}
-    both: dict[str, Any] = {kind: found[kind][:FINDINGS] for kind in ("in_both", "near_in_both") if kind in found}
-    counts |= {kind: len(found[kind]) for kind in both}
-    first = {kind: _first(which.get(kind, [])) for kind in kinds}
-    other = [one["path"] for one in found["sets"] if one is not which]
-    shapes = which["shapes"][:FINDINGS]
+    entry = dict.fromkeys(kinds, []) | stored.chosen(entry, {"shapes": list} | {kind: list | dict for kind in kinds})
+    counts = {kind: len(entry[kind]) for kind in kinds}
+    both: dict[str, Any] = {kind: audit[kind][:FINDINGS] for kind in ("in_both", "near_in_both") if kind in audit}
+    counts |= {kind: len(audit[kind]) for kind in both}
+    first = {kind: _first(entry.get(kind, [])) for kind in kinds}
+    other = [one["path"] for one in audit["sets"] if one is not entry]
+    shapes = entry["shapes"][:FINDINGS]
     return {"file": chosen, "counts": counts, "shapes": shapes, "other": other, **first, **both}
 
 
-def _first(found: dict[str, str] | list[Any]) -> list[Any]:
-    return list(found.items() if isinstance(found, dict) else found)[:FINDINGS]
+def _first(entries: dict[str, str] | list[Any]) -> list[Any]:
+    return list(entries.items() if isinstance(entries, dict) else entries)[:FINDINGS]
 
 
 def _audits(config: Any, text: str) -> list[Path]:
     """The audits of a set, the newest first."""
     path = paths.resolve(config, text)
-    root = next(root for root in config.roots if path.is_relative_to(root))
-    found = []
+    root = config.root_of(path)
+    audits = []
     for file in sorted((root / AUDITS).glob("*.json"), reverse=True)[:100]:
         sets = stored.read(file, {"sets": [{"path": str}]}).get("sets", [])
         if any(one["path"] == str(path) for one in sets):
-            found.append(file)
-    return found
+            audits.append(file)
+    return audits
 
 
 ROUTES = [

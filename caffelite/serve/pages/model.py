@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
-import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -18,7 +16,7 @@ from ...runs import folder as files
 from ...runs import registry
 from .. import catalog, nets, page, paths, work
 from ..config import ServeConfig
-from ..inference.beside import weights_in
+from ..inference.deploy_weights import weights_in
 
 REPORT = "report.json"
 # The fields of a report: of all, of a classifier, and of the rows in them.
@@ -51,9 +49,9 @@ def models(request: Request) -> Response:
     return page.render(request, "models.html", {"models": deploy, "train_nets": trained, "reports": reports})
 
 
-def _report_row(found: catalog.Found) -> dict[str, Any]:
-    report = stored.read(found.path / REPORT, ABOUT)
-    return {"path": found.address, **{name: report.get(name) for name in ABOUT}}
+def _report_row(entry: catalog.Entry) -> dict[str, Any]:
+    report = stored.read(entry.path / REPORT, ABOUT)
+    return {"path": entry.address, **{name: report.get(name) for name in ABOUT}}
 
 
 def net(request: Request) -> Response:
@@ -63,7 +61,7 @@ def net(request: Request) -> Response:
     path = paths.resolve(config, text)
     document, named = nets.read(config, path)
     message = document.message
-    how = message.deploy_param
+    deploy = message.deploy_param
     weights = [file for file in named if file.name.endswith((".caffemodel", ".h5", ".binaryproto"))]
     folder = path.parent
     nearby = (folder / name for name in (files.NET, catalog.TRAIN_NET))
@@ -74,7 +72,7 @@ def net(request: Request) -> Response:
         "net": text,
         "name": message.name,
         "layers": len(message.layer),
-        "labels": list(how.label),
+        "labels": list(deploy.label),
         "files": [_file(config, file) for file in dict.fromkeys(offered) if file.is_file()],
         "train_net": paths.address(config, train) if train else "",
         "run": paths.address(config, folder) if _is_run(folder) else "",
@@ -109,8 +107,8 @@ def test(request: Request, fields: page.Fields) -> Response:
     train = paths.resolve(config, page.text_field(fields, "train_net"))
     nets.read(config, train)
     weights = nets.weights(config, document)
-    root = next(root for root in config.roots if path.is_relative_to(root))
-    folder = root / REPORTS / f"{path.parent.name}-{time.strftime('%m%d-%H%M%S-')}{secrets.token_hex(2)}"
+    root = config.root_of(path)
+    folder = root / REPORTS / f"{path.parent.name}-{work.new_name()}"
     command = ["test", "--model", str(train), "--weights", str(weights), "--report", str(folder)]
     labels = list(document.message.deploy_param.label)
     if labels:
@@ -132,10 +130,7 @@ def deploy(request: Request, fields: page.Fields) -> Response:
     if weights is None or out.exists():
         raise CaffeliteError("there are no weights beside this net, or there is a deploy net already")
     command = ["deploy", "--model", str(path), "--weights", str(weights), "--out", str(out)]
-    job = work.submit(config, path, command, quick=True)
-    address = paths.address(config, out)
-    where = page.address(f"/queue/jobs/{job.id}", result=address)
-    return page.done(request, where, {**work.summary(config, job), "result": address})
+    return _queued(request, path, command, out)
 
 
 def export(request: Request, fields: page.Fields) -> Response:
@@ -146,7 +141,13 @@ def export(request: Request, fields: page.Fields) -> Response:
     weights = nets.weights(config, document)
     out = path.with_suffix(".onnx")
     command = ["export", "--model", str(path), "--weights", str(weights), "--out", str(out), "--force"]
-    job = work.submit(config, path, command, quick=True)
+    return _queued(request, path, command, out)
+
+
+def _queued(request: Request, net: Path, command: list[str], out: Path) -> Response:
+    """Queues a quick command that writes ``out``."""
+    config = page.config_of(request)
+    job = work.submit(config, net, command, quick=True)
     address = paths.address(config, out)
     where = page.address(f"/queue/jobs/{job.id}", result=address)
     return page.done(request, where, {**work.summary(config, job), "result": address})
@@ -160,16 +161,16 @@ def report(request: Request) -> Response:
     job = query.get("job", "")
     if not (folder / "report.json").exists() and job:
         return page.render(request, "report_pending.html", {"job": work.describe(config, job), "report": text})
-    found = _report(folder / REPORT)
-    shown = {name: found.get(name) for name in ("name", "model", "weights", "made", "scores", "samples")}
-    values: dict[str, Any] = {"report": text, **shown, "classifies": "confusion" in found}
-    if "confusion" in found:
+    content = _report(folder / REPORT)
+    shown = {name: content.get(name) for name in ("name", "model", "weights", "made", "scores", "samples")}
+    values: dict[str, Any] = {"report": text, **shown, "classifies": "confusion" in content}
+    if "confusion" in content:
         names = ("accuracy", "balanced_accuracy", "top", "tested", "right", "nan", "log_loss", "calibration_error")
-        more = ("labels", "classes", "confusion", "calibration", "confused")
-        values |= {name: found.get(name) for name in (*names, *more)}
-        values["worst"] = [_with_image(text, row) for row in found.get("worst", [])]
-        values["cell"] = _cell(text, found, query.get("label", ""), query.get("answer", ""))
-    html = {"rows": _matrix(values), "has_images": bool(found.get("data_layer"))} if "confusion" in found else {}
+        fields = ("labels", "classes", "confusion", "calibration", "confused")
+        values |= {name: content.get(name) for name in (*names, *fields)}
+        values["worst"] = [_with_image(text, row) for row in content.get("worst", [])]
+        values["cell"] = _cell(text, content, query.get("label", ""), query.get("answer", ""))
+    html = {"rows": _matrix(values), "has_images": bool(content.get("data_layer"))} if "confusion" in content else {}
     html["url"] = f"/models/report?{urlencode({'path': text})}"
     return page.render(request, "report.html", values, only_html=html)
 
@@ -179,37 +180,37 @@ def _report(path: Path) -> dict[str, Any]:
     about = {**ABOUT, "scores": [SCORE], "samples": int | None, "data_layer": str | None}
     if "confusion" not in stored.read(path, {"confusion": Any}):
         return _intervals(stored.load(path, {}, about), "scores")
-    found = stored.load(path, {**CLASSIFIER, "accuracy": float, "tested": int}, {**about, "cells": [CELL]})
-    size = len(found["labels"])
-    if [len(row) for row in found["confusion"]] != [size] * size or found["tested"] < 1:
+    content = stored.load(path, {**CLASSIFIER, "accuracy": float, "tested": int}, {**about, "cells": [CELL]})
+    size = len(content["labels"])
+    if [len(row) for row in content["confusion"]] != [size] * size or content["tested"] < 1:
         raise CaffeliteError(f"{path.name}: the confusion matrix does not fit the labels", expected=f"{size} × {size}")
-    return _intervals(found, "scores", "classes")
+    return _intervals(content, "scores", "classes")
 
 
-def _intervals(found: dict[str, Any], *tables: str) -> dict[str, Any]:
+def _intervals(content: dict[str, Any], *tables: str) -> dict[str, Any]:
     """Rows with both ends of an interval, or with none."""
-    for row in (row for name in tables for row in found.get(name) or []):
+    for row in (row for name in tables for row in content.get(name) or []):
         if not all(stored.fits(row.get(end), float) for end in ("low", "high")):
             row |= dict.fromkeys(("low", "high"))
-    return found
+    return content
 
 
 def _with_image(text: str, row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "image": f"/data/image?{urlencode({'report': text, 'number': row['sample']})}"}
 
 
-def _cell(text: str, found: dict[str, Any], label: str, answer: str) -> dict[str, Any] | None:
+def _cell(text: str, content: dict[str, Any], label: str, answer: str) -> dict[str, Any] | None:
     """The samples of a cell of the confusion matrix, by class numbers."""
     if not label or not answer:
         return None
-    most = len(found["labels"]) - 1
+    most = len(content["labels"]) - 1
     key = page.number(label, "label", 0, most, 0), page.number(answer, "answer", 0, most, 0)
-    cells = {(row["label"], row["answer"]): row["samples"] for row in found.get("cells", [])}
+    cells = {(row["label"], row["answer"]): row["samples"] for row in content.get("cells", [])}
     listed = cells.get(key, [])
     return {
         "label": key[0],
         "answer": key[1],
-        "count": found["confusion"][key[0]][key[1]],
+        "count": content["confusion"][key[0]][key[1]],
         "samples": [_with_image(text, {"sample": number}) for number in listed[:CELL_SAMPLES]],
     }
 

@@ -49,24 +49,20 @@ def new(request: Request) -> Response:
 
 def _solvers(config: ServeConfig) -> list[str]:
     """Solvers of projects at the first level below the roots."""
-    found = []
+    solvers = []
     for root in config.roots:
         for path in sorted(root.glob("*/solver.prototxt")):
             if not (path.parent / "run.json").exists():
-                found.append(paths.address(config, path))
-    return found
+                solvers.append(paths.address(config, path))
+    return solvers
 
 
 def prepare(request: Request, fields: page.Fields) -> Response:
     """Adds the jobs that make the project of a form."""
     config = page.config_of(request)
-    names = config.root_names()
-    root_name = page.text_field(fields, "root", names[0])
-    if root_name not in names:
-        raise CaffeliteError("no root has this name", expected=f"one of {', '.join(names)}")
-    root = config.roots[names.index(root_name)]
-    given = {each.name: page.text_field(fields, each.name, "") for each in dataclasses.fields(projects.Choice)}
-    solver, jobs = projects.prepare(config, root, projects.Choice(**given))
+    root = config.named_root(page.text_field(fields, "root", config.root_names()[0]))
+    values = {each.name: page.text_field(fields, each.name, "") for each in dataclasses.fields(projects.Choice)}
+    solver, jobs = projects.prepare(config, root, projects.Choice(**values))
     name = paths.address(config, solver)
     where = f"/new/edit?solver={quote(name)}&job={quote(jobs[-1].id)}"
     return page.done(request, where, {"solver": name, "jobs": [row(config, each) for each in jobs]})
@@ -102,7 +98,7 @@ def _solver(config: ServeConfig, text: str) -> tuple[Path, Path]:
     path = paths.resolve(config, text)
     if path.suffix != ".prototxt":
         raise CaffeliteError("this is not a prototxt", found=text[:200])
-    return path, next(root for root in config.roots if path.is_relative_to(root))
+    return path, config.root_of(path)
 
 
 def _job(config: ServeConfig, root: Path, id: str) -> Job | None:
@@ -118,8 +114,8 @@ def _read(path: Path) -> str:
 
 def _value(text: str, name: str) -> str | None:
     """A top-level field of a solver's text; None where it is not set."""
-    found = re.search(rf"^\s*{name}\s*:\s*([^\s#]+)", text, re.MULTILINE)
-    return found[1] if found else None
+    match = re.search(rf"^\s*{name}\s*:\s*([^\s#]+)", text, re.MULTILINE)
+    return match[1] if match else None
 
 
 def _draft(request: Request, fields: page.Fields) -> tuple[Draft, Path | None]:
@@ -137,45 +133,47 @@ def check(request: Request, fields: page.Fields) -> Response:
     """What is wrong with a draft, and what it would do."""
     config = page.config_of(request)
     draft, _ = _draft(request, fields)
-    found = drafts.inspect(config, draft)
+    inspection = drafts.inspect(config, draft)
     name = paths.address(config, draft.solver)
-    values = dataclasses.asdict(found) | {"command": projects.shell(_command(name, draft.settings, found.jobs))}
+    values = dataclasses.asdict(inspection) | {
+        "command": projects.shell(_command(name, draft.settings, inspection.jobs))
+    }
     return page.done(request, f"/new/edit?solver={quote(name)}", values)
 
 
 def _command(solver: str, settings: tuple[str, ...], jobs: int) -> list[str]:
     words = ["sweep" if jobs > 1 else "train", f"--solver={solver}", *(f"--set={text}" for text in settings)]
-    return [part for word in words for part in word.split("=", 1)]
+    return [argument for word in words for argument in word.split("=", 1)]
 
 
 def start(request: Request, fields: page.Fields) -> Response:
     """Writes the texts and adds the run, or the sweep, to the queue. Errors: the draft has mistakes."""
     config = page.config_of(request)
     draft, net = _draft(request, fields)
-    found = drafts.inspect(config, draft)
-    if not found.ok:
-        mistake = next(each for each in found.findings if each["kind"] == "mistake")
-        place = f"{mistake['file']}:{mistake['line']}:{mistake['column']}: " if mistake["line"] else ""
-        raise CaffeliteError(f"{place}{mistake['message']}", remedy=mistake.get("remedy"))
+    inspection = drafts.inspect(config, draft)
+    if not inspection.ok:
+        mistake = next(each for each in inspection.findings if each["kind"] == "mistake")
+        prefix = f"{mistake['file']}:{mistake['line']}:{mistake['column']}: " if mistake["line"] else ""
+        raise CaffeliteError(f"{prefix}{mistake['message']}", remedy=mistake.get("remedy"))
     _write(draft.solver, draft.solver_text)
     if net:
         _write(net, draft.net_text)
     priority = page.number(page.text_field(fields, "priority", ""), "priority", 0, 1000, 0)
     on_gpu = page.text_field(fields, "device", "cpu") == "gpu"
-    added = _submit(config, draft, found.jobs, priority, on_gpu)
+    added = _submit(config, draft, inspection.jobs, priority, on_gpu)
     where = f"/run?folder={quote(paths.address(config, added.folder))}" if added.is_run else "/queue"
-    return page.done(request, where, {"job": row(config, added), "jobs": found.jobs})
+    return page.done(request, where, {"job": row(config, added), "jobs": inspection.jobs})
 
 
 def _submit(server: ServeConfig, draft: Draft, jobs: int, priority: int, on_gpu: bool) -> Job:
     solver = os.path.relpath(draft.solver, draft.root)
-    more: dict[str, Any] = {"priority": priority, "working_directory": draft.root, "bounds": server.bounds}
+    options: dict[str, Any] = {"priority": priority, "working_directory": draft.root, "bounds": server.bounds}
     if jobs == 1:
         config = RunConfig(solver, overrides=draft.settings)
-        return submit_run(draft.root, config, gpus=ANY if on_gpu else None, **more)
+        return submit_run(draft.root, config, gpus=ANY if on_gpu else None, **options)
     words = ["sweep", f"--solver={solver}", *(f"--set={text}" for text in draft.settings), "--queue"]
     words.append(f"--folder={_sweep_folder(draft)}")
-    return edit.add(draft.root, [*words, "--gpu=0"] if on_gpu else words, gpus=FREE, **more)
+    return edit.add(draft.root, [*words, "--gpu=0"] if on_gpu else words, gpus=FREE, **options)
 
 
 def _sweep_folder(draft: Draft) -> str:

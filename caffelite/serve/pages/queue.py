@@ -58,8 +58,8 @@ def _scanner(root: Path) -> tuple[job.Scanner, threading.Lock]:
 
 def _schedulers(config: ServeConfig) -> list[dict[str, Any]]:
     names = config.root_names()
-    found = zip(names, map(edit.scheduler, config.roots), strict=True)
-    return [{"root": name, "process": each.get("process"), "host": each.get("host")} for name, each in found]
+    described = zip(names, map(edit.scheduler, config.roots), strict=True)
+    return [{"root": name, "process": each.get("process"), "host": each.get("host")} for name, each in described]
 
 
 def _root_option(config: ServeConfig) -> str:
@@ -68,14 +68,14 @@ def _root_option(config: ServeConfig) -> str:
 
 def row(config: ServeConfig, each: Job) -> dict[str, Any]:
     """A job for pages: its plain values, with the folder as pages name it, and the fraction that is done."""
-    found = each.to_json() | {"folder": paths.address(config, each.folder)}
-    progress = found["progress"]
-    part = progress["done"] / progress["total"] if progress and progress["total"] else None
+    record = each.to_json() | {"folder": paths.address(config, each.folder)}
+    progress = record["progress"]
+    fraction = progress["done"] / progress["total"] if progress and progress["total"] else None
     scores = last_scores(each.folder) if each.is_run else {}
-    found["label"] = registry.label(each.state, each.reason)
+    record["label"] = registry.label(each.state, each.reason)
     recorded = each.is_run and (each.folder / files.SOLVER).exists()  # not if it was cancelled before it started
-    return found | {
-        "fraction": None if part is None else min(part, 1.0),
+    return record | {
+        "fraction": None if fraction is None else min(fraction, 1.0),
         "is_run": each.is_run,
         "resumable": recorded and each.state in control.RESUMABLE,
         "scores": scores,
@@ -127,10 +127,10 @@ def priority(request: Request, fields: page.Fields) -> Response:
 
 def cancel(request: Request, fields: page.Fields) -> Response:
     """Ends a job: how = pause (SIGTERM; a run writes a snapshot) or kill."""
-    id, how = page.text_field(fields, "job"), page.text_field(fields, "how", edit.PAUSE)
-    if how not in (edit.PAUSE, edit.KILL):
+    id, method = page.text_field(fields, "job"), page.text_field(fields, "how", edit.PAUSE)
+    if method not in (edit.PAUSE, edit.KILL):
         raise CaffeliteError("how a job ends is unknown", expected=f"{edit.PAUSE} or {edit.KILL}")
-    return _done(request, edit.cancel(root_of(page.config_of(request), id), id, how))
+    return _done(request, edit.cancel(root_of(page.config_of(request), id), id, method))
 
 
 def remove(request: Request, fields: page.Fields) -> Response:
@@ -147,10 +147,10 @@ def _done(request: Request, each: Job) -> Response:
 def one(request: Request) -> Response:
     """A job and the end of its output. Query: result, the file or folder that it writes."""
     config, id = page.config_of(request), request.path_params["id"]
-    found = edit.find(root_of(config, id), id)
+    job = edit.find(root_of(config, id), id)
     result = request.query_params.get("result", "")
     there = bool(result) and paths.resolve(config, result).exists()
-    values = {**row(config, found), "output": work.tail(found.log), "result": result, "result_exists": there}
+    values = {**row(config, job), "output": work.tail(job.log), "result": result, "result_exists": there}
     return page.render(request, "job.html", values)
 
 

@@ -65,7 +65,7 @@ def _printed(folder: Path) -> str:
 
 def _snapshots(folder: Path) -> list[dict[str, Any]]:
     try:
-        found = snapshots.find(folder)
+        states = snapshots.find(folder)
     except CaffeliteError:
         return []
     return [
@@ -75,7 +75,7 @@ def _snapshots(folder: Path) -> list[dict[str, Any]]:
             "model": each.model and each.model.name,
             "size": each.size,
         }
-        for each in found
+        for each in states
     ]
 
 
@@ -112,10 +112,10 @@ def download(request: Request) -> Response:
     config, folder = page.config_of(request), runs_of.run_folder(request)
     name = request.query_params.get("name", "")
     path = folder / name if name in runs_of.RECORDS else _snapshot_file(folder, name)
-    found = paths.resolve(config, str(path)) if path else None
-    if not found or not found.is_file():
+    file = paths.resolve(config, str(path)) if path else None
+    if not file or not file.is_file():
         raise page.missing("the run has no such file")
-    return FileResponse(found, filename=os.path.basename(name), media_type="application/octet-stream")
+    return FileResponse(file, filename=os.path.basename(name), media_type="application/octet-stream")
 
 
 def _snapshot_file(folder: Path, name: str) -> Path | None:
@@ -133,7 +133,7 @@ def act(request: Request, fields: Fields) -> Response:
     config = page.config_of(request)
     if action == "resume":
         nets.refuse_resume(config, folder)
-    root = next(root for root in config.roots if folder.is_relative_to(root))
+    root = config.root_of(folder)
     message = edit.act(folder, action, root, config.bounds)
     runs_of.of(request).changed(folder)
     return page.done(request, page.address("/run", folder=text), {"message": message})
@@ -143,7 +143,7 @@ def copy(request: Request, fields: Fields) -> Response:
     """Copies solver and nets to a new folder next to the run, and opens them in the editor."""
     config, folder = page.config_of(request), runs_of.run_folder(request, page.text_field(fields, "folder"))
     to = paths.resolve(config, str(control.free_folder(folder)))
-    root = next(root for root in config.roots if to.is_relative_to(root))
+    root = config.root_of(to)
     solver = paths.address(config, control.clone(folder, to, root))
     return page.done(request, page.address("/new/edit", solver=solver), {"solver": solver})
 
@@ -155,9 +155,9 @@ def note(request: Request, fields: Fields) -> Response:
     before = listing.read_notes(folder)
     tags = [tag.strip() for tag in page.text_field(fields, "tags", ",".join(before.tags)).split(",") if tag.strip()]
     words = page.text_field(fields, "note", before.note)
-    found = listing.change_notes(folder, add=tags, remove=set(before.tags) - set(tags), note=words)
+    changed = listing.change_notes(folder, add=tags, remove=set(before.tags) - set(tags), note=words)
     runs_of.of(request).changed(folder)
-    return page.done(request, page.address("/run", folder=text), {"tags": list(found.tags), "note": found.note})
+    return page.done(request, page.address("/run", folder=text), {"tags": list(changed.tags), "note": changed.note})
 
 
 ROUTES = [

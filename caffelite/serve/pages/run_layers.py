@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -88,9 +89,9 @@ def histogram(request: Request) -> Response:
         raise page.missing("the run has no snapshot")
     chosen = [models[i] for i in sorted({*np.linspace(0, len(models) - 1, MOST_SNAPSHOTS).astype(int).tolist()})]
     name = request.query_params.get("layer", "")
-    found = parameters.values(parameters.read(chosen), [name], 0)
+    history = parameters.parameter_history(parameters.load_snapshots(chosen), [name], 0)
     with _drawing:
-        return Response(pictures.histograms(found, "png", f"{name}: weights by iteration"), media_type="image/png")
+        return Response(pictures.histograms(history, "png", f"{name}: weights by iteration"), media_type="image/png")
 
 
 def samples(request: Request) -> Response:
@@ -102,19 +103,19 @@ def samples(request: Request) -> Response:
     config, folder, query = page.config_of(request), runs_of.run_folder(request), request.query_params
     start = page.number(query.get("start"), "start", 0, 1 << 60, 0)
     count = page.number(query.get("count"), "count", 0, MOST_SAMPLES, MOST_SAMPLES)
-    found = _data(request)
-    numbers = list(range(start, min(start + count, found.samples.length)))
+    opened = _data(request)
+    indices = list(range(start, min(start + count, opened.samples.length)))
     name = query["folder"]
     rows = [
         {
-            "number": number,
-            "label": sample_label(found, label),
-            "image": page.address(SAMPLE, folder=name, number=str(number)),
+            "number": index,
+            "label": sample_label(opened, label),
+            "image": page.address(SAMPLE, folder=name, number=str(index)),
         }
-        for number, (_, label) in zip(numbers, found.read(numbers), strict=True)
+        for index, (_, label) in zip(indices, opened.read(indices), strict=True)
     ]
     net, command = _deployed(config, folder)
-    return page.JSONResponse({"samples": rows, "total": found.samples.length, "net": net, "command": command})
+    return page.JSONResponse({"samples": rows, "total": opened.samples.length, "net": net, "command": command})
 
 
 def _deployed(config: ServeConfig, folder: Path) -> tuple[str, str]:
@@ -167,7 +168,7 @@ def _graph_of(config: ServeConfig, folder: Path, phase: str) -> tuple[Graph, lis
     if any(getattr(document.message, name) for name in NETS):
         raise CaffeliteError(f"{files.SOLVER} of this run names a net", expected="a solver with its nets in it")
     checks.refuse(Bounds(None, config.allow_python), document.message, document.locate)
-    subject = nets.subject(None, str(solver), {}, lenient=True)
+    subject = nets.load_net(None, str(solver), {}, lenient=True)
     if subject.solver is not None and phase == "TEST" and subject.solver.test_net_param:
         subject.message = subject.solver.test_net_param[0]
     subject.message = without_outside(config, subject.message, folder)
@@ -177,30 +178,17 @@ def _graph_of(config: ServeConfig, folder: Path, phase: str) -> tuple[Graph, lis
 
 def _table(graph: Graph, guessed: list[str]) -> dict[str, Any]:
     table = summary.table(graph, guessed)
-    rows = [
-        {
-            "name": row.name,
-            "type": row.type,
-            "tops": row.tops,
-            "parameters": row.parameters,
-            "multiply_adds": row.multiply_adds,
-            "activations": row.activations,
-            "field": row.field,
-            "lr_mult": row.lr_mult,
-            "decay_mult": row.decay_mult,
-        }
-        for row in table.rows
-    ]
+    rows = [asdict(row) for row in table.rows]
     return {"phase": table.phase, "batch": table.batch, "rows": rows, "guessed": guessed}
 
 
 def _models(config: ServeConfig, folder: Path) -> list[Path]:
     """The models of the run's snapshots that are below the roots, the earliest first."""
     try:
-        found = [each.model for each in reversed(snapshots.find(folder)) if each.model]
+        models = [each.model for each in reversed(snapshots.find(folder)) if each.model]
     except CaffeliteError:
         return []
-    return [paths.resolve(config, str(path)) for path in found]
+    return [paths.resolve(config, str(path)) for path in models]
 
 
 def _statistics(array: np.ndarray) -> dict[str, Any]:

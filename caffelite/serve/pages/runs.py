@@ -44,12 +44,12 @@ def runs(request: Request) -> Response:
     the rows of the page; the JSON has all.
     """
     query, every = request.query_params, runs_of.of(request).index.runs()
-    found = _chosen(request, every)
+    selected = _chosen(request, every)
     sort, group = query.get("sort") or "started", query.get("group", "")
     reverse = query.get("reverse", "1" if sort == "started" else "") == "1"
     if group not in GROUPS:
         raise CaffeliteError("unknown group", expected=f"one of {', '.join(filter(None, GROUPS))}", found=group[:40])
-    order = listing.ordered(found, sort, reverse)
+    order = listing.ordered(selected, sort, reverse)
     if page.wants_json(request):
         rows = [runs_of.row(request, run) for run in order]
         return page.JSONResponse(page.finite({"runs": rows, "total": len(every)}))
@@ -90,13 +90,13 @@ def _chosen(request: Request, every: Sequence[RunSummary]) -> list[RunSummary]:
     if unknown := next((state for state in states if state not in registry.STATES), None):
         raise CaffeliteError("unknown state", expected=f"one of {', '.join(registry.STATES)}", found=unknown[:40])
     where = [text for text in query.getlist("where") if text.strip()]
-    found = listing.chosen(every, states, conditions=where, tags=[tag for tag in query.getlist("tag") if tag])
+    chosen = listing.chosen(every, states, conditions=where, tags=[tag for tag in query.getlist("tag") if tag])
     text = query.get("text", "").strip().lower()
     if not text:
-        return found
+        return chosen
     return [
         run
-        for run in found
+        for run in chosen
         if text in " ".join([names(run.status.folder), run.net, *run.notes.tags, run.notes.note]).lower()
     ]
 
@@ -107,14 +107,14 @@ def _groups(request: Request, order: Sequence[RunSummary], by: str, first: int, 
     members: dict[str, list[RunSummary]] = {}
     for run in order:
         members.setdefault(str(run.value(by) or "none") if by else "", []).append(run)
-    found, before = [], 0
+    groups, before = [], 0
     for title, each in members.items():
         start, end = max(0, first - before), max(0, first + count - before)
         rows = [{**runs_of.row(request, run), "points": sparkline(run.curve)} for run in each[start:end]]
         if rows:
-            found.append({"title": title, "size": len(each), "continues": start > 0, "rows": rows})
+            groups.append({"title": title, "size": len(each), "continues": start > 0, "rows": rows})
         before += len(each)
-    return found
+    return groups
 
 
 def sparkline(values: Sequence[float], width: float = 100, height: float = 24) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-import secrets
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -32,18 +31,18 @@ def try_model(request: Request) -> Response:
     """The page. Query: net, a second net for comparison (other), or run, whose deploy net is used or offered."""
     config = page.config_of(request)
     query = request.query_params
-    found = catalog.deploy_nets(config)
+    models = catalog.deploy_nets(config)
     net, run = query.get("net", ""), query.get("run", "")
     if run and not net:
         net = _deployed(config, paths.resolve(config, run))
-    if not net and not run and found:
-        net = found[0].address
+    if not net and not run and models:
+        net = models[0].address
     values: dict[str, Any] = {
         "net": net,
         "other": query.get("other", ""),
         "run": run,
         "job": query.get("job", ""),
-        "models": [one.address for one in found],
+        "models": [one.address for one in models],
         "data_sets": [one.address for one in catalog.data_sets(config)],
         "hierarchy": _hierarchy_beside(config, net),
     }
@@ -59,16 +58,16 @@ def _deployed(config: ServeConfig, run: Path) -> str:
         return paths.address(config, run / DEPLOY)
     with suppress(CaffeliteError):
         weights = projects.newest_model(config, registry.read(run))
-        found = weights.with_name(DEPLOY) if weights else None
-        if found and found.is_file() and nets.weights(config, nets.read(config, found)[0]) == weights:
-            return paths.address(config, found)
+        deploy = weights.with_name(DEPLOY) if weights else None
+        if deploy and deploy.is_file() and nets.weights(config, nets.read(config, deploy)[0]) == weights:
+            return paths.address(config, deploy)
     return ""
 
 
 def _hierarchy_beside(config: ServeConfig, net: str) -> str:
     """The file hierarchy.txt next to a net, where there is one."""
-    found = paths.resolve(config, net).with_name("hierarchy.txt") if net else None
-    return paths.address(config, found) if found and found.is_file() else ""
+    path = paths.resolve(config, net).with_name("hierarchy.txt") if net else None
+    return paths.address(config, path) if path and path.is_file() else ""
 
 
 def deploy_command(config: ServeConfig, run: str) -> list[str]:
@@ -76,10 +75,10 @@ def deploy_command(config: ServeConfig, run: str) -> list[str]:
     from ...visualize import snapshots
 
     folder = paths.resolve(config, run)
-    kept = [path for path in snapshots.find([str(folder)]) if path.suffix == ".caffemodel"]
-    if not kept:
+    models = [path for path in snapshots.find([str(folder)]) if path.suffix == ".caffemodel"]
+    if not models:
         raise CaffeliteError("the run has no snapshot yet", remedy="wait for one, or take one on its page")
-    newest = paths.resolve(config, str(kept[-1]))
+    newest = paths.resolve(config, str(models[-1]))
     nets.read(config, folder / files.NET)
     words = ["deploy", "--model", str(folder / files.NET), "--weights", str(newest)]
     return [*words, "--out", str(folder / DEPLOY), "--force"]
@@ -120,20 +119,20 @@ def classify(request: Request, fields: page.Fields) -> Response:
     if hierarchy := page.text_field(fields, "hierarchy", ""):
         content["hierarchy"] = str(paths.resolve(page.config_of(request), hierarchy))
     started = time.perf_counter()
-    found, parts = worker_of(request, page.text_field(fields, "net")).request(content, image_of(fields))
+    response, payloads = worker_of(request, page.text_field(fields, "net")).request(content, image_of(fields))
     total = time.perf_counter() - started
-    return _json({**found, "seen": data_url(parts[0]), "total_seconds": total})
+    return _json({**response, "seen": data_url(payloads[0]), "total_seconds": total})
 
 
 def _share(text: str, name: str) -> float:
     """A number of a form. Errors: it is none from 0 to 1."""
     try:
-        found = float(text)
+        value = float(text)
     except ValueError:
-        found = math.nan
-    if not 0 <= found <= 1:
+        value = math.nan
+    if not 0 <= value <= 1:
         raise CaffeliteError(f"{name} is out of range", expected="a number from 0 to 1", found=printable(text)[:40])
-    return found
+    return value
 
 
 def _json(values: dict[str, Any]) -> Response:
@@ -145,8 +144,8 @@ def layers(request: Request, fields: page.Fields) -> Response:
     content = {"op": "layers"}
     if chosen := page.text_field(fields, "layer", ""):
         content["layer"] = chosen
-    found, parts = worker_of(request, page.text_field(fields, "net")).request(content, image_of(fields))
-    rows = [{**row, "picture": data_url(part)} for row, part in zip(found["layers"], parts, strict=True)]
+    response, payloads = worker_of(request, page.text_field(fields, "net")).request(content, image_of(fields))
+    rows = [{**row, "picture": data_url(payload)} for row, payload in zip(response["layers"], payloads, strict=True)]
     return _json({"layers": rows})
 
 
@@ -155,10 +154,10 @@ def saliency(request: Request, fields: page.Fields) -> Response:
     content: dict[str, Any] = {"op": "saliency"}
     if chosen := page.text_field(fields, "class", ""):
         content["class"] = page.number(chosen, "class", 0, 1 << 30, 0)
-    found, parts = worker_of(request, page.text_field(fields, "net")).request(content, image_of(fields))
+    response, payloads = worker_of(request, page.text_field(fields, "net")).request(content, image_of(fields))
     names = ("input", "saliency", "gradcam")
-    pictures = {name: data_url(part) for name, part in zip(names, parts, strict=False)}
-    return _json({**found, "pictures": pictures})
+    pictures = {name: data_url(payload) for name, payload in zip(names, payloads, strict=False)}
+    return _json({**response, "pictures": pictures})
 
 
 def image_of(fields: page.Fields, name: str = "image") -> bytes:
@@ -186,8 +185,8 @@ def many(request: Request, fields: page.Fields) -> Response:
     net = paths.resolve(config, page.text_field(fields, "net"))
     document, _ = nets.read(config, net)
     top = page.number(page.text_field(fields, "top", "5"), "top", 1, MOST_TOP, 5)
-    root = next(root for root in config.roots if net.is_relative_to(root))
-    name = time.strftime("%m%d-%H%M%S-") + secrets.token_hex(2)
+    root = config.root_of(net)
+    name = work.new_name()
     uploads = page.uploads(fields, "images")
     if uploads:
         source = _store(root / UPLOADS / name, uploads)
@@ -198,20 +197,9 @@ def many(request: Request, fields: page.Fields) -> Response:
     table = root / ANSWERS / f"{name}.csv"
     table.parent.mkdir(exist_ok=True)
     weights = str(nets.weights(config, document))
-    command = [
-        "classify",
-        str(source),
-        "--model",
-        str(net),
-        "--weights",
-        weights,
-        "--top",
-        str(top),
-        "--skip",
-        "--csv",
-        str(table),
-    ]
-    queued = work.submit(config, net, command)
+    options = {"--model": str(net), "--weights": weights, "--top": str(top), "--csv": str(table)}
+    words = [word for option in options.items() for word in option]
+    queued = work.submit(config, net, ["classify", str(source), *words, "--skip"])
     values = {**work.summary(config, queued), "result": paths.address(config, table)}
     return page.done(request, page.address(f"/queue/jobs/{queued.id}", result=values["result"]), values)
 
@@ -245,7 +233,7 @@ def correct(request: Request, fields: page.Fields) -> Response:
     if not ending:
         raise CaffeliteError("this image cannot be kept", expected="PNG, JPEG, BMP or WebP")
     model = paths.resolve(config, net)
-    root = next(root for root in config.roots if model.is_relative_to(root))
+    root = config.root_of(model)
     folder = root / CORRECTED / chosen
     name = f"{number:04d}_{safe_name(labels[number])}/{hashlib.sha256(image).hexdigest()[:20]}{ending}"
     path = folder / name
