@@ -4,6 +4,7 @@ OpenCV."""
 from __future__ import annotations
 
 import importlib.util
+from typing import Any
 
 import numpy as np
 
@@ -109,6 +110,20 @@ def calibration(judged: Classification) -> bytes:
     return saved(figure)
 
 
+def _finished(figure: Any, axes: Any, x: str, y: str, grid: str = "both") -> bytes:
+    """The PNG of a figure whose axes get these labels and a grid."""
+    axes.set_xlabel(x, color=INK)
+    axes.set_ylabel(y, color=INK)
+    axes.grid(axis=grid, color=GRID)
+    return saved(figure)
+
+
+def _scatter(axes: Any, x: np.ndarray, y: np.ndarray, **options: Any) -> None:
+    """Points that are smaller and paler where they are many."""
+    size = 36 if len(x) < 100 else 14 if len(x) < 1000 else 6
+    axes.scatter(x, y, s=size, alpha=0.6 if len(x) < 1000 else 0.3, color=BLUE, linewidths=0, **options)
+
+
 @plain_text
 def predictions(points: np.ndarray) -> bytes | None:
     """PNG: predictions over true values and the diagonal, on which both are equal. points: 2×P, targets and
@@ -120,20 +135,9 @@ def predictions(points: np.ndarray) -> bytes | None:
     margin = 0.04 * (high - low) or 1.0
     ends = [low - margin, high + margin]
     axes.plot(ends, ends, color=FAINT, linewidth=1, linestyle="--")
-    many = points.shape[1]
-    axes.scatter(
-        *points,
-        s=36 if many < 100 else 14 if many < 1000 else 6,
-        alpha=0.6 if many < 1000 else 0.3,
-        color=BLUE,
-        linewidths=0,
-        zorder=3,
-    )
+    _scatter(axes, *points, zorder=3)
     axes.set(xlim=ends, ylim=ends, aspect="equal")
-    axes.set_xlabel("true value", color=INK)
-    axes.set_ylabel("prediction", color=INK)
-    axes.grid(color=GRID)
-    return saved(figure)
+    return _finished(figure, axes, "true value", "prediction")
 
 
 @plain_text
@@ -145,10 +149,7 @@ def residuals(points: np.ndarray) -> bytes | None:
     error = points[1] - points[0]
     axes.hist(error, bins=int(np.clip(np.sqrt(len(error)), 5, 50)), color=BLUE, alpha=0.7)
     axes.axvline(0, color=FAINT, linewidth=1, linestyle="--")
-    axes.set_xlabel("prediction less true value", color=INK)
-    axes.set_ylabel("values", color=INK)
-    axes.grid(axis="y", color=GRID)
-    return saved(figure)
+    return _finished(figure, axes, "prediction less true value", "values", grid="y")
 
 
 def _chosen(curves: list[Curve | None], labels: list[str]) -> list[tuple[str, Curve]]:
@@ -170,11 +171,8 @@ def roc(curves: list[Curve | None], labels: list[str]) -> bytes | None:
         fpr, tpr, _ = thinned(curve)
         axes.plot(fpr, tpr, color=colour, linewidth=1.6, label=f"{short(name)}  {curve.auc:.3f}")
     axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02))
-    axes.set_xlabel("false positive rate", color=INK)
-    axes.set_ylabel("true positive rate (recall)", color=INK)
     axes.legend(loc="lower right", frameon=False, fontsize=9, labelcolor=INK, title="area under the curve")
-    axes.grid(color=GRID)
-    return saved(figure)
+    return _finished(figure, axes, "false positive rate", "true positive rate (recall)")
 
 
 @plain_text
@@ -188,12 +186,9 @@ def precision_recall(curves: list[Curve | None], labels: list[str]) -> bytes | N
         _, recall, precision = thinned(curve)
         axes.step(recall, precision, where="pre", color=colour, linewidth=1.6, label=f"{short(name)}  {curve.ap:.3f}")
     axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02))
-    axes.set_xlabel("recall", color=INK)
-    axes.set_ylabel("precision", color=INK)
     position = {"loc": "center left", "bbox_to_anchor": (1, 0.5)}
     axes.legend(**position, frameon=False, fontsize=9, labelcolor=INK, title="average precision")
-    axes.grid(color=GRID)
-    return saved(figure)
+    return _finished(figure, axes, "recall", "precision")
 
 
 def _bars(values: dict[str, list[float | None]], labels: list[str], order: list[int]) -> bytes:
@@ -238,14 +233,9 @@ def residuals_over_predictions(points: np.ndarray) -> bytes | None:
     if not points.size:
         return None
     figure, (axes,) = panels((6.4, 3.8))
-    many = points.shape[1]
     axes.axhline(0, color=FAINT, linewidth=1, linestyle="--")
-    size = 36 if many < 100 else 14 if many < 1000 else 6
-    axes.scatter(points[1], points[1] - points[0], s=size, alpha=0.6 if many < 1000 else 0.3, color=BLUE, linewidths=0)
-    axes.set_xlabel("prediction", color=INK)
-    axes.set_ylabel("prediction less true value", color=INK)
-    axes.grid(color=GRID)
-    return saved(figure)
+    _scatter(axes, points[1], points[1] - points[0])
+    return _finished(figure, axes, "prediction", "prediction less true value")
 
 
 def mistakes(judged: Classification, source: object, labels: list[str]) -> bytes | None:

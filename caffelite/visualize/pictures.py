@@ -16,12 +16,19 @@ MOST_LEGEND = 20  # classes that a legend names
 DENSITY_BINS = 60
 
 
+def _figure(size: tuple[float, float], title: str = "") -> Any:
+    """A figure with a title on the left. size: inches of width and height."""
+    figure = figure_type("a picture")(size, dpi=160, layout="constrained")
+    if title:
+        figure.suptitle(shown(title), x=0.02, ha="left", color=INK, fontsize=11, fontweight="bold")
+    return figure
+
+
 def _grid(count: int, columns: int, cell: tuple[float, float], title: str, right: float = 0.0) -> tuple[Any, Any]:
     """A figure and its axes, row by row; cell: inches of width and height."""
     rows = -(-count // columns)
     size = (max(3.2, columns * cell[0] + 0.3 + right), rows * cell[1] + 0.75)
-    figure = figure_type("a picture")(size, dpi=160, layout="constrained")
-    figure.suptitle(shown(title), x=0.02, ha="left", color=INK, fontsize=11, fontweight="bold")
+    figure = _figure(size, title)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for each in axes:
         each.axis("off")
@@ -44,9 +51,8 @@ def filters(layer: str, weights: np.ndarray, form: str, most: int = 64, blue_fir
     total = f"{layer}: {'×'.join(map(str, weights.shape))}" + f", the first {count} filters" * (count < len(weights))
     limit = float(np.abs(weights).max()) or 1.0
     if weights.ndim == 2:
-        figure = figure_type("a picture")((9, 2.2 + min(6.0, 0.12 * len(weights))), dpi=160, layout="constrained")
+        figure = _figure((9, 2.2 + min(6.0, 0.12 * len(weights))), total)
         axes = figure.subplots()
-        figure.suptitle(shown(total), x=0.02, ha="left", color=INK, fontsize=11, fontweight="bold")
         drawn = axes.imshow(weights, cmap=DIVERGING, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
         bare(axes)
         axes.set_ylabel("output", color=INK)
@@ -91,9 +97,8 @@ def activations(layer: str, values: np.ndarray, picture: Picture, form: str, mos
     shape = "×".join(map(str, values.shape))
     title = f"{layer}: {shape}" + f", the first {count}" * (count < len(values)) + f"; {picture.file.name}"
     if flat:
-        figure = figure_type("a picture")((9, 3), dpi=160, layout="constrained")
+        figure = _figure((9, 3), title)
         image, axes = figure.subplots(1, 2, width_ratios=(1, 3))
-        figure.suptitle(shown(title), x=0.02, ha="left", color=INK, fontsize=11, fontweight="bold")
         image.imshow(picture.pixels, interpolation="nearest")
         image.axis("off")
         bare(axes)
@@ -144,7 +149,7 @@ def points(positions: np.ndarray, classes: np.ndarray | None, labels: Sequence[s
     """Projected features N×2, one colour a class, with the label at the median of each class. labels: by number."""
     from matplotlib import colormaps
 
-    figure = figure_type("a picture")((8.2, 6.4), dpi=160, layout="constrained")
+    figure = _figure((8.2, 6.4))
     axes = figure.subplots()
     bare(axes)
     axes.set_xticks([])
@@ -179,8 +184,7 @@ def histograms(layers: Mapping[str, Sequence[tuple[int, np.ndarray]]], form: str
     """A panel a layer: the distribution of its parameter in each snapshot, the earliest at the back and on top."""
     columns = 2 if len(layers) in (2, 4) else min(3, len(layers))
     rows = -(-len(layers) // columns)
-    figure = figure_type("a picture")((3.6 * columns + 0.6, 2.9 * rows + 0.6), dpi=160, layout="constrained")
-    figure.suptitle(shown(title), x=0.02, ha="left", color=INK, fontsize=11, fontweight="bold")
+    figure = _figure((3.6 * columns + 0.6, 2.9 * rows + 0.6), title)
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes, (layer, snapshots) in zip(panels, layers.items(), strict=False):
         _ridges(axes, layer, snapshots)
