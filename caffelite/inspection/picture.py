@@ -20,24 +20,18 @@ from .placement import lay_out
 from .scene import Box, Curve, Scene, Text, text_width
 
 ROW, PAD, MARGIN, TOP, SIZE, SMALL = 24.0, 12.0, 28.0, 96.0, 12.0, 10.5  # TOP: the height of title and legend
-# Kinds by the family's file: color of the box, what the legend says
+# Kinds by the module of a type: color of the box, what the legend says
 FAMILIES = {
-    "data": ("#cbd2d9", "data"),
-    "memory": ("#cbd2d9", "data"),
-    "vision": ("#9fc5f8", "convolution"),
-    "sliding": ("#9fc5f8", "convolution"),
-    "dense": ("#c3b1f0", "inner product"),
+    **dict.fromkeys(("convolution", "crop", "im2col"), ("#9fc5f8", "convolution")),
+    **dict.fromkeys(("inner_product", "embed"), ("#c3b1f0", "inner product")),
     "recurrent": ("#c3b1f0", "recurrent"),
-    "pooling": ("#a8dfb6", "pooling"),
-    "activation": ("#fbd38d", "activation"),
-    "layer": ("#fbd38d", "activation"),
-    "powers": ("#fbd38d", "activation"),
-    "dropout": ("#f0dcc0", "dropout"),
-    "normalisation": ("#9fe0dc", "normalisation"),
-    "score": ("#f7b6d2", "score"),
-    "join": ("#e6e8a8", "join"),
-    "eltwise": ("#e6e8a8", "join"),
+    **dict.fromkeys(("pooling", "spp"), ("#a8dfb6", "pooling")),
+    **dict.fromkeys(("activation", "relu6", "sparsify"), ("#fbd38d", "activation")),
+    "lrn_mvn": ("#9fe0dc", "normalisation"),
+    **dict.fromkeys(("softmax", "accuracy"), ("#f7b6d2", "score")),
+    **dict.fromkeys(("concat_slice", "eltwise"), ("#e6e8a8", "join")),
 }
+DATA = ("#cbd2d9", "data")
 LOSS, OTHER = ("#f5a3a3", "loss"), ("#e9edf2", "other")
 # Of stages, in turn
 STAGES = ("#9fc5f8", "#fbd38d", "#a8dfb6", "#f7b6d2", "#c3b1f0", "#e6e8a8", "#9fe0dc", "#f0b49a")
@@ -194,6 +188,8 @@ def _family(layer_type: type[Layer] | None) -> tuple[str, str]:
     """The color of a type of layers, and the text of the legend."""
     if layer_type is None:
         return OTHER
+    if layer_type.feeds:
+        return DATA
     return LOSS if layer_type.loss else FAMILIES.get(layer_type.__module__.rpartition(".")[2], OTHER)
 
 
