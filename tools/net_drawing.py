@@ -15,6 +15,7 @@ from net_contracts import Contract, Draw, bits, contracts, normal
 from caffelite import caffelite_pb2 as pb
 from caffelite.errors import CaffeliteError, Locator, Where
 from caffelite.layers import REGISTRY, Layer, Shape, create
+from caffelite.layers.division import OutputDivision
 from caffelite.layers.fillers import FILLERS
 from caffelite.training.optim.updates import RULES
 
@@ -79,7 +80,9 @@ class RandomNet:
 
 def _weight(cls: type[Layer]) -> int:
     """How often a type is drawn: most for layers about whose kernels and layouts a device decides."""
-    return 8 if cls.divides_outputs or (cls.follows_layout and not cls.in_place) else 3 if cls.in_place else 1
+    if issubclass(cls, OutputDivision) or (cls.follows_layout and not cls.in_place):
+        return 8
+    return 3 if cls.in_place else 1
 
 
 class Found(Locator):

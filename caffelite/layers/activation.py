@@ -11,11 +11,12 @@ from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.interfaces import MaskPart
 from ..devices.protocol import Device
+from .fusing import Fusing
 from .layer import Layer, Shape, elementwise, register, split_axis
 
 # ReLU reads its top, which a fused convolution leaves in memory anyway; a negative slope below 0 makes the top's sign
 # useless.
-elementwise(
+ReLU = elementwise(
     "ReLU",
     y="where(x > 0, x, slope * x)",
     dx=lambda p: f"where({'y' if p.negative_slope >= 0 else 'x'} > 0, dy, slope * dy)",
@@ -194,7 +195,7 @@ class Insanity(Layer):
 
 
 @register
-class PReLU(Layer):
+class PReLU(Fusing, Layer):
     """y = x where x > 0, else a · x; a learned for each channel, or one for all with channel_shared; a starts at 0.25.
 
     x, y (N, C, ...); a (C), or () where shared. Errors: a bottom of fewer than 2 axes. Source: He et al. 2015.

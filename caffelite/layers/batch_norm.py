@@ -12,6 +12,7 @@ from ..devices.formula import Formula
 from ..devices.protocol import Device
 from .compilation import Compilable
 from .eltwise import Eltwise
+from .fusing import Fusing
 from .layer import Layer, Shape, register, split_axis
 from .scale_bias import Scale
 
@@ -25,7 +26,7 @@ LEARNT = (
 
 
 @register
-class BatchNorm(Layer):
+class BatchNorm(Fusing, Layer):
     """y = (x - μ_c) / √(σ²_c + eps) [· scale_c + bias_c], moments over the batch and positions of each channel.
 
     x, y (N, C, ...); a Scale layer may follow. Three blobs that no solver touches: running sums of means (C) and

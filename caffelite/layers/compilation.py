@@ -48,62 +48,6 @@ class Compilable(Declarations):
     def backward_reads_top(self, index: int) -> bool:
         return True
 
-    def can_fuse(self, follower: Compilable) -> bool:
-        """Whether the layer can do the work, forward and backward, of one that alone reads its top (a Scale)."""
-        return False
-
-    def can_prepare(self) -> bool:
-        """Whether forward can work with weights that are packed when they change."""
-        return False
-
-    def can_fold(self, follower: Compilable) -> bool:
-        """Whether a layer that can be prepared can do the work of one that alone reads its top."""
-        return False
-
-    def can_fuse_sum(self, follower: Compilable) -> bool:
-        """Whether the layer can do the work, forward and backward, of one that adds its top and another blob."""
-        return False
-
-    def can_fuse_relu(self) -> bool:
-        """Whether forward can apply a leaky ReLU, which alone reads its top, to its top."""
-        return False
-
-    def can_fuse_relu_backward(self) -> bool:
-        """Whether backward includes that of a fused ReLU."""
-        return self.relu_backward_overwrites()
-
-    def relu_backward_overwrites(self) -> bool:
-        """Whether backward multiplies the top's gradient by the slope of a fused ReLU in place."""
-        return False
-
-    def most_gradient_parts(self) -> int:
-        """In how many arrays, at most, backward takes its only top's gradient: ``dy`` then are these parts."""
-        return 1
-
-    def takes_slices(self) -> bool:
-        """Whether its tops, and their gradients, may be slices of wider rows."""
-        return False
-
-    def passes_gradient(self, index: int) -> bool:
-        """Whether a bottom's gradient equals the first top's; where both share an array, backward writes
-        nothing."""
-        return False
-
-    def top_slices(self) -> list[tuple[int, int]]:
-        """For a layer that only copies its bottoms into its top: (start, pitch) of each, as in net/slices.py."""
-        return []
-
-    def gradient_rows(self) -> tuple[int, int, int] | None:
-        """(M, K, N) where the gradient of the weights, the first parameter, is a sum over M rows, of K numbers of the
-        bottom and N of the top's gradient, so that those of several passes can be computed at once; None for other
-        layers."""
-        return None
-
-    def fuses_update(self) -> bool:
-        """Whether a device that ``fuses_updates`` can update the weights of a layer with ``gradient_rows`` as it
-        computes their gradient: they are (N, K), and factors of float32."""
-        return False
-
     # A part of the layer, where several devices divide it
 
     def divisible(self, axis: int) -> bool:

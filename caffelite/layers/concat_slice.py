@@ -7,6 +7,7 @@ import math
 from collections.abc import Collection
 
 from ..devices.protocol import Device
+from .fusing import Fusing
 from .layer import Layer, Shape, register
 
 
@@ -72,7 +73,7 @@ class Joint(Layer):
 
 
 @register
-class Concat(Joint):
+class Concat(Fusing, Joint):
     """The bottoms one after the other along ``axis`` (default 1, the channels; concat_dim in old files).
 
     (N, C1, ...), (N, C2, ...), … → (N, C1 + C2 + …, ...). Errors: bottoms that differ along another axis. As in Caffe.

@@ -14,6 +14,8 @@ from . import sliding
 from .activation import PReLU
 from .batch_norm import BatchNorm
 from .compilation import Compilable
+from .division import OutputDivision
+from .fusing import Fusing, fusing
 from .layer import Layer, Shape, register
 from .scale_bias import Scale
 
@@ -25,13 +27,13 @@ ALGORITHMS = {
 }
 
 
-class Kernels(Layer):
+class Kernels(OutputDivision):
     """A layer of learned kernels over x (N..., C, spatial...), channels at ``axis`` (default 1); any number of bottoms
     share them."""
 
     field = "convolution_param"
     bottoms, tops = (1, None), (1, None)
-    needs_images = divides_outputs = True
+    needs_images = True
 
     def setup(self) -> None:
         if not self.p.num_output:
@@ -103,7 +105,7 @@ def spatial_axis(layer: Layer, shape: Shape, least: int = 1) -> int:
 
 
 @register
-class Convolution(Kernels):
+class Convolution(Fusing, Kernels):
     """y[n, m] = Σ_c w[m, c] * x[n, c] + b[m]: correlation with learned kernels, over any number of spatial axes.
 
     x (N, C, H, W); w (M, C/group, kh, kw), b (M); y (N, M, OH, OW) with OH = ⌊(H + 2·pad - (dilation·(kh - 1) + 1)) /
@@ -176,10 +178,10 @@ class Convolution(Kernels):
         w, b = self.params[0].data, self.params[1].data if self.p.bias_term else np.zeros(m)
         slopes = np.full(m, 1 if self.slope is None else self.slope, np.float32)
         for layer in self.folded:
-            if affine := layer.channel_affine():
+            if affine := fusing(layer).channel_affine():
                 w = w * affine[0].reshape(-1, 1, 1, 1)
                 b = b * affine[0] + affine[1]
-            elif (bends := layer.channel_slopes()) is not None:
+            elif (bends := fusing(layer).channel_slopes()) is not None:
                 slopes = np.ascontiguousarray(bends, np.float32)
         self.prepared_op.prepare(np.ascontiguousarray(w, np.float32), np.ascontiguousarray(b, np.float32), slopes)
         self.stale = False

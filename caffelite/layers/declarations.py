@@ -33,8 +33,7 @@ class Declarations:
     - ``detects``: its top has rows of detections of ``detected_classes`` classes; ``evaluates_detection``: its top says
       which of them are right, and a test reports the mean average precision of all its batches;
     - ``couples_samples``: the numbers of a sample (its index on axis 0) may depend on other samples of the batch, or a
-      loss of the batch is not the mean of the losses of its equal parts; ``divides_outputs``: several devices can
-      compute a part of the outputs each (see ``output_part``).
+      loss of the batch is not the mean of the losses of its equal parts.
     """
 
     type = ""
@@ -54,4 +53,3 @@ class Declarations:
     follows_layout = follows_precision = sums_spatially = needs_images = False
     couples_samples = True
     varied_tops: frozenset[int] | None = None
-    divides_outputs = False

@@ -6,13 +6,14 @@ from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from ..prototxt import say_once
+from .fusing import Fusing
 from .layer import Layer, Shape, register
 
 ELTWISE = pb.EltwiseParameter
 
 
 @register
-class Eltwise(Layer):
+class Eltwise(Fusing, Layer):
     """Bottoms of one shape joined element by element: SUM (default) Σ coeff_i · x_i (coeff 1), PROD Π x_i, MAX,
     for which coeff has no effect.
 

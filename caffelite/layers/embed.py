@@ -8,11 +8,12 @@ import numpy as np
 
 from ..devices.formula import Formula
 from ..devices.protocol import Device
-from .layer import Layer, Shape, register
+from .division import OutputDivision
+from .layer import Shape, register
 
 
 @register
-class Embed(Layer):
+class Embed(OutputDivision):
     """y = w[x] + b: looks up rows of a table by integer index.
 
     x (...) from 0 to input_dim - 1; w (input_dim, N), b (N); y (..., N), N = num_output. Default: bias_term true.
@@ -22,7 +23,6 @@ class Embed(Layer):
     field = "embed_param"
     constant_bottoms = frozenset({0})
     couples_samples = False
-    divides_outputs = True
 
     def setup(self) -> None:
         for name, what in (("num_output", "the width of a row"), ("input_dim", "how many rows there are")):

@@ -10,14 +10,17 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..devices.protocol import Device
 from .config import SavedBlobs
+from .division import OutputDivision
+from .fusing import Fusing
 from .layer import Layer, Shape, register
 from .unit_rows import UnitRows
+from .weight_products import WeightProduct
 
 HALF_ROWS = 32  # with fewer, reading the weights is the work, and rounding them first more of it
 
 
 @register
-class InnerProduct(Layer):
+class InnerProduct(Fusing, OutputDivision, WeightProduct):
     """y = x w^T + b over the axes from ``axis`` on (default 1).
 
     x (M..., K...); w (N, K), stored (K, N) where transpose; b (N); y (M..., N), N = num_output. Defaults: bias_term
@@ -25,7 +28,7 @@ class InnerProduct(Layer):
     """
 
     field = "inner_product_param"
-    sums_spatially = divides_outputs = True
+    sums_spatially = True
 
     @classmethod
     def variant(cls, spec: pb.LayerParameter) -> type[Layer]:
@@ -114,7 +117,7 @@ class NormalisedInnerProduct(InnerProduct):
     computes with such rows. The gradient of the weights is that of x w^T. Errors: transpose. Source: Wang et al. 2017
     (NormFace), as in happynear/caffe-windows, inner_product_layer.cpp."""
 
-    divides_outputs = False
+    divide_outputs = False
 
     def setup(self) -> None:
         super().setup()

@@ -8,9 +8,7 @@ import sys
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
-
-import numpy as np
+from typing import Any, Self
 
 from .. import caffelite_pb2 as pb
 from ..devices.context import ExecutionContext
@@ -73,13 +71,6 @@ class ParameterView:
     diff: Array
     wanted: bool
     add: bool = False
-
-
-class DeferredRows(Protocol):
-    """Keeps the rows that the gradient of a layer's weights is a product of, see ``Compilable.gradient_rows``."""
-
-    def keep(self, x: Array, dy: Array, add: bool) -> None:
-        """x (M, K), dy (M, N): of one pass. add: after the rows of earlier passes, which are dropped otherwise."""
 
 
 class Layer(LayerMessage, Compilable):
@@ -174,53 +165,6 @@ class Layer(LayerMessage, Compilable):
     # where it varies or may vary: reshapes the tops and all that follows; returns the tops
     resize: Callable[[list[Shape]], list]
     loss_scale: Array | None = None  # see ``_need_loss_scale``; set by ``Net.scale_losses``
-    prepared_op: Any  # of a prepared layer: its convolution
-    stale: bool  # of a prepared layer: its weights have to be prepared again
-    folded: Sequence[Layer] = ()  # the bound layers that run as part of a prepared convolution
-    fused_scale: Layer  # the bound Scale layer that runs as part of this one, where ``config`` says so
-    # where the gradient of the weights is computed later, for several passes at once: receives the rows of each pass
-    deferred: DeferredRows | None = None
-
-    # Folded into a convolution, in nets that only test
-
-    def channel_affine(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """(scale, shift) of each channel, float64, of a bound layer in host memory that multiplies and adds these; None
-        for another layer."""
-        return None
-
-    def channel_slopes(self) -> np.ndarray | None:
-        """What a bound layer in host memory multiplies values by, in each channel, that are not positive; None for
-        another layer."""
-        return None
-
-    # Weight gradients of several passes at once
-
-    def gradient_product(self, rows: int) -> Any:
-        """The device's inner product, which computes the gradient of the weights over ``rows`` rows, of a layer with
-        ``gradient_rows``."""
-        raise NotImplementedError
-
-    # A part of the layer
-
-    def output_part(self, count: int) -> pb.LayerParameter:
-        """The message of a layer with 1 / ``count`` of the outputs, where the type ``divides_outputs``. Errors: outputs
-        that cannot be divided so."""
-        message = pb.LayerParameter()
-        message.CopyFrom(self.spec)
-        param = getattr(message, self.field)
-        if param.num_output % count:
-            near = param.num_output // count * count
-            expected = f"a multiple of {count}, as {near or count} or {near + count}"
-            what = f"{count} devices cannot divide its outputs"
-            remedy = "or leave it out of the divided layers: placement { shards: 1 }"
-            raise self.error(what, "num_output", expected=expected, found=param.num_output, remedy=remedy)
-        param.num_output //= count
-        return message
-
-    def input_part_axis(self, count: int) -> int | None:
-        """The axis along which a device reads its part of the bottoms for 1 / ``count`` of the outputs; None: it reads
-        all of them, and its gradients for them are parts of a sum."""
-        return None
 
     # Helpers
 

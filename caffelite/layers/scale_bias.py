@@ -9,6 +9,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
+from .fusing import Fusing
 from .layer import Layer, Shape, register
 
 
@@ -58,7 +59,7 @@ class Broadcast(Layer):
 
 
 @register
-class Scale(Broadcast):
+class Scale(Fusing, Broadcast):
     """y = x · s [+ b], s and b spanning axes of x (see Broadcast), learned or s a second bottom.
 
     x, y (N, C, ...), s, b (C) by default. Defaults: s starts at 1, b at 0; bias_term false. As in Caffe.

@@ -18,6 +18,7 @@ from ..devices.formula import Formula
 from ..devices.interfaces import Array
 from ..devices.protocol import Device
 from ..layers import Shape
+from ..layers.fusing import fusing
 from .compile import CompiledNet
 from .nodes import Graph, Node, Value, copied
 from .packing import ALIGN, Storage, aligned
@@ -129,10 +130,10 @@ class Binding:
         folded: set[Node] = set()  # these run as part of a convolution alone, and need no operations
         for step in self.compiled.forward:
             if step.node.layer.config.prepared:
-                step.node.layer.folded = [node.layer for node in step.fused]
+                fusing(step.node.layer).folded = [node.layer for node in step.fused]
                 folded.update(step.fused)
             elif step.node.layer.config.fused_scale:
-                step.node.layer.fused_scale = step.fused[0].layer
+                fusing(step.node.layer).fused_scale = step.fused[0].layer
         for node in self.graph.nodes:
             if node not in folded and not (original and node.layer.feeds):
                 self.build(node)

@@ -13,6 +13,7 @@ from typing import Any
 from ..devices.interfaces import Array
 from ..devices.protocol import Device
 from ..layers import Layer
+from ..layers.weight_products import WeightProduct, weight_product
 from .nodes import Graph, Node
 
 LEAST_WEIGHTS = 1 << 20  # fewer stay in the caches from one micro-batch to the next
@@ -31,17 +32,19 @@ def defers(stages: int, micro_batches: int) -> bool:
 
 def candidates(graph: Graph) -> list[tuple[Node, int, int, int]]:
     """The layers of a net with weight gradients that can be computed once for several passes, each with its sizes as of
-    ``Layer.gradient_rows``. Layers that share their weights are not among them: their gradients are added in the order
-    of the backward pass."""
+    ``WeightProduct.gradient_rows``. Layers that share their weights are not among them: their gradients are added in
+    the order of the backward pass."""
     readers: dict[int, int] = {}
     for node in graph.nodes:
         for ref in node.params:
             readers[ref.owner] = readers.get(ref.owner, 0) + 1
     deferred = []
     for node in graph.nodes:
-        size = node.layer.gradient_rows()
-        if size and node.backward and node.params[0].wanted and readers[node.params[0].owner] == 1:
-            deferred.append((node, *size))
+        layer = node.layer
+        if not (isinstance(layer, WeightProduct) and node.backward):
+            continue
+        if node.params[0].wanted and readers[node.params[0].owner] == 1:
+            deferred.append((node, *layer.gradient_rows()))
     return deferred
 
 
@@ -64,10 +67,9 @@ class KeptRows:
     """
 
     def __init__(self, layer: Layer, dev: Device, micro_batches: int):
-        size = layer.gradient_rows()
-        assert size, "the layer's gradient is a product of rows"
-        rows, self._inputs, self._outputs = size
-        self._layer, self._dev, self._room, self.count = layer, dev, rows * micro_batches, 0
+        self._layer = weight_product(layer)
+        rows, self._inputs, self._outputs = self._layer.gradient_rows()
+        self._dev, self._room, self.count = dev, rows * micro_batches, 0
         self._x: Array = None
         self._dy: Array = None
         self._products: dict[int, Any] = {}  # by the number of rows
@@ -143,7 +145,7 @@ class DeferredGradients:
     def attach(self, graph: Graph) -> None:
         """Lets the layers of a bound graph keep their rows here: of the net, or of a replica."""
         for index, gradient in self._by_index.items():
-            graph.nodes[index].layer.deferred = gradient
+            weight_product(graph.nodes[index].layer).deferred = gradient
 
     def begin(self, observed: bool = False) -> None:
         """observed: the gradients are to be complete after each step of each backward pass."""

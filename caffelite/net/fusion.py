@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..layers import Layer, LayerConfig
+from ..layers.activation import PReLU, ReLU
+from ..layers.fusing import fusing
 from .nodes import Graph, Node, Value
 
 
@@ -41,13 +43,13 @@ def fuse(graph: Graph, prepares: bool = False) -> Fusions:
     """The fusions of a graph; records them in the layers' configs. prepares: convolutions have constant weights."""
     fusions, folded = Fusions(), set[Node]()
     for node in graph.nodes:
-        if prepares and node.layer.can_prepare():
+        if prepares and fusing(node.layer).can_prepare():
             folded.update(chain := _folded(node))
             if chain:
                 fusions.chains[node] = tuple(chain)
         elif node not in fusions.backward_in and node not in folded and (chain := _chain(node, fusions)):
             fusions.chains[node] = tuple(chain)
-            if node.layer.config.fused_scale or node.layer.can_fuse_relu_backward():
+            if node.layer.config.fused_scale or fusing(node.layer).can_fuse_relu_backward():
                 fusions.backward_in |= dict.fromkeys(chain, node)
     return fusions
 
@@ -56,7 +58,7 @@ def _chain(node: Node, fusions: Fusions) -> list[Node]:
     """The nodes behind a node that run as part of it."""
     chain: list[Node] = []
     scale = _only_reader(node)
-    if scale and node.layer.can_fuse(scale.layer) and scale.gradient_to[0] == scale.backward:
+    if scale and fusing(node.layer).can_fuse(scale.layer) and scale.gradient_to[0] == scale.backward:
         configure(node, fused_scale=True)
         chain.append(scale)
     if fused_sum := _sum(node, chain):
@@ -64,7 +66,8 @@ def _chain(node: Node, fusions: Fusions) -> list[Node]:
         configure(node, fused_sum=True)
         chain.append(total)
     relu = _only_reader(chain[-1] if chain else node)
-    if relu and node.layer.can_fuse_relu() and _is_plain_relu(relu) and (chain or not node.layer.backward_reads_top(0)):
+    able = fusing(node.layer).can_fuse_relu() and (chain or not node.layer.backward_reads_top(0))
+    if relu and able and _is_plain_relu(relu):
         configure(node, relu_slope=relu.layer.p.negative_slope)
         chain.append(relu)
     return chain
@@ -74,11 +77,11 @@ def _folded(node: Node) -> list[Node]:
     """The nodes behind a convolution with constant weights that run as part of it."""
     configure(node, prepared=True)
     chain: list[Node] = []
-    while (reader := _only_reader(chain[-1] if chain else node)) and node.layer.can_fold(reader.layer):
+    while (reader := _only_reader(chain[-1] if chain else node)) and fusing(node.layer).can_fold(reader.layer):
         chain.append(reader)
-        if reader.layer.spec.type == "PReLU":
+        if isinstance(reader.layer, PReLU):
             return chain
-    if reader and node.layer.can_fuse_relu() and _is_plain_relu(reader):
+    if reader and fusing(node.layer).can_fuse_relu() and _is_plain_relu(reader):
         configure(node, relu_slope=reader.layer.p.negative_slope)
         chain.append(reader)
     return chain
@@ -89,7 +92,7 @@ def _sum(node: Node, chain: list[Node]) -> tuple[Node, Value] | None:
     other blob."""
     last = chain[-1] if chain else node
     total = _only_reader(last)
-    if not total or not node.layer.can_fuse_sum(total.layer):
+    if not total or not fusing(node.layer).can_fuse_sum(total.layer):
         return None
     other = total.bottoms[total.bottoms[0] is last.tops[0]]
     gradients = all(total.gradient_to) if total.backward else not node.backward
@@ -106,4 +109,4 @@ def _only_reader(node: Node) -> Node | None:
 def _is_plain_relu(node: Node) -> bool:
     """Whether a node is a ReLU that computes its gradient from its top and may overwrite the top's gradient."""
     layer: Layer = node.layer
-    return layer.spec.type == "ReLU" and not layer.backward_reads_bottom(0) and not any(node.loss_weights)
+    return isinstance(layer, ReLU) and not layer.backward_reads_bottom(0) and not any(node.loss_weights)

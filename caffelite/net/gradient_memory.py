@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..layers.activation import ReLU
+from ..layers.fusing import fusing
 from .fusion import Fusions, configure
 from .memory import DataMemory, Storages
 from .nodes import Graph, Node, Value
@@ -111,7 +113,7 @@ class GradientMemory:
         reads it does not take them as they are."""
         parts = self._parts[bottom]
         maker = self.fusions.runner(bottom.node)
-        most = maker.layer.most_gradient_parts() if maker.backward and len(bottom.node.tops) == 1 else 1
+        most = fusing(maker.layer).most_gradient_parts() if maker.backward and len(bottom.node.tops) == 1 else 1
         if not self.sums or self._pending[bottom] or len(parts) <= most:
             return
         step.sums[bottom] = [part.use(time) for part in parts]
@@ -127,9 +129,11 @@ class GradientMemory:
         """Where a bottom's gradient is stored. It may share or overwrite the gradient of the top:
         no step reads that one later, unless it is another value's too."""
         node, summand = step.node, step.summand is not None and i == len(step.node.bottoms)
-        passes = self.fuse and (
-            step.fused[-1].layer.spec.type != "ReLU" and not step.parts if summand else node.layer.passes_gradient(i)
-        )
+        if summand:
+            passes = not isinstance(step.fused[-1].layer, ReLU) and not step.parts
+        else:
+            passes = fusing(node.layer).passes_gradient(i)
+        passes = self.fuse and passes
         top = step.tops[0] if summand or passes else step.tops[i] if i < len(step.tops) else None
         if i == 0 and node.layer.config.gradient_in_forward:
             return self.data.saved[node]["gradient"].use(time)
@@ -176,6 +180,6 @@ class GradientMemory:
         times = sorted(backward_time(runner(r)) for r, i in value.readers if r.gradient_to[i])
         times = [] if self.sums else times[1:]  # the first one writes it
         maker = runner(value.node)
-        if maker is not value.node and maker.layer.relu_backward_overwrites():
+        if maker is not value.node and fusing(maker.layer).relu_backward_overwrites():
             times.append(self.lifetimes.gradient_read(value))
         return min((t for t in times if t >= time), default=FOREVER)

@@ -12,6 +12,7 @@ from functools import partial
 
 from ..devices.interfaces import Inference
 from ..devices.protocol import Device
+from ..layers.fusing import fusing
 from .compile import CompiledNet
 from .nodes import Node
 from .steps import Step
@@ -26,7 +27,7 @@ class InferencePass:
         self._inference, self._calls = inference, calls
         self._threads = [_threads(step, inference) for step in compiled.forward]
         self._prepared = [node.layer for node in compiled.graph.nodes if node.layer.config.prepared]
-        layers = [layer for prepared in self._prepared for layer in (prepared, *prepared.folded)]
+        layers = [layer for prepared in self._prepared for layer in (prepared, *fusing(prepared).folded)]
         self._weights = inference.watch([param.data for layer in layers for param in layer.params])
         self._joined: list[tuple[int, Callable]] = []  # calls that replace the steps after a first pass
         # Layers whose tops change their shape replace the calls of a pass while it runs.
@@ -37,7 +38,7 @@ class InferencePass:
         """observe(node) is called after each layer."""
         if self._weights.changed():
             for layer in self._prepared:
-                layer.stale = True
+                fusing(layer).stale = True
             self._joined = []
         first = self._calls[0][1] if self._calls else None
         if first is not self._first:
@@ -67,7 +68,7 @@ class InferencePass:
         while at < len(steps):
             group = []
             for (node, run), threads in steps[at:]:
-                op = node.layer.prepared_op if node.layer.config.prepared else None
+                op = fusing(node.layer).prepared_op if node.layer.config.prepared else None
                 if op is None or threads > 1 or op.step_bytes < 0:
                     break
                 assert isinstance(run, partial)

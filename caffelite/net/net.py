@@ -18,6 +18,7 @@ from ..devices.interfaces import Array, Links
 from ..devices.protocol import CapturedGraph, Device, Ring
 from ..errors import CaffeliteError
 from ..layers import Shape
+from ..layers.weight_products import weight_product
 from . import parameters
 from .binding import Binding, instance
 from .compile import CompiledNet, Options, compile
@@ -75,7 +76,7 @@ class Net:
         for node in graph.nodes:
             if node.params and (index := node.params[0].owner) in self.compiled.fused_updates:
                 fused = FusedGradient(node.layer, dev, self.compiled.options.fused_passes)
-                node.layer.deferred = self.params.fused_gradients[index] = fused
+                weight_product(node.layer).deferred = self.params.fused_gradients[index] = fused
         self._terms = []  # of the loss, except those that layers add themselves
         for value, weight in graph.losses:
             if value.node.layer.adds_loss and not value.top:

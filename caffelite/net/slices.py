@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from ..layers.fusing import fusing
 from .fusion import configure
 from .nodes import Graph, Node, Value
 from .packing import ALIGN
@@ -46,9 +47,9 @@ def store_in_tops(graph: Graph, lifetimes: Lifetimes, itemsize: Callable[[str | 
 def _candidates(node: Node) -> Iterator[tuple[int, Value, Slice]]:
     """The bottoms of a concatenation that nobody else reads, and that are neither fed, nor views, nor concatenations
     themselves."""
-    for i, (bottom, place) in enumerate(zip(node.bottoms, node.layer.top_slices(), strict=False)):
+    for i, (bottom, place) in enumerate(zip(node.bottoms, fusing(node.layer).top_slices(), strict=False)):
         maker = bottom.node.layer
-        own = not (maker.view or maker.feeds or maker.top_slices()) and len(bottom.readers) == 1
+        own = not (maker.view or maker.feeds or fusing(maker).top_slices()) and len(bottom.readers) == 1
         if own and bottom.dtype == node.tops[0].dtype:
             yield i, bottom, Slice(*place)
 
@@ -67,7 +68,7 @@ def _fits(
     maker = lifetimes.fusions.runner(bottom.node)
     complete = lifetimes.fusions.last(maker) is bottom.node  # all that runs with the maker does so backward too
     aligned = not any(count % EACH for count in (*place, bottom.shape[1]))
-    return complete and maker.layer.takes_slices() and math.prod(reader.tops[0].shape) < LARGE and aligned
+    return complete and fusing(maker.layer).takes_slices() and math.prod(reader.tops[0].shape) < LARGE and aligned
 
 
 def _overwrite_requested(value: Value) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from ..layers.fusing import fusing
 from .fusion import Fusions
 from .nodes import Graph, Node, Value
 from .packing import Storage
@@ -81,7 +82,8 @@ class Lifetimes:
         """Whether the backward step of the node that computed a value reads it."""
         if maker.layer.backward_reads_top(value.top):
             return True
-        return maker is not value.node and (maker.layer.relu_backward_overwrites() or maker.layer.config.fused_sum)
+        overwrites = fusing(maker.layer).relu_backward_overwrites()
+        return maker is not value.node and (overwrites or maker.layer.config.fused_sum)
 
     def gradient_read(self, value: Value) -> int:
         """When a value's gradient is read for the last time."""

@@ -10,6 +10,7 @@ from heapq import heappop, heappush
 import numpy as np
 
 from ..errors import CaffeliteError
+from ..layers.division import divides_outputs
 from ..net.graph import Graph, Node, Value
 from ..net.partition.division import Axis, LayerPlan, LayerPlanner, Need, feeds_divided, part_layer
 from ..net.partition.placement import Division, Placement
@@ -92,7 +93,7 @@ class Divisions:
         return self._outputs[index]
 
     def _by_outputs(self, node: Node) -> LayerPlan | None:
-        if not node.layer.divides_outputs or not node.params or self._shares(node):
+        if not divides_outputs(node.layer) or not node.params or self._shares(node):
             return None
         try:
             return self._planner.by_outputs(node, 0)

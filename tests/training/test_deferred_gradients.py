@@ -67,7 +67,7 @@ def gradients(dev, stages: int, backward=(), twice: bool = False):
     for iteration in range(1 + twice):
         net.clear_loss()
         passes.forward_backward(iteration, backward=found)
-    held = {node.name for node in net.graph.nodes if node.layer.deferred}
+    held = {node.name for node in net.graph.nodes if getattr(node.layer, "deferred", None)}
     return [dev.download(diff).copy() for diff in net.params.diffs], held
 
 

@@ -10,6 +10,7 @@ from ... import layers
 from ...errors import CaffeliteError
 from ...layers import Layer, ParameterPart, Shape
 from ...layers.data import Feed
+from ...layers.division import divides_outputs
 from ..nodes import Graph, Node, Value
 from .placement import Division, LayerPlacement, Placement
 
@@ -132,7 +133,7 @@ class LayerPlanner:
     def by_outputs(self, node: Node, stage: int) -> LayerPlan:
         """A layer that the placement divides by outputs."""
         layer = node.layer
-        if not layer.divides_outputs:
+        if not divides_outputs(layer):
             what = f"{self.shards} devices cannot divide its outputs"
             remedy = "leave out shards: it works on parts where its bottoms are divided and it can"
             raise layer.outer_error(what, "placement", "shards", remedy=remedy)

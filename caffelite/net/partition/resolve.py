@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ... import caffelite_pb2 as pb
 from ...errors import CaffeliteError
+from ...layers.division import divides_outputs
 from ..nodes import Graph, Node
 from .division import feeds_divided
 from .placement import Division, LayerPlacement, Placement
@@ -196,7 +197,7 @@ def _divided_outputs(graph: Graph, shards: int) -> dict[Node, Division]:
     divisions = {}
     for node in graph.nodes:
         weights = max((math.prod(spec.shape) for spec in node.layer.param_blobs), default=0)
-        if node.layer.divides_outputs and weights >= DIVIDED and _can_divide(node, shards):
+        if weights >= DIVIDED and _can_divide(node, shards):
             divisions[node] = Division.OUTPUTS
     if not divisions:
         what = f"{shards} devices can divide no layer of the net by outputs"
@@ -205,6 +206,8 @@ def _divided_outputs(graph: Graph, shards: int) -> dict[Node, Division]:
 
 
 def _can_divide(node: Node, shards: int) -> bool:
+    if not divides_outputs(node.layer):
+        return False
     try:
         node.layer.output_part(shards)
     except CaffeliteError:
