@@ -37,6 +37,7 @@ from caffelite.devices.cuda import GPU
 from caffelite.errors import NOWHERE, CaffeliteError
 from caffelite.inspection.feeds import Feeds, parse_shapes, rebatched
 from caffelite.layers import REGISTRY
+from caffelite.layers.feeding import feeding_type
 from caffelite.net import graph
 from caffelite.net.net import Net
 from caffelite.training import Trainer
@@ -86,7 +87,7 @@ def iteration(net: pb.NetParameter, precision: str, shapes: dict) -> RecordingBa
     def source(spec, phase, locate) -> Samples:
         opened = feeds(spec, phase, locate)
         opened.close()
-        return Samples([tuple(shape) for shape in opened.shapes], REGISTRY[spec.type].reads_images)
+        return Samples([tuple(shape) for shape in opened.shapes], feeding_type(REGISTRY[spec.type]).reads_images)
 
     recipe = pb.SolverParameter(
         net_param=net, lr_policy="fixed", base_lr=0.01, momentum=0.9, weight_decay=5e-4, max_iter=2, random_seed=1

@@ -12,6 +12,7 @@ import click
 
 from .. import inputs
 from ..errors import CaffeliteError
+from ..layers.detection import DetectingLayer
 from ..runs.folder import reporting
 from . import options
 from .logs import start
@@ -133,7 +134,7 @@ def _label_map(graph) -> list[str]:
         locate = node.layer.locate.at("annotated_data_param")
         if name := node.layer.spec.annotated_data_param.label_map_file:
             file = prototxt.resolve(name, locate)
-            if file.exists() and any(other.layer.detects for other in graph.nodes):
+            if file.exists() and any(isinstance(other.layer, DetectingLayer) for other in graph.nodes):
                 return class_names(file)
     return []
 

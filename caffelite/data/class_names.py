@@ -10,6 +10,7 @@ from .. import caffelite_pb2 as pb
 from .. import inputs
 from ..errors import Locator
 from ..layers import REGISTRY
+from ..layers.feeding import feeding_type
 from ..prototxt import resolve
 
 PROJECT = "labels.txt"  # of `caffelite new`
@@ -43,7 +44,7 @@ def of_net(model: str | Path, feeds: Iterable[tuple[pb.LayerParameter, Locator]]
 
 def _source_of(spec: pb.LayerParameter) -> str:
     kind = REGISTRY.get(spec.type)
-    return getattr(getattr(spec, kind.field), "source", "") if kind and kind.reads_source else ""
+    return getattr(getattr(spec, kind.field), "source", "") if kind and feeding_type(kind).reads_source else ""
 
 
 def _lines(path: Path) -> list[str]:

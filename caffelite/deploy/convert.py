@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, did_you_mean
+from ..layers.detection import DetectingLayer
 from ..net.graph import Graph, Node, Value
 
 # A loss → the layer that converts its scores to the probabilities that it compares.
@@ -48,7 +49,7 @@ def convert(graph: Graph, wanted: Iterable[str] = (), batch: int = 1) -> Convert
     blob is wanted, or one that only labels lead to.
     """
     notes: list[str] = []
-    detectors = [node for node in graph.nodes if node.layer.detects]
+    detectors = [node for node in graph.nodes if isinstance(node.layer, DetectingLayer)]
     if wanted:
         scores: list[tuple[Value, Node | None]] = [(_value(graph, name), None) for name in wanted]
     elif detectors:

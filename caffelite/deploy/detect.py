@@ -14,6 +14,7 @@ from .. import caffelite_pb2 as pb
 from ..detection.boxes import clip
 from ..errors import CaffeliteError
 from ..layers import REGISTRY
+from ..layers.detection import DetectingLayer
 from ..prototxt import Document
 from .prepare import Preparation, open_net
 
@@ -56,7 +57,8 @@ def detects(document: Document) -> bool:
         return True
     read = {bottom for layer in message.layer for bottom in layer.bottom}
     return any(
-        layer.type in REGISTRY and REGISTRY[layer.type].detects and not read & set(layer.top) for layer in message.layer
+        layer.type in REGISTRY and issubclass(REGISTRY[layer.type], DetectingLayer) and not read & set(layer.top)
+        for layer in message.layer
     )
 
 
@@ -109,7 +111,7 @@ class Detector:
         self.batch = 1 if self._sizes else max(1, min(pictures, MOST_ROWS))
         message = completed(document.message)
         self.net = open_net(message, document.locate, dev, self.batch)
-        self.output = next(v for v in self.net.graph.outputs if v.node.layer.detects)
+        self.output = next(v for v in self.net.graph.outputs if isinstance(v.node.layer, DetectingLayer))
         detector: Any = self.output.node.layer
         count = detector.detected_classes
         named = list(labels if labels is not None else message.deploy_param.label)

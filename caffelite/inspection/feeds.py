@@ -12,6 +12,7 @@ from ..data.draws import key
 from ..data.transforms import Transform, read_mean
 from ..errors import CaffeliteError, Locator
 from ..layers import REGISTRY, Shape, batch_messages
+from ..layers.feeding import feeding_type
 
 # Data sets by their name, less _train_lmdb and the like: the shape of a sample
 KNOWN = {
@@ -95,7 +96,7 @@ class Feeds:
             opened.CopyFrom(spec)
             opened.transform_param.ClearField("mean_file")
             self.missing.append(mean)
-        by_fields = REGISTRY[spec.type].shapes_without_data(spec)
+        by_fields = feeding_type(REGISTRY[spec.type]).shapes_without_data(spec)
         if spec.type == "RoIData" and not source:
             return self._by_fields(spec, by_fields)
         try:
@@ -131,10 +132,10 @@ class Feeds:
         if (explicit := self._explicit(spec, i)) is not None:
             return explicit
         top = spec.top[i]
-        if i and REGISTRY[spec.type].labels_pixels:
+        if i and feeding_type(REGISTRY[spec.type]).labels_pixels:
             images = self._given_shape(spec, 0)
             return images and (_labels(spec, images[1:]) if i == 1 else (1, 1, 2))
-        label = i == 1 and REGISTRY[spec.type].reads_images or top in LABEL_TOPS
+        label = i == 1 and feeding_type(REGISTRY[spec.type]).reads_images or top in LABEL_TOPS
         if spec.type == "HDF5Data" and top in self.labels:
             return self.labels[top] if "" in self.given or set(spec.top) & set(self.given) else None
         if not label or not (set(spec.top) | {""}) & set(self.given):
@@ -163,11 +164,11 @@ class Feeds:
         unknown = None
         for i, top in enumerate(spec.top):
             shape = given[i]
-            images = REGISTRY[spec.type].reads_images
+            images = feeding_type(REGISTRY[spec.type]).reads_images
             if shape is None and top in self.labels:
                 shape = self.labels[top]
                 self.guessed.append((spec.name, top, shape, "the loss that reads it"))
-            elif shape is None and i and REGISTRY[spec.type].labels_pixels:
+            elif shape is None and i and feeding_type(REGISTRY[spec.type]).labels_pixels:
                 shape = _labels(spec, shapes[0][2:]) if i == 1 else (1, 1, 2)
             elif shape is None and (i == 1 if images else top in LABEL_TOPS):
                 shape = ()
@@ -226,7 +227,8 @@ def _labels(spec: pb.LayerParameter, size: Shape) -> Shape:
 
 def _batched(spec: pb.LayerParameter, top: int, batch: int, shape: Shape) -> Shape:
     """The shape of a top of a batch; of objects, as if no image had more than ``OBJECTS``."""
-    return (1, 1, batch * OBJECTS, 8) if top == 1 and REGISTRY[spec.type].reads_objects else (batch, *shape)
+    objects = top == 1 and feeding_type(REGISTRY[spec.type]).reads_objects
+    return (1, 1, batch * OBJECTS, 8) if objects else (batch, *shape)
 
 
 def _image(spec: pb.LayerParameter, mean: Shape | None) -> tuple[Shape | None, str]:

@@ -17,6 +17,7 @@ from ..devices.traits import DeviceTraits
 from ..errors import CaffeliteError
 from ..layers import Shape
 from ..layers.convolution import Kernels
+from ..layers.feeding import feeding
 from ..net.compile import CompiledNet, Options, compile
 from ..net.fused_updates import fused_updates, gradient_bytes
 from ..net.graph import Graph, Node, Parameter
@@ -199,7 +200,7 @@ def prefetched(graph: Graph) -> int:
     """Bytes of the batches that a data source prefetches."""
     total = 0
     for node in graph.feeds:
-        if node.layer.reads_source:
+        if feeding(node.layer).reads_source:
             ahead = node.layer.spec.data_param.prefetch if node.layer.spec.type == "Data" else PREFETCHED
             total += (1 + max(1, ahead)) * BYTES * sum(math.prod(t.shape) for t in node.tops)
     return total

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, did_you_mean
 from .config import CAFFE_FORMAT, GRADIENT, Format, LayerConfig
+from .feeding import feeding_type
 from .layer import REGISTRY, Layer, ParameterPart, ParameterSpec, Shape
 from .python_names import native
 from .registry import import_modules
@@ -28,12 +29,12 @@ def create(spec: pb.LayerParameter, phase: int, locate: Locator) -> Layer:
 
 def batch_messages() -> list[str]:
     """The messages of LayerParameter that have a batch_size, each once: several types share one."""
-    return list(dict.fromkeys(kind.field for kind in REGISTRY.values() if kind.batched))
+    return list(dict.fromkeys(kind.field for kind in REGISTRY.values() if feeding_type(kind).batched))
 
 
 def source_messages() -> list[str]:
     """The messages of LayerParameter that name a source of data, and how its samples are transformed."""
-    fields = (kind.field for kind in REGISTRY.values() if kind.reads_source)
+    fields = (kind.field for kind in REGISTRY.values() if feeding_type(kind).reads_source)
     return [*dict.fromkeys(fields), "transform_param"]
 
 

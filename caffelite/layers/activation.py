@@ -11,6 +11,7 @@ from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.interfaces import MaskPart
 from ..devices.protocol import Device
+from . import require
 from .fusing import Fusing
 from .layer import Layer, Shape, elementwise, register, split_axis
 
@@ -206,10 +207,7 @@ class PReLU(Fusing, Layer):
     couples_samples = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        if len(bottoms[0]) < 2:
-            raise self.bottom_error(
-                0, "has no channels", expected="2 axes or more, N×C×...", found=f"shape {list(bottoms[0])}"
-            )
+        require.channels(self, bottoms)
         self.split = split_axis(bottoms[0], 1)
         quarter = pb.FillerParameter(type="constant", value=0.25)
         shape = () if self.p.channel_shared else (bottoms[0][1],)

@@ -6,6 +6,7 @@ import math
 
 from ..devices.formula import Formula
 from ..devices.protocol import Device
+from . import require
 from .layer import Layer, Shape, register
 
 
@@ -24,8 +25,7 @@ class Axpy(Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         a, x, b = bottoms
-        if len(x) < 2:
-            raise self.bottom_error(1, "has no channels", expected="N×C×...", found=f"shape {list(x)}")
+        require.channels(self, bottoms, 1)
         if a[:2] != x[:2] or math.prod(a[2:]) != 1:
             raise self.bottom_error(
                 0, "does not fit", expected=f"{[*x[:2]]} or {[*x[:2], *[1] * (len(x) - 2)]}", found=list(a)

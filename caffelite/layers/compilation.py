@@ -34,10 +34,6 @@ class Compilable(Declarations):
         """Whether the layer runs faster on channels_last images on a device of these traits."""
         return False
 
-    def rounds_bottoms(self) -> bool:
-        """Whether forward saves copies of its bottoms of 16-bit numbers, which its products multiply."""
-        return False
-
     def saved_blobs(self) -> SavedBlobs:
         """What forward keeps for backward, by name: shape, dtype (None: the net's)."""
         return self.saved_shapes
@@ -75,8 +71,3 @@ class Compilable(Declarations):
         if self.config.format.dtype is None:
             return formula
         return replace(formula, halves=tuple(name for name in (*formula.arrays, "out") if name not in others))
-
-    def rounded_blobs(self, shapes: list[Shape]) -> SavedBlobs:
-        """The saved blobs for 16-bit copies of bottoms of these shapes; see ``rounds_bottoms``."""
-        dtype = self.config.traits.product_dtype
-        return {f"half {i}": (shape, dtype) for i, shape in enumerate(shapes)}

@@ -10,7 +10,7 @@ from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from ..devices.traits import DeviceTraits
-from . import sliding
+from . import require, sliding
 from .activation import PReLU
 from .batch_norm import BatchNorm
 from .compilation import Compilable
@@ -36,10 +36,7 @@ class Kernels(OutputDivision):
     needs_images = True
 
     def setup(self) -> None:
-        if not self.p.num_output:
-            raise self.error(
-                "num_output must be positive", "num_output", remedy="set num_output, the number of kernels"
-            )
+        require.positive(self, "num_output", "the number of kernels")
         if len(self.spec.bottom) != len(self.spec.top):
             raise self.error(
                 f"has {len(self.spec.top)} tops for {len(self.spec.bottom)} bottoms", expected="as many tops as bottoms"

@@ -15,6 +15,7 @@ from ..devices.context import ExecutionContext
 from ..devices.protocol import Device
 from ..errors import Locator
 from . import fillers
+from .feeding import Feeding
 from .layer import Layer, Shape, register
 
 
@@ -23,7 +24,7 @@ def no_files(param: Any, path: Path) -> Iterator[str]:
     return iter(())
 
 
-class Feed(Layer):
+class Feed(Feeding, Layer):
     """Tops that a data source fills batch by batch. The net reads shapes and batches from it (see caffelite/data).
 
     divides_samples: devices can read a part of each batch each.
@@ -139,7 +140,7 @@ def positive(layer: Layer, shapes: list[Shape], *paths: tuple) -> list[Shape]:
 
 
 @register
-class DummyData(Layer):
+class DummyData(Feeding, Layer):
     """Tops of any shape, from data_filler: none (0), one for all or one each. Constants are filled once, random numbers
     in every iteration. Random numbers depend on the sample, not on the process."""
 
@@ -198,7 +199,7 @@ class DummyData(Layer):
 
 
 @register
-class MemoryData(Layer):
+class MemoryData(Feeding, Layer):
     """Arrays that the caller gives with ``set_input_arrays``, batch after batch, over and over.
 
     Tops: data (N, C, H, W), label (N), N = batch_size, C = channels, H = height, W = width. Errors: a pass without
@@ -251,7 +252,7 @@ class MemoryData(Layer):
 
 
 @register
-class Input(Layer):
+class Input(Feeding, Layer):
     """Tops that the user fills (deploy nets): input_param.shape, one for all tops or one each."""
 
     field = "input_param"

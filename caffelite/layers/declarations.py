@@ -9,17 +9,13 @@ class Declarations:
     - ``bottoms``, ``tops``: fewest and most (None: any number);
     - ``field``: its message in LayerParameter;
     - ``in_place``: the first top may overwrite the first bottom; ``view``: the top is the bottom under another shape;
-    - ``loss``: its first top has loss_weight 1 unless the message gives another; ``adds_loss``: forward adds its first
-      top, weighted, to the net's loss (see ``total``);
+    - ``loss``: its first top has loss_weight 1 unless the message gives another;
     - ``differentiable``: backward exists; ``constant_bottoms``: bottoms that never get a gradient (labels);
       ``constant_tops``: tops whose gradient goes no further down; ``takes_over_gradient``: gives its bottom its top's
       gradient memory, as Caffe's Flatten does;
-    - ``feeds``: tops come from outside (a source, the user) and not from bottoms; ``reads_source``: from a source;
-      ``reads_images``: of images, then labels, or where ``reads_objects`` objects; ``labels_pixels``: the labels are of
-      pixels; ``batched``: its message has a batch_size; ``files``: the fields of its message that name files to read;
-      ``filled_once``: the tops stay filled from one pass to the next; ``sets_shapes``: the user may set the tops'
-      shapes (see ``set_shapes``); ``scheduled``: ``feed`` sets numbers that depend on the iteration, though the tops
-      come from bottoms;
+    - ``feeds``: tops come from outside (a source, the user) and not from bottoms, see `Feeding`; ``scheduled``:
+      ``feed`` sets numbers that depend on the iteration, though the tops come from bottoms; ``files``: the fields of
+      its message that name files to read;
     - ``statistics``: the indices of its parameters that the layer itself changes, and no solver; ``ignores_rates``: a
       learning rate for one of them has no effect, and is no mistake;
     - ``reads_shapes_only``: its tops depend on the shapes of its bottoms, not on their numbers;
@@ -30,8 +26,6 @@ class Declarations:
     - ``follows_layout``: works on channels_last images too; ``follows_precision``: then also on 16-bit ones;
     - ``sums_spatially``: each number of a top may depend on all places of the bottoms; ``needs_images``: its bottoms
       are images;
-    - ``detects``: its top has rows of detections of ``detected_classes`` classes; ``evaluates_detection``: its top says
-      which of them are right, and a test reports the mean average precision of all its batches;
     - ``couples_samples``: the numbers of a sample (its index on axis 0) may depend on other samples of the batch, or a
       loss of the batch is not the mean of the losses of its equal parts.
     """
@@ -46,10 +40,10 @@ class Declarations:
     statistics: frozenset[int] = frozenset()
     ignores_rates = False
     differentiable = True
-    in_place = view = loss = adds_loss = takes_over_gradient = False
-    feeds = reads_source = reads_images = labels_pixels = batched = filled_once = sets_shapes = scheduled = False
+    in_place = view = loss = takes_over_gradient = False
+    feeds = scheduled = False
     varies = may_vary = requires_host = writes = False
-    reads_objects = reads_shapes_only = detects = evaluates_detection = False
+    reads_shapes_only = False
     follows_layout = follows_precision = sums_spatially = needs_images = False
     couples_samples = True
     varied_tops: frozenset[int] | None = None

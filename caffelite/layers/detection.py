@@ -14,7 +14,30 @@ from ..prototxt import resolve
 from .layer import Layer
 
 
-class DetectionEvaluation(Layer):
+class DetectingLayer(Layer):
+    """A layer whose top has rows of detections."""
+
+    @property
+    def detected_classes(self) -> int:
+        """The classes of detections, with the background, class 0."""
+        raise NotImplementedError
+
+
+class DetectionJudge(Layer):
+    """A layer whose top says which detections are right; a test reports the mean average precision of all its
+    batches."""
+
+    @property
+    def ap_version(self) -> str:
+        """How a test computes the average precision, one of ``precision.VERSIONS``."""
+        raise NotImplementedError
+
+    def judged_rows(self, values: np.ndarray) -> np.ndarray:
+        """The values of the top as rows (R, 5)."""
+        raise NotImplementedError
+
+
+class DetectionEvaluation(DetectionJudge):
     """Which detections are right, on the host. First a row (-1, class, objects, -1, -1) for each class, then (item,
     class, score, right, wrong) for each detection; any shape.
 
@@ -26,7 +49,7 @@ class DetectionEvaluation(Layer):
     field = "detection_evaluate_param"
     files = ("name_size_file",)
     differentiable = False
-    requires_host = evaluates_detection = True
+    requires_host = True
 
     def setup(self) -> None:
         p = self.p

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..devices.formula import Formula
 from ..devices.protocol import Device
+from . import require
 from .division import OutputDivision
 from .layer import Shape, register
 
@@ -26,8 +27,7 @@ class Embed(OutputDivision):
 
     def setup(self) -> None:
         for name, what in (("num_output", "the width of a row"), ("input_dim", "how many rows there are")):
-            if not getattr(self.p, name):
-                raise self.error(f"{name} must be positive", name, remedy=f"set {name}, {what}")
+            require.positive(self, name, what)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         rows, width = self.p.input_dim, self.p.num_output

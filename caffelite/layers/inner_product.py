@@ -9,10 +9,12 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..devices.protocol import Device
+from . import require
 from .config import SavedBlobs
 from .division import OutputDivision
 from .fusing import Fusing
 from .layer import Layer, Shape, register
+from .rounding import RoundedProducts
 from .unit_rows import UnitRows
 from .weight_products import WeightProduct
 
@@ -20,7 +22,7 @@ HALF_ROWS = 32  # with fewer, reading the weights is the work, and rounding them
 
 
 @register
-class InnerProduct(Fusing, OutputDivision, WeightProduct):
+class InnerProduct(Fusing, OutputDivision, RoundedProducts, WeightProduct):
     """y = x w^T + b over the axes from ``axis`` on (default 1).
 
     x (M..., K...); w (N, K), stored (K, N) where transpose; b (N); y (M..., N), N = num_output. Defaults: bias_term
@@ -37,8 +39,7 @@ class InnerProduct(Fusing, OutputDivision, WeightProduct):
         return NormalisedInnerProduct if spec.inner_product_param.normalize else cls
 
     def setup(self) -> None:
-        if not self.p.num_output:
-            raise self.error("num_output must be positive", "num_output", remedy="set num_output, the number of units")
+        require.positive(self, "num_output", "the number of units")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]), end=True)

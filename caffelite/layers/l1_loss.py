@@ -10,6 +10,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
+from . import require
 from .layer import Shape, register
 from .loss import Loss
 
@@ -25,7 +26,7 @@ class Distance(Loss):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         for i in range(1, len(bottoms)):
-            self.same_count(bottoms, 0, i)
+            require.same_count(self, bottoms, 0, i)
         self.n = bottoms[0][0] if bottoms[0] else 1
         return [()]
 
@@ -84,8 +85,7 @@ class SmoothL1Loss(Distance):
         if len(self.spec.top) == 1:
             return [()]
         self.requires_host, shape = True, bottoms[0]
-        if len(shape) < 2:
-            raise self.bottom_error(0, "has no channels", expected="N×C×...", found=f"shape {list(shape)}")
+        require.channels(self, bottoms)
         self.split = (*shape[:2], math.prod(shape[2:]))
         return [(), (shape[0], 1, *shape[2:])]
 

@@ -100,23 +100,12 @@ class Layer(LayerMessage, Compilable):
         blob."""
         raise NotImplementedError
 
-    def set_shapes(self, shapes: list[Shape]) -> None:
-        """Gives the tops other shapes, where the layer ``sets_shapes``; ``build`` follows."""
-
     def build(self, dev: Device) -> None:
         """Makes the device operations for the shapes; again when these change."""
 
     def feed(self, which: int, iteration: int, part: int) -> None:
         """Before a forward pass, writes what it takes from the host into the device's input buffer, as pass
         ``which``."""
-
-    def feeds_ahead(self) -> bool:
-        """Whether several passes can be fed before the first of them runs."""
-        return True
-
-    def signature(self) -> tuple:
-        """What forward and backward depend on, where that may change, besides their arrays and the input buffer."""
-        return ()
 
     def forward(self, x: list, y: list) -> None:
         """x: bottoms, y: tops to write."""
@@ -142,14 +131,9 @@ class Layer(LayerMessage, Compilable):
     def bound(self, dev: Device, params: list[ParameterView], context: ExecutionContext) -> Self:
         """A copy on a device. context: of the net."""
         copied = copy.copy(self)
-        copied.dev, copied.params, copied.carried, copied.total = dev, params, [], ()
+        copied.dev, copied.params, copied.carried = dev, params, []
         copied.context = context
         return copied
-
-    @staticmethod
-    def shapes_without_data(spec: pb.LayerParameter) -> list[Shape]:
-        """Of a layer with a source: the tops' shapes where the message alone decides them; none where the data does."""
-        return []
 
     def separate(self) -> None:
         """Gives the layer of a replica objects of its own where ``bound`` copies references; before ``build``."""
@@ -158,10 +142,9 @@ class Layer(LayerMessage, Compilable):
     dev: Device
     params: list[ParameterView]
     context: ExecutionContext
-    source: Any  # of a layer that ``reads_source``
+    source: Any  # of a layer that reads one
     saved: dict[str, Array]  # by name, as ``saved_blobs`` says
     carried: Sequence[Array] = ()  # arrays that keep their values from one pass to the next; snapshots store them
-    total: tuple[Any, ...] = ()  # where it adds its loss: the net's, and the weight
     # where it varies or may vary: reshapes the tops and all that follows; returns the tops
     resize: Callable[[list[Shape]], list]
     loss_scale: Array | None = None  # see ``_need_loss_scale``; set by ``Net.scale_losses``

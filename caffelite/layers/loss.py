@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.interfaces import Kernel
 from ..devices.protocol import Device
-from . import class_weights
+from . import class_weights, require
 from .config import GRADIENT, SavedBlobs
 from .labels import check_labels, label_fault
 from .layer import Layer, Shape, register, split_axis
@@ -27,6 +28,8 @@ class Loss(Layer):
     constant_tops = frozenset({1})
     default_normalization = LOSS.VALID
     takes_class_weights = False
+    adds_loss = False  # forward adds the first top, weighted, to the net's loss
+    total: tuple[Any, ...] = ()  # where it does: the net's loss, and the weight
     classes = 0  # the number of class weights, where it takes them
     class_weights: np.ndarray | None = None  # None: all 1, or not measured yet
     couples_samples = False
@@ -211,7 +214,7 @@ class SigmoidCrossEntropyLoss(Loss):
     takes_class_weights = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        self.same_count(bottoms, 0, 1)
+        require.same_count(self, bottoms, 0, 1)
         self.split = split_axis(bottoms[0], 1) if len(bottoms[0]) > 1 else (math.prod(bottoms[0]), 1, 1)
         self.classes = self.split[1]
         self.class_weights = class_weights.read(self, self.classes)
@@ -260,7 +263,7 @@ class EuclideanLoss(Loss):
     constant_bottoms = frozenset()
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        self.same_count(bottoms, 0, 1)
+        require.same_count(self, bottoms, 0, 1)
         self.n = bottoms[0][0] if bottoms[0] else 1
         return [()]
 
@@ -290,11 +293,7 @@ class PerClass(Loss):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         n = bottoms[0][0] if bottoms[0] else 1
         self.split = n, math.prod(bottoms[0]) // n, 1
-        if math.prod(bottoms[1]) != n:
-            expected = f'{n} labels, one for each sample of "{self.spec.bottom[0]}" {list(bottoms[0])}'
-            raise self.bottom_error(
-                1, "does not fit", expected=expected, found=f"{math.prod(bottoms[1])} {list(bottoms[1])}"
-            )
+        require.labels(self, bottoms, n)
         return [()]
 
     def backward_reads_bottom(self, index: int) -> bool:
@@ -369,7 +368,7 @@ class ContrastiveLoss(Loss):
     constant_bottoms = frozenset({2})
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        self.same_count(bottoms, 0, 1)
+        require.same_count(self, bottoms, 0, 1)
         self.n = n = bottoms[0][0] if bottoms[0] else 1
         self.d = math.prod(bottoms[0]) // n
         for i, count in ((1, bottoms[1][:1] or (1,)), (2, (math.prod(bottoms[2]),))):

@@ -9,6 +9,7 @@ from .. import caffelite_pb2 as pb
 from ..devices import Window
 from ..devices.formula import Formula
 from ..devices.protocol import Device
+from . import require
 from .layer import Layer, Shape, register, split_axis
 
 
@@ -89,8 +90,7 @@ class LRN(Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
-        if len(shape) != 4:
-            raise self.bottom_error(0, "is no batch of images", expected="4 axes N×C×H×W", found=f"shape {list(shape)}")
+        require.images(self, bottoms)
         self.shape = shape
         self.saved_shapes["scale"] = (shape, None)
         if not self.across:

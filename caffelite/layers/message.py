@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, Where
-from .config import Shape
 
 
 class LayerMessage:
@@ -37,13 +35,6 @@ class LayerMessage:
             where=self.locate("bottom", index),
             **parts,
         )
-
-    def same_count(self, bottoms: list[Shape], a: int, b: int) -> None:
-        if math.prod(bottoms[a]) != math.prod(bottoms[b]):
-            expected = f'{math.prod(bottoms[a])} values, as "{self.spec.bottom[a]}" {list(bottoms[a])} has'
-            raise self.bottom_error(
-                b, "does not fit", expected=expected, found=f"{math.prod(bottoms[b])} {list(bottoms[b])}"
-            )
 
     def axis(self, value: int, rank: int, name: str = "axis", end: bool = False) -> int:
         """A possibly negative axis made absolute; one that the bottom does not have is an error."""

@@ -7,6 +7,7 @@ import math
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
+from . import require
 from .layer import Layer, Shape, register
 
 
@@ -29,8 +30,7 @@ class Normalize(Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
-        if len(shape) < 2:
-            raise self.bottom_error(0, "has no channels", expected="N×C×...", found=f"shape {list(shape)}")
+        require.channels(self, bottoms)
         one = pb.FillerParameter(type="constant", value=1)
         filler = self.p.scale_filler if self.p.HasField("scale_filler") else one
         self.add_param(() if self.p.channel_shared else (shape[1],), filler, "scale_filler")
@@ -119,11 +119,6 @@ class ChannelRows:
             self._dev.transpose(rows.reshape(self.n, self.p, self.c), blob.reshape(self.n, self.c, self.p))
 
 
-def check_channels(layer: Layer, shape: Shape) -> None:
-    if len(shape) < 2:
-        raise layer.bottom_error(0, "has no channels", expected="N×C×...", found=f"shape {list(shape)}")
-
-
 class UnitNorm(Layer):
     """`Normalize` with normalize_param: y = x / |x| over the channels at each position, |x| = √(Σ x² + 1e-6), or
     Σ |x| + 1e-6 where normalize_type is "L1".
@@ -145,7 +140,7 @@ class UnitNorm(Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
-        check_channels(self, shape)
+        require.channels(self, bottoms)
         self.shape = shape
         self.saved_shapes["norm"] = ((shape[0] * math.prod(shape[2:]),), None)
         return [shape, (shape[0], 1, *shape[2:])][: len(self.spec.top)]

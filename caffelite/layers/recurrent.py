@@ -10,12 +10,14 @@ import numpy as np
 from ..devices.formula import Formula
 from ..devices.interfaces import Array
 from ..devices.protocol import Device
+from . import require
 from .config import SavedBlobs
 from .inner_product import HALF_ROWS
 from .layer import Layer, Shape, register
+from .rounding import RoundedProducts
 
 
-class Recurrent(Layer):
+class Recurrent(RoundedProducts):
     """Steps over x (T, N, ...) with a state; cont (T, N) is 0 where a sequence starts and 1 where it continues.
 
     A third bottom x_static (N, ...) is an input of every step. The state is kept from one pass to the next. With
@@ -31,8 +33,7 @@ class Recurrent(Layer):
     sums = "wide"  # where forward leaves them; backward leaves their gradient in "wide"
 
     def setup(self) -> None:
-        if not self.p.num_output:
-            raise self.error("num_output must be positive", "num_output", remedy="set num_output, the number of units")
+        require.positive(self, "num_output", "the number of units")
         self.exposed = self.states if self.p.expose_hidden else ()
         least, given, tops = 2 + len(self.exposed), len(self.spec.bottom), 1 + len(self.exposed)
         ends = [f"{s}_0" for s in self.exposed], [f"{s}_T" for s in self.exposed]
@@ -302,10 +303,8 @@ class Lstm(Layer):
     sums_spatially = True
 
     def setup(self) -> None:
-        if not self.p.num_output:
-            raise self.error("num_output must be positive", "num_output", remedy="set num_output, the number of units")
-        if not self.p.batch_size:
-            raise self.error("batch_size must be positive", "batch_size")
+        require.positive(self, "num_output", "the number of units")
+        require.positive(self, "batch_size")
         if not self.p.clipping_threshold >= 0:
             found = f"{self.p.clipping_threshold:g}"
             raise self.error("a bad clipping_threshold", "clipping_threshold", expected="0 or more", found=found)

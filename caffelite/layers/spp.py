@@ -6,6 +6,7 @@ import math
 
 from ..devices import Window
 from ..devices.protocol import Device
+from . import require
 from .layer import Shape, register
 from .pooling import Pooled, no_padding, pooled
 
@@ -32,8 +33,7 @@ class SPP(Pooled):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
-        if len(shape) != 4:
-            raise self.bottom_error(0, "is no batch of images", expected="4 axes N×C×H×W", found=f"shape {list(shape)}")
+        require.images(self, bottoms)
         self.x_shape, self.levels, n = shape, [], shape[0]
         for level in range(self.p.pyramid_height):
             kernel = tuple(-(-size // 2**level) for size in shape[2:])

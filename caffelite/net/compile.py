@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from ..devices.traits import DeviceTraits
+from ..layers.feeding import feeding
 from . import fusion, layout, slices
 from .copies import Transposition
 from .fused_updates import fused_updates
@@ -83,7 +84,7 @@ def compile(graph: Graph, traits: DeviceTraits, options: Options = Options()) ->
     fuses = options.fuse and not options.keep
     prepares = options.inference and traits.prepares_convolutions and not any(node.backward for node in own.nodes)
     fusions = fusion.fuse(own, prepares) if fuses else fusion.Fusions()
-    filled_once = {v for n in own.feeds for v in n.tops if n.layer.filled_once}
+    filled_once = {v for n in own.feeds for v in n.tops if feeding(n.layer).filled_once}
     lifetimes = Lifetimes(own, fusions, options.keep, filled_once | set(own.outputs))
 
     def itemsize(dtype: str | None) -> int:

@@ -9,6 +9,7 @@ from .. import caffelite_pb2 as pb
 from .. import layers
 from ..errors import NOWHERE, CaffeliteError, Collector, Locator, Where, did_you_mean
 from ..layers import Layer, Shape
+from ..layers.feeding import feeding, feeding_type
 from . import gradients
 from .nodes import AUTOMATIC, Graph, Node, Parameter, ParameterRef, Value
 
@@ -151,9 +152,9 @@ class _Builder:
             for top in tops:
                 self.values[top] = None
             return
-        inspected = type(layer).reads_source and getattr(self.open_source, "without_data", False)
-        if self.open_source and (layer.reads_source or inspected):
-            layer.source = self.open_source(layer.spec, self.state.phase, at)
+        inspected = feeding_type(type(layer)).reads_source and getattr(self.open_source, "without_data", False)
+        if self.open_source and (feeding(layer).reads_source or inspected):
+            feeding(layer).source = self.open_source(layer.spec, self.state.phase, at)
         self.nodes.append(node)
         shapes = layer.shapes([b.shape for b in known])
         for i, bottom in enumerate(known):

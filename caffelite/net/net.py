@@ -18,6 +18,9 @@ from ..devices.interfaces import Array, Links
 from ..devices.protocol import CapturedGraph, Device, Ring
 from ..errors import CaffeliteError
 from ..layers import Shape
+from ..layers.detection import DetectionJudge
+from ..layers.feeding import feeding
+from ..layers.loss import Loss
 from ..layers.weight_products import weight_product
 from . import parameters
 from .binding import Binding, instance
@@ -79,8 +82,9 @@ class Net:
                 weight_product(node.layer).deferred = self.params.fused_gradients[index] = fused
         self._terms = []  # of the loss, except those that layers add themselves
         for value, weight in graph.losses:
-            if value.node.layer.adds_loss and not value.top:
-                value.node.layer.total = self.loss, weight
+            layer = value.node.layer
+            if isinstance(layer, Loss) and layer.adds_loss and not value.top:
+                layer.total = self.loss, weight
             else:
                 self._terms.append((dev.sum(Formula("x", ("x",)), weight), value))
         self._rings: list[Ring] = []  # of outputs that are recorded
@@ -150,7 +154,7 @@ class Net:
 
         Arrays of a new shape are new objects; their content is undefined. Errors: no such top.
         """
-        makers = {v.name: node for node in self.graph.feeds if node.layer.sets_shapes for v in node.tops}
+        makers = {v.name: node for node in self.graph.feeds if feeding(node.layer).sets_shapes for v in node.tops}
         if unknown := [name for name in shapes if name not in makers]:
             expected = ", ".join(makers) or "none in this net"
             raise CaffeliteError(f'the shape of blob "{unknown[0]}" cannot be set', expected=expected)
@@ -160,7 +164,7 @@ class Net:
 
     def _set_tops(self, node: Node, shapes: list[Shape]) -> None:
         self._binding.reshape_tops(node, shapes)
-        node.layer.set_shapes(shapes)
+        feeding(node.layer).set_shapes(shapes)
         self._binding.build(node)
 
     def reshape(self, nodes: Collection[Node] | None = None) -> None:
@@ -237,10 +241,10 @@ class Net:
     @property
     def ahead(self) -> int:
         """How many passes can be fed at once."""
-        return self.input_buffer.depth if all(node.layer.feeds_ahead() for node in self.graph.feeds) else 1
+        return self.input_buffer.depth if all(feeding(node.layer).feeds_ahead() for node in self.graph.feeds) else 1
 
     def signature(self) -> tuple:
-        return (self._binding.reshapes, *(node.layer.signature() for node in self.graph.feeds))
+        return (self._binding.reshapes, *(feeding(node.layer).signature() for node in self.graph.feeds))
 
     @property
     def steps(self) -> tuple[list[tuple[Node, Callable]], list[tuple[Node, Callable]]]:
@@ -337,7 +341,7 @@ class Net:
         """(blob, loss weight, values) of the graph's outputs, in alphabetical order."""
         weights = dict(self.graph.losses)
         for value in self._binding.varied & set(self.graph.outputs) if not self.training else ():
-            if value.node.layer.evaluates_detection:
+            if isinstance(value.node.layer, DetectionJudge):
                 continue  # its mean is the mean average precision
             what = f'output "{value.name}" changes its shape with the data, and has no mean'
             raise value.node.layer.outer_error(what, "top", value.top, remedy="give it to a Silence layer")

@@ -9,6 +9,7 @@ import numpy as np
 from .. import api
 from ..devices.interfaces import Array
 from ..errors import CaffeliteError
+from ..layers.feeding import feeding
 from ..layers.layer import ParameterView
 from ..net.net import Net
 from ..net.nodes import Value
@@ -63,7 +64,7 @@ class NetBlob(Blob):
         self.name, self._net, self._versions, self._makers = name, net, versions, makers
         self._data_at = self._diff_at = len(versions) - 1
         # The content of a fed blob stays when its layer runs.
-        self._filled = versions[0].node.layer.filled_once
+        self._filled = feeding(versions[0].node.layer).filled_once
 
     def _data_of(self, version: int) -> Array:
         value = self._versions[version]

@@ -22,6 +22,7 @@ import numpy as np
 
 from .. import inputs, prototxt
 from ..errors import CaffeliteError
+from ..layers.detection import DetectionJudge
 from ..training.hooks.hook import Hook, Outputs
 from ..training.scores import Scores
 from ..training.state import TrainingState
@@ -285,7 +286,7 @@ def _data(specs: list) -> list[dict[str, object]]:
 def _outputs(trainer: Trainer) -> list[str]:
     graphs = map(trainer.parts.complete, [trainer.net, *(net for net, _ in trainer.tests)])
     sizes = {
-        v.name: 1 if v.node.layer.evaluates_detection else int(np.prod(v.shape))
+        v.name: 1 if isinstance(v.node.layer, DetectionJudge) else int(np.prod(v.shape))
         for graph in graphs
         for v in graph.outputs
     }

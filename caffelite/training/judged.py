@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..detection.precision import mean_precision
+from ..layers.detection import DetectionJudge
 from ..net.graph import Graph, Value
 
 WIDTH = 5  # numbers of a row
@@ -21,7 +22,7 @@ class Judged:
 
     def __init__(self, outputs: Sequence[Value], version: str | None = None):
         self._layers: dict[int, Any] = {
-            i: value.node.layer for i, value in enumerate(outputs) if value.node.layer.evaluates_detection
+            i: value.node.layer for i, value in enumerate(outputs) if isinstance(value.node.layer, DetectionJudge)
         }
         self.versions: dict[int, str] = {i: version or layer.ap_version for i, layer in self._layers.items()}
         self._rows: dict[int, list[np.ndarray]] = {i: [] for i in self.versions}

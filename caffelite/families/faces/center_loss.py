@@ -6,10 +6,10 @@ import math
 
 from ...devices.formula import Formula
 from ...devices.protocol import Device
+from ...layers import require
 from ...layers.labels import label_fault
 from ...layers.layer import Shape, register
 from ...layers.loss import Loss
-from .label_index import check_labels
 
 
 @register
@@ -27,15 +27,12 @@ class CenterLoss(Loss):
 
     def setup(self) -> None:
         super().setup()
-        if not self.p.num_output:
-            raise self.error(
-                "num_output must be positive", "num_output", remedy="set num_output, the number of classes"
-            )
+        require.positive(self, "num_output", "the number of classes")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]))
         self.m, self.k, self.n = math.prod(bottoms[0][:axis]), math.prod(bottoms[0][axis:]), self.p.num_output
-        check_labels(self, bottoms, self.m)
+        require.labels(self, bottoms, self.m)
         self.add_param((self.n, self.k), self.p.center_filler, "center_filler")
         self.saved_shapes["distance"] = ((self.m, self.k), None)
         return [()]

@@ -7,8 +7,9 @@ import math
 from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...devices.protocol import Device
+from ...layers import require
 from ...layers.layer import Layer, Shape, register
-from ...layers.normalize import ChannelRows, check_channels
+from ...layers.normalize import ChannelRows
 
 
 @register
@@ -35,7 +36,7 @@ class ChannelScale(Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
-        check_channels(self, shape)
+        require.channels(self, bottoms)
         count = shape[0] * math.prod(shape[2:])
         if math.prod(bottoms[1]) != count:
             expected = f'{count} values, one for each position of "{self.spec.bottom[0]}" {list(shape)}'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...layers import require
 from ...layers.layer import Layer, Shape, register
 
 
@@ -18,8 +19,7 @@ class Flip(Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
-        if len(shape) != 4:
-            raise self.bottom_error(0, "is no batch of images", expected="4 axes N×C×H×W", found=f"shape {list(shape)}")
+        require.images(self, bottoms)
         return [shape]
 
     def backward_reads_bottom(self, index: int) -> bool:

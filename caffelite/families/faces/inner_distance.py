@@ -6,6 +6,7 @@ import math
 
 from ... import caffelite_pb2 as pb
 from ...devices.protocol import Device
+from ...layers import require
 from ...layers.labels import label_fault
 from ...layers.layer import Layer, Shape, register
 from ...layers.unit_rows import UnitRows
@@ -39,8 +40,8 @@ class InnerDistance(Layer):
             raise self.error(what, "distance_type", expected='"L1" or "L2"', found=f'"{p.distance_type}"')
         if p.transpose:
             raise self.error("transpose is not supported", "transpose", expected="false")
-        if self.learned and not p.num_output:
-            raise self.error("num_output must be positive", "num_output", remedy="set num_output, the number of rows")
+        if self.learned:
+            require.positive(self, "num_output", "the number of rows")
         self.constant_bottoms = frozenset({len(self.spec.bottom) - 1} if self.labelled else ())
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
@@ -54,9 +55,8 @@ class InnerDistance(Layer):
             if math.prod(bottoms[1]) != self.n * self.k:
                 expected = f'rows of {self.k} values, as "{self.spec.bottom[0]}" {list(bottoms[0])} has'
                 raise self.bottom_error(1, "does not fit", expected=expected, found=f"shape {list(bottoms[1])}")
-        if self.labelled and math.prod(bottoms[-1]) != self.m:
-            last, expected = len(bottoms) - 1, f"{self.m} labels, one for each sample"
-            raise self.bottom_error(last, "does not fit", expected=expected, found=f"shape {list(bottoms[-1])}")
+        if self.labelled:
+            require.labels(self, bottoms, self.m, len(bottoms) - 1)
         return [(*bottoms[0][:axis], self.n)]
 
     def divisible(self, axis: int) -> bool:

@@ -9,15 +9,7 @@ import numpy as np
 from ...devices.formula import Formula
 from ...devices.interfaces import Kernel
 from ...devices.protocol import Device
-from ...layers.layer import Layer, Shape
-
-
-def check_labels(layer: Layer, bottoms: list[Shape], samples: int) -> None:
-    """Errors: the second bottom has another number of labels than there are samples in the first."""
-    if math.prod(bottoms[1]) != samples:
-        expected = f'{samples} labels, one for each sample of "{layer.spec.bottom[0]}" {list(bottoms[0])}'
-        found = f"{math.prod(bottoms[1])} {list(bottoms[1])}"
-        raise layer.bottom_error(1, "does not fit", expected=expected, found=found)
+from ...layers.layer import Layer
 
 
 class LabelIndex:

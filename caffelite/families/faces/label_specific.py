@@ -11,6 +11,7 @@ import numpy as np
 from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...devices.protocol import Device
+from ...layers import require
 from ...layers.labels import label_fault
 from ...layers.layer import Layer, Shape, register
 from .label_index import LabelIndex, grown, limited
@@ -38,10 +39,7 @@ class ByLabel(Layer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         n = bottoms[0][0] if bottoms[0] else 1
         self.split = n, math.prod(bottoms[0]) // max(1, n), 1
-        if math.prod(bottoms[1]) != n:
-            expected = f'{n} labels, one for each sample of "{self.spec.bottom[0]}" {list(bottoms[0])}'
-            found = f"{math.prod(bottoms[1])} {list(bottoms[1])}"
-            raise self.bottom_error(1, "does not fit", expected=expected, found=found)
+        require.labels(self, bottoms, n)
         self.saved_shapes["number"] = ((1,), None)
         return [bottoms[0], (1,)][: len(self.spec.top)]
 

@@ -11,10 +11,11 @@ import numpy as np
 from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...devices.protocol import Device
+from ...layers import require
 from ...layers.labels import label_fault
 from ...layers.layer import Layer, Shape, register
 from ...layers.unit_rows import UnitRows
-from .label_index import LabelIndex, check_labels, grown
+from .label_index import LabelIndex, grown
 
 MARGIN = pb.MarginInnerProductParameter
 
@@ -59,15 +60,12 @@ class MarginInnerProduct(Layer):
     _number: Any = None  # λ, in the input buffer; stays when the layer is built again
 
     def setup(self) -> None:
-        if not self.p.num_output:
-            raise self.error(
-                "num_output must be positive", "num_output", remedy="set num_output, the number of classes"
-            )
+        require.positive(self, "num_output", "the number of classes")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]))
         self.m, self.k, self.n = math.prod(bottoms[0][:axis]), math.prod(bottoms[0][axis:]), self.p.num_output
-        check_labels(self, bottoms, self.m)
+        require.labels(self, bottoms, self.m)
         self.add_param((self.n, self.k), self.p.weight_filler, "weight_filler")
         self.saved_shapes |= {name: ((self.m,), None) for name in ("cosine", "length")} | {"lambda": ((1,), None)}
         return [(*bottoms[0][:axis], self.n), (1,)][: len(self.spec.top)]

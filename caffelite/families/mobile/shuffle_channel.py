@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ...layers import require
 from ...layers.layer import Layer, Shape, register
 
 
@@ -21,8 +22,7 @@ class ShuffleChannel(Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape, group = bottoms[0], self.p.group
-        if len(shape) < 2:
-            raise self.bottom_error(0, "has no channels", expected="N×C×...", found=f"shape {list(shape)}")
+        require.channels(self, bottoms)
         if group < 1 or shape[1] % group:
             raise self.error(f"group {group} does not divide the {shape[1]} channels", "group")
         self.rows = shape[0], group, shape[1] // group, math.prod(shape[2:])

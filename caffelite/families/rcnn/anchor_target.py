@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ...detection import boxes
-from ...layers import fillers
+from ...layers import fillers, require
 from ...layers.layer import Layer, Shape, register
 from . import anchors
 from .anchors import Anchored
@@ -38,8 +38,7 @@ class AnchorTarget(Anchored):
         p = self.p
         for name in ("fg_fraction", "positive_overlap", "negative_overlap"):
             self.share(name)
-        if p.batch_size < 1:
-            raise self.error("batch_size must be positive", "batch_size", expected="1 or more", found=p.batch_size)
+        require.positive(self, "batch_size")
         if p.positive_weight != -1 and not 0 < p.positive_weight < 1:
             found = f"{p.positive_weight:g}"
             raise self.error("a bad positive_weight", "positive_weight", expected="0 to 1, or -1", found=found)

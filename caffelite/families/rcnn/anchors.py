@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...devices.protocol import Device
+from ...layers import require
 from ...layers.layer import Layer
 
 RATIOS, SCALES = (0.5, 1.0, 2.0), (8.0, 16.0, 32.0)
@@ -50,8 +51,7 @@ class Anchored(Layer):
     def setup(self) -> None:
         p = self.p
         for name in ("feat_stride", "base_size"):
-            if getattr(p, name) < 1:
-                raise self.error(f"{name} must be positive", name, expected="1 or more", found=getattr(p, name))
+            require.positive(self, name)
         for name in ("ratio", "scale"):
             for i, value in enumerate(getattr(p, name)):
                 if not 0 < value < math.inf:

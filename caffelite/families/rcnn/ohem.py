@@ -8,6 +8,7 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ...devices.protocol import Device
+from ...layers import require
 from ...layers.l1_loss import SmoothL1Loss
 from ...layers.layer import Layer, Shape, register
 from ...layers.loss import SoftmaxWithLoss
@@ -60,9 +61,7 @@ class BoxAnnotatorOHEM(Layer):
     requires_host = True
 
     def setup(self) -> None:
-        if self.p.roi_per_img < 1:
-            expected, found = "1 or more", self.p.roi_per_img
-            raise self.error("roi_per_img must be positive", "roi_per_img", expected=expected, found=found)
+        require.positive(self, "roi_per_img")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         rois, _, labels, weights = bottoms

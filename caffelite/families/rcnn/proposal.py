@@ -8,6 +8,7 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ...detection import boxes
+from ...layers import require
 from ...layers.layer import Shape, register
 from . import anchors
 from .anchors import Anchored
@@ -42,8 +43,7 @@ class Proposal(Anchored):
         self.before = p.pre_nms_topn if p.HasField("pre_nms_topn") or not train else 12000
         self.after = p.post_nms_topn if p.HasField("post_nms_topn") or not train else 2000
         for name, value in (("pre_nms_topn", self.before), ("post_nms_topn", self.after)):
-            if value < 1:
-                raise self.error(f"{name} must be positive", name, expected="1 or more", found=value)
+            require.positive(self, name, value=value)
         self.threshold = self.share("nms_thresh")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:

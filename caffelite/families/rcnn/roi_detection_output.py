@@ -8,12 +8,14 @@ import numpy as np
 
 from ...detection import boxes
 from ...devices.protocol import Device
-from ...layers.layer import Layer, Shape, register
+from ...layers import require
+from ...layers.detection import DetectingLayer
+from ...layers.layer import Shape, register
 from .proposal_target import MEAN, STD, four
 
 
 @register
-class RoIDetectionOutput(Layer):
+class RoIDetectionOutput(DetectingLayer):
     """The objects in images: boxes (R, 5), image, x1, y1, x2, y2, probabilities (R, K), offsets (R, 4·K), or (R, 8) for
     all classes, and im_info (N, 3) → (1, 1, D, 7), rows (image, class, score, xmin, ymin, xmax, ymax), corners as
     shares of the image.
@@ -28,15 +30,14 @@ class RoIDetectionOutput(Layer):
     bottoms = (4, 4)
     constant_bottoms = frozenset(range(4))
     differentiable = False
-    varies = requires_host = detects = True
+    varies = requires_host = True
 
     def setup(self) -> None:
         p = self.p
         for name in ("nms_threshold", "confidence_threshold"):
             if not 0 <= getattr(p, name) <= 1:
                 raise self.error(f"a bad {name}", name, expected="0 to 1", found=f"{getattr(p, name):g}")
-        if p.keep_top_k < 1:
-            raise self.error("keep_top_k must be positive", "keep_top_k", expected="1 or more", found=p.keep_top_k)
+        require.positive(self, "keep_top_k")
         self.mean, self.std = (
             np.array(four(self, name, known)) for name, known in (("bbox_mean", MEAN), ("bbox_std", STD))
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ...devices.protocol import Device
+from ...layers import require
 from ...layers.layer import Layer, Shape, register
 
 
@@ -23,19 +24,13 @@ class RegionPooled(Layer):
             found = f"{self.p.spatial_scale:g}"
             raise self.error("a bad spatial_scale", "spatial_scale", expected="a finite number above 0", found=found)
 
-    def at_least_one(self, *names: str) -> None:
-        for name in names:
-            if getattr(self.p, name) < 1:
-                raise self.error(f"{name} must be positive", name, expected="1 or more", found=getattr(self.p, name))
-
     def grid(self, channels: int) -> Shape:
         """(C', PH, PW)."""
         raise NotImplementedError
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         x, rois = bottoms
-        if len(x) != 4:
-            raise self.bottom_error(0, "is no batch of images", expected="4 axes N×C×H×W", found=f"shape {list(x)}")
+        require.images(self, bottoms)
         if not rois or math.prod(rois[1:]) != 5:
             expected = "R×5: image, x1, y1, x2, y2"
             raise self.bottom_error(1, "is no list of boxes", expected=expected, found=f"shape {list(rois)}")
@@ -79,7 +74,8 @@ class ROIPooling(RegionPooled):
 
     def setup(self) -> None:
         super().setup()
-        self.at_least_one("pooled_h", "pooled_w")
+        require.positive(self, "pooled_h")
+        require.positive(self, "pooled_w")
 
     def grid(self, channels: int) -> Shape:
         return channels, self.p.pooled_h, self.p.pooled_w
@@ -106,7 +102,8 @@ class PSROIPooling(RegionPooled):
 
     def setup(self) -> None:
         super().setup()
-        self.at_least_one("output_dim", "group_size")
+        require.positive(self, "output_dim")
+        require.positive(self, "group_size")
 
     def grid(self, channels: int) -> Shape:
         outputs, group = self.p.output_dim, self.p.group_size
@@ -131,7 +128,8 @@ class ROIAlign(RegionPooled):
 
     def setup(self) -> None:
         super().setup()
-        self.at_least_one("pooled_h", "pooled_w")
+        require.positive(self, "pooled_h")
+        require.positive(self, "pooled_w")
         self.pad = self.p.pad_ratio
         if not 0 <= self.pad < math.inf:
             raise self.error("a bad pad_ratio", "pad_ratio", expected="0 or more", found=f"{self.pad:g}")

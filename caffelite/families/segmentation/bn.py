@@ -7,6 +7,7 @@ from typing import Any
 from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...devices.protocol import Device
+from ...layers import require
 from ...layers.layer import Layer, Shape, register, split_axis
 
 SEGNET = ("bn_mode", "scale_filler", "shift_filler")  # the fields by which it is that of caffe-segnet
@@ -51,8 +52,7 @@ class BN(Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
-        if len(shape) < 2:
-            raise self.bottom_error(0, "has no channels", expected="N×C×...", found=f"shape {list(shape)}")
+        require.channels(self, bottoms)
         self.split = split_axis(shape, 1)
         c, each = shape[1], (1, shape[1], 1, 1)
         for name in ("scale_filler", "shift_filler") if self.segnet else ("slope_filler", "bias_filler"):

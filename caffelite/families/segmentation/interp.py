@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ...devices.protocol import Device
-from ...layers import sliding
+from ...layers import require, sliding
 from ...layers.layer import Layer, Shape, register
-from .upsample import check_images
 
 
 @register
@@ -51,13 +50,13 @@ class Interp(Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape, p = bottoms[0], self.p
-        check_images(self, 0, shape)
+        require.images(self, bottoms)
         part = [size + p.pad_beg + p.pad_end for size in shape[2:]]
         if min(part) < 1:
             what = "pad_beg and pad_end leave nothing of the image"
             raise self.error(what, "pad_beg", found=f"an image of {shape[2]}×{shape[3]}")
         if p.use_blob_size:
-            check_images(self, 1, bottoms[1])
+            require.images(self, bottoms, 1)
             out = bottoms[1][2:]
         else:
             out = (p.height, p.width) if self.sized else tuple(map(self._size, part))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...layers import require
 from ...layers.labels import check_labels
 from ...layers.layer import Layer, Shape, register, split_axis
 
@@ -25,8 +26,7 @@ class SegAccuracy(Layer):
     requires_host = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        if len(bottoms[0]) < 2:
-            raise self.bottom_error(0, "has no channels", expected="N×C×H×W", found=f"shape {list(bottoms[0])}")
+        require.channels(self, bottoms)
         check_labels(self, bottoms, 1)
         self.split = split_axis(bottoms[0], 1)
         return [(1, 1, 1, 3)]

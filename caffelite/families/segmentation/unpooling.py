@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ...layers import require
 from ...layers.layer import Shape, register
-from .upsample import Upsample, check_images
+from .upsample import Upsample
 
 
 @register
@@ -33,7 +34,7 @@ class Unpooling(Upsample):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape, p = bottoms[0], self.p
-        check_images(self, 0, shape)
+        require.images(self, bottoms)
         if bottoms[1] != shape:
             raise self.bottom_error(1, "does not fit", expected=list(shape), found=list(bottoms[1]))
         given = (p.unpool_h or p.unpool_size, p.unpool_w or p.unpool_size)

@@ -5,15 +5,8 @@ from __future__ import annotations
 import math
 
 from ...devices.protocol import Device
+from ...layers import require
 from ...layers.layer import Layer, Shape, register
-
-
-def check_images(layer: Layer, index: int, shape: Shape) -> None:
-    """Errors: a bottom without four axes."""
-    if len(shape) != 4:
-        raise layer.bottom_error(
-            index, "is no batch of images", expected="4 axes N×C×H×W", found=f"shape {list(shape)}"
-        )
 
 
 @register
@@ -53,7 +46,7 @@ class Upsample(Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape, p = bottoms[0], self.p
-        check_images(self, 0, shape)
+        require.images(self, bottoms)
         if self.masked and bottoms[1] != shape:
             raise self.bottom_error(1, "does not fit", expected=list(shape), found=list(bottoms[1]))
         if self.sized:

@@ -7,8 +7,8 @@ import numpy as np
 from ...detection import boxes
 from ...detection.saving import Saving
 from ...devices.protocol import Device
-from ...layers.detection import check_classes
-from ...layers.layer import Layer, Shape, register
+from ...layers.detection import DetectingLayer, check_classes
+from ...layers.layer import Shape, register
 from ...prototxt import resolve
 from .multibox_loss import check_priors
 
@@ -16,7 +16,7 @@ LOWEST = -float(np.finfo(np.float32).max)
 
 
 @register
-class DetectionOutput(Layer):
+class DetectionOutput(DetectingLayer):
     """The boxes that a detector finds: decoded, those of high overlap with a better one of their class dropped.
 
     Bottoms: offsets (N, P·4), scores (N, P·C), priors (1, 2, P·4) as PriorBox makes them, and optionally images, which
@@ -31,7 +31,7 @@ class DetectionOutput(Layer):
     field = "detection_output_param"
     bottoms = (3, 4)
     differentiable = False
-    varies = requires_host = detects = True
+    varies = requires_host = True
 
     @property
     def detected_classes(self) -> int:

@@ -6,7 +6,9 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ...detection import boxes, precision
-from ...layers.layer import Layer, Shape, register
+from ...layers import require
+from ...layers.detection import DetectionJudge
+from ...layers.layer import Shape, register
 from . import grids
 
 LEAST_SCORE = 0.005  # Darknet's
@@ -14,7 +16,7 @@ SCORES = pb.EvalDetectionParameter
 
 
 @register
-class EvalDetection(Layer):
+class EvalDetection(DetectionJudge):
     """Which boxes of YOLO's grid are right: predictions (N, A·(5 + K), S, S), as of RegionLoss, and objects
     (1, 1, G, 8) → (N, K + S²·A·4): the number of objects of each class, then rows (class, score, right, wrong); the
     other rows are 0.
@@ -32,14 +34,13 @@ class EvalDetection(Layer):
     field = "eval_detection_param"
     bottoms = (2, 3)
     differentiable = False
-    requires_host = evaluates_detection = True
+    requires_host = True
     ap_version = "Integral"
 
     def setup(self) -> None:
         p = self.p
         for name in ("side", "num_class", "num_object"):
-            if not getattr(p, name):
-                raise self.error(f"{name} must be positive", name)
+            require.positive(self, name)
         if not p.threshold > 0:
             raise self.error("a bad threshold", "threshold", expected="above 0", found=f"{p.threshold:g}")
         sizes = np.array(p.biases, float)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...layers import require
 from ...layers.layer import Layer, Shape, register
 
 
@@ -21,13 +22,10 @@ class Reorg(Layer):
     couples_samples = False
 
     def setup(self) -> None:
-        if not self.p.stride:
-            raise self.error("stride must be positive", "stride", remedy="set stride, the side of a square")
+        require.positive(self, "stride", "the side of a square")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        if len(bottoms[0]) != 4:
-            found = f"shape {list(bottoms[0])}"
-            raise self.bottom_error(0, "is no batch of images", expected="4 axes N×C×H×W", found=found)
+        require.images(self, bottoms)
         (n, c, h, w), s = bottoms[0], self.p.stride
         if c % (s * s) or not self.p.reverse and (h % s or w % s):
             sides = "" if self.p.reverse else f"; height and width that {s} divides"

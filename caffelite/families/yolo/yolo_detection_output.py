@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...layers.layer import Layer, Shape, register
+from ...layers import require
+from ...layers.detection import DetectingLayer
+from ...layers.layer import Shape, register
 from . import grids
 
 
-class YoloOutput(Layer):
+class YoloOutput(DetectingLayer):
     """The boxes of grids of predictions: (1, 1, M, 7), rows of image, class + 1, confidence, xmin, ymin, xmax, ymax.
 
     M depends on the data; until the first pass it is the number of predictions. Where nothing is found there is one row
@@ -17,7 +19,7 @@ class YoloOutput(Layer):
 
     bottoms = (1, None)
     differentiable = False
-    varies = requires_host = detects = True
+    varies = requires_host = True
 
     def anchors(self, index: int) -> np.ndarray:
         """The widths and heights (A, 2) of the anchors of a bottom, as shares of its image."""
@@ -46,10 +48,8 @@ class YoloOutput(Layer):
         return sizes[: len(sizes) // 2 * 2].reshape(-1, 2)[list(indices)]
 
     def setup(self) -> None:
-        if not self.p.num_classes:
-            raise self.error("num_classes must be positive", "num_classes")
-        if not self.p.num_box:
-            raise self.error("num_box must be positive", "num_box", remedy="set num_box, the anchors of a cell")
+        require.positive(self, "num_classes")
+        require.positive(self, "num_box", "the anchors of a cell")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         count, self.grids = 0, []

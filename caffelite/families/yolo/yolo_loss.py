@@ -9,6 +9,7 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ...devices.protocol import Device
+from ...layers import require
 from ...layers.layer import Layer, Shape, register
 from . import grids
 
@@ -37,8 +38,7 @@ class YoloLoss(Layer):
 
     def setup(self) -> None:
         for name in ("num_class", "num"):
-            if not getattr(self.p, name):
-                raise self.error(f"{name} must be positive", name)
+            require.positive(self, name)
 
     def anchor_sizes(self, least: int) -> np.ndarray:
         """Widths and heights (A, 2) from ``biases``. Errors: fewer than ``least``, sizes of 0 or less."""

@@ -1,0 +1,50 @@
+"""What layers are asked that get their tops from outside: from a source, or from the user."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import caffelite_pb2 as pb
+from .config import Shape
+from .layer import Layer
+
+
+class Feeding:
+    """The answers of a layer whose tops do not come from outside; those that ``feed`` derive from it. Ask
+    ``feeding(layer)``, or ``feeding_type`` about a type:
+
+    - ``reads_source``: the tops come from a ``source``;
+    - ``reads_images``: of images, then labels, or where ``reads_objects`` objects; ``labels_pixels``: the labels are of
+      pixels; ``batched``: its message has a batch_size;
+    - ``filled_once``: the tops stay filled from one pass to the next; ``sets_shapes``: the user may set their shapes.
+    """
+
+    reads_source = reads_images = reads_objects = labels_pixels = batched = filled_once = sets_shapes = False
+    source: Any
+
+    @staticmethod
+    def shapes_without_data(spec: pb.LayerParameter) -> list[Shape]:
+        """Of a layer with a source: the tops' shapes where the message alone decides them; none where the data does."""
+        return []
+
+    def set_shapes(self, shapes: list[Shape]) -> None:
+        """Gives the tops other shapes, where the layer ``sets_shapes``; ``build`` follows."""
+
+    def feeds_ahead(self) -> bool:
+        """Whether several passes can be fed before the first of them runs."""
+        return True
+
+    def signature(self) -> tuple:
+        """What forward depends on, where that may change, besides its arrays and the input buffer."""
+        return ()
+
+
+NOTHING = Feeding()
+
+
+def feeding(layer: Layer) -> Feeding:
+    return layer if isinstance(layer, Feeding) else NOTHING
+
+
+def feeding_type(kind: type[Layer]) -> type[Feeding]:
+    return kind if issubclass(kind, Feeding) else Feeding
