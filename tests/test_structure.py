@@ -56,7 +56,7 @@ ARROWS = {
     "sweep": LANGUAGE
     | {"stored", "charts", "prototxt", "layers", "parallel", "training", "inspection", "runs", "report"},
     "export": LANGUAGE | {"layers", "net", "data"},
-    "families": LANGUAGE | {"prototxt", "weights", "devices", "detection", "layers", "net", "data", "export"},
+    "families": LANGUAGE | {"prototxt", "weights", "devices", "detection", "layers", "net", "data"},
     "selftest": LANGUAGE | {"__version__", "prototxt", "devices", "net", "data", "training"},
     "scaffold": LANGUAGE
     | {"prototxt", "weights", "layers", "net", "data", "devices", "training", "inspection", "deploy", "zoo"},

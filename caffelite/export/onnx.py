@@ -13,12 +13,12 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, Mistakes, missing_extra
 from ..layers import REGISTRY
-from ..layers.registry import import_of_families
+from ..layers.exporting import EXAMPLES, OPERATORS
+from ..layers.registry import import_beside_layers
 from ..net import graph as graphs
 from ..net.graph import Graph, Value
 from ..net.net import Net
 from . import pixels
-from .operators import EXAMPLES, OPERATORS
 from .writer import Writer
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ NEAR = 1e-4  # of the greatest output: what another order of summation may chang
 def add_layers(writer: Writer, transforms: dict[str, Transform]) -> None:
     """Adds all layers; an input with a transform starts from pixels. Errors: all layers that ONNX cannot express, in
     one error."""
-    import_of_families("onnx")
+    import_beside_layers("onnx")
     mistakes = []
     for node in writer.graph.nodes:
         writer.begin(node)

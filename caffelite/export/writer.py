@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import CaffeliteError, missing_extra
+from ..layers.batch_norm import BatchNorm
 from ..net.graph import Graph, Node, Value
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Writer:
 
     def constant(self, node: Node, index: int, array: np.ndarray) -> str:
         """A parameter of a layer; one that layers share is stored once."""
-        owner = node.params[index].owner if index < len(node.params) and node.layer.spec.type != "BatchNorm" else None
+        owner = node.params[index].owner if index < len(node.params) and not isinstance(node.layer, BatchNorm) else None
         label = self.graph.parameters[owner] if owner is not None else None
         name = f"{label.node.name}.{label.index}" if label else f"{node.name}.{index}"
         if name in self.constants and self.constants[name].shape != array.shape:  # shared, and written otherwise here

@@ -13,7 +13,7 @@ from .. import caffelite_pb2 as pb
 
 FAMILIES = "caffelite.families"
 PACKAGES = ("caffelite.data.layers", FAMILIES)  # of types that are in no module of this package
-ON_DEMAND = ("onnx",)  # modules of families that one user alone needs
+ON_DEMAND = ("onnx",)  # modules beside layers that one user alone needs
 Kind = TypeVar("Kind")
 Applies = Callable[[pb.LayerParameter], bool]
 
@@ -74,8 +74,9 @@ def import_modules(package: str) -> None:
             importlib.import_module(module.name)
 
 
-def import_of_families(name: str) -> None:
-    """Imports the module ``name``, one of ``ON_DEMAND``, of each family that has it."""
+def import_beside_layers(name: str) -> None:
+    """Imports the module ``name``, one of ``ON_DEMAND``, of this package and of each family that has it."""
+    importlib.import_module(f"{__package__}.{name}")
     for family in pkgutil.iter_modules(importlib.import_module(FAMILIES).__path__, f"{FAMILIES}."):
         if importlib.util.find_spec(f"{family.name}.{name}"):
             importlib.import_module(f"{family.name}.{name}")

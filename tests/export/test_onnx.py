@@ -15,7 +15,7 @@ onnx_package = pytest.importorskip("onnx", reason="onnx, of the extra `onnx`")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime, of the extra `onnx`")
 
 from caffelite.export import onnx  # noqa: E402
-from caffelite.export.operators import OPERATORS  # noqa: E402
+from caffelite.layers.exporting import OPERATORS  # noqa: E402
 
 MODELS = Path(__file__).parent.parent.parent / "models"
 IMAGES = "input_param { shape { dim: 2 dim: 6 dim: 7 dim: 8 } }"

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...export.operators import ALL, operator
-from ...export.writer import Writer
+from ...layers.exporting import ALL, Node, Writer, operator
 from ...layers.inner_product import NormalisedInnerProduct
-from ...net.graph import Node
 
 
 @operator("Flip")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-from ...export.operators import kernels, operator
-from ...export.writer import Writer
-from ...net.graph import Node
+from ...layers.exporting import Node, Writer, operator
+from ...layers.onnx import kernels
 
 
 @operator("ReLU6")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...export.operators import inner_product, kernels, operator
-from ...export.writer import Writer
-from ...net.graph import Node
+from ...layers.exporting import Node, Writer, operator
+from ...layers.onnx import inner_product, kernels
 from .binary import binary_weights
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...export.operators import EXAMPLES, operator
-from ...export.writer import Writer
-from ...net.graph import Node
+from ...layers.exporting import EXAMPLES, Node, Writer, operator
 from .roi_pooling import RegionPooled
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...export.operators import layer_of, operator
-from ...export.writer import Writer
-from ...net.graph import Node
+from ...layers.exporting import Node, Writer, layer_of, operator
 from .bn import BN
 from .interp import Interp
 from .upsample import Upsample

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from ...export.operators import operator
-from ...export.writer import Writer
-from ...net.graph import Node
+from ...layers.exporting import Node, Writer, operator
 from .reorg import Reorg
 
 

@@ -1,47 +1,21 @@
-"""Maps each layer to ONNX operators. A layer that no operator computes as Caffe does is an error, not approximated."""
+"""ONNX operators of the layers of this package. A layer that no operator computes as Caffe does is an error, not
+approximated."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TypeVar
 
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from ..layers.batch_norm import BatchNorm
-from ..layers.concat_slice import Joint
-from ..layers.convolution import Kernels
-from ..layers.inner_product import NormalisedInnerProduct
-from ..layers.layer import Layer
-from ..layers.lrn_mvn import LRN
-from ..layers.normalize import Normalize, UnitNorm
-from ..layers.pooling import Pooling
-from ..net.graph import Node
-from .writer import Writer
-
-Operator = Callable[[Writer, Node, list[str], list[np.ndarray]], list[str]]
-OPERATORS: dict[str, Operator] = {}
-# By the type of a layer and the index of a bottom: random values of that bottom.
-EXAMPLES: dict[tuple[str, int], Callable[[Node, np.random.Generator], np.ndarray]] = {}
-ALL = np.iinfo(np.int64).min  # the end of a Slice that runs backwards to the first element
-L = TypeVar("L", bound=Layer)
-
-
-def layer_of(node: Node, kind: type[L]) -> L:
-    layer = node.layer
-    assert isinstance(layer, kind), f"{layer.spec.type} is registered for {kind.__name__}"
-    return layer
-
-
-def operator(*types: str) -> Callable[[Operator], Operator]:
-    """Registers what writes layers of these types: (writer, node, names of bottoms, parameters) → names of tops."""
-
-    def register(write: Operator) -> Operator:
-        OPERATORS.update(dict.fromkeys(types, write))
-        return write
-
-    return register
+from .batch_norm import BatchNorm
+from .concat_slice import Joint
+from .convolution import Kernels
+from .exporting import ALL, OPERATORS, Node, Operator, Writer, layer_of, operator
+from .inner_product import NormalisedInnerProduct
+from .lrn_mvn import LRN
+from .normalize import Normalize, UnitNorm
+from .pooling import Pooling
 
 
 @operator("Convolution", "Deconvolution")
