@@ -51,7 +51,7 @@ ARROWS = {
     | {"charts", "prototxt", "weights", "devices", "layers", "net", "parallel", "data", "training", "inspection"}
     | {"planner", "progress", "user_modules", "stored"},
     "deploy": LANGUAGE | {"prototxt", "layers", "net", "data", "detection"},
-    "report": LANGUAGE | {"charts", "prototxt", "net", "data", "training", "detection"},
+    "report": LANGUAGE | {"charts", "prototxt", "layers", "net", "data", "training", "detection"},
     "visualize": LANGUAGE | {"stored", "charts", "prototxt", "weights", "devices", "net", "deploy"},
     "sweep": LANGUAGE
     | {"stored", "charts", "prototxt", "layers", "parallel", "training", "inspection", "runs", "report"},

@@ -11,6 +11,7 @@ from .. import prototxt
 from ..errors import CaffeliteError, Where
 from . import sources, stored
 from .samples import DataSource
+from .stored import stores_images
 from .transforms import Choice
 
 
@@ -20,7 +21,7 @@ def of_net(path: Path, number: int, count: int, seed: int = 0) -> tuple[np.ndarr
     document = prototxt.read_net(path)
     for place, spec in enumerate(document.message.layer):
         rules = [rule.phase for rule in spec.include if rule.HasField("phase")]
-        if spec.type in ("Data", "ImageData") and pb.TRAIN in (rules or [pb.TRAIN]):
+        if stores_images(spec) and pb.TRAIN in (rules or [pb.TRAIN]):
             source = sources.open_source(spec, pb.TRAIN, document.locate.at("layer", place), seed)
             break
     else:

@@ -9,6 +9,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, Where
 from ..layers import REGISTRY
+from ..layers.feeding import feeding_type
 from ..prototxt import resolve
 from . import sources
 from .samples import DataSource, Samples
@@ -17,10 +18,15 @@ KEPT_TRANSFORMS = ("force_color", "force_gray")  # they decide how a record is d
 PATHS = ("source", "label_source")
 
 
+def stores_images(spec: pb.LayerParameter) -> bool:
+    """Whether a layer reads images that are stored one by one."""
+    return spec.type in REGISTRY and feeding_type(REGISTRY[spec.type]).stores_images
+
+
 def independent(spec: pb.LayerParameter, locate: Locator) -> pb.LayerParameter:
     """A data layer that reads the same samples from any working directory, as they are stored: absolute paths, the
     order of the data, no transform. locate: bound to the layer. Errors: the layer reads no images."""
-    field = REGISTRY[spec.type].field if spec.type in ("Data", "ImageData") else ""
+    field = REGISTRY[spec.type].field if stores_images(spec) else ""
     if not field:
         what, expected = f'layer "{spec.name}" reads no stored images', "a layer of type Data or ImageData"
         raise CaffeliteError(what, where=locate(), expected=expected, found=spec.type)

@@ -8,21 +8,16 @@ from dataclasses import dataclass, field
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, did_you_mean
 from ..layers.detection import DetectingLayer
+from ..layers.facets import Compares
+from ..layers.feeding import feeding
+from ..layers.recurrent import Recurrent
 from ..net.graph import Graph, Node, Value
 
-# A loss → the layer that converts its scores to the probabilities that it compares.
-PROBABILITY = {"SoftmaxWithLoss": "Softmax", "InfogainLoss": "Softmax", "SigmoidCrossEntropyLoss": "Sigmoid"}
-SCORE_LAYERS = ("Accuracy", "SegAccuracy")  # layers without a loss that only measure scores
-RECURRENT = ("RNN", "LSTM")  # their first axis is time, not the batch
 FILLERS = ("weight_filler", "bias_filler", "filler", "scale_filler")
 # Fields of a transform_param that are random or follow from the input's channels: not needed for a single image.
 CHANCE = (
     *("mirror", "perturb_param", "distort_param", "noise_param", "force_color", "force_gray"),
     *("resize_param", "expand_param", "emit_constraint"),  # the input has the size
-)
-TRANSFORMED = (  # data layers that a deploy net's input takes the transform of
-    *("Data", "AnnotatedData", "ImageData", "WindowData"),
-    *("DenseImageData", "ImageSegData", "WindowSegData", "DetectionData", "EvalData", "ImageGtData"),
 )
 
 
@@ -58,7 +53,7 @@ def convert(graph: Graph, wanted: Iterable[str] = (), batch: int = 1) -> Convert
         scores = _scores(graph, notes)
     needed = _ancestors(value for value, _ in scores)
     made = pb.NetParameter(name=graph.name)
-    recurrent = any(node.layer.spec.type in RECURRENT for node in needed)
+    recurrent = any(isinstance(node.layer, Recurrent) for node in needed)
     for node in needed:
         made.layer.append(
             _input(node, needed, scores, None if recurrent else batch) if node.layer.feeds else _bare(node.layer.spec)
@@ -69,8 +64,8 @@ def convert(graph: Graph, wanted: Iterable[str] = (), batch: int = 1) -> Convert
         )
     outputs, taken = [], set(graph.values)
     for value, loss in scores:
-        kind = PROBABILITY.get(loss.layer.spec.type) if loss else None
-        if loss is None or kind is None:
+        kind = Compares.of(loss.layer.spec.type).probability if loss else None
+        if loss is None or not kind:
             outputs.append(value.name)
             continue
         if same := _made_already(value, kind, loss):
@@ -121,7 +116,7 @@ def _scores(graph: Graph, notes: list[str]) -> list[tuple[Value, Node | None]]:
             learned = [v for v in dict.fromkeys(node.bottoms) if any(n.params for n in _ancestors([v]))]
             compared += [(value, node) for value in learned or node.bottoms[:1]]
         return compared
-    judges = [node for node in graph.nodes if node.layer.spec.type in SCORE_LAYERS]
+    judges = [node for node in graph.nodes if Compares.of(node.layer.spec.type).scores]
     if judges:
         return [(value, None) for value in dict.fromkeys(node.bottoms[0] for node in judges)]
     return [(value, None) for value in graph.outputs if not value.node.layer.feeds]
@@ -163,7 +158,7 @@ def _input(
         if batch is not None and spec.type != "Input" and shape:
             shape[0] = batch
         made.input_param.shape.add(dim=shape)
-    if spec.type in TRANSFORMED:
+    if feeding(node.layer).transforms_images:
         made.transform_param.CopyFrom(spec.transform_param)
         if spec.image_gt_data_param.HasField("scale"):
             made.transform_param.scale = spec.image_gt_data_param.scale

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..errors import CaffeliteError, did_you_mean
+from ..layers.batch_norm import BatchNorm
+from ..layers.scale_bias import Scale
 from ..net.nodes import Graph, Node
 from .foreign_weights import Tensors
 
@@ -32,7 +34,7 @@ class Unit:
 
     @property
     def normalizes(self) -> bool:
-        return self.node.layer.spec.type == "BatchNorm"
+        return isinstance(self.node.layer, BatchNorm)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -110,9 +112,9 @@ def _units(graph: Graph) -> list[Unit]:
         if not node.params or node in scales:
             continue
         scale = None
-        if node.layer.spec.type == "BatchNorm":
+        if isinstance(node.layer, BatchNorm):
             readers = [reader for reader, _ in node.tops[0].readers]
-            if len(readers) == 1 and readers[0].layer.spec.type == "Scale" and len(readers[0].bottoms) == 1:
+            if len(readers) == 1 and isinstance(readers[0].layer, Scale) and len(readers[0].bottoms) == 1:
                 scale = readers[0]
                 scales.add(scale)
         units.append(Unit(node, scale))

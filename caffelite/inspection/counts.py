@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..layers.convolution import Deconvolution
 from ..net.graph import Graph, Node, Value
 from ..planner.costs import multiply_adds, traffic, work
 
@@ -49,7 +50,7 @@ def _field(node: Node, bottoms: list[Fields], top: Value) -> Fields:
     window = getattr(node.layer, "window", None)
     if window is None or len(window.kernel) != axes:
         return merged
-    if node.layer.spec.type == "Deconvolution":  # a number of its top meets every stride-th number of the kernel
+    if isinstance(node.layer, Deconvolution):  # a number of its top meets every stride-th number of the kernel
         return tuple(
             Field(f.size + (-(-_reach(k, d) // s) - 1) * f.jump, f.jump / s)
             for f, k, s, d in zip(merged, window.kernel, window.stride, window.dilation, strict=True)

@@ -11,6 +11,9 @@ from .. import caffelite_pb2 as pb
 from ..devices.traits import DeviceTraits
 from ..devices.window import Window
 from ..layers import ParameterSpec, fillers, sliding
+from ..layers.concat_slice import Concat
+from ..layers.convolution import Deconvolution
+from ..layers.inner_product import InnerProduct
 from ..layers.pooling import Pooling
 from ..net.compile import compile
 from ..net.graph import AUTOMATIC, Graph, Node, Value
@@ -70,7 +73,7 @@ def _tops(node: Node) -> list[str]:
 
 def _shape(node: Node) -> list[str]:
     """The arithmetic of each spatial axis of a window, or the rule of the layer's type."""
-    layer, kind = node.layer, node.layer.spec.type
+    layer = node.layer
     window = getattr(layer, "window", None)
     if not node.bottoms:
         param = layer.spec.HasField("transform_param") and (
@@ -94,14 +97,14 @@ def _shape(node: Node) -> list[str]:
         return sums[:1] if len(set(spatial)) == 1 and len({*zip(*window, strict=True)}) == 1 else sums
     if getattr(layer.p, "global_pooling", False):
         return ["global pooling: one window, the image"]
-    if kind == "InnerProduct":
+    if isinstance(layer, InnerProduct):
         axis, shape = layer.axis(layer.p.axis, len(node.bottoms[0].shape)), node.bottoms[0].shape
         inputs = math.prod(shape[axis:])
         return [
             f"{times(shape[axis:])} = {inputs} inputs of each of {times(shape[:axis])} rows become num_output = "
             f"{layer.p.num_output}"
         ]
-    if kind == "Concat" and node.tops:
+    if isinstance(layer, Concat) and node.tops:
         axis = next((i for i, d in enumerate(node.tops[0].shape) if d != node.bottoms[0].shape[i]), 1)
         return [
             f"along axis {axis}: {' + '.join(str(b.shape[axis]) for b in node.bottoms)} = {node.tops[0].shape[axis]}"
@@ -115,7 +118,7 @@ def _sum(node: Node, window: Window, name: str, i: int, size: int, out: int) -> 
     kernel, stride, pad, dilation = (values[i] for values in window)
     reach = sliding.reach(window)[i]
     dilated = f"dilation {dilation}: the kernel reaches {reach}; " if dilation > 1 else ""
-    if node.layer.spec.type == "Deconvolution":
+    if isinstance(node.layer, Deconvolution):
         return (
             f"{name}: {dilated}stride · ({name} - 1) + kernel - 2 · pad = {stride} · ({size} - 1) + {reach} - 2 · "
             f"{pad} = {out}"

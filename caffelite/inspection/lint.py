@@ -9,6 +9,8 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..data.labels import Labels, labels
+from ..layers.accuracy import Accuracy
+from ..layers.facets import Compares, Described
 from ..net.compile import compile
 from ..net.graph import AUTOMATIC, Graph, Node, Parameter
 from ..training.optim import rates, updates
@@ -18,17 +20,7 @@ from .target import CPU
 
 POLICY_FIELDS = ("gamma", "power", "stepsize", "stepvalue", "stagelr", "stageiter", "plateau_winsize")
 RULE_FIELDS = ("momentum", "momentum2", "delta", "rms_decay")
-# Layers that score a blob of classes by a label: bottom 1 of each
-CLASS_AXIS = {
-    "SoftmaxWithLoss": ("softmax_param", 1),
-    "Accuracy": ("accuracy_param", 1),
-    "MultinomialLogisticLoss": ("", 1),
-    "InfogainLoss": ("infogain_loss_param", 1),
-    "HingeLoss": ("", 1),
-}
-SCORES = ("Accuracy", "ArgMax", "Reduction")  # types whose tops are read in the log
 LOOKED = 1 << 20  # numbers of each data layer's first samples
-PULLED = {"Scale": "scales", "Bias": "biases", "BatchNorm": "batch norm", "PReLU": "slopes"}
 
 
 def _given(p: pb.SolverParameter, name: str) -> bool:
@@ -158,7 +150,7 @@ def _unread(graph: Graph, reading: Reading, findings: Findings) -> None:
                 or top in weighted
                 or top.name == AUTOMATIC
                 or node.layer.loss
-                or node.layer.spec.type in SCORES
+                or Described.of(node.layer.spec.type).logged
             ):
                 continue
             phase = pb.Phase.Name(graph.phase)
@@ -193,7 +185,7 @@ def _decay(graph: Graph, reading: Reading, findings: Findings) -> None:
         kind = one.node.layer.spec.type
         learns = one.lr_mult != 0 and one.node.backward and one.index not in one.node.layer.statistics
         if learns and one.decay_mult != 0:
-            what = PULLED.get(kind) or ("biases" if len(one.blob.shape) == 1 and one.index == 1 else None)
+            what = Described.of(kind).spared or ("biases" if len(one.blob.shape) == 1 and one.index == 1 else None)
             if what:
                 spared.setdefault(what, []).append(one)
     for what, ones in spared.items():
@@ -206,17 +198,15 @@ def _decay(graph: Graph, reading: Reading, findings: Findings) -> None:
 
 def _labels(node: Node, findings: Findings) -> None:
     """Adds findings for labels in the data that are no class of the scores, and for classes without a label."""
-    if node.layer.spec.type not in CLASS_AXIS or len(node.bottoms) < 2:
+    if not Compares.of(node.layer.spec.type).classes or len(node.bottoms) < 2:
         return
     value = node.bottoms[1]
     source = getattr(value.node.layer, "source", None)
     known = source is not None and not isinstance(source, Absent)
     values, whole = (findings.run(labels, source, value.top) if known else None) or Labels(np.empty(0), False)
-    message, axis = CLASS_AXIS[node.layer.spec.type]
-    shape = node.bottoms[0].shape
-    axis = getattr(node.layer.spec, message).axis if message else axis
+    shape, axis = node.bottoms[0].shape, getattr(node.layer.p, "axis", 1)
     classes = shape[axis] if -len(shape) <= axis < len(shape) else math.prod(shape[1:])
-    p = node.layer.spec.accuracy_param if node.layer.spec.type == "Accuracy" else node.layer.spec.loss_param
+    p = node.layer.p if isinstance(node.layer, Accuracy) else node.layer.spec.loss_param
     if p.HasField("ignore_label"):
         values = values[values != p.ignore_label]
     if not len(values):

@@ -40,10 +40,8 @@ def source_messages() -> list[str]:
 
 def file_fields() -> list[tuple[str, str]]:
     """(message, field) of LayerParameter that name files which a layer reads."""
-    found = [(kind.field, name) for kind in REGISTRY.values() for name in kind.files]
-    others = [("annotated_data_param", "label_map_file"), ("video_data_param", "video_file")]
-    others += [("transform_param", "mean_file"), ("loss_param", "class_weight_source")]
-    return list(dict.fromkeys([*found, *others]))
+    named = [(kind.field, *name.split(".")) for kind in REGISTRY.values() for name in kind.files]
+    return list(dict.fromkeys([*((path[-2], path[-1]) for path in named), ("transform_param", "mean_file")]))
 
 
 __all__ = [

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from ..devices.formula import Formula
 from ..devices.protocol import Device
+from .facets import Compares, Described
 from .labels import check_labels, label_fault
 from .layer import Layer, Shape, register, split_axis
 
 
 @register
+@Compares(classes=True, scores=True)
+@Described(logged=True)
 class Accuracy(Layer):
     """The share of labels that are among their top_k scores (default 1) along ``axis`` (default 1); ignore_label does
     not count.

@@ -12,6 +12,7 @@ from ..devices.formula import Formula
 from ..devices.interfaces import MaskPart
 from ..devices.protocol import Device
 from . import require
+from .facets import Described
 from .fusing import Fusing
 from .layer import Layer, Shape, elementwise, register, split_axis
 
@@ -196,6 +197,7 @@ class Insanity(Layer):
 
 
 @register
+@Described(spared="slopes")
 class PReLU(Fusing, Layer):
     """y = x where x > 0, else a · x; a learned for each channel, or one for all with channel_shared; a starts at 0.25.
 
@@ -271,26 +273,30 @@ def _log_base(p) -> float:
 
 
 # y = base^(scale x + shift) = outer · e^(inner x)
-elementwise(
-    "Exp",
-    y="outer * exp(inner * x)",
-    dx="dy * inner * y",
-    field="exp_param",
-    about="y = base ^ (shift + scale * x); a base of -1 is e",
-    check=_grows,
-    inner=lambda p: _log_base(p) * p.scale,
-    outer=lambda p: math.exp(_log_base(p) * p.shift),
+Described(not_finite="e to a large number")(
+    elementwise(
+        "Exp",
+        y="outer * exp(inner * x)",
+        dx="dy * inner * y",
+        field="exp_param",
+        about="y = base ^ (shift + scale * x); a base of -1 is e",
+        check=_grows,
+        inner=lambda p: _log_base(p) * p.scale,
+        outer=lambda p: math.exp(_log_base(p) * p.shift),
+    )
 )
-elementwise(
-    "Log",
-    y="log(scale * x + shift) * factor",
-    dx="dy * (factor * scale) / (scale * x + shift)",
-    field="log_param",
-    about="y = log(shift + scale * x) / log(base); a base of -1 is e",
-    check=_divides,
-    scale="scale",
-    shift="shift",
-    factor=lambda p: 1 / _log_base(p),
+Described(not_finite="the logarithm of 0 or below")(
+    elementwise(
+        "Log",
+        y="log(scale * x + shift) * factor",
+        dx="dy * (factor * scale) / (scale * x + shift)",
+        field="log_param",
+        about="y = log(shift + scale * x) / log(base); a base of -1 is e",
+        check=_divides,
+        scale="scale",
+        shift="shift",
+        factor=lambda p: 1 / _log_base(p),
+    )
 )
 
 
@@ -304,19 +310,21 @@ def _slope(p) -> str:
     )
 
 
-elementwise(
-    "Power",
-    y=lambda p: {1: "scale * x + shift", 2: "(scale * x + shift) * (scale * x + shift)"}.get(
-        p.power, "pow(scale * x + shift, power)"
-    ),
-    dx=_slope,
-    field="power_param",
-    about="y = (shift + scale * x) ^ power",
-    scale="scale",
-    shift="shift",
-    power="power",
-    less=lambda p: p.power - 1,
-    slope=lambda p: p.power * p.scale,
+Described(not_finite="a root of or a quotient by 0 or below")(
+    elementwise(
+        "Power",
+        y=lambda p: {1: "scale * x + shift", 2: "(scale * x + shift) * (scale * x + shift)"}.get(
+            p.power, "pow(scale * x + shift, power)"
+        ),
+        dx=_slope,
+        field="power_param",
+        about="y = (shift + scale * x) ^ power",
+        scale="scale",
+        shift="shift",
+        power="power",
+        less=lambda p: p.power - 1,
+        slope=lambda p: p.power * p.scale,
+    )
 )
 
 

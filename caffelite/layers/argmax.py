@@ -6,10 +6,12 @@ import math
 
 from ..devices.formula import Formula
 from ..devices.protocol import Device
+from .facets import Described
 from .layer import Layer, Shape, register
 
 
 @register
+@Described(logged=True)
 class ArgMax(Layer):
     """The places of the top_k largest numbers (default 1), or with out_max_val the numbers too; no gradient.
 

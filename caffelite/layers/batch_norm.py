@@ -12,6 +12,7 @@ from ..devices.formula import Formula
 from ..devices.protocol import Device
 from .compilation import Compilable
 from .eltwise import Eltwise
+from .facets import Described
 from .fusing import Fusing
 from .layer import Layer, Shape, register, split_axis
 from .scale_bias import Scale
@@ -26,6 +27,7 @@ LEARNT = (
 
 
 @register
+@Described(spared="batch norm")
 class BatchNorm(Fusing, Layer):
     """y = (x - μ_c) / √(σ²_c + eps) [· scale_c + bias_c], moments over the batch and positions of each channel.
 

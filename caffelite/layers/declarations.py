@@ -15,7 +15,7 @@ class Declarations:
       gradient memory, as Caffe's Flatten does;
     - ``feeds``: tops come from outside (a source, the user) and not from bottoms, see `Feeding`; ``scheduled``:
       ``feed`` sets numbers that depend on the iteration, though the tops come from bottoms; ``files``: the fields of
-      its message that name files to read;
+      its message that name files to read, or ``message.field`` of another one;
     - ``statistics``: the indices of its parameters that the layer itself changes, and no solver; ``ignores_rates``: a
       learning rate for one of them has no effect, and is no mistake;
     - ``reads_shapes_only``: its tops depend on the shapes of its bottoms, not on their numbers;

@@ -11,12 +11,15 @@ from ..devices.formula import Formula
 from ..devices.protocol import Device
 from ..errors import CaffeliteError, Where
 from ..prototxt import resolve
+from .facets import Compares, Described
 from .labels import check_labels, label_fault
 from .layer import Shape, register, split_axis
 from .loss import Divisor, Loss, unless_ignored
 
 
 @register
+@Compares(classes=True, probability="Softmax")
+@Described(not_finite="probabilities of 0")
 class InfogainLoss(Loss):
     """loss = -Σ H[label, k] log max(prob_k, 1e-20) / divisor over all labels and classes k, prob the softmax along
     ``axis`` (default 1).

@@ -11,6 +11,7 @@ from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from . import require
+from .facets import Compares
 from .layer import Shape, register
 from .loss import Loss
 
@@ -49,6 +50,7 @@ class Distance(Loss):
 
 
 @register
+@Compares(values=True)
 class L1Loss(Distance):
     """loss = Σ |a - b| / N; a, b (N, ...) of one count, both get gradients. As in NVCaffe."""
 
@@ -56,6 +58,7 @@ class L1Loss(Distance):
 
 
 @register
+@Compares(values=True)
 class SmoothL1Loss(Distance):
     """loss = Σ outside · f(inside · (a - b)) / N, f(d) = (σd)² / 2 where |d| < 1/σ², else |d| - 1/(2σ²); a and b get
     gradients.

@@ -13,6 +13,7 @@ from ..devices.interfaces import Kernel
 from ..devices.protocol import Device
 from . import class_weights, require
 from .config import GRADIENT, SavedBlobs
+from .facets import Compares, Described
 from .labels import check_labels, label_fault
 from .layer import Layer, Shape, register, split_axis
 
@@ -24,6 +25,7 @@ class Loss(Layer):
 
     bottoms = (2, 2)
     loss = True
+    files = ("loss_param.class_weight_source",)
     constant_bottoms = frozenset({1})
     constant_tops = frozenset({1})
     default_normalization = LOSS.VALID
@@ -112,6 +114,7 @@ class Divisor:
 
 
 @register
+@Compares(classes=True, probability="Softmax")
 class SoftmaxWithLoss(Loss):
     """loss = -Σ log softmax(x)[label] / divisor along softmax_param.axis (default 1).
 
@@ -200,6 +203,8 @@ class SoftmaxWithLoss(Loss):
 
 
 @register
+@Compares(probability="Sigmoid")
+@Described(not_finite="targets that are no probabilities")
 class SigmoidCrossEntropyLoss(Loss):
     """loss = -Σ (t log σ(x) + (1 - t) log(1 - σ(x))) / divisor; x and targets t in [0, 1] of one count, the divisor N
     (BATCH_SIZE).
@@ -257,6 +262,7 @@ class SigmoidCrossEntropyLoss(Loss):
 
 
 @register
+@Compares(values=True)
 class EuclideanLoss(Loss):
     """loss = Σ (a - b)² / 2N; both bottoms (N, ...) of one count, both get gradients. As in Caffe."""
 
@@ -329,6 +335,7 @@ class PerClass(Loss):
 
 
 @register
+@Compares(classes=True)
 class HingeLoss(PerClass):
     """loss = Σ max(0, 1 + s x)^norm / N, s = -1 for the label's class and 1 for the others; norm L1 (default) or L2,
     the square.
@@ -346,6 +353,8 @@ class HingeLoss(PerClass):
 
 
 @register
+@Compares(classes=True)
+@Described(not_finite="probabilities that are 0 or no probabilities")
 class MultinomialLogisticLoss(PerClass):
     """loss = -Σ log max(x[label], 1e-20) / N over probabilities x (N, C...), label (N). Errors: labels that are no
     class. As in Caffe."""

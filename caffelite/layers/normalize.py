@@ -8,10 +8,12 @@ from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from . import require
+from .facets import Described
 from .layer import Layer, Shape, register
 
 
 @register
+@Described(not_finite="a length of 0")
 class Normalize(Layer):
     """y = s · x / |x|, |x| = √(Σ x² + eps) over a sample, or over the channels of each of its places; s learnt.
 

@@ -7,12 +7,14 @@ import math
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
+from .facets import Described
 from .layer import Layer, Shape, register
 
 REDUCTION = pb.ReductionParameter
 
 
 @register
+@Described(logged=True)
 class Reduction(Layer):
     """y = coeff · Σ x (SUM, the default), Σ |x| (ASUM), Σ x² (SUMSQ) or the mean of x (MEAN), over the axes from
     ``axis`` on (default 0).

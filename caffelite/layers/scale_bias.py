@@ -9,6 +9,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
+from .facets import Described
 from .fusing import Fusing
 from .layer import Layer, Shape, register
 
@@ -59,6 +60,7 @@ class Broadcast(Layer):
 
 
 @register
+@Described(spared="scales")
 class Scale(Fusing, Broadcast):
     """y = x · s [+ b], s and b spanning axes of x (see Broadcast), learned or s a second bottom.
 
@@ -115,6 +117,7 @@ class Scale(Fusing, Broadcast):
 
 
 @register
+@Described(spared="biases")
 class Bias(Broadcast):
     """y = x + b, b spanning axes of x (see Broadcast), learned or a second bottom. x, y (N, C, ...), b (C) by default.
     As in Caffe."""

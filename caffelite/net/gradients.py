@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from .. import caffelite_pb2 as pb
 from ..errors import Collector
+from ..layers.data import Parameter as ParameterLayer
 from .nodes import Graph, Node, Value
 
 Refused = Mapping[Node, list[int]]  # bottoms of a node that would need a gradient which the layer cannot compute
@@ -46,7 +47,7 @@ def _mark(graph: Graph, mistakes: Collector) -> None:
 def _stop_parameters_taken_over(graph: Graph) -> None:
     """A Parameter layer does not learn if its only reader takes its gradient over, as in Caffe."""
     for node in graph.nodes:
-        if node.layer.spec.type != "Parameter":
+        if not isinstance(node.layer, ParameterLayer):
             continue
         readers = [reader for reader, _ in node.tops[0].readers]
         if [reader.layer.takes_over_gradient for reader in readers] == [True]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from .. import caffelite_pb2 as pb
 from ..layers import CAFFE_FORMAT, Format, Layer, ParameterSpec, Shape
+from ..layers.data import Input
 from .sealing import Sealable
 
 AUTOMATIC = (
@@ -151,7 +152,7 @@ class Graph(Sealable):
     @property
     def inputs(self) -> dict[str, Value]:
         """The tops of Input layers by name: the first version of each, which in-place layers read."""
-        return {v.name: v for n in self.feeds if n.layer.spec.type == "Input" for v in n.tops}
+        return {v.name: v for n in self.feeds if isinstance(n.layer, Input) for v in n.tops}
 
     @property
     def loss_starts(self) -> list[tuple[Value, float]]:

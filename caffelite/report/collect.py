@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..data.order import BalancedOrder
+from ..layers.accuracy import Accuracy
+from ..layers.loss import SoftmaxWithLoss
+from ..layers.softmax import Softmax
 from ..net.graph import Graph, Node, Value
 from ..net.net import Net
 from .detection import Detections, detection_head
@@ -33,8 +36,8 @@ class Head:
 
 def head(graph: Graph) -> Head | None:
     """The bottoms of the last Accuracy, or else SoftmaxWithLoss; None if the net does not classify."""
-    for kind in ("Accuracy", "SoftmaxWithLoss"):
-        nodes = [node for node in graph.nodes if node.layer.spec.type == kind]
+    for kind in (Accuracy, SoftmaxWithLoss):
+        nodes = [node for node in graph.nodes if type(node.layer) is kind]
         if nodes:
             return _head(nodes[-1])
     return None
@@ -43,12 +46,12 @@ def head(graph: Graph) -> Head | None:
 def _head(node: Node) -> Head:
     scores, labels = node.bottoms[:2]
     layer = node.layer
-    accuracy = layer.spec.type == "Accuracy"
+    accuracy = isinstance(layer, Accuracy)
     param = layer.spec.accuracy_param if accuracy else layer.spec.loss_param
     axis = layer.axis(layer.p.axis, len(scores.shape))
     ignore = param.ignore_label if param.HasField("ignore_label") else None
     pixels = math.prod(scores.shape) > scores.shape[0] * scores.shape[axis] and axis > 0
-    return Head(scores, labels, axis, scores.node.layer.spec.type != "Softmax", ignore, pixels)
+    return Head(scores, labels, axis, not isinstance(scores.node.layer, Softmax), ignore, pixels)
 
 
 class OutputCollector:
@@ -99,7 +102,7 @@ class OutputCollector:
         for value, _, values in outputs:
             self._batches[value.name].append(np.array(values, float).reshape(-1))
             node = value.node
-            if node.layer.spec.type == "Accuracy" and value.top == 0:
+            if isinstance(node.layer, Accuracy) and value.top == 0:
                 counted = node.layer.counted(0)
                 self._counts[value.name] += (
                     math.prod(node.bottoms[1].shape) if counted is None else float(np.sum(counted))

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..layers.facets import Compares
 from ..net.graph import Graph, Value
 
-LOSSES = ("EuclideanLoss", "SmoothL1Loss", "L1Loss")  # their first two bottoms are a prediction and its target
 MOST_POINTS = 5000  # that a picture shows
 MOST_OUTPUTS = 100  # numbers of a sample that have errors of their own
 
@@ -28,7 +28,7 @@ def regression(graph: Graph) -> Regression | None:
 
     The target is the second bottom, or the first where only the second one has learned parameters below it.
     """
-    nodes = [node for node in graph.nodes if node.layer.spec.type in LOSSES]
+    nodes = [node for node in graph.nodes if Compares.of(node.layer.spec.type).values]
     if not nodes:
         return None
     learned: set[Value] = set()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..layers.loss import SigmoidCrossEntropyLoss
 from ..net.graph import Graph, Value
 from .ranking import Curve, ScoreSample, mean
 
@@ -23,7 +24,7 @@ class LabelHead:
 
 def label_head(graph: Graph) -> LabelHead | None:
     """The bottoms of the last SigmoidCrossEntropyLoss; None in a net without one."""
-    nodes = [node for node in graph.nodes if node.layer.spec.type == "SigmoidCrossEntropyLoss"]
+    nodes = [node for node in graph.nodes if isinstance(node.layer, SigmoidCrossEntropyLoss)]
     if not nodes:
         return None
     p = nodes[-1].layer.spec.loss_param

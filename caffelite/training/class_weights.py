@@ -12,7 +12,7 @@ from ..data.labels import all_labels
 from ..data.order import BalancedOrder
 from ..errors import CaffeliteError
 from ..layers import class_weights
-from ..layers.loss import Loss
+from ..layers.loss import Loss, SigmoidCrossEntropyLoss
 from ..net.graph import Graph, Node
 from .nets import NetSpec
 
@@ -75,7 +75,7 @@ def _measure(node: Node, layer: Loss) -> np.ndarray:
         text = 'layer "%s": sampler BALANCED draws every class equally often already; class_weight_balanced weighs them'
         log.warning(f"{text} too", layer.name)
     ignored = layer.spec.loss_param.ignore_label if layer.spec.loss_param.HasField("ignore_label") else None
-    if layer.spec.type == "SigmoidCrossEntropyLoss":
+    if isinstance(layer, SigmoidCrossEntropyLoss):
         counts = _count_targets(blocks, layer.classes, ignored)
         return _logged(node, "positive and negative targets", counts, counts[1], counts[0])
     samples = _count_classes(node, blocks, layer.classes, ignored)

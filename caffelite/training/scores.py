@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ..layers.accuracy import Accuracy
+from ..layers.loss import SoftmaxWithLoss
 from ..net.graph import Node, Value
 from ..net.net import Net
 from ..parallel import TESTING, alone
@@ -130,8 +132,8 @@ def unscored(net: Net, outputs: Iterable[tuple[str, float, np.ndarray]]) -> list
     texts, by_name = [], {name: values for name, _, values in outputs}
     for value in net.graph.outputs:
         layer = value.node.layer
-        params: dict[str, Any] = {"Accuracy": layer.spec.accuracy_param, "SoftmaxWithLoss": layer.spec.loss_param}
-        param = params.get(layer.spec.type)
+        kinds: dict[type, Any] = {Accuracy: layer.spec.accuracy_param, SoftmaxWithLoss: layer.spec.loss_param}
+        param = kinds.get(type(layer))
         if (
             param is None
             or value.top
@@ -151,7 +153,7 @@ def unscored(net: Net, outputs: Iterable[tuple[str, float, np.ndarray]]) -> list
 
 def _shares(value: Value) -> bool:
     """Whether an output is the share of labels that were predicted."""
-    return value.node.layer.spec.type == "Accuracy"
+    return isinstance(value.node.layer, Accuracy)
 
 
 def combined(net: Net, parts: list[Scores]) -> Scores:

@@ -237,7 +237,7 @@ class WindowData(Feed):
     field = "window_data_param"
     files = ("source", "root_folder")
     tops = (1, 2)
-    reads_images = True
+    reads_images = transforms_images = True
 
     @staticmethod
     def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:

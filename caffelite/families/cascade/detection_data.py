@@ -259,7 +259,7 @@ class ListFeed(Feed):
     """The base class of layers whose batches differ in size and in the number of objects."""
 
     files = ("source", "root_folder")
-    varies = requires_host = True
+    varies = requires_host = transforms_images = True
 
     def build(self, dev: Device) -> None:
         """Nothing: a pass uploads its batch."""

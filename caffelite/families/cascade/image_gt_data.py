@@ -153,6 +153,7 @@ class ImageGtData(Feed):
     src/caffe/layers/image_gt_data_layer.cpp.
     """
 
+    transforms_images = True
     field = "image_gt_data_param"
     files = ("source", "root_folder")
     tops = (2, None)

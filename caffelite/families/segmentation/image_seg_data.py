@@ -337,7 +337,7 @@ class DenseImageData(Feed):
     field = "dense_image_data_param"
     files = ("source", "root_folder")
     tops = (1, 2)
-    reads_images = labels_pixels = divides_samples = True
+    reads_images = labels_pixels = divides_samples = transforms_images = True
 
     @staticmethod
     def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
@@ -381,7 +381,7 @@ class ImageSegData(Feed):
     field = "image_data_param"
     files = ("source", "root_folder")
     tops = (1, 3)
-    reads_images = labels_pixels = divides_samples = True
+    reads_images = labels_pixels = divides_samples = transforms_images = True
     listed_files = staticmethod(listed_pairs)
 
     @staticmethod

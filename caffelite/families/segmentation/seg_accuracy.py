@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from ...layers import require
+from ...layers.facets import Compares
 from ...layers.labels import check_labels
 from ...layers.layer import Layer, Shape, register, split_axis
 
 
 @register
+@Compares(scores=True)
 class SegAccuracy(Layer):
     """Accuracy, mean recall and mean intersection over union of all pixels, from their confusion matrix.
 

@@ -52,9 +52,9 @@ class AnnotatedData(Feed):
     """
 
     field = "data_param"
-    files = ("source",)
+    files = ("source", "annotated_data_param.label_map_file")
     tops = (1, 2)
-    reads_images = reads_objects = True
+    reads_images = reads_objects = transforms_images = True
     varied_tops = frozenset({1})
     _rows: np.ndarray  # of the batch that was fed
     listed_files = staticmethod(no_files)

@@ -137,6 +137,7 @@ class VideoData(Feed):
     field = "data_param"
     tops = (1, 2)
     reads_images = True
+    files = ("video_data_param.video_file",)
     listed_files = staticmethod(no_files)
 
     @staticmethod

@@ -149,7 +149,7 @@ def _data_layer(config: ServeConfig, solver: Path, changed: int) -> pb.LayerPara
     for phase in ("TEST", "TRAIN"):
         graph, _ = _graph_of(config, solver.parent, phase)
         for node in graph.nodes:
-            if node.layer.spec.type in ("Data", "ImageData"):
+            if stored.stores_images(node.layer.spec):
                 return stored.independent(node.layer.spec, Locator(str(solver)))
     raise CaffeliteError("the run reads no images that are stored", expected="a layer of type Data or ImageData")
 

@@ -9,6 +9,7 @@ from statistics import median
 
 from ... import caffelite_pb2 as pb
 from ...errors import CaffeliteError, quoted
+from ...layers.facets import Described
 from ...parallel import Refused
 from ..iteration import Norms
 from .tracing import TracedArray
@@ -16,15 +17,6 @@ from .tracing import TracedArray
 LOSS, WEIGHTS = "loss is", "weights are"  # what is found not to be finite
 LARGE_INPUT = 20  # unscaled pixels reach 255
 GROWS = 3  # a loss counts as growing from this multiple of the median of those before
-DOMAINS = {
-    "Log": "the logarithm of 0 or below",
-    "Power": "a root of or a quotient by 0 or below",
-    "Exp": "e to a large number",
-    "MultinomialLogisticLoss": "probabilities that are 0 or no probabilities",
-    "InfogainLoss": "probabilities of 0",
-    "SigmoidCrossEntropyLoss": "targets that are no probabilities",
-    "Normalize": "a length of 0",
-}
 
 
 @dataclass
@@ -129,5 +121,5 @@ def _causes_of(first: TracedArray, feeding: set[str]) -> Iterator[tuple[int, str
     if "parameter" in first.what and first.direction == "forward":
         when = "an update before this iteration corrupted it; with snapshots the first such update could be found"
         yield 1, f"{first.what} of the layer was already corrupted: {when}"
-    if first.type in DOMAINS:
-        yield 2, f"the layer's own mathematics: {DOMAINS[first.type]}"
+    if mathematics := Described.of(first.type).not_finite:
+        yield 2, f"the layer's own mathematics: {mathematics}"

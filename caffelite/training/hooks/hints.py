@@ -10,6 +10,9 @@ from collections import Counter
 import numpy as np
 
 from ... import caffelite_pb2 as pb
+from ...layers.accuracy import Accuracy
+from ...layers.activation import ReLU
+from ...layers.loss import SoftmaxWithLoss
 from ...net.graph import Node
 from ...net.net import Net
 from ...net.parameters import multipliers
@@ -52,7 +55,7 @@ class Hints(Hook):
         self._displays = 0
         self._ends = {step.node: (step.fused or (step.node,))[-1] for step in net.compiled.forward}
         nodes = parts.complete(net).nodes
-        self._losses = {n.tops[0].name: _classes(n) for n in nodes if n.layer.spec.type == "SoftmaxWithLoss"}
+        self._losses = {n.tops[0].name: _classes(n) for n in nodes if type(n.layer) is SoftmaxWithLoss}
 
     def _detailed(self) -> bool:
         """Whether the coming display judges activations and gradients."""
@@ -79,7 +82,7 @@ class Hints(Hook):
             self._log_once(text, text)
         score = {name: float(values[0]) for name, _, values in scores.outputs if values.size == 1}
         for node in self._parts.complete(net).nodes:
-            if node.layer.spec.type != "Accuracy" or node.layer.p.top_k != 1 or node.tops[0].name not in score:
+            if not isinstance(node.layer, Accuracy) or node.layer.p.top_k != 1 or node.tops[0].name not in score:
                 continue
             name, classes = node.tops[0].name, _classes(node)
             chance, tested = 1 / classes, count * math.prod(node.bottoms[1].shape)
@@ -118,7 +121,7 @@ class Hints(Hook):
     def forward(self, node: Node) -> None:
         """Judges a ReLU's activations."""
         last = self._ends.get(node)  # a net that runs another micro-batch is not judged
-        if not last or last.layer.spec.type != "ReLU" or last.layer.p.negative_slope or len(last.tops[0].shape) < 2:
+        if not last or not isinstance(last.layer, ReLU) or last.layer.p.negative_slope or len(last.tops[0].shape) < 2:
             return
         top = self._net.shown(self._net.data[last.tops[0]], last.tops[0])
         values = self._net.dev.download(top[:SAMPLES])
@@ -174,8 +177,7 @@ class Hints(Hook):
 
 
 def _classes(node: Node) -> int:
-    axis = node.layer.p.axis if node.layer.spec.type == "Accuracy" else node.layer.spec.softmax_param.axis
-    return node.bottoms[0].shape[axis]
+    return int(node.bottoms[0].shape[node.layer.p.axis])
 
 
 def _early(classes: int) -> int:

@@ -1,0 +1,43 @@
+"""What tools ask of few layer types: each type declares it beside its class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+from .layer import REGISTRY, Layer
+
+Kind = TypeVar("Kind", bound=type[Layer])
+_DECLARED: dict[tuple[type, type[Layer]], Any] = {}
+
+
+class Facet:
+    """``@Facet(...)`` above a type declares it, for this type and not for those that derive from it."""
+
+    def __call__(self, kind: Kind) -> Kind:
+        _DECLARED[type(self), kind] = self
+        return kind
+
+    @classmethod
+    def of(cls, name: str) -> Self:
+        """What the type of this name declares, or the defaults."""
+        return _DECLARED.get((cls, REGISTRY[name])) or cls() if name in REGISTRY else cls()
+
+
+@dataclass(frozen=True)
+class Compares(Facet):
+    """How a loss or a score compares its first bottom with its second one."""
+
+    classes: bool = False  # scores of classes, along ``axis`` of its message or axis 1, with labels
+    probability: str = ""  # the type that converts scores into the probabilities that it compares
+    values: bool = False  # a prediction with a target of as many numbers
+    scores: bool = False  # it only measures
+
+
+@dataclass(frozen=True)
+class Described(Facet):
+    """What texts about a layer say."""
+
+    not_finite: str = ""  # what makes its numbers NaN or infinite
+    spared: str = ""  # what its parameters are called, which should not decay
+    logged: bool = False  # its tops are there to be read in the log
