@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..detection.precision import COCO_THRESHOLDS, class_precision
+from ..layers.detection import DetectionEvaluation
 from ..net.graph import Graph, Value
 from .ranking import Curve
 
@@ -29,7 +30,7 @@ class DetectionHead:
 
 def detection_head(graph: Graph) -> DetectionHead | None:
     """Of the last DetectionEvaluate; None where the net has none."""
-    nodes = [node for node in graph.nodes if node.layer.spec.type == "DetectionEvaluate"]
+    nodes = [node for node in graph.nodes if isinstance(node.layer, DetectionEvaluation)]
     if not nodes:
         return None
     layer: Any = nodes[-1].layer
