@@ -59,10 +59,15 @@ DENSE_MESSAGES = {f"{name}Parameter" for name in ("BinaryWeights", "Quant", "Spa
 DENSE_MESSAGES |= {f"{name}Parameter" for name in ("Lstm", "Reverse", "SeLu", "SeLuDropout", "Transpose", "Unpooling")}
 UNLISTED |= DENSE
 
+TEXT = {"continuation_indicator": "ContinuationIndicator", "ctc_decoder": "CTCDecoder", "ctc_loss": "CtcLoss"}
+TEXT |= {"labelsequence_accuracy": "LabelsequenceAccuracy"}
+FAMILIES = TEXT  # messages of layers of families, by their fields
+
 CASCADE = ("bbox_reg", "box_group_output", "box_output", "decode_bbox", "scale_route")
 CASCADE += ("detection_data", "eval_data", "frcnn_output", "hard_mining")
 CASCADE += ("image_gt_data", "detection_loss", "detection_accuracy", "detection_group_loss", "detection_group_accuracy")
 UNLISTED_MESSAGES = {
+    *(f"{name}Parameter" for name in FAMILIES.values()),
     *DENSE_MESSAGES,
     *(
         f"{name}Parameter"
@@ -84,4 +89,4 @@ UNLISTED_ENUMS = {
 CASCADE_TARGETS = "cls_num", "num_img_per_batch", "fg_thr", "bg_thr_hg", "bg_thr_lw", "img_width"
 UNLISTED_OWN = {f"LayerParameter.{name}_param" for name in ("center_loss", "insanity", *CASCADE)}  # theirs are taken
 UNLISTED_OWN |= {f"ProposalTargetParameter.{name}" for name in CASCADE_TARGETS}
-UNLISTED_OWN |= DENSE_OWN
+UNLISTED_OWN |= DENSE_OWN | {f"LayerParameter.{name}_param" for name in FAMILIES}

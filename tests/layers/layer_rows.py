@@ -13,6 +13,7 @@ import rows_normalisation
 import rows_regions
 import rows_segmentation
 import rows_sequences
+import rows_text
 import rows_yolo
 
 ROWS = [
@@ -30,4 +31,5 @@ ROWS = [
     *rows_detection.ROWS,
     *rows_regions.ROWS,
     *rows_forks.ROWS,
+    *rows_text.ROWS,
 ]

@@ -1,0 +1,1 @@
+"""Text lines: connectionist temporal classification."""

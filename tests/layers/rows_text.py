@@ -1,0 +1,155 @@
+"""Rows of the table of layers: text lines."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from layer_row import Row, labels, numbers, off_kinks
+
+
+def spelled(path, blank):
+    """The classes of a path, repeated ones merged and blanks deleted."""
+    return [c for i, c in enumerate(path) if c != blank and (i == 0 or c != path[i - 1])]
+
+
+def log_probability(scores, label, blank):
+    """Of scores (T, C), by trying every path."""
+    p = np.exp(scores - scores.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    paths = itertools.product(range(scores.shape[1]), repeat=len(scores))
+    total = sum(p[range(len(p)), path].prod() for path in paths if spelled(path, blank) == label)
+    return np.log(total) if total else 0
+
+
+def ctc(blank, lines):
+    """lines(blobs) gives (steps, label) of each sequence."""
+
+    def oracle(x, *blobs):
+        each = [log_probability(x[:steps, n], label, blank) for n, (steps, label) in enumerate(lines(x, *blobs))]
+        return [-np.mean(each)]
+
+    return oracle
+
+
+def of_rows(blank):
+    """Labels (N, L) without blanks, of all steps."""
+    return lambda x, label: [(len(x), [int(c) for c in line if c != blank]) for line in label]
+
+
+def indicated(x, starts, label):
+    return [(len(x), [int(c) for c in itertools.takewhile(lambda c: c >= 0, label[:, 0])])]
+
+
+def ones(rng, shape):
+    return np.ones(shape)
+
+
+SCORES = (5, 1, 3)
+DECODED = np.array([2, 2, 0, 2, 1])
+
+
+def path(rng, shape):
+    """Scores (T, N, C) whose best classes are 2, 2, 0, 2, 1."""
+    scores = rng.random(shape)
+    for n in range(shape[1]):
+        scores[np.arange(shape[0]), n, DECODED[: shape[0]]] += 1
+    return scores
+
+
+def line(classes):
+    def draw(rng, shape):
+        return np.broadcast_to(np.array(classes, float)[: shape[0]].reshape(-1, 1), shape)
+
+    return draw
+
+
+def decoded(x, *blobs):
+    found = spelled(DECODED[: len(x)], 0)
+    return found + [-1] * (len(x) - len(found))
+
+
+ROWS = [
+    Row(
+        "ContinuationIndicator",
+        "continuation_indicator_param { time_step: 3 batch_size: 4 }",
+        [],
+        lambda: [np.array([[0.0] * 4, [1] * 4, [1] * 4])],
+    ),
+    Row(
+        "ContinuationIndicator",
+        "continuation_indicator_param { time_step: 2 }",
+        [((5, 2), off_kinks)],
+        lambda x: [np.array([[0.0] * len(x), [1] * len(x)])],
+        name="of a bottom",
+        constant=(0,),
+    ),
+    Row(
+        "CtcLoss",
+        "ctc_loss_param { blank_label: 2 alphabet_size: 3 }",
+        [(SCORES, off_kinks), ((1, 3), labels(3))],
+        ctc(2, of_rows(2)),
+        constant=(1,),
+    ),
+    Row(
+        "CTCLoss",
+        "",
+        [(SCORES, off_kinks), ((5, 1), ones), ((5, 1), line([1, 1, -1, 0, 0]))],
+        ctc(2, indicated),
+        constant=(1, 2),
+    ),
+    Row("WarpCTCLoss", "", [(SCORES, off_kinks), ((1, 3), labels(3))], ctc(0, of_rows(0)), constant=(1,)),
+    Row(
+        "WarpCTCLoss",
+        "ctc_loss_param { blank_index: 1 }",
+        [(SCORES, off_kinks), ((5, 1), ones), ((5, 1), line([0, 2, 2, -1, -1]))],
+        ctc(1, indicated),
+        constant=(1, 2),
+        name="of indicators",
+    ),
+    Row(
+        "WarpCTCLoss",
+        "",
+        [(SCORES, off_kinks), ((1,), ones), ((1,), numbers(2)), ((2, 1), numbers(2))],
+        ctc(2, lambda x, steps, ends, label: [(int(steps[0]), list(label[: int(ends[0]), 0].astype(int)))]),
+        constant=(1, 2, 3),
+        name="of lengths",
+    ),
+    Row(
+        "CTCGreedyDecoder",
+        "",
+        [((5, 2, 3), path)],
+        lambda x: [np.array([decoded(x)] * 2, float)[:, :, None, None]],
+        constant=(0,),
+    ),
+    Row(
+        "CTCGreedyDecoder",
+        "",
+        [((5, 1, 3), path), ((1, 4), lambda rng, shape: np.array([[2.0, 2, 0, -1]]))],
+        lambda x, label: [np.array([2 / 3 if len(x) > 1 else 1 / 2, 0]).reshape(1, 2, 1, 1)],
+        constant=(0, 1),
+        name="accuracy",
+    ),
+    Row(
+        "CTCGreedyDecoder",
+        "ctc_decoder_param { blank_index: 0 }",
+        [((5, 1, 3), path), ((5, 1), ones), ((3, 1), line([2, 0, 2]))],
+        lambda x, starts, label: [
+            np.array(decoded(x), float).reshape(-1, 1, 1, 1),
+            -x.max(2).sum(0).reshape(-1, 1, 1, 1),
+            np.full((1, 1, 1, 1), 1 / 3 if len(x) > 1 else 1),
+        ],
+        tops=3,
+        constant=(0, 1, 2),
+        name="of indicators",
+    ),
+    Row(
+        "LabelsequenceAccuracy",
+        "labelsequence_accuracy_param { blank_label: 2 }",
+        [((6, 2, 3), off_kinks), ((6, 2), labels(3))],
+        lambda x, label: [
+            np.mean([spelled(s.argmax(1), 2) == [c for c in t if c != 2] for s, t in zip(x, label, strict=True)])
+        ],
+        constant=(0, 1),
+    ),
+]
