@@ -61,7 +61,8 @@ UNLISTED |= DENSE
 
 TEXT = {"continuation_indicator": "ContinuationIndicator", "ctc_decoder": "CTCDecoder", "ctc_loss": "CtcLoss"}
 TEXT |= {"labelsequence_accuracy": "LabelsequenceAccuracy"}
-FAMILIES = TEXT  # messages of layers of families, by their fields
+METRIC = {name: "Margin" for name in ("lifted_struct_sim_softmax_loss", "triplet_loss")}
+FAMILIES = TEXT | METRIC | {"gradient_scaler": "GradientScaler"}  # messages of layers of families, by their fields
 
 CASCADE = ("bbox_reg", "box_group_output", "box_output", "decode_bbox", "scale_route")
 CASCADE += ("detection_data", "eval_data", "frcnn_output", "hard_mining")

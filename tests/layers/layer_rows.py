@@ -9,6 +9,7 @@ import rows_fields
 import rows_forks
 import rows_images
 import rows_losses
+import rows_metric
 import rows_normalisation
 import rows_regions
 import rows_segmentation
@@ -32,4 +33,5 @@ ROWS = [
     *rows_regions.ROWS,
     *rows_forks.ROWS,
     *rows_text.ROWS,
+    *rows_metric.ROWS,
 ]

@@ -1,0 +1,1 @@
+"""Domain adaptation: reversed gradients, equal covariances."""

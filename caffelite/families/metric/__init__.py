@@ -1,0 +1,1 @@
+"""Metric learning: losses of the distances between samples."""

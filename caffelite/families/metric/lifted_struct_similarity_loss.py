@@ -1,0 +1,72 @@
+"""LiftedStructSimilaritySoftmaxLoss: every pair of a class against all samples of others."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...devices.protocol import Device
+from ...layers.layer import Shape, register
+from ...layers.loss import Loss
+
+
+@register
+class LiftedStructSimilaritySoftmaxLoss(Loss):
+    """loss = Σ max(d(i, j) + ln Σ e^(margin - d), 0)² / 2P over the P pairs i < j of one label, the inner sum over the
+    distances d of i and of j to all samples of other labels; d is Euclidean.
+
+    x (N, C...), label (N), numbers of any kind. Defaults: margin 1. A pair has no loss where every sample has its
+    label, and samples in one place no gradient of their distance. The host computes it. Errors: another number of
+    labels. Source: Song et al. 2016, as in xw-hu/SINet, src/caffe/layers/lifted_struct_similarity_softmax_layer.cpp.
+    """
+
+    field = "lifted_struct_sim_softmax_loss_param"
+    requires_host = True
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        n = bottoms[0][0] if bottoms[0] else 1
+        self.split = n, math.prod(bottoms[0]) // n
+        if math.prod(bottoms[1]) != n:
+            expected = f'{n} labels, one for each sample of "{self.spec.bottom[0]}" {list(bottoms[0])}'
+            raise self.bottom_error(1, "does not fit", expected=expected, found=list(bottoms[1]))
+        self.couples_samples = True
+        return [()]
+
+    def build(self, dev: Device) -> None:
+        """Nothing: the host computes all."""
+
+    def _pairs(self, x: list) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """The samples, their distances, which share a label, and the pairs that have a loss."""
+        samples = self.dev.download(x[0]).astype(float).reshape(self.split)
+        labels = self.dev.download(x[1]).reshape(-1)
+        squares = (samples**2).sum(1)
+        distances = np.sqrt(np.maximum(squares[:, None] + squares - 2 * samples @ samples.T, 0))
+        same = labels[:, None] == labels
+        pairs = np.argwhere(np.triu(same, 1) & ~same.all(1)[:, None])
+        return samples, distances, same, pairs
+
+    def _term(self, distances: np.ndarray, same: np.ndarray, i: int, j: int) -> tuple[float, np.ndarray]:
+        """max(d + ln Σ e^(margin - d), 0) of a pair, and each summand's share of the sum, of i and of j."""
+        gaps = np.where(same[[i, j]], -np.inf, self.p.margin - distances[[i, j]])
+        top = gaps.max()
+        powers = np.exp(gaps - top)
+        total = powers.sum()
+        return np.maximum(distances[i, j] + np.log(total) + top, 0), powers / total
+
+    def forward(self, x: list, y: list) -> None:
+        _, distances, same, pairs = self._pairs(x)
+        terms = [self._term(distances, same, i, j)[0] for i, j in pairs]
+        self.dev.upload(y[0], np.asarray(np.square(terms).sum() / (2 * max(1, len(pairs)))))
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        samples, distances, same, pairs = self._pairs(x)
+        slopes = np.zeros_like(distances)  # by each distance
+        for i, j in pairs:
+            term, shares = self._term(distances, same, i, j)
+            slopes[i, j] += term
+            slopes[[i, j]] -= term * shares
+        slopes = np.divide(slopes, distances, out=np.zeros_like(slopes), where=distances != 0)
+        slopes = (slopes + slopes.T) * (float(self.dev.download(dy[0]).reshape(-1)[0]) / max(1, len(pairs)))
+        found = slopes.sum(1)[:, None] * samples - slopes @ samples
+        self.dev.upload(dx[0], found.reshape(dx[0].shape))

@@ -1,0 +1,77 @@
+"""Domain adaptation and metric learning: schedules, PyTorch's triplets, samples in one place, mistakes."""
+
+import numpy as np
+import pytest
+from textnet import bind, feed, inputs, mistakes, run
+
+
+def layer(kind, *bottoms, body=""):
+    names = "".join(f' bottom: "{name}"' if name[0] != "@" else f' bottom: @"{name[1:]}"' for name in bottoms)
+    return f'layer {{ name: "layer" type: "{kind}"{names} top: "y" {body} }}\n'
+
+
+def slopes(net, name):
+    return net.diff[next(v for v in net.diff if v.name == name)]
+
+
+@pytest.mark.parametrize(
+    ("body", "factors"),
+    [
+        ("lower_bound: 0.5 upper_bound: 2 max_iter: 4 alpha: 3", {0: 0.5, 2: 1.452723, 4: 1.857722, 9: 1.857722}),
+        ("max_iter: 10 threshold_iter: 5", {0: 0, 5: 0, 6: 0.321513, 20: 0.999909}),
+    ],
+)
+def test_gradients_are_reversed_more_and_more(body, factors):
+    text = "force_backward: true\n" + inputs(x=(2, 3), t=(2, 3))
+    text += layer("GradientScaler", "x", body=f"gradient_scaler_param {{ {body} }}")
+    net = bind(text + 'layer { name: "j" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "l" }', keep=True)
+    x = np.arange(6.0).reshape(2, 3)
+    feed(net, x=x, t=np.zeros((2, 3)))
+    for iteration, factor in factors.items():
+        run(net, iteration)
+        np.testing.assert_allclose(slopes(net, "x"), -factor * x / 2, rtol=1e-5)
+
+
+def test_pytorch_has_the_same_triplets(rng):
+    torch = pytest.importorskip("torch", exc_type=ImportError)
+    fed = {name: rng.normal(size=(7, 5)) for name in "apn"}
+    net = bind(
+        "force_backward: true\n" + inputs(a=(7, 5), p=(7, 5), n=(7, 5)) + layer("TripletLoss", *"apn"), keep=True
+    )
+    feed(net, **fed)
+    found = run(net)
+    blobs = {name: torch.tensor(array, requires_grad=True) for name, array in fed.items()}
+    squared = {"distance_function": lambda a, b: ((a - b) ** 2).sum(1), "margin": 1.0}
+    loss = torch.nn.functional.triplet_margin_with_distance_loss(*blobs.values(), **squared) / 2
+    loss.backward()
+    assert found == pytest.approx(loss.item(), rel=1e-12)
+    for name, blob in blobs.items():
+        np.testing.assert_allclose(slopes(net, name), blob.grad.numpy(), rtol=1e-10, atol=1e-15)
+
+
+def test_samples_in_one_place_and_of_one_class():
+    text = "force_backward: true\n" + inputs(x=(4, 2), l=(4,))
+    net = bind(text + layer("LiftedStructSimilaritySoftmaxLoss", "x", "l"), keep=True)
+    feed(net, x=np.array([[1.0, 2], [1, 2], [1, 2], [4, 6]]), l=np.array([0.0, 0, 1, 1]))
+    assert run(net) > 0 and np.isfinite(slopes(net, "x")).all()
+    feed(net, l=np.full(4, 7.0))
+    assert run(net) == 0 and not slopes(net, "x").any()
+
+
+X = inputs(x=(4, 3), z=(4, 2), l=(3,), s=(2, 6))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (layer("GradientScaler", "x", body="gradient_scaler_param { lower_bound: @2 }"), "a bad lower_bound"),
+        (layer("GradientScaler", "x", body="gradient_scaler_param { alpha: @-1 }"), "a bad alpha"),
+        (layer("GradientScaler", "x", body="gradient_scaler_param { max_iter: @0 }"), "a bad max_iter"),
+        (layer("CORALLoss", "x", "@z"), "does not fit"),
+        (layer("TripletLoss", "x", "x", "@z"), "does not fit"),
+        (layer("TripletLoss", "x", "@s", "x"), "does not fit"),
+        (layer("LiftedStructSimilaritySoftmaxLoss", "x", "@l"), "does not fit"),
+    ],
+)
+def test_mistakes(text, message):
+    mistakes(X + text, message)
