@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from ...devices.protocol import Device
+from ...layers import require
 from ...layers.layer import Shape, register
 from ...layers.loss import Loss
 
@@ -27,9 +28,7 @@ class LiftedStructSimilaritySoftmaxLoss(Loss):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         n = bottoms[0][0] if bottoms[0] else 1
         self.split = n, math.prod(bottoms[0]) // n
-        if math.prod(bottoms[1]) != n:
-            expected = f'{n} labels, one for each sample of "{self.spec.bottom[0]}" {list(bottoms[0])}'
-            raise self.bottom_error(1, "does not fit", expected=expected, found=list(bottoms[1]))
+        require.labels(self, bottoms, n)
         self.couples_samples = True
         return [()]
 

@@ -6,6 +6,7 @@ import math
 
 from ...devices.formula import Formula
 from ...devices.protocol import Device
+from ...layers import require
 from ...layers.layer import Shape, register
 from ...layers.loss import Loss
 
@@ -30,7 +31,7 @@ class TripletLoss(Loss):
         self.n = bottoms[0][0] if bottoms[0] else 1
         self.d = math.prod(bottoms[0]) // self.n
         for i in (1, 2):
-            self.same_count(bottoms, 0, i)
+            require.same_count(self, bottoms, 0, i)
             if bottoms[i][:1] != bottoms[0][:1]:
                 expected = f'{self.n} samples, as "{self.spec.bottom[0]}" has'
                 raise self.bottom_error(i, "does not fit", expected=expected, found=list(bottoms[i]))
