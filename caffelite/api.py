@@ -26,6 +26,7 @@ from .devices.protocol import Device
 from .errors import CaffeliteError
 from .layers import unknown_types
 from .layers.data import MemoryData
+from .layers.extension_files import load_permitted
 from .net import net as nets
 from .net.graph import Value
 from .runs.config import RunConfig
@@ -35,6 +36,7 @@ from .training.nets import state as net_state
 
 TRAIN, TEST = pb.TRAIN, pb.TEST
 user_modules.permit()  # a program's sys.path is its own choice
+load_permitted()
 
 
 class Copies:

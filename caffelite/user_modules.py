@@ -18,7 +18,7 @@ from .errors import CaffeliteError
 VARIABLE = "CAFFELITE_PYTHON"
 
 _refused = False
-_given: tuple[str, ...] | None = None  # the user's folders; None: nothing may be imported
+_given: tuple[str, ...] | None = None  # the user's folders and files; None: nothing may be imported
 
 
 class NotImported(CaffeliteError):
@@ -26,11 +26,11 @@ class NotImported(CaffeliteError):
     net."""
 
 
-def permit(folders: Iterable[str | Path] = ()) -> None:
+def permit(paths: Iterable[str | Path] = ()) -> None:
     """From now on layers import modules: from these folders, those of CAFFELITE_PYTHON, and where Python finds
-    installed modules."""
+    installed modules. Files among the paths are layer types of the user's own."""
     global _given
-    _given = (*(_given or ()), *(str(Path(folder).resolve()) for folder in folders))
+    _given = (*(_given or ()), *(str(Path(path).resolve()) for path in paths))
 
 
 def refuse() -> None:
@@ -56,6 +56,15 @@ def forbidden() -> Iterator[None]:
 
 def folders() -> list[str]:
     """The folders that the user gave, by option or by CAFFELITE_PYTHON, each once."""
+    return [path for path in _paths() if not os.path.isfile(path)]
+
+
+def files() -> list[str]:
+    """The files that the user gave in the same ways: layer types of the user's own."""
+    return [path for path in _paths() if os.path.isfile(path)]
+
+
+def _paths() -> list[str]:
     named = [str(Path(part).resolve()) for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
     return list(dict.fromkeys([*(_given or ()), *named]))
 

@@ -57,6 +57,8 @@ ARROWS = {
     | {"stored", "charts", "prototxt", "layers", "parallel", "training", "inspection", "runs", "report"},
     "export": LANGUAGE | {"layers", "net", "data"},
     "families": LANGUAGE | {"prototxt", "weights", "devices", "detection", "layers", "net", "data"},
+    "extending": {"errors", "devices", "layers", "data"},
+    "testing": LANGUAGE | {"prototxt", "devices", "layers", "net"},
     "selftest": LANGUAGE | {"__version__", "prototxt", "devices", "net", "data", "training"},
     "scaffold": LANGUAGE
     | {"prototxt", "weights", "layers", "net", "data", "devices", "training", "inspection", "deploy", "zoo"},
@@ -399,6 +401,37 @@ def test_layers_say_their_shapes():
     """A shape is axes by letter, (N, C), or said to be any."""
     shape = r"\([A-Z][\w.·]*(, ?[A-Z.][\w.·/]*)*,?( ?\.\.\.)?\)|\(\)|any shape|one shape|is the bottom|[a-z_]+\.shape"
     assert not [name for name, layer in REGISTRY.items() if not re.search(shape, layer.__doc__ or "")]
+
+
+@pytest.mark.parametrize(
+    "text, rows", [("x: int = pb.Net()\n", 1), ("def f(k=pb.Net): pb.Net()\n", 1), ("pb.A.B\n", 0)]
+)
+def test_classes_of_messages_that_modules_keep_are_seen(text, rows):
+    assert len(list(kept_classes(ast.parse(text)))) == rows
+
+
+def kept_classes(tree: ast.Module) -> Iterator[int]:
+    """The lines that keep a message, or the class of one, from the module's import on, but for its constants."""
+
+    def visit(node: ast.AST) -> Iterator[int]:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            defaults = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
+            yield from (each.lineno for default in defaults for each in ast.walk(default) if of_schema(each))
+        elif isinstance(node, ast.Call) and of_schema(node.func):
+            yield node.lineno
+        elif not isinstance(node, ast.AnnAssign) or node.value:
+            for child in [node.value] if isinstance(node, ast.AnnAssign) else ast.iter_child_nodes(node):
+                yield from visit(child)
+
+    def of_schema(node: ast.AST) -> bool:
+        return isinstance(node, ast.Attribute) and ast.unparse(node.value) == "pb" and not node.attr.isupper()
+
+    yield from visit(tree)
+
+
+def test_no_module_keeps_a_message_class():
+    """prototxt/schema.py makes them anew when a user adds a layer type."""
+    assert not [f"{path.relative_to(ROOT)}:{line}" for path, tree in modules() for line in kept_classes(tree)]
 
 
 def test_every_layer_type_is_in_a_file_of_its_name():

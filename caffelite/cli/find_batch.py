@@ -46,6 +46,7 @@ def find_batch(
     from ..errors import CaffeliteError
     from ..inspection import memory, summary, target
     from ..inspection.nets import load_net
+    from ..layers.extension_files import load_permitted
     from ..prototxt.overrides import Overrides
     from ..runs.config import RunConfig
     from ..runs.device_choice import gpus
@@ -54,6 +55,7 @@ def find_batch(
 
     if not limit:
         user_modules.permit()  # it trains
+        load_permitted()
     config = RunConfig(solver, precision=precision, overrides=set_fields, level=level, stages=stage)
     net = load_net(None, solver, {}, level, config.stages, Overrides(set_fields))
     gpu_ids = gpus(gpu, read_solver(config).message)

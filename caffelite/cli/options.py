@@ -128,24 +128,27 @@ data_threads = field_option("data_threads", callback=_set_data_threads, expose_v
 
 
 def _python(runs: bool) -> Callable:
-    """-python DIR. runs: whether the command imports the modules of Python layers without the option, from
+    """-python PATH. runs: whether the command imports the modules of Python layers without the option, from
     PYTHONPATH."""
 
     def permit(context, option, folders: tuple[Path, ...]) -> None:
         context.meta[option.name] = folders
         if runs or folders:
             user_modules.permit(folders)
+            from ..layers.extension_files import load_permitted
+
+            load_permitted()
 
     return click.option(
         "--python",
         "python_folders",
         multiple=True,
-        metavar="DIR",
+        metavar="PATH",
         callback=permit,
         expose_value=False,
         is_eager=True,
-        type=click.Path(exists=True, file_okay=False, path_type=Path),
-        help="Folder of the modules that Python layers import and run; repeatable. "
+        type=click.Path(exists=True, path_type=Path),
+        help="File with layers of your own, or folder of them and of the modules of Python layers; repeatable. "
         + (
             "Default: PYTHONPATH and CAFFELITE_PYTHON."
             if runs

@@ -68,11 +68,12 @@ class Reading:
 def read(
     path: str,
     findings: Findings,
-    kinds: Sequence[type[Message]] = (pb.NetParameter, pb.SolverParameter),
+    kinds: Sequence[type[Message]] = (),
     named_at: Where | None = None,
 ) -> Reading | None:
-    """Reads a file as the kind that fits best; None if it cannot be read at all. Mistakes are added to
-    ``findings``."""
+    """Reads a file as the kind that fits best, by default a net or a solver; None if it cannot be read at all.
+    Mistakes are added to ``findings``."""
+    kinds = kinds or (pb.NetParameter, pb.SolverParameter)
     try:
         text = _text(path)
     except (OSError, ValueError, CaffeliteError):

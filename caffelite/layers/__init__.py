@@ -10,6 +10,7 @@ from .layer import REGISTRY, Layer, ParameterPart, ParameterSpec, Shape
 from .python_names import native
 from .registry import import_modules
 
+HINT = "a file with the layer can be given by -python FILE (docs/extending.md)"
 import_modules(__name__)
 
 
@@ -22,7 +23,7 @@ def create(spec: pb.LayerParameter, phase: int, locate: Locator) -> Layer:
             what,
             where=locate("type"),
             expected=f"one of {len(REGISTRY)} types",
-            remedy=did_you_mean(spec.type, REGISTRY),
+            remedy="; ".join(filter(None, (did_you_mean(spec.type, REGISTRY), HINT))) if spec.type else None,
         )
     return REGISTRY.variant(spec).variant(spec)(spec, phase, locate)
 

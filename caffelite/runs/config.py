@@ -61,10 +61,10 @@ class RunConfig:
     )
     python_folders: tuple[str, ...] = _option(
         "--python",
-        "Folder of the modules that Python layers import and run; repeatable. Default: PYTHONPATH and "
-        "CAFFELITE_PYTHON.",
+        "File with layers of your own, or folder of them and of the modules of Python layers; repeatable. "
+        "Default: PYTHONPATH and CAFFELITE_PYTHON.",
         (),
-        metavar="DIR",
+        metavar="PATH",
         repeated=True,
     )
     precision: str | None = _option(

@@ -13,6 +13,7 @@ from .. import parallel, user_modules
 from ..data.repeated import Repeated
 from ..errors import CaffeliteError, printable
 from ..inspection import memory
+from ..layers.extension_files import load_permitted
 from ..parallel.transports import star
 from ..prototxt import Document
 from ..prototxt.overrides import Overrides
@@ -57,6 +58,7 @@ def train(config: RunConfig, make_progress: Progress | None = None) -> int:
 def _train(config: RunConfig, make_progress: Progress | None) -> int:
     started = time.monotonic()
     user_modules.permit(config.python_folders)
+    load_permitted()
     if config.data_threads:
         from ..data import set_workers
 

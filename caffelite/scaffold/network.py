@@ -16,7 +16,6 @@ OWN_TOP = ("BatchNorm", "Dropout")  # types whose bottom is still needed after t
 WEIGHTED = ("Convolution", "InnerProduct", "Deconvolution")
 TOP_5 = 10  # classes from which the five best answers are scored too
 SIMILAR = 3.0  # ratio of spreads up to which numbers share one scale
-METRIC = [pb.NetStateRule(phase=pb.TEST)]
 
 
 @dataclass
@@ -154,11 +153,11 @@ def _rename_last(made: Network, last: pb.LayerParameter, outputs: int, scores: s
 def _add_head(made: Network, head: Head, scores: str, spatial: bool) -> None:
     if head.task == CLASSES:
         _add(made, "SoftmaxWithLoss", "loss", [scores, "label"])
-        _add(made, "Accuracy", "accuracy", [scores, "label"], include=METRIC)
+        _add(made, "Accuracy", "accuracy", [scores, "label"], include=_in_tests())
         made.notes["accuracy"] = "share of test images whose best class is right; only tests need it"
         if len(head.names) > TOP_5:
             top = pb.AccuracyParameter(top_k=5)
-            _add(made, "Accuracy", "accuracy_top_5", [scores, "label"], include=METRIC, accuracy_param=top)
+            _add(made, "Accuracy", "accuracy_top_5", [scores, "label"], include=_in_tests(), accuracy_param=top)
             made.notes["accuracy_top_5"] = "share of test images with the right class among the five best"
         made.notes["loss"] = "softmax turns scores into probabilities of the classes, of which exactly one holds"
         return
@@ -171,6 +170,10 @@ def _add_head(made: Network, head: Head, scores: str, spatial: bool) -> None:
         _add_number_head(made, head, scores)
 
 
+def _in_tests() -> list[pb.NetStateRule]:
+    return [pb.NetStateRule(phase=pb.TEST)]
+
+
 def _add(made: Network, type: str, name: str, bottoms: list[str], tops: list[str] | None = None, **fields) -> str:
     made.layers.append(pb.LayerParameter(name=name, type=type, bottom=bottoms, top=tops or [name], **fields))
     return made.layers[-1].top[0]
@@ -179,15 +182,15 @@ def _add(made: Network, type: str, name: str, bottoms: list[str], tops: list[str
 def _add_label_head(made: Network, scores: str) -> None:
     _add(made, "SigmoidCrossEntropyLoss", "loss", [scores, "label"])
     made.notes["loss"] = "a sigmoid for each label: any number of labels may hold for one image"
-    decisions = _add(made, "Threshold", "answers", [scores], include=METRIC)
+    decisions = _add(made, "Threshold", "answers", [scores], include=_in_tests())
     made.notes["answers"] = "1 where the score is above 0, which is a probability above 1/2"
     minus = pb.EltwiseParameter(coeff=[1, -1])
-    wrong = _add(made, "Eltwise", "difference", [decisions, "label"], include=METRIC, eltwise_param=minus)
+    wrong = _add(made, "Eltwise", "difference", [decisions, "label"], include=_in_tests(), eltwise_param=minus)
     made.notes["difference"] = "0 where the answer is right, else 1 or -1"
-    wrong = _add(made, "AbsVal", "wrong", [wrong], include=METRIC)
-    right = _add(made, "Power", "right", [wrong], include=METRIC, power_param=pb.PowerParameter(scale=-1, shift=1))
+    wrong = _add(made, "AbsVal", "wrong", [wrong], include=_in_tests())
+    right = _add(made, "Power", "right", [wrong], include=_in_tests(), power_param=pb.PowerParameter(scale=-1, shift=1))
     mean = pb.ReductionParameter(operation=pb.ReductionParameter.MEAN)
-    _add(made, "Reduction", "label_accuracy", [right], include=METRIC, reduction_param=mean)
+    _add(made, "Reduction", "label_accuracy", [right], include=_in_tests(), reduction_param=mean)
     made.notes["label_accuracy"] = "share of labels that are answered right; only tests need it"
 
 
@@ -201,11 +204,11 @@ def _add_number_head(made: Network, head: Head, scores: str) -> None:
         _add(made, "EuclideanLoss", "loss", ["numbers", "label"], loss_weight=[weight])
         made.notes["loss"] = f"half the squared error; loss_weight 1 / {head.scale[0]:g}^2 makes it one of spread 1"
         minus = pb.EltwiseParameter(coeff=[1, -1])
-        wrong = _add(made, "Eltwise", "difference", ["numbers", "label"], include=METRIC, eltwise_param=minus)
+        wrong = _add(made, "Eltwise", "difference", ["numbers", "label"], include=_in_tests(), eltwise_param=minus)
         made.notes["difference"] = "answer minus label"
-        wrong = _add(made, "AbsVal", "error", [wrong], include=METRIC)
+        wrong = _add(made, "AbsVal", "error", [wrong], include=_in_tests())
         mean = pb.ReductionParameter(operation=pb.ReductionParameter.MEAN)
-        _add(made, "Reduction", "mae", [wrong], include=METRIC, reduction_param=mean)
+        _add(made, "Reduction", "mae", [wrong], include=_in_tests(), reduction_param=mean)
         made.notes["mae"] = "mean absolute error in the data's units; only tests need it"
         return
     cuts = pb.SliceParameter(axis=1, slice_point=list(range(1, len(head.names))))

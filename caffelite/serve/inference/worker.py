@@ -16,6 +16,7 @@ from ... import prototxt, user_modules
 from ...data import images
 from ...deploy.detect import detects
 from ...errors import CaffeliteError
+from ...layers.extension_files import load_permitted
 from . import decoding, wire
 from .classifier import OpenClassifier
 from .deploy_weights import choose_weights
@@ -45,6 +46,7 @@ def serve(requests: wire.Reader, write: Callable[[bytes], object]) -> None:
                 _limit_memory(content["memory"])
                 if content["python"]:
                     user_modules.permit()
+                    load_permitted()
                 model = open_model(content["model"]) if content["model"] else None
                 answer: Answer = model.describe() if model else {}, []
             elif content["op"] in (images.DECODE, images.LABELS):

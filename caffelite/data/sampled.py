@@ -1,0 +1,83 @@
+"""A data layer of the user's, which gives its samples one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .. import caffelite_pb2 as pb
+from ..errors import Locator
+from ..layers import fillers
+from ..layers.data import Feed, no_files
+from .draws import key
+from .opening import batch_size_of
+from .order import Order
+from .pipeline import Batch, Source, workers
+
+
+class DataLayer(Feed):
+    """Base class of data layers: ``length`` and ``sample`` give the samples, of which the net reads batches. Order and
+    random numbers follow from seed and position, so that a resumed run goes on with the same samples.
+
+    It has a field batch_size; a field shuffle, where there is one, permutes the samples in each epoch. ``open`` is
+    called once before the first sample. Threads call ``sample`` for several samples at a time.
+    """
+
+    divides_samples = True
+    listed_files = staticmethod(no_files)
+
+    def open(self) -> None:
+        """Opens what samples are read from."""
+
+    def length(self) -> int:
+        """The number of samples in an epoch."""
+        raise NotImplementedError("the class has no length")
+
+    def sample(self, index: int, random: np.random.Generator) -> Any:
+        """A sample's values for each top, as arrays or numbers of one shape for all samples. random: for augmentation,
+        different in each epoch."""
+        raise NotImplementedError("the class has no sample")
+
+    @classmethod
+    def open_source(cls, layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+        return SampledSource(cls(layer, phase, locate), seed)
+
+
+class SampledSource(Source):
+    """Batches of the samples of a ``DataLayer``."""
+
+    def __init__(self, layer: DataLayer, seed: int):
+        if not hasattr(layer.p, "batch_size"):
+            raise layer.error("has no field batch_size", remedy="declare one in its class: batch_size: int = 1")
+        size = batch_size_of(layer.p, layer.locate.at(layer.field))
+        layer.open()
+        length = layer.length()
+        if length < 1:
+            raise layer.error("has no samples", expected="a length of 1 or more", found=length)
+        self._layer, self._seed = layer, seed
+        shuffle = key(seed, layer.name, "shuffle") if getattr(layer.p, "shuffle", False) else None
+        self._order = Order(length, shuffle)
+        self._first = [value.shape for value in self._values(0, 0)]
+        shapes = [(size, *shape) for shape in self._first]
+        super().__init__(shapes, length, layer.spec.data_param.prefetch, workers())
+
+    def _values(self, index: int, position: int) -> list[np.ndarray]:
+        random = fillers.generator(self._seed, self._layer.name, "sample", position)
+        values = self._layer.sample(index, random)
+        return [np.asarray(v, np.float32) for v in (values if isinstance(values, tuple) else (values,))]
+
+    def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
+        for row, index in enumerate(self._order(position, len(batch.arrays[0])).tolist()):
+            yield partial(self._fill, batch, row, index, position + row)
+
+    def _fill(self, batch: Batch, row: int, index: int, position: int) -> None:
+        values = self._values(index, position)
+        shapes = [value.shape for value in values]
+        if shapes != self._first:
+            what, expected = f"sample {index} has other shapes", f"{self._first}, as sample 0 has"
+            raise self._layer.error(what, expected=expected, found=shapes)
+        for array, value in zip(batch.arrays, values, strict=True):
+            array[row] = value

@@ -1,0 +1,30 @@
+"""What a file with a layer of one's own imports: ``from caffelite.extending import ...`` (docs/extending.md)."""
+
+from __future__ import annotations
+
+from .data import Source
+from .data.sampled import DataLayer
+from .devices.formula import Formula
+from .errors import CaffeliteError
+from .layers.arrays import ArrayLayer, filler, finite_differences
+from .layers.data import Feed
+from .layers.extension import elementwise, layer
+from .layers.layer import Layer, Shape, register, register_variant, split_axis
+
+__all__ = [
+    "ArrayLayer",
+    "CaffeliteError",
+    "DataLayer",
+    "Feed",
+    "Formula",
+    "Layer",
+    "Shape",
+    "Source",
+    "elementwise",
+    "filler",
+    "finite_differences",
+    "layer",
+    "register",
+    "register_variant",
+    "split_axis",
+]

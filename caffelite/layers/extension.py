@@ -1,0 +1,159 @@
+"""Layer types of users: ``layer`` registers a class with the message that it declares, ``elementwise`` a formula."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from google.protobuf.descriptor_pb2 import DescriptorProto
+
+from ..devices.formula import Formula
+from ..errors import CaffeliteError
+from ..prototxt import schema
+from . import layer as layers
+from .layer import REGISTRY, Layer
+from .user_code import described
+
+Kind = TypeVar("Kind", bound=type[Layer])
+TYPES = {"float": "float", "int": "int32", "bool": "bool", "str": "string"}
+GUARDED = "setup shapes build feed forward backward compute gradient open length sample".split()  # run code of users
+_ours: dict[str, type[Layer]] = {}  # the types that users have added
+
+
+def layer(name: str, *, field: str = "", number: int | None = None) -> Callable[[Kind], Kind]:
+    """Registers a class as the layer type ``name``.
+
+    Its fields are its attributes with a type and a default (``scale: float = 1``; float, int, bool, str, or a list of
+    one of them), or those of the text ``fields``, written as in a .proto file. They are the message ``field`` of
+    LayerParameter, by default named after the type (MyLayer: my_layer_param). number: of that field in caffemodels, as
+    a fork of Caffe has it; by default one that follows from the name.
+    """
+
+    def add(cls: Kind) -> Kind:
+        check_vacant(name)
+        file = inspect.getsourcefile(sys.modules.get(cls.__module__) or cls) if cls.__module__ in sys.modules else None
+        text, typed = cls.__dict__.get("fields"), _typed(cls)
+        if text and typed:
+            raise CaffeliteError(f"{name}: has both fields and typed attributes", remedy=f"put {typed[0]} into fields")
+        if text or typed:
+            cls.field = _add_message(
+                name, text or "\n".join(_line(cls, i, each) for i, each in enumerate(typed, 1)), field, number
+            )
+        elif field:
+            cls.field = field
+        for each in typed:
+            setattr(cls, each, _value(each))
+        for method in GUARDED:
+            own = cls.__dict__.get(method)
+            if inspect.isfunction(own) and not own.__module__.startswith("caffelite."):
+                setattr(cls, method, _guarded(method, own, file))
+        cls.type, cls.__doc__ = name, cls.__doc__ or f"{name}, of {cls.__module__}; any shape."
+        _ours[name] = cls
+        REGISTRY.add(name, cls)
+        return cls
+
+    return add
+
+
+def elementwise(name: str, *, y: str, dx: str | None = None, number: int | None = None, **fields: float) -> type[Layer]:
+    """Registers the layer type ``name`` with top y, a formula of the bottom x, and the bottom's gradient dx, a formula
+    of x, y and dy; without dx there is none. fields: names in both formulas and their defaults; in a prototxt they are
+    fields of the type's message. Functions: abs, exp, log, log1p, max, min, pow, sign, sqrt, tanh, where(condition, a,
+    b)."""
+    check_vacant(name)
+    for text in filter(None, (y, dx)):
+        try:
+            compile(text, name, "eval")
+            Formula(text, ("x", "y", "dy"), (), tuple(fields))
+        except (SyntaxError, AssertionError) as error:
+            raise CaffeliteError(f"{name}: a formula cannot be read: {error}", found=text) from None
+    lines = [f"optional float {each} = {i} [default = {value!r}];" for i, (each, value) in enumerate(fields.items(), 1)]
+    field = _add_message(name, "\n".join(lines), "", number) if fields else ""
+    constants: dict[str, Any] = {each: each for each in fields}
+    kind = layers.elementwise(name, y, dx, field, **constants)
+    kind.__module__ = sys._getframe(1).f_globals["__name__"]
+    _ours[name] = kind
+    return kind
+
+
+def check_vacant(name: str) -> None:
+    """Errors: a type that caffelite has. A type of a user may be defined again."""
+    if name not in _ours and name in REGISTRY:
+        raise CaffeliteError(f'the layer type "{name}" exists already', remedy="give yours another name")
+
+
+def _add_message(name: str, text: str, field: str, number: int | None) -> str:
+    field = field or re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower() + "_param"
+    if schema.has_field(field):
+        what = f"{name}: LayerParameter has a field {field} already"
+        raise CaffeliteError(what, remedy=f'use its fields: @layer("{name}", field="{field}") and no fields of its own')
+    message: DescriptorProto = schema.read_fields(text, f"{name}Parameter")
+    schema.add_layer_field(field, message, number)
+    return field
+
+
+def _typed(cls: type) -> list[str]:
+    """The attributes with a type that fields have. Errors: another type, a name that layers have."""
+    found = []
+    for name, kind in inspect.get_annotations(cls).items():
+        if name.startswith("_"):
+            continue
+        if _type(kind)[1] is None:
+            expected = f"{', '.join(TYPES)}, or a list of one of them, as in list[float]"
+            remedy = "begin the name of an attribute that is no field with _"
+            raise CaffeliteError(f"{cls.__name__}.{name} is no field", expected=expected, found=kind, remedy=remedy)
+        if (
+            any(hasattr(base, name) for base in cls.__mro__[1:] if base.__module__.startswith("caffelite."))
+            or name in Layer.__annotations__
+            or name in ("name", "p", "spec", "phase", "locate")
+        ):
+            remedy = f'write it as text, fields = "optional float {name} = 1;", and read self.p.{name}'
+            raise CaffeliteError(f"{cls.__name__}.{name} is an attribute of every layer", remedy=remedy)
+        found.append(name)
+    return found
+
+
+def _type(annotation: Any) -> tuple[str, str | None]:
+    """Label and type of a field with this annotation; None for a type that no field has."""
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    text = str(annotation) if str(annotation).startswith("list[") else text
+    match = re.fullmatch(r"list\[(\w+)\]", text)
+    return ("repeated", TYPES.get(match[1])) if match else ("optional", TYPES.get(text))
+
+
+def _line(cls: type, number: int, name: str) -> str:
+    label, kind = _type(inspect.get_annotations(cls)[name])
+    value = cls.__dict__.get(name)
+    if label == "repeated" and value:
+        raise CaffeliteError(f"{cls.__name__}.{name}: a list has no default", expected="[]", found=value)
+    if label == "repeated" or value is None:
+        return f"{label} {kind} {name} = {number};"
+    text = f'"{value}"' if kind == "string" else str(value).lower() if kind == "bool" else repr(value)
+    return f"{label} {kind} {name} = {number} [default = {text}];"
+
+
+def _value(name: str) -> property:
+    def read(self: Layer) -> Any:
+        value = getattr(self.p, name)
+        return value if isinstance(value, float | int | str) else list(value)
+
+    return property(read)
+
+
+def _guarded(name: str, method: Callable, file: str | None) -> Callable:
+    """The method of a layer, whose mistakes name the layer and the line."""
+
+    @functools.wraps(method)
+    def call(self: Layer, *arguments: Any) -> Any:
+        try:
+            return method(self, *arguments)
+        except (CaffeliteError, MemoryError):
+            raise
+        except Exception as mistake:  # a user's class may raise anything
+            raise self.error(f"{name} {described(mistake, file)}") from mistake
+
+    return call

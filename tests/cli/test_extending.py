@@ -1,0 +1,344 @@
+"""Layer types of users: given by -python, checked and stored as the types of this package."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from caffelite import caffelite_pb2 as pb
+from caffelite import prototxt, user_modules, weights
+from caffelite.data import open_source
+from caffelite.errors import NOWHERE, CaffeliteError
+from caffelite.extending import ArrayLayer, DataLayer, Layer, elementwise, filler, finite_differences, layer
+from caffelite.layers import REGISTRY, extension, extension_files
+from caffelite.prototxt import schema
+from caffelite.testing import check_layer
+
+SQUASH = """
+from caffelite.extending import elementwise
+elementwise("Squash", y="x / (1 + slope * abs(x))", dx="dy / ((1 + slope * abs(x)) * (1 + slope * abs(x)))", slope=2.0)
+"""
+NET = """
+layer { name: "rows" type: "HDF5Data" top: "x" top: "y" hdf5_data_param { source: "rows.txt" batch_size: 4 } }
+layer { name: "value" type: "InnerProduct" bottom: "x" top: "value"
+  inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
+layer { name: "squash" type: "Squash" bottom: "value" top: "squash" squash_param { slope: 3 } }
+layer { name: "loss" type: "EuclideanLoss" bottom: "squash" bottom: "y" top: "loss" }
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_layer_stays(monkeypatch):
+    """The schema and the registry after a test are those before it."""
+    classes, kinds = dict(vars(pb)), dict(REGISTRY._kinds) if len(REGISTRY) else {}
+    added, ours, loaded = dict(schema._added), dict(extension._ours), set(extension_files._loaded)
+    yield
+    vars(pb).update(classes)
+    for known, before in ((REGISTRY._kinds, kinds), (schema._added, added), (extension._ours, ours)):
+        known.clear()
+        known.update(before)
+    extension_files._loaded.clear()
+    extension_files._loaded.update(loaded)
+
+
+@pytest.fixture
+def squash(folder):
+    """The working directory with a file of a layer, and a net and a solver that use it."""
+    (folder / "squash.py").write_text(SQUASH)
+    (folder / "net.prototxt").write_text(NET)
+    return folder
+
+
+def parse(text: str):
+    return prototxt.parse(text, pb.NetParameter, "net.prototxt").message
+
+
+# Commands
+
+
+def test_an_unknown_type_says_what_helps(squash, call):
+    answer = call("check net.prototxt")
+    assert answer.status == 1 and 'net.prototxt:5:30: mistake: layer "squash": unknown type "Squash"' in answer.out
+    assert "a file with the layer can be given by -python FILE (docs/extending.md)" in answer.out
+    assert "squash_param" not in answer.out.replace(NET.splitlines()[4], "")
+
+
+@pytest.mark.parametrize("given", ["squash.py", "."])
+def test_commands_know_a_layer_of_a_file(squash, call, given):
+    assert call(f"check net.prototxt -python {given}").status == 0
+    assert "Squash" in call(f"summary -model net.prototxt -python {given}").out
+    assert call(f"train -solver solver.prototxt -python {given}").status == 0
+    assert call(f"deploy -model net.prototxt -out made.prototxt -python {given}").status == 0
+    assert "squash_param {\n    slope: 3" in (squash / "made.prototxt").read_text()
+
+
+def test_fields_are_checked_with_their_places(squash, call):
+    (squash / "net.prototxt").write_text(NET.replace("slope: 3", "slop: 3 slope: true"))
+    answer = call("check net.prototxt -python squash.py")
+    assert answer.status == 1
+    assert 'net.prototxt:5:84: mistake: unknown field "slop" in SquashParameter' in answer.out
+    assert 'did you mean "slope"?' in answer.out and 'expected a number, found "true"' in answer.out
+    (squash / "net.prototxt").write_text(NET.replace("squash_param", "sqash_param"))
+    assert 'did you mean "squash_param"?' in call("check net.prototxt -python squash.py").out
+
+
+def test_the_environment_names_files_too(squash, call, monkeypatch):
+    monkeypatch.setenv(user_modules.VARIABLE, "squash.py")
+    assert call("check net.prototxt").status == 1, "only what the user asks for runs code"
+    assert call("train -solver solver.prototxt").status == 0
+
+
+def test_a_refused_process_loads_nothing(squash, monkeypatch):
+    monkeypatch.setattr(user_modules, "_refused", True)
+    with user_modules.forbidden():
+        user_modules.permit(["squash.py"])
+        extension_files.load_permitted()
+    assert "Squash" not in REGISTRY
+
+
+def test_a_folder_runs_only_files_that_import_extending(squash, call):
+    (squash / "other.py").write_text('raise RuntimeError("it ran")')
+    assert call("check net.prototxt -python .").status == 0
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("x = 1\n", "defines no layer type; expected a class with @layer"),
+        ("import caffelite.extending\nx = 1 / 0\n", "raised ZeroDivisionError: division by zero ("),
+        ("def x(:\n", "does not parse: invalid syntax ("),
+        ("print 'x'\n", "convert it with 2to3 -w "),
+        ("from caffelite.extending import elementwise\nelementwise('ReLU', y='x')\n", '"ReLU" exists already'),
+        ("from caffelite.extending import elementwise\nelementwise('Sq', y='x +')\n", "a formula cannot be read"),
+        ("from caffelite.extending import elementwise\nelementwise('Sq', y='x + a')\n", "uses a; found x + a"),
+    ],
+)
+def test_mistakes_of_a_file(folder, call, text, message):
+    (folder / "squash.py").write_text(text)
+    answer = call("check net.prototxt -python squash.py")
+    assert answer.status == 2 and "squash.py" in answer.err and message in answer.err
+
+
+def test_an_installed_package_has_layers(squash, call, monkeypatch):
+    site = squash / "site"
+    info = site / "squashing-1.dist-info"
+    info.mkdir(parents=True)
+    shutil.move(squash / "squash.py", site / "squash_of_a_package.py")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: squashing\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[caffelite.layers]\nsquash = squash_of_a_package\n")
+    monkeypatch.syspath_prepend(site)
+    assert call("check net.prototxt").status == 1
+    assert call("train -solver solver.prototxt").status == 0
+
+
+def test_weights_keep_the_message_byte_for_byte(squash, call):
+    assert call("train -solver solver.prototxt -python squash.py").status == 0
+    data = (squash / "run_iter_20.caffemodel").read_bytes()
+    known = [each for each in pb.NetParameter.FromString(data).layer if each.name == "squash"][0]
+    assert known.squash_param.slope == 3
+    number = pb.LayerParameter.DESCRIPTOR.fields_by_name["squash_param"].number
+    body = weights.field_bytes(number, known.squash_param.SerializeToString())
+    assert body in data and len(body) == 5 + 1 + 5
+    schema._load({})
+    unknown = [each for each in pb.NetParameter.FromString(data).layer if each.name == "squash"][0]
+    assert body in unknown.SerializeToString() and not hasattr(unknown, "squash_param")
+
+
+# Classes
+
+
+def test_a_fork_s_number_is_that_of_the_field():
+    elementwise("Squash", y="x * slope", slope=1.0, number=7000)
+    message = pb.LayerParameter.FromString(weights.field_bytes(7000, b"\x0d\0\0\0\x40"))
+    assert message.squash_param.slope == 2
+    with pytest.raises(CaffeliteError, match="field 1 of LayerParameter is name, and cannot be squish_param"):
+        elementwise("Squish", y="x * slope", slope=1.0, number=1)
+
+
+def test_attributes_are_fields():
+    @layer("Many")
+    class Many(Layer):
+        rate: float = 0.5
+        count: int = -3
+        word: str = "a b"
+        flag: bool = True
+        sizes: list[int]
+        _memory: dict | None = None
+
+    spec = parse('layer { name: "m" type: "Many" many_param { sizes: 1 sizes: 2 word: "c" } }').layer[0]
+    made = Many(spec, pb.TRAIN, NOWHERE)
+    assert (made.rate, made.count, made.word, made.flag, made.sizes) == (0.5, -3, "c", True, [1, 2])
+
+
+def test_fields_as_text():
+    @layer("Many", field="manifold_param")
+    class Many(Layer):
+        fields = """
+            enum Way { SHORT = 0; LONG = 1; }   // how far
+            optional Way way = 1 [default = LONG];
+            optional FillerParameter weight_filler = 2;
+            repeated uint32 axis = 3;
+        """
+
+    spec = parse('layer { type: "Many" manifold_param { weight_filler { type: "xavier" } axis: 3 } }').layer[0]
+    found = Many(spec, pb.TRAIN, NOWHERE).p
+    assert (found.way, found.weight_filler.type, list(found.axis)) == (1, "xavier", [3])
+    with pytest.raises(CaffeliteError, match="expected one of SHORT, LONG"):
+        parse('layer { type: "Many" manifold_param { way: FAR } }')
+
+
+@pytest.mark.parametrize(
+    "body, message",
+    [
+        ({"__annotations__": {"rate": complex}}, "Odd.rate is no field; expected float, int, bool, str"),
+        ({"__annotations__": {"axis": int}}, "Odd.axis is an attribute of every layer"),
+        ({"fields": "optional float x"}, "a field cannot be read"),
+        ({"fields": "optional half x = 1;"}, 'field "x" has an unknown type'),
+        ({"fields": "optional float x = 1; optional float y = 1;"}, "cannot be added to the schema"),
+        ({"fields": "optional int32 x = 1 [default = a];"}, "cannot be added to the schema"),
+        ({"fields": "optional float x = 1;", "__annotations__": {"y": float}}, "has both fields and typed attributes"),
+    ],
+)
+def test_mistakes_in_fields(body, message):
+    with pytest.raises(CaffeliteError, match=message):
+        layer("Odd")(type("Odd", (Layer,), body))
+    assert "Odd" not in REGISTRY
+
+
+class Scaled(ArrayLayer):
+    """y = x * w + b over the last axis."""
+
+    couples_samples = False
+
+    def shapes(self, bottoms):
+        self.add_param(bottoms[0][-1:], filler("constant", value=1))
+        self.add_param(bottoms[0][-1:], filler())
+        return [bottoms[0]]
+
+    def compute(self, xp, x, w, b):
+        return x * w + b
+
+    def gradient(self, xp, x, y, dy):
+        return dy[0] * x[1], (dy[0] * x[0]).sum(0), dy[0].sum(0)
+
+
+def scaled(x, w, b):
+    return x * w + b
+
+
+def test_arrays_with_a_gradient(rng):
+    layer("Scaled")(type("Scaled", (Scaled,), {}))
+    check_layer("Scaled", rng.normal(size=(3, 4)), reference=scaled)
+    with pytest.raises(AssertionError, match="forward, top 0"):
+        check_layer("Scaled", rng.normal(size=(3, 4)), reference=lambda x, w, b: x * w)
+
+
+def test_arrays_without_a_gradient(rng, caplog):
+    prototxt.say_once.cache_clear()
+    layer("Scaled")(type("Scaled", (Scaled,), {"gradient": finite_differences}))
+    check_layer("Scaled", rng.normal(size=(3, 4)), reference=scaled)
+    assert "finite differences: one pass for each number" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "body, message",
+    [
+        ({"gradient": lambda self, xp, x, y, dy: (2 * dy[0] * x[1], x[1], x[2])}, "the gradient of x0"),
+        ({"compute": lambda self, xp, x, w, b: xp.where(x == x, x, 0)}, "NaN in bottom 0 does not show"),
+        ({"compute": lambda self, xp, x, w, b: x - x.sum()}, "NaN reaches other samples"),
+    ],
+)
+def test_check_layer_finds(rng, body, message):
+    body.setdefault("gradient", finite_differences)
+    layer("Scaled")(type("Scaled", (Scaled,), body))
+    with pytest.raises(AssertionError, match=message):
+        check_layer("Scaled", rng.normal(size=(3, 4)))
+
+
+@pytest.mark.parametrize(
+    "body, message",
+    [
+        ({"compute": lambda self, xp, x, w, b: x.no_such_name}, "compute raised AttributeError: .*test_extending.py:"),
+        ({"compute": lambda self, xp, x, w, b: (x, x)}, "compute returned 2 arrays; expected 1"),
+        ({"compute": lambda self, xp, x, w, b: x[0]}, r'compute: top "y0" has another shape; expected shape \[3, 4\]'),
+        ({"gradient": lambda self, xp, x, y, dy: dy[0]}, "gradient returned 1 arrays; expected 3"),
+        ({"shapes": lambda self, bottoms: bottoms[7]}, "shapes raised IndexError"),
+    ],
+)
+def test_a_mistake_of_a_class_names_layer_and_line(rng, body, message):
+    layer("Scaled")(type("Scaled", (Scaled,), {**body, "__module__": __name__}))
+    with pytest.raises(CaffeliteError, match=rf'layer "layer" \(Scaled\): {message}'):
+        check_layer("Scaled", rng.normal(size=(3, 4)))
+
+
+class Ramp(DataLayer):
+    """x = index + noise, y = index."""
+
+    batch_size: int = 4
+    shuffle: bool = False
+
+    def length(self):
+        return 6
+
+    def sample(self, index, random):
+        return np.full(3, index) + random.random(), index
+
+
+def batches(text: str, count: int, start: int = 0) -> list:
+    spec = parse(f'layer {{ name: "r" type: "Ramp" top: "x" top: "y" {text} }}').layer[0]
+    with open_source(spec, pb.TRAIN, NOWHERE, 1) as source:
+        source.seek(start)
+        return [[array.copy() for array in source.next()] for _ in range(count)]
+
+
+def test_a_data_layer_gives_samples_in_order():
+    layer("Ramp")(Ramp)
+    found = batches("", 3)
+    assert found[0][0].shape == (4, 3)
+    assert np.concatenate([y for _, y in found]).tolist() == [0, 1, 2, 3, 4, 5] * 2
+    again = batches("ramp_param { shuffle: true }", 3)
+    order = np.concatenate([y for _, y in again])
+    assert sorted(order[:6]) == sorted(order[6:]) == [0, 1, 2, 3, 4, 5] and order.tolist() != [0, 1, 2, 3, 4, 5] * 2
+    resumed = batches("ramp_param { shuffle: true }", 1, start=8)
+    np.testing.assert_array_equal(resumed[0][0], again[2][0])
+
+
+def test_mistakes_of_a_data_layer():
+    layer("Ramp")(type("Ramp", (Ramp,), {"length": lambda self: 0, "__annotations__": {"batch_size": int}}))
+    with pytest.raises(CaffeliteError, match="batch_size is missing"):
+        batches("", 1)
+    with pytest.raises(CaffeliteError, match="has no samples"):
+        batches("ramp_param { batch_size: 2 }", 1)
+
+
+# A family of this package as a package of a user
+
+YOLO = """
+layer { name: "data" type: "Input" top: "x" input_param { shape { dim: 1 dim: 4 dim: 4 dim: 4 } } }
+layer { name: "r" type: "Reorg" bottom: "x" top: "r" reorg_param { stride: 2 } }
+"""
+
+
+def test_a_family_needs_nothing_that_users_lack(tmp_path):
+    """yolo as a separate folder, with a caffelite that has no such family."""
+    package = Path(prototxt.__file__).parent.parent
+    shutil.copytree(package, tmp_path / "copy/caffelite", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.move(tmp_path / "copy/caffelite/families/yolo", tmp_path / "yolo")
+    for file in (tmp_path / "yolo").glob("*.py"):
+        file.write_text(
+            file.read_text().replace("from ...", "from caffelite.").replace("from caffelite. ", "from caffelite ")
+        )
+    (tmp_path / "net.prototxt").write_text(YOLO)
+
+    def check(*more: str) -> subprocess.CompletedProcess:
+        command = [sys.executable, "-m", "caffelite", "check", "net.prototxt", *more]
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path / "copy")}
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
+
+    missing, known = check(), check("-python", "yolo")
+    assert missing.returncode == 1 and 'unknown type "Reorg"' in missing.stdout
+    assert known.returncode == 0, known.stdout + known.stderr
