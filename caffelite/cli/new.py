@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..errors import CaffeliteError
+from ..errors import CaffeliteError, quoted
 from . import options
 from .logs import start
 
@@ -74,13 +74,19 @@ def new(name, data, memory, gpu, **choices) -> None:
     or a database. By default it is NAME_train_lmdb. A folder with train and test (or val) folders, and a database
     next to one with test (or val) in its name, are split already.
 
+    With "layer" as NAME, and DATA a name that no file has, it writes a commented file with a layer type of your own.
+
     \b
     Examples:
       caffelite new pets pictures
       caffelite new pets pictures -weights squeezenet.caffemodel
       caffelite new ages faces.csv -test more_faces.csv
+      caffelite new layer Squash
     """
     start()
+    if str(name) == "layer" and data is not None and not data.exists() and data.name == str(data):
+        _write_layer(str(data), choices["force"])
+        return
     from ..runs.device_choice import gpus
     from ..scaffold.project import Request, create
 
@@ -99,3 +105,13 @@ def new(name, data, memory, gpu, **choices) -> None:
         options.say(f"  {command}  # {what}")
     if any(finding.kind == "mistake" for finding in project.findings):
         raise CaffeliteError("the project has mistakes", remedy="correct them in its files")
+
+
+def _write_layer(name: str, force: bool) -> None:
+    from ..scaffold import layer_file
+
+    path = layer_file.write(name, force)
+    options.say(f"Wrote {path}.")
+    options.say("Next:")
+    options.say(f"  python {quoted(path)}  # tests it")
+    options.say(f"  caffelite check net.prototxt -python {quoted(path)}  # your net with the layer")

@@ -86,8 +86,13 @@ def check_vacant(name: str) -> None:
         raise CaffeliteError(f'the layer type "{name}" exists already', remedy="give yours another name")
 
 
+def words(name: str) -> str:
+    """The words of a type's name as a name in Python: MyLayer gives my_layer."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
 def _add_message(name: str, text: str, field: str, number: int | None) -> str:
-    field = field or re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower() + "_param"
+    field = field or f"{words(name)}_param"
     if schema.has_field(field):
         what = f"{name}: LayerParameter has a field {field} already"
         raise CaffeliteError(what, remedy=f'use its fields: @layer("{name}", field="{field}") and no fields of its own')

@@ -30,6 +30,8 @@ layer { name: "squash" type: "Squash" bottom: "value" top: "squash" squash_param
 layer { name: "loss" type: "EuclideanLoss" bottom: "squash" bottom: "y" top: "loss" }
 """
 
+INPUT = 'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 4 dim: 4 dim: 4 } } }\n'
+
 
 @pytest.fixture(autouse=True)
 def no_layer_stays(monkeypatch):
@@ -315,10 +317,44 @@ def test_mistakes_of_a_data_layer():
         batches("ramp_param { batch_size: 2 }", 1)
 
 
+# caffelite new layer
+
+
+def test_new_writes_a_file_that_is_right(folder, call):
+    answer = call("new layer MySquash")
+    assert answer.status == 0 and "Wrote my_squash.py." in answer.out
+    done = subprocess.run([sys.executable, "my_squash.py"], capture_output=True, text=True)
+    assert done.stdout == "MySquash: forward, gradient, NaN and a batch of one are right\n", done.stderr
+    net = INPUT + 'layer { name: "s" type: "MySquash" bottom: "x" top: "s" my_squash_param { slope: -1 } }\n'
+    (folder / "net.prototxt").write_text(net)
+    found = call("check net.prototxt -python my_squash.py")
+    assert found.status == 1 and 'net.prototxt:2:82: mistake: layer "s" (MySquash): a bad slope' in found.out
+    assert "expected 0 or more" in found.out
+
+
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("ReLU", 'the layer type "ReLU" exists already'),
+        ("squash", "this is no name of a layer type"),
+        ("Old", "old.py exists already; add -force to replace it"),
+    ],
+)
+def test_mistakes_of_new_layer(folder, call, name, message):
+    (folder / "old.py").touch()
+    answer = call(f"new layer {name}")
+    assert answer.status == 2 and message in answer.err and not (folder / "squash.py").exists()
+
+
+def test_a_project_may_be_called_layer(folder, call):
+    (folder / "Pictures").mkdir()
+    assert call("new layer Pictures").status == 2
+    assert not (folder / "pictures.py").exists()
+
+
 # A family of this package as a package of a user
 
 YOLO = """
-layer { name: "data" type: "Input" top: "x" input_param { shape { dim: 1 dim: 4 dim: 4 dim: 4 } } }
 layer { name: "r" type: "Reorg" bottom: "x" top: "r" reorg_param { stride: 2 } }
 """
 
@@ -332,7 +368,7 @@ def test_a_family_needs_nothing_that_users_lack(tmp_path):
         file.write_text(
             file.read_text().replace("from ...", "from caffelite.").replace("from caffelite. ", "from caffelite ")
         )
-    (tmp_path / "net.prototxt").write_text(YOLO)
+    (tmp_path / "net.prototxt").write_text(INPUT + YOLO)
 
     def check(*more: str) -> subprocess.CompletedProcess:
         command = [sys.executable, "-m", "caffelite", "check", "net.prototxt", *more]
