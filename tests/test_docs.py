@@ -85,6 +85,7 @@ def check_command_line(line: str) -> None:
             return
         command = command.get_command(context, name)
         assert command is not None, line
+    words = ["." if before == "--python" else word for before, word in zip(["", *words], words, strict=False)]
     if words:  # a bare name only speaks of the command
         command.make_context(command.name, words)
 

@@ -50,8 +50,6 @@ class SampledSource(Source):
     """Batches of the samples of a ``DataLayer``."""
 
     def __init__(self, layer: DataLayer, seed: int):
-        if not hasattr(layer.p, "batch_size"):
-            raise layer.error("has no field batch_size", remedy="declare one in its class: batch_size: int = 1")
         size = batch_size_of(layer.p, layer.locate.at(layer.field))
         layer.open()
         length = layer.length()

@@ -84,7 +84,9 @@ class Feeds:
     def __call__(self, spec: pb.LayerParameter, phase: int, locate: Locator):
         param = getattr(spec, REGISTRY[spec.type].field)
         video = spec.video_data_param
-        source = param.source or video.video_file or ("camera" if spec.HasField("video_data_param") else "")
+        source = (
+            getattr(param, "source", "") or video.video_file or ("camera" if spec.HasField("video_data_param") else "")
+        )
         batch = getattr(param, "batch_size", 1)
         known_shapes = [self._given_shape(spec, i) for i in range(len(spec.top))]
         known = [shape for shape in known_shapes if shape is not None]

@@ -39,10 +39,13 @@ def layer(name: str, *, field: str = "", number: int | None = None) -> Callable[
         text, typed = cls.__dict__.get("fields"), _typed(cls)
         if text and typed:
             raise CaffeliteError(f"{name}: has both fields and typed attributes", remedy=f"put {typed[0]} into fields")
-        if text or typed:
-            cls.field = _add_message(
-                name, text or "\n".join(_line(cls, i, each) for i, each in enumerate(typed, 1)), field, number
+        lines = text or "\n".join(_line(cls, i, each) for i, each in enumerate(typed, 1))
+        if cls.batched and not field and not re.search(r"\bbatch_size\b", lines):
+            raise CaffeliteError(
+                f"{name}: a data layer has a field batch_size", remedy="declare it: batch_size: int = 1"
             )
+        if lines:
+            cls.field = _add_message(name, lines, field, number)
         elif field:
             cls.field = field
         for each in typed:

@@ -1,5 +1,6 @@
 """Layer types of users: given by -python, checked and stored as the types of this package."""
 
+import inspect
 import os
 import shutil
 import subprocess
@@ -290,6 +291,11 @@ class Ramp(DataLayer):
         return np.full(3, index) + random.random(), index
 
 
+RAMP = (
+    f"import numpy as np\nfrom caffelite.extending import DataLayer, layer\n@layer('Ramp')\n{inspect.getsource(Ramp)}"
+)
+
+
 def batches(text: str, count: int, start: int = 0) -> list:
     spec = parse(f'layer {{ name: "r" type: "Ramp" top: "x" top: "y" {text} }}').layer[0]
     with open_source(spec, pb.TRAIN, NOWHERE, 1) as source:
@@ -309,7 +315,22 @@ def test_a_data_layer_gives_samples_in_order():
     np.testing.assert_array_equal(resumed[0][0], again[2][0])
 
 
+def test_commands_know_a_data_layer(folder, call):
+    """Without a field that names a source."""
+    (folder / "ramp.py").write_text(RAMP)
+    net = 'layer { name: "r" type: "Ramp" top: "x" top: "y" }\n'
+    net += 'layer { name: "v" type: "InnerProduct" bottom: "x" top: "v" inner_product_param { num_output: 1 } }\n'
+    (folder / "net.prototxt").write_text(net + 'layer { name: "l" type: "EuclideanLoss" bottom: "v" bottom: "y" }\n')
+    answer = call("check solver.prototxt -python ramp.py")
+    assert answer.status == 0, answer.out + answer.err
+    assert call("train -solver solver.prototxt -python ramp.py").status == 0
+    assert call("deploy -model net.prototxt -out made.prototxt -python ramp.py").status == 0
+    assert "Ramp" not in (folder / "made.prototxt").read_text()
+
+
 def test_mistakes_of_a_data_layer():
+    with pytest.raises(CaffeliteError, match="a data layer has a field batch_size"):
+        layer("Ramp")(type("Ramp", (Ramp,), {}))
     layer("Ramp")(type("Ramp", (Ramp,), {"length": lambda self: 0, "__annotations__": {"batch_size": int}}))
     with pytest.raises(CaffeliteError, match="batch_size is missing"):
         batches("", 1)

@@ -64,7 +64,8 @@ def listed_files(layer: pb.LayerParameter, base: Path) -> Iterator[str]:
     kind = REGISTRY.get(layer.type)
     if kind and issubclass(kind, Feed):
         param = getattr(layer, kind.field)
-        path = base / param.source
-        if param.source and path.exists():
+        source = getattr(param, "source", "")
+        path = base / source
+        if source and path.exists():
             with suppress(CaffeliteError, OSError):
                 yield from kind.listed_files(param, path)
