@@ -9,19 +9,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from devices.host.backend import HostBackend
 
 from caffelite import caffelite_pb2 as pb
-from caffelite import prototxt, user_modules, weights
+from caffelite import prototxt, testing, user_modules, weights
+from caffelite import pycaffe as caffe
 from caffelite.data import open_source
+from caffelite.devices.cuda import GPU
 from caffelite.errors import NOWHERE, CaffeliteError
 from caffelite.extending import ArrayLayer, DataLayer, Layer, elementwise, filler, finite_differences, layer
 from caffelite.layers import REGISTRY, extension, extension_files
 from caffelite.prototxt import schema
 from caffelite.testing import check_layer
 
-SQUASH = """
+SLOPE = "dy / ((1 + slope * abs(x)) * (1 + slope * abs(x)))"
+SQUASH = f"""
 from caffelite.extending import elementwise
-elementwise("Squash", y="x / (1 + slope * abs(x))", dx="dy / ((1 + slope * abs(x)) * (1 + slope * abs(x)))", slope=2.0)
+elementwise("Squash", y="x / (1 + slope * abs(x))", dx="{SLOPE}", slope=2.0)
 """
 NET = """
 layer { name: "rows" type: "HDF5Data" top: "x" top: "y" hdf5_data_param { source: "rows.txt" batch_size: 4 } }
@@ -77,6 +81,8 @@ def test_commands_know_a_layer_of_a_file(squash, call, given):
     assert call(f"train -solver solver.prototxt -python {given}").status == 0
     assert call(f"deploy -model net.prototxt -out made.prototxt -python {given}").status == 0
     assert "squash_param {\n    slope: 3" in (squash / "made.prototxt").read_text()
+    assert call(f"upgrade net.prototxt new.prototxt -python {given}").status == 0
+    assert "squash_param {\n    slope: 3" in (squash / "new.prototxt").read_text()
 
 
 def test_fields_are_checked_with_their_places(squash, call):
@@ -238,6 +244,29 @@ def test_arrays_with_a_gradient(rng):
     check_layer("Scaled", rng.normal(size=(3, 4)), reference=scaled)
     with pytest.raises(AssertionError, match="forward, top 0"):
         check_layer("Scaled", rng.normal(size=(3, 4)), reference=lambda x, w, b: x * w)
+
+
+@pytest.mark.host
+def test_arrays_beside_kernels_of_a_gpu(rng, monkeypatch):
+    """The GPU's kernels, run by the host: between them the arrays are on the device."""
+    monkeypatch.setattr(testing, "open_device", lambda gpu, dtype: GPU(0, dtype, HostBackend()))
+    layer("Scaled")(type("Scaled", (Scaled,), {}))
+    elementwise("Squash", y="x / (1 + slope * abs(x))", dx=SLOPE, slope=2.0)
+    check_layer("Scaled", rng.normal(size=(3, 4)), reference=scaled)
+    check_layer("Squash", rng.normal(size=(3, 4)), reference=lambda x: x / (1 + 2 * abs(x)))
+
+
+def test_pycaffe_knows_a_layer(squash, monkeypatch):
+    """NetSpec puts a field into the type's message, and the net runs."""
+    elementwise("Squash", y="x / (1 + slope * abs(x))", dx=SLOPE, slope=2.0)
+    spec = caffe.NetSpec()
+    spec.x = caffe.layers.Input(shape={"dim": [2, 3]})
+    spec.y = caffe.layers.Squash(spec.x, slope=4)
+    Path("made.prototxt").write_text(str(spec.to_proto()))
+    net = caffe.Net("made.prototxt", caffe.TEST)
+    net.blobs["x"].data[...] = 1
+    assert net.forward()["y"] == pytest.approx(np.full((2, 3), 0.2))
+    assert caffe.proto.caffe_pb2.LayerParameter is pb.LayerParameter
 
 
 def test_arrays_without_a_gradient(rng, caplog):
