@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from devices.host.backend import HostBackend
+from textnet import assert_slope, bind, feed, inputs, run
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt, testing, user_modules, weights
@@ -244,6 +245,19 @@ def test_arrays_with_a_gradient(rng):
     check_layer("Scaled", rng.normal(size=(3, 4)), reference=scaled)
     with pytest.raises(AssertionError, match="forward, top 0"):
         check_layer("Scaled", rng.normal(size=(3, 4)), reference=lambda x, w, b: x * w)
+
+
+def test_arrays_that_share_parameters(rng):
+    """The gradient of the second layer adds to that of the first."""
+    layer("Scaled")(type("Scaled", (Scaled,), {}))
+    text, shared = inputs(x=(3, 4), t=(3, 4)), 'param { name: "w" } param { name: "b" }'
+    for below, above in (("x", "y"), ("y", "z")):
+        text += f'layer {{ name: "{above}" type: "Scaled" bottom: "{below}" top: "{above}" {shared} }}\n'
+    net = bind(text + 'layer { name: "l" type: "EuclideanLoss" bottom: "z" bottom: "t" top: "l" }', keep=True)
+    net.params.data[...] = rng.normal(size=net.params.size)
+    feed(net, x=rng.normal(size=(3, 4)), t=rng.normal(size=(3, 4)))
+    run(net)
+    assert_slope(net, (), rng)
 
 
 @pytest.mark.host
