@@ -62,7 +62,11 @@ UNLISTED |= DENSE
 TEXT = {"continuation_indicator": "ContinuationIndicator", "ctc_decoder": "CTCDecoder", "ctc_loss": "CtcLoss"}
 TEXT |= {"labelsequence_accuracy": "LabelsequenceAccuracy"}
 METRIC = {name: "Margin" for name in ("lifted_struct_sim_softmax_loss", "triplet_loss")}
-FAMILIES = TEXT | METRIC | {"gradient_scaler": "GradientScaler"}  # messages of layers of families, by their fields
+FLOW = {"correlation": "Correlation", "downsample": "Downsample", "flow_warp": "FlowWarp", "l1_loss": "L1Loss"}
+FLOW |= {"mean": "Mean", "resample": "Resample"}
+FAMILIES = (
+    TEXT | METRIC | FLOW | {"gradient_scaler": "GradientScaler"}
+)  # messages of layers of families, by their fields
 
 CASCADE = ("bbox_reg", "box_group_output", "box_output", "decode_bbox", "scale_route")
 CASCADE += ("detection_data", "eval_data", "frcnn_output", "hard_mining")
@@ -81,6 +85,10 @@ UNLISTED_MESSAGES = {
     *(f"{name}Parameter" for name in ("UnitNorm", "YoloDetectionOutput", "Yolov3", "Yolov3DetectionOutput")),
 }
 UNLISTED_ENUMS = {
+    "CorrelationParameter.CorrelationType": {"MULTIPLY": 0, "SUBTRACT": 1},
+    "FlowWarpParameter.FillParameter": {"ZERO": 1, "NOT_A_NUMBER": 2},
+    "MeanParameter.MeanOperation": {"ADD": 1, "SUBTRACT": 4},
+    "ResampleParameter.ResampleType": {"NEAREST": 1, "LINEAR": 2, "CUBIC": 3, "AREA": 4},
     "VideoDataParameter.Modality": {"RGB": 0, "FLOW": 1},
     "UnpoolingParameter.UnpoolMethod": {"MAX": 0, "AVE": 1, "TILE": 2},
     "EvalDetectionParameter.ScoreType": {"OBJ": 0, "PROB": 1, "MULTIPLY": 2},

@@ -6,6 +6,7 @@ import rows_detection
 import rows_elementwise
 import rows_faces
 import rows_fields
+import rows_flow
 import rows_forks
 import rows_images
 import rows_losses
@@ -34,4 +35,5 @@ ROWS = [
     *rows_forks.ROWS,
     *rows_text.ROWS,
     *rows_metric.ROWS,
+    *rows_flow.ROWS,
 ]

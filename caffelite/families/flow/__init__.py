@@ -1,0 +1,1 @@
+"""Optical flow: correlations, warped images, losses with unknown pixels."""

@@ -1,0 +1,112 @@
+"""Correlation: how alike patches of two images are, for each displacement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ... import caffelite_pb2 as pb
+from ...devices.protocol import Device
+from ...layers import require
+from ...layers.layer import Layer, Shape, register
+from .images import check_like
+
+Slices = tuple[Any, ...]  # an index of images
+
+
+@register
+class Correlation(Layer):
+    """y = Σ a · b / (K² C), a sum over a patch of a and the patch of b that is displaced by a multiple of stride_2 up
+    to max_displacement; SUBTRACT: Σ |a - b| / (K² C).
+
+    a, b (N, C, H, W) → y (N, S, OH, OW), S = (2R + 1)² with R = max_displacement / stride_2, channels by rows of
+    displacements; OH = (H + 2 pad - 2 max_displacement - K + 1) / stride_1, rounded up. K is kernel_size, odd;
+    defaults: pad 0, strides 1. do_abs has no effect, as in the fork. The host computes it. Errors: bottoms of different
+    shapes, no kernel_size, an even one, no max_displacement, images that are too small. Source: Dosovitskiy et al.
+    2015, as in lmb-freiburg/flownet2, src/caffe/layers/correlation_layer.cu.
+    """
+
+    field = "correlation_param"
+    bottoms = (2, 2)
+    requires_host = needs_images = True
+    couples_samples = False
+
+    def setup(self) -> None:
+        p = self.p
+        if p.kernel_size % 2 == 0:
+            raise self.error("kernel_size must be odd", "kernel_size", expected="1, 3, 5, …", found=p.kernel_size)
+        if not p.HasField("max_displacement"):
+            raise self.error("has no max_displacement", "max_displacement", expected="a number of pixels")
+        for name in ("stride_1", "stride_2"):
+            require.positive(self, name)
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        check_like(self, bottoms, bottoms[0][1] if len(bottoms[0]) > 1 else 0)
+        p, radius = self.p, self.p.max_displacement // self.p.stride_2
+        border = 2 * p.max_displacement + p.kernel_size - 1
+        size = tuple(-(-(side + 2 * p.pad - border) // p.stride_1) for side in bottoms[0][2:])
+        if min(size) < 1:
+            expected = f"at least {border - 2 * p.pad + 1} pixels along each side"
+            raise self.bottom_error(0, "is too small", expected=expected, found=list(bottoms[0]))
+        self.size, self.radius = size, radius
+        return [(bottoms[0][0], (2 * radius + 1) ** 2, *size)]
+
+    def divisible(self, axis: int) -> bool:
+        return axis == 0
+
+    def backward_reads_top(self, index: int) -> bool:
+        return False
+
+    def build(self, dev: Device) -> None:
+        """Nothing: the host computes all."""
+
+    def _pairs(self) -> Iterator[tuple[int, Slices, Slices]]:
+        """A channel of y, and which pixels of the padded bottoms meet there, one for each value of y: for each
+        displacement and each pixel of the kernel."""
+        p, side = self.p, 2 * self.radius + 1
+        for channel, v, u in np.ndindex(side * side, p.kernel_size, p.kernel_size):
+            moved = [(step - self.radius) * p.stride_2 for step in divmod(channel, side)]
+            first = [p.max_displacement + v, p.max_displacement + u]
+            yield channel, self._pixels(first), self._pixels([f + m for f, m in zip(first, moved, strict=True)])
+
+    def _pixels(self, first: list[int]) -> Slices:
+        step = self.p.stride_1
+        ends = (start + (count - 1) * step + 1 for start, count in zip(first, self.size, strict=True))
+        return (..., *(slice(start, end, step) for start, end in zip(first, ends, strict=True)))
+
+    def _padded(self, x: list) -> list[np.ndarray]:
+        sides = ((0, 0), (0, 0), (self.p.pad,) * 2, (self.p.pad,) * 2)
+        return [np.pad(self.dev.download(image).astype(float), sides) for image in x]
+
+    def forward(self, x: list, y: list) -> None:
+        a, b = self._padded(x)
+        top = np.zeros(y[0].shape)
+        subtracts = self.p.correlation_type == pb.CorrelationParameter.SUBTRACT
+        for channel, here, there in self._pairs():
+            if subtracts:
+                top[:, channel] += np.abs(a[here] - b[there]).sum(1)
+            else:
+                top[:, channel] += np.einsum("nchw,nchw->nhw", a[here], b[there])
+        self.dev.upload(y[0], top / (self.p.kernel_size**2 * a.shape[1]))
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        a, b = self._padded(x)
+        slopes = self.dev.download(dy[0]).astype(float) / (self.p.kernel_size**2 * a.shape[1])
+        da, db = np.zeros_like(a), np.zeros_like(b)
+        subtracts = self.p.correlation_type == pb.CorrelationParameter.SUBTRACT
+        for channel, here, there in self._pairs():
+            above = slopes[:, channel, None]
+            if subtracts:
+                side = above * np.sign(a[here] - b[there])
+                da[here] += side
+                db[there] -= side
+            else:
+                da[here] += above * b[there]
+                db[there] += above * a[here]
+        pad = self.p.pad
+        for found, padded in zip(dx, (da, db), strict=True):
+            if found is not None:
+                inner = padded[:, :, pad : padded.shape[2] - pad, pad : padded.shape[3] - pad]
+                self.dev.upload(found, np.ascontiguousarray(inner))

@@ -1,0 +1,180 @@
+"""Rows of the table of layers: optical flow."""
+
+from __future__ import annotations
+
+import numpy as np
+from layer_row import IMAGE, Row, off_kinks
+
+
+def correlation(k, most, pad, stride, step, each):
+    def oracle(a, b):
+        a, b = (np.pad(image, ((0, 0), (0, 0), (pad, pad), (pad, pad))) for image in (a, b))
+        border, radius = most + (k - 1) // 2, most // step
+        size = [-(-(side - 2 * border) // stride) for side in a.shape[2:]]
+        y = np.zeros((len(a), (2 * radius + 1) ** 2, *size))
+        for n, q, i, j in np.ndindex(y.shape):
+            dy, dx = ((part - radius) * step for part in divmod(q, 2 * radius + 1))
+            top, left = most + i * stride, most + j * stride
+            here = a[n, :, top : top + k, left : left + k]
+            y[n, q, i, j] = each(here, b[n, :, top + dy : top + dy + k, left + dx : left + dx + k]).mean()
+        return [y]
+
+    return oracle
+
+
+def between(rng, shape):
+    """Flows that lead between pixels, some out of the image."""
+    return rng.integers(-3, 3, shape) + 0.25 + rng.random(shape) / 2
+
+
+def warped(fill):
+    def oracle(x, flow):
+        height, width = x.shape[2:]
+        y = np.full(x.shape, float(fill))
+        for n, i, j in np.ndindex(len(x), height, width):
+            column, row = j + flow[n, 0, i, j], i + flow[n, 1, i, j]
+            if 0 <= column < width and 0 <= row < height:
+                y[n, :, i, j] = sum(
+                    x[n, :, min(r, height - 1), min(c, width - 1)] * (1 - abs(row - r)) * (1 - abs(column - c))
+                    for r in (int(row), int(row) + 1)
+                    for c in (int(column), int(column) + 1)
+                )
+        return [y]
+
+    return oracle
+
+
+def resampled(height, width, kernel, wide=True):
+    def oracle(x):
+        f, g = x.shape[3] / width, x.shape[2] / height
+        sides = (f, g) if wide and max(f, g) > 1 else (1, 1)
+        y = np.zeros((*x.shape[:2], height, width))
+        for i, j in np.ndindex(height, width):
+            column, row = j * f + g / 2 - 0.5, i * g + f / 2 - 0.5
+            w = np.array(
+                [
+                    [kernel((column - c) / sides[0]) * kernel((row - r) / sides[1]) for c in range(x.shape[3])]
+                    for r in range(x.shape[2])
+                ]
+            )
+            y[:, :, i, j] = (x * w).sum((2, 3)) / w.sum()
+        return [y]
+
+    return oracle
+
+
+def hat(d):
+    return max(0.0, 1 - abs(d))
+
+
+def cubic(d):
+    d = abs(d)
+    if d <= 1:
+        return 1.5 * d**3 - 2.5 * d**2 + 1
+    return -0.5 * d**3 + 2.5 * d**2 - 4 * d + 2 if d < 2 else 0.0
+
+
+def with_holes(rng, shape):
+    """A fifth of it unknown."""
+    return np.where(rng.random(shape) < 0.2, np.nan, rng.normal(size=shape))
+
+
+def downsampled(x):
+    height, width = 3, 2
+    y = np.zeros((*x.shape[:2], height, width))
+    for n, c, i, j in np.ndindex(y.shape):
+        row, column = i * (x.shape[2] - 1) / (height - 1), j * (x.shape[3] - 1) / (width - 1)
+        sums = {True: [0.0, 0.0], False: [0.0, 0.0]}
+        for r, s in np.ndindex(x.shape[2:]):
+            w = hat((row - r) / (x.shape[2] - 1) * (height - 1)) * hat((column - s) / (x.shape[3] - 1) * (width - 1))
+            known = not np.isnan(x[n, c, r, s])
+            sums[known][0] += w
+            sums[known][1] += w * x[n, c, r, s] if known else 0
+        total = sums[True][0]
+        y[n, c, i, j] = np.nan if not total or sums[False][0] / total > 0.5 else sums[True][1] / total
+    return [y]
+
+
+def shared_mean(x):
+    m = np.tile([0.5, 0.25], x.shape[1] // 2)[:, None, None]
+    return 2 * (3 * x - m / 2)
+
+
+IMAGES = (2, 3, 7, 6)
+FLOWS = (2, 2, 4, 5)
+
+ROWS = [
+    Row(
+        "Correlation",
+        "correlation_param { kernel_size: 1 max_displacement: 2 pad: 2 stride_2: 2 }",
+        [(IMAGES, off_kinks)] * 2,
+        correlation(1, 2, 2, 1, 2, np.multiply),
+    ),
+    Row(
+        "Correlation",
+        "correlation_param { kernel_size: 3 max_displacement: 1 pad: 1 stride_1: 2 do_abs: true }",
+        [(IMAGES, off_kinks)] * 2,
+        correlation(3, 1, 1, 2, 1, np.multiply),
+        name="of patches",
+    ),
+    Row(
+        "Correlation",
+        "correlation_param { kernel_size: 3 max_displacement: 2 pad: 2 correlation_type: SUBTRACT }",
+        [(IMAGES, off_kinks)] * 2,
+        correlation(3, 2, 2, 1, 1, lambda a, b: np.abs(a - b)),
+        name="of differences",
+    ),
+    Row("FlowWarp", "", [(FLOWS[:1] + (3, 4, 5), off_kinks), (FLOWS, between)], warped(0)),
+    Row("ChannelNorm", "", [(IMAGE, off_kinks)], lambda x: [np.sqrt((x**2).sum(1, keepdims=True))]),
+    Row("Resample", "resample_param { height: 9 width: 8 }", [(IMAGE, off_kinks)], resampled(9, 8, hat)),
+    Row(
+        "Resample",
+        "resample_param { height: 3 width: 2 }",
+        [(IMAGE, off_kinks)],
+        resampled(3, 2, hat),
+        name="smaller",
+    ),
+    Row(
+        "Resample",
+        "resample_param { height: 4 width: 3 type: CUBIC antialias: false }",
+        [(IMAGE, off_kinks)],
+        resampled(4, 3, cubic, False),
+        name="cubic",
+    ),
+    Row(
+        "Resample",
+        "resample_param { height: 3 width: 2 type: NEAREST }",
+        [((2, 3, 6, 4), off_kinks)],
+        lambda x: [x[:, :, 1::2, 1::2]],
+        name="nearest",
+    ),
+    Row(
+        "Downsample",
+        "downsample_param { top_height: 3 top_width: 2 }",
+        [((2, 2, 7, 5), with_holes)],
+        downsampled,
+        constant=(0,),
+    ),
+    Row(
+        "L1Loss",
+        "l1_loss_param { plateau: 0.25 }",
+        [(FLOWS, off_kinks)] * 2,
+        lambda a, b: [np.abs(a - b)[np.abs(a - b) >= 0.25].sum() / len(a)],
+        name="of flows",
+    ),
+    Row(
+        "L1Loss",
+        "l1_loss_param { l2_per_location: true l2_prescale_by_channels: true normalize_by_num_entries: true "
+        "epsilon: 0.25 }",
+        [(FLOWS, off_kinks)],
+        lambda a: [np.sqrt((a**2).mean(1) + 0.25).mean()],
+        name="of lengths",
+    ),
+    Row(
+        "Mean",
+        "mean_param { operation: SUBTRACT value: 0.5 value: 0.25 mean_scale: 0.5 input_scale: 3 output_scale: 2 }",
+        [(IMAGE, off_kinks), ((2, 2, 3, 1), off_kinks)],
+        lambda *x: [*map(shared_mean, x)],
+        tops=2,
+    ),
+]

@@ -1,0 +1,154 @@
+"""Layers of optical flow: PyTorch's operations, unknown pixels, mistakes."""
+
+import numpy as np
+import pytest
+from textnet import bind, feed, inputs, mistakes, run
+
+
+def layer(kind, *bottoms, body="", tops=1):
+    names = "".join(f' bottom: "{name}"' if name[0] != "@" else f' bottom: @"{name[1:]}"' for name in bottoms)
+    above = " ".join(f'top: "y{i or ""}"' for i in range(tops))
+    return f'layer {{ name: "layer" type: "{kind}"{names} {above} {body} }}\n'
+
+
+def results(kind, body="", **fed):
+    """The top, and the gradients of a sum of squares / 2N, which is y / N at y."""
+    shapes = {name: array.shape for name, array in fed.items()}
+    text = inputs(**shapes) + layer(kind, *fed, body=body)
+    size = bind(text).blobs["y"].shape
+    text += inputs(t=size) + 'layer { name: "j" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "l" }'
+    net = bind("force_backward: true\n" + text, keep=True)
+    feed(net, **fed, t=np.zeros(size))
+    run(net)
+    return net.blobs["y"].copy(), {v.name: net.diff[v] for v in net.diff if v.name in fed}
+
+
+def assert_as_torch(found, operation, **fed):
+    torch = pytest.importorskip("torch", exc_type=ImportError)
+    blobs = {name: torch.tensor(array, requires_grad=True) for name, array in fed.items()}
+    top = operation(torch, *blobs.values())
+    ((top**2).sum() / 2 / len(top)).backward()
+    np.testing.assert_allclose(found[0], top.detach().numpy(), rtol=1e-10, atol=1e-12)
+    for name, blob in blobs.items():
+        np.testing.assert_allclose(found[1][name], blob.grad.numpy(), rtol=1e-9, atol=1e-12)
+
+
+def test_pytorch_warps_alike(rng):
+    x, flow = rng.normal(size=(2, 3, 6, 7)), rng.normal(size=(2, 2, 6, 7))
+
+    def warp(torch, x, flow):
+        rows, columns = torch.meshgrid(torch.arange(6.0).double(), torch.arange(7.0).double(), indexing="ij")
+        columns, rows = columns + flow[:, 0], rows + flow[:, 1]
+        grid = torch.stack([columns / 6 * 2 - 1, rows / 5 * 2 - 1], 3)
+        mode = {"mode": "bilinear", "padding_mode": "border", "align_corners": True}
+        inside = (columns >= 0) & (rows >= 0) & (columns < 7) & (rows < 6)
+        return torch.nn.functional.grid_sample(x, grid, **mode) * inside[:, None]
+
+    assert_as_torch(results("FlowWarp", x=x, flow=flow), warp, x=x, flow=flow)
+
+
+def test_pytorch_correlates_alike(rng):
+    a, b = rng.normal(size=(2, 2, 4, 6, 5))
+    body = "correlation_param { kernel_size: 1 max_displacement: 2 pad: 2 }"
+
+    def correlate(torch, a, b):
+        patches = torch.nn.functional.unfold(b, 5, padding=2).view(2, 4, 25, 6, 5)
+        return (a[:, :, None] * patches).mean(1)
+
+    assert_as_torch(results("Correlation", body, a=a, b=b), correlate, a=a, b=b)
+
+
+@pytest.mark.parametrize(
+    ("size", "kind", "mode"), [(14, "LINEAR", "bilinear"), (4, "LINEAR", "bilinear"), (4, "CUBIC", "bicubic")]
+)
+def test_pytorch_resizes_alike(size, kind, mode, rng):
+    x = rng.normal(size=(2, 3, 7, 7))
+    found = results("Resample", f"resample_param {{ height: {size} width: {size} type: {kind} }}", x=x)
+    options = {"size": (size, size), "mode": mode, "align_corners": False, "antialias": size < 7}
+    assert_as_torch(found, lambda torch, x: torch.nn.functional.interpolate(x, **options), x=x)
+
+
+def test_a_flow_out_of_the_image_and_an_unknown_one():
+    x, flow = np.ones((1, 1, 1, 3)), np.zeros((1, 2, 1, 3))
+    flow[0, 0, 0] = [-0.5, np.nan, 0.75]
+    for fill, value in (("ZERO", 0), ("NOT_A_NUMBER", np.nan)):
+        top, _ = results("FlowWarp", f"flow_warp_param {{ fill_value: {fill} }}", x=x, flow=flow)
+        np.testing.assert_array_equal(top[0, 0, 0], [value, np.nan, 1])
+
+
+@pytest.mark.parametrize(
+    ("body", "loss", "slopes"),
+    [
+        ("", 6, [[1, 0], [0, 1], [-1, 0]]),
+        ("normalize_by_num_entries: true", 4, [[2 / 3, 0], [0, 2 / 3], [-2 / 3, 0]]),
+        ("plateau: 1.5", 5, [[0, 0], [0, 1], [-1, 0]]),
+        ("l2_per_location: true epsilon: 0", 6, [[1, 0], [0, 1], [-1, 0]]),
+        ("l2_per_location: true epsilon: 0 plateau: 2.5", 3, [[0, 0], [0, 0], [-1, 0]]),
+    ],
+)
+def test_unknown_values_have_no_loss(body, loss, slopes):
+    a, b = np.zeros((1, 2, 1, 3)), np.full((1, 2, 1, 3), np.nan)
+    b[0, 0, 0, 0], b[0, 1, 0, 1], b[0, 0, 0, 2] = -1, -2, 3
+    text = inputs(a=a.shape, b=b.shape) + layer("L1Loss", "a", "b", body=f"l1_loss_param {{ {body} }}")
+    net = bind("force_backward: true\n" + text, keep=True)
+    feed(net, a=a, b=b)
+    assert run(net) == pytest.approx(loss)
+    found = {v.name: net.diff[v] for v in net.diff}
+    np.testing.assert_allclose(found["a"][0, :, 0].T, slopes)
+    np.testing.assert_allclose(found["b"], -found["a"])
+
+
+def test_sizes_of_a_second_bottom(rng):
+    x, size = rng.normal(size=(1, 2, 6, 6)), np.zeros((1, 1, 3, 2))
+    for kind, body in (
+        ("Resample", "resample_param { height: 3 width: 2 }"),
+        ("Downsample", "downsample_param { top_height: 3 top_width: 2 }"),
+    ):
+        tops = []
+        for more, parameters in (("", body), ("s", "")):
+            net = bind(inputs(x=x.shape, s=size.shape) + layer(kind, "x", *more, body=parameters), "TEST")
+            feed(net, x=x)
+            net.forward()
+            tops.append(net.blobs["y"].copy())
+        np.testing.assert_array_equal(*tops)
+
+
+X = inputs(x=(2, 3, 6, 5), z=(2, 2, 6, 4), m=(4, 3), v=(4,))
+K = "kernel_size: 3 max_displacement: 2"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (layer("Correlation", "x", "@z", body=f"correlation_param {{ {K} }}"), "does not fit"),
+        (layer("Correlation", "@m", "m", body=f"correlation_param {{ {K} }}"), "is no batch of images"),
+        (
+            layer("Correlation", "@x", "x", body="correlation_param { kernel_size: 3 max_displacement: 2 }"),
+            "is too small",
+        ),
+        (
+            layer("Correlation", "x", "x", body="correlation_param { kernel_size: @2 max_displacement: 2 }"),
+            "must be odd",
+        ),
+        (layer("Correlation", "x", "x", body="@correlation_param { kernel_size: 1 }"), "has no max_displacement"),
+        (
+            layer("Correlation", "x", "x", body=f"correlation_param {{ {K} stride_2: @0 }}"),
+            "stride_2 must be positive",
+        ),
+        (layer("FlowWarp", "x", "@x"), "does not fit"),
+        (layer("ChannelNorm", "@v"), "has no channels"),
+        ("@" + layer("Resample", "x"), "a bad height"),
+        (layer("Resample", "x", body="resample_param { height: 2 width: 2 type: @AREA }"), "AREA is not supported"),
+        (layer("Downsample", "x", body="downsample_param { top_height: @1 top_width: 2 }"), "a bad top_height"),
+        (layer("L1Loss", "x", "@z", body="l1_loss_param { }"), "does not fit"),
+        (layer("Mean", "@x", body="mean_param { operation: ADD value: 1 value: 2 }"), "does not fit"),
+        (layer("Mean", "x", body='mean_param { operation: ADD file: @"m" }'), "file is not supported"),
+        (layer("Mean", "x", body="@mean_param { operation: ADD }"), "has no value"),
+        (
+            layer("Mean", "x", "x", body="mean_param { operation: ADD value: 1 }").replace('top: "', 'top: @"'),
+            "has 1 tops",
+        ),
+    ],
+)
+def test_mistakes(text, message):
+    mistakes(X + text, message)
