@@ -15,6 +15,7 @@ from ..devices.formula import Formula
 from ..errors import CaffeliteError
 from ..prototxt import schema
 from . import layer as layers
+from .feeding import feeding_type
 from .layer import REGISTRY, Layer
 from .user_code import described
 
@@ -40,7 +41,7 @@ def layer(name: str, *, field: str = "", number: int | None = None) -> Callable[
         if text and typed:
             raise CaffeliteError(f"{name}: has both fields and typed attributes", remedy=f"put {typed[0]} into fields")
         lines = text or "\n".join(_line(cls, i, each) for i, each in enumerate(typed, 1))
-        if cls.batched and not field and not re.search(r"\bbatch_size\b", lines):
+        if feeding_type(cls).batched and not field and not re.search(r"\bbatch_size\b", lines):
             raise CaffeliteError(
                 f"{name}: a data layer has a field batch_size", remedy="declare it: batch_size: int = 1"
             )

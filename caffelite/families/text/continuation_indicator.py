@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...layers import require
 from ...layers.layer import Layer, Shape, register
 
 
@@ -21,9 +22,7 @@ class ContinuationIndicator(Layer):
     reads_shapes_only = True
 
     def setup(self) -> None:
-        if not self.p.time_step:
-            remedy = "set time_step, the number of steps of a sequence"
-            raise self.error("time_step must be positive", "time_step", remedy=remedy)
+        require.positive(self, "time_step", "the number of steps of a sequence")
         if not self.p.batch_size and not self.spec.bottom:
             raise self.error("batch_size must be positive", "batch_size", remedy="set batch_size, or add a bottom")
 
