@@ -41,8 +41,9 @@ def test_a_value_fits_a_kind(value, kind, fits):
 # Modules that parse JSON themselves; whatever caffelite stored is read by `stored`.
 PARSES_JSON = {
     "stored.py": "files that caffelite stored",
+    "export/foreign_weights.py": "the header of a user's file; damage is an error that names it",
     "data/objects.py": "annotations of a user, with their file named in errors",
-    "runs/bounds/named_files.py": "annotations of a user; the layer refuses what is damaged",
+    "families/rcnn/roi_data.py": "annotations of a user; the layer refuses what is damaged",
     "serve/page.py": "the body of a request",
     "serve/inference/wire.py": "the body of a request",
     "parallel/watchdog.py": "a line of a pipe",

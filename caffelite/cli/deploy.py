@@ -12,7 +12,6 @@ import click
 
 from .. import inputs
 from ..errors import CaffeliteError
-from ..layers.detection import DetectingLayer
 from ..runs.folder import reporting
 from . import options
 from .logs import start
@@ -129,6 +128,7 @@ def read_labels(path: Path) -> list[str]:
 def _label_map(graph) -> list[str]:
     """The names of the classes in the label map of an AnnotatedData layer; none where there is no such file."""
     from .. import prototxt
+    from ..layers.detection import DetectingLayer
 
     for node in graph.feeds:
         locate = node.layer.locate.at("annotated_data_param")

@@ -179,7 +179,8 @@ class Folders:
     have changed are listed again.
 
     files: names of files; nothing is searched in a folder that has one. depth: the most levels below the root; None:
-    any. hidden: whether hidden folders are searched. Links are not followed; folders that cannot be read are skipped.
+    any. hidden: whether hidden folders are searched. Links, of files too, are not followed; folders that cannot be
+    read are skipped.
     """
 
     def __init__(self, root: str | Path, files: Collection[str], depth: int | None, hidden: bool):
@@ -202,12 +203,11 @@ class Folders:
             changed = os.stat(path).st_mtime_ns
             if not known or known.changed != changed:
                 with os.scandir(path) as entries:
-                    is_folder = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
-                below = sorted((name for name, folder in is_folder.items() if folder), reverse=True)
+                    own = [entry for entry in entries if not entry.is_symlink()]
+                below = sorted((entry.name for entry in own if entry.is_dir()), reverse=True)
                 folders = [os.path.join(path, name) for name in below if self._hidden or name[0] != "."]
-                known = Listing(
-                    path, changed, self._files & {n for n, folder in is_folder.items() if not folder}, folders
-                )
+                files = self._files & {entry.name for entry in own if entry.is_file()}
+                known = Listing(path, changed, files, folders)
         except OSError:
             return None
         if known.settled:

@@ -30,12 +30,11 @@ def kept(dev, shape):
     return array
 
 
-def test_what_a_device_computes_in(caplog):
+def test_what_a_device_computes_in():
     for precision, half in (("tf32", False), ("fp32", False), ("fp16", True), ("bf16", True)):
         dev = GPU(0, "float32", HostBackend(), precision=precision)
-        assert dev.traits.half == half and not dev.traits.channels_last  # without cuDNN nothing is gained by it
+        assert dev.traits.half == half
     assert not GPU(0, "float64", HostBackend(), precision="fp16").traits.half
-    assert [m.split(":")[0] for m in caplog.messages] == ["-precision fp16", "-precision bf16"]
 
 
 @pytest.mark.host
