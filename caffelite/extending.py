@@ -6,6 +6,7 @@ from .data import Source
 from .data.sampled import DataLayer
 from .devices.formula import Formula
 from .errors import CaffeliteError
+from .layers import require
 from .layers.arrays import ArrayLayer, filler, finite_differences
 from .layers.data import Feed
 from .layers.extension import elementwise, layer
@@ -26,5 +27,6 @@ __all__ = [
     "layer",
     "register",
     "register_variant",
+    "require",
     "split_axis",
 ]

@@ -58,7 +58,7 @@ def test_samples_in_one_place_and_of_one_class():
     assert run(net) == 0 and not slopes(net, "x").any()
 
 
-X = inputs(x=(4, 3), z=(4, 2), l=(3,), s=(2, 6))
+X = inputs(x=(4, 3), z=(4, 2), l=(3,), s=(2, 6), v=())
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,7 @@ X = inputs(x=(4, 3), z=(4, 2), l=(3,), s=(2, 6))
         (layer("GradientScaler", "x", body="gradient_scaler_param { alpha: @-1 }"), "a bad alpha"),
         (layer("GradientScaler", "x", body="gradient_scaler_param { max_iter: @0 }"), "a bad max_iter"),
         (layer("CORALLoss", "x", "@z"), "does not fit"),
+        (layer("CORALLoss", "x", "@v"), "has no channels"),
         (layer("TripletLoss", "x", "x", "@z"), "does not fit"),
         (layer("TripletLoss", "x", "@s", "x"), "does not fit"),
         (layer("LiftedStructSimilaritySoftmaxLoss", "x", "@l"), "does not fit"),

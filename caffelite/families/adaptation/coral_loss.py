@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from ...devices.protocol import Device
+from ...layers import require
 from ...layers.layer import Shape, register
 from ...layers.loss import Loss
 
@@ -16,14 +17,16 @@ class CORALLoss(Loss):
     """loss = Σ (cov a - cov b)² / 4K²: features a of one domain, b of another, whose covariances are to be equal.
 
     a (N, K...), b (M, K...), K values each, both get gradients; cov x = Σ (x - mean)ᵀ (x - mean) / (N - 1), K×K, which
-    is 0 for one sample. The host computes it. Errors: features of different sizes. Source: Sun and Saenko 2016, as in
-    baochens/Caffe-Deep_CORAL, src/caffe/layers/coral_loss_layer.cpp, which needs batches of one size.
+    is 0 for one sample. The host computes it. Errors: no axis of features, or of other sizes. Source: Sun and Saenko
+    2016, as in baochens/Caffe-Deep_CORAL, src/caffe/layers/coral_loss_layer.cpp, which needs batches of one size.
     """
 
     constant_bottoms = frozenset()
     requires_host = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        for index in (0, 1):
+            require.channels(self, bottoms, index)
         self.k = math.prod(bottoms[0][1:])
         if math.prod(bottoms[1][1:]) != self.k:
             expected = f'rows of {self.k} values, as "{self.spec.bottom[0]}" {list(bottoms[0])} has'
