@@ -19,7 +19,6 @@ KERNEL take_note(long long* first, long long* bad) {
 // dtable [+]= the rows of dout, in order, each to the row that index names: a block a row of the table, which looks for its own.
 KERNEL take_backward(const real* index, const real* dout, real* dtable, idx keep, idx rows, idx width, idx count) {
   __shared__ byte mine[256];
-  __shared__ int some;
   for (idx r = blockIdx.x; r < rows; r += gridDim.x) {
     real* row = dtable + r * width;
     if (!keep)
@@ -27,12 +26,8 @@ KERNEL take_backward(const real* index, const real* dout, real* dtable, idx keep
     for (idx first = 0; first < count; first += blockDim.x) {
       idx i = first + threadIdx.x;
       bool here = i < count && names_row(index[i], rows) && (idx)index[i] == r;
-      if (threadIdx.x == 0) some = 0;
-      __syncthreads();
       mine[threadIdx.x] = here;
-      if (here) some = 1;
-      __syncthreads();
-      if (some)
+      if (__syncthreads_or(here))
         for (idx w = threadIdx.x; w < width; w += blockDim.x)
           for (int k = 0; k < (int)blockDim.x; ++k)
             if (mine[k]) row[w] += dout[(first + k) * width + w];

@@ -206,6 +206,14 @@ template <class T> static T exchange(T v, unsigned source) {
 }  // namespace host
 
 static void __syncthreads() { host::wait_block(); }
+static int __syncthreads_or(int v) {
+  host::lanes_here()[host::lane()] = v != 0;
+  host::wait_block();
+  int any = 0;
+  for (unsigned i = 0; i < blockDim.x; ++i) any |= (int)host::lanes_here()[i];
+  host::wait_block();
+  return any;
+}
 template <class T> static T __shfl_down_sync(unsigned, T v, int d) {
   unsigned c = host::lane();
   return host::exchange(v, (c & 31) + d < 32 ? c + d : c);
