@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,9 +28,8 @@ from ..sweep import space
 from . import paths
 from .config import ServeConfig
 
-NET_LINE = re.compile(r"""^(\s*(?:net|train_net)\s*:\s*)(["'])([^"'\\\n]*)\2""", re.MULTILINE)
+NET = "net|train_net"  # fields of a solver
 SETTINGS: dict[str, Any] = {"file": "settings", "line": 0, "column": 0}  # the place of a finding
-PATH_LINE = re.compile(r"""^(\s*(?:snapshot_prefix|weights)\s*:\s*)(["'])([^/"'\\\n,][^"'\\\n,]*)\2""", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -53,13 +52,24 @@ class Files:
     names: dict[str, str] = field(default_factory=dict)
 
 
+def _paths(fields: str) -> re.Pattern[str]:
+    """Matches a text value of one of the fields, names with | between: name, colon, quote, value. Comments and other
+    texts match without a name. A value with an escape does not: only messages tell what it names."""
+    return re.compile(rf"""#[^\n]*|\b({fields})(\s*:\s*)(["'])([^"'\\\n]*)\3|"[^"\n]*"|'[^'\n]*'""")
+
+
+def _with_paths(text: str, fields: str, replace: Callable[[str], str]) -> str:
+    """The text with other values of some fields."""
+    return _paths(fields).sub(lambda m: f'{m[1]}{m[2]}"{replace(m[4])}"' if m[1] else m[0], text)
+
+
 def net_path(config: ServeConfig, solver: Path, text: str, root: Path) -> Path | None:
     """The file of the net that a solver's text names; None where it names none, or its net is in the solver."""
-    match = NET_LINE.search(text)
-    if not match or not match[3]:
+    name = next((match[4] for match in _paths(NET).finditer(text) if match[1]), "")
+    if not name:
         return None
-    sibling = solver.parent / match[3]
-    here = root / match[3]
+    sibling = solver.parent / name
+    here = root / name
     return paths.resolve(config, str(sibling if not here.exists() and sibling.exists() else here))
 
 
@@ -71,8 +81,9 @@ def written(config: ServeConfig, draft: Draft) -> Iterator[Files]:
     folder = draft.solver.parent
     files = Files(folder / f".draft_{mark}_solver.prototxt", folder / f".draft_{mark}_net.prototxt")
     files.names = {str(files.solver): "solver", str(files.net): "net"}
-    solver_text = NET_LINE.sub(lambda m: f'{m[1]}"{files.net}"', draft.solver_text, count=1)
-    solver_text = PATH_LINE.sub(lambda m: f'{m[1]}"{draft.root}/{m[3]}"', solver_text)
+    solver_text = _with_paths(draft.solver_text, NET, lambda _: str(files.net))
+    solver_text = _with_paths(solver_text, "snapshot_prefix|weights", lambda name: _below(draft.root, name))
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         files.solver.write_text(solver_text, encoding="utf-8")
@@ -83,19 +94,22 @@ def written(config: ServeConfig, draft: Draft) -> Iterator[Files]:
     finally:
         for path in (files.solver, files.net):
             path.unlink(missing_ok=True)
+        with suppress(OSError):  # of a folder that others use by now
+            for path in made:
+                path.rmdir()
+
+
+def _below(root: Path, name: str) -> str:
+    return name if not name or name.startswith("/") or "," in name else f"{root}/{name}"
 
 
 def _absolute(text: str, root: Path) -> str:
     """The text of a net in which relative paths below the root are absolute: the server's folder is another one."""
-    names = "|".join(sorted(FIELDS))
 
-    def full(match: re.Match[str]) -> str:
-        name = match[3]
-        return (
-            f'{match[1]}"{root / name}"' if name and not name.startswith("/") and (root / name).exists() else match[0]
-        )
+    def full(name: str) -> str:
+        return str(root / name) if name and not name.startswith("/") and (root / name).exists() else name
 
-    return re.sub(rf"""\b((?:{names})\s*:\s*)(["'])([^"'\\\n]*)\2""", full, text)
+    return _with_paths(text, "|".join(sorted(FIELDS)), full)
 
 
 def combinations(settings: Sequence[str]) -> tuple[list[Overrides], int]:

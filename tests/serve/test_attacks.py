@@ -141,7 +141,6 @@ def test_a_refused_file_of_a_layer_is_not_opened(client, tmp_path, outside, laye
         SOLVER + 'test_net: "ESC\\057secret" test_iter: 1 test_interval: 1',
         SOLVER + 'weights: "tiny.caffemodel, OUT/secret"',
         'net: "ESC\\057net.prototxt"\n',
-        'base_lr: 0.1 net: "OUT/secret"\n',
         'train_net_param { layer { name: "x" type: "HDF5Data" top: "x" hdf5_data_param { source: "OUT/secret" } } }',
         'layer { name: "x" type: "HDF5Data" top: "x" hdf5_data_param { source: "OUT/secret" batch_size: 1 } }',
         'net: "solver.prototxt" snapshot_prefix: "ESC\\057x"',
@@ -149,6 +148,13 @@ def test_a_refused_file_of_a_layer_is_not_opened(client, tmp_path, outside, laye
 )
 def test_a_refused_file_of_a_solver_is_not_opened(client, tmp_path, outside, text):
     refused(client, tmp_path, outside, {"solver_text": text})
+
+
+def test_a_net_outside_the_roots_is_not_opened(client, tmp_path, outside):
+    for text in ('net: "OUT/net.prototxt"', 'base_lr: 0.1 net: "OUT/net.prototxt"', "net: 'link/net.prototxt'"):
+        fields = {"solver": "solver.prototxt", "solver_text": text.replace("OUT", str(outside)), "net_text": NET}
+        for address in ("/new/check", "/new/start"):
+            assert client.post(address, data=fields, headers=AS_JSON).status_code == 403
 
 
 def test_a_net_whose_solver_is_broken_is_held_too(client, tmp_path, outside):

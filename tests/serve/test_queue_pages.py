@@ -121,6 +121,17 @@ def test_bad_input_is_refused(client, root, address, fields):
     assert (root / "tiny" / "solver.prototxt").read_text() == SOLVER
 
 
+def test_a_solver_on_one_line(client, root):
+    text = '# net: "no"\n' + SOLVER.replace("\n", " ")
+    assert post(client, "/new/check", **draft(solver_text=text)).json()["ok"]
+
+
+def test_a_refused_draft_leaves_no_folder(client, root):
+    fields = draft(solver="new/folder/solver.prototxt", settings="momentum=x")
+    assert post(client, "/new/start", **fields).status_code == 400
+    assert not (root / "new").exists()
+
+
 @pytest.mark.parametrize(
     ("fields", "place"),
     [
