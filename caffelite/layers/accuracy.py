@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ..devices.formula import Formula
 from ..devices.protocol import Device
+from . import require
 from .facets import Compares, Described
-from .labels import check_labels, label_fault
+from .labels import label_fault
 from .layer import Layer, Shape, register, split_axis
 
 
@@ -28,8 +29,8 @@ class Accuracy(Layer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]))
         self.scores, self.split = bottoms[0], split_axis(bottoms[0], axis)
+        require.labels(self, bottoms, self.split[0] * self.split[2], axis=axis)
         self.couples_samples = axis == 0 or self.p.HasField("ignore_label") or len(self.spec.top) > 1
-        check_labels(self, bottoms, axis)
         if not 1 <= self.p.top_k <= self.split[1]:
             raise self.error(
                 "top_k must be within the number of classes",

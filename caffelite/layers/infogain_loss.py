@@ -11,8 +11,9 @@ from ..devices.formula import Formula
 from ..devices.protocol import Device
 from ..errors import CaffeliteError, Where
 from ..prototxt import resolve
+from . import require
 from .facets import Compares, Described
-from .labels import check_labels, label_fault
+from .labels import label_fault
 from .layer import Shape, register, split_axis
 from .loss import Divisor, Loss, unless_ignored
 
@@ -36,8 +37,8 @@ class InfogainLoss(Loss):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]))
-        check_labels(self, bottoms, axis)
         self.split = n, c, p = split_axis(bottoms[0], axis)
+        require.labels(self, bottoms, n * p, axis=axis)
         self.divide = self.divisor(n, n * p)
         self.gains = None
         if len(bottoms) == 2:

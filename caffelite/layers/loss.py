@@ -14,7 +14,7 @@ from ..devices.protocol import Device
 from . import class_weights, require
 from .config import GRADIENT, SavedBlobs
 from .facets import Compares, Described
-from .labels import check_labels, label_fault
+from .labels import label_fault
 from .layer import Layer, Shape, register, split_axis
 
 LOSS = pb.LossParameter
@@ -133,8 +133,8 @@ class SoftmaxWithLoss(Loss):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]))
-        check_labels(self, bottoms, axis)
         self.split = n, self.classes, p = split_axis(bottoms[0], axis)
+        require.labels(self, bottoms, n * p, axis=axis)
         self.class_weights = class_weights.read(self, self.classes)
         self.divide = self.divisor(n, n * p)
         self.adds_loss = self.divide is not None or not self.spec.loss_param.weight_by_label_freqs

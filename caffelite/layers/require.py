@@ -31,10 +31,12 @@ def positive(layer: LayerMessage, field: str, meaning: str = "", value: Any = No
         raise layer.error(f"{field} must be positive", field, **parts)
 
 
-def labels(layer: LayerMessage, bottoms: list[Shape], samples: int, index: int = 1) -> None:
-    """A bottom with one label for each of the ``samples`` of the first bottom."""
-    if math.prod(bottoms[index]) != samples:
-        expected = f'{samples} labels, one for each sample of "{layer.spec.bottom[0]}" {list(bottoms[0])}'
+def labels(layer: LayerMessage, bottoms: list[Shape], count: int, index: int = 1, axis: int | None = None) -> None:
+    """A bottom with one label for each of the ``count`` samples of the first bottom, or of its vectors along
+    ``axis``."""
+    if math.prod(bottoms[index]) != count:
+        each, along = ("sample", "") if axis is None else ("vector", f" along axis {axis}")
+        expected = f'{count} labels, one for each {each} of "{layer.spec.bottom[0]}" {list(bottoms[0])}{along}'
         found = f"{math.prod(bottoms[index])} {list(bottoms[index])}"
         raise layer.bottom_error(index, "does not fit", expected=expected, found=found)
 

@@ -6,7 +6,6 @@ import numpy as np
 
 from ...layers import require
 from ...layers.facets import Compares
-from ...layers.labels import check_labels
 from ...layers.layer import Layer, Shape, register, split_axis
 
 
@@ -29,8 +28,8 @@ class SegAccuracy(Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.channels(self, bottoms)
-        check_labels(self, bottoms, 1)
-        self.split = split_axis(bottoms[0], 1)
+        self.split = n, _, p = split_axis(bottoms[0], 1)
+        require.labels(self, bottoms, n * p, axis=1)
         return [(1, 1, 1, 3)]
 
     def divisible(self, axis: int) -> bool:
