@@ -17,10 +17,10 @@ import numpy as np
 
 from .. import inputs, stored
 from ..errors import CaffeliteError
+from . import metrics
 from .folder import LOSSES, METRICS, RUN
 
 POINTS = 1000  # of a curve that is made of the losses alone
-FIXED = ("iteration", "seconds", "phase", "rate", "smoothed_loss")  # the columns before the scores
 
 
 @dataclass
@@ -196,24 +196,11 @@ def _unreadable(file: Path, error: OSError) -> CaffeliteError:
 
 
 def _rows(lines: Iterable[str]) -> Iterator[tuple[int | None, Row]]:
-    """(test net or None, row) of each whole line of a metrics.csv; the last one may be cut off."""
-    reader = csv.reader(line for line in lines if line.endswith("\n"))
-    names = next(reader, [])
-    scores = [(i, name.removesuffix(".")) for i, name in enumerate(names) if name not in FIXED]
-    try:
-        at, clock, phase_at, rate_at, loss_at = (names.index(name) for name in FIXED)
-    except ValueError:
-        return
-    for line in reader:
-        try:
-            phase = line[phase_at]
-            net = None if phase == "train" else int(phase.removeprefix("test") or 0)
-            values = {name: float(line[i]) for i, name in scores if i < len(line) and line[i]}
-            loss, rate = float(line[loss_at] or "nan"), float(line[rate_at] or "nan")
-            row = Row(int(line[at]), float(line[clock]), values, loss, rate)
-        except (ValueError, IndexError):
-            continue  # a line that a crash cut off
-        yield net, row
+    """(test net or None, row) of each row of a metrics.csv."""
+    for each in metrics.rows(lines):
+        scores = {name.removesuffix("."): value for name, value in each.items() if name not in metrics.FIXED}
+        loss, rate = each.get("smoothed_loss", math.nan), each.get("rate", math.nan)
+        yield metrics.net_of(each["phase"]), Row(each["iteration"], each["seconds"], scores, loss, rate)
 
 
 NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?nan|[-+]?inf"

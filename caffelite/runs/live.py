@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ import numpy as np
 
 from .. import stored
 from . import folder as files
-from . import history
+from . import history, metrics
 
 MOST_LOSSES, MOST_BYTES = 100_000, 1 << 20  # of one update
 _TEXT = re.compile(r"\d{1,18}(-\d{1,18}){5}")
@@ -90,9 +89,8 @@ def everything(folder: Path) -> tuple[list[dict[str, Any]], Position]:
         body, end = history.read_sampled(folder / files.METRICS, history.CHART_PLACES)
     except OSError:
         body, end = b"", 0
-    head, _, lines = body.partition(b"\n")
     losses = _identity(folder / files.LOSSES)[1] // 4
-    return _parsed(head, lines), Position(first.sessions, losses, end, first.log, first.metrics_file, first.log_file)
+    return _parsed(body), Position(first.sessions, losses, end, first.log, first.metrics_file, first.log_file)
 
 
 def log_tail(folder: Path, most: int = 1 << 16) -> tuple[str, int]:
@@ -133,29 +131,13 @@ def _lines(body: bytes) -> bytes:
 
 def _rows(path: Path, start: int) -> tuple[int, list[dict[str, Any]]]:
     """(end, rows) of metrics.csv from an offset."""
-    head = _part(path, 0, 1 << 16).partition(b"\n")
-    if not head[1]:
+    head, ends, _ = _part(path, 0, 1 << 16).partition(b"\n")
+    if not ends:
         return start, []
-    start = max(start, len(head[0]) + 1)
+    start = max(start, len(head) + 1)
     body = _lines(_part(path, start, MOST_BYTES))
-    return start + len(body), _parsed(head[0], body)
+    return start + len(body), _parsed(head + b"\n" + body)
 
 
-def _parsed(head: bytes, body: bytes) -> list[dict[str, Any]]:
-    """The rows in lines of a table with that first line."""
-    names = head.decode("utf-8", "replace").split(",")
-    if any('"' in name for name in names):
-        names = next(csv.reader([head.decode("utf-8", "replace")]))
-    rows = []
-    for line in csv.reader(body.decode("utf-8", "replace").splitlines()):
-        if len(line) == len(names) and (row := _row(dict(zip(names, line, strict=True)))):
-            rows.append(row)
-    return rows
-
-
-def _row(line: dict[str, str]) -> dict[str, Any] | None:
-    try:
-        values: dict[str, Any] = {name: float(value) for name, value in line.items() if name != "phase" and value}
-        return values | {"iteration": int(line["iteration"]), "phase": line["phase"]}
-    except (ValueError, KeyError):
-        return None  # a line that a crash cut off
+def _parsed(table: bytes) -> list[dict[str, Any]]:
+    return list(metrics.rows(table.decode("utf-8", "replace").splitlines(keepends=True)))
