@@ -8,8 +8,7 @@ import pytest
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt, weights
-from caffelite.cli.deploy import read_labels
-from caffelite.data import open_source
+from caffelite.data import class_names, open_source
 from caffelite.data.layers.window_data import read_windows
 from caffelite.data.listing import read_list
 from caffelite.data.transforms import read_mean
@@ -42,7 +41,7 @@ READERS = {
     "solverstate": lambda path: snapshot.read_state(path),
     "mean": lambda path: read_mean(str(path), None, NOWHERE),
     "list": read_list,
-    "labels": read_labels,
+    "labels": class_names.read,
     "windows": lambda path: read_windows(path, pb.WindowDataParameter()),
     "boxes of images": lambda path: read_objects(path, "", IMAGE_GT),
     "hierarchy": lambda path: Hierarchy(path, ["a"]),

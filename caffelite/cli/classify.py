@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import detecting, image_results, options, picture_net, segmenting
-from .deploy import read_labels
 from .image_results import Session
 
 if TYPE_CHECKING:
@@ -242,12 +241,13 @@ def _open(
     output: str | None,
 ) -> Any:
     """The classifier of a net, with its weights."""
+    from ..data import class_names
     from ..deploy.classify import Classifier
     from ..runs.device_choice import open_device
     from ..runs.open_net import load_weights
 
     weights = picture_net.weights(document, weights)
-    names = read_labels(labels) if labels else None
+    names = class_names.read(labels) if labels else None
     classifier = Classifier(document, open_device(gpu), count, oversample, names, output)
     load_weights(classifier.net, weights)
     return classifier

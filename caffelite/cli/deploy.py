@@ -72,6 +72,7 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
     """
     start()
     from .. import prototxt
+    from ..data import class_names
     from ..deploy.convert import convert
     from ..deploy.prepare import describe
     from ..layers import unknown_types
@@ -108,7 +109,7 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
         for source in sources:
             source.close()
     if labels:
-        preprocessing.label.extend(class_names(labels))
+        preprocessing.label.extend(class_names.read(labels))
     elif names := _label_map(graph) or _names_beside(graph, model):
         preprocessing.label.extend(names)
     if weights:
@@ -119,15 +120,10 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
     log.info("Wrote %s: %s in, %s out", out, ", ".join(converted.inputs), ", ".join(converted.outputs))
 
 
-def read_labels(path: Path) -> list[str]:
-    """The names of classes, a line each."""
-    with reporting(f"read labels from {path}"):
-        return inputs.read_text(path, errors="replace").rstrip("\n").split("\n")
-
-
 def _label_map(graph) -> list[str]:
     """The names of the classes in the label map of an AnnotatedData layer; none where there is no such file."""
     from .. import prototxt
+    from ..data import class_names
     from ..layers.detection import DetectingLayer
 
     for node in graph.feeds:
@@ -135,28 +131,18 @@ def _label_map(graph) -> list[str]:
         if name := node.layer.spec.annotated_data_param.label_map_file:
             file = prototxt.resolve(name, locate)
             if file.exists() and any(isinstance(other.layer, DetectingLayer) for other in graph.nodes):
-                return class_names(file)
+                return class_names.read(file)
     return []
-
-
-def class_names(path: Path) -> list[str]:
-    """The names of classes by number, of a LabelMap (.prototxt) or a line each."""
-    if path.suffix != ".prototxt":
-        return read_labels(path)
-    from ..detection.names import read_label_map
-
-    names = read_label_map(path)
-    return [names.get(label, f"class {label}") for label in range(max(names, default=-1) + 1)]
 
 
 def _names_beside(graph, model: str) -> list[str]:
     """The names of a classifier's classes in a file beside the net or its data; none where there is no such file."""
-    from ..data.class_names import of_net
+    from ..data import class_names
     from ..report.collect import head
 
     output = head(graph)
     feeds = [(node.layer.spec, node.layer.locate) for node in graph.feeds]
-    return of_net(model, feeds, output.scores.shape[output.axis]) if output else []
+    return class_names.of_net(model, feeds, output.scores.shape[output.axis]) if output else []
 
 
 def _graph(document, there: bool, shape: tuple[str, ...], level: int | None, stages: tuple[str, ...]):

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from . import image_results, options, picture_net
-from .deploy import class_names
 from .image_results import Session
 
 HEAD = ("file", "seconds", "error", "label", "class", "score", "xmin", "ymin", "xmax", "ymax")
@@ -27,12 +26,13 @@ class Wanted:
 
 def open_detector(document: Any, weights: tuple[str, ...], gpu: str | None, count: int, labels: Path | None) -> Any:
     """The detector of a net, with its weights."""
+    from ..data import class_names
     from ..deploy.detect import Detector
     from ..runs.device_choice import open_device
     from ..runs.open_net import load_weights
 
     weights = picture_net.weights(document, weights)
-    detector = Detector(document, open_device(gpu), count, class_names(labels) if labels else None)
+    detector = Detector(document, open_device(gpu), count, class_names.read(labels) if labels else None)
     load_weights(detector.net, weights)
     return detector
 

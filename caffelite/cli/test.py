@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 
 from . import options
-from .deploy import read_labels
 from .logs import start
 
 log = logging.getLogger("caffelite")
@@ -63,13 +62,14 @@ def test(
     if not weights:
         raise click.UsageError("-weights is missing: name a caffemodel to score")
     start()
+    from ..data import class_names
     from ..progress import bar as progress_bar
     from ..report import scoring
     from ..report.collect import OutputCollector
     from ..runs.open_net import load_weights
     from .net_options import open_net
 
-    names = read_labels(labels) if labels else None
+    names = class_names.read(labels) if labels else None
     judge = folder is not None or as_json
     nets = [open_net(model, gpu, phase or "TEST", level, stage, device_options, judge, set_fields)]
     net = nets[0]

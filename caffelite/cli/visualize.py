@@ -11,7 +11,6 @@ import click
 
 from ..errors import CaffeliteError
 from . import Commands, options
-from .deploy import read_labels
 from .logs import start
 from .net_options import open_net
 from .option_types import field_option
@@ -212,12 +211,13 @@ def features(model, weights, blob, method, samples, labels, seed, gpu, set_field
       caffelite visualize features -model models/lenet/train_val.prototxt -weights a.caffemodel -blob ip1 -out ip1.png
       caffelite visualize features -model net.prototxt -weights net.caffemodel -blob fc7 -method pca -out fc7.svg
     """
+    from ..data import class_names
     from ..runs.open_net import load_weights
     from ..visualize import features as projection
     from ..visualize import pictures
 
     form = options.picture_form(out, "pdf")
-    names = read_labels(labels) if labels else []
+    names = class_names.read(labels) if labels else []
     start()
     net = open_net(model, gpu, phase or "TEST", level, stage, None, True, set_fields)
     try:

@@ -1,20 +1,36 @@
-"""The names of classes, by the files that commands write beside a net or a data set."""
+"""The names of classes: of a file, or of those that commands write beside a net or a data set."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from .. import caffelite_pb2 as pb
 from .. import inputs
-from ..errors import Locator
+from ..detection.names import read_label_map
+from ..errors import CaffeliteError, Locator, Where
 from ..layers import REGISTRY
 from ..layers.feeding import feeding_type
 from ..prototxt import resolve
 
 PROJECT = "labels.txt"  # of `caffelite new`
-ENDINGS = ("_train_lmdb", "_test_lmdb", "_lmdb", "_train.txt", "_test.txt", ".txt")
+ENDING = re.compile(r"(_(train|test|val)(_[^_]+)?|_lmdb)?(\.txt)?$")  # of a data set's files, after its name
+
+
+def read(path: str | Path) -> list[str]:
+    """The names by number, of a LabelMap (.prototxt) or a line each. Errors: it cannot be read."""
+    path = Path(path)
+    if path.suffix == ".prototxt":
+        names = read_label_map(path)
+        return [names.get(label, f"class {label}") for label in range(max(names, default=-1) + 1)]
+    try:
+        return _lines(path)
+    except OSError as mistake:
+        raise CaffeliteError(
+            f"cannot read the names of classes: {inputs.reason(mistake)}", where=Where(str(path))
+        ) from None
 
 
 def of_data(path: Path) -> list[str]:
@@ -22,19 +38,14 @@ def of_data(path: Path) -> list[str]:
     write next to it; empty where there is none."""
     if path.is_dir() and not (path / "data.mdb").exists() and not (path / "CURRENT").exists():
         return sorted(each.name for each in path.iterdir() if each.is_dir() and not each.name.startswith("."))
-    stem = path.name
-    for part in ENDINGS:
-        stem = stem.removesuffix(part)
-    for name in (f"{stem}_labels.txt", PROJECT, "synset_words.txt"):
-        if names := _lines(path.with_name(name)):
-            return names
-    return []
+    stem = ENDING.sub("", path.name, count=1)
+    return next(filter(None, (_beside(path, name) for name in (f"{stem}_labels.txt", PROJECT, "synset_words.txt"))), [])
 
 
 def of_net(model: str | Path, feeds: Iterable[tuple[pb.LayerParameter, Locator]], count: int) -> list[str]:
     """The names of a net's classes: of the project of its prototxt, else of the data that its layers read; empty where
     none of them has ``count`` names. feeds: data layers with their locators."""
-    lists = [_lines(Path(model).with_name(PROJECT))]
+    lists = [_beside(Path(model), PROJECT)]
     for spec, locate in feeds:
         if source := _source_of(spec):
             with suppress(OSError):
@@ -47,8 +58,12 @@ def _source_of(spec: pb.LayerParameter) -> str:
     return getattr(getattr(spec, kind.field), "source", "") if kind and feeding_type(kind).reads_source else ""
 
 
-def _lines(path: Path) -> list[str]:
+def _beside(path: Path, name: str) -> list[str]:
     try:
-        return inputs.read_text(path, errors="replace").rstrip("\n").split("\n")
+        return _lines(path.with_name(name))
     except OSError:
         return []
+
+
+def _lines(path: Path) -> list[str]:
+    return [line.strip() for line in inputs.read_text(path, errors="replace").rstrip().split("\n")]

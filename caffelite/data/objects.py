@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import inputs
 from ..errors import CaffeliteError, Where
+from . import class_names
 from .annotated import AnnotatedDatabase, objects_of, parsed
 
 BACKGROUND = "background"
@@ -233,17 +234,11 @@ def read(path: Path, root: str = "", label_file: str = "") -> list[AnnotatedImag
             remedy = "name it, or use COCO JSON"
             raise CaffeliteError("annotations of PASCAL VOC need a label_file", where=Where(str(path)), remedy=remedy)
         listed = [(str(folder / image), str(folder / xml), where) for image, xml, where in read_list(path)]
-        images, _ = read_voc(listed, lambda name: inputs.read(name, inputs.LIST), _class_names(label_file), first=1)
+        names = class_names.read(label_file)
+        images, _ = read_voc(listed, lambda name: inputs.read(name, inputs.LIST), names, first=1)
     if not images:
         raise CaffeliteError("no images", where=Where(str(path)), expected="at least one")
     return [_with_pixels(image) for image in images]
-
-
-def _class_names(path: str) -> list[str]:
-    try:
-        return [name.strip() for name in inputs.read_text(path, inputs.LIST).split("\n")]
-    except (OSError, UnicodeDecodeError) as mistake:
-        raise CaffeliteError(f'cannot read "{path}": {inputs.reason(mistake)}', where=Where(path)) from None
 
 
 def _with_pixels(image: ImageObjects) -> AnnotatedImage:

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 
 from .. import caffelite_pb2 as pb
 from .. import inputs
-from ..data import listing
+from ..data import class_names, listing
 from ..data.draws import key
 from ..data.listing import Listed
 from ..data.records import Records
@@ -109,18 +109,13 @@ def _names(source: Path, listed: list[Listed]) -> list[str]:
     return _label_file(source, max(labels) + 1) or [str(i) for i in range(max(labels) + 1)]
 
 
-def _label_file(source: Path, count: int) -> list[str] | None:
-    """The lines of NAME_labels.txt, or labels.txt, next to NAME_train_lmdb or NAME_train.txt."""
-    base = re.sub(r"_(train|test|val)(_\w+)?$", "", source.stem)
-    for path in (source.with_name(f"{base}_labels.txt"), source.with_name("labels.txt")):
-        if path.is_file():
-            names = inputs.read_text(path, errors="replace").rstrip("\n").split("\n")
-            if len(names) < count:
-                raise CaffeliteError(
-                    f"{path} names {len(names)} classes", expected=f"{count}, the highest label in {source} plus 1"
-                )
-            return names
-    return None
+def _label_file(source: Path, count: int) -> list[str]:
+    """The names in a file next to the source; empty where there is none."""
+    names = class_names.of_data(source)
+    if names and len(names) < count:
+        what = f"the labels next to {source} name {len(names)} classes"
+        raise CaffeliteError(what, expected=f"{count}, the highest label in {source} plus 1")
+    return names
 
 
 # databases

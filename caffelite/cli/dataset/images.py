@@ -175,15 +175,6 @@ def _read_objects(
 
 def _classes(path: Path | None) -> list[str] | None:
     """The names by label of a label map or a text file."""
-    if path is None:
-        return None
-    from ... import inputs
-    from ...detection.names import read_label_map
+    from ...data import class_names
 
-    if path.suffix == ".prototxt":
-        names = read_label_map(path)
-        return [names.get(label, f"class {label}") for label in range(max(names, default=-1) + 1)]
-    try:
-        return inputs.read_text(path).splitlines()
-    except (OSError, UnicodeDecodeError) as mistake:
-        raise CaffeliteError(f"cannot read: {inputs.reason(mistake)}", where=Where(str(path))) from None
+    return class_names.read(path) if path else None

@@ -13,7 +13,6 @@ import click
 
 from ...errors import CaffeliteError, Where
 from .. import options
-from ..deploy import read_labels
 from .making import force as force_option
 
 LISTED = 10  # of each finding; --json gives all
@@ -214,13 +213,14 @@ def show(what, out, count, start, columns, labels, draws, layer, seed, phase, le
       caffelite dataset show models/cifar10_quick/train_val.prototxt -phase TRAIN -o seen.png
       caffelite dataset show flowers_train_lmdb -labels flowers_labels.txt -count 100
     """
+    from ...data import class_names
     from ...data.images import opencv
     from ...data.sheet import contact_sheet
     from ...data.writers import atomic, check_free
 
     opencv("dataset show")
     check_free([out], force)
-    names = read_labels(labels) if labels else []
+    names = class_names.read(labels) if labels else []
     is_net = what.is_file() and what.suffix != ".mdb"
     if draws:
         if not is_net or phase == "TEST" or layer:
