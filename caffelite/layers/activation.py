@@ -12,18 +12,21 @@ from ..devices.formula import Formula
 from ..devices.interfaces import MaskPart
 from ..devices.protocol import Device
 from . import require
-from .facets import Described
+from .elementwise import elementwise
+from .facets import Coordinates, Described
 from .fusing import Fusing
-from .layer import Layer, Shape, elementwise, register, split_axis
+from .layer import Layer, Shape, register, split_axis
 
 # ReLU reads its top, which a fused convolution leaves in memory anyway; a negative slope below 0 makes the top's sign
 # useless.
-ReLU = elementwise(
-    "ReLU",
-    y="where(x > 0, x, slope * x)",
-    dx=lambda p: f"where({'y' if p.negative_slope >= 0 else 'x'} > 0, dy, slope * dy)",
-    field="relu_param",
-    slope="negative_slope",
+ReLU = Described(purpose="keeps what is above 0; without it, layers in a row would be no more than one")(
+    elementwise(
+        "ReLU",
+        y="where(x > 0, x, slope * x)",
+        dx=lambda p: f"where({'y' if p.negative_slope >= 0 else 'x'} > 0, dy, slope * dy)",
+        field="relu_param",
+        slope="negative_slope",
+    )
 )
 elementwise("Sigmoid", y="1 / (1 + exp(-x))", dx="dy * y * (1 - y)", field="sigmoid_param")
 elementwise("TanH", y="tanh(x)", dx="dy * (1 - y * y)", field="tanh_param")
@@ -70,6 +73,10 @@ elementwise(
 
 
 @register
+@Described(
+    purpose="sets random values to 0 in training, so that the net does not rely on any one of them", own_top=True
+)
+@Coordinates("same")
 class Dropout(Layer):
     """In TRAIN y = x · mask / (1 - dropout_ratio), mask 1 with probability 1 - dropout_ratio (default 0.5); in TEST y =
     x, unless sample_weights_test. With scale_train: false y = x · mask, and in TEST y = x (1 - dropout_ratio).
@@ -198,6 +205,7 @@ class Insanity(Layer):
 
 @register
 @Described(spared="slopes")
+@Coordinates("same")
 class PReLU(Fusing, Layer):
     """y = x where x > 0, else a · x; a learned for each channel, or one for all with channel_shared; a starts at 0.25.
 

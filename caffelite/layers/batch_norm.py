@@ -12,7 +12,7 @@ from ..devices.formula import Formula
 from ..devices.protocol import Device
 from .compilation import Compilable
 from .eltwise import Eltwise
-from .facets import Described
+from .facets import Coordinates, Described
 from .fusing import Fusing
 from .layer import Layer, Shape, register, split_axis
 from .scale_bias import Scale
@@ -27,7 +27,12 @@ LEARNT = (
 
 
 @register
-@Described(spared="batch norm")
+@Described(
+    purpose="brings each channel to mean 0 and variance 1, so that a high learning rate is stable",
+    own_top=True,
+    spared="batch norm",
+)
+@Coordinates("same")
 class BatchNorm(Fusing, Layer):
     """y = (x - μ_c) / √(σ²_c + eps) [· scale_c + bias_c], moments over the batch and positions of each channel.
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Collection
 
 from ..devices.protocol import Device
+from .facets import Described
 from .fusing import Fusing
 from .layer import Layer, Shape, register
 
@@ -73,6 +74,7 @@ class Joint(Layer):
 
 
 @register
+@Described(purpose="joins channels")
 class Concat(Fusing, Joint):
     """The bottoms one after the other along ``axis`` (default 1, the channels; concat_dim in old files).
 

@@ -15,6 +15,7 @@ from .activation import PReLU
 from .batch_norm import BatchNorm
 from .compilation import Compilable
 from .division import OutputDivision
+from .facets import Coordinates, Described
 from .fusing import Fusing, fusing
 from .layer import Layer, Shape, register
 from .scale_bias import Scale
@@ -102,6 +103,8 @@ def spatial_axis(layer: Layer, shape: Shape, least: int = 1) -> int:
 
 
 @register
+@Described(purpose="filters that find the same pattern anywhere in the image")
+@Coordinates("window")
 class Convolution(Fusing, Kernels):
     """y[n, m] = Σ_c w[m, c] * x[n, c] + b[m]: correlation with learned kernels, over any number of spatial axes.
 
@@ -206,6 +209,7 @@ class Convolution(Fusing, Kernels):
 
 
 @register
+@Coordinates("spread")
 class Deconvolution(Kernels):
     """Transposed convolution: y is the bottom's gradient of a Convolution with these kernels, plus b.
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from .facets import Coordinates
 from .layer import Layer, Shape, register
 
 
 @register
+@Coordinates("offset")
 class Crop(Layer):
     """The part of the first bottom that is as large as the second from ``axis`` (default 2) on, ``offset`` from its
     start.

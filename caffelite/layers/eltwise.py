@@ -6,6 +6,7 @@ from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from ..prototxt import say_once
+from .facets import Coordinates, Described
 from .fusing import Fusing
 from .layer import Layer, Shape, register
 
@@ -13,6 +14,8 @@ ELTWISE = pb.EltwiseParameter
 
 
 @register
+@Described(purpose="adds a shortcut, through which gradients reach the lower layers unchanged")
+@Coordinates("same")
 class Eltwise(Fusing, Layer):
     """Bottoms of one shape joined element by element: SUM (default) Σ coeff_i · x_i (coeff 1), PROD Π x_i, MAX,
     for which coeff has no effect.

@@ -14,7 +14,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto
 from ..devices.formula import Formula
 from ..errors import CaffeliteError
 from ..prototxt import schema
-from . import layer as layers
+from . import elementwise as formulas
 from .feeding import feeding_type
 from .layer import REGISTRY, Layer
 from .user_code import described
@@ -78,7 +78,7 @@ def elementwise(name: str, *, y: str, dx: str | None = None, number: int | None 
     lines = [f"optional float {each} = {i} [default = {value!r}];" for i, (each, value) in enumerate(fields.items(), 1)]
     field = _add_message(name, "\n".join(lines), "", number) if fields else ""
     constants: dict[str, Any] = {each: each for each in fields}
-    kind = layers.elementwise(name, y, dx, field, **constants)
+    kind = formulas.elementwise(name, y, dx, field, **constants)
     kind.__module__ = sys._getframe(1).f_globals["__name__"]
     _ours[name] = kind
     return kind

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from .layer import REGISTRY, Layer
 
@@ -38,6 +38,16 @@ class Compares(Facet):
 class Described(Facet):
     """What texts about a layer say."""
 
+    purpose: str = ""  # what it does in a net
+    own_top: bool = False  # texts give it a top of its own name, because its bottom is still needed after it
     not_finite: str = ""  # what makes its numbers NaN or infinite
     spared: str = ""  # what its parameters are called, which should not decay
     logged: bool = False  # its tops are there to be read in the log
+
+
+@dataclass(frozen=True)
+class Coordinates(Facet):
+    """Which coordinates a layer's top has, by those of its first bottom: the same, of windows, of what each is spread
+    to, or those behind an offset."""
+
+    relation: Literal["same", "window", "spread", "offset", ""] = ""

@@ -7,10 +7,12 @@ import math
 from ..devices.protocol import Device
 from . import sliding
 from .convolution import spatial_axis
+from .facets import Coordinates
 from .layer import Layer, Shape, register
 
 
 @register
+@Coordinates("window")
 class Im2col(Layer):
     """The inputs of each window, as channels: x (N, C, H, W) → y (N, C·kh·kw, OH, OW), OH as Convolution's, 0 outside
     the image.

@@ -12,6 +12,7 @@ from ..devices.protocol import Device
 from . import require
 from .config import SavedBlobs
 from .division import OutputDivision
+from .facets import Described
 from .fusing import Fusing
 from .layer import Layer, Shape, register
 from .rounding import RoundedProducts
@@ -22,6 +23,7 @@ HALF_ROWS = 32  # with fewer, reading the weights is the work, and rounding them
 
 
 @register
+@Described(purpose="every output sums all inputs, each with a weight of its own")
 class InnerProduct(Fusing, OutputDivision, RoundedProducts, WeightProduct):
     """y = x w^T + b over the axes from ``axis`` on (default 1).
 

@@ -10,10 +10,12 @@ from ..devices import Window
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from . import require
+from .facets import Coordinates, Described
 from .layer import Layer, Shape, register, split_axis
 
 
 @register
+@Coordinates("same")
 class MVN(Layer):
     """y = (x - μ) / (σ + eps), moments of each image's channel, or of each image where across_channels.
 
@@ -71,6 +73,8 @@ class MVN(Layer):
 
 
 @register
+@Described(purpose="divides each value by the strength of its neighbours, so that none dominates")
+@Coordinates("same")
 class LRN(Layer):
     """y = x · s^-beta, s = k + alpha / local_size · Σ x² over local_size channels, or 1 + alpha · mean of x² over a
     square of that side.

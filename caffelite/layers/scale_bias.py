@@ -9,7 +9,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
-from .facets import Described
+from .facets import Coordinates, Described
 from .fusing import Fusing
 from .layer import Layer, Shape, register
 
@@ -60,7 +60,8 @@ class Broadcast(Layer):
 
 
 @register
-@Described(spared="scales")
+@Described(purpose="lets each channel learn its own scale and shift after that", spared="scales")
+@Coordinates("same")
 class Scale(Fusing, Broadcast):
     """y = x · s [+ b], s and b spanning axes of x (see Broadcast), learned or s a second bottom.
 
@@ -118,6 +119,7 @@ class Scale(Fusing, Broadcast):
 
 @register
 @Described(spared="biases")
+@Coordinates("same")
 class Bias(Broadcast):
     """y = x + b, b spanning axes of x (see Broadcast), learned or a second bottom. x, y (N, C, ...), b (C) by default.
     As in Caffe."""

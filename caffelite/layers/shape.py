@@ -9,10 +9,12 @@ import numpy as np
 from ..devices.protocol import Device
 from ..errors import CaffeliteError
 from ..prototxt import say_once
+from .facets import Coordinates, Described
 from .layer import Layer, Shape, register
 
 
 @register
+@Described(purpose="one row of numbers for each image")
 class Flatten(Layer):
     """Joins the axes ``axis`` (default 1) to ``end_axis`` (default -1) into one: (N, C, H, W) → (N, C·H·W); with
     end_axis one less than axis it inserts an axis of 1. As in Caffe."""
@@ -182,6 +184,7 @@ class Gather(Layer):
 
 
 @register
+@Coordinates("same")
 class Split(Layer):
     """Every top is the bottom; its gradient is the sum of theirs. Nets need none, since any number of layers may read a
     blob."""

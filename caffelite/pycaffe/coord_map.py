@@ -11,14 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ..layers.facets import Coordinates
 from .net_spec import Function, Top, layers
 
 Map = tuple[int | None, Any, Any]
 
-PASS_THROUGH_LAYERS = [
-    *("AbsVal", "BatchNorm", "Bias", "BNLL", "Dropout", "Eltwise", "ELU", "Exp", "Log", "LRN", "MVN", "Power", "PReLU"),
-    *("ReLU", "Scale", "Sigmoid", "Split", "TanH", "Threshold"),
-]
 IDENTITY: Map = (None, 1, 0)
 _LEGACY = {f"{name}_{side}" for name in ("pad", "kernel", "stride") for side in "hw"}
 
@@ -51,16 +48,16 @@ def crop_params(fn: Function) -> tuple[int, np.ndarray]:
 
 def coord_map(fn: Function) -> Map:
     """The map from the bottom of a layer to its top. Errors: UndefinedMapException."""
-    if fn.type_name in ("Convolution", "Pooling", "Im2col"):
+    relation = Coordinates.of(fn.type_name).relation
+    if relation in ("window", "spread"):
         axis, stride, extent, pad = conv_params(fn)
+        if relation == "spread":
+            return axis, stride, (extent - 1) / 2 - pad
         return axis, 1 / stride, (pad - (extent - 1) / 2) / stride
-    if fn.type_name == "Deconvolution":
-        axis, stride, extent, pad = conv_params(fn)
-        return axis, stride, (extent - 1) / 2 - pad
-    if fn.type_name == "Crop":
+    if relation == "offset":
         axis, offset = crop_params(fn)
         return axis - 1, 1, -offset  # maps count from the last axis that is no coordinate
-    if fn.type_name in PASS_THROUGH_LAYERS:
+    if relation == "same":
         return IDENTITY
     raise UndefinedMapException(fn.type_name)
 
@@ -82,7 +79,7 @@ def inverse(coord_map: Map) -> Map:
 
 def _below(top: Top) -> Sequence[Top]:
     """The tops that a layer reads with the coordinates of its own; of a Crop only the one that is cropped."""
-    return top.fn.inputs[:1] if top.fn.type_name == "Crop" else top.fn.inputs
+    return top.fn.inputs[:1] if Coordinates.of(top.fn.type_name).relation == "offset" else top.fn.inputs
 
 
 def _maps(top: Top) -> dict[Top, Map]:

@@ -9,23 +9,9 @@ from collections.abc import Mapping
 from .. import caffelite_pb2 as pb
 from .. import prototxt
 from ..layers import Shape
+from ..layers.facets import Described
 
 WIDTH = 118
-WHY = {
-    "Convolution": "filters that find the same pattern anywhere in the image",
-    "InnerProduct": "every output sums all inputs, each with a weight of its own",
-    "ReLU": "keeps what is above 0; without it, layers in a row would be no more than one",
-    "Pooling": "makes the blob smaller and the answer independent of small shifts",
-    "LRN": "divides each value by the strength of its neighbours, so that none dominates",
-    "BatchNorm": "brings each channel to mean 0 and variance 1, so that a high learning rate is stable",
-    "Scale": "lets each channel learn its own scale and shift after that",
-    "Eltwise": "adds a shortcut, through which gradients reach the lower layers unchanged",
-    "Concat": "joins channels",
-    "Dropout": "sets random values to 0 in training, so that the net does not rely on any one of them",
-    "Flatten": "one row of numbers for each image",
-    "AbsVal": "the size of the difference",
-    "Power": "1 where it is right, else 0",
-}
 
 
 def wrapped(text: str, indent: str = "") -> list[str]:
@@ -56,7 +42,7 @@ def plain(message: pb.NetParameter | pb.SolverParameter) -> str:
 def layer(spec: pb.LayerParameter, shape: Shape | None, note: str = "", first: bool = False) -> list[str]:
     """A layer with a comment above it: its note; what its type does, where it is the first of this type; its shape
     without the batch."""
-    notes = [note, WHY.get(spec.type, "") if first and not note else ""]
+    notes = [note, Described.of(spec.type).purpose if first and not note else ""]
     size = " x ".join(map(str, shape[1:])) if shape else ""
     said = "; ".join(each for each in notes if each)
     frozen = len(spec.param) and all(param.lr_mult == 0 for param in spec.param)

@@ -20,7 +20,7 @@ from ..data.writers import atomic
 from ..deploy.convert import convert
 from ..deploy.prepare import describe
 from ..errors import CaffeliteError, quoted
-from ..layers import Shape
+from ..layers import REGISTRY, Shape
 from ..net import graph
 from ..training import nets
 from . import comments
@@ -67,7 +67,7 @@ def net_text(name: str, about: str, data: list[list[str]], net: Network, shapes:
     for spec in net.layers:
         if spec.name == net.last:
             lines.append("")
-        if spec.type in ("SoftmaxWithLoss", "SigmoidCrossEntropyLoss", "EuclideanLoss") and not seen & {"loss"}:
+        if REGISTRY[spec.type].loss and not seen & {"loss"}:
             lines += ["", "# The loss, and what tests report."]
             seen.add("loss")
         note = net.notes.get(spec.name, "")

@@ -13,7 +13,7 @@ from .. import caffelite_pb2 as pb
 from .. import inputs, weights
 from ..errors import CaffeliteError
 from ..net.graph import Graph
-from .network import WEIGHTED
+from .network import weights_of
 
 FEW = 200  # images a class up to which lower layers are frozen
 LAYER, BLOBS = 100, 7  # fields of NetParameter and LayerParameter
@@ -65,7 +65,7 @@ def likely_net(trained: Trained, nets: dict[str, pb.NetParameter]) -> str:
     weighted = {name: _outputs(blobs[0]) for name, blobs in trained.blobs.items() if blobs[0].ndim > 1}
     scores = {}
     for name, net in nets.items():
-        own = {layer.name: _num_output(layer) for layer in net.layer if layer.type in WEIGHTED}
+        own = {layer.name: p.num_output for layer in net.layer if (p := weights_of(layer))}
         scores[name] = len(own.items() & weighted.items()) / len(own.keys() | weighted.keys())
     best = max(scores, key=scores.__getitem__)
     if scores[best] < 0.5:
@@ -75,10 +75,6 @@ def likely_net(trained: Trained, nets: dict[str, pb.NetParameter]) -> str:
             f"{trained.path}: these weights are of no shipped net", found=f"layers {found}", remedy=remedy
         )
     return best
-
-
-def _num_output(layer: pb.LayerParameter) -> int:
-    return layer.inner_product_param.num_output or layer.convolution_param.num_output
 
 
 def _outputs(weight: np.ndarray) -> int:

@@ -5,15 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from .. import caffelite_pb2 as pb
+from .. import prototxt
 from ..errors import CaffeliteError, Locator
+from ..layers import REGISTRY
+from ..layers.activation import ReLU
+from ..layers.facets import Compares, Described
 from .dataset import CLASSES, LABELS
 
-OWN_TOP = ("BatchNorm", "Dropout")  # types whose bottom is still needed after them
-WEIGHTED = ("Convolution", "InnerProduct", "Deconvolution")
+TESTS = "include { phase: TEST }"
+SIZE = "the size of the difference"
+UNITS = "the net learns numbers of mean 0 and spread 1; this turns them into the data's units"
 TOP_5 = 10  # classes from which the five best answers are scored too
 SIMILAR = 3.0  # ratio of spreads up to which numbers share one scale
 
@@ -62,31 +68,38 @@ class Network:
     notes: dict[str, str] = field(default_factory=dict)
 
 
+def weights_of(layer: pb.LayerParameter) -> Any:
+    """The message of a layer that multiplies by weights and adds biases; None of another one."""
+    field = REGISTRY[layer.type].field if layer.type in REGISTRY else ""
+    message = getattr(layer, field) if field else None
+    return message if hasattr(message, "num_output") and hasattr(message, "bias_term") else None
+
+
 def adapt(net: pb.NetParameter, name: str, head: Head, locate: Locator) -> Network:
     """The layers of a net up to its last layer, which is new and named for the project; then losses and scores.
 
     Errors: a net without a SoftmaxWithLoss at the end of a chain from its data; one that changed data axes.
     """
-    losses = [layer for layer in net.layer if layer.type == "SoftmaxWithLoss"]
+    losses = [layer for layer in net.layer if Compares.of(layer.type).probability and Compares.of(layer.type).classes]
     if not losses:
         raise CaffeliteError(
             "this net is no classifier", where=locate(), expected="a SoftmaxWithLoss", remedy="choose another with -net"
         )
     layers, scores = _trunk(net, losses[-1].bottom[0])
-    position = next((i for i in range(len(layers) - 1, -1, -1) if layers[i].type in WEIGHTED), None)
+    position = next((i for i in range(len(layers) - 1, -1, -1) if weights_of(layers[i])), None)
     if position is None:
         raise CaffeliteError("this net has no layer with weights", where=locate())
     for layer in layers:
         _spare(layer)
     last = layers[position]
-    tail = [layer for layer in layers[position + 1 :] if layer.type != "ReLU"]
+    tail = [layer for layer in layers[position + 1 :] if REGISTRY[layer.type] is not ReLU]
     made = Network(
         _own_tops([*layers[:position], last, *tail]),
         f"{last.name}_{name}",
-        [layer.name for layer in layers[:position] if layer.type in WEIGHTED],
+        [layer.name for layer in layers[:position] if weights_of(layer)],
     )
     scores = _rename_last(made, last, len(head.names), scores)
-    _add_head(made, head, scores, last.type == "Convolution")
+    _add_head(made, head, scores, REGISTRY[last.type].needs_images)
     return made
 
 
@@ -105,16 +118,16 @@ def _trunk(net: pb.NetParameter, scores: str) -> tuple[list[pb.LayerParameter], 
 
 def _spare(layer: pb.LayerParameter) -> None:
     """Biases, scales and shifts learn without weight decay: it would pull them to 0, which helps nothing."""
-    if layer.type in WEIGHTED:
-        p = layer.inner_product_param if layer.type == "InnerProduct" else layer.convolution_param
+    kind = REGISTRY[layer.type]
+    if p := weights_of(layer):
         decay = layer.param[0].decay_mult if layer.param else 1.0
         del layer.param[:]
         layer.param.add(lr_mult=1, decay_mult=min(decay, 1.0))
         if p.bias_term:
             layer.param.add(lr_mult=2, decay_mult=0)
-    elif layer.type in ("Scale", "Bias", "PReLU"):
+    elif Described.of(layer.type).spared and not kind.statistics:
         del layer.param[:]
-        for _ in range(1 + (layer.type == "Scale" and layer.scale_param.bias_term)):
+        for _ in range(1 + getattr(getattr(layer, kind.field), "bias_term", False)):
             layer.param.add(lr_mult=1, decay_mult=0)
 
 
@@ -125,7 +138,7 @@ def _own_tops(layers: list[pb.LayerParameter]) -> list[pb.LayerParameter]:
         bottoms = [now.get(name, name) for name in layer.bottom]
         in_place = list(layer.top) == list(layer.bottom)
         layer.bottom[:] = bottoms
-        if in_place and layer.type in OWN_TOP:
+        if in_place and Described.of(layer.type).own_top:
             now[layer.top[0]] = layer.name
             layer.top[:] = [layer.name]
         elif in_place:
@@ -139,7 +152,7 @@ def _own_tops(layers: list[pb.LayerParameter]) -> list[pb.LayerParameter]:
 def _rename_last(made: Network, last: pb.LayerParameter, outputs: int, scores: str) -> str:
     """Renames and sizes the last layer; returns the scores' blob."""
     old, last.name = last.top[0], made.last
-    p = last.inner_product_param if last.type == "InnerProduct" else last.convolution_param
+    p = weights_of(last)
     p.num_output = outputs
     p.weight_filler.CopyFrom(pb.FillerParameter(type="gaussian", std=0.01))
     p.ClearField("bias_filler")
@@ -152,99 +165,93 @@ def _rename_last(made: Network, last: pb.LayerParameter, outputs: int, scores: s
 
 def _add_head(made: Network, head: Head, scores: str, spatial: bool) -> None:
     if head.task == CLASSES:
-        _add(made, "SoftmaxWithLoss", "loss", [scores, "label"])
-        _add(made, "Accuracy", "accuracy", [scores, "label"], include=_in_tests())
-        made.notes["accuracy"] = "share of test images whose best class is right; only tests need it"
+        softmax = "softmax turns scores into probabilities of the classes, of which exactly one holds"
+        _add(made, 'name: "loss" type: "SoftmaxWithLoss"', [scores, "label"], softmax)
+        note = "share of test images whose best class is right; only tests need it"
+        _add(made, f'name: "accuracy" type: "Accuracy" {TESTS}', [scores, "label"], note)
         if len(head.names) > TOP_5:
-            top = pb.AccuracyParameter(top_k=5)
-            _add(made, "Accuracy", "accuracy_top_5", [scores, "label"], include=_in_tests(), accuracy_param=top)
-            made.notes["accuracy_top_5"] = "share of test images with the right class among the five best"
-        made.notes["loss"] = "softmax turns scores into probabilities of the classes, of which exactly one holds"
+            five = f'name: "accuracy_top_5" type: "Accuracy" {TESTS} accuracy_param {{ top_k: 5 }}'
+            _add(made, five, [scores, "label"], "share of test images with the right class among the five best")
         return
     if spatial:
-        scores = _add(made, "Flatten", "scores", [scores])
-        made.notes["scores"] = "one row of scores for each image, as the labels are"
+        note = "one row of scores for each image, as the labels are"
+        scores = _add(made, 'name: "scores" type: "Flatten"', [scores], note)
     if head.task == LABELS:
         _add_label_head(made, scores)
-    else:
+    elif head.alike:
         _add_number_head(made, head, scores)
+    else:
+        _add_column_heads(made, head, scores)
 
 
-def _in_tests() -> list[pb.NetStateRule]:
-    return [pb.NetStateRule(phase=pb.TEST)]
+def _add(made: Network, text: str, bottoms: list[str], note: str = "", tops: list[str] | None = None) -> str:
+    """Adds the layer of this text; returns the name of its first top. tops: by default one called as the layer."""
+    layer = prototxt.parse(text, pb.LayerParameter).message
+    layer.bottom[:], layer.top[:] = bottoms, [layer.name] if tops is None else tops
+    made.layers.append(layer)
+    if note:
+        made.notes[layer.name] = note
+    return layer.top[0] if layer.top else ""
 
 
-def _add(made: Network, type: str, name: str, bottoms: list[str], tops: list[str] | None = None, **fields) -> str:
-    made.layers.append(pb.LayerParameter(name=name, type=type, bottom=bottoms, top=tops or [name], **fields))
-    return made.layers[-1].top[0]
+def _add_difference(made: Network, prediction: str, note: str) -> str:
+    text = f'name: "difference" type: "Eltwise" {TESTS} eltwise_param {{ coeff: 1 coeff: -1 }}'
+    return _add(made, text, [prediction, "label"], note)
 
 
 def _add_label_head(made: Network, scores: str) -> None:
-    _add(made, "SigmoidCrossEntropyLoss", "loss", [scores, "label"])
-    made.notes["loss"] = "a sigmoid for each label: any number of labels may hold for one image"
-    decisions = _add(made, "Threshold", "answers", [scores], include=_in_tests())
-    made.notes["answers"] = "1 where the score is above 0, which is a probability above 1/2"
-    minus = pb.EltwiseParameter(coeff=[1, -1])
-    wrong = _add(made, "Eltwise", "difference", [decisions, "label"], include=_in_tests(), eltwise_param=minus)
-    made.notes["difference"] = "0 where the answer is right, else 1 or -1"
-    wrong = _add(made, "AbsVal", "wrong", [wrong], include=_in_tests())
-    right = _add(made, "Power", "right", [wrong], include=_in_tests(), power_param=pb.PowerParameter(scale=-1, shift=1))
-    mean = pb.ReductionParameter(operation=pb.ReductionParameter.MEAN)
-    _add(made, "Reduction", "label_accuracy", [right], include=_in_tests(), reduction_param=mean)
-    made.notes["label_accuracy"] = "share of labels that are answered right; only tests need it"
+    sigmoid = "a sigmoid for each label: any number of labels may hold for one image"
+    _add(made, 'name: "loss" type: "SigmoidCrossEntropyLoss"', [scores, "label"], sigmoid)
+    above = "1 where the score is above 0, which is a probability above 1/2"
+    decisions = _add(made, f'name: "answers" type: "Threshold" {TESTS}', [scores], above)
+    difference = _add_difference(made, decisions, "0 where the answer is right, else 1 or -1")
+    wrong = _add(made, f'name: "wrong" type: "AbsVal" {TESTS}', [difference], SIZE)
+    invert = f'name: "right" type: "Power" {TESTS} power_param {{ scale: -1 shift: 1 }}'
+    right = _add(made, invert, [wrong], "1 where it is right, else 0")
+    mean = f'name: "label_accuracy" type: "Reduction" {TESTS} reduction_param {{ operation: MEAN }}'
+    _add(made, mean, [right], "share of labels that are answered right; only tests need it")
 
 
 def _add_number_head(made: Network, head: Head, scores: str) -> None:
-    units = "the net learns numbers of mean 0 and spread 1; this turns them into the data's units"
-    if head.alike:
-        power = pb.PowerParameter(scale=head.scale[0], shift=head.shift[0])
-        _add(made, "Power", "numbers", [scores], power_param=power)
-        made.notes["numbers"] = units
-        weight = float(f"{1 / head.scale[0] ** 2:.6g}")
-        _add(made, "EuclideanLoss", "loss", ["numbers", "label"], loss_weight=[weight])
-        made.notes["loss"] = f"half the squared error; loss_weight 1 / {head.scale[0]:g}^2 makes it one of spread 1"
-        minus = pb.EltwiseParameter(coeff=[1, -1])
-        wrong = _add(made, "Eltwise", "difference", ["numbers", "label"], include=_in_tests(), eltwise_param=minus)
-        made.notes["difference"] = "answer minus label"
-        wrong = _add(made, "AbsVal", "error", [wrong], include=_in_tests())
-        mean = pb.ReductionParameter(operation=pb.ReductionParameter.MEAN)
-        _add(made, "Reduction", "mae", [wrong], include=_in_tests(), reduction_param=mean)
-        made.notes["mae"] = "mean absolute error in the data's units; only tests need it"
-        return
-    cuts = pb.SliceParameter(axis=1, slice_point=list(range(1, len(head.names))))
+    """All numbers as one blob, in one unit."""
+    scale, shift = head.scale[0], head.shift[0]
+    power = f'name: "numbers" type: "Power" power_param {{ scale: {scale} shift: {shift} }}'
+    numbers = _add(made, power, [scores], UNITS)
+    loss = f'name: "loss" type: "EuclideanLoss" loss_weight: {1 / scale**2:.6g}'
+    note = f"half the squared error; loss_weight 1 / {scale:g}^2 makes it one of spread 1"
+    _add(made, loss, [numbers, "label"], note)
+    difference = _add_difference(made, numbers, "answer minus label")
+    error = _add(made, f'name: "error" type: "AbsVal" {TESTS}', [difference], SIZE)
+    mean = f'name: "mae" type: "Reduction" {TESTS} reduction_param {{ operation: MEAN }}'
+    _add(made, mean, [error], "mean absolute error in the data's units; only tests need it")
+
+
+def _add_column_heads(made: Network, head: Head, scores: str) -> None:
+    """Each column of numbers in its own unit."""
+    cuts = " ".join(f"slice_point: {i}" for i in range(1, len(head.names)))
     columns = [f"number{i + 1}" for i in range(len(head.names))]
-    _add(made, "Slice", "columns", [scores], [f"{column}_scaled" for column in columns], slice_param=cuts)
-    made.notes["columns"] = "one blob for each column of the table, because their units differ"
+    note = "one blob for each column of the table, because their units differ"
+    split = f'name: "columns" type: "Slice" slice_param {{ axis: 1 {cuts} }}'
+    _add(made, split, [scores], note, [f"{column}_scaled" for column in columns])
     for column, name, scale, shift in zip(columns, head.names, head.scale, head.shift, strict=True):
-        power = pb.PowerParameter(scale=scale, shift=shift)
-        _add(made, "Power", column, [f"{column}_scaled"], power_param=power)
-        made.notes[column] = f"{name}: {units}"
-    _add(made, "Slice", "label_columns", ["label"], [f"{column}_label" for column in columns], slice_param=cuts)
-    made.notes["label_columns"] = "the table's columns, one by one"
+        power = f'name: "{column}" type: "Power" power_param {{ scale: {scale} shift: {shift} }}'
+        _add(made, power, [f"{column}_scaled"], f"{name}: {UNITS}")
+    split = f'name: "label_columns" type: "Slice" slice_param {{ axis: 1 {cuts} }}'
+    _add(made, split, ["label"], "the table's columns, one by one", [f"{column}_label" for column in columns])
     for column, name, scale in zip(columns, head.names, head.scale, strict=True):
-        weight = float(f"{1 / (len(columns) * scale**2):.6g}")
-        _add(made, "EuclideanLoss", f"{column}_loss", [column, f"{column}_label"], loss_weight=[weight])
-        made.notes[f"{column}_loss"] = (
-            f"{name}: half the squared error, weighted by its spread, so that columns count alike"
-        )
-    _add(made, "Concat", "numbers", columns)
-    made.notes["numbers"] = "all columns in one blob, which is the answer of the deploy net"
-    _add(
-        made,
-        "Silence",
-        "silence",
-        ["numbers"],
-        [],
-    )
-    made.layers[-1].ClearField("top")
-    made.notes["silence"] = "keeps the answers out of the log; the deploy net gives them"
+        loss = f'name: "{column}_loss" type: "EuclideanLoss" loss_weight: {1 / (len(columns) * scale**2):.6g}'
+        note = f"{name}: half the squared error, weighted by its spread, so that columns count alike"
+        _add(made, loss, [column, f"{column}_label"], note)
+    whole = "all columns in one blob, which is the answer of the deploy net"
+    _add(made, 'name: "numbers" type: "Concat"', columns, whole)
+    silent = "keeps the answers out of the log; the deploy net gives them"
+    _add(made, 'name: "silence" type: "Silence"', ["numbers"], silent, [])
 
 
 def start_fillers(made: Network) -> None:
     """Initial weights for inputs of spread 1: of every layer but the last, by He et al. 2015."""
     for layer in made.layers:
-        if layer.type in WEIGHTED and layer.name != made.last:
-            p = layer.inner_product_param if layer.type == "InnerProduct" else layer.convolution_param
+        if (p := weights_of(layer)) and layer.name != made.last:
             p.weight_filler.CopyFrom(pb.FillerParameter(type="msra"))
             p.ClearField("bias_filler")
 
@@ -271,12 +278,12 @@ def freeze(made: Network, frozen: list[str]) -> None:
     held = set(frozen)
     blobs: set[str] = set()
     for layer in made.layers:
-        after = layer.type in ("BatchNorm", "Scale", "Bias", "PReLU") and not blobs.isdisjoint(layer.bottom)
+        after = Described.of(layer.type).spared and not blobs.isdisjoint(layer.bottom)
         if layer.name in held or after:
             blobs.update(layer.top)
             for param in layer.param:
                 param.lr_mult, param.decay_mult = 0, 0
-            if layer.type == "BatchNorm":
+            if REGISTRY[layer.type].statistics:
                 layer.batch_norm_param.use_global_stats = True
         else:
             blobs.difference_update(layer.top)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...layers.layer import elementwise
+from ...layers.elementwise import elementwise
 
 # The top shows whether x is between 0 and 6, unless a negative slope below 0 makes it positive.
 elementwise(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ...layers.layer import Layer, elementwise
+from ...layers.elementwise import elementwise
+from ...layers.layer import Layer
 
 
 def _not_negative(layer: Layer) -> None:
