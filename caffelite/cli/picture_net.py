@@ -34,7 +34,9 @@ def weights(document: Any, option: tuple[str, ...]) -> tuple[str, ...]:
 
 def _override(net, mean: str | None, scale: float | None, size: str | None, channel_order: str | None) -> None:
     """Replaces the net's preprocessing by that of the options."""
-    inputs = [layer for layer in net.layer if layer.type == "Input"]
+    from ..layers.feeding import is_input
+
+    inputs = [layer for layer in net.layer if is_input(layer)]
     if not inputs:
         return  # the classifier reports it
     param = inputs[0].transform_param

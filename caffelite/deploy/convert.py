@@ -9,7 +9,7 @@ from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, did_you_mean
 from ..layers.detection import DetectingLayer
 from ..layers.facets import Compares
-from ..layers.feeding import feeding
+from ..layers.feeding import feeding, is_input, make_input
 from ..layers.recurrent import Recurrent
 from ..net.graph import Graph, Node, Value
 
@@ -80,7 +80,7 @@ def convert(graph: Graph, wanted: Iterable[str] = (), batch: int = 1) -> Convert
                 layer.softmax_param.axis = loss.layer.p.axis
         made.layer.append(layer)
         outputs.append(name)
-    inputs = [top for layer in made.layer if layer.type == "Input" for top in layer.top]
+    inputs = [top for layer in made.layer if is_input(layer) for top in layer.top]
     both = {value.name: value for value, _ in scores} | {
         name: graph.values[name] for name in outputs if name in graph.values
     }
@@ -152,12 +152,9 @@ def _input(
         for v in node.tops
         if any(reader in readers for reader, _ in v.readers) or any(v is value for value, _ in scores)
     ]
-    made = pb.LayerParameter(name=spec.name, type="Input", top=[value.name for value in used])
-    for value in used:
-        shape = list(value.shape)
-        if batch is not None and spec.type != "Input" and shape:
-            shape[0] = batch
-        made.input_param.shape.add(dim=shape)
+    made = pb.LayerParameter(name=spec.name, top=[value.name for value in used])
+    first = [] if batch is None or is_input(spec) else [batch]
+    make_input(made, ([*first, *value.shape[len(first) :]] if value.shape else [] for value in used))
     if feeding(node.layer).transforms_images:
         made.transform_param.CopyFrom(spec.transform_param)
         if spec.image_gt_data_param.HasField("scale"):

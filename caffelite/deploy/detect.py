@@ -15,6 +15,7 @@ from ..detection.boxes import clip
 from ..errors import CaffeliteError
 from ..layers import REGISTRY
 from ..layers.detection import DetectingLayer
+from ..layers.feeding import is_input
 from ..prototxt import Document
 from .prepare import Preparation, open_net
 
@@ -85,7 +86,7 @@ def image_sizes(message: pb.NetParameter) -> list[str]:
     return [
         top
         for layer in message.layer
-        if layer.type == "Input"
+        if is_input(layer)
         for top, shape in zip(layer.top, _shapes(layer), strict=False)
         if list(shape.dim)[1:] in ([3], [3, 1, 1])
     ]

@@ -15,6 +15,7 @@ from ..data.draws import key
 from ..data.samples import DataSource
 from ..data.transforms import Choice, Transform
 from ..errors import CaffeliteError, Locator
+from ..layers.feeding import is_input
 from ..net import graph
 from ..net.net import Net
 from . import glyph_style
@@ -32,7 +33,7 @@ class Preparation:
     """
 
     def __init__(self, message: pb.NetParameter, locate: Locator, others: Collection[str] = ()):
-        input_layers = [i for i, layer in enumerate(message.layer) if layer.type == "Input"]
+        input_layers = [i for i, layer in enumerate(message.layer) if is_input(layer)]
         tops = [
             (i, top, shape)
             for i in input_layers
@@ -158,7 +159,7 @@ def open_net(
     batched = pb.NetParameter()
     batched.CopyFrom(message)
     for layer in batched.layer:
-        for shape in layer.input_param.shape if layer.type == "Input" else ():
+        for shape in layer.input_param.shape if is_input(layer) else ():
             shape.dim[0] = batch
     if state is None:
         state = pb.NetState()

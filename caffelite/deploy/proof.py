@@ -10,6 +10,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..data.samples import DataSource
 from ..errors import NOWHERE, CaffeliteError
+from ..layers.feeding import is_input
 from ..net import graph
 from ..net.net import Net
 from .convert import Converted
@@ -85,7 +86,7 @@ def rebatched(message: pb.NetParameter, validation: Net) -> pb.NetParameter:
     made = pb.NetParameter()
     made.CopyFrom(message)
     for layer in made.layer:
-        if layer.type == "Input":
+        if is_input(layer):
             layer.ClearField("input_param")
             for top in layer.top:
                 layer.input_param.shape.add(dim=validation.graph.values[top].shape)

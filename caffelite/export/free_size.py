@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError
+from ..layers.feeding import is_input
 from ..net.graph import Graph, Value
 
 STEP = (64, 128)  # more rows and columns: what halves an image up to six times still fits
@@ -15,7 +16,7 @@ def larger(message: pb.NetParameter) -> pb.NetParameter:
     new.CopyFrom(message)
     count = 0
     for spec in new.layer:
-        for shape in spec.input_param.shape if spec.type == "Input" else ():
+        for shape in spec.input_param.shape if is_input(spec) else ():
             if len(shape.dim) == 4:
                 shape.dim[2:] = [shape.dim[2] + STEP[0], shape.dim[3] + STEP[1]]
                 count += 1

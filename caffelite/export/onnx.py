@@ -14,6 +14,7 @@ from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, Mistakes, missing_extra
 from ..layers import REGISTRY
 from ..layers.exporting import EXAMPLES, OPERATORS
+from ..layers.feeding import is_input
 from ..layers.registry import import_beside_layers
 from ..net import graph as graphs
 from ..net.graph import Graph, Value
@@ -59,7 +60,7 @@ def plain_graph(message: pb.NetParameter, state: pb.NetState, locate: Locator) -
     """A deploy net's graph. Errors: a layer that reads data; those of `graph.build`."""
     for i, layer in enumerate(message.layer):
         kind = REGISTRY.get(layer.type)
-        if kind and kind.feeds and layer.type != "Input" and graphs.keeps(layer, state, locate.at("layer", i)) is None:
+        if kind and kind.feeds and not is_input(layer) and graphs.keeps(layer, state, locate.at("layer", i)) is None:
             what, remedy = (
                 f'layer "{layer.name}" ({layer.type}) reads data',
                 "export a deploy net: caffelite deploy makes one",
@@ -120,7 +121,7 @@ def metadata(message: pb.NetParameter) -> dict[str, str]:
         if message.deploy_param.label:
             entries["labels"] = "\n".join(message.deploy_param.label)
     for layer in message.layer:
-        if layer.type == "Input" and layer.HasField("transform_param"):
+        if is_input(layer) and layer.HasField("transform_param"):
             rest = pb.TransformationParameter()
             rest.CopyFrom(layer.transform_param)
             for name in pixels.IN_GRAPH:

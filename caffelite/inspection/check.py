@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from .. import caffelite_pb2 as pb
 from ..layers import Shape
+from ..layers.feeding import is_input
 from ..net.graph import Graph
 from ..training import nets
 from . import lint, partial, solvers
@@ -55,8 +56,8 @@ def check(
 
 def _phases(net: pb.NetParameter) -> list[int]:
     """The phases that a net has data for; TEST for a net that has Input layers alone, as deploy nets have."""
-    feeds = {spec.type for spec in net.layer if not spec.bottom and spec.type not in NO_FEEDS}
-    return [pb.TEST] if feeds == {"Input"} else phases_of(net)
+    feeds = [spec for spec in net.layer if not spec.bottom and spec.type not in NO_FEEDS]
+    return [pb.TEST] if feeds and all(map(is_input, feeds)) else phases_of(net)
 
 
 def _net(

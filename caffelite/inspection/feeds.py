@@ -12,7 +12,7 @@ from ..data.draws import key
 from ..data.transforms import Transform, read_mean
 from ..errors import CaffeliteError, Locator
 from ..layers import REGISTRY, Shape, batch_messages
-from ..layers.feeding import feeding_type
+from ..layers.feeding import feeding_type, is_input, make_input
 
 # Data sets by their name, less _train_lmdb and the like: the shape of a sample
 KNOWN = {
@@ -279,15 +279,15 @@ def rebatched(net: pb.NetParameter, batch: int) -> pb.NetParameter:
 
 def with_shapes(net: pb.NetParameter, shapes: dict[str, Shape]) -> pb.NetParameter:
     """The net with these sample shapes of its Input layers, by top; under "" that of the first top. The batch stays."""
-    first = next((spec for spec in net.layer if spec.type == "Input" and spec.top), None)
+    first = next((spec for spec in net.layer if is_input(spec) and spec.top), None)
     named = {first.top[0]: shapes[""]} if first is not None and "" in shapes else {}
     named |= {top: shape for top, shape in shapes.items() if top}
-    if not any(spec.type == "Input" and named.keys() & set(spec.top) for spec in net.layer):
+    if not any(is_input(spec) and named.keys() & set(spec.top) for spec in net.layer):
         return net
     new = pb.NetParameter()
     new.CopyFrom(net)
     for spec in new.layer:
-        if spec.type == "Input" and named.keys() & set(spec.top):
+        if is_input(spec) and named.keys() & set(spec.top):
             old = [list(shape.dim) for shape in spec.input_param.shape] or [[1]]
             old = old * len(spec.top) if len(old) == 1 else old
             dims = [
@@ -315,10 +315,7 @@ def with_inputs(net: pb.NetParameter, shapes: dict[str, Shape]) -> pb.NetParamet
     for spec in new.layer:
         if spec in strange:
             batch = spec.data_param.batch_size or 1
-            spec.type = "Input"
-            spec.input_param.CopyFrom(
-                pb.InputParameter(shape=[pb.BlobShape(dim=(batch, *shapes[top])) for top in spec.top])
-            )
+            make_input(spec, ((batch, *shapes[top]) for top in spec.top))
     return new
 
 

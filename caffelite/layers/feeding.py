@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .. import caffelite_pb2 as pb
@@ -50,3 +51,14 @@ def feeding(layer: Layer) -> Feeding:
 
 def feeding_type(kind: type[Layer]) -> type[Feeding]:
     return kind if issubclass(kind, Feeding) else Feeding
+
+
+def is_input(spec: pb.LayerParameter) -> bool:
+    """Whether the user fills the tops of a layer with this message, as in deploy nets."""
+    return spec.type == "Input"
+
+
+def make_input(spec: pb.LayerParameter, shapes: Iterable[Sequence[int]]) -> None:
+    """Makes the layer of a message one whose tops the user fills, of these shapes."""
+    spec.type = "Input"
+    spec.input_param.CopyFrom(pb.InputParameter(shape=[pb.BlobShape(dim=shape) for shape in shapes]))

@@ -256,13 +256,11 @@ class _Upgrade:
 
     def transform(self, new: pb.LayerParameter, at: tuple, to: tuple) -> None:
         """V1's data layers had the fields of transform_param among their own."""
-        message = TRANSFORMED.get(new.type)
-        settings = getattr(new, message) if message else None
-        for name in TRANSFORM:
-            if settings is not None and settings.HasField(name):
-                self.set_field(
-                    getattr(settings, name), new.transform_param, name, (*at, message, name), (*to, "transform_param")
-                )
+        for message in filter(new.HasField, TRANSFORMED):
+            settings = getattr(new, message)
+            for name in filter(settings.HasField, TRANSFORM):
+                value, target = getattr(settings, name), (*to, "transform_param")
+                self.set_field(value, new.transform_param, name, (*at, message, name), target)
                 settings.ClearField(name)
 
     # input → a layer
@@ -329,13 +327,10 @@ class _Upgrade:
                 self.add_dialect("VideoData with a source")
                 layer.type = volumes.type_of_video(layer)
             self.volume(i, layer)
-            message = TRANSFORMED.get(layer.type)
-            for name in TRANSFORM:
-                if message and getattr(layer, message).HasField(name):
-                    where = self.locate("layer", i, message, name)
-                    self.notes.append(
-                        (where, f"{name} in {message} is ignored, as in Caffe; it belongs in transform_param")
-                    )
+            for message in filter(layer.HasField, TRANSFORMED):
+                for name in filter(getattr(layer, message).HasField, TRANSFORM):
+                    note = f"{name} in {message} is ignored, as in Caffe; it belongs in transform_param"
+                    self.notes.append((self.locate("layer", i, message, name), note))
         self.move()
 
     def volume(self, i: int, layer: pb.LayerParameter) -> None:

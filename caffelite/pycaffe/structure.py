@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ..api import Copies, StoredNet
 from ..errors import CaffeliteError, did_you_mean
+from ..layers.data import DummyData
 from ..layers.python import UserLayer
 from ..net import net as nets
 from ..net.nodes import AUTOMATIC, Node, Value
@@ -71,7 +72,7 @@ class NetStructure(StoredNet):
     def _fill_dummy_data(self) -> None:
         """Fills constants, as Caffe does when it sets up the layer: what a program then writes there stays."""
         for i, node in enumerate(self._nodes):
-            if node.layer.spec.type == "DummyData":
+            if isinstance(node.layer, DummyData):
                 self._passes.forward(i, i, 0)
 
     # names

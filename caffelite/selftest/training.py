@@ -22,15 +22,21 @@ ITERATIONS, BATCH, IMAGES, CLASSES = 50, 64, 640, 10
 TIMED = 96  # in launches of as many iterations as ITERATIONS has shown: a new count would run eagerly at first
 FALLS = 0.7  # maximum ratio of the last loss to the first
 CLOSE = 1e-2  # tolerance of losses after 50 iterations, which differ by rounding
-LAYERS = [
-    ("conv1", "Convolution", "data", "convolution_param { num_output: 20 kernel_size: 5"),
-    ("pool1", "Pooling", "conv1", "pooling_param { kernel_size: 2 stride: 2 }"),
-    ("conv2", "Convolution", "pool1", "convolution_param { num_output: 50 kernel_size: 5"),
-    ("pool2", "Pooling", "conv2", "pooling_param { kernel_size: 2 stride: 2 }"),
-    ("ip1", "InnerProduct", "pool2", "inner_product_param { num_output: 500"),
-    ("relu1", "ReLU", "ip1", ""),
-    ("ip2", "InnerProduct", "relu1", "inner_product_param { num_output: 10"),
-]
+NET = """layer { name: "data" type: "Data" top: "data" top: "label" transform_param { scale: 0.00390625 }
+  data_param { source: "@SOURCE" batch_size: @BATCH backend: LMDB } }
+layer { name: "conv1" type: "Convolution" bottom: "data" top: "conv1"
+  convolution_param { num_output: 20 kernel_size: 5 weight_filler { type: "xavier" } } }
+layer { name: "pool1" type: "Pooling" bottom: "conv1" top: "pool1" pooling_param { kernel_size: 2 stride: 2 } }
+layer { name: "conv2" type: "Convolution" bottom: "pool1" top: "conv2"
+  convolution_param { num_output: 50 kernel_size: 5 weight_filler { type: "xavier" } } }
+layer { name: "pool2" type: "Pooling" bottom: "conv2" top: "pool2" pooling_param { kernel_size: 2 stride: 2 } }
+layer { name: "ip1" type: "InnerProduct" bottom: "pool2" top: "ip1"
+  inner_product_param { num_output: 500 weight_filler { type: "xavier" } } }
+layer { name: "relu1" type: "ReLU" bottom: "ip1" top: "relu1" }
+layer { name: "ip2" type: "InnerProduct" bottom: "relu1" top: "ip2"
+  inner_product_param { num_output: 10 weight_filler { type: "xavier" } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip2" bottom: "label" top: "loss" }
+"""
 SOLVER = """net: "{net}" base_lr: 0.01 lr_policy: "fixed" momentum: 0.9 weight_decay: 0.0005 max_iter: {iterations}
 average_loss: {iterations} snapshot_after_train: false random_seed: {seed}"""
 
@@ -43,16 +49,8 @@ def written(folder: Path, iterations: int = ITERATIONS, batch: int = BATCH) -> P
     write_lmdb(
         folder / "images", ((np.clip(image, 0, 255).astype(np.uint8), i % CLASSES) for i, image in enumerate(images))
     )
-    text = [
-        f"""layer {{ name: "data" type: "Data" top: "data" top: "label" transform_param {{ scale: 0.00390625 }}
-  data_param {{ source: "{folder / "images"}" batch_size: {batch} backend: LMDB }} }}"""
-    ]
-    for name, kind, bottom, param in LAYERS:
-        filled = f'{param} weight_filler {{ type: "xavier" }} }}' if kind in ("Convolution", "InnerProduct") else param
-        text.append(f'layer {{ name: "{name}" type: "{kind}" bottom: "{bottom}" top: "{name}" {filled} }}')
-    text.append('layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip2" bottom: "label" top: "loss" }')
     net, solver = folder / "net.prototxt", folder / "solver.prototxt"
-    net.write_text("\n".join(text))
+    net.write_text(NET.replace("@SOURCE", str(folder / "images")).replace("@BATCH", str(batch)))
     solver.write_text(SOLVER.format(net=net, iterations=iterations, seed=SEED))
     return solver
 

@@ -142,16 +142,13 @@ def divide(spec: NetSpec, size: int, among: str = "processes", remedy: str = "or
                     CaffeliteError(what, where=where, expected=expected, found=param.batch_size, remedy=remedy)
                 )
             param.batch_size //= size
-        if layer.type == "DummyData":
-            for j, shape in enumerate(layer.dummy_data_param.shape):
-                if shape.dim and shape.dim[0] % size:
-                    where = spec.locate("layer", i, "dummy_data_param", "shape", j)
-                    what = f'layer "{layer.name}": {size} {among} cannot share its batch'
-                    mistakes.add(
-                        CaffeliteError(what, where=where, expected=f"a multiple of {size}", found=shape.dim[0])
-                    )
-                elif shape.dim:
-                    shape.dim[0] //= size
+        for j, shape in enumerate(layer.dummy_data_param.shape):
+            if shape.dim and shape.dim[0] % size:
+                where = spec.locate("layer", i, "dummy_data_param", "shape", j)
+                what = f'layer "{layer.name}": {size} {among} cannot share its batch'
+                mistakes.add(CaffeliteError(what, where=where, expected=f"a multiple of {size}", found=shape.dim[0]))
+            elif shape.dim:
+                shape.dim[0] //= size
     mistakes.raise_any()
     spec.message = message
 

@@ -12,6 +12,7 @@ from ...data.images import encode_png
 from ...deploy.classify import Classifier, Prediction
 from ...deploy.hierarchy import Hierarchy
 from ...errors import CaffeliteError
+from ...layers.feeding import is_input
 from ...prototxt import Document
 from ...visualize import thumbnails
 from ...visualize.explained import ExplainedNet, probabilities
@@ -112,12 +113,7 @@ class OpenClassifier:
         wanted = content.get("layer")
         rows, pictures = [], []
         for node in net.net.graph.nodes:
-            if (
-                not node.tops
-                or node.layer.spec.type == "Input"
-                or node.name not in names
-                or wanted not in (None, node.name)
-            ):
+            if not node.tops or is_input(node.layer.spec) or node.name not in names or wanted not in (None, node.name):
                 continue  # not wanted, or added by the compiler
             values = net.values(node.tops[0])
             facts = {"least": float(values.min()), "greatest": float(values.max()), "mean": float(values.mean())}

@@ -9,6 +9,7 @@ from pathlib import Path
 from ... import caffelite_pb2 as pb
 from ... import prototxt, weights
 from ...errors import CaffeliteError
+from ...layers.feeding import is_input
 from ...net.net import Net
 from ...prototxt import Document
 
@@ -17,7 +18,7 @@ WEIGHTS = (".caffemodel", ".caffemodel.h5")
 
 def is_deploy(net: pb.NetParameter) -> bool:
     """Whether a net has inputs for data."""
-    return bool(net.input) or net.HasField("deploy_param") or any(layer.type == "Input" for layer in net.layer)
+    return bool(net.input) or net.HasField("deploy_param") or any(is_input(layer) for layer in net.layer)
 
 
 def choose_weights(document: Document) -> None:
