@@ -48,7 +48,14 @@ VIDEO += "grayscale"
 DENSE_OWN |= {f"VideoDataParameter.{name}" for name in VIDEO.split()}
 DENSE_OWN |= {f"PriorBoxParameter.{name}" for name in ("second_offset_h", "density")}
 V1_TYPES = {"BN": 8390, "ELTWISE_ACCURACY": 8391, "IMAGE_SEG_DATA": 8392, "UNPOOLING": 8393, "WINDOW_SEG_DATA": 8394}
-V1_TYPES |= {"CROP": 8432, "CONVOLUTION3D": 8440, "POOLING3D": 8441, "DECONVOLUTION3D": 8442, "VIDEO_DATA": 8443}
+V1_TYPES |= {
+    "MULTI_STAGE_MEANFIELD": 8604,
+    "CROP": 8432,
+    "CONVOLUTION3D": 8440,
+    "POOLING3D": 8441,
+    "DECONVOLUTION3D": 8442,
+    "VIDEO_DATA": 8443,
+}
 CLIPS = "sampling_rate", "use_image", "use_temporal_jitter"
 DENSE_OWN |= {f"VideoDataParameter.{name}" for name in CLIPS}
 DENSE_OWN |= {f"ImageDataParameter.{name}" for name in (*CLIPS, "new_length", "mean_value")}
@@ -64,15 +71,22 @@ TEXT |= {"labelsequence_accuracy": "LabelsequenceAccuracy"}
 METRIC = {name: "Margin" for name in ("lifted_struct_sim_softmax_loss", "triplet_loss")}
 FLOW = {"correlation": "Correlation", "downsample": "Downsample", "flow_warp": "FlowWarp", "l1_loss": "L1Loss"}
 FLOW |= {"mean": "Mean", "resample": "Resample"}
-FAMILIES = (
-    TEXT | METRIC | FLOW | {"gradient_scaler": "GradientScaler"}
-)  # messages of layers of families, by their fields
+VOLUMES = {"local": "Local", "mergecrop": "MergeCrop", "multi_stage_meanfield": "MultiStageMeanfield"}
+VOLUMES |= {"mask_resize": "MaskResize", "multi_roi_pooling": "MultiROIPooling", "psroi_align": "PSROIAlign"}
+VOLUMES |= {"roi_warping": "ROIWarping", "deformable_psroi_pooling": "DeformablePSROIPooling"}
+# messages of layers of families, by their fields
+FAMILIES = TEXT | METRIC | FLOW | VOLUMES | {"gradient_scaler": "GradientScaler"}
+UNLISTED |= {"LayerParameter.deformable_convolution_param": 999, "LayerParameter.tiling_param": 500}
+UNLISTED |= {"MemoryDataParameter.dim": 5}
+DENSE_OWN |= {f"PoolingParameter.{name}" for name in ("more_kernel_size", "more_stride", "more_pad", "dilation")}
+DENSE_OWN |= {"V1LayerParameter.multi_stage_meanfield_param", "FillerParameter.diag_val"}
 
 CASCADE = ("bbox_reg", "box_group_output", "box_output", "decode_bbox", "scale_route")
 CASCADE += ("detection_data", "eval_data", "frcnn_output", "hard_mining")
 CASCADE += ("image_gt_data", "detection_loss", "detection_accuracy", "detection_group_loss", "detection_group_accuracy")
 UNLISTED_MESSAGES = {
     *(f"{name}Parameter" for name in FAMILIES.values()),
+    *("DeformableConvolutionParameter", "TilingParameter"),
     *DENSE_MESSAGES,
     *(
         f"{name}Parameter"
@@ -87,6 +101,9 @@ UNLISTED_MESSAGES = {
 UNLISTED_ENUMS = {
     "CorrelationParameter.CorrelationType": {"MULTIPLY": 0, "SUBTRACT": 1},
     "FlowWarpParameter.FillParameter": {"ZERO": 1, "NOT_A_NUMBER": 2},
+    "DeformableConvolutionParameter.Engine": {"DEFAULT": 0, "CAFFE": 1, "CUDNN": 2},
+    "MergeCropParameter.MergeOp": {"STACK": 0, "ADD": 1},
+    "MultiStageMeanfieldParameter.Compatibility": {"POTTS": 0},
     "MeanParameter.MeanOperation": {"ADD": 1, "SUBTRACT": 4},
     "ResampleParameter.ResampleType": {"NEAREST": 1, "LINEAR": 2, "CUBIC": 3, "AREA": 4},
     "VideoDataParameter.Modality": {"RGB": 0, "FLOW": 1},

@@ -55,6 +55,12 @@ def test_sparse_gaussian():
     assert (fill(type="gaussian", sparse=40) != 0).all()
 
 
+def test_diagonal():
+    values = fill(shape=(3, 2, 1, 2), type="diagonal", diag_val=[3])
+    assert values[0, 0].tolist() == [[1.5, 1.5]] and values[1, 1].tolist() == [[0.5, 0.5]]
+    assert np.count_nonzero(values) == 4
+
+
 def test_gaussian_unitball():
     values = fill(type="gaussian_unitball").reshape(len(fill(type="gaussian_unitball")), -1)
     np.testing.assert_allclose(np.linalg.norm(values, axis=1), 1, rtol=1e-5)
@@ -105,7 +111,7 @@ def test_every_filler_depends_on_its_key_alone(kind):
     first = fill(type=kind, shape=(6, 5, 4, 4))
     assert first.dtype == np.float32 and first.shape == (6, 5, 4, 4) and first.flags.c_contiguous
     np.testing.assert_array_equal(first, fill(type=kind, shape=(6, 5, 4, 4)))
-    if kind not in ("constant", "bilinear"):
+    if kind not in ("constant", "bilinear", "diagonal"):
         for other in ({"seed": 8}, {"key": "other"}, {"index": 1}):
             assert not np.array_equal(first, fill(type=kind, shape=(6, 5, 4, 4), **other))
 

@@ -169,6 +169,21 @@ def _of_regions() -> dict[str, Contract]:
             "psroi_pooling_param { output_dim: 2 group_size: 2 spatial_scale: 0.125 }",
             (((2, 8, 6, 6), normal), region),
         ),
+        "PSROIAlign": Contract(
+            "psroi_align_param { output_dim: 2 group_size: 2 spatial_scale: 0.125 }",
+            (((2, 8, 6, 6), normal), region),
+        ),
+        "ROIWarping": Contract(
+            "roi_warping_param { pooled_h: 2 pooled_w: 3 spatial_scale: 0.125 }", (((2, 3, 6, 6), normal), region)
+        ),
+        "DeformablePSROIPooling": Contract(
+            "deformable_psroi_pooling_param { output_dim: 2 group_size: 2 spatial_scale: 0.125 trans_std: 0.1 }",
+            (((2, 8, 6, 6), normal), region, ((4, 2, 2, 2), normal)),
+        ),
+        "DeformableConvolution": Contract(
+            "deformable_convolution_param { num_output: 2 kernel_size: 3 pad: 1 deformable_group: 1 }",
+            (((2, 3, 5, 6), normal), ((2, 18, 5, 6), normal)),
+        ),
         "Proposal": Contract(
             f"proposal_param {{ {ratios} min_size: 6 pre_nms_topn: 100 post_nms_topn: 12 nms_thresh: 0.5 }}",
             (((2, 8, 6, 6), shares), ((2, 16, 6, 6), normal), ((2, 3), size)),

@@ -202,49 +202,50 @@ class DummyData(Feeding, Layer):
 class MemoryData(Feeding, Layer):
     """Arrays that the caller gives with ``set_input_arrays``, batch after batch, over and over.
 
-    Tops: data (N, C, H, W), label (N), N = batch_size, C = channels, H = height, W = width. Errors: a pass without
-    arrays, arrays of another shape. As in Caffe, which knows no transformation of them either.
+    Tops: data (N, C, H, W), and, if there is a second, label (N), N = batch_size, C = channels, H = height, W = width;
+    or data of the shape dim, N first, as in naibaf7/caffe (OpenCL). Errors: a pass without arrays, arrays of another
+    shape. As in Caffe, which knows no transformation of them either.
     """
 
     field = "memory_data_param"
-    bottoms, tops = (0, 0), (2, 2)
+    bottoms, tops = (0, 0), (1, 2)
     feeds = batched = True
     differentiable = couples_samples = False
 
     def setup(self) -> None:
-        for name in ("batch_size", "channels", "height", "width"):
-            if not getattr(self.p, name):
+        p, names = self.p, ("batch_size", "channels", "height", "width")
+        for name in () if p.dim else names:
+            if not getattr(p, name):
                 raise self.error(f"{name} must be positive", name, remedy="set batch_size, channels, height and width")
+        self.shape: Shape = tuple(p.dim) or tuple(getattr(p, name) for name in names)
+        for i, size in enumerate(p.dim):
+            if size < 1:
+                raise self.error("a bad dimension", "dim", i, expected="1 or more", found=size)
         self.arrays: tuple[np.ndarray, np.ndarray] | None = None
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        p = self.p
-        return [(p.batch_size, p.channels, p.height, p.width), (p.batch_size,)]
+        return [self.shape, self.shape[:1]][: len(self.spec.top)]
 
     def set_input_arrays(self, data: np.ndarray, labels: np.ndarray) -> None:
         """data (M, C, H, W) and labels (M), M a multiple of the batch size; they are read, not copied, from the next
         pass on."""
-        p, count = self.p, len(data)
-        if data.shape[1:] != (p.channels, p.height, p.width) or count % p.batch_size or not count:
-            expected = f"M×{p.channels}×{p.height}×{p.width}, M a multiple of batch_size {p.batch_size}"
+        (batch, *sample), count = self.shape, len(data)
+        if list(data.shape[1:]) != sample or count % batch or not count:
+            expected = f"M×{'×'.join(map(str, sample))}, M a multiple of batch_size {batch}"
             raise self.error("its data does not fit", expected=expected, found=list(data.shape))
         if labels.size != count:
             raise self.error("its labels do not fit the data", expected=count, found=list(labels.shape))
         self.arrays, self.position = (data, labels.reshape(-1)), 0
 
     def build(self, dev: Device) -> None:
-        p = self.p
-        self._fields = [
-            self.context.input_buffer.field(shape)
-            for shape in ((p.batch_size, p.channels, p.height, p.width), (p.batch_size,))
-        ]
+        self._fields = [self.context.input_buffer.field(shape) for shape in self.shapes([])]
 
     def feed(self, which: int, iteration: int, part: int) -> None:
         if self.arrays is None:
             raise self.error("has no data", remedy="give it some with set_input_arrays(data, labels)")
-        for field, array in zip(self._fields, self.arrays, strict=True):
-            field.set(which, array[self.position : self.position + self.p.batch_size])
-        self.position = (self.position + self.p.batch_size) % len(self.arrays[0])
+        for field, array in zip(self._fields, self.arrays, strict=False):
+            field.set(which, array[self.position : self.position + self.shape[0]])
+        self.position = (self.position + self.shape[0]) % len(self.arrays[0])
 
     def forward(self, x: list, y: list) -> None:
         for field, top in zip(self._fields, y, strict=True):

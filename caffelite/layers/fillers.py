@@ -75,11 +75,19 @@ def bilinear(f, shape, rng):
     return np.broadcast_to(tent[:, None] * tent, shape)
 
 
+def diagonal(f, shape, rng):
+    """diag_val, or 1 behind its last value, on the diagonal of the first two axes, divided by the size of a kernel; 0
+    elsewhere. As in FlowNet."""
+    values = np.zeros(shape)
+    for i in range(min(shape[:2])):
+        values[i, i] = (f.diag_val[i] if i < len(f.diag_val) else 1) / math.prod(shape[2:])
+    return values
+
+
 PIECE = 1 << 20  # numbers that are drawn at once
 DRAWN = ("uniform", "gaussian", "xavier", "msra")  # number after number: ``part`` is the shape of the next of them
-FILLERS: dict[str, Callable] = {
-    f.__name__: f for f in (constant, uniform, gaussian, positive_unitball, gaussian_unitball, xavier, msra, bilinear)
-}
+RULES = (constant, uniform, gaussian, positive_unitball, gaussian_unitball, xavier, msra, bilinear, diagonal)
+FILLERS: dict[str, Callable] = {rule.__name__: rule for rule in RULES}
 
 
 def check(f: pb.FillerParameter, shape: tuple[int, ...], locate: Locator) -> None:
@@ -126,6 +134,9 @@ def check(f: pb.FillerParameter, shape: tuple[int, ...], locate: Locator) -> Non
         raise CaffeliteError(
             "a bad msra filler", where=locate("scale"), expected="a finite scale of 0 or more", found=f"{f.scale:g}"
         )
+    if f.type == "diagonal" and len(shape) < 2:
+        what = "the diagonal filler cannot fill this blob"
+        raise CaffeliteError(what, where=locate("type"), expected="2 axes or more", found=f"shape {list(shape)}")
     if f.type == "bilinear" and (len(shape) != 4 or shape[2] != shape[3]):
         what = "the bilinear filler cannot fill this blob"
         raise CaffeliteError(

@@ -156,8 +156,7 @@ _FIELDS = {
         "BatchNormParameter": "fused_relu=false",
         "ConvolutionParameter": "eltwise_param fuse_type=UNFUSED relu_param",
         "LRNParameter": "fuse_type=UNFUSED pooling_param unit_test_fuse_kernel=false unit_test_mode=false",
-        "PoolingParameter": "axis=1 dilation",
-        "MemoryDataParameter": "dim",
+        "PoolingParameter": "axis=1",
     },
     "SkimCaffe": {
         "LayerParameter": "display=false",
@@ -187,7 +186,6 @@ _FIELDS = {
     },
     "FlowNet's Caffe": {
         "LayerParameter": "reshape_every_iter=true",
-        "FillerParameter": "diag_val",
         "DataParameter": (
             "block_size=0 disk_reader_threads=1 encoding huge_video_dataset=false limit_samples=-1 "
             "permute_every_iter=0 preselection_file preselection_label rand_permute=false "
@@ -267,7 +265,6 @@ ROUNDS = frozenset(_ROUNDS.split())
 V1_TYPES = {
     **dict.fromkeys(("VIDEO_SEGMENTATION_DATA", "VIDEO_WITH_VOXEL_TRUTH_DATA", "VOXEL_CUSTOM_LOSS"), "C3D"),
     **dict.fromkeys(("DOWN_SAMPLING", "VOLUME_DATA", "VOXEL_SOFTMAX", "VOXEL_SOFTMAX_LOSS"), "C3D"),
-    "MULTI_STAGE_MEANFIELD": "torrvision/crfasrnn",
     "MCWINDOW_DATA": "Robert0812/deepsaldet",
 }
 

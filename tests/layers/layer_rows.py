@@ -2,6 +2,7 @@
 
 import rows_cascade
 import rows_cascade_stages
+import rows_crf
 import rows_detection
 import rows_elementwise
 import rows_faces
@@ -13,9 +14,11 @@ import rows_losses
 import rows_metric
 import rows_normalisation
 import rows_regions
+import rows_sampling
 import rows_segmentation
 import rows_sequences
 import rows_text
+import rows_volumes
 import rows_yolo
 
 ROWS = [
@@ -35,5 +38,8 @@ ROWS = [
     *rows_forks.ROWS,
     *rows_text.ROWS,
     *rows_metric.ROWS,
+    *rows_volumes.ROWS,
+    *rows_sampling.ROWS,
+    *rows_crf.ROWS,
     *rows_flow.ROWS,
 ]

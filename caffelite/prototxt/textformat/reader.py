@@ -187,6 +187,9 @@ class Reader(Tokens):
                 self.unknown(name, start, message, path)
             return
         self.known += not path
+        if name in first and f"more_{name}" in fields.by_name:  # repeated in a fork, though not in Caffe
+            name = f"more_{name}"
+            field = fields.by_name[name]
         if not field.repeated and name in first:
             self.mistake(start, f'"{name}" is set twice', remedy=f"first at {self.named(first[name])}")
         first.setdefault(name, start)

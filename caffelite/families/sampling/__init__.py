@@ -1,0 +1,1 @@
+"""Values between the pixels: deformable convolutions, points in boxes."""

@@ -1,0 +1,73 @@
+"""MaskResize and MaskPooling: masks of boxes, and features within them."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from ...layers import require
+from ...layers.arrays import ArrayLayer
+from ...layers.layer import Shape, register
+from .points import Points, in_reach
+
+
+@register
+class MaskResize(ArrayLayer):
+    """y (i, j) = x at (i H / output_height, j W / output_width), interpolated between pixels: x (N, C, H, W) → (N, C,
+    output_height, output_width).
+
+    Behind the last pixel's middle x is the last pixel's, and 0 from half a pixel on. Errors: a side of 0. As in
+    daijifeng001/caffe-mnc, src/caffe/layers/mask_resize_layer.cu.
+    """
+
+    field = "mask_resize_param"
+    couples_samples = False
+    needs_images = True
+
+    def setup(self) -> None:
+        require.positive(self, "output_height")
+        require.positive(self, "output_width")
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        require.images(self, bottoms)
+        return [(*bottoms[0][:2], self.p.output_height, self.p.output_width)]
+
+    def _points(self, xp: ModuleType, shape: tuple) -> Points:
+        n, c, height, width = shape
+        row = (xp.arange(self.p.output_height) * (height / self.p.output_height))[:, None]
+        column = xp.arange(self.p.output_width) * (width / self.p.output_width)
+        sample, channel = xp.arange(n).reshape(-1, 1, 1, 1), xp.arange(c).reshape(-1, 1, 1)
+        return Points(xp, shape, sample, channel, row, column, in_reach(shape, row, column))
+
+    def compute(self, xp: ModuleType, *x: Any) -> Any:
+        return self._points(xp, x[0].shape).values(x[0])
+
+    def gradient(self, xp: ModuleType, x: tuple, y: tuple, dy: tuple) -> Any:
+        slopes = xp.zeros_like(x[0])
+        self._points(xp, slopes.shape).add(slopes, dy[0])
+        return slopes
+
+
+@register
+class MaskPooling(ArrayLayer):
+    """y = x · m, a mask for all channels: x (N, C, H, W), m (N, 1, H, W), both get gradients.
+
+    Errors: a mask of another shape. As in daijifeng001/caffe-mnc, src/caffe/layers/mask_pooling_layer.cu.
+    """
+
+    bottoms = (2, 2)
+    couples_samples = False
+    needs_images = True
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        require.images(self, bottoms)
+        wanted = (bottoms[0][0], 1, *bottoms[0][2:])
+        if bottoms[1] != wanted:
+            raise self.bottom_error(1, "does not fit", expected=list(wanted), found=list(bottoms[1]))
+        return [bottoms[0]]
+
+    def compute(self, xp: ModuleType, *x: Any) -> Any:
+        return x[0] * x[1]
+
+    def gradient(self, xp: ModuleType, x: tuple, y: tuple, dy: tuple) -> Any:
+        return dy[0] * x[1], (dy[0] * x[0]).sum(1, keepdims=True)

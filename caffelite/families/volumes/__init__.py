@@ -1,0 +1,1 @@
+"""Segmentation of volumes: nets of OpenCL Caffe for images of neurons."""

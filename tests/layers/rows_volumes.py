@@ -1,0 +1,98 @@
+"""Rows of the table of layers: volumes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+from layer_row import Row, distinct, labels, off_kinks, share
+
+VOLUME = (2, 3, 5, 6, 5)
+
+
+def pooled(kernel, stride, pad, dilation):
+    def oracle(x):
+        reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
+        size = [math.ceil((n + 2 * p - r) / s) + 1 for n, p, r, s in zip(x.shape[2:], pad, reach, stride, strict=True)]
+        size = [
+            count - (p > 0 and (count - 1) * s >= n + p)
+            for count, p, s, n in zip(size, pad, stride, x.shape[2:], strict=True)
+        ]
+        y = np.full((*x.shape[:2], *size), -np.inf)
+        for place in np.ndindex(*size):
+            for step in np.ndindex(*kernel):
+                at = [a * s - p + i * d for a, s, p, i, d in zip(place, stride, pad, step, dilation, strict=True)]
+                if all(0 <= a < n for a, n in zip(at, x.shape[2:], strict=True)):
+                    y[(..., *place)] = np.maximum(y[(..., *place)], x[(..., *at)])
+        return [y]
+
+    return oracle
+
+
+def middle(a, b):
+    starts = [(t - s) // 2 for s, t in zip(a.shape[2:], b.shape[2:], strict=True)]
+    return b[(..., *(slice(start, start + s) for start, s in zip(starts, a.shape[2:], strict=True)))]
+
+
+def malis(p, true, components):
+    """By each pair of voxels: the smallest affinity on the path that is best."""
+    count, edges, high, wide = p.shape
+    total = 0.0
+    for n, (alike, bound) in itertools.product(range(count), ((False, np.maximum), (True, np.minimum))):
+        weights, names = bound(p[n], true[n]), components[n, 0].reshape(-1)
+        best = np.full((high * wide,) * 2, -np.inf)
+        for e, i, j in np.ndindex(edges, high, wide):
+            to = (i + 1, j) if e == 0 else (i, j + 1)
+            if to[0] < high and to[1] < wide:
+                a, b = i * wide + j, to[0] * wide + to[1]
+                best[a, b] = best[b, a] = weights[e, i, j]
+        for k in range(high * wide):
+            best = np.maximum(best, np.minimum(best[:, k : k + 1], best[k : k + 1]))
+        pairs = [
+            best[a, b]
+            for a, b in itertools.combinations(range(high * wide), 2)
+            if names[a] and names[b] and (names[a] == names[b]) == alike
+        ]
+        total += np.mean((np.array(pairs) - alike) ** 2) / 2 if pairs else 0
+    return [total / count]
+
+
+ROWS = [
+    Row(
+        "Pooling",
+        "pooling_param { kernel_size: 1 kernel_size: 3 kernel_size: 2 stride: 1 stride: 2 stride: 2 }",
+        [(VOLUME, distinct)],
+        pooled((1, 3, 2), (1, 2, 2), (0, 0, 0), (1, 1, 1)),
+        name="of volumes",
+    ),
+    Row(
+        "Pooling",
+        "pooling_param { kernel_size: 2 pad: 1 dilation: 2 dilation: 1 }",
+        [((2, 3, 6, 5), distinct)],
+        pooled((2, 2), (1, 1), (1, 1), (2, 1)),
+        name="with gaps",
+    ),
+    Row(
+        "MergeCrop",
+        "mergecrop_param { backward: true backward: true }",
+        [((2, 3, 3, 4, 2), off_kinks), (VOLUME, off_kinks)],
+        lambda a, b: [np.concatenate([a, middle(a, b)], 1)],
+    ),
+    Row(
+        "MergeCrop",
+        "mergecrop_param { operation: ADD }",
+        [((2, 3, 3, 4), off_kinks), ((2, 3, 6, 5), off_kinks)],
+        lambda a, b: [a + middle(a, b)],
+        constant=(1,),
+        name="as a sum",
+    ),
+    Row(
+        "MalisLoss",
+        "",
+        [((2, 2, 3, 4), distinct), ((2, 2, 3, 4), share), ((2, 1, 3, 4), labels(3))],
+        malis,
+        constant=(1, 2),
+        exact=False,
+    ),
+]

@@ -1,0 +1,151 @@
+"""Values between the pixels, volumes, random fields: PyTorch's operations, Gaussians, files of forks, mistakes."""
+
+import numpy as np
+import pytest
+from test_flow import assert_as_torch, results
+from textnet import bind, feed, inputs, mistakes, run
+
+from caffelite import prototxt
+from caffelite.families.crf.lattice import Lattice
+
+
+def layer(kind, *bottoms, body="", top="y"):
+    names = "".join(f' bottom: "{name}"' if name[0] != "@" else f' bottom: @"{name[1:]}"' for name in bottoms)
+    return f'layer {{ name: "layer" type: "{kind}"{names} top: "{top}" {body} }}\n'
+
+
+def test_pytorch_deforms_alike(rng):
+    """By grid_sample, whose edge is that of the fork, at each place of the kernel."""
+    x, offsets = rng.normal(size=(2, 4, 6, 7)), rng.normal(size=(2, 36, 6, 7))
+    body = "deformable_convolution_param { num_output: 3 kernel_size: 3 pad: 1 deformable_group: 2 "
+    body += "weight_filler { value: 0.25 } bias_term: false }"
+
+    def deform(torch, x, offsets):
+        rows, columns = torch.meshgrid(torch.arange(6.0).double(), torch.arange(7.0).double(), indexing="ij")
+        total = 0
+        for group in (0, 1):
+            for k in range(9):
+                down, across = offsets[:, 18 * group + 2 * k :][:, :2].unbind(1)
+                row, column = rows + k // 3 - 1 + down, columns + k % 3 - 1 + across
+                grid = torch.stack([column / 6 * 2 - 1, row / 5 * 2 - 1], 3)
+                mode = {"mode": "bilinear", "padding_mode": "border", "align_corners": True}
+                values = torch.nn.functional.grid_sample(x[:, 2 * group : 2 * group + 2], grid, **mode)
+                inside = (row >= 0) & (row < 6) & (column >= 0) & (column < 7)
+                total = total + (values * inside[:, None]).sum(1, keepdim=True)
+        return 0.25 * total.expand(-1, 3, -1, -1)
+
+    found = results("DeformableConvolution", body, x=x, offsets=offsets)
+    assert_as_torch(found, deform, x=x, offsets=offsets)
+
+
+def test_without_offsets_it_is_a_convolution(rng):
+    fields = 'num_output: 3 kernel_size: 3 pad: 1 stride: 2 bias_term: false weight_filler { type: "gaussian" }'
+    text = inputs(x=(1, 4, 6, 7), o=(1, 18, 3, 4))
+    text += layer(
+        "DeformableConvolution", "x", "o", body=f"deformable_convolution_param {{ {fields} deformable_group: 1 }}"
+    )
+    text += f'layer {{ name: "c" type: "Convolution" bottom: "x" top: "c" convolution_param {{ {fields} }} }}'
+    net = bind(text, keep=True)
+    net.dev.copy(net.params.blobs[0], net.params.blobs[1])
+    feed(net, x=rng.normal(size=(1, 4, 6, 7)), o=np.zeros((1, 18, 3, 4)))
+    net.forward()
+    np.testing.assert_allclose(net.blobs["y"], net.blobs["c"], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("axes", "alike"), [(2, 0.99), (5, 0.95)])
+def test_the_lattice_is_nearly_gaussian(axes, alike, rng):
+    points = 2 * rng.normal(size=(300, axes))
+    matrix = Lattice(points).filtered(np.eye(300)).T
+    gaussian = np.exp(-((points[:, None] - points) ** 2).sum(2) / 2)
+    assert np.corrcoef(matrix.reshape(-1), gaussian.reshape(-1))[0, 1] > alike
+    np.testing.assert_allclose(Lattice(points).filtered(np.eye(300), transposed=True), matrix, atol=1e-12)
+
+
+def test_inference_smooths_labels():
+    """One pixel of another label, in a region of one color, takes the label of its region."""
+    scores = np.zeros((1, 2, 8, 8))
+    scores[:, 0, :, :4], scores[:, 1, :, 4:] = 1, 1
+    scores[0, :, 3, 1] = 0, 1
+    image = np.zeros((1, 3, 8, 8))
+    image[..., 4:] = 200
+    text = inputs(u=(1, 2, 8, 8), q=(1, 2, 8, 8), x=(1, 3, 8, 8))
+    net = bind(text + layer("MultiStageMeanfield", "u", "q", "x"), keep=True)
+    feed(net, u=scores, q=scores, x=image)
+    net.forward()
+    assert (net.blobs["y"].argmax(1)[0] == (np.arange(8) >= 4)).all()
+
+
+def test_files_of_opencl_caffe():
+    text = 'layer { name: "d" type: "MemoryData" top: "x" memory_data_param { dim: 1 dim: 2 dim: 4 dim: 6 dim: 6 } }\n'
+    text += layer("Pooling", "x", body="pooling_param { kernel_size: 1 kernel_size: 2 kernel_size: 3 pad: 0 }")
+    net = bind(text, keep=True)
+    assert net.blobs["x"].shape == (1, 2, 4, 6, 6) and net.blobs["y"].shape == (1, 2, 4, 5, 4)
+
+
+def test_types_of_crf_as_rnn(tmp_path):
+    text = 'input: "u" input_dim: 1 input_dim: 2 input_dim: 4 input_dim: 4\n'
+    text += 'input: "x" input_dim: 1 input_dim: 3 input_dim: 4 input_dim: 4\n'
+    text += 'layers { name: "crf" type: MULTI_STAGE_MEANFIELD bottom: "u" bottom: "u" bottom: "x" top: "y" '
+    text += "blobs_lr: 1 multi_stage_meanfield_param { num_iterations: 2 compatibility_mode: POTTS threshold: 2 } }"
+    (tmp_path / "net.prototxt").write_text(text)
+    last = prototxt.read_net(str(tmp_path / "net.prototxt")).message.layer[-1]
+    assert last.type == "MultiStageMeanfield" and last.multi_stage_meanfield_param.num_iterations == 2
+
+
+def test_a_box_of_no_image(rng):
+    text = inputs(x=(1, 4, 5, 6), r=(1, 5))
+    body = "roi_warping_param { pooled_h: 2 pooled_w: 2 }"
+    net = bind(text + layer("ROIWarping", "x", "r", body=body), keep=True)
+    feed(net, x=np.ones((1, 4, 5, 6)), r=np.array([[1.0, 0, 0, 2, 2]]))
+    with pytest.raises(Exception, match="has a box of no image"):
+        run(net)
+
+
+X = inputs(x=(2, 4, 5, 6), r=(3, 5), s=(3, 4), o=(2, 18, 5, 6), m=(2, 1, 5, 6), v=(2, 4, 3, 3), b=(2, 4, 9, 9))
+DEFORM, BOXES = "deformable_convolution_param", "deformable_psroi_pooling_param"
+CELLS = "spatial_scale: 1 output_dim: 1 group_size: 2"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            layer("DeformableConvolution", "x", "o", body=f"@{DEFORM} {{ kernel_size: 3 }}"),
+            "num_output must be positive",
+        ),
+        (
+            layer("DeformableConvolution", "x", "@m", body=f"{DEFORM} {{ num_output: 1 kernel_size: 3 pad: 1 }}"),
+            "does not fit",
+        ),
+        (
+            layer(
+                "DeformableConvolution",
+                "x",
+                "o",
+                body=f"{DEFORM} {{ num_output: 1 kernel_size: 3 deformable_group: @3 }}",
+            ),
+            "deformable_group 3 does not divide the 4 input channels",
+        ),
+        (layer("ROIWarping", "x", "@s", body="roi_warping_param { pooled_h: 1 pooled_w: 1 }"), "is no list of boxes"),
+        (layer("ROIWarping", "x", "r", body="@roi_warping_param { pooled_w: 1 }"), "pooled_h must be positive"),
+        (
+            layer("PSROIAlign", "@m", "r", body=f"psroi_align_param {{ {CELLS} }}"),
+            "does not fit",
+        ),
+        (
+            layer("DeformablePSROIPooling", "x", "r", body=f"@{BOXES} {{ {CELLS} }}"),
+            "no_trans and the bottoms do not fit",
+        ),
+        (layer("DeformablePSROIPooling", "x", "r", "@s", body=f"{BOXES} {{ {CELLS} }}"), "does not fit"),
+        (layer("MaskPooling", "x", "@v"), "does not fit"),
+        (layer("Local", "x", body="local_param { num_output: 1 kernel_size: @9 }"), "its kernel does not fit"),
+        (layer("Tiling", "@x", body="tiling_param { tile_dim: 3 }"), "does not divide into tiles"),
+        (layer("MergeCrop", "x", "@v"), "does not fit"),
+        (layer("MalisLoss", "x", "@m", "x"), "does not fit"),
+        (layer("MultiStageMeanfield", "x", "x", "@m"), "does not fit"),
+        (layer("Pooling", "x", body="pooling_param { kernel_size: 2 dilation: 2 pool: @AVE }"), "by MAX alone"),
+        (layer("Pooling", "x", body="pooling_param { kernel_size: @4 dilation: 2 }"), "its windows do not fit"),
+    ],
+)
+def test_mistakes(text, message):
+    mistakes(X + text, message)
