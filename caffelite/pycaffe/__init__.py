@@ -53,7 +53,8 @@ _LAZY = {  # name -> the module that has it, loaded on first use
     "to_proto": "net_spec",
     "register_as_caffe": "alias",
 }
-_MODULES = ("alias", "blob", "classifier", "coord_map", "detector", "draw", "io", "net_spec", "solver")
+_MODULES = ("_caffe", "alias", "blob", "classifier", "coord_map", "detector", "draw", "io", "model_libs", "net_spec")
+_MODULES += ("solver",)
 
 __all__ = [
     "TEST",

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from ..errors import CaffeliteError
 
-_SUBMODULES = ("classifier", "coord_map", "detector", "draw", "io", "net_spec", "proto", "proto.caffe_pb2")
+_SUBMODULES = ("_caffe", "classifier", "coord_map", "detector", "draw", "io", "model_libs", "net_spec", "proto")
+_SUBMODULES += ("proto.caffe_pb2",)
 _PACKAGE = __name__.rpartition(".")[0]
 
 

@@ -15,6 +15,10 @@ from ..net.net import Net
 from ..net.nodes import Value
 
 
+class BlobVec(list["Blob"]):
+    """The parameters of a layer."""
+
+
 class Blob(api.Blob):
     """``data`` and ``diff``: float32 arrays in the blob's shape; ``shape``, ``count``; ``num``, ``channels``,
     ``height``, ``width``.

@@ -185,6 +185,15 @@ class NetSpec:
         """The names in order."""
         return list(self.tops)
 
+    def vals(self) -> list[Top | Function]:
+        """The tops in order, as in SSD's Caffe."""
+        return list(self.tops.values())
+
+    def update(self, name: str, params: Mapping[str, Any]) -> None:
+        """Sets more parameters of the layer of a top, as in SSD's Caffe."""
+        found = self.tops[name]
+        (found.fn if isinstance(found, Top) else found).params.update(params)
+
     def to_proto(self) -> pb.NetParameter:
         """The net with all layers that the named tops need."""
         writer = _Writer({top: name for name, top in self.tops.items()})

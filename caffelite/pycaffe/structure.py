@@ -13,7 +13,7 @@ from ..layers.python import UserLayer
 from ..net import net as nets
 from ..net.nodes import AUTOMATIC, Node, Value
 from ..net.partial import PartialPasses
-from .blob import Blob, NetBlob, parameter_blob
+from .blob import Blob, BlobVec, NetBlob, parameter_blob
 
 Names = OrderedDict[str, list[str]]
 
@@ -67,7 +67,9 @@ class NetStructure(StoredNet):
         user = getattr(node.layer, "user", None)
         if user is not None:
             return user
-        return LayerView(node.layer.spec.type, [parameter_blob(view, self._copies) for view in node.layer.params])
+        return LayerView(
+            node.layer.spec.type, BlobVec(parameter_blob(view, self._copies) for view in node.layer.params)
+        )
 
     def _fill_dummy_data(self) -> None:
         """Fills constants, as Caffe does when it sets up the layer: what a program then writes there stays."""
@@ -87,7 +89,7 @@ class NetStructure(StoredNet):
         """The parameters by layer name: weights, bias and so on."""
         if not hasattr(self, "_params_by_name"):
             self._params_by_name: OrderedDict[str, list[Blob]] = OrderedDict(
-                (node.name, [parameter_blob(view, self._copies) for view in node.layer.params])
+                (node.name, BlobVec(parameter_blob(view, self._copies) for view in node.layer.params))
                 for node in self._nodes
                 if node.layer.params
             )
