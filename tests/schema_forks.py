@@ -73,7 +73,12 @@ FLOW = {"correlation": "Correlation", "downsample": "Downsample", "flow_warp": "
 FLOW |= {"mean": "Mean", "resample": "Resample"}
 VOLUMES = {"local": "Local", "mergecrop": "MergeCrop", "multi_stage_meanfield": "MultiStageMeanfield"}
 VOLUMES |= {"mask_resize": "MaskResize", "multi_roi_pooling": "MultiROIPooling", "psroi_align": "PSROIAlign"}
-VOLUMES |= {"roi_warping": "ROIWarping", "deformable_psroi_pooling": "DeformablePSROIPooling"}
+VOLUMES |= {
+    "dense_crf": "DenseCRF",
+    "sum_pooling": "SumPooling",
+    "roi_warping": "ROIWarping",
+    "deformable_psroi_pooling": "DeformablePSROIPooling",
+}
 # messages of layers of families, by their fields
 FAMILIES = TEXT | METRIC | FLOW | VOLUMES | {"gradient_scaler": "GradientScaler"}
 UNLISTED |= {"LayerParameter.deformable_convolution_param": 999, "LayerParameter.tiling_param": 500}
@@ -104,6 +109,7 @@ UNLISTED_ENUMS = {
     "DeformableConvolutionParameter.Engine": {"DEFAULT": 0, "CAFFE": 1, "CUDNN": 2},
     "MergeCropParameter.MergeOp": {"STACK": 0, "ADD": 1},
     "MultiStageMeanfieldParameter.Compatibility": {"POTTS": 0},
+    "SumPoolingParameter.PoolMethod": {"MAX": 0, "AVE": 1, "STOCHASTIC": 2, "SUM": 3},
     "MeanParameter.MeanOperation": {"ADD": 1, "SUBTRACT": 4},
     "ResampleParameter.ResampleType": {"NEAREST": 1, "LINEAR": 2, "CUBIC": 3, "AREA": 4},
     "VideoDataParameter.Modality": {"RGB": 0, "FLOW": 1},

@@ -58,7 +58,16 @@ from caffelite.devices.cpu import CPU  # noqa: E402
 # Types whose gradient is not the derivative, as in the programs that they come from
 INEXACT = {"Quant", "BinaryConvolution", "BinaryInnerProduct", "MarginInnerProduct", "CenterLoss", "ChannelScale"}
 INEXACT |= {"InnerDistance", "RegionLoss", "Yolov3", "DetectionLoss", "DetectionGroupLoss"}
-INEXACT |= {"Sparsify", "GeneralContrastiveLoss", "CtcLoss", "CTCLoss", "WarpCTCLoss", "GradientScaler", "MalisLoss"}
+INEXACT |= {
+    "Sparsify",
+    "GeneralContrastiveLoss",
+    "CtcLoss",
+    "CTCLoss",
+    "WarpCTCLoss",
+    "GradientScaler",
+    "MalisLoss",
+    "SignedSqrt",
+}
 STEPS = (1e-5, 1e-6)  # of the differences of the loss
 SILENT = 300  # seconds that a rank may compute alone, and compile for it, before the others give it up
 SLOPE = 1e-5  # the difference between slopes that counts, relative to the sum of all terms' sizes

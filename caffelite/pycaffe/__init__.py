@@ -53,8 +53,10 @@ _LAZY = {  # name -> the module that has it, loaded on first use
     "to_proto": "net_spec",
     "register_as_caffe": "alias",
 }
-_MODULES = ("_caffe", "alias", "blob", "classifier", "coord_map", "detector", "draw", "io", "model_libs", "net_spec")
-_MODULES += ("solver",)
+_MODULES = (
+    *("_caffe", "alias", "blob", "classifier", "coord_map", "detector", "draw", "io", "model_libs", "net_spec"),
+    "solver",
+)
 
 __all__ = [
     "TEST",

@@ -12,8 +12,10 @@ from collections.abc import Sequence
 
 from ..errors import CaffeliteError
 
-_SUBMODULES = ("_caffe", "classifier", "coord_map", "detector", "draw", "io", "model_libs", "net_spec", "proto")
-_SUBMODULES += ("proto.caffe_pb2",)
+_SUBMODULES = (
+    *("_caffe", "classifier", "coord_map", "detector", "draw", "io", "model_libs", "net_spec"),
+    *("proto", "proto.caffe_pb2"),
+)
 _PACKAGE = __name__.rpartition(".")[0]
 
 

@@ -90,7 +90,10 @@ def ConvBNLayer(
         rate = 0 if bn_params.get("use_global_stats") else lr_mult
         bn_name = f"{bn_prefix}{out_layer}{bn_postfix}"
         net[bn_name] = L.BatchNorm(net[name], in_place=True, **_statistics(bn_params))
-        shift = {"filler": {"type": "constant", "value": 0.0}, "param": [{"lr_mult": rate, "decay_mult": 0}]}
+        shift: dict[str, Any] = {
+            "filler": {"type": "constant", "value": 0.0},
+            "param": [{"lr_mult": rate, "decay_mult": 0}],
+        }
         if use_scale:
             scale = {"bias_term": True, "param": shift["param"] * 2, "bias_filler": shift["filler"]}
             scale["filler"] = {"type": "constant", "value": 1.0}
@@ -122,16 +125,18 @@ def ResBody(
     **bn_param: Any,
 ) -> None:
     """A residual block of three convolutions, and with use_branch1 one on the shortcut."""
-    named = {"conv_prefix": f"res{block_name}_", "bn_prefix": f"bn{block_name}_", "bn_postfix": ""}
+    named: dict[str, Any] = {"conv_prefix": f"res{block_name}_", "bn_prefix": f"bn{block_name}_", "bn_postfix": ""}
     named |= {"scale_prefix": f"scale{block_name}_", "scale_postfix": ""}
 
-    def convolution(below: str, branch: str, use_relu: bool, *sizes: int, **more: Any) -> str:
-        ConvBNLayer(net, below, branch, True, use_relu, *sizes, **named, **more, **bn_param)
+    def convolution(below: str, branch: str, use_relu: bool, outputs: int, kernel: int, *sizes: int) -> str:
+        pad, step, spread = (*sizes, 1)[:3]
+        more = named | bn_param | {"dilation": spread}
+        ConvBNLayer(net, below, branch, True, use_relu, outputs, kernel, pad, step, **more)
         return f"res{block_name}_{branch}"
 
     shortcut = convolution(from_layer, "branch1", False, out2c, 1, 0, stride) if use_branch1 else from_layer
     last = convolution(from_layer, "branch2a", True, out2a, 1, 0, stride)
-    last = convolution(last, "branch2b", True, out2b, 3, _same(3, dilation), 1, dilation=dilation)
+    last = convolution(last, "branch2b", True, out2b, 3, _same(3, dilation), 1, dilation)
     last = convolution(last, "branch2c", False, out2c, 1, 0, 1)
     name = f"res{block_name}"
     net[name] = L.Eltwise(net[shortcut], net[last])
@@ -140,7 +145,7 @@ def ResBody(
 
 def _residual(net: NetSpec, from_layer: str, blocks: Sequence[Sequence[str]], dilated: bool, bn: dict) -> None:
     """conv1 and pool1, and four groups of residual blocks."""
-    named = {"bn_prefix": "bn_", "bn_postfix": "", "scale_prefix": "scale_", "scale_postfix": ""}
+    named: dict[str, Any] = {"bn_prefix": "bn_", "bn_postfix": "", "scale_prefix": "scale_", "scale_postfix": ""}
     ConvBNLayer(net, from_layer, "conv1", True, True, 64, 7, 3, 2, **named, **bn)
     net.pool1 = L.Pooling(net.conv1, pool=P.Pooling.MAX, kernel_size=3, stride=2)
     last = "pool1"
@@ -190,7 +195,7 @@ def CreateAnnotatedDataLayer(
     batch_sampler: Sequence[Mapping[str, Any]] = ({},),
 ) -> Any:
     """AnnotatedData: images, and with output_label their objects."""
-    annotated = {"label_map_file": label_map_file, "batch_sampler": list(batch_sampler)}
+    annotated: dict[str, Any] = {"label_map_file": label_map_file, "batch_sampler": list(batch_sampler)}
     if anno_type is not None:
         annotated["anno_type"] = anno_type
     return L.AnnotatedData(

@@ -1,5 +1,6 @@
 """The table of layers: a row is a layer's test."""
 
+import rows_bilinear
 import rows_cascade
 import rows_cascade_stages
 import rows_crf
@@ -41,5 +42,6 @@ ROWS = [
     *rows_volumes.ROWS,
     *rows_sampling.ROWS,
     *rows_crf.ROWS,
+    *rows_bilinear.ROWS,
     *rows_flow.ROWS,
 ]

@@ -29,7 +29,8 @@ class Field:
     def collected(self, slopes: list[np.ndarray]) -> np.ndarray:
         """The slopes of the beliefs from those of the messages."""
         each = zip(self.kernels, self.norms, slopes, strict=True)
-        return sum(kernel.filtered(slope * norm, transposed=True) for kernel, norm, slope in each)
+        near, alike = (kernel.filtered(slope * norm, transposed=True) for kernel, norm, slope in each)
+        return near + alike
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:

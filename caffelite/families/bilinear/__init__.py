@@ -1,0 +1,1 @@
+"""Bilinear pooling: products of features, summed over an image, and their scales."""
