@@ -297,6 +297,137 @@ class Accuracy(Protocol):
         """per_class (C): receives the share of each class."""
 
 
+class MultiBoxOptions(NamedTuple):
+    """What MultiBoxLoss computes: see the fields of MultiBoxLossParameter.
+
+    shape: images, priors, classes, sets of offsets of a prior (1, or one of each class) and rows of objects. each:
+    the overlap from which on every prior is matched; None: only the best of each object. ratio: hard negatives for
+    each matched prior; None: all priors count. divisor: None for the matched priors. weights: of the losses of offsets
+    and of scores in the total.
+    """
+
+    shape: tuple[int, int, int, int, int]
+    background: int
+    code: int
+    each: float | None
+    within: bool  # whether priors that cross the border are left out
+    difficult: bool
+    agnostic: bool
+    ratio: float | None
+    most_overlap: float  # below which a prior may be a hard negative
+    logistic: bool
+    squares: bool
+    in_target: bool  # variances
+    weight: float  # of the gradient of the offsets
+    divisor: float | None
+    weights: tuple[float, float]
+
+
+class MultiBoxLoss(Protocol):
+    """Matches priors with objects, and computes the loss and the gradients of offsets (N, P·4·L) and scores (N, P·C)
+    without the division by ``divisor``. ``bad`` (int64, one element): 0, or 1 + the first row whose label is no class
+    of objects."""
+
+    bad: Array
+
+    def forward(
+        self,
+        offsets: Array,
+        scores: Array,
+        priors: Array,
+        rows: Array,
+        gradients: tuple[Array, Array],
+        loss: Array,
+        divisor: Array,
+    ) -> None: ...
+
+
+class DetectionOptions(NamedTuple):
+    """What DetectionOutput computes: see the fields of DetectionOutputParameter.
+
+    shape: images, priors, classes and sets of offsets of a prior. labels: classes but for the background. least: scores
+    above it are looked at. most: the best scores of a class that are, at least 1.
+    """
+
+    shape: tuple[int, int, int, int]
+    labels: int
+    background: int
+    code: int
+    in_target: bool  # variances
+    least: float
+    threshold: float
+    most: int
+
+
+class Detections(Protocol):
+    """The boxes that non-maximum suppression leaves: ``rows`` (N · labels, most, 5) of score and corners, the best
+    first, and ``counts`` (N · labels), how many."""
+
+    rows: Array
+    counts: Array
+
+    def forward(self, offsets: Array, scores: Array, priors: Array) -> None: ...
+
+
+class ProposalOptions(NamedTuple):
+    """What Proposal computes: see the fields of ProposalParameter.
+
+    map: height and width of the scores. base: the anchors of its first place. wide: numbers of an image in im_info.
+    small: the least side; strict: whether smaller boxes are dropped. most: the best scores that are looked at. enough:
+    boxes of an image that are needed.
+    """
+
+    images: int
+    map: tuple[int, ...]
+    base: tuple[tuple[float, ...], ...]
+    stride: int
+    wide: int
+    small: float
+    strict: bool
+    threshold: float
+    most: int
+    enough: int
+
+
+class Proposals(Protocol):
+    """The boxes that non-maximum suppression leaves: ``rows`` (N, most, 5) of score and corners, the best first, and
+    ``counts`` (N), how many; more than enough, it may be."""
+
+    rows: Array
+    counts: Array
+
+    def forward(self, scores: Array, offsets: Array, info: Array) -> None: ...
+
+
+class RegionOptions(NamedTuple):
+    """What RegionLoss computes: see the fields of RegionLossParameter.
+
+    shape: of predictions, (N, A, 5 + K, H, W). wide: the label has ``rows`` rows of 8 numbers, else so many of 5 for
+    each image. sizes: of anchors, in cells. most: the overlap beyond which a prediction may be an object.
+    """
+
+    shape: tuple[int, int, int, int, int]
+    rows: int
+    wide: bool
+    sizes: tuple[tuple[float, float], ...]
+    most: float
+    empty: float  # scales of errors
+    of_object: float
+    of_class: float
+    of_box: float
+    rescore: bool
+    matches_sizes: bool
+
+
+class RegionLoss(Protocol):
+    """The errors of predictions, like these, and the sum of their squares / N. ``bad`` (int64, one element): 0, or 1 +
+    the first row whose class is none."""
+
+    bad: Array
+
+    def forward(self, x: Array, label: Array, errors: Array, loss: Array) -> None: ...
+
+
 class MaskPart(NamedTuple):
     """The part of a mask that one of several devices draws. first_row: its first of the mask's ``rows`` samples;
     first_column: its first number of each sample."""

@@ -311,6 +311,18 @@ class Device(Protocol):
         """method: "MAX" (ROIPooling), "POSITION" (PSROIPooling) or "ALIGN" (ROIAlign). scale: pixels of x per pixel of
         a box. pad: of ALIGN, see ROIPoolingParameter.pad_ratio."""
 
+    def multibox_loss(self, options: interfaces.MultiBoxOptions) -> interfaces.MultiBoxLoss | None:
+        """None on a CPU, where the layer computes with NumPy."""
+
+    def detections(self, options: interfaces.DetectionOptions) -> interfaces.Detections | None:
+        """None on a CPU, as for ``multibox_loss``."""
+
+    def proposals(self, options: interfaces.ProposalOptions) -> interfaces.Proposals | None:
+        """None on a CPU, as for ``multibox_loss``."""
+
+    def region_loss(self, options: interfaces.RegionOptions) -> interfaces.RegionLoss | None:
+        """None on a CPU, as for ``multibox_loss``."""
+
     def lstm(self, t: int, n: int, d: int, half: bool = False) -> interfaces.LSTM:
         """half: products of 16-bit numbers summed in float32, for an even D; hidden is then of 16-bit numbers."""
 

@@ -158,8 +158,11 @@ def read_objects(layer: Layer, rows: np.ndarray, bottom: int, classes: int) -> n
     labels = rows[:, 1]
     bad = ~((labels >= 0) & (labels < classes) & (labels != layer.p.background_label_id) & (labels == np.floor(labels)))
     if bad.any():
-        expected = f"an integer from 0 to {classes - 1}, but not the background {layer.p.background_label_id}"
         item = rows[bad][0]
         what = f"has a label that is no class of objects (item {item[0]:g} of the batch)"
-        raise layer.bottom_error(bottom, what, expected=expected, found=f"{item[1]:g}")
+        raise layer.bottom_error(bottom, what, expected=expected_labels(layer, classes), found=f"{item[1]:g}")
     return rows
+
+
+def expected_labels(layer: Layer, classes: int) -> str:
+    return f"an integer from 0 to {classes - 1}, but not the background {layer.p.background_label_id}"

@@ -14,7 +14,7 @@ import threadpoolctl
 
 from ...errors import CaffeliteError
 from ..context import ExecutionContext
-from ..interfaces import Array, MaskPart
+from ..interfaces import Array, DetectionOptions, MaskPart, MultiBoxOptions, ProposalOptions, RegionOptions
 from ..processor import has_registers
 from ..protocol import Gather, Shape
 from ..traits import CPU_EAGER, cpu_traits
@@ -204,6 +204,18 @@ class CPU(FormulaKernels):
 
     def region_pooling(self, method: str, x: Shape, y: Shape, scale: float, pad: float = 0) -> regions.RegionPooling:
         return regions.RegionPooling(self.dtype, method, x, y, scale, pad)
+
+    def multibox_loss(self, options: MultiBoxOptions) -> None:
+        return None
+
+    def detections(self, options: DetectionOptions) -> None:
+        return None
+
+    def proposals(self, options: ProposalOptions) -> None:
+        return None
+
+    def region_loss(self, options: RegionOptions) -> None:
+        return None
 
     def lstm(self, t: int, n: int, d: int, half: bool = False) -> recurrent.LSTM:
         return recurrent.LSTM(self, t, n, d, half)

@@ -12,12 +12,13 @@ import numpy as np
 
 from ..context import ExecutionContext
 from ..dtypes import BFLOAT16, FLOAT16
-from ..interfaces import Array, MaskPart
+from ..interfaces import Array, DetectionOptions, MaskPart, MultiBoxOptions, ProposalOptions, RegionOptions
 from ..protocol import Gather, Shape
 from ..traits import LITTLE_WORK, cuda_traits
 from ..window import Window
 from . import (
     convolution,
+    detection,
     input_buffer,
     operations,
     precisions,
@@ -188,6 +189,18 @@ class GPU(FormulaKernels):
 
     def region_pooling(self, method: str, x: Shape, y: Shape, scale: float, pad: float = 0) -> regions.RegionPooling:
         return regions.RegionPooling(self, method, x, y, scale, pad)
+
+    def multibox_loss(self, options: MultiBoxOptions) -> detection.MultiBoxLoss:
+        return detection.MultiBoxLoss(self, options)
+
+    def detections(self, options: DetectionOptions) -> detection.Detections:
+        return detection.Detections(self, options)
+
+    def proposals(self, options: ProposalOptions) -> detection.Proposals:
+        return detection.Proposals(self, options)
+
+    def region_loss(self, options: RegionOptions) -> detection.RegionLoss:
+        return detection.RegionLoss(self, options)
 
     def lstm(self, t: int, n: int, d: int, half: bool = False) -> recurrent.LSTM:
         return recurrent.LSTM(self, t, n, d, half)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ...detection import boxes
+from ...devices.interfaces import ProposalOptions, Proposals
+from ...devices.protocol import Device
 from ...layers import require
 from ...layers.layer import Shape, register
 from . import anchors
@@ -24,6 +27,7 @@ class Proposal(Anchored):
     suppression; the first post_nms_topn of an image that stay are its boxes, best first. Boxes smaller than min_size ·
     scale get the score 0. R varies from pass to pass, and is N · post_nms_topn at most. A score that is NaN, or a box
     that is not finite, is dropped. Where nothing stays, the image itself is the only box, with score 0. No gradients.
+    It needs the host, which learns R; a GPU decodes, sorts and suppresses.
     Source: Ren et al. 2015; luoyetx/mini-caffe src/layers/proposal_layer.cpp.
 
     As a Python layer, rpn.proposal_layer.ProposalLayer of rbgirshick/py-faster-rcnn lib/rpn: boxes smaller than
@@ -58,7 +62,7 @@ class Proposal(Anchored):
         if not info or info[0] != images or math.prod(info[1:]) < 3:
             expected = f"[{images}, 3]: height, width, scale"
             raise self.bottom_error(2, "does not fit", expected=expected, found=list(info))
-        self.images, self.map = images, scores[2:]
+        self.images, self.map, self.info = images, scores[2:], math.prod(info[1:])
         self.count = images * min(self.after, self.before, count * math.prod(self.map))
         return self._tops(self.count)
 
@@ -66,14 +70,31 @@ class Proposal(Anchored):
         scores: Shape = (count, 1) if self.of_python else (count,)
         return [(count, 5), scores][: len(self.spec.top)]
 
+    def build(self, dev: Device) -> None:
+        options = ProposalOptions(
+            images=self.images,
+            map=self.map,
+            base=tuple(map(tuple, self.base)),
+            stride=self.p.feat_stride,
+            wide=self.info,
+            small=self.p.min_size,
+            strict=self.of_python,
+            threshold=self.threshold,
+            most=self.before,
+            enough=self.after,
+        )
+        self.op = dev.proposals(options)
+
     def forward(self, x: list, y: list) -> None:
-        scores, offsets, info = (self.dev.download(blob) for blob in x)
-        count = len(self.base)
         rows, best = [], []
-        for n in range(self.images):
-            ranked = scores[n, count:].transpose(1, 2, 0).reshape(-1)
-            moves = offsets[n].reshape(count, 4, *self.map).transpose(2, 3, 0, 1).reshape(-1, 4)
-            found, values = self._propose(ranked, moves, info[n].reshape(-1)[:3])
+        info = self.dev.download(x[2]).reshape(self.images, -1)
+        for n, (found, values) in enumerate(
+            self._by_kernels(self.op, x) if self.op else self._on_host(x[0], x[1], info)
+        ):
+            if not len(found):
+                height, width = info[n, :2]
+                found = np.array([[0, 0, width - 1, height - 1]], found.dtype)
+                values = np.zeros(1, values.dtype)
             rows.append(np.insert(found, 0, n, 1))
             best.append(values)
         every = np.concatenate(rows)
@@ -82,6 +103,20 @@ class Proposal(Anchored):
             y = self.resize(self._tops(self.count))
         for top, values in zip(y, (every, np.concatenate(best)), strict=False):
             self.dev.upload(top, np.ascontiguousarray(values, self.dev.dtype).reshape(top.shape))
+
+    def _by_kernels(self, op: Proposals, x: list) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        op.forward(x[0], x[1], x[2])
+        counts, every = self.dev.download(op.counts), self.dev.download(op.rows)
+        for count, rows in zip(counts, every, strict=True):
+            rows = rows[: min(count, self.after)]
+            yield rows[:, 1:], rows[:, 0]
+
+    def _on_host(self, scores, offsets, info: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        scores, offsets, count = self.dev.download(scores), self.dev.download(offsets), len(self.base)
+        for n in range(self.images):
+            ranked = scores[n, count:].transpose(1, 2, 0).reshape(-1)
+            moves = offsets[n].reshape(count, 4, *self.map).transpose(2, 3, 0, 1).reshape(-1, 4)
+            yield self._propose(ranked, moves, info[n, :3])
 
     def _propose(self, scores: np.ndarray, moves: np.ndarray, info: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The boxes of an image, N×4, and their scores."""
@@ -98,6 +133,4 @@ class Proposal(Anchored):
         chosen = np.flatnonzero(usable)
         order = chosen[np.argsort(-scores[chosen], kind="stable")][: self.before]
         order = order[boxes.rcnn_suppress(found[order], self.threshold, self.after)]
-        if not len(order):
-            return np.array([[0, 0, width - 1, height - 1]], moves.dtype), np.zeros(1, scores.dtype)
         return found[order], scores[order]

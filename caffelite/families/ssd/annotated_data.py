@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -26,6 +26,8 @@ from ...data.pipeline import Batch, Source, workers
 from ...data.resizing import Resize
 from ...data.transforms import Choice, Transform
 from ...detection import boxes as box_arithmetic
+from ...devices.context import ExecutionContext
+from ...devices.protocol import Device
 from ...errors import CaffeliteError, Locator
 from ...layers.data import Feed, no_files
 from ...layers.layer import Shape, register
@@ -47,7 +49,8 @@ class AnnotatedData(Feed):
     instance, xmin, ymin, xmax, ymax, difficult), boxes as shares of the image; N = data_param.batch_size.
 
     G is the number of objects of the batch, and until the first pass the most that a batch can have. Without objects
-    there is one row of -1. Where records have labels instead of boxes, the second top is labels (N). Source:
+    there is one row of -1. On a GPU that captures graphs G is always the most, and rows without an object are -1. Where
+    records have labels instead of boxes, the second top is labels (N). Source:
     weiliu89/caffe (branch ssd) src/caffe/layers/annotated_data_layer.cpp.
     """
 
@@ -83,6 +86,12 @@ class AnnotatedData(Feed):
         found = super().shapes(bottoms)
         self.varies = self.requires_host = getattr(self.source, "gives_objects", False) and len(found) > 1
         return found
+
+    def bound(self, dev: Device, params: list, context: ExecutionContext) -> Self:
+        copied = super().bound(dev, params, context)
+        if dev.traits.captures:  # a graph needs one shape
+            copied.varies = copied.requires_host = False
+        return copied
 
     def feeds_ahead(self) -> bool:
         return not self.varies and super().feeds_ahead()

@@ -6,12 +6,14 @@ import numpy as np
 
 from ...detection import boxes
 from ...detection.saving import Saving
+from ...devices.interfaces import DetectionOptions, Detections
 from ...devices.protocol import Device
 from ...layers.detection import DetectingLayer, check_classes
 from ...layers.layer import Shape, register
 from ...prototxt import resolve
 from .multibox_loss import check_priors
 
+MOST_BYTES = 1 << 28  # of a table of overlaps, a bit each, on a GPU
 LOWEST = -float(np.finfo(np.float32).max)
 
 
@@ -23,8 +25,9 @@ class DetectionOutput(DetectingLayer):
     are not read. Without share_location offsets are (N, P·C·4). Top (1, 1, D, 7): rows (item, class, score, xmin, ymin,
     xmax, ymax), by item, class and falling score; D, the number of boxes, depends on the data and is the most that is
     possible until the first pass. Without any box there is a row (item, -1, …) for each image. NaN scores are never
-    detected. Files of detections are written where save_output_param names a folder. It runs on the host. Errors: no
-    num_classes, shapes that do not agree, a bad threshold. Source: weiliu89/caffe (branch ssd)
+    detected. Files of detections are written where save_output_param names a folder. It needs the host, which learns D;
+    a GPU decodes and suppresses, but for eta below 1 and tables of overlaps above 256 MiB. Errors: no num_classes,
+    shapes that do not agree, a bad threshold. Source: weiliu89/caffe (branch ssd)
     src/caffe/layers/detection_output_layer.cpp.
     """
 
@@ -72,18 +75,22 @@ class DetectionOutput(DetectingLayer):
         return False
 
     def build(self, dev: Device) -> None:
-        pass
+        options = DetectionOptions(
+            shape=(self.n, self.priors, self.classes, self.location_classes),
+            labels=len(self.labels),
+            background=self.p.background_label_id,
+            code=self.p.code_type,
+            in_target=self.p.variance_encoded_in_target,
+            least=self.above,
+            threshold=self.p.nms_param.nms_threshold,
+            most=self.priors if self.most < 0 else min(self.most, self.priors),
+        )
+        masks = self.n * options.labels * options.most**2 // 8  # bytes
+        by_kernels = self.p.nms_param.eta == 1 and 0 < masks <= MOST_BYTES
+        self.op = dev.detections(options) if by_kernels else None
 
     def forward(self, x: list, y: list) -> None:
-        offsets, scores, priors = (self.dev.download(blob) for blob in x[:3])
-        boxes_, variances = priors.reshape(2, self.priors, 4)
-        offsets = offsets.reshape(self.n, self.priors, self.location_classes, 4)
-        scores = scores.reshape(self.n, self.priors, self.classes)
-        encoding = None if self.p.variance_encoded_in_target else variances
-        found = []
-        for i in range(self.n):
-            decoded = boxes.decode(offsets[i], boxes_[:, None], _each(encoding), self.p.code_type)
-            found.append(self._image(i, decoded, scores[i]))
+        found = self._by_kernels(self.op, x) if self.op else self._on_host(x)
         if self.writes:
             self._save(found)
         rows = np.concatenate(found)
@@ -95,19 +102,43 @@ class DetectionOutput(DetectingLayer):
             y = self.resize([(1, 1, self.count, 7)])
         self.dev.upload(y[0], rows.reshape(1, 1, -1, 7))
 
-    def _image(self, item: int, decoded: np.ndarray, scores: np.ndarray) -> np.ndarray:
-        """The rows (D, 7) of an image. decoded (P, L, 4); scores (P, C)."""
-        p, parts = self.p, []
-        for label in self.labels:
-            mine = decoded[:, 0 if p.share_location else label]
-            kept = boxes.suppress(
-                mine, scores[:, label], p.nms_param.nms_threshold, most=self.most, above=self.above, eta=p.nms_param.eta
-            )
-            head = np.broadcast_to(np.array([item, label], scores.dtype), (len(kept), 2))
-            parts.append(np.concatenate([head, scores[kept, label, None], mine[kept]], 1))
-        rows = np.concatenate(parts) if parts else np.zeros((0, 7), scores.dtype)
-        if -1 < p.keep_top_k < len(rows):
-            rows = rows[np.sort(np.argsort(-rows[:, 2], kind="stable")[: p.keep_top_k])]
+    def _by_kernels(self, op: Detections, x: list) -> list[np.ndarray]:
+        """The rows (D, 7) of each image. Their number is needed here: the only copies from a GPU."""
+        op.forward(x[0], x[1], x[2])
+        counts = self.dev.download(op.counts).reshape(self.n, -1)
+        rows = self.dev.download(op.rows).reshape(self.n, len(self.labels), -1, 5)
+        return [
+            self._image(i, [mine[:count] for mine, count in zip(rows[i], counts[i], strict=True)])
+            for i in range(self.n)
+        ]
+
+    def _on_host(self, x: list) -> list[np.ndarray]:
+        offsets, scores, priors = (self.dev.download(blob) for blob in x[:3])
+        boxes_, variances = priors.reshape(2, self.priors, 4)
+        offsets = offsets.reshape(self.n, self.priors, self.location_classes, 4)
+        scores = scores.reshape(self.n, self.priors, self.classes)
+        encoding = None if self.p.variance_encoded_in_target else variances
+        found = []
+        for i in range(self.n):
+            decoded = boxes.decode(offsets[i], boxes_[:, None], _each(encoding), self.p.code_type)
+            found.append(self._image(i, [self._stays(decoded, scores[i], label) for label in self.labels]))
+        return found
+
+    def _stays(self, decoded: np.ndarray, scores: np.ndarray, label: int) -> np.ndarray:
+        """Score and corners (M, 5) of the boxes of a class that stay. decoded (P, L, 4); scores (P, C)."""
+        nms, mine = self.p.nms_param, decoded[:, 0 if self.p.share_location else label]
+        kept = boxes.suppress(mine, scores[:, label], nms.nms_threshold, most=self.most, above=self.above, eta=nms.eta)
+        return np.concatenate([scores[kept, label, None], mine[kept]], 1)
+
+    def _image(self, item: int, stays: list[np.ndarray]) -> np.ndarray:
+        """The rows (D, 7) of an image. stays: of each class (M, 5)."""
+        parts = [np.zeros((0, 7), self.dev.dtype)]
+        for label, mine in zip(self.labels, stays, strict=True):
+            head = np.broadcast_to(np.array([item, label], mine.dtype), (len(mine), 2))
+            parts.append(np.concatenate([head, mine], 1))
+        rows = np.concatenate(parts)
+        if -1 < self.p.keep_top_k < len(rows):
+            rows = rows[np.sort(np.argsort(-rows[:, 2], kind="stable")[: self.p.keep_top_k])]
         return rows
 
     def _save(self, found: list[np.ndarray]) -> None:

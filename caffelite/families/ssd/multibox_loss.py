@@ -10,8 +10,9 @@ import numpy as np
 from ... import caffelite_pb2 as pb
 from ...detection import boxes, matching
 from ...devices.formula import Formula
+from ...devices.interfaces import MultiBoxOptions
 from ...devices.protocol import Device
-from ...layers.detection import check_classes, read_objects
+from ...layers.detection import check_classes, expected_labels, read_objects
 from ...layers.layer import Layer, Shape, register
 from ...layers.loss import Loss
 
@@ -58,8 +59,9 @@ class MultiBoxLoss(Loss):
     encoded objects (code_type), f is loc_loss_type. L is conf_loss_type over the matched priors and, by mining_type,
     the unmatched ones of the highest loss, neg_pos_ratio for each matched one; the class of unmatched ones is the
     background. The divisor, at least 1, by loss_param.normalization: VALID (default: matched priors), FULL (N·P),
-    BATCH_SIZE (N), NONE (1), PRE_FIXED. Images without objects add nothing, except under mining_type NONE. It runs on
-    the host. Errors: no num_classes, shapes that do not agree, a label that is no class of objects. Source:
+    BATCH_SIZE (N), NONE (1), PRE_FIXED. Images without objects add nothing, except under mining_type NONE. With
+    HARD_EXAMPLE, suppression among negatives, bp_inside, matching by predictions or without a background it runs on the
+    host. Errors: no num_classes, shapes that do not agree, a label that is no class of objects. Source:
     weiliu89/caffe (branch ssd) src/caffe/layers/multibox_loss_layer.cpp; with encode_variance_in_target the gradient is
     here also divided by the variance.
     """
@@ -68,7 +70,6 @@ class MultiBoxLoss(Loss):
     bottoms = (4, 4)
     constant_bottoms = frozenset({2, 3})
     couples_samples = True
-    requires_host = True
 
     def setup(self) -> None:
         p = self.p
@@ -92,15 +93,24 @@ class MultiBoxLoss(Loss):
             raise self.error("map_object_to_agnostic needs 2 classes", "num_classes", expected=2, found=self.classes)
         down = list(self.spec.propagate_down) + [True] * 2
         self.counts_offsets, self.counts_scores = down[:2] if len(down) > 2 else (True, True)
-        self._gradients: list[np.ndarray] = []
+        self.requires_host = not self._by_kernels()
+
+    def _by_kernels(self) -> bool:
+        """Whether a GPU has kernels for what the message asks for: matching by priors, and hard negatives or all."""
+        p = self.p
+        simple = p.use_prior_for_matching and not p.bp_inside and p.mining_type != PARAM.HARD_EXAMPLE
+        suppresses = p.HasField("nms_param") and p.nms_param.nms_threshold > 0
+        return simple and not (suppresses and p.mining_type != PARAM.NONE) and p.background_label_id >= 0
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         self.priors = check_priors(self, bottoms, self.classes, self.location_classes)
         self.n = bottoms[0][0]
         if bottoms[3][-1:] != (8,):
             raise self.bottom_error(3, "has no objects", expected="1×1×G×8", found=list(bottoms[3]))
+        self.rows = math.prod(bottoms[3]) // 8
         self.fixed = self.divisor(self.n, self.n * self.priors)
         self.couples_samples = True
+        self.saved_shapes |= {"offsets": (bottoms[0], None), "scores": (bottoms[1], None)}  # their gradients
         return [()]
 
     def divisor(self, batch: int, labels: int) -> float | None:
@@ -112,43 +122,73 @@ class MultiBoxLoss(Loss):
         return False  # forward computes the gradients
 
     def build(self, dev: Device) -> None:
-        self._scale = dev.map(Formula("g * dloss", ("g",), ("dloss",)))
+        self.op = None if self.requires_host else dev.multibox_loss(self._options())
+        self._divisor = dev.zeros(1)
+        self._scale = dev.map(Formula("g / divisor * dloss", ("g",), ("divisor", "dloss")))
 
-    def separate(self) -> None:
-        self._gradients = []
+    def _options(self) -> MultiBoxOptions:
+        p = self.p
+        return MultiBoxOptions(
+            shape=(self.n, self.priors, self.classes, self.location_classes, self.rows),
+            background=p.background_label_id,
+            code=p.code_type,
+            each=p.overlap_threshold if p.match_type == PARAM.PER_PREDICTION else None,
+            within=p.ignore_cross_boundary_bbox,
+            difficult=p.use_difficult_gt,
+            agnostic=p.map_object_to_agnostic,
+            ratio=p.neg_pos_ratio if p.mining_type == PARAM.MAX_NEGATIVE else None,
+            most_overlap=p.neg_overlap,
+            logistic=p.conf_loss_type == PARAM.LOGISTIC,
+            squares=p.loc_loss_type == PARAM.L2,
+            in_target=p.encode_variance_in_target,
+            weight=p.loc_weight,
+            divisor=self.fixed,
+            weights=(p.loc_weight * self.counts_offsets, float(self.counts_scores)),
+        )
+
+    def faults(self) -> str | None:
+        row = int(self.dev.download(self.op.bad)[0]) if self.op else 0
+        what = f'row {row - 1} of bottom "{self.spec.bottom[3]}" has a label that is no class of objects'
+        return f"{what}; expected {expected_labels(self, self.classes)}" if row else None
 
     # the loss
 
     def forward(self, x: list, y: list) -> None:
+        gradients = self.saved["offsets"], self.saved["scores"]
+        if self.op:
+            self.op.forward(x[0], x[1], x[2], x[3], gradients, y[0], self._divisor)
+        else:
+            self._forward_on_host(x, y, gradients)
+
+    def _forward_on_host(self, x: list, y: list, gradients: tuple) -> None:
         offsets, scores, priors, rows = (self.dev.download(blob) for blob in x)
         offsets = offsets.reshape(self.n, self.priors, self.location_classes, 4)
         scores = scores.reshape(self.n, self.priors, self.classes)
         boxes_, variances = priors.reshape(2, self.priors, 4)
         objects = self._objects(read_objects(self, rows, 3, self.classes))
+        slopes = np.zeros_like(offsets), np.zeros_like(scores)
         with np.errstate(over="ignore", invalid="ignore"):
             confidence = _Confidence(scores, self.p)
-            gradients = np.zeros_like(offsets), np.zeros_like(scores)
             losses, matched = [0.0, 0.0], 0
             for i in range(self.n):
                 image = _Image(self.p, offsets[i], boxes_, variances, objects.get(i))
                 chosen = image.choose(confidence, i)
                 matched += len(image.matched)
-                losses[0] += image.location_loss(gradients[0][i])
-                losses[1] += confidence.loss(i, *chosen, gradients[1][i])
+                losses[0] += image.location_loss(slopes[0][i])
+                losses[1] += confidence.loss(i, *chosen, slopes[1][i])
         divisor = max(1.0, matched) if self.fixed is None else self.fixed
-        for gradient in gradients:
-            gradient /= divisor
-        self._gradients = [g.reshape(blob.shape) for g, blob in zip(gradients, x[:2], strict=True)]
+        for array, values in zip(gradients, slopes, strict=True):
+            self.dev.upload(array, values.reshape(array.shape))
+        self.dev.fill(self._divisor, divisor)
         if np.isnan(offsets).any() or np.isnan(scores).any():
             losses[1] = math.nan  # though no object is matched: the net has diverged
         total = self.p.loc_weight * losses[0] * self.counts_offsets + losses[1] * self.counts_scores
         self.dev.upload(y[0], np.array(total / divisor, self.dev.dtype))
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        for gradient, bottom in zip(self._gradients, dx[:2], strict=True):
+        for name, bottom in zip(("offsets", "scores"), dx[:2], strict=True):
             if bottom is not None:
-                self.dev.upload(bottom, gradient)
-                self._scale(bottom, dy[0], bottom)
+                self._scale(self.saved[name], self._divisor, dy[0], bottom)
 
     def _objects(self, rows: np.ndarray) -> dict[int, Objects]:
         """The objects by image, of images that have some."""

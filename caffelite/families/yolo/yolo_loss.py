@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ... import caffelite_pb2 as pb
+from ...devices.formula import Formula
+from ...devices.interfaces import RegionOptions
 from ...devices.protocol import Device
 from ...layers import require
 from ...layers.layer import Layer, Shape, register
@@ -24,7 +26,7 @@ class Cell(NamedTuple):
 
 
 class YoloLoss(Layer):
-    """loss of predictions (N, A·(5 + K), H, W) and true boxes, on the host.
+    """loss of predictions (N, A·(5 + K), H, W) and true boxes.
 
     ``errors`` gives what the predictions are changed by; the gradient is it · loss weight / N, and the loss the sum of
     its squares / N unless the type says otherwise. A true box is learned by one anchor of the cell that its centre is
@@ -32,7 +34,7 @@ class YoloLoss(Layer):
     """
 
     bottoms = (2, 2)
-    loss = requires_host = True
+    loss = True
     constant_bottoms = frozenset({1})
     couples_samples = False
 
@@ -73,6 +75,7 @@ class YoloLoss(Layer):
 
     def build(self, dev: Device) -> None:
         self._bad: str | None = None
+        self._scale = dev.map(Formula("e * (dloss / n)", ("e",), ("dloss",), constants=("n",)), n=self.grid[0])
 
     def errors(self, predictions: np.ndarray, truths: list[np.ndarray]) -> tuple[np.ndarray, float]:
         """The errors, like predictions (N, A, 5 + K, H, W), and the loss · N; truths: rows (M, 5) of each image."""
@@ -91,12 +94,11 @@ class YoloLoss(Layer):
         self.dev.upload(y[0], np.asarray(loss / self.grid[0]))
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        weight = float(self.dev.download(dy[0]).reshape(-1)[0]) / self.grid[0]
-        self.dev.upload(dx[0], self.dev.download(self.saved["errors"]) * weight)
+        self._scale(self.saved["errors"], dy[0], dx[0])
 
     def faults(self) -> str | None:
-        last = self.p.num_class - 1
-        return self._bad and f'bottom "{self.spec.bottom[1]}" has {self._bad}; expected classes 0 to {last}'
+        expected = f"expected classes 0 to {self.p.num_class - 1}"
+        return self._bad and f'bottom "{self.spec.bottom[1]}" has {self._bad}; {expected}'
 
     def cell(self, image: int, anchor: int, truth: np.ndarray) -> Cell:
         return Cell(image, anchor, int(truth[2] * self.grid[3]), int(truth[1] * self.grid[4]))
@@ -127,6 +129,41 @@ class RegionLoss(YoloLoss):
         if self.p.coords != 4:
             raise self.error("a bad coords", "coords", expected=4, found=self.p.coords)
         self.sizes = self.anchor_sizes(self.p.num)[: self.p.num]
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        label = bottoms[1]
+        self.wide = len(label) == 4 and label[:2] == (1, 1) and label[3] == 8
+        self.rows = label[2] if self.wide else math.prod(label) // (5 * bottoms[0][0])
+        return super().shapes(bottoms)
+
+    def build(self, dev: Device) -> None:
+        super().build(dev)
+        p = self.p
+        options = RegionOptions(
+            shape=self.grid,
+            rows=self.rows,
+            wide=self.wide,
+            sizes=tuple((float(w), float(h)) for w, h in self.sizes),
+            most=p.thresh,
+            empty=p.noobject_scale,
+            of_object=p.object_scale,
+            of_class=p.class_scale,
+            of_box=p.coord_scale,
+            rescore=p.rescore,
+            matches_sizes=p.bias_match,
+        )
+        self.op = dev.region_loss(options)
+
+    def forward(self, x: list, y: list) -> None:
+        if self.op:
+            self.op.forward(x[0], x[1], self.saved["errors"], y[0])
+        else:
+            super().forward(x, y)
+
+    def faults(self) -> str | None:
+        if self.op and (row := int(self.dev.download(self.op.bad)[0])):
+            self._bad = f"a class that is none in row {row - 1}"
+        return super().faults()
 
     def errors(self, predictions: np.ndarray, truths: list[np.ndarray]) -> tuple[np.ndarray, float]:
         p, errors = self.p, np.zeros(predictions.shape)
@@ -186,6 +223,7 @@ class Yolov3(YoloLoss):
     """
 
     field = "yolov3_param"
+    requires_host = True
 
     def setup(self) -> None:
         super().setup()

@@ -30,6 +30,7 @@ TYPES = {
     "int": np.int32,
     "long long": np.int64,
     "unsigned": np.uint32,
+    "unsigned long long": np.uint64,
     "byte": np.uint8,
     "fp16": np.float16,
     "bf16": np.uint16,

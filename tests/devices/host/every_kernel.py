@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from devices.host.backend import HostBackend, encoded
 
-from caffelite.devices import Window
+from caffelite.devices import Window, interfaces
 from caffelite.devices.cuda import GPU, formula_kernels, kernels
 from caffelite.devices.formula import Formula
 
@@ -189,6 +189,52 @@ class Runs:
             far.forward(x, w, y)
             far.backward_x(x, w, y, self.normal(7, 6))
             far.backward_w(x, w, y, self.normal(5, 6))
+
+    def detection(self) -> None:
+        n, p, c, rows = 2, 300, 3, 5
+        low, objects = RNG.uniform(0, 0.5, (p + rows, 2)), np.ones((rows, 8))
+        boxes = np.concatenate([low, low + RNG.uniform(0.1, 0.5, low.shape)], 1)
+        objects[:, 0], objects[:, 3:7], priors = (0, 1, 1, -1, 1), boxes[p:], self.put([boxes[:p], 0.1 + 0 * boxes[:p]])
+        offsets, scores = self.normal(n, p * 4), self.normal(n, p * c)
+        for ratio in (None, 3.0):
+            options = interfaces.MultiBoxOptions(
+                (n, p, c, 1, rows),
+                0,
+                2,
+                0.4,
+                False,
+                False,
+                False,
+                ratio,
+                0.5,
+                False,
+                False,
+                False,
+                1.0,
+                None,
+                (1.0, 1.0),
+            )
+            gradients, numbers = (self.normal(n, p * 4), self.normal(n, p * c)), (self.normal(1), self.normal(1))
+            self.dev.multibox_loss(options).forward(offsets, scores, priors, self.put(objects), gradients, *numbers)
+
+        for locations in (1, c):
+            options = interfaces.DetectionOptions((n, p, c, locations), 2, 0, 2, False, 0.0, 0.4, 130)
+            self.dev.detections(options).forward(self.normal(n, p * 4 * locations), scores, priors)
+
+        anchors = ((-8.0, -8.0, 8.0, 8.0), (-4.0, -9.0, 4.0, 9.0))
+        options = interfaces.ProposalOptions(2, (5, 6), anchors, 16, 3, 9.0, False, 0.5, 55, 20)
+        maps = self.normal(2, 4, 5, 6), self.normal(2, 8, 5, 6), self.put([[80, 96, 1], [80, 90, 2]])
+        self.dev.proposals(options).forward(*maps)
+
+    def grids(self) -> None:
+        shape, sizes = (2, 2, 8, 3, 4), ((1.0, 1.5), (2.0, 0.75))
+        for wide, label in (
+            (True, [[0, 1, 0, 0.1, 0.2, 0.6, 0.8, 0], [1, 2, 0, 0.3, 0.1, 0.5, 0.9, 0]]),
+            (False, [[1, 0.5, 0.5, 0.2, 0.3]] * 4),
+        ):
+            options = interfaces.RegionOptions(shape, 2, wide, sizes, 0.3, 0.5, 5.0, 1.0, 2.0, True, wide)
+            x, errors = self.normal(*shape), self.normal(*shape)
+            self.dev.region_loss(options).forward(x, self.put(label), errors, self.normal(1))
 
     def convolutions(self) -> None:
         for half in ("float32", "float16", "uint16"):
