@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...layers.layer import elementwise
+from ...layers.elementwise import elementwise
 
 # 0.03 bounds the slope at 0. Source: gy20073/compact_bilinear_pooling, as in ChaojianYu/Hierarchical-Bilinear-Pooling
 # src/caffe/layers/signed_sqrt_layer.cpp
