@@ -25,11 +25,11 @@ sys.modules["caffe"] = caffelite.pycaffe
 sys.path.insert(0, sys.argv[1])
 warnings.simplefilter("ignore")
 suite = unittest.defaultTestLoader.loadTestsFromName(sys.argv[2])
-result = unittest.TestResult()
+count, result = suite.countTestCases(), unittest.TestResult()
 suite.run(result)
 failed = [(case.id(), text.strip().splitlines()[-1]) for case, text in result.failures + result.errors]
 skipped = [(case.id(), "skipped: " + reason) for case, reason in result.skipped]
-json.dump({"run": result.testsRun, "bad": failed + skipped}, open(sys.argv[3], "w"))
+json.dump({"run": count, "bad": failed + skipped}, open(sys.argv[3], "w"))
 """
 
 
