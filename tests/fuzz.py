@@ -24,7 +24,7 @@ from caffelite import devices, prototxt
 from caffelite.data.writers import write_hdf5, write_lmdb
 from caffelite.errors import CaffeliteError, Mistakes
 from caffelite.layers import REGISTRY, fillers
-from caffelite.training import Trainer
+from caffelite.training import build_trainer
 from caffelite.training.optim import rates
 
 ROOT = Path(__file__).parent.parent
@@ -138,7 +138,7 @@ class Fuzz:
             document.message.iter_size = min(
                 document.message.iter_size, 2
             )  # long runs are no mistake, but no news either
-            trainer = Trainer(document.message, document.locate, "solver.prototxt", self.device)
+            trainer = build_trainer(document.message, document.locate, "solver.prototxt", self.device)
             trainer.tests = [(net, min(count, 2)) for net, count in trainer.tests]
             trainer.step(1)
             return "runs"

@@ -14,7 +14,7 @@ from devices.host.backend import HostBackend
 
 from caffelite import prototxt, weights
 from caffelite.devices.cuda import GPU, count
-from caffelite.training import Trainer
+from caffelite.training import build_trainer
 
 # tests/layers compares each layer: here whole nets, each rule of updates, and what lasts over iterations.
 # The CPU is compared with Caffe on all cases (.ci/run).
@@ -56,7 +56,7 @@ def test_trains_as_caffe_did(name, golden_folder, dev, tmp_path, monkeypatch, ca
     monkeypatch.setattr(logging.getLogger("caffelite"), "propagate", True)
     caplog.set_level(logging.INFO, "caffelite")
     document = prototxt.read_solver("solver.prototxt")
-    solver = Trainer(document.message, document.locate, "solver.prototxt", dev, resume=case.get("snapshot"))
+    solver = build_trainer(document.message, document.locate, "solver.prototxt", dev, resume=case.get("snapshot"))
     if "snapshot" not in case:
         solver.net.load(weights.read_model("init.caffemodel"), "init.caffemodel")
     solver.solve()

@@ -23,7 +23,7 @@ from caffelite.data.writers import write_hdf5, write_lmdb, write_mean
 from caffelite.devices import open_device
 from caffelite.layers import REGISTRY
 from caffelite.net import graph
-from caffelite.training import Trainer
+from caffelite.training import build_trainer
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
@@ -214,7 +214,7 @@ def test_recipe_trains(folder, tmp_path, caplog):
     p.net_param.CopyFrom(small)
     p.max_iter, p.display, p.test_interval, p.iter_size, p.average_loss = 2, 1, 2, min(p.iter_size, 2), 1
     p.test_iter[:], p.test_initialization, p.snapshot_prefix, p.random_seed = [1], False, str(tmp_path / "run"), 1
-    solver = Trainer(p, document.locate, "", open_device())
+    solver = build_trainer(p, document.locate, "", open_device())
     try:
         before = {node.name: blobs for node, blobs in solver.net.layer_blobs()}
         solver.solve()
@@ -258,7 +258,7 @@ def test_augmented_recipe_trains(tmp_path, monkeypatch, caplog):
     write_mean("mean.binaryproto", images.mean(0))
     p.net, p.max_iter, p.display, p.test_iter[:] = str(ROOT / p.net), 2, 1, [2]
     p.test_initialization, p.snapshot_after_train, p.random_seed = False, False, 1
-    solver = Trainer(p, document.locate, "", open_device())
+    solver = build_trainer(p, document.locate, "", open_device())
     try:
         before = solver.dev.download(solver.net.params.data)
         solver.solve()

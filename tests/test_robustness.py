@@ -11,7 +11,7 @@ from fuzz import Fuzz
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.errors import CaffeliteError
-from caffelite.training import Trainer
+from caffelite.training import build_trainer
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def raise_mistakes(fuzz, net, solver):
     Path("net.prototxt").write_text(net)
     document = prototxt.parse(solver, pb.SolverParameter)
     document.message.net = "net.prototxt"
-    trainer = Trainer(document.message, document.locate, "solver.prototxt", fuzz.device)
+    trainer = build_trainer(document.message, document.locate, "solver.prototxt", fuzz.device)
     try:
         trainer.solve(iterations=1)
     finally:

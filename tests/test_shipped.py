@@ -20,7 +20,7 @@ from caffelite.devices.traits import cpu_traits
 from caffelite.layers.detection import DetectionJudge
 from caffelite.net import graph
 from caffelite.net.compile import compile
-from caffelite.training import Trainer, nets
+from caffelite.training import build_trainer, nets
 
 ROOT = Path(__file__).parent.parent
 NETS = sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "models").rglob("*.prototxt"))
@@ -91,7 +91,7 @@ def test_recipe_trains(path, in_sets, tmp_path, caplog):
     p.test_iter[:] = [2] * len(p.test_iter)
     p.snapshot_prefix, p.random_seed = str(tmp_path / "run"), 1
     p.net = str(ROOT / p.net)
-    solver = Trainer(p, document.locate, str(ROOT / path), open_device())
+    solver = build_trainer(p, document.locate, str(ROOT / path), open_device())
     try:
         before = solver.dev.download(solver.net.params.data)
         solver.solve()

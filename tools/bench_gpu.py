@@ -58,12 +58,12 @@ def caffelite_run(net, batch: tuple, precision: str) -> tuple[Callable[[int], No
     from caffelite import caffelite_pb2 as pb
     from caffelite.devices import open_device
     from caffelite.errors import NOWHERE
-    from caffelite.training import Trainer
+    from caffelite.training import build_trainer
 
     device = open_device(0, precision=precision)
     recipe = pb.SolverParameter(net_param=net, lr_policy="fixed", max_iter=1 << 30, random_seed=1, **bench_train.RECIPE)
     recipe.snapshot_after_train = False
-    solver = Trainer(recipe, NOWHERE, "bench", device)
+    solver = build_trainer(recipe, NOWHERE, "bench", device)
     for top, values in zip(net.layer[0].top, batch, strict=True):
         device.upload(solver.net.blobs[top], values)
     return solver.step, device.synchronize

@@ -60,11 +60,11 @@ def rank_of(solver: str, iterations: int) -> None:
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[rank % len(cores)]})
     from caffelite import devices, parallel, prototxt
-    from caffelite.training import Trainer
+    from caffelite.training import build_trainer
 
     with parallel.session(0) as comm:
         document = prototxt.read_solver(solver)
-        run = Trainer(document.message, document.locate, solver, devices.open_device(), comm=comm)
+        run = build_trainer(document.message, document.locate, solver, devices.open_device(), comm=comm)
         run.step(2)
         laps = []
         for _ in range(iterations):

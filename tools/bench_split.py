@@ -40,12 +40,12 @@ def rank_of(solver: str, iterations: int, split: str) -> None:
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[rank % len(cores)]})
     from caffelite import devices, parallel, prototxt
-    from caffelite.training import Trainer
+    from caffelite.training import build_trainer
 
     with parallel.session(0) as comm:
         document = prototxt.read_solver(solver)
         how = {"split": split} if split else {}
-        run = Trainer(document.message, document.locate, solver, devices.open_device(), comm=comm, **how)
+        run = build_trainer(document.message, document.locate, solver, devices.open_device(), comm=comm, **how)
         run.step(1)
         laps, computed = [], 0.0
         for _ in range(iterations):

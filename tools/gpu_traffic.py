@@ -40,7 +40,7 @@ from caffelite.layers import REGISTRY
 from caffelite.layers.feeding import feeding_type
 from caffelite.net import graph
 from caffelite.net.net import Net
-from caffelite.training import Trainer
+from caffelite.training import build_trainer
 
 PRECISIONS = ("tf32", "fp16", "bf16", "fp32")
 
@@ -95,13 +95,11 @@ def iteration(net: pb.NetParameter, precision: str, shapes: dict) -> RecordingBa
     recipe.snapshot_after_train = False
     device = GPU(0, "float32", recorder, precision, eager="nothing runs")
 
-    class Modelled(Trainer):
-        def _net(self, spec, share=None) -> Net:
-            return Net.of(
-                graph.build(spec.message, spec.state, spec.locate, source), device, seed=self.seed, share=share
-            )
+    def open_net(spec, share: Net | None) -> Net:
+        wiring = graph.build(spec.message, spec.state, spec.locate, source)
+        return Net.of(wiring, device, seed=recipe.random_seed, share=share)
 
-    solver = Modelled(recipe, NOWHERE, "model", device)
+    solver = build_trainer(recipe, NOWHERE, "model", device, open_net=open_net)
     watch(recorder, solver.net)
     solver.captured.run(1)  # memory that grows does so in the first iteration
     recorder.begin()

@@ -17,7 +17,7 @@ from caffelite import weights
 from caffelite.devices.cpu import CPU
 from caffelite.errors import NOWHERE, CaffeliteError
 from caffelite.parallel import SingleProcess
-from caffelite.training import Trainer
+from caffelite.training import build_trainer
 
 PASSES = 40  # in which a dropout of few values, or of a small ratio, drops something
 
@@ -59,7 +59,7 @@ def train(
     solver.net_param.CopyFrom(learned(random).message)
     solver.iter_size = passes
     solver.clip_gradients *= passes
-    trainer = Trainer(solver, NOWHERE, "net", device, comm=comm, snapshots=False, net_options=options)
+    trainer = build_trainer(solver, NOWHERE, "net", device, comm=comm, snapshots=False, net_options=options)
     try:
         given = {layer.name: arrays for layer, arrays in values(random, which)}
         for i, parameter in enumerate(trainer.net.params.parameters):

@@ -18,7 +18,7 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).resolve().parent.parent)]
 
 from caffelite import devices, parallel, prototxt  # noqa: E402
-from caffelite.training import Trainer  # noqa: E402
+from caffelite.training import build_trainer  # noqa: E402
 
 
 def peak() -> float:
@@ -40,7 +40,7 @@ def main() -> None:
     with parallel.session(600) as comm:
         document, dev = prototxt.read_solver(path), devices.open_device()
         bare, pages = peak(), library_pages()
-        trainer = Trainer(document.message, document.locate, path, dev, comm=comm, split=split)
+        trainer = build_trainer(document.message, document.locate, path, dev, comm=comm, split=split)
         try:
             trainer.solve(iterations=3)
         finally:

@@ -18,7 +18,7 @@ from ..net import graph
 from ..net.net import Net
 from ..net.parameters import matches
 from ..prototxt.overrides import Overrides
-from ..training import Trainer, class_weights, nets
+from ..training import Trainer, build_trainer, class_weights, nets
 from .config import RunConfig
 
 log = logging.getLogger("caffelite")
@@ -104,9 +104,9 @@ def open_trainer(config: RunConfig, document: prototxt.Document, dev: Any, **opt
     """Builds the trainer of a run on a device.
 
     document: the solver, as ``read_solver`` returns it or changed. options: comm, requests, resume (the state to
-    continue from), keep, snapshots and overrides (in place of the configuration's) of `Trainer`.
+    continue from), keep, snapshots and overrides (in place of the configuration's) of `build_trainer`.
     """
-    return Trainer(
+    return build_trainer(
         document.message,
         document.locate,
         config.solver,

@@ -15,7 +15,7 @@ from .. import prototxt
 from ..data.writers import write_lmdb
 from ..devices import open_device
 from ..devices.protocol import Device
-from ..training import Trainer
+from ..training import build_trainer
 from .bench import SEED, Bench, Skipped, Wrong, compare, rng
 
 ITERATIONS, BATCH, IMAGES, CLASSES = 50, 64, 640, 10
@@ -68,7 +68,7 @@ def trained(dev: Device, last: int = 0) -> Trained:
     with tempfile.TemporaryDirectory(prefix="caffelite-test-") as folder:
         path = written(Path(folder), ITERATIONS + last, BATCH)
         document = prototxt.read_solver(path)
-        solver = Trainer(document.message, document.locate, str(path), dev)
+        solver = build_trainer(document.message, document.locate, str(path), dev)
         try:
             solver.step(ITERATIONS)
             dev.synchronize()

@@ -7,9 +7,10 @@ from .requests import Requests
 from .scores import Scores, mean_scores
 
 if TYPE_CHECKING:
+    from .build import build_trainer
     from .trainer import Trainer
 
-__all__ = ["Requests", "Scores", "Trainer", "mean_scores", "newest"]
+__all__ = ["Requests", "Scores", "Trainer", "build_trainer", "mean_scores", "newest"]
 
 
 def __getattr__(name: str) -> object:
@@ -18,4 +19,8 @@ def __getattr__(name: str) -> object:
         from .trainer import Trainer
 
         return Trainer
+    if name == "build_trainer":
+        from .build import build_trainer
+
+        return build_trainer
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

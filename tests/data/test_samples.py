@@ -13,7 +13,7 @@ from caffelite.data import Shard, database, pipeline, samples
 from caffelite.data.samples import DataSource
 from caffelite.devices import open_device
 from caffelite.errors import CaffeliteError
-from caffelite.training import Trainer
+from caffelite.training import build_trainer
 
 cv2 = pytest.importorskip("cv2")
 COUNT = 37
@@ -154,7 +154,7 @@ def test_a_run_resumed_within_an_epoch_is_the_one_that_was_not(sets, tmp_path, m
         monkeypatch.setattr(pipeline, "_workers", workers)
         (tmp_path / "solver.prototxt").write_text(SOLVER.format(prefix=prefix, end=end))
         document = prototxt.read_solver("solver.prototxt")
-        solver = Trainer(document.message, document.locate, "solver.prototxt", open_device(), **options)
+        solver = build_trainer(document.message, document.locate, "solver.prototxt", open_device(), **options)
         solver.solve()
         solver.close()
         return weights.read_model(f"{prefix}_iter_{end}.caffemodel")["ip"]

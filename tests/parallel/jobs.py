@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from caffelite import devices, parallel, prototxt, weights
-from caffelite.training import Trainer
+from caffelite.training import build_trainer
 
 
 def train(comm, path: str, dtype: str, **options) -> list[np.ndarray]:
     document = prototxt.read_solver(path)
-    run = Trainer(document.message, document.locate, path, devices.open_device(dtype=dtype), comm=comm, **options)
+    run = build_trainer(document.message, document.locate, path, devices.open_device(dtype=dtype), comm=comm, **options)
     try:
         run.solve()
     finally:

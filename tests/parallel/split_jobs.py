@@ -12,7 +12,7 @@ import numpy as np
 
 from caffelite import devices, parallel, prototxt
 from caffelite.net import deferred
-from caffelite.training import Trainer
+from caffelite.training import Trainer, build_trainer
 from caffelite.training.checkpoint.parameters import parameters_of
 
 
@@ -30,7 +30,9 @@ def train(comm, path: str, dtype: str, split: str, **options) -> dict[str, np.nd
     document = prototxt.read_solver(path)
     dev = devices.open_device(dtype=dtype)
     perturbed = split == "perturbed"
-    run = Trainer(document.message, document.locate, path, dev, comm=comm, split="" if perturbed else split, **options)
+    run = build_trainer(
+        document.message, document.locate, path, dev, comm=comm, split="" if perturbed else split, **options
+    )
     try:
         if perturbed:
             perturb(run)

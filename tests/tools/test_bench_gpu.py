@@ -74,7 +74,8 @@ def test_our_side_trains(tool, lenet, monkeypatch):
     monkeypatch.setattr(
         devices, "open_device", lambda number, precision: opened.append((number, precision)) or open_device()
     )
-    monkeypatch.setattr(training, "Trainer", lambda *a, kind=training.Trainer: made.append(kind(*a)) or made[-1])
+    build = training.build_trainer
+    monkeypatch.setattr(training, "build_trainer", lambda *a: made.append(build(*a)) or made[-1])
     run, wait = tool.caffelite_run(net, batch, "fp16")
     run(2)
     wait()

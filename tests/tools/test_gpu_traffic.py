@@ -11,7 +11,7 @@ from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.devices.cuda import GPU
 from caffelite.errors import NOWHERE
-from caffelite.training import Trainer
+from caffelite.training import build_trainer
 
 ROOT = Path(__file__).parents[2]
 NET = """
@@ -46,7 +46,9 @@ def test_launches_are_those_of_the_device(tool):
         net_param=net(), lr_policy="fixed", base_lr=0.01, momentum=0.9, max_iter=2, weight_decay=5e-4
     )
     recipe.snapshot_after_train = False
-    solver = Trainer(recipe, NOWHERE, "test", GPU(0, "float32", backend := HostBackend(), eager="counted one by one"))
+    solver = build_trainer(
+        recipe, NOWHERE, "test", GPU(0, "float32", backend := HostBackend(), eager="counted one by one")
+    )
     solver.captured.run(1)
     before = backend.launches
     solver.captured.queue(1, 0)

@@ -10,7 +10,7 @@ import pytest
 from caffelite import caffelite_pb2 as pb
 from caffelite import devices, prototxt
 from caffelite.data.writers import write_hdf5, write_lmdb
-from caffelite.training import Requests, Trainer
+from caffelite.training import Requests, Trainer, build_trainer
 
 # Everything that a resume could get wrong: mirrored crops, shuffled rows, dropout, random dummy data, several test
 # nets.
@@ -108,7 +108,7 @@ def make(device):
 
     def build(text: str, device=device, **options) -> Trainer:
         document = prototxt.parse(text, pb.SolverParameter, "solver.prototxt")
-        made.append(Trainer(document.message, document.locate, "solver.prototxt", device, **options))
+        made.append(build_trainer(document.message, document.locate, "solver.prototxt", device, **options))
         return made[-1]
 
     yield build

@@ -17,7 +17,7 @@ from caffelite.devices.cuda import GPU, NCCLAllReduce, NCCLLinks
 from caffelite.net import deferred
 from caffelite.parallel.control import Subset
 from caffelite.parallel.group import ProcessGroup, choice
-from caffelite.training import Trainer
+from caffelite.training import build_trainer
 from caffelite.training.checkpoint.parameters import parameters_of
 
 pytestmark = pytest.mark.host
@@ -213,7 +213,7 @@ class Job:
             control = Meeting(self.exchange, len(self.devices), rank, self.values)
             comm = ProcessGroup(control, self.sums)
             document = prototxt.parse(text, pb.SolverParameter, "solver.prototxt")
-            run = Trainer(
+            run = build_trainer(
                 document.message,
                 document.locate,
                 "solver.prototxt",

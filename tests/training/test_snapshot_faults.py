@@ -12,7 +12,7 @@ import pytest
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.errors import CaffeliteError
-from caffelite.training import Trainer, newest
+from caffelite.training import build_trainer, newest
 from caffelite.training.checkpoint import disk, ownership, snapshot
 
 
@@ -29,7 +29,7 @@ def session(device, name, *, resume=True, then=lambda solver: None):
     state = newest(document.message, f"{name}.prototxt") if resume else None
     solver = None
     try:
-        solver = Trainer(document.message, document.locate, f"{name}.prototxt", device, resume=state)
+        solver = build_trainer(document.message, document.locate, f"{name}.prototxt", device, resume=state)
         solver.claim()
         solver.solve()
         then(solver)

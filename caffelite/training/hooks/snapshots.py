@@ -55,3 +55,8 @@ class Snapshots(Hook):
         average_statistics(self._net, self._comm)
         if not self._weights_fail(state):
             self._checkpoints.write(state)
+
+    def write_best(self, state: TrainingState) -> None:
+        """Writes the weights with the best score so far."""
+        if self.enabled:
+            self._checkpoints.write_best(state)
