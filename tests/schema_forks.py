@@ -85,6 +85,7 @@ UNLISTED |= {"LayerParameter.deformable_convolution_param": 999, "LayerParameter
 UNLISTED |= {"MemoryDataParameter.dim": 5}
 DENSE_OWN |= {f"PoolingParameter.{name}" for name in ("more_kernel_size", "more_stride", "more_pad", "dilation")}
 DENSE_OWN |= {"V1LayerParameter.multi_stage_meanfield_param", "FillerParameter.diag_val"}
+DENSE_OWN |= {f"LayerParameter.{name}" for name in ("blobs_lr", "weight_decay")}
 
 CASCADE = ("bbox_reg", "box_group_output", "box_output", "decode_bbox", "scale_route")
 CASCADE += ("detection_data", "eval_data", "frcnn_output", "hard_mining")

@@ -14,6 +14,14 @@ def test_v1_layers_of_forks():
     )
 
 
+def test_rates_of_caffe_con_troll():
+    word = expect(
+        'layer { type: "Convolution" blobs_lr: 1 blobs_lr: 2 weight_decay: 3 param { name: "w" } }',
+        'layer { type: "Convolution" param { name: "w" lr_mult: 1 decay_mult: 3 } param { lr_mult: 2 } }',
+    )
+    assert word("layer", 0, "param", 1, "lr_mult") == "2"
+
+
 def test_layers_over_frames_of_c3d():
     word = expect(
         """layers { type: CONVOLUTION3D convolution_param { num_output: 2 kernel_size: 7 kernel_depth: 3

@@ -4,16 +4,18 @@ The names come from the forks' schemas (src/caffe/proto/caffe.proto): NVIDIA/caf
 rbgirshick/caffe-fast-rcnn, weiliu89/caffe, chuanqi305/ssd, sfzhang15/RefineDet, hszhao/PSPNet, yjxiong/caffe,
 tianzhi0549/CTPN, happynear/caffe-windows, eric612/MobileNet-YOLO, twtygqyy/caffe-augmentation,
 zhaoweicai/cascade-rcnn, zhaoweicai/mscnn, naibaf7/caffe (OpenCL), wenwei202/caffe (SkimCaffe),
-may0324/DeepCompression-caffe, Xilinx/CHaiDNN, facebookarchive/C3D, lmb-freiburg/flownet2, LisaAnne/lisa-caffe-public;
-and from nets of OpenVINO, jay-mahadeokar/pynetbuilder (for CaffeOnSpark), yihui-he/channel-pruning and
-Robert0812/deepsaldet. The forks' own messages need no table: they are inside these fields and are
-skipped with them. A field that makes the fork compute something else is refused.
+may0324/DeepCompression-caffe, Xilinx/CHaiDNN, facebookarchive/C3D, lmb-freiburg/flownet2, LisaAnne/lisa-caffe-public,
+HazyResearch/CaffeConTroll, yahoo/CaffeOnSpark; and from nets of OpenVINO, ducha-aiki/caffenet-benchmark,
+jay-mahadeokar/pynetbuilder (for CaffeOnSpark), yihui-he/channel-pruning and Robert0812/deepsaldet. The forks' own
+messages need no table: they are inside these fields and are skipped with them. A field that makes the fork compute
+something else is refused.
 """
 
 from __future__ import annotations
 
 from functools import cache
 
+_PROPORTIONS = " ".join(f"gpu_{i}_{what}_proportion" for i in range(4) for what in ("batch", "depth"))
 # fork: message of Caffe's: what the fork added to it and the schema here lacks; field=value: the fork's default, with
 # which it does what it does without the field
 _FIELDS = {
@@ -200,7 +202,15 @@ _FIELDS = {
         "TransformationParameter": "flow=false",
     },
     "CaffeOnSpark": {
+        "LayerParameter": "source_class",
         "MemoryDataParameter": "share_in_parallel source",
+    },
+    "Caffe con Troll": {
+        "LayerParameter": _PROPORTIONS,
+        "V1LayerParameter": _PROPORTIONS,
+    },
+    "caffenet-benchmark's Caffe": {
+        "ResizeParameter": "center_object=false max_angle=0",
     },
     "channel-pruning's Caffe": {
         "ImageDataParameter": "bicubic=false new_dim",
@@ -232,10 +242,10 @@ _HARMLESS = {
         "bottom_shared_index eltwise_mem_sharing mem_param precache reduced_memory_inference richness top_shared_index"
     ),
     # NVIDIA/caffe: base_data_layer.cpp, batch_transformer.cpp; intel/caffe: multinode/; yjxiong/caffe: tools/caffe.cpp;
-    # lmb-freiburg/flownet2: layer.hpp
+    # lmb-freiburg/flownet2: layer.hpp; HazyResearch/CaffeConTroll: src/bridges/AbstractBridge.h
     "says which thread, device or machine works, and when": (
         "device disk_reader_threads forward_packing group_id mn_activation_param multinode parser_threads "
-        "reshape_every_iter threads use_gpu_transform"
+        f"reshape_every_iter threads use_gpu_transform {_PROPORTIONS}"
     ),
     # NVIDIA/caffe: layer.cpp, data_transformer.cpp; wenwei202/caffe: sparsify_layer.cpp; twtygqyy/caffe-augmentation:
     # data_transformer.cpp; facebookarchive/C3D: video_data_layer.cpp; lmb-freiburg/flownet2: custom_data_layer.cpp
@@ -249,7 +259,7 @@ _HARMLESS = {
     # OpenVINO's specification of DetectionOutput
     "is read with normalized: false alone": "input_height input_width",
     # Where Spark has the data; a MemoryData layer here gets its own from the caller.
-    "names the data of a layer whose data come from the caller": "share_in_parallel source",
+    "names the data of a layer whose data come from the caller": "share_in_parallel source source_class",
 }
 
 # Those that round values to integers of few bits; the net here computes without that.

@@ -327,11 +327,20 @@ class _Upgrade:
                 self.add_dialect("VideoData with a source")
                 layer.type = volumes.type_of_video(layer)
             self.volume(i, layer)
+            self.rates(i, layer)
             for message in filter(layer.HasField, TRANSFORMED):
                 for name in filter(getattr(layer, message).HasField, TRANSFORM):
                     note = f"{name} in {message} is ignored, as in Caffe; it belongs in transform_param"
                     self.notes.append((self.locate("layer", i, message, name), note))
         self.move()
+
+    def rates(self, i: int, layer: pb.LayerParameter) -> None:
+        """Those of Caffe con Troll, one number a parameter blob."""
+        for name in ("blobs_lr", "weight_decay"):
+            if values := list(getattr(layer, name)):
+                self.add_dialect(f"{name} in layer")
+                self.param(values, V1_PARAM[name], layer, ("layer", i, name), ("layer", i))
+                layer.ClearField(name)
 
     def volume(self, i: int, layer: pb.LayerParameter) -> None:
         """C3D's layers over frames."""
