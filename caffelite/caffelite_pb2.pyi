@@ -3915,12 +3915,16 @@ class LocalParameter(_message.Message):
     def __init__(self, num_output: _Optional[int] = ..., bias_term: bool = ..., pad: _Optional[int] = ..., kernel_size: _Optional[int] = ..., stride: _Optional[int] = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ...) -> None: ...
 
 class MaskResizeParameter(_message.Message):
-    __slots__ = ("output_height", "output_width")
+    __slots__ = ("output_height", "output_width", "factor_height", "factor_width")
     OUTPUT_HEIGHT_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_WIDTH_FIELD_NUMBER: _ClassVar[int]
+    FACTOR_HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    FACTOR_WIDTH_FIELD_NUMBER: _ClassVar[int]
     output_height: int
     output_width: int
-    def __init__(self, output_height: _Optional[int] = ..., output_width: _Optional[int] = ...) -> None: ...
+    factor_height: float
+    factor_width: float
+    def __init__(self, output_height: _Optional[int] = ..., output_width: _Optional[int] = ..., factor_height: _Optional[float] = ..., factor_width: _Optional[float] = ...) -> None: ...
 
 class MergeCropParameter(_message.Message):
     __slots__ = ("operation", "forward", "backward")

@@ -217,9 +217,19 @@ def stand_ins(net: pb.NetParameter, feeds: Feeds) -> Iterator[dict[str, Shape]]:
     tops = (top for spec in net.layer if spec.name in names for top in spec.top)
     labels = dict.fromkeys(top for top in tops if top in LABEL_TOPS and top not in feeds.labels)
     images = any(spec.type in REGISTRY and REGISTRY[spec.type].needs_images for spec in net.layer)
-    for shape in IMAGE_SIZES if images else ROWS:
+    for shape in (*IMAGE_SIZES, *_under_kernels(net)) if images else ROWS:
         for label in ((), (1, *shape[1:])) if images and labels else ((),):
             yield dict.fromkeys(labels, label) | dict.fromkeys((top for _, top in unshaped), shape)
+
+
+def _under_kernels(net: pb.NetParameter) -> list[Shape]:
+    """Images as wide or as high as the first kernel, where it is too large for the others: rows of features."""
+    p = next((spec.convolution_param for spec in net.layer if spec.type == "Convolution"), pb.ConvolutionParameter())
+    side = max((size for shape in IMAGE_SIZES for size in shape), default=0)
+    if max(p.kernel_h, p.kernel_w) <= side:
+        return []
+    height, width = (kernel if kernel > side else 150 for kernel in (p.kernel_h, p.kernel_w))
+    return [(channels, height, width) for channels in (1, 3)]
 
 
 def _labels(spec: pb.LayerParameter, size: Shape) -> Shape:

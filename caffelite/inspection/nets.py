@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from .. import caffelite_pb2 as pb
 from .. import prototxt
-from ..errors import CaffeliteError, Locator, did_you_mean
+from ..errors import CaffeliteError, Locator, Mistakes, did_you_mean
 from ..layers import REGISTRY, Shape, unknown_types
 from ..net import graph
 from ..net.graph import Graph, Node
@@ -43,19 +43,20 @@ class InspectedNet:
         feeds = Feeds(self.shapes, labels)
         try:
             return self._found(self._build(net, phase, feeds), feeds)
-        except CaffeliteError:
+        except CaffeliteError as first:
+            fewest = first
             candidates = list(stand_ins(net, feeds))
             for shapes in candidates:
                 guess = self._guess(shapes, labels)
                 try:
                     return self._found(self._build(net, phase, guess), guess, feeds.unshaped, shapes)
-                except CaffeliteError:
-                    continue
+                except CaffeliteError as error:
+                    fewest = min(fewest, error, key=mistakes_in)
             likeliest = candidates[0] if candidates else {}
             fit = self._guess(likeliest, labels)
             fitting, whole, fit = partial.build_fitting(Reading(net, self.locate), self._state(phase), Findings(), fit)
             if fitting is None or not whole:
-                raise
+                raise fewest from None  # what no guess mends
             return self._found(fitting, fit, feeds.unshaped, likeliest)
 
     def _guess(self, shapes: dict[str, Shape], labels: dict[str, Shape]) -> Feeds:
@@ -128,6 +129,10 @@ class InspectedNet:
             remedy = " ".join(f"-shape {top}={'x'.join(map(str, shape))}" for top, shape in shapes.items())
             notes.append(f"the shape of a sample is not known; assumed {assumed}: give the right one, as in {remedy}")
         return built, notes
+
+
+def mistakes_in(error: CaffeliteError) -> int:
+    return len(error.mistakes) if isinstance(error, Mistakes) else 1
 
 
 def load_net(

@@ -84,8 +84,17 @@ ROWS = [
         "mergecrop_param { operation: ADD }",
         [((2, 3, 3, 4), off_kinks), ((2, 3, 6, 5), off_kinks)],
         lambda a, b: [a + middle(a, b)],
-        constant=(1,),
+        exact=False,
         name="as a sum",
+    ),
+    Row(
+        "EuclideanLoss",
+        "",
+        [((2, 3, 4), off_kinks), ((2, 3, 4), off_kinks), ((2, 3, 4), share)],
+        lambda a, b, w: [((w * (a - b)) ** 2).sum() / 2 / len(a)],
+        constant=(2,),
+        exact=False,
+        name="with weights",
     ),
     Row(
         "MalisLoss",

@@ -13,11 +13,11 @@ from .points import Points, in_reach
 
 @register
 class MaskResize(ArrayLayer):
-    """y (i, j) = x at (i H / output_height, j W / output_width), interpolated between pixels: x (N, C, H, W) → (N, C,
-    output_height, output_width).
+    """y (i, j) = x at (i H / OH, j W / OW), interpolated between pixels: x (N, C, H, W) → (N, C, OH, OW), OH =
+    output_height, or ⌊H factor_height⌋ where that is more than 0, OW likewise.
 
     Behind the last pixel's middle x is the last pixel's, and 0 from half a pixel on. Errors: a side of 0. As in
-    daijifeng001/caffe-mnc, src/caffe/layers/mask_resize_layer.cu.
+    daijifeng001/caffe-mnc, src/caffe/layers/mask_resize_layer.cu; the factors as in BestSonny/SSTD.
     """
 
     field = "mask_resize_param"
@@ -30,12 +30,18 @@ class MaskResize(ArrayLayer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.images(self, bottoms)
-        return [(*bottoms[0][:2], self.p.output_height, self.p.output_width)]
+        factors = self.p.factor_height, self.p.factor_width
+        given = self.p.output_height, self.p.output_width
+        sides = zip(given, factors, bottoms[0][2:], strict=True)
+        self.size = tuple(int(side * factor) if factor > 0 else output for output, factor, side in sides)
+        if min(self.size) < 1:
+            raise self.bottom_error(0, "is too small", expected=f"sides that {max(factors):g} does not make 0")
+        return [(*bottoms[0][:2], *self.size)]
 
     def _points(self, xp: ModuleType, shape: tuple) -> Points:
         n, c, height, width = shape
-        row = (xp.arange(self.p.output_height) * (height / self.p.output_height))[:, None]
-        column = xp.arange(self.p.output_width) * (width / self.p.output_width)
+        row = (xp.arange(self.size[0]) * (height / self.size[0]))[:, None]
+        column = xp.arange(self.size[1]) * (width / self.size[1])
         sample, channel = xp.arange(n).reshape(-1, 1, 1, 1), xp.arange(c).reshape(-1, 1, 1)
         return Points(xp, shape, sample, channel, row, column, in_reach(shape, row, column))
 

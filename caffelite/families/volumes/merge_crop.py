@@ -11,8 +11,8 @@ class MergeCrop(Layer):
 
     a (N, C, S...), b (N, D, T...), each T at least S; the middle starts at ⌊(T - S) / 2⌋ → (N, C + D, S...), or, for
     ADD, (N, C, S...), C = D. forward: for each bottom whether it counts (true), or 0 in its stead; backward: whether it
-    gets a gradient, true for a and false for b. Errors: a b that is smaller, other axes that differ. Source:
-    naibaf7/caffe src/caffe/layers/mergecrop_layer.cpp.
+    gets a gradient, true for a and false for b, which then gets 0. Errors: a b that is smaller, other axes that differ.
+    Source: naibaf7/caffe src/caffe/layers/mergecrop_layer.cpp.
     """
 
     field = "mergecrop_param"
@@ -23,7 +23,7 @@ class MergeCrop(Layer):
         flags = (list(self.p.forward) + [True, True][len(self.p.forward) :])[:2]
         backward = (list(self.p.backward) + [True, False][len(self.p.backward) :])[:2]
         self.counts = flags
-        self.constant_bottoms = frozenset(i for i in (0, 1) if not backward[i])
+        self.learning = backward
         self.adds = self.p.operation == self.p.ADD
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
@@ -60,8 +60,8 @@ class MergeCrop(Layer):
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         parts = (dy[0], dy[0]) if self.adds else (dy[0][:, : self.channels], dy[0][:, self.channels :])
-        if dx[0] is not None:
-            self.dev.assign(parts[0], dx[0])
-        if dx[1] is not None:
-            self.dev.fill(dx[1], 0)
-            self.dev.assign(parts[1], dx[1][self.middle])
+        for learns, part, slope, place in zip(self.learning, parts, dx, (..., self.middle), strict=True):
+            if slope is not None:
+                self.dev.fill(slope, 0)
+                if learns:
+                    self.dev.assign(part, slope[place])
