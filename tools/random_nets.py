@@ -66,6 +66,7 @@ INEXACT |= {
     "WarpCTCLoss",
     "GradientScaler",
     "MalisLoss",
+    "MulticlassCrossEntropyLoss",
     "SignedSqrt",
 }
 STEPS = (1e-5, 1e-6)  # of the differences of the loss

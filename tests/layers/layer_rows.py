@@ -20,6 +20,7 @@ import rows_segmentation
 import rows_sequences
 import rows_text
 import rows_volumes
+import rows_weak
 import rows_yolo
 
 ROWS = [
@@ -43,5 +44,6 @@ ROWS = [
     *rows_sampling.ROWS,
     *rows_crf.ROWS,
     *rows_bilinear.ROWS,
+    *rows_weak.ROWS,
     *rows_flow.ROWS,
 ]

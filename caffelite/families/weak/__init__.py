@@ -1,0 +1,1 @@
+"""Weakly supervised detection: regions that learn from the classes of whole images."""

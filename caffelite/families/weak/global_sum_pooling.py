@@ -1,0 +1,31 @@
+"""GlobalSumPooling: the sum of all samples."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from ...layers.arrays import ArrayLayer
+from ...layers.layer import Shape, register
+
+
+@register
+class GlobalSumPooling(ArrayLayer):
+    """y = Σ x over the samples: x (N, C...) → (1, C...), so that the scores of all regions give those of an image.
+
+    Errors: fewer than 2 axes. Source: Tang et al. 2017, as in caffe-oicr src/caffe/layers/global_sum_pooling_layer.cpp.
+    """
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        if len(bottoms[0]) < 2:
+            raise self.bottom_error(0, "has no channels", expected="2 axes or more, N×C×...", found=list(bottoms[0]))
+        return [(1, *bottoms[0][1:])]
+
+    def divisible(self, axis: int) -> bool:
+        return axis > 0
+
+    def compute(self, xp: ModuleType, *x: Any) -> Any:
+        return x[0].sum(0, keepdims=True)
+
+    def gradient(self, xp: ModuleType, x: tuple, y: tuple, dy: tuple) -> Any:
+        return xp.broadcast_to(dy[0], x[0].shape)
