@@ -79,6 +79,7 @@ VOLUMES |= {
     "roi_warping": "ROIWarping",
     "deformable_psroi_pooling": "DeformablePSROIPooling",
 }
+VOLUMES |= {"detectnet_groundtruth": "DetectNetGroundTruth", "detectnet_augmentation": "DetectNetAugmentation"}
 # messages of layers of families, by their fields
 FAMILIES = TEXT | METRIC | FLOW | VOLUMES | {"gradient_scaler": "GradientScaler"}
 UNLISTED |= {"LayerParameter.deformable_convolution_param": 999, "LayerParameter.tiling_param": 500}
@@ -92,7 +93,7 @@ CASCADE += ("detection_data", "eval_data", "frcnn_output", "hard_mining")
 CASCADE += ("image_gt_data", "detection_loss", "detection_accuracy", "detection_group_loss", "detection_group_accuracy")
 UNLISTED_MESSAGES = {
     *(f"{name}Parameter" for name in FAMILIES.values()),
-    *("DeformableConvolutionParameter", "TilingParameter"),
+    *("DeformableConvolutionParameter", "TilingParameter", "DetectNetClassMapping"),
     *DENSE_MESSAGES,
     *(
         f"{name}Parameter"
@@ -110,6 +111,8 @@ UNLISTED_ENUMS = {
     "DeformableConvolutionParameter.Engine": {"DEFAULT": 0, "CAFFE": 1, "CUDNN": 2},
     "MergeCropParameter.MergeOp": {"STACK": 0, "ADD": 1},
     "MultiStageMeanfieldParameter.Compatibility": {"POTTS": 0},
+    "DetectNetGroundTruthParameter.CoverageType": {"RECTANGULAR": 0},
+    "DetectNetGroundTruthParameter.GridboxType": {"GRIDBOX_MAX": 0, "GRIDBOX_MIN": 1},
     "SumPoolingParameter.PoolMethod": {"MAX": 0, "AVE": 1, "STOCHASTIC": 2, "SUM": 3},
     "MeanParameter.MeanOperation": {"ADD": 1, "SUBTRACT": 4},
     "ResampleParameter.ResampleType": {"NEAREST": 1, "LINEAR": 2, "CUBIC": 3, "AREA": 4},

@@ -32,7 +32,7 @@ _FIELDS = {
         ),
         "LayerParameter": (
             "backward_math=FLOAT backward_type=FLOAT cudnn_math_override=-1 debug=false "
-            "detectnet_augmentation_param detectnet_groundtruth_param forward_math=FLOAT forward_type=FLOAT "
+            "forward_math=FLOAT forward_type=FLOAT "
             "trt_param"
         ),
         "TransformationParameter": (

@@ -5,6 +5,7 @@ import rows_cascade
 import rows_cascade_stages
 import rows_crf
 import rows_detection
+import rows_detectnet
 import rows_elementwise
 import rows_faces
 import rows_fields
@@ -45,5 +46,6 @@ ROWS = [
     *rows_crf.ROWS,
     *rows_bilinear.ROWS,
     *rows_weak.ROWS,
+    *rows_detectnet.ROWS,
     *rows_flow.ROWS,
 ]
