@@ -79,6 +79,7 @@ VOLUMES |= {
     "roi_warping": "ROIWarping",
     "deformable_psroi_pooling": "DeformablePSROIPooling",
 }
+VOLUMES |= {"mat_write": "MatWrite"}
 VOLUMES |= {"detectnet_groundtruth": "DetectNetGroundTruth", "detectnet_augmentation": "DetectNetAugmentation"}
 # messages of layers of families, by their fields
 FAMILIES = TEXT | METRIC | FLOW | VOLUMES | {"gradient_scaler": "GradientScaler"}

@@ -223,4 +223,5 @@ ROWS = [
         constant=(0, 1),
         name="but for a label",
     ),
-]  # fmt: skip
+    Row("MatWrite", 'mat_write_param { prefix: "out_" }', [(IMAGE, off_kinks)] * 2, lambda *x: [], tops=0),
+]

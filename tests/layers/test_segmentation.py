@@ -3,12 +3,15 @@ labels, and OpenCV's numbers."""
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pytest
 from test_layer_mistakes import IMAGE, at_bottom, at_layer, one
 from textnet import bind, feed, inputs, mistakes, run
 
 from caffelite.errors import CaffeliteError
+from caffelite.families.segmentation.mat_write import mat_file
 
 SHAPE = (4, 3, 2, 5)
 LOSS = 'layer { name: "loss" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "loss" }'
@@ -172,3 +175,35 @@ def test_interp_equals_opencv(body, rng, tmp_path):
     theirs = cv2.dnn.readNetFromCaffe(str(tmp_path / "net.prototxt"))
     theirs.setInput(x)
     np.testing.assert_allclose(net.blobs["y"], theirs.forward("y"), rtol=0, atol=1e-5)
+
+
+def test_mat_write(rng, tmp_path):
+    (tmp_path / "names").write_text("a.png\nb.png x\n")
+    text = inputs(x=(2, 3, 4, 5)) + 'layer { name: "m" type: "MatWrite" bottom: "x" mat_write_param { '
+    net = bind(text + f'prefix: "{tmp_path}/f_" source: "{tmp_path}/names" strip: 4 }} }}', "TEST")
+    for name in "ab":
+        fed = rng.normal(size=(2, 3, 4, 5))
+        feed(net, x=fed)
+        net.forward()
+        content = (tmp_path / f"f_{name}_blob_0.mat").read_bytes()
+        assert content[124:128] == b"\x00\x01IM" and len(content) == 128 + 8 + 16 + 8 + 16 + 16 + 8 + fed.nbytes
+        np.testing.assert_array_equal(
+            np.frombuffer(content, "<f8", fed.size, len(content) - fed.nbytes), fed.reshape(-1)
+        )
+    with pytest.raises(CaffeliteError, match="source has too few names"):
+        net.forward()
+
+
+def test_scipy_reads_mat_files(rng):
+    scipy = pytest.importorskip("scipy.io", exc_type=ImportError)
+    array = rng.normal(size=(2, 3, 4, 5)).astype(np.float32)
+    found = scipy.loadmat(io.BytesIO(mat_file(array)))["data"]
+    np.testing.assert_array_equal(found.transpose(3, 2, 1, 0), array)
+
+
+def test_mat_write_needs_a_folder():
+    text = inputs(x=(2, 3)) + 'layer { name: "m" type: "MatWrite" bottom: "x" mat_write_param { prefix: "none/" } }'
+    net = bind(text, "TEST")
+    feed(net, x=np.zeros((2, 3)))
+    with pytest.raises(CaffeliteError, match="cannot write none/iter_0_blob_0.mat"):
+        net.forward()

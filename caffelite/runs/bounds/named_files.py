@@ -17,7 +17,7 @@ from ...layers.data import Feed
 # Fields of layers and of deploy nets, in all their messages and versions.
 FIELDS = frozenset(
     "source label_source class_weight_source mean_file meanfile file_name root_folder weights label_file "
-    "label_map_file name_size_file file output_directory output_name_prefix save_file video_file".split()
+    "label_map_file name_size_file file output_directory output_name_prefix prefix save_file video_file".split()
 )
 # Fields of text that name blobs, layers, classes, modules, methods and formats, or have no effect. ``_frames`` reads
 # name_pattern.
