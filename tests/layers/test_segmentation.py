@@ -194,6 +194,15 @@ def test_mat_write(rng, tmp_path):
         net.forward()
 
 
+def test_names_of_mat_files_stay_below_their_folder(tmp_path):
+    (tmp_path / "names").write_text("a/../../b\n")
+    text = inputs(x=(2, 3)) + 'layer { name: "m" type: "MatWrite" bottom: "x" mat_write_param { '
+    net = bind(text + f'prefix: "{tmp_path}/" source: "{tmp_path}/names" }} }}', "TEST")
+    feed(net, x=np.zeros((2, 3)))
+    with pytest.raises(CaffeliteError, match="a file outside the folder of prefix"):
+        net.forward()
+
+
 def test_scipy_reads_mat_files(rng):
     scipy = pytest.importorskip("scipy.io", exc_type=ImportError)
     array = rng.normal(size=(2, 3, 4, 5)).astype(np.float32)

@@ -40,7 +40,8 @@ class MatWrite(Layer):
     ".mat".
 
     x (N, C, H, W), or fewer axes, is the variable ``data``, W×H×C×N. Defaults: strip 0, period 1. Errors: no prefix, a
-    folder that does not exist, fewer names than passes. As in Deeplab's Caffe, src/caffe/layers/mat_write_layer.cpp.
+    folder that does not exist, fewer names than passes, a name with "..". As in Deeplab's Caffe,
+    src/caffe/layers/mat_write_layer.cpp.
     """
 
     field = "mat_write_param"
@@ -80,6 +81,8 @@ class MatWrite(Layer):
             found = f"{len(self._names)} names"
             raise self.error("source has too few names", "source", expected="a name for each pass", found=found)
         name = self._names[self._pass]
+        if ".." in Path(name).parts:
+            raise self.error(f'source names "{name}", a file outside the folder of prefix', "source")
         return name[: len(name) - self.p.strip]
 
     def forward(self, x: list, y: list) -> None:
