@@ -74,5 +74,8 @@ class Lattice:
             found[:-1, channel] = np.bincount(self.corners.reshape(-1), spread, self.size)
         for before, after in self.neighbors[::-1] if transposed else self.neighbors:
             found[: self.size] += 0.5 * (found[before] + found[after])
-        total = (found[self.corners] * self.weights[..., None]).sum(1)
+        corners = zip(self.corners.T, self.weights.T, strict=True)  # one after the other: all at once take much memory
+        total = sum(
+            (found[corner] * weight[:, None] for corner, weight in corners), np.zeros((self.count, len(values)))
+        )
         return total.T / (1 + 2.0**-self.axes)

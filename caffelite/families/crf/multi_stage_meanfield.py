@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...devices.protocol import Device
 from ...layers import require
 from ...layers.arrays import ArrayLayer, filler
 from ...layers.layer import Shape, register
@@ -74,10 +75,14 @@ class MultiStageMeanfield(ArrayLayer):
                 raise self.bottom_error(i, "does not fit", expected=list(wanted), found=list(bottoms[i]))
         for value in (self.p.spatial_filter_weight, self.p.bilateral_filter_weight, -1.0):
             self.add_param((labels, labels), filler("diagonal", diag_val=[value] * labels))
-        y, x = np.mgrid[: size[0], : size[1]].reshape(2, -1)
+        self.size = size
+        return [bottoms[0]]
+
+    def build(self, dev: Device) -> None:
+        super().build(dev)
+        y, x = np.mgrid[: self.size[0], : self.size[1]].reshape(2, -1)
         self.places = np.stack([x, y], 1)
         self.near = Lattice(self.places / self.p.theta_gamma)
-        return [bottoms[0]]
 
     def _field(self, image: np.ndarray) -> Field:
         colors = image.reshape(3, -1).T / self.p.theta_beta
