@@ -7,7 +7,7 @@ from devices.host import plans
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
-from caffelite.devices import open_device
+from caffelite.devices import Window, open_device
 from caffelite.errors import NOWHERE
 from caffelite.net import graph
 from caffelite.net.net import Net
@@ -98,3 +98,33 @@ def test_a_product_with_bias_and_relu_in_one_plan(slope, refused, seed):
     )
     fused = slope is None or (slope == 0 and not refused)
     assert dev.backend.launches - before == (1 if fused else 2)
+
+
+@pytest.mark.parametrize("precision", ["tf32", "fp16"])
+def test_weights_are_packed_once_for_both_passes(precision, seed):
+    """From the second iteration on; a backward pass of its own packs them again."""
+    dev, rng = plans.device(precision), np.random.default_rng(seed)
+    kind = np.float16 if precision == "fp16" else np.float32
+    shapes = (2, 6, 6, 4), (2, 4, 4, 8)
+    x, dy = (rng.normal(size=shape).astype(kind) for shape in shapes)
+
+    def convolution():
+        return dev.convolution((2, 4, 6, 6), (2, 8, 4, 4), Window((3, 3)), channels_last=True)
+
+    def backward(op, w):
+        dx, before = dev.empty(shapes[0], kind), dev.backend.launches
+        op.backward(x, w, dy, dx, None, None)
+        return dx, dev.backend.launches - before
+
+    op, launches = convolution(), []
+    for _ in range(3):
+        w = rng.normal(size=(8, 4, 3, 3)).astype(np.float32)
+        op.forward(x, w, None, dev.empty(shapes[1], kind), None)
+        dx, count = backward(op, w)
+        np.testing.assert_array_equal(dx, backward(convolution(), w)[0])
+        launches.append(count)
+    assert launches == [2, 1, 1]
+    w = rng.normal(size=w.shape).astype(np.float32)
+    dx, count = backward(op, w)
+    np.testing.assert_array_equal(dx, backward(convolution(), w)[0])
+    assert count == 2

@@ -22,8 +22,9 @@ class Convolution:
     """y (N, M, OH, OW) = w (M, C/groups, kh, kw) * x (N, C, H, W) + b (M).
 
     name: the layer's, for errors. last: x, y and their gradients are channels_last; they may then have 16 bits, all
-    in one dtype. Weights, bias and their gradients are float32 in Caffe's order; the run converts them to the order
-    of the plan. Plans are chosen in the first runs, which show the dtypes in use; later runs allocate nothing.
+    in one dtype. Weights, bias and their gradients are float32 in Caffe's order; the forward pass converts them to the
+    order of the plan, for the backward pass that follows too. Plans are chosen in the first runs, which show the dtypes
+    in use; later runs allocate nothing.
     With channels_last, y and dy may be slices of wider rows; they are copied where cuDNN has no plan for slices. A ReLU
     is fused only by plans that propagate NaN and infinity, as Caffe does: else a diverged net would not be noticed.
     Errors: cuDNN has no plan at all.
@@ -50,6 +51,8 @@ class Convolution:
         )
         pixels = math.prod(y[2:])
         self._bias = operations.Biased(device, *((y[0] * pixels, m, 1) if last else (y[0], m, pixels)))
+        self._kept: Array = None  # the weights as plans need them, once there was a backward pass
+        self._fresh = False  # whether a forward pass has put them there, and no backward pass has followed
         self._wholes: dict[str, Array] = {}  # contiguous arrays that replace slices, by kind of problem
 
     def forward(self, x, w, b, y, slope: float | None = None) -> None:
@@ -96,15 +99,22 @@ class Convolution:
         plan = self._device.engine.plan(problem)
         if plan is None:
             return False
-        dtype, biased = np.dtype(problem.numbers), b is not None
-        half, room = dtype.itemsize == 2, 0
-        if half or self._turns:
-            room = _room(w.size, dtype) + (_room(b.size, dtype) if half and biased else 0)
+        dtype, biased, forward = np.dtype(problem.numbers), b is not None, problem.kind == "forward"
+        half = dtype.itemsize == 2
+        packs = half or self._turns
+        if packs and not forward and self._kept is None:
+            self._kept = self._device.empty(w.shape, dtype)
+            self._device.generation += 1  # graphs of forward passes do not fill it
+        kept = self._kept if packs else None
+        weights = _room(w.size, dtype) if packs and kept is None else 0
+        room = weights + (_room(b.size, dtype) if half and biased else 0)
         space = self._device.workspace(room + max(1, plan.workspace), np.uint8)
-        if room:
-            packed = self._device.view(space, 0, w.shape, dtype)
-            packed_bias = self._device.view(space, _room(w.size, dtype), b.shape, dtype) if half and biased else None
-            self._pack(w, b if half else None, packed, packed_bias)
+        if packs:
+            packed = self._device.view(space, 0, w.shape, dtype) if kept is None else kept
+            packed_bias = self._device.view(space, weights, b.shape, dtype) if half and biased else None
+            if forward or not self._fresh:
+                self._pack(w, b if half else None, packed, packed_bias)
+            self._fresh = forward and kept is not None
             w, b = packed, packed_bias if half else b
         plan.run((image, w, b) if biased else (image, w), out, space[room:])
         return True
