@@ -155,6 +155,9 @@ class RunConfig:
     iterations: int | None = _option(
         "--iterations", "Stop after N iterations, with a snapshot. Default: train to max_iter.", metavar="N", least=1
     )
+    until: int | None = _option(
+        "--until", "Stop at iteration N, with a snapshot, wherever the run starts.", metavar="N", least=1
+    )
     scaling: str = _option(
         "--scaling",
         "With several processes: weak, each uses the batch size of the prototxt; strong, they divide it.",
@@ -188,6 +191,8 @@ class RunConfig:
         if self.snapshot and (self.weights or self.resume):
             other = "weights" if self.weights else "resume"
             raise CaffeliteError(f"-snapshot and -{other} exclude each other", remedy=f"leave {other} out")
+        if self.iterations and self.until:
+            raise CaffeliteError("-iterations and -until exclude each other", remedy="leave one out")
         for option, value in (("-tensorboard", self.tensorboard), ("-track", self.trackers)):
             if value and self.record == NO_RECORD:
                 raise CaffeliteError(f"{option} writes into the records: it needs them")

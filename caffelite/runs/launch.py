@@ -244,7 +244,8 @@ class _Run:
         if limit:
             each = self._time_limit = TimeLimit(self._started + limit, self._signals.requests, progress)
         with closing(progress) if progress else nullcontext(), self._explained(trainer.dev):
-            trainer.solve(each, self._config.iterations)
+            until = self._config.until
+            trainer.solve(each, max(0, until - trainer.iteration) if until else self._config.iterations)
 
     def _outcome(self, trainer: Trainer) -> Outcome:
         """How the session ended, by what any of the processes received."""
@@ -260,6 +261,8 @@ class _Run:
             return Outcome(registry.SIGNAL, number)
         if any(expired for _, expired in received):
             return Outcome(registry.OUT_OF_TIME, f"{self._config.max_seconds:g} seconds are over")
+        if self._config.until:
+            return Outcome(registry.FINISHED, f"at iteration {trainer.iteration}, as requested")
         return Outcome(registry.FINISHED, f"after the {self._config.iterations} iterations that were requested")
 
     def _log_continuation(self, trainer: Trainer) -> None:

@@ -13,6 +13,7 @@ from types import FrameType
 
 from ..training import Requests, Trainer
 
+ENDING = (signal.SIGTERM, signal.SIGUSR1)
 STOPPING = b"Stopping after this iteration, with a snapshot; a second signal stops at once.\n"
 
 
@@ -23,9 +24,10 @@ def write_to_stderr(line: bytes) -> None:
 
 
 class Signals:
-    """Turns SIGINT, SIGHUP and SIGTERM into requests.
+    """Turns SIGINT, SIGHUP, SIGTERM and SIGUSR1 into requests.
 
-    ``status`` is the exit status: 128 + 15 after a SIGTERM. ``stopped_by`` is the name of the signal that requested the
+    ``status`` is the exit status: 128 + 15 after a SIGTERM, 128 + 10 after a SIGUSR1, which schedulers of clusters send
+    before the time of a job is over. ``stopped_by`` is the name of the signal that requested the
     stop. report: writes the line that says so. min_interval: seconds within which the same signal counts once, since
     both a terminal and the process that started this one may pass it on.
     """
@@ -41,7 +43,8 @@ class Signals:
         self.requests, self.status, self.stopped_by = Requests(), 0, ""
         self._report, self._min_interval = report, min_interval
         self._last: dict[int, float] = {}
-        self._effects = {signal.SIGINT: sigint_effect, signal.SIGHUP: sighup_effect, signal.SIGTERM: "stop"}
+        self._effects = {signal.SIGINT: sigint_effect, signal.SIGHUP: sighup_effect}
+        self._effects |= dict.fromkeys(ENDING, "stop")
 
     def __enter__(self) -> Signals:
         self._before = {number: signal.signal(number, self._handle) for number in self._effects}
@@ -64,7 +67,7 @@ class Signals:
             self.requests.stop, self.stopped_by = True, signal.Signals(number).name
             if self._report:
                 self._report(STOPPING)
-            self.status = 128 + number if number == signal.SIGTERM else 0
+            self.status = 128 + number if number in ENDING else 0
 
 
 log = logging.getLogger("caffelite")

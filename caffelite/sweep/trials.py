@@ -73,7 +73,7 @@ class Trial:
             done, state = max(((at, str(path)) for at, path in earlier), default=(0, None))
         if state:
             config = dataclasses.replace(config, snapshot=state, weights=())
-        return dataclasses.replace(config, iterations=rung - done) if rung < END else config
+        return dataclasses.replace(config, until=rung) if rung < END else config
 
     # results
 
@@ -111,7 +111,7 @@ class Trial:
         if status is None or status.state not in ENDED:
             return None
         done = status.iteration or 0
-        complete = status.state == registry.FINISHED and not status.reason  # the reason is -iterations
+        complete = status.state == registry.FINISHED and not status.reason  # the reason is -until
         early = status.state == registry.STOPPED and status.reason.startswith("stopped early")
         if status.state == registry.FAILED:
             return TrialResult(None, done, status.state, status.reason)

@@ -58,6 +58,15 @@ def test_options_with_an_equals_sign_and_two_dashes(folder, call):
     assert (folder / "run_iter_3.solverstate").exists()
 
 
+def test_until_is_an_iteration_wherever_the_run_starts(folder, call):
+    for _ in range(2):
+        assert call("train", "-solver", "solver.prototxt", "-until", 3, "-resume", "auto").status == 0
+        assert [path.name for path in folder.glob("run_iter_*.solverstate")] == ["run_iter_3.solverstate"]
+    assert call("train", "-solver", "solver.prototxt", "-until", 5, "-resume", "auto").status == 0
+    assert (folder / "run_iter_5.solverstate").exists()
+    assert call("train", "-solver", "solver.prototxt", "-until", 5, "-iterations", 5).status == 2
+
+
 def test_resume_goes_on(folder, call):
     whole = call("train", "-solver", "solver.prototxt").lines
     resumed = call("train", "-solver", "solver.prototxt", "-snapshot", "run_iter_10.solverstate").lines

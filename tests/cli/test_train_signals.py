@@ -89,6 +89,13 @@ def test_a_signal_while_starting_up(folder, endless):
     assert process.returncode == 0 and "Traceback" not in err and len(states(folder)) == 1
 
 
+def test_sigusr1_ends_with_a_snapshot_and_a_status_of_its_own(folder, endless):
+    process = endless()
+    process.send_signal(signal.SIGUSR1)
+    process.communicate(timeout=60)
+    assert process.returncode == 138 and len(states(folder)) == 1
+
+
 def test_a_second_signal_ends_at_once():
     """Where the iteration does not finish."""
     code = """

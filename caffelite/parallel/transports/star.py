@@ -79,7 +79,10 @@ def launch(arguments: list[str], size: int) -> int:
             child.send_signal(number)
 
     bind = bound_to(os.getpid())
-    before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    before = {
+        number: signal.signal(number, forward)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+    }
     try:
         for rank in range(size):
             mine = [pairs[rank - 1][1]] if rank else [near for near, _ in pairs]
