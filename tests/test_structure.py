@@ -118,6 +118,7 @@ EXTERNAL = {
     "optuna": ("sweep/",),
     "tensorboardX": ("runs/tracking.py",),
     "mlflow": ("runs/tracking.py",),
+    "submitit": ("runs/queue/slurm.py",),
     "wandb": ("runs/tracking.py",),
     "onnx": ("export/",),
     "onnxruntime": ("export/",),

@@ -38,7 +38,8 @@ PART = re.compile(
     r"|^(?P<fence>```+)(?P<kind>\w*)\n(?P<body>.*?)^(?P=fence)$",
     re.MULTILINE | re.DOTALL,
 )
-LANGUAGES = {"bash", "python", "protobuf", "text", "csv", ""}
+SHOWN = {"text", "csv", "yaml", ""}  # languages of blocks that do not run
+LANGUAGES = {"bash", "python", "protobuf", *SHOWN}
 INSTALLS = re.compile(r"^\s*(pip install|python -m venv|python3 -m venv)\b")
 
 
@@ -91,7 +92,7 @@ def run_page(page: Path, folder: Path) -> int:
             raise PageError(f'{at}: a block of the language "{block.kind}"')
         if block.file:
             (folder / block.file).write_text(block.body)
-        if block.reason or block.kind in ("text", "csv", ""):
+        if block.reason or block.kind in SHOWN:
             continue
         if block.kind == "bash" and not done and not block.status:
             links = shutil.ignore_patterns("models", "solvers")

@@ -106,6 +106,56 @@ job_gpus = click.option(
     show_default=True,
     help='GPUs for jobs, one job on each: "all", numbers as in 0,1, or "none".',
 )
+_CLUSTER = ("partition", "time", "gpus", "nodes", "slurm")
+
+
+def engine(command: Callable) -> Callable:
+    """-engine and the options of SLURM, which reach the command as ``engine``: None for the local one, or the values of
+    SlurmOptions."""
+    from .option_types import Duration
+
+    @functools.wraps(command)
+    def wrapped(**values: Any) -> Any:
+        name = values.pop("engine_name")
+        chosen = {each: values.pop(f"cluster_{each}") for each in _CLUSTER}
+        if name == "local" and (given := [each for each, value in chosen.items() if value]):
+            raise click.UsageError(f"-{given[0]} belongs to -engine slurm")
+        fields = ("partition", "seconds", "gpus", "nodes", "more")
+        options = {field: value for field, value in zip(fields, chosen.values(), strict=True) if value}
+        return command(engine=options if name == "slurm" else None, **values)
+
+    slurm = "With -engine slurm: "
+    for option in (
+        click.option(
+            "--slurm",
+            "cluster_slurm",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help=f"{slurm}any other option of sbatch, as in account=vision or cpus-per-task=4. Repeatable.",
+        ),
+        count_option("--nodes", "cluster_nodes", help=f"{slurm}nodes of each job. Default: 1."),
+        count_option("--gpus", "cluster_gpus", help=f"{slurm}GPUs on each node, one process each. Default: none."),
+        click.option(
+            "--time",
+            "cluster_time",
+            metavar="TIME",
+            type=Duration(),
+            help=f"{slurm}the time of a job, as 30m, 12h or 2d; a training that needs more is requeued. Default: 1d.",
+        ),
+        click.option("--partition", "cluster_partition", metavar="NAME", help=f"{slurm}the partition of the jobs."),
+        click.option(
+            "--engine",
+            "engine_name",
+            type=click.Choice(["local", "slurm"]),
+            default="local",
+            show_default=True,
+            help="Where jobs run: on this machine, or as jobs of a SLURM cluster (extra: slurm).",
+        ),
+    ):
+        wrapped = option(wrapped)
+    return wrapped
+
+
 depth = click.option(
     "--depth",
     type=click.IntRange(min=0),

@@ -123,21 +123,28 @@ def _done(job: Job) -> str:
 @_root
 @options.job_gpus
 @options.cpu_slots
+@options.engine
 @click.option("--until_idle", is_flag=True, help="Stop when no job is queued or running.")
-def run(root: str, gpus: str, cpu_slots: int, until_idle: bool) -> None:
+def run(root: str, gpus: str, cpu_slots: int, engine: dict[str, Any] | None, until_idle: bool) -> None:
     """Runs the scheduler of the queue in the foreground, until Ctrl-C. Running jobs then continue.
 
-    Only one scheduler works in a root. A new job starts within a second.
+    Only one scheduler works in a root. A new job starts within a second. With -engine slurm each job becomes a job of
+    the cluster, which continues without this process.
 
     \b
     Examples:
       caffelite queue run
       caffelite queue run -gpu 0,1 -cpu_slots 2 -until_idle
+      caffelite queue run -engine slurm -partition gpu -time 12h -gpus 1 -slurm account=vision
     """
     start()
-    from ..runs.queue.scheduler import Scheduler, Slots
+    from ..runs.queue.engine import Engine
+    from ..runs.queue.local import Local, Slots
+    from ..runs.queue.scheduler import Scheduler
+    from ..runs.queue.slurm import Slurm, SlurmOptions
 
-    scheduler = Scheduler(root, Slots.of(gpus, cpu_slots))
+    chosen: Engine = Local(Slots.of(gpus, cpu_slots)) if engine is None else Slurm(SlurmOptions(**engine))
+    scheduler = Scheduler(root, chosen)
     stopped: list[int] = []
     before = {
         number: signal.signal(number, lambda number, _: stopped.append(number))

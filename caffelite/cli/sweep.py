@@ -103,6 +103,7 @@ RUN_FIELDS = (
     help="Add the trials to the queue of the folder, which runs them on free devices. Default: where a scheduler works "
     "(caffelite queue run, or serve) and -jobs is not given.",
 )
+@options.engine
 @click.option(
     "--max_time",
     metavar="TIME",
@@ -117,6 +118,7 @@ def sweep(
     resume: Path | None,
     jobs: int | None,
     queued: bool | None,
+    engine: dict[str, Any] | None,
     max_time: float | None,
     repeat_failed: bool,
     out: Path | None,
@@ -134,6 +136,7 @@ def sweep(
       caffelite sweep -solver solvers/lenet_solver.prototxt -set base_lr=0.005,0.01,0.02 -set momentum=0.8,0.9 -seeds 3
       caffelite sweep -solver solvers/lenet_solver.prototxt -set "base_lr=log(0.001,0.1)" -random 27 -halving -gpu all
       caffelite sweep -resume lenet_sweep -out lenet.png
+      caffelite sweep -solver solvers/lenet_solver.prototxt -set "base_lr=log(0.001,0.1)" -random 27 -engine slurm
     """
     form = options.picture_form(out, "pdf") if out else ""
     if bool(resume) == bool(values["solver"]):
@@ -141,20 +144,22 @@ def sweep(
     start()
     from ..runs.device_choice import gpus
     from ..runs.open_net import read_solver
+    from ..runs.queue.slurm import SlurmOptions
     from ..sweep import config
     from ..sweep import jobs as processes
     from ..sweep.sweep import Sweep
 
     definition = config.read(resume) if resume else _definition(jobs, run, values)
-    gpu_ids = gpus(run["gpus"] or definition.base.gpus, read_solver(definition.base).message)
+    cluster = None if engine is None else SlurmOptions(**engine)
+    gpu_ids = [] if cluster else gpus(run["gpus"] or definition.base.gpus, read_solver(definition.base).message)
     stop = processes.Stop(deadline=None if max_time is None else time.monotonic() + max_time)
     devices = [gpu_ids[i % len(gpu_ids)] if gpu_ids else None for i in range(jobs or len(gpu_ids) or 1)]
     folder = resume or values["folder"] or _default_folder(definition)
-    root = _queue(folder, queued, jobs)
-    if not gpu_ids and not resume and not root:
+    root = _queue(folder, queued, jobs) if cluster is None else None
+    if not gpu_ids and not resume and not root and cluster is None:
         definition = _with_threads(definition, len(devices))
     with processes.stopping(stop):
-        results = Sweep(definition, folder, devices, stop, repeat_failed, root).run()
+        results = Sweep(definition, folder, devices, stop, repeat_failed, root, cluster).run()
     _show(results, folder, as_json)
     if out:
         from ..sweep.picture import picture

@@ -22,6 +22,7 @@ job.lock            locked by the process of the job from its start to its end; 
 process.json        how the process began and ended
 progress.json       how much is done
 output.txt          what the process printed
+slurm.json          that SLURM has the job, until its end is recorded
 """
 
 from __future__ import annotations
@@ -41,12 +42,13 @@ LOCK, HEARTBEAT, LOG, OUTCOME = "lock", "heartbeat.json", "log.txt", "outcome.js
 METRICS, LOSSES, EVENTS = "metrics.csv", "losses.f32", "events"
 NOTES, PAUSE, RESUMED = "notes.json", "pause.json", "resume.txt"
 JOB, JOB_LOCK, PROCESS, PROGRESS, OUTPUT = "job.json", "job.lock", "process.json", "progress.json", "output.txt"
+SLURM = "slurm.json"
+JOB_FILES = (JOB, JOB_LOCK, PROCESS, PROGRESS, OUTPUT, SLURM)
 RECORDS = (
     *(SOLVER, NET, CONFIG, RUN, LOCK, HEARTBEAT, LOG, OUTCOME, METRICS, LOSSES, NOTES, PAUSE, RESUMED),
-    *(JOB, JOB_LOCK, PROCESS, PROGRESS, OUTPUT),
+    *JOB_FILES,
 )
 JOB_FOLDER = "CAFFELITE_JOB_FOLDER"  # environment variable: the folder of the job that this process belongs to
-JOB_FILES = (JOB, JOB_LOCK, PROCESS, PROGRESS, OUTPUT)
 
 
 def leads_out(folder: Path, roots: Iterable[Path]) -> bool:
@@ -76,9 +78,9 @@ def write_atomically(path: Path, text: str) -> None:
     os.replace(draft, path)
 
 
-def open_new(path: Path) -> BinaryIO:
-    """Opens a file to write; a link in its place is not followed. Errors: OSError."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+def open_new(path: Path, append: bool = False) -> BinaryIO:
+    """Opens a file to write; a link in its place is not followed. append: keep what it holds. Errors: OSError."""
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else os.O_TRUNC) | os.O_CLOEXEC | os.O_NOFOLLOW
     return os.fdopen(os.open(path, flags, 0o666), "wb")
 
 

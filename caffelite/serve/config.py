@@ -9,7 +9,7 @@ from pathlib import Path
 from ..errors import CaffeliteError
 from ..runs.bounds.bounds import Bounds
 from ..runs.queue.job import ALL
-from ..runs.queue.scheduler import Slots
+from ..runs.queue.local import Slots
 
 TOKEN_LENGTH = 16  # characters, at least
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from ..errors import CaffeliteError
 from ..runs.queue import scheduler
-from ..runs.queue.scheduler import Scheduler, Slots
+from ..runs.queue.local import Local, Slots
+from ..runs.queue.scheduler import Scheduler
 from .config import ServeConfig
 
 log = logging.getLogger("caffelite")
@@ -42,7 +43,7 @@ def _schedule(root: Path, slots: Slots, python: bool, over: threading.Event) -> 
     """Schedules a root until the end; another scheduler, or a disk that fails, makes it wait."""
     while not over.is_set():
         try:
-            active = Scheduler(root, slots, python)
+            active = Scheduler(root, Local(slots), python)
         except CaffeliteError:
             over.wait(RETRY)
             continue

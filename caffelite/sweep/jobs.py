@@ -21,8 +21,9 @@ from ..errors import CaffeliteError
 from ..parallel.transports import star
 from ..runs.config import RunConfig
 from ..runs.queue import edit, job
+from ..runs.queue.local import THREADS
 from ..runs.queue.process import last_line
-from ..runs.queue.scheduler import THREADS
+from ..runs.queue.scheduler import Scheduler
 from .trials import Trial
 
 PERIOD = 0.05  # seconds between looks at processes
@@ -67,6 +68,7 @@ class Jobs(ABC):
         pending, running, stopping = list(items), list[tuple[Item, Any]](), False
         try:
             while (pending and not stop.requested) or running:
+                self.look()
                 while pending and not stop.requested and self.has_room():
                     item = pending.pop(0)
                     one = self.find(item)
@@ -87,6 +89,14 @@ class Jobs(ABC):
         except BaseException as error:
             self.leave([one for _, one in running], isinstance(error, KeyboardInterrupt))
             raise
+
+    @abstractmethod
+    def look(self) -> None:
+        """Called again and again while trials run."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """No other trial follows."""
 
     def has_room(self) -> bool:
         """Whether another run can start."""
@@ -131,6 +141,12 @@ class Processes(Jobs):
         self._free, self._threads = list(devices), threads
         self._environment = dict(os.environ) | {name: str(threads) for name in THREADS if threads}
 
+    def look(self) -> None:
+        """The kernel starts and ends them."""
+
+    def close(self) -> None:
+        """All have ended."""
+
     def has_room(self) -> bool:
         return bool(self._free)
 
@@ -172,15 +188,24 @@ class Processes(Jobs):
 
 
 class QueuedJobs(Jobs):
-    """Runs trials as jobs of the queue in ``root``. gpus: see `runs.queue.job.Job`.
+    """Runs trials as jobs of the queue in ``root``. gpus: see `runs.queue.job.Job`. scheduler: of that queue, which
+    works in this process; None: in another one.
 
     Where this process ends, the jobs stay in the queue, and the next one that runs the same items waits for them.
     """
 
     period = QUEUE_PERIOD
 
-    def __init__(self, root: Path, gpus: str):
-        self._root, self._gpus = root, gpus
+    def __init__(self, root: Path, gpus: str, scheduler: Scheduler | None = None):
+        self._root, self._gpus, self._scheduler = root, gpus, scheduler
+
+    def look(self) -> None:
+        if self._scheduler:
+            self._scheduler.step()
+
+    def close(self) -> None:
+        if self._scheduler:
+            self._scheduler.close()
 
     def find(self, item: Item) -> job.Job | None:
         earlier = job.read(item[0].run_folder)

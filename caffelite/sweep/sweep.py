@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Sequence
@@ -13,6 +14,8 @@ from ..runs import registry
 from ..runs.config import RunConfig
 from ..runs.lock import FolderLock
 from ..runs.queue.job import ANY
+from ..runs.queue.scheduler import Scheduler
+from ..runs.queue.slurm import Slurm, SlurmOptions
 from . import checks, config
 from .config import SweepConfig
 from .jobs import PERIOD, Item, Jobs, Processes, QueuedJobs, Stop
@@ -33,7 +36,8 @@ class Sweep:
     definition: written to the folder where it is new. devices: where trials run, one at a time on each entry: the
     number of a GPU, or None for the CPU. stop: ends the sweep, by a signal or after a time. repeat_failed: trials that
     failed in an earlier session run again. queue: the root of the queue that runs the trials, one GPU each where
-    ``devices`` has GPUs; None: processes of the sweep run them. Errors: CaffeliteError for every mistake that can be
+    ``devices`` has GPUs; None: processes of the sweep run them, or a cluster does. cluster: what each trial requests of
+    SLURM; None: none runs there. Errors: CaffeliteError for every mistake that can be
     known before the first trial; a folder that another sweep uses, or that holds another definition.
     """
 
@@ -45,10 +49,11 @@ class Sweep:
         stop: Stop | None = None,
         repeat_failed: bool = False,
         queue: Path | None = None,
+        cluster: SlurmOptions | None = None,
     ):
         self.config, self.folder = definition, folder
         self._devices, self._stop = list(devices), stop or Stop()
-        self._repeat_failed, self._queue = repeat_failed, queue
+        self._repeat_failed, self._queue, self._cluster = repeat_failed, queue, cluster
         checks.check_values(definition)
         self.score: Score = checks.score(definition)
         self._sampler = sampler(definition, self.score.lowest)
@@ -62,12 +67,16 @@ class Sweep:
         """Trains what is not trained yet and returns the results, complete unless a stop was requested."""
         lock = self._open()
         try:
-            return self._run(self._jobs())
+            with contextlib.closing(self._jobs()) as jobs:
+                return self._run(jobs)
         finally:
             lock.release()
 
     def _jobs(self) -> Jobs:
-        """What runs the trials: processes of this one, or a queue."""
+        """What runs the trials: processes of this one, a queue, or a cluster through a queue in the sweep's folder."""
+        if self._cluster:
+            scheduler = Scheduler(self.folder, Slurm(self._cluster))
+            return QueuedJobs(self.folder, "", scheduler)
         if self._queue:
             return QueuedJobs(self._queue, ANY if self._devices[0] is not None else "")
         return Processes(self._devices, self.config.threads)

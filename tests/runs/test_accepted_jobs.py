@@ -18,7 +18,8 @@ from caffelite.runs.bounds.terms import of_solver
 from caffelite.runs.config import RunConfig
 from caffelite.runs.queue import edit, job
 from caffelite.runs.queue.edit import submit_run
-from caffelite.runs.queue.scheduler import Scheduler, Slots
+from caffelite.runs.queue.local import Local, Slots
+from caffelite.runs.queue.scheduler import Scheduler
 
 NET = """name: "tiny"
 layer { name: "data" type: "DummyData" top: "data" top: "label" dummy_data_param {
@@ -45,7 +46,7 @@ def root(tmp_path, monkeypatch):
 
 @pytest.fixture
 def scheduler(root):
-    found = Scheduler(root, Slots(cpu=2))
+    found = Scheduler(root, Local(Slots(cpu=2)))
     yield found
     found.close()
 
@@ -186,7 +187,7 @@ def test_python_layers_are_refused_when_a_job_starts(root, tmp_path):
     two = edit.add(root, ["test", "--model=net.prototxt", "--iterations=1"])
     three = edit.add(root, ["summary", "--model=net.prototxt", "--python=."])
     (root / "net.prototxt").write_text(PYTHON + NET)
-    server = Scheduler(root, Slots(cpu=3), python=False)
+    server = Scheduler(root, Local(Slots(cpu=3)), python=False)
     try:
         for each, text in ((one, "no Python layers"), (two, "no Python layers"), (three, "imports no modules")):
             found = run(server, root, each.id)

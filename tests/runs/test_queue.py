@@ -18,7 +18,8 @@ from caffelite.runs import folder as files
 from caffelite.runs import lock, registry
 from caffelite.runs.config import RunConfig
 from caffelite.runs.queue import edit, job
-from caffelite.runs.queue.scheduler import Scheduler, Slots, _Free
+from caffelite.runs.queue.local import Free, Local, Slots
+from caffelite.runs.queue.scheduler import Scheduler
 from caffelite.sweep.config import SweepConfig
 from caffelite.sweep.sweep import Sweep
 
@@ -43,7 +44,7 @@ def root(tmp_path, monkeypatch):
 @pytest.fixture
 def scheduler(root):
     """A scheduler whose jobs are ended after the test."""
-    found = Scheduler(root, Slots(cpu=1))
+    found = Scheduler(root, Local(Slots(cpu=1)))
     yield found
     found.close()
     for each in job.jobs(root):
@@ -139,17 +140,17 @@ def test_a_job_fails_with_the_one_before_it(root, scheduler):
     ],
 )
 def test_jobs_get_free_slots(slots, used, wanted, expected):
-    free = _Free(slots, used)
+    free = Free(slots, used)
     assert [free.take(gpus) for gpus in wanted] == expected
 
 
 def test_one_scheduler_works_in_a_root(root, scheduler):
     assert edit.serving(root / "deeper" / "folder") == root
     with pytest.raises(CaffeliteError, match="another scheduler"):
-        Scheduler(root, Slots())
+        Scheduler(root, Local(Slots()))
     scheduler.close()
     assert edit.serving(root) is None
-    Scheduler(root, Slots()).close()
+    Scheduler(root, Local(Slots())).close()
 
 
 def test_a_running_job_is_not_started_again(root, scheduler):
@@ -216,7 +217,7 @@ def test_a_killed_scheduler_disturbs_no_job(root):
         process.wait()
     before = edit.find(root, each.id)
     assert (before.state, before.process) == (job.RUNNING, started.process)
-    with closing(Scheduler(root, Slots(cpu=1))) as second:
+    with closing(Scheduler(root, Local(Slots(cpu=1)))) as second:
         assert not second.step(), "the slot is in use"
         edit.cancel(root, each.id)
         assert wait(root, each.id, job.STOPPED).reason == "paused"

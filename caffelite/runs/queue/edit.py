@@ -30,7 +30,7 @@ from ..bounds.terms import Texts, of_solver
 from ..config import RunConfig
 from ..lock import FileLock, HeldByAnother
 from ..open_net import read_solver
-from . import job
+from . import job, slurm_jobs
 from .job import ALL, ANY, DEPTH, FREE, Job, jobs
 
 FOLDER, LOCK, SCHEDULER_LOCK = "jobs", "queue.lock", "scheduler.lock"
@@ -227,9 +227,11 @@ def accept(root: str | Path, id: str) -> Job:
 
 
 def set_priority(root: str | Path, id: str, priority: int) -> Job:
-    """Changes the priority of a queued job. Errors: it is not queued."""
+    """Changes the priority of a queued job. Errors: it is not queued; SLURM has it, and refuses."""
     with _changes(root):
         changed = dataclasses.replace(_queued(root, id), priority=priority)
+        if changed.slurm:
+            slurm_jobs.set_priority(changed.slurm, priority)
         changed.write()
         return changed
 
@@ -242,6 +244,9 @@ def move(root: str | Path, id: str, *, before: str | None = None, position: int 
     """
     with _changes(root):
         moved = _queued(root, id)
+        if moved.slurm:
+            remedy = "give it a priority: caffelite queue priority ID N"
+            raise CaffeliteError(f"SLURM decides when job {moved.id} starts", remedy=remedy)
         others = [each for each in jobs(root) if each.state == job.QUEUED and each.id != moved.id]
         at = len(others) if position is None else min(max(position, 1), len(others) + 1) - 1
         if before is not None:
@@ -278,9 +283,11 @@ def cancel(root: str | Path, id: str, manner: str = PAUSE) -> Job:
     """Ends a job. A queued one does not start; a running one receives SIGTERM, upon which a training run writes a
     snapshot, or is killed with all its processes (``manner`` = "kill").
 
-    Errors: it has ended; it runs on another host.
+    Errors: it has ended; it runs on another host; SLURM has it, and refuses.
     """
     target = find(root, id)
+    if target.slurm and target.state in job.PENDING:
+        return _cancel_in_slurm(target, manner)
     if target.state == job.QUEUED:
         with suppress(HeldByAnother):
             return _cancel_queued(target)
@@ -295,10 +302,8 @@ def cancel(root: str | Path, id: str, manner: str = PAUSE) -> Job:
         raise CaffeliteError(f"job {target.id} runs on another host", found=target.host)
     if not lock.holds(target.process, target.folder / files.JOB_LOCK):  # a folder may name any process
         raise CaffeliteError(f"the process of job {target.id} is not known", expected="a process of this user")
-    if manner == PAUSE and target.is_run:
-        with suppress(CaffeliteError):
-            status = registry.read(target.folder)
-            registry.announce_pause(target.folder, status.process, status.started)
+    if manner == PAUSE:
+        _announce_pause(target)
     with suppress(ProcessLookupError):
         if manner == KILL:
             os.killpg(target.process, signal.SIGKILL)
@@ -309,16 +314,42 @@ def cancel(root: str | Path, id: str, manner: str = PAUSE) -> Job:
     return find(root, target.id)
 
 
+def _announce_pause(target: Job) -> None:
+    if target.is_run:
+        with suppress(CaffeliteError):
+            status = registry.read(target.folder)
+            registry.announce_pause(target.folder, status.process, status.started)
+
+
+def _cancel_in_slurm(target: Job, manner: str) -> Job:
+    queued = target.state == job.QUEUED
+    if manner == PAUSE and not queued:
+        _announce_pause(target)
+    slurm_jobs.cancel(target.slurm, kill=manner == KILL and not queued)
+    if queued:
+        with suppress(HeldByAnother):  # it has just started
+            _cancel_queued(target)
+    elif manner == KILL:
+        _record_kill(target)
+    return find_folder(target)
+
+
+def find_folder(known: Job) -> Job:
+    """The job in the folder of a known one, as it is now."""
+    return job.read(known.folder) or known
+
+
 def _cancel_queued(queued: Job) -> Job:
     held = FileLock(queued.folder / files.JOB_LOCK)
     try:
         with files.reporting(f"write to {queued.folder}"):
+            slurm_jobs.forget(queued.folder)
             job.record_end(queued.folder, queued.id, job.STOPPED, "cancelled before it started")
             if queued.is_run and not (queued.folder / files.RUN).exists():
                 registry.record_before_start(queued.folder, registry.Outcome(registry.CANCELLED, "before it started"))
     finally:
         held.release()
-    return job.read(queued.folder) or queued
+    return find_folder(queued)
 
 
 def _record_kill(killed: Job) -> None:
@@ -335,10 +366,11 @@ def _record_kill(killed: Job) -> None:
 def settle(ended: Job) -> None:
     """Records for the run registry that the process of a run ended before its first session."""
     job.forget_accepted(ended.id)
-    if ended.is_run and ended.state == job.KILLED:
+    if ended.is_run:
         with suppress(CaffeliteError, OSError):
             if registry.read(ended.folder).state == registry.QUEUED:
-                registry.record_before_start(ended.folder, registry.Outcome(registry.FAILED, ended.reason))
+                kind = registry.CANCELLED if ended.state == job.STOPPED else registry.FAILED
+                registry.record_before_start(ended.folder, registry.Outcome(kind, ended.reason))
 
 
 def remove(root: str | Path, id: str) -> None:

@@ -2,7 +2,8 @@
 
 The folder of a job that trains is its run folder; the folder of another job is `jobs/ID` in the queue's root.
 `job.json` is written by whoever changes the queue, `process.json` and `progress.json` by the process of the job.
-`job.lock` is held from before the start of that process to its end, so a job is never started twice.
+`job.lock` is held from before the start of that process to its end, so a job is never started twice. The state of a
+job that was submitted to SLURM is what SLURM says (slurm_jobs.py).
 
 A folder of jobs may be written by others. So a record of each job that this user added is in the user's own folder
 (`runs/state.py`) until the job starts, and a scheduler starts a job only where job.json says what that record says;
@@ -29,6 +30,8 @@ from .. import folder as files
 from .. import lock, registry, state
 from ..bounds.bounds import STORED, Bounds
 from ..bounds.terms import Texts
+from . import slurm_jobs
+from .slurm_jobs import Submission
 
 STATE_FOLDER = "jobs"
 
@@ -101,8 +104,8 @@ class Job:
     free GPU, which the command receives as -gpu, "all" or numbers as in "0,1" for these; "none" for a command that
     needs no slot. priority: higher ones start first. order: the place among those of one priority. after: the ids of
     jobs that must finish before. state: one of registry.STATES. accepted: False of a queued job that this user did not
-    add, which never starts. slot: where it runs, as in "gpu 0". submitted, started,
-    ended: ISO 8601.
+    add, which never starts. slot: where it runs, as in "gpu 0" or "node n1". slurm: the number of a job that SLURM has,
+    "?" where SLURM does not say it. submitted, started, ended: ISO 8601.
     """
 
     id: str
@@ -124,6 +127,7 @@ class Job:
     ended: str = ""
     status: int | None = None
     accepted: bool = True
+    slurm: str = ""
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -218,15 +222,19 @@ def read(folder: Path) -> Job | None:
     if not _ID.fullmatch(content["id"]):
         return None
     fields = content | {"command": tuple(content["command"]), "after": tuple(content["after"])}
-    queued = dataclasses.replace(Job(folder=folder, **fields), **_state(folder, content["id"], held))
+    queued = Job(folder=folder, **fields)
+    submission = slurm_jobs.submitted(folder, queued.id)
+    if submission and queued.bounds() is None:  # it was submitted to its end
+        return dataclasses.replace(queued, **_state(folder, queued.id, False, submission))
+    queued = dataclasses.replace(queued, **_state(folder, queued.id, held))
     if queued.state != QUEUED or queued.bounds() is not None:
         return queued
     reason = f"this user did not add it; if you trust its command: caffelite queue accept {queued.id}"
     return dataclasses.replace(queued, accepted=False, reason=reason)
 
 
-def _state(folder: Path, id: str, held: bool) -> dict[str, Any]:
-    """The fields of a job that its process decides."""
+def _state(folder: Path, id: str, held: bool, submission: Submission | None = None) -> dict[str, Any]:
+    """The fields of a job that its process decides, and SLURM, if it was submitted."""
     process = stored.read(folder / files.PROCESS, _PROCESS)
     process = process if process.get("id") == id else {}
     if held:
@@ -236,8 +244,15 @@ def _state(folder: Path, id: str, held: bool) -> dict[str, Any]:
         started = str(process.get("started", "") or holder.get("started", ""))
         fields: dict[str, Any] = {"state": RUNNING, "started": started, "slot": str(holder.get("slot", ""))}
         return fields | {"process": holder.get("process"), "host": str(holder.get("host", ""))}
+    if submission:
+        return slurm_jobs.fields(id, submission, process, _end(process) if process.get("ended") else {})
     if not process:
         return {}
+    return _end(process)
+
+
+def _end(process: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a job whose process has ended."""
     fields = {"started": str(process.get("started", "")), "slot": str(process.get("slot", ""))}
     if not process.get("ended"):
         return fields | {"state": KILLED, "reason": "it ended without recording an outcome"}
@@ -247,14 +262,17 @@ def _state(folder: Path, id: str, held: bool) -> dict[str, Any]:
     return fields | {"ended": str(process["ended"]), "status": status if isinstance(status, int) else None}
 
 
-def record_end(folder: Path, id: str, state: str, reason: str = "", status: int | None = None) -> None:
-    """Records how a job ended. Errors: OSError."""
+def record_end(
+    folder: Path, id: str, state: str, reason: str = "", status: int | None = None, *, may_return: bool = False
+) -> None:
+    """Records how a job ended. may_return: a cluster may start it again, with the same texts. Errors: OSError."""
     before = stored.read(folder / files.PROCESS, _PROCESS)
     content = before if before.get("id") == id else {"id": id}
     files.write_json(
         folder / files.PROCESS, content | {"ended": now(), "state": state, "reason": reason, "status": status}
     )
-    forget_accepted(id)
+    if not may_return:
+        forget_accepted(id)
 
 
 def now() -> str:

@@ -26,7 +26,7 @@ from ..bounds.bounds import Bounds
 from ..lock import FileLock
 from .job import FAILED, FINISHED, STOPPED, Job, begin_accepted, now, record_end, texts_file
 
-VARIABLE = "CAFFELITE_JOB"  # {"folder", "id", "lock": descriptor, "run": bool, "slot"}
+VARIABLE = "CAFFELITE_JOB"  # {"folder", "id", "lock": descriptor or None, "run": bool, "slot"}
 ENDED = (registry.FINISHED, registry.STOPPED, registry.OUT_OF_TIME)
 TAIL = 1 << 12  # bytes of the output in which the reason of a failure is looked for
 
@@ -66,6 +66,8 @@ def session() -> Iterator[None]:
     identity: dict[str, Any] = json.loads(text)
     folder, id = Path(identity["folder"]), identity["id"]
     held = FileLock(folder / files.JOB_LOCK, descriptor=identity["lock"])
+    if identity["lock"] is None:  # no scheduler of this machine took it
+        held.describe({"id": id, "slot": identity["slot"], "started": now()})
     os.environ[files.JOB_FOLDER] = str(folder)
     if not identity["run"]:
         progress.report_to(folder / files.PROGRESS)
@@ -90,7 +92,7 @@ def session() -> Iterator[None]:
                 stream.flush()
         with suppress(OSError):
             state, reason = _outcome(folder, status, identity["run"])
-            record_end(folder, id, state, reason, status)
+            record_end(folder, id, state, reason, status, may_return=identity["lock"] is None)
         held.release()
 
 
@@ -101,8 +103,10 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 def _outcome(folder: Path, status: int, is_run: bool) -> tuple[str, str]:
     """(state, reason) of a job by the exit status of its process."""
-    stopped = status == 128 + signal.SIGTERM
-    state, reason = (STOPPED, "stopped by a signal: SIGTERM") if stopped else (FINISHED, "")
+    stopped = status in (128 + signal.SIGTERM, 128 + signal.SIGUSR1)
+    state, reason = (
+        (STOPPED, f"stopped by a signal: {signal.Signals(status - 128).name}") if stopped else (FINISHED, "")
+    )
     if status and not stopped:
         output = folder / (files.OUTPUT if is_run else files.LOG)
         state, reason = FAILED, last_line(output) or f"exit status {status}"

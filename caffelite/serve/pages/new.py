@@ -18,7 +18,7 @@ from ...runs.config import RunConfig
 from ...runs.queue import edit, job
 from ...runs.queue.edit import submit_run
 from ...runs.queue.job import ANY, FREE, Job
-from ...runs.queue.scheduler import Slots
+from ...runs.queue.local import Slots
 from ...scaffold.presets import PRESETS
 from ...training.checkpoint import snapshot
 from .. import catalog, drafts, page, paths, projects

@@ -1,0 +1,127 @@
+"""Runs the jobs of a queue on the devices of this machine: one on each GPU, and some on the CPU."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ... import stored
+from ...parallel.transports import star
+from .. import folder as files
+from ..bounds.bounds import Bounds
+from ..device_choice import gpu_numbers
+from ..lock import FileLock
+from . import job, process
+from .engine import Engine
+from .job import ALL, ANY, FREE, Job
+
+log = logging.getLogger("caffelite")
+
+THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+CPU = "cpu"
+
+
+@dataclass(frozen=True)
+class Slots:
+    """gpus: the numbers of the GPUs that jobs may use, one job on each. cpu: how many jobs run on the CPU at a time.
+
+    A job that names GPUs runs in a CPU slot where there are none at all, so that its command reports what is missing.
+    """
+
+    gpus: tuple[int, ...] = ()
+    cpu: int = 1
+
+    @classmethod
+    def of(cls, gpus: str, cpu: int) -> Slots:
+        """gpus: "all" of this machine, numbers as in "0,1", or "none". Errors: another text."""
+        if gpus == ALL:
+            from ...devices import cuda
+
+            return cls(tuple(range(cuda.count())), cpu)
+        return cls(tuple(gpu_numbers(gpus)) if gpus != "none" else (), cpu)
+
+
+class Local(Engine):
+    """Each job is a process of this one, in a session of its own."""
+
+    def __init__(self, slots: Slots):
+        self.slots = slots
+        self._free = Free(slots, ())
+        self._children: dict[str, tuple[subprocess.Popen[bytes], Path]] = {}
+        self._environment = dict(os.environ)
+        if slots.cpu > 1:
+            threads = max(1, len(os.sched_getaffinity(0)) // slots.cpu)
+            self._environment |= {name: str(threads) for name in THREADS}
+
+    def look(self, jobs: Sequence[Job]) -> None:
+        self._free = Free(self.slots, [each.slot for each in jobs if each.state == job.RUNNING])
+
+    def reserve(self, job: Job) -> str:
+        return self._free.take(job.gpus)
+
+    def start(self, job: Job, held: FileLock, slot: str, bounds: Bounds) -> bool:
+        words = [*job.command]
+        if job.gpus == ANY and slot.startswith("gpu "):
+            words.append(f"--gpu={slot.removeprefix('gpu ')}")
+        child = process.start(job, held, star.command(words), slot, self._environment, bounds)
+        self._children[job.id] = child, job.folder
+        return True
+
+    def collect(self) -> None:
+        """Collects child processes that have ended. Where one did not even begin, its end is recorded here."""
+        for id, (child, folder) in list(self._children.items()):
+            status = child.poll()
+            if status is None:
+                continue
+            del self._children[id]
+            if stored.read(folder / files.PROCESS, {"id": str}).get("id") != id:
+                with suppress(OSError):
+                    state = job.KILLED if status < 0 else job.FAILED
+                    job.record_end(folder, id, state, f"its process ended with status {status}", status)
+            if ended := job.read(folder):
+                log.info("Job %s: %s%s", id, ended.state, f": {ended.reason}" if ended.reason else "")
+
+    def is_busy(self) -> bool:
+        return bool(self._children)
+
+    def close(self) -> None:
+        for child, _ in self._children.values():  # so that none stays a zombie
+            threading.Thread(target=child.wait, name="caffelite job", daemon=True).start()
+        self._children.clear()
+
+
+class Free:
+    """The slots that are free. used: those of running jobs, as in "gpu 0,1" or "cpu"."""
+
+    def __init__(self, slots: Slots, used: Sequence[str]):
+        taken = {number for text in used if text.startswith("gpu ") for number in _numbers(text.removeprefix("gpu "))}
+        self._all = set(slots.gpus)
+        self._gpus = self._all - taken
+        self._cpu = slots.cpu - sum(text == CPU for text in used)
+
+    def take(self, gpus: str) -> str:
+        """Takes a slot and returns it; "" where none is free. GPUs that a job of several waits for are kept for it."""
+        if gpus == FREE:
+            return FREE
+        if not gpus or not self._all:
+            self._cpu -= 1
+            return CPU if self._cpu >= 0 else ""
+        if gpus == ANY:
+            if not self._gpus:
+                return ""
+            chosen = {min(self._gpus)}
+        else:
+            chosen = self._all if gpus == ALL else _numbers(gpus)
+        complete = chosen & self._all <= self._gpus
+        self._gpus -= chosen
+        return f"gpu {','.join(map(str, sorted(chosen)))}" if complete else ""
+
+
+def _numbers(text: str) -> set[int]:
+    return {int(number) for number in text.split(",")}
