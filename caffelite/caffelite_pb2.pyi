@@ -454,7 +454,7 @@ class ParamSpec(_message.Message):
     def __init__(self, name: _Optional[str] = ..., share_mode: _Optional[_Union[ParamSpec.DimCheckMode, str]] = ..., lr_mult: _Optional[float] = ..., decay_mult: _Optional[float] = ...) -> None: ...
 
 class LayerParameter(_message.Message):
-    __slots__ = ("name", "type", "bottom", "top", "phase", "loss_weight", "param", "blobs_lr", "weight_decay", "blobs", "propagate_down", "include", "exclude", "placement", "transform_param", "loss_param", "accuracy_param", "annotated_data_param", "argmax_param", "batch_norm_param", "bias_param", "clip_param", "concat_param", "contrastive_loss_param", "convolution_param", "crop_param", "data_param", "detection_evaluate_param", "detection_output_param", "dropout_param", "dummy_data_param", "eltwise_param", "elu_param", "embed_param", "exp_param", "flatten_param", "hdf5_data_param", "hdf5_output_param", "hinge_loss_param", "image_data_param", "infogain_loss_param", "inner_product_param", "input_param", "log_param", "lrn_param", "memory_data_param", "multibox_loss_param", "mvn_param", "norm_param", "parameter_param", "permute_param", "pooling_param", "power_param", "prelu_param", "prior_box_param", "python_param", "anchor_target_param", "box_annotator_ohem_param", "proposal_param", "proposal_target_param", "psroi_pooling_param", "roi_data_param", "roi_detection_output_param", "roi_pooling_param", "recurrent_param", "reduction_param", "relu_param", "reshape_param", "scale_param", "sigmoid_param", "softmax_param", "spp_param", "slice_param", "smooth_l1_loss_param", "swish_param", "tanh_param", "threshold_param", "tile_param", "video_data_param", "window_data_param", "bn_param", "interp_param", "upsample_param", "seg_accuracy_param", "dense_image_data_param", "relu6_param", "shuffle_channel_param", "unpooling_param", "convolution3d_param", "pooling3d_param", "binary_convolution_param", "binary_inner_product_param", "quant_param", "sparsify_param", "lstm_param", "reverse_param", "selu_param", "selu_dropout_param", "transpose_param", "continuation_indicator_param", "ctc_decoder_param", "ctc_loss_param", "labelsequence_accuracy_param", "gradient_scaler_param", "lifted_struct_sim_softmax_loss_param", "triplet_loss_param", "correlation_param", "downsample_param", "flow_warp_param", "l1_loss_param", "mean_param", "resample_param", "detectnet_groundtruth_param", "detectnet_augmentation_param", "dense_crf_param", "deformable_convolution_param", "deformable_psroi_pooling_param", "local_param", "mask_resize_param", "mat_write_param", "mergecrop_param", "multi_roi_pooling_param", "multi_stage_meanfield_param", "psroi_align_param", "roi_warping_param", "sum_pooling_param", "tiling_param", "eval_detection_param", "largemargin_inner_product_param", "bbox_reg_param", "box_group_output_param", "box_output_param", "decode_bbox_param", "scale_route_param", "detection_data_param", "eval_data_param", "frcnn_output_param", "hard_mining_param", "center_loss_param", "channel_scale_param", "flip_param", "general_contrastive_loss_param", "inner_distance_param", "insanity_param", "label_specific_add_param", "label_specific_rescale_param", "margin_inner_product_param", "normalize_param", "region_loss_param", "reorg_param", "yolo_detection_output_param", "yolov3_param", "yolov3_detection_output_param", "image_gt_data_param", "detection_loss_param", "detection_accuracy_param", "detection_group_loss_param", "detection_group_accuracy_param")
+    __slots__ = ("name", "type", "bottom", "top", "phase", "loss_weight", "param", "blobs_lr", "weight_decay", "blobs", "propagate_down", "include", "exclude", "placement", "transform_param", "loss_param", "accuracy_param", "annotated_data_param", "argmax_param", "batch_norm_param", "bias_param", "clip_param", "concat_param", "contrastive_loss_param", "convolution_param", "crop_param", "data_param", "detection_evaluate_param", "detection_output_param", "dropout_param", "dummy_data_param", "eltwise_param", "elu_param", "embed_param", "exp_param", "flatten_param", "hdf5_data_param", "hdf5_output_param", "hinge_loss_param", "image_data_param", "infogain_loss_param", "inner_product_param", "input_param", "log_param", "lrn_param", "memory_data_param", "multibox_loss_param", "mvn_param", "norm_param", "parameter_param", "permute_param", "pooling_param", "power_param", "prelu_param", "prior_box_param", "python_param", "anchor_target_param", "box_annotator_ohem_param", "proposal_param", "proposal_target_param", "psroi_pooling_param", "roi_data_param", "roi_detection_output_param", "roi_pooling_param", "recurrent_param", "reduction_param", "relu_param", "reshape_param", "scale_param", "sigmoid_param", "softmax_param", "spp_param", "slice_param", "smooth_l1_loss_param", "swish_param", "tanh_param", "threshold_param", "tile_param", "video_data_param", "window_data_param", "bn_param", "interp_param", "upsample_param", "seg_accuracy_param", "dense_image_data_param", "relu6_param", "shuffle_channel_param", "unpooling_param", "convolution3d_param", "pooling3d_param", "binary_convolution_param", "binary_inner_product_param", "quant_param", "sparsify_param", "lstm_param", "reverse_param", "selu_param", "selu_dropout_param", "transpose_param", "continuation_indicator_param", "ctc_decoder_param", "ctc_loss_param", "labelsequence_accuracy_param", "gradient_scaler_param", "lifted_struct_sim_softmax_loss_param", "triplet_loss_param", "correlation_param", "downsample_param", "flow_warp_param", "l1_loss_param", "mean_param", "resample_param", "detectnet_groundtruth_param", "detectnet_augmentation_param", "dense_crf_param", "deformable_convolution_param", "deformable_psroi_pooling_param", "local_param", "mask_resize_param", "mat_write_param", "mergecrop_param", "multi_roi_pooling_param", "multi_stage_meanfield_param", "psroi_align_param", "roi_warping_param", "sum_pooling_param", "tiling_param", "entropy_param", "mmd_param", "jmmd_param", "imresize_param", "nms_param", "squash_param", "capsule_len_param", "capsule_mask_param", "capsule_reshape_param", "capsule_transform_param", "capsule_routing_param", "margin_param", "grn_param", "sum_param", "spatial_dropout_param", "heatmap_data_param", "visualise", "visualise_channel", "dice_coef_loss_param", "focal_loss_param", "ordinal_regression_loss_param", "eval_detection_param", "largemargin_inner_product_param", "bbox_reg_param", "box_group_output_param", "box_output_param", "decode_bbox_param", "scale_route_param", "detection_data_param", "eval_data_param", "frcnn_output_param", "hard_mining_param", "center_loss_param", "channel_scale_param", "flip_param", "general_contrastive_loss_param", "inner_distance_param", "insanity_param", "label_specific_add_param", "label_specific_rescale_param", "margin_inner_product_param", "normalize_param", "region_loss_param", "reorg_param", "yolo_detection_output_param", "yolov3_param", "yolov3_detection_output_param", "image_gt_data_param", "detection_loss_param", "detection_accuracy_param", "detection_group_loss_param", "detection_group_accuracy_param")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     BOTTOM_FIELD_NUMBER: _ClassVar[int]
@@ -582,6 +582,27 @@ class LayerParameter(_message.Message):
     ROI_WARPING_PARAM_FIELD_NUMBER: _ClassVar[int]
     SUM_POOLING_PARAM_FIELD_NUMBER: _ClassVar[int]
     TILING_PARAM_FIELD_NUMBER: _ClassVar[int]
+    ENTROPY_PARAM_FIELD_NUMBER: _ClassVar[int]
+    MMD_PARAM_FIELD_NUMBER: _ClassVar[int]
+    JMMD_PARAM_FIELD_NUMBER: _ClassVar[int]
+    IMRESIZE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    NMS_PARAM_FIELD_NUMBER: _ClassVar[int]
+    SQUASH_PARAM_FIELD_NUMBER: _ClassVar[int]
+    CAPSULE_LEN_PARAM_FIELD_NUMBER: _ClassVar[int]
+    CAPSULE_MASK_PARAM_FIELD_NUMBER: _ClassVar[int]
+    CAPSULE_RESHAPE_PARAM_FIELD_NUMBER: _ClassVar[int]
+    CAPSULE_TRANSFORM_PARAM_FIELD_NUMBER: _ClassVar[int]
+    CAPSULE_ROUTING_PARAM_FIELD_NUMBER: _ClassVar[int]
+    MARGIN_PARAM_FIELD_NUMBER: _ClassVar[int]
+    GRN_PARAM_FIELD_NUMBER: _ClassVar[int]
+    SUM_PARAM_FIELD_NUMBER: _ClassVar[int]
+    SPATIAL_DROPOUT_PARAM_FIELD_NUMBER: _ClassVar[int]
+    HEATMAP_DATA_PARAM_FIELD_NUMBER: _ClassVar[int]
+    VISUALISE_FIELD_NUMBER: _ClassVar[int]
+    VISUALISE_CHANNEL_FIELD_NUMBER: _ClassVar[int]
+    DICE_COEF_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
+    FOCAL_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
+    ORDINAL_REGRESSION_LOSS_PARAM_FIELD_NUMBER: _ClassVar[int]
     EVAL_DETECTION_PARAM_FIELD_NUMBER: _ClassVar[int]
     LARGEMARGIN_INNER_PRODUCT_PARAM_FIELD_NUMBER: _ClassVar[int]
     BBOX_REG_PARAM_FIELD_NUMBER: _ClassVar[int]
@@ -740,6 +761,27 @@ class LayerParameter(_message.Message):
     roi_warping_param: ROIWarpingParameter
     sum_pooling_param: SumPoolingParameter
     tiling_param: TilingParameter
+    entropy_param: EntropyParameter
+    mmd_param: MMDParameter
+    jmmd_param: JMMDParameter
+    imresize_param: ImResizeParameter
+    nms_param: NmsParameter
+    squash_param: SquashParameter
+    capsule_len_param: CapsuleLenParameter
+    capsule_mask_param: CapsuleMaskParameter
+    capsule_reshape_param: CapsuleReshapeParameter
+    capsule_transform_param: CapsuleTransformParameter
+    capsule_routing_param: CapsuleRoutingParameter
+    margin_param: CapsuleMarginParameter
+    grn_param: GRNParameter
+    sum_param: SumParameter
+    spatial_dropout_param: SpatialDropoutParameter
+    heatmap_data_param: HeatmapDataParameter
+    visualise: bool
+    visualise_channel: int
+    dice_coef_loss_param: DiceCoefLossParameter
+    focal_loss_param: FocalLossParameter
+    ordinal_regression_loss_param: OrdinalRegressionLossParameter
     eval_detection_param: EvalDetectionParameter
     largemargin_inner_product_param: MarginInnerProductParameter
     bbox_reg_param: BBoxRegParameter
@@ -771,7 +813,7 @@ class LayerParameter(_message.Message):
     detection_accuracy_param: DetectionAccuracyParameter
     detection_group_loss_param: DetectionGroupLossParameter
     detection_group_accuracy_param: DetectionGroupAccuracyParameter
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., bottom: _Optional[_Iterable[str]] = ..., top: _Optional[_Iterable[str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., loss_weight: _Optional[_Iterable[float]] = ..., param: _Optional[_Iterable[_Union[ParamSpec, _Mapping]]] = ..., blobs_lr: _Optional[_Iterable[float]] = ..., weight_decay: _Optional[_Iterable[float]] = ..., blobs: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ..., propagate_down: _Optional[_Iterable[bool]] = ..., include: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., exclude: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., placement: _Optional[_Union[PlacementParameter, _Mapping]] = ..., transform_param: _Optional[_Union[TransformationParameter, _Mapping]] = ..., loss_param: _Optional[_Union[LossParameter, _Mapping]] = ..., accuracy_param: _Optional[_Union[AccuracyParameter, _Mapping]] = ..., annotated_data_param: _Optional[_Union[AnnotatedDataParameter, _Mapping]] = ..., argmax_param: _Optional[_Union[ArgMaxParameter, _Mapping]] = ..., batch_norm_param: _Optional[_Union[BatchNormParameter, _Mapping]] = ..., bias_param: _Optional[_Union[BiasParameter, _Mapping]] = ..., clip_param: _Optional[_Union[ClipParameter, _Mapping]] = ..., concat_param: _Optional[_Union[ConcatParameter, _Mapping]] = ..., contrastive_loss_param: _Optional[_Union[ContrastiveLossParameter, _Mapping]] = ..., convolution_param: _Optional[_Union[ConvolutionParameter, _Mapping]] = ..., crop_param: _Optional[_Union[CropParameter, _Mapping]] = ..., data_param: _Optional[_Union[DataParameter, _Mapping]] = ..., detection_evaluate_param: _Optional[_Union[DetectionEvaluateParameter, _Mapping]] = ..., detection_output_param: _Optional[_Union[DetectionOutputParameter, _Mapping]] = ..., dropout_param: _Optional[_Union[DropoutParameter, _Mapping]] = ..., dummy_data_param: _Optional[_Union[DummyDataParameter, _Mapping]] = ..., eltwise_param: _Optional[_Union[EltwiseParameter, _Mapping]] = ..., elu_param: _Optional[_Union[ELUParameter, _Mapping]] = ..., embed_param: _Optional[_Union[EmbedParameter, _Mapping]] = ..., exp_param: _Optional[_Union[ExpParameter, _Mapping]] = ..., flatten_param: _Optional[_Union[FlattenParameter, _Mapping]] = ..., hdf5_data_param: _Optional[_Union[HDF5DataParameter, _Mapping]] = ..., hdf5_output_param: _Optional[_Union[HDF5OutputParameter, _Mapping]] = ..., hinge_loss_param: _Optional[_Union[HingeLossParameter, _Mapping]] = ..., image_data_param: _Optional[_Union[ImageDataParameter, _Mapping]] = ..., infogain_loss_param: _Optional[_Union[InfogainLossParameter, _Mapping]] = ..., inner_product_param: _Optional[_Union[InnerProductParameter, _Mapping]] = ..., input_param: _Optional[_Union[InputParameter, _Mapping]] = ..., log_param: _Optional[_Union[LogParameter, _Mapping]] = ..., lrn_param: _Optional[_Union[LRNParameter, _Mapping]] = ..., memory_data_param: _Optional[_Union[MemoryDataParameter, _Mapping]] = ..., multibox_loss_param: _Optional[_Union[MultiBoxLossParameter, _Mapping]] = ..., mvn_param: _Optional[_Union[MVNParameter, _Mapping]] = ..., norm_param: _Optional[_Union[NormalizeParameter, _Mapping]] = ..., parameter_param: _Optional[_Union[ParameterParameter, _Mapping]] = ..., permute_param: _Optional[_Union[PermuteParameter, _Mapping]] = ..., pooling_param: _Optional[_Union[PoolingParameter, _Mapping]] = ..., power_param: _Optional[_Union[PowerParameter, _Mapping]] = ..., prelu_param: _Optional[_Union[PReLUParameter, _Mapping]] = ..., prior_box_param: _Optional[_Union[PriorBoxParameter, _Mapping]] = ..., python_param: _Optional[_Union[PythonParameter, _Mapping]] = ..., anchor_target_param: _Optional[_Union[AnchorTargetParameter, _Mapping]] = ..., box_annotator_ohem_param: _Optional[_Union[BoxAnnotatorOHEMParameter, _Mapping]] = ..., proposal_param: _Optional[_Union[ProposalParameter, _Mapping]] = ..., proposal_target_param: _Optional[_Union[ProposalTargetParameter, _Mapping]] = ..., psroi_pooling_param: _Optional[_Union[PSROIPoolingParameter, _Mapping]] = ..., roi_data_param: _Optional[_Union[RoIDataParameter, _Mapping]] = ..., roi_detection_output_param: _Optional[_Union[RoIDetectionOutputParameter, _Mapping]] = ..., roi_pooling_param: _Optional[_Union[ROIPoolingParameter, _Mapping]] = ..., recurrent_param: _Optional[_Union[RecurrentParameter, _Mapping]] = ..., reduction_param: _Optional[_Union[ReductionParameter, _Mapping]] = ..., relu_param: _Optional[_Union[ReLUParameter, _Mapping]] = ..., reshape_param: _Optional[_Union[ReshapeParameter, _Mapping]] = ..., scale_param: _Optional[_Union[ScaleParameter, _Mapping]] = ..., sigmoid_param: _Optional[_Union[SigmoidParameter, _Mapping]] = ..., softmax_param: _Optional[_Union[SoftmaxParameter, _Mapping]] = ..., spp_param: _Optional[_Union[SPPParameter, _Mapping]] = ..., slice_param: _Optional[_Union[SliceParameter, _Mapping]] = ..., smooth_l1_loss_param: _Optional[_Union[SmoothL1LossParameter, _Mapping]] = ..., swish_param: _Optional[_Union[SwishParameter, _Mapping]] = ..., tanh_param: _Optional[_Union[TanHParameter, _Mapping]] = ..., threshold_param: _Optional[_Union[ThresholdParameter, _Mapping]] = ..., tile_param: _Optional[_Union[TileParameter, _Mapping]] = ..., video_data_param: _Optional[_Union[VideoDataParameter, _Mapping]] = ..., window_data_param: _Optional[_Union[WindowDataParameter, _Mapping]] = ..., bn_param: _Optional[_Union[BNParameter, _Mapping]] = ..., interp_param: _Optional[_Union[InterpParameter, _Mapping]] = ..., upsample_param: _Optional[_Union[UpsampleParameter, _Mapping]] = ..., seg_accuracy_param: _Optional[_Union[SegAccuracyParameter, _Mapping]] = ..., dense_image_data_param: _Optional[_Union[DenseImageDataParameter, _Mapping]] = ..., relu6_param: _Optional[_Union[ReLUParameter, _Mapping]] = ..., shuffle_channel_param: _Optional[_Union[ShuffleChannelParameter, _Mapping]] = ..., unpooling_param: _Optional[_Union[UnpoolingParameter, _Mapping]] = ..., convolution3d_param: _Optional[_Union[ConvolutionParameter, _Mapping]] = ..., pooling3d_param: _Optional[_Union[PoolingParameter, _Mapping]] = ..., binary_convolution_param: _Optional[_Union[BinaryWeightsParameter, _Mapping]] = ..., binary_inner_product_param: _Optional[_Union[BinaryWeightsParameter, _Mapping]] = ..., quant_param: _Optional[_Union[QuantParameter, _Mapping]] = ..., sparsify_param: _Optional[_Union[SparsifyParameter, _Mapping]] = ..., lstm_param: _Optional[_Union[LstmParameter, _Mapping]] = ..., reverse_param: _Optional[_Union[ReverseParameter, _Mapping]] = ..., selu_param: _Optional[_Union[SeLuParameter, _Mapping]] = ..., selu_dropout_param: _Optional[_Union[SeLuDropoutParameter, _Mapping]] = ..., transpose_param: _Optional[_Union[TransposeParameter, _Mapping]] = ..., continuation_indicator_param: _Optional[_Union[ContinuationIndicatorParameter, _Mapping]] = ..., ctc_decoder_param: _Optional[_Union[CTCDecoderParameter, _Mapping]] = ..., ctc_loss_param: _Optional[_Union[CtcLossParameter, _Mapping]] = ..., labelsequence_accuracy_param: _Optional[_Union[LabelsequenceAccuracyParameter, _Mapping]] = ..., gradient_scaler_param: _Optional[_Union[GradientScalerParameter, _Mapping]] = ..., lifted_struct_sim_softmax_loss_param: _Optional[_Union[MarginParameter, _Mapping]] = ..., triplet_loss_param: _Optional[_Union[MarginParameter, _Mapping]] = ..., correlation_param: _Optional[_Union[CorrelationParameter, _Mapping]] = ..., downsample_param: _Optional[_Union[DownsampleParameter, _Mapping]] = ..., flow_warp_param: _Optional[_Union[FlowWarpParameter, _Mapping]] = ..., l1_loss_param: _Optional[_Union[L1LossParameter, _Mapping]] = ..., mean_param: _Optional[_Union[MeanParameter, _Mapping]] = ..., resample_param: _Optional[_Union[ResampleParameter, _Mapping]] = ..., detectnet_groundtruth_param: _Optional[_Union[DetectNetGroundTruthParameter, _Mapping]] = ..., detectnet_augmentation_param: _Optional[_Union[DetectNetAugmentationParameter, _Mapping]] = ..., dense_crf_param: _Optional[_Union[DenseCRFParameter, _Mapping]] = ..., deformable_convolution_param: _Optional[_Union[DeformableConvolutionParameter, _Mapping]] = ..., deformable_psroi_pooling_param: _Optional[_Union[DeformablePSROIPoolingParameter, _Mapping]] = ..., local_param: _Optional[_Union[LocalParameter, _Mapping]] = ..., mask_resize_param: _Optional[_Union[MaskResizeParameter, _Mapping]] = ..., mat_write_param: _Optional[_Union[MatWriteParameter, _Mapping]] = ..., mergecrop_param: _Optional[_Union[MergeCropParameter, _Mapping]] = ..., multi_roi_pooling_param: _Optional[_Union[MultiROIPoolingParameter, _Mapping]] = ..., multi_stage_meanfield_param: _Optional[_Union[MultiStageMeanfieldParameter, _Mapping]] = ..., psroi_align_param: _Optional[_Union[PSROIAlignParameter, _Mapping]] = ..., roi_warping_param: _Optional[_Union[ROIWarpingParameter, _Mapping]] = ..., sum_pooling_param: _Optional[_Union[SumPoolingParameter, _Mapping]] = ..., tiling_param: _Optional[_Union[TilingParameter, _Mapping]] = ..., eval_detection_param: _Optional[_Union[EvalDetectionParameter, _Mapping]] = ..., largemargin_inner_product_param: _Optional[_Union[MarginInnerProductParameter, _Mapping]] = ..., bbox_reg_param: _Optional[_Union[BBoxRegParameter, _Mapping]] = ..., box_group_output_param: _Optional[_Union[BoxGroupOutputParameter, _Mapping]] = ..., box_output_param: _Optional[_Union[BoxOutputParameter, _Mapping]] = ..., decode_bbox_param: _Optional[_Union[DecodeBBoxParameter, _Mapping]] = ..., scale_route_param: _Optional[_Union[ScaleRouteParameter, _Mapping]] = ..., detection_data_param: _Optional[_Union[DetectionDataParameter, _Mapping]] = ..., eval_data_param: _Optional[_Union[EvalDataParameter, _Mapping]] = ..., frcnn_output_param: _Optional[_Union[FrcnnOutputParameter, _Mapping]] = ..., hard_mining_param: _Optional[_Union[HardMiningParameter, _Mapping]] = ..., center_loss_param: _Optional[_Union[CenterLossParameter, _Mapping]] = ..., channel_scale_param: _Optional[_Union[ChannelScaleParameter, _Mapping]] = ..., flip_param: _Optional[_Union[FlipParameter, _Mapping]] = ..., general_contrastive_loss_param: _Optional[_Union[GeneralContrastiveParameter, _Mapping]] = ..., inner_distance_param: _Optional[_Union[InnerDistanceParameter, _Mapping]] = ..., insanity_param: _Optional[_Union[InsanityParameter, _Mapping]] = ..., label_specific_add_param: _Optional[_Union[LabelSpecificAddParameter, _Mapping]] = ..., label_specific_rescale_param: _Optional[_Union[LabelSpecificRescaleParameter, _Mapping]] = ..., margin_inner_product_param: _Optional[_Union[MarginInnerProductParameter, _Mapping]] = ..., normalize_param: _Optional[_Union[UnitNormParameter, _Mapping]] = ..., region_loss_param: _Optional[_Union[RegionLossParameter, _Mapping]] = ..., reorg_param: _Optional[_Union[ReorgParameter, _Mapping]] = ..., yolo_detection_output_param: _Optional[_Union[YoloDetectionOutputParameter, _Mapping]] = ..., yolov3_param: _Optional[_Union[Yolov3Parameter, _Mapping]] = ..., yolov3_detection_output_param: _Optional[_Union[Yolov3DetectionOutputParameter, _Mapping]] = ..., image_gt_data_param: _Optional[_Union[ImageGtDataParameter, _Mapping]] = ..., detection_loss_param: _Optional[_Union[DetectionLossParameter, _Mapping]] = ..., detection_accuracy_param: _Optional[_Union[DetectionAccuracyParameter, _Mapping]] = ..., detection_group_loss_param: _Optional[_Union[DetectionGroupLossParameter, _Mapping]] = ..., detection_group_accuracy_param: _Optional[_Union[DetectionGroupAccuracyParameter, _Mapping]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., bottom: _Optional[_Iterable[str]] = ..., top: _Optional[_Iterable[str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., loss_weight: _Optional[_Iterable[float]] = ..., param: _Optional[_Iterable[_Union[ParamSpec, _Mapping]]] = ..., blobs_lr: _Optional[_Iterable[float]] = ..., weight_decay: _Optional[_Iterable[float]] = ..., blobs: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ..., propagate_down: _Optional[_Iterable[bool]] = ..., include: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., exclude: _Optional[_Iterable[_Union[NetStateRule, _Mapping]]] = ..., placement: _Optional[_Union[PlacementParameter, _Mapping]] = ..., transform_param: _Optional[_Union[TransformationParameter, _Mapping]] = ..., loss_param: _Optional[_Union[LossParameter, _Mapping]] = ..., accuracy_param: _Optional[_Union[AccuracyParameter, _Mapping]] = ..., annotated_data_param: _Optional[_Union[AnnotatedDataParameter, _Mapping]] = ..., argmax_param: _Optional[_Union[ArgMaxParameter, _Mapping]] = ..., batch_norm_param: _Optional[_Union[BatchNormParameter, _Mapping]] = ..., bias_param: _Optional[_Union[BiasParameter, _Mapping]] = ..., clip_param: _Optional[_Union[ClipParameter, _Mapping]] = ..., concat_param: _Optional[_Union[ConcatParameter, _Mapping]] = ..., contrastive_loss_param: _Optional[_Union[ContrastiveLossParameter, _Mapping]] = ..., convolution_param: _Optional[_Union[ConvolutionParameter, _Mapping]] = ..., crop_param: _Optional[_Union[CropParameter, _Mapping]] = ..., data_param: _Optional[_Union[DataParameter, _Mapping]] = ..., detection_evaluate_param: _Optional[_Union[DetectionEvaluateParameter, _Mapping]] = ..., detection_output_param: _Optional[_Union[DetectionOutputParameter, _Mapping]] = ..., dropout_param: _Optional[_Union[DropoutParameter, _Mapping]] = ..., dummy_data_param: _Optional[_Union[DummyDataParameter, _Mapping]] = ..., eltwise_param: _Optional[_Union[EltwiseParameter, _Mapping]] = ..., elu_param: _Optional[_Union[ELUParameter, _Mapping]] = ..., embed_param: _Optional[_Union[EmbedParameter, _Mapping]] = ..., exp_param: _Optional[_Union[ExpParameter, _Mapping]] = ..., flatten_param: _Optional[_Union[FlattenParameter, _Mapping]] = ..., hdf5_data_param: _Optional[_Union[HDF5DataParameter, _Mapping]] = ..., hdf5_output_param: _Optional[_Union[HDF5OutputParameter, _Mapping]] = ..., hinge_loss_param: _Optional[_Union[HingeLossParameter, _Mapping]] = ..., image_data_param: _Optional[_Union[ImageDataParameter, _Mapping]] = ..., infogain_loss_param: _Optional[_Union[InfogainLossParameter, _Mapping]] = ..., inner_product_param: _Optional[_Union[InnerProductParameter, _Mapping]] = ..., input_param: _Optional[_Union[InputParameter, _Mapping]] = ..., log_param: _Optional[_Union[LogParameter, _Mapping]] = ..., lrn_param: _Optional[_Union[LRNParameter, _Mapping]] = ..., memory_data_param: _Optional[_Union[MemoryDataParameter, _Mapping]] = ..., multibox_loss_param: _Optional[_Union[MultiBoxLossParameter, _Mapping]] = ..., mvn_param: _Optional[_Union[MVNParameter, _Mapping]] = ..., norm_param: _Optional[_Union[NormalizeParameter, _Mapping]] = ..., parameter_param: _Optional[_Union[ParameterParameter, _Mapping]] = ..., permute_param: _Optional[_Union[PermuteParameter, _Mapping]] = ..., pooling_param: _Optional[_Union[PoolingParameter, _Mapping]] = ..., power_param: _Optional[_Union[PowerParameter, _Mapping]] = ..., prelu_param: _Optional[_Union[PReLUParameter, _Mapping]] = ..., prior_box_param: _Optional[_Union[PriorBoxParameter, _Mapping]] = ..., python_param: _Optional[_Union[PythonParameter, _Mapping]] = ..., anchor_target_param: _Optional[_Union[AnchorTargetParameter, _Mapping]] = ..., box_annotator_ohem_param: _Optional[_Union[BoxAnnotatorOHEMParameter, _Mapping]] = ..., proposal_param: _Optional[_Union[ProposalParameter, _Mapping]] = ..., proposal_target_param: _Optional[_Union[ProposalTargetParameter, _Mapping]] = ..., psroi_pooling_param: _Optional[_Union[PSROIPoolingParameter, _Mapping]] = ..., roi_data_param: _Optional[_Union[RoIDataParameter, _Mapping]] = ..., roi_detection_output_param: _Optional[_Union[RoIDetectionOutputParameter, _Mapping]] = ..., roi_pooling_param: _Optional[_Union[ROIPoolingParameter, _Mapping]] = ..., recurrent_param: _Optional[_Union[RecurrentParameter, _Mapping]] = ..., reduction_param: _Optional[_Union[ReductionParameter, _Mapping]] = ..., relu_param: _Optional[_Union[ReLUParameter, _Mapping]] = ..., reshape_param: _Optional[_Union[ReshapeParameter, _Mapping]] = ..., scale_param: _Optional[_Union[ScaleParameter, _Mapping]] = ..., sigmoid_param: _Optional[_Union[SigmoidParameter, _Mapping]] = ..., softmax_param: _Optional[_Union[SoftmaxParameter, _Mapping]] = ..., spp_param: _Optional[_Union[SPPParameter, _Mapping]] = ..., slice_param: _Optional[_Union[SliceParameter, _Mapping]] = ..., smooth_l1_loss_param: _Optional[_Union[SmoothL1LossParameter, _Mapping]] = ..., swish_param: _Optional[_Union[SwishParameter, _Mapping]] = ..., tanh_param: _Optional[_Union[TanHParameter, _Mapping]] = ..., threshold_param: _Optional[_Union[ThresholdParameter, _Mapping]] = ..., tile_param: _Optional[_Union[TileParameter, _Mapping]] = ..., video_data_param: _Optional[_Union[VideoDataParameter, _Mapping]] = ..., window_data_param: _Optional[_Union[WindowDataParameter, _Mapping]] = ..., bn_param: _Optional[_Union[BNParameter, _Mapping]] = ..., interp_param: _Optional[_Union[InterpParameter, _Mapping]] = ..., upsample_param: _Optional[_Union[UpsampleParameter, _Mapping]] = ..., seg_accuracy_param: _Optional[_Union[SegAccuracyParameter, _Mapping]] = ..., dense_image_data_param: _Optional[_Union[DenseImageDataParameter, _Mapping]] = ..., relu6_param: _Optional[_Union[ReLUParameter, _Mapping]] = ..., shuffle_channel_param: _Optional[_Union[ShuffleChannelParameter, _Mapping]] = ..., unpooling_param: _Optional[_Union[UnpoolingParameter, _Mapping]] = ..., convolution3d_param: _Optional[_Union[ConvolutionParameter, _Mapping]] = ..., pooling3d_param: _Optional[_Union[PoolingParameter, _Mapping]] = ..., binary_convolution_param: _Optional[_Union[BinaryWeightsParameter, _Mapping]] = ..., binary_inner_product_param: _Optional[_Union[BinaryWeightsParameter, _Mapping]] = ..., quant_param: _Optional[_Union[QuantParameter, _Mapping]] = ..., sparsify_param: _Optional[_Union[SparsifyParameter, _Mapping]] = ..., lstm_param: _Optional[_Union[LstmParameter, _Mapping]] = ..., reverse_param: _Optional[_Union[ReverseParameter, _Mapping]] = ..., selu_param: _Optional[_Union[SeLuParameter, _Mapping]] = ..., selu_dropout_param: _Optional[_Union[SeLuDropoutParameter, _Mapping]] = ..., transpose_param: _Optional[_Union[TransposeParameter, _Mapping]] = ..., continuation_indicator_param: _Optional[_Union[ContinuationIndicatorParameter, _Mapping]] = ..., ctc_decoder_param: _Optional[_Union[CTCDecoderParameter, _Mapping]] = ..., ctc_loss_param: _Optional[_Union[CtcLossParameter, _Mapping]] = ..., labelsequence_accuracy_param: _Optional[_Union[LabelsequenceAccuracyParameter, _Mapping]] = ..., gradient_scaler_param: _Optional[_Union[GradientScalerParameter, _Mapping]] = ..., lifted_struct_sim_softmax_loss_param: _Optional[_Union[MarginParameter, _Mapping]] = ..., triplet_loss_param: _Optional[_Union[MarginParameter, _Mapping]] = ..., correlation_param: _Optional[_Union[CorrelationParameter, _Mapping]] = ..., downsample_param: _Optional[_Union[DownsampleParameter, _Mapping]] = ..., flow_warp_param: _Optional[_Union[FlowWarpParameter, _Mapping]] = ..., l1_loss_param: _Optional[_Union[L1LossParameter, _Mapping]] = ..., mean_param: _Optional[_Union[MeanParameter, _Mapping]] = ..., resample_param: _Optional[_Union[ResampleParameter, _Mapping]] = ..., detectnet_groundtruth_param: _Optional[_Union[DetectNetGroundTruthParameter, _Mapping]] = ..., detectnet_augmentation_param: _Optional[_Union[DetectNetAugmentationParameter, _Mapping]] = ..., dense_crf_param: _Optional[_Union[DenseCRFParameter, _Mapping]] = ..., deformable_convolution_param: _Optional[_Union[DeformableConvolutionParameter, _Mapping]] = ..., deformable_psroi_pooling_param: _Optional[_Union[DeformablePSROIPoolingParameter, _Mapping]] = ..., local_param: _Optional[_Union[LocalParameter, _Mapping]] = ..., mask_resize_param: _Optional[_Union[MaskResizeParameter, _Mapping]] = ..., mat_write_param: _Optional[_Union[MatWriteParameter, _Mapping]] = ..., mergecrop_param: _Optional[_Union[MergeCropParameter, _Mapping]] = ..., multi_roi_pooling_param: _Optional[_Union[MultiROIPoolingParameter, _Mapping]] = ..., multi_stage_meanfield_param: _Optional[_Union[MultiStageMeanfieldParameter, _Mapping]] = ..., psroi_align_param: _Optional[_Union[PSROIAlignParameter, _Mapping]] = ..., roi_warping_param: _Optional[_Union[ROIWarpingParameter, _Mapping]] = ..., sum_pooling_param: _Optional[_Union[SumPoolingParameter, _Mapping]] = ..., tiling_param: _Optional[_Union[TilingParameter, _Mapping]] = ..., entropy_param: _Optional[_Union[EntropyParameter, _Mapping]] = ..., mmd_param: _Optional[_Union[MMDParameter, _Mapping]] = ..., jmmd_param: _Optional[_Union[JMMDParameter, _Mapping]] = ..., imresize_param: _Optional[_Union[ImResizeParameter, _Mapping]] = ..., nms_param: _Optional[_Union[NmsParameter, _Mapping]] = ..., squash_param: _Optional[_Union[SquashParameter, _Mapping]] = ..., capsule_len_param: _Optional[_Union[CapsuleLenParameter, _Mapping]] = ..., capsule_mask_param: _Optional[_Union[CapsuleMaskParameter, _Mapping]] = ..., capsule_reshape_param: _Optional[_Union[CapsuleReshapeParameter, _Mapping]] = ..., capsule_transform_param: _Optional[_Union[CapsuleTransformParameter, _Mapping]] = ..., capsule_routing_param: _Optional[_Union[CapsuleRoutingParameter, _Mapping]] = ..., margin_param: _Optional[_Union[CapsuleMarginParameter, _Mapping]] = ..., grn_param: _Optional[_Union[GRNParameter, _Mapping]] = ..., sum_param: _Optional[_Union[SumParameter, _Mapping]] = ..., spatial_dropout_param: _Optional[_Union[SpatialDropoutParameter, _Mapping]] = ..., heatmap_data_param: _Optional[_Union[HeatmapDataParameter, _Mapping]] = ..., visualise: bool = ..., visualise_channel: _Optional[int] = ..., dice_coef_loss_param: _Optional[_Union[DiceCoefLossParameter, _Mapping]] = ..., focal_loss_param: _Optional[_Union[FocalLossParameter, _Mapping]] = ..., ordinal_regression_loss_param: _Optional[_Union[OrdinalRegressionLossParameter, _Mapping]] = ..., eval_detection_param: _Optional[_Union[EvalDetectionParameter, _Mapping]] = ..., largemargin_inner_product_param: _Optional[_Union[MarginInnerProductParameter, _Mapping]] = ..., bbox_reg_param: _Optional[_Union[BBoxRegParameter, _Mapping]] = ..., box_group_output_param: _Optional[_Union[BoxGroupOutputParameter, _Mapping]] = ..., box_output_param: _Optional[_Union[BoxOutputParameter, _Mapping]] = ..., decode_bbox_param: _Optional[_Union[DecodeBBoxParameter, _Mapping]] = ..., scale_route_param: _Optional[_Union[ScaleRouteParameter, _Mapping]] = ..., detection_data_param: _Optional[_Union[DetectionDataParameter, _Mapping]] = ..., eval_data_param: _Optional[_Union[EvalDataParameter, _Mapping]] = ..., frcnn_output_param: _Optional[_Union[FrcnnOutputParameter, _Mapping]] = ..., hard_mining_param: _Optional[_Union[HardMiningParameter, _Mapping]] = ..., center_loss_param: _Optional[_Union[CenterLossParameter, _Mapping]] = ..., channel_scale_param: _Optional[_Union[ChannelScaleParameter, _Mapping]] = ..., flip_param: _Optional[_Union[FlipParameter, _Mapping]] = ..., general_contrastive_loss_param: _Optional[_Union[GeneralContrastiveParameter, _Mapping]] = ..., inner_distance_param: _Optional[_Union[InnerDistanceParameter, _Mapping]] = ..., insanity_param: _Optional[_Union[InsanityParameter, _Mapping]] = ..., label_specific_add_param: _Optional[_Union[LabelSpecificAddParameter, _Mapping]] = ..., label_specific_rescale_param: _Optional[_Union[LabelSpecificRescaleParameter, _Mapping]] = ..., margin_inner_product_param: _Optional[_Union[MarginInnerProductParameter, _Mapping]] = ..., normalize_param: _Optional[_Union[UnitNormParameter, _Mapping]] = ..., region_loss_param: _Optional[_Union[RegionLossParameter, _Mapping]] = ..., reorg_param: _Optional[_Union[ReorgParameter, _Mapping]] = ..., yolo_detection_output_param: _Optional[_Union[YoloDetectionOutputParameter, _Mapping]] = ..., yolov3_param: _Optional[_Union[Yolov3Parameter, _Mapping]] = ..., yolov3_detection_output_param: _Optional[_Union[Yolov3DetectionOutputParameter, _Mapping]] = ..., image_gt_data_param: _Optional[_Union[ImageGtDataParameter, _Mapping]] = ..., detection_loss_param: _Optional[_Union[DetectionLossParameter, _Mapping]] = ..., detection_accuracy_param: _Optional[_Union[DetectionAccuracyParameter, _Mapping]] = ..., detection_group_loss_param: _Optional[_Union[DetectionGroupLossParameter, _Mapping]] = ..., detection_group_accuracy_param: _Optional[_Union[DetectionGroupAccuracyParameter, _Mapping]] = ...) -> None: ...
 
 class TransformationParameter(_message.Message):
     __slots__ = ("scale", "mirror", "crop_size", "crop_h", "crop_w", "crop_height", "crop_width", "scale_factors", "mean_file", "mean_value", "force_color", "force_gray", "img_rand_resize_lower", "img_rand_resize_upper", "rand_resize_ratio_lower", "rand_resize_ratio_upper", "vertical_stretch_lower", "vertical_stretch_upper", "horizontal_stretch_lower", "horizontal_stretch_upper", "interpolation_algo_down", "interpolation_algo_up", "allow_upscale", "random_resize_param", "random_aspect_ratio_param", "distort_param", "noise_param", "perturb_param", "resize_param", "emit_constraint", "expand_param")
@@ -1838,6 +1880,9 @@ class V1LayerParameter(_message.Message):
         DECONVOLUTION3D: _ClassVar[V1LayerParameter.LayerType]
         VIDEO_DATA: _ClassVar[V1LayerParameter.LayerType]
         MULTI_STAGE_MEANFIELD: _ClassVar[V1LayerParameter.LayerType]
+        ANGLE_LOSS: _ClassVar[V1LayerParameter.LayerType]
+        MULTI_SOFTMAX: _ClassVar[V1LayerParameter.LayerType]
+        MULTI_SOFTMAX_LOSS: _ClassVar[V1LayerParameter.LayerType]
     NONE: V1LayerParameter.LayerType
     ABSVAL: V1LayerParameter.LayerType
     ACCURACY: V1LayerParameter.LayerType
@@ -1889,6 +1934,9 @@ class V1LayerParameter(_message.Message):
     DECONVOLUTION3D: V1LayerParameter.LayerType
     VIDEO_DATA: V1LayerParameter.LayerType
     MULTI_STAGE_MEANFIELD: V1LayerParameter.LayerType
+    ANGLE_LOSS: V1LayerParameter.LayerType
+    MULTI_SOFTMAX: V1LayerParameter.LayerType
+    MULTI_SOFTMAX_LOSS: V1LayerParameter.LayerType
     class DimCheckMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         STRICT: _ClassVar[V1LayerParameter.DimCheckMode]
@@ -4133,6 +4181,245 @@ class TilingParameter(_message.Message):
     TILE_DIM_FIELD_NUMBER: _ClassVar[int]
     tile_dim: int
     def __init__(self, tile_dim: _Optional[int] = ...) -> None: ...
+
+class DiceCoefLossParameter(_message.Message):
+    __slots__ = ("generalization", "ignore_label")
+    class GeneralizationMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        NONE: _ClassVar[DiceCoefLossParameter.GeneralizationMode]
+        MULTICLASS: _ClassVar[DiceCoefLossParameter.GeneralizationMode]
+        MULTICLASS_WEIGHTED: _ClassVar[DiceCoefLossParameter.GeneralizationMode]
+    NONE: DiceCoefLossParameter.GeneralizationMode
+    MULTICLASS: DiceCoefLossParameter.GeneralizationMode
+    MULTICLASS_WEIGHTED: DiceCoefLossParameter.GeneralizationMode
+    GENERALIZATION_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_LABEL_FIELD_NUMBER: _ClassVar[int]
+    generalization: DiceCoefLossParameter.GeneralizationMode
+    ignore_label: int
+    def __init__(self, generalization: _Optional[_Union[DiceCoefLossParameter.GeneralizationMode, str]] = ..., ignore_label: _Optional[int] = ...) -> None: ...
+
+class FocalLossParameter(_message.Message):
+    __slots__ = ("type", "gamma", "gama", "alpha", "beta", "axis")
+    class Type(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        ORIGIN: _ClassVar[FocalLossParameter.Type]
+        LINEAR: _ClassVar[FocalLossParameter.Type]
+    ORIGIN: FocalLossParameter.Type
+    LINEAR: FocalLossParameter.Type
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    GAMMA_FIELD_NUMBER: _ClassVar[int]
+    GAMA_FIELD_NUMBER: _ClassVar[int]
+    ALPHA_FIELD_NUMBER: _ClassVar[int]
+    BETA_FIELD_NUMBER: _ClassVar[int]
+    AXIS_FIELD_NUMBER: _ClassVar[int]
+    type: FocalLossParameter.Type
+    gamma: float
+    gama: float
+    alpha: float
+    beta: float
+    axis: int
+    def __init__(self, type: _Optional[_Union[FocalLossParameter.Type, str]] = ..., gamma: _Optional[float] = ..., gama: _Optional[float] = ..., alpha: _Optional[float] = ..., beta: _Optional[float] = ..., axis: _Optional[int] = ...) -> None: ...
+
+class OrdinalRegressionLossParameter(_message.Message):
+    __slots__ = ("k", "weight_file")
+    K_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FILE_FIELD_NUMBER: _ClassVar[int]
+    k: int
+    weight_file: str
+    def __init__(self, k: _Optional[int] = ..., weight_file: _Optional[str] = ...) -> None: ...
+
+class EntropyParameter(_message.Message):
+    __slots__ = ("threshold", "ignore_label", "iterations_num")
+    THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_LABEL_FIELD_NUMBER: _ClassVar[int]
+    ITERATIONS_NUM_FIELD_NUMBER: _ClassVar[int]
+    threshold: float
+    ignore_label: int
+    iterations_num: int
+    def __init__(self, threshold: _Optional[float] = ..., ignore_label: _Optional[int] = ..., iterations_num: _Optional[int] = ...) -> None: ...
+
+class MMDParameter(_message.Message):
+    __slots__ = ("kernel_num", "kernel_mul", "fix_gamma")
+    KERNEL_NUM_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_MUL_FIELD_NUMBER: _ClassVar[int]
+    FIX_GAMMA_FIELD_NUMBER: _ClassVar[int]
+    kernel_num: int
+    kernel_mul: float
+    fix_gamma: bool
+    def __init__(self, kernel_num: _Optional[int] = ..., kernel_mul: _Optional[float] = ..., fix_gamma: bool = ...) -> None: ...
+
+class JMMDParameter(_message.Message):
+    __slots__ = ("kernel_num", "sigma", "label_kernel_mul", "label_kernel_num", "kernel_mul", "fix_gamma", "auto_sigma")
+    KERNEL_NUM_FIELD_NUMBER: _ClassVar[int]
+    SIGMA_FIELD_NUMBER: _ClassVar[int]
+    LABEL_KERNEL_MUL_FIELD_NUMBER: _ClassVar[int]
+    LABEL_KERNEL_NUM_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_MUL_FIELD_NUMBER: _ClassVar[int]
+    FIX_GAMMA_FIELD_NUMBER: _ClassVar[int]
+    AUTO_SIGMA_FIELD_NUMBER: _ClassVar[int]
+    kernel_num: int
+    sigma: float
+    label_kernel_mul: float
+    label_kernel_num: int
+    kernel_mul: float
+    fix_gamma: bool
+    auto_sigma: bool
+    def __init__(self, kernel_num: _Optional[int] = ..., sigma: _Optional[float] = ..., label_kernel_mul: _Optional[float] = ..., label_kernel_num: _Optional[int] = ..., kernel_mul: _Optional[float] = ..., fix_gamma: bool = ..., auto_sigma: bool = ...) -> None: ...
+
+class ImResizeParameter(_message.Message):
+    __slots__ = ("target_spatial_width", "target_spatial_height", "factor", "start_scale", "scale_gap")
+    TARGET_SPATIAL_WIDTH_FIELD_NUMBER: _ClassVar[int]
+    TARGET_SPATIAL_HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    FACTOR_FIELD_NUMBER: _ClassVar[int]
+    START_SCALE_FIELD_NUMBER: _ClassVar[int]
+    SCALE_GAP_FIELD_NUMBER: _ClassVar[int]
+    target_spatial_width: int
+    target_spatial_height: int
+    factor: float
+    start_scale: float
+    scale_gap: float
+    def __init__(self, target_spatial_width: _Optional[int] = ..., target_spatial_height: _Optional[int] = ..., factor: _Optional[float] = ..., start_scale: _Optional[float] = ..., scale_gap: _Optional[float] = ...) -> None: ...
+
+class NmsParameter(_message.Message):
+    __slots__ = ("threshold", "num_peak", "max_peaks", "num_parts")
+    THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    NUM_PEAK_FIELD_NUMBER: _ClassVar[int]
+    MAX_PEAKS_FIELD_NUMBER: _ClassVar[int]
+    NUM_PARTS_FIELD_NUMBER: _ClassVar[int]
+    threshold: float
+    num_peak: int
+    max_peaks: int
+    num_parts: int
+    def __init__(self, threshold: _Optional[float] = ..., num_peak: _Optional[int] = ..., max_peaks: _Optional[int] = ..., num_parts: _Optional[int] = ...) -> None: ...
+
+class SquashParameter(_message.Message):
+    __slots__ = ("capsule_dim", "a")
+    CAPSULE_DIM_FIELD_NUMBER: _ClassVar[int]
+    A_FIELD_NUMBER: _ClassVar[int]
+    capsule_dim: int
+    a: float
+    def __init__(self, capsule_dim: _Optional[int] = ..., a: _Optional[float] = ...) -> None: ...
+
+class CapsuleLenParameter(_message.Message):
+    __slots__ = ("num_class",)
+    NUM_CLASS_FIELD_NUMBER: _ClassVar[int]
+    num_class: int
+    def __init__(self, num_class: _Optional[int] = ...) -> None: ...
+
+class CapsuleMaskParameter(_message.Message):
+    __slots__ = ("class_num",)
+    CLASS_NUM_FIELD_NUMBER: _ClassVar[int]
+    class_num: int
+    def __init__(self, class_num: _Optional[int] = ...) -> None: ...
+
+class CapsuleReshapeParameter(_message.Message):
+    __slots__ = ("capsule_dim",)
+    CAPSULE_DIM_FIELD_NUMBER: _ClassVar[int]
+    capsule_dim: int
+    def __init__(self, capsule_dim: _Optional[int] = ...) -> None: ...
+
+class CapsuleTransformParameter(_message.Message):
+    __slots__ = ("bias_term", "weight_filler", "bias_filler", "input_capsule_dim", "output_capsule_dim", "output_capsule_num")
+    BIAS_TERM_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FILLER_FIELD_NUMBER: _ClassVar[int]
+    BIAS_FILLER_FIELD_NUMBER: _ClassVar[int]
+    INPUT_CAPSULE_DIM_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_CAPSULE_DIM_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_CAPSULE_NUM_FIELD_NUMBER: _ClassVar[int]
+    bias_term: bool
+    weight_filler: FillerParameter
+    bias_filler: FillerParameter
+    input_capsule_dim: int
+    output_capsule_dim: int
+    output_capsule_num: int
+    def __init__(self, bias_term: bool = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., input_capsule_dim: _Optional[int] = ..., output_capsule_dim: _Optional[int] = ..., output_capsule_num: _Optional[int] = ...) -> None: ...
+
+class CapsuleRoutingParameter(_message.Message):
+    __slots__ = ("weight_filler", "input_capsule_num", "output_capsule_dim", "output_capsule_num")
+    WEIGHT_FILLER_FIELD_NUMBER: _ClassVar[int]
+    INPUT_CAPSULE_NUM_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_CAPSULE_DIM_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_CAPSULE_NUM_FIELD_NUMBER: _ClassVar[int]
+    weight_filler: FillerParameter
+    input_capsule_num: int
+    output_capsule_dim: int
+    output_capsule_num: int
+    def __init__(self, weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., input_capsule_num: _Optional[int] = ..., output_capsule_dim: _Optional[int] = ..., output_capsule_num: _Optional[int] = ...) -> None: ...
+
+class CapsuleMarginParameter(_message.Message):
+    __slots__ = ("num_class", "m_upper_bound", "m_lower_bound", "axis")
+    NUM_CLASS_FIELD_NUMBER: _ClassVar[int]
+    M_UPPER_BOUND_FIELD_NUMBER: _ClassVar[int]
+    M_LOWER_BOUND_FIELD_NUMBER: _ClassVar[int]
+    LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    AXIS_FIELD_NUMBER: _ClassVar[int]
+    num_class: int
+    m_upper_bound: float
+    m_lower_bound: float
+    axis: int
+    def __init__(self, num_class: _Optional[int] = ..., m_upper_bound: _Optional[float] = ..., m_lower_bound: _Optional[float] = ..., axis: _Optional[int] = ..., **kwargs) -> None: ...
+
+class GRNParameter(_message.Message):
+    __slots__ = ("bias",)
+    BIAS_FIELD_NUMBER: _ClassVar[int]
+    bias: float
+    def __init__(self, bias: _Optional[float] = ...) -> None: ...
+
+class SumParameter(_message.Message):
+    __slots__ = ("num_component",)
+    NUM_COMPONENT_FIELD_NUMBER: _ClassVar[int]
+    num_component: int
+    def __init__(self, num_component: _Optional[int] = ...) -> None: ...
+
+class SpatialDropoutParameter(_message.Message):
+    __slots__ = ("dropout_ratio", "sample_weights_test")
+    DROPOUT_RATIO_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_WEIGHTS_TEST_FIELD_NUMBER: _ClassVar[int]
+    dropout_ratio: float
+    sample_weights_test: bool
+    def __init__(self, dropout_ratio: _Optional[float] = ..., sample_weights_test: bool = ...) -> None: ...
+
+class HeatmapDataParameter(_message.Message):
+    __slots__ = ("segmentation", "multfact", "num_channels", "batchsize", "root_img_dir", "random_crop", "sample_per_cluster", "labelinds", "source", "meanfile", "crop_meanfile", "cropsize", "outsize", "scale", "label_width", "label_height", "dont_flip_first", "angle_max", "flip_joint_labels")
+    SEGMENTATION_FIELD_NUMBER: _ClassVar[int]
+    MULTFACT_FIELD_NUMBER: _ClassVar[int]
+    NUM_CHANNELS_FIELD_NUMBER: _ClassVar[int]
+    BATCHSIZE_FIELD_NUMBER: _ClassVar[int]
+    ROOT_IMG_DIR_FIELD_NUMBER: _ClassVar[int]
+    RANDOM_CROP_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_PER_CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    LABELINDS_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    MEANFILE_FIELD_NUMBER: _ClassVar[int]
+    CROP_MEANFILE_FIELD_NUMBER: _ClassVar[int]
+    CROPSIZE_FIELD_NUMBER: _ClassVar[int]
+    OUTSIZE_FIELD_NUMBER: _ClassVar[int]
+    SCALE_FIELD_NUMBER: _ClassVar[int]
+    LABEL_WIDTH_FIELD_NUMBER: _ClassVar[int]
+    LABEL_HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    DONT_FLIP_FIRST_FIELD_NUMBER: _ClassVar[int]
+    ANGLE_MAX_FIELD_NUMBER: _ClassVar[int]
+    FLIP_JOINT_LABELS_FIELD_NUMBER: _ClassVar[int]
+    segmentation: bool
+    multfact: int
+    num_channels: int
+    batchsize: int
+    root_img_dir: str
+    random_crop: bool
+    sample_per_cluster: bool
+    labelinds: str
+    source: str
+    meanfile: str
+    crop_meanfile: str
+    cropsize: int
+    outsize: int
+    scale: float
+    label_width: int
+    label_height: int
+    dont_flip_first: bool
+    angle_max: float
+    flip_joint_labels: bool
+    def __init__(self, segmentation: bool = ..., multfact: _Optional[int] = ..., num_channels: _Optional[int] = ..., batchsize: _Optional[int] = ..., root_img_dir: _Optional[str] = ..., random_crop: bool = ..., sample_per_cluster: bool = ..., labelinds: _Optional[str] = ..., source: _Optional[str] = ..., meanfile: _Optional[str] = ..., crop_meanfile: _Optional[str] = ..., cropsize: _Optional[int] = ..., outsize: _Optional[int] = ..., scale: _Optional[float] = ..., label_width: _Optional[int] = ..., label_height: _Optional[int] = ..., dont_flip_first: bool = ..., angle_max: _Optional[float] = ..., flip_joint_labels: bool = ...) -> None: ...
 
 class RunOrigin(_message.Message):
     __slots__ = ("id", "began")

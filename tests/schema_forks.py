@@ -56,6 +56,7 @@ V1_TYPES |= {
     "DECONVOLUTION3D": 8442,
     "VIDEO_DATA": 8443,
 }
+V1_TYPES |= {"ANGLE_LOSS": 8503, "MULTI_SOFTMAX": 8504, "MULTI_SOFTMAX_LOSS": 8505}
 CLIPS = "sampling_rate", "use_image", "use_temporal_jitter"
 DENSE_OWN |= {f"VideoDataParameter.{name}" for name in CLIPS}
 DENSE_OWN |= {f"ImageDataParameter.{name}" for name in (*CLIPS, "new_length", "mean_value")}
@@ -71,6 +72,13 @@ TEXT |= {"labelsequence_accuracy": "LabelsequenceAccuracy"}
 METRIC = {name: "Margin" for name in ("lifted_struct_sim_softmax_loss", "triplet_loss")}
 FLOW = {"correlation": "Correlation", "downsample": "Downsample", "flow_warp": "FlowWarp", "l1_loss": "L1Loss"}
 FLOW |= {"mean": "Mean", "resample": "Resample"}
+WEIGHTING = {"dice_coef_loss": "DiceCoefLoss", "focal_loss": "FocalLoss"}
+WEIGHTING |= {"ordinal_regression_loss": "OrdinalRegressionLoss"}
+WEIGHTING |= {name.lower(): name for name in ("MMD", "JMMD", "Nms", "GRN", "Sum", "Squash", "Entropy", "ImResize")}
+WEIGHTING |= {"margin": "CapsuleMargin", "spatial_dropout": "SpatialDropout", "heatmap_data": "HeatmapData"}
+WEIGHTING |= {
+    f"capsule_{name.lower()}": f"Capsule{name}" for name in ("Len", "Mask", "Reshape", "Transform", "Routing")
+}
 VOLUMES = {"local": "Local", "mergecrop": "MergeCrop", "multi_stage_meanfield": "MultiStageMeanfield"}
 VOLUMES |= {"mask_resize": "MaskResize", "multi_roi_pooling": "MultiROIPooling", "psroi_align": "PSROIAlign"}
 VOLUMES |= {
@@ -82,7 +90,7 @@ VOLUMES |= {
 VOLUMES |= {"mat_write": "MatWrite"}
 VOLUMES |= {"detectnet_groundtruth": "DetectNetGroundTruth", "detectnet_augmentation": "DetectNetAugmentation"}
 # messages of layers of families, by their fields
-FAMILIES = TEXT | METRIC | FLOW | VOLUMES | {"gradient_scaler": "GradientScaler"}
+FAMILIES = TEXT | METRIC | FLOW | VOLUMES | WEIGHTING | {"gradient_scaler": "GradientScaler"}
 UNLISTED |= {"LayerParameter.deformable_convolution_param": 999, "LayerParameter.tiling_param": 500}
 UNLISTED |= {"MemoryDataParameter.dim": 5}
 DENSE_OWN |= {f"PoolingParameter.{name}" for name in ("more_kernel_size", "more_stride", "more_pad", "dilation")}
@@ -107,6 +115,8 @@ UNLISTED_MESSAGES = {
     *(f"{name}Parameter" for name in ("UnitNorm", "YoloDetectionOutput", "Yolov3", "Yolov3DetectionOutput")),
 }
 UNLISTED_ENUMS = {
+    "DiceCoefLossParameter.GeneralizationMode": {"NONE": 0, "MULTICLASS": 1, "MULTICLASS_WEIGHTED": 2},
+    "FocalLossParameter.Type": {"ORIGIN": 0, "LINEAR": 1},
     "CorrelationParameter.CorrelationType": {"MULTIPLY": 0, "SUBTRACT": 1},
     "FlowWarpParameter.FillParameter": {"ZERO": 1, "NOT_A_NUMBER": 2},
     "DeformableConvolutionParameter.Engine": {"DEFAULT": 0, "CAFFE": 1, "CUDNN": 2},
@@ -127,3 +137,4 @@ CASCADE_TARGETS = "cls_num", "num_img_per_batch", "fg_thr", "bg_thr_hg", "bg_thr
 UNLISTED_OWN = {f"LayerParameter.{name}_param" for name in ("center_loss", "insanity", *CASCADE)}  # theirs are taken
 UNLISTED_OWN |= {f"ProposalTargetParameter.{name}" for name in CASCADE_TARGETS}
 UNLISTED_OWN |= DENSE_OWN | {f"LayerParameter.{name}_param" for name in FAMILIES}
+UNLISTED_OWN |= {"LayerParameter.visualise", "LayerParameter.visualise_channel"}

@@ -22,6 +22,13 @@ def test_rates_of_caffe_con_troll():
     assert word("layer", 0, "param", 1, "lr_mult") == "2"
 
 
+def test_v1_losses_of_normals():
+    expect(
+        "layers { type: MULTI_SOFTMAX } layers { type: MULTI_SOFTMAX_LOSS } layers { type: ANGLE_LOSS }",
+        'layer { type: "Softmax" } layer { type: "MultiSoftmaxLoss" } layer { type: "AngleLoss" }',
+    )
+
+
 def test_layers_over_frames_of_c3d():
     word = expect(
         """layers { type: CONVOLUTION3D convolution_param { num_output: 2 kernel_size: 7 kernel_depth: 3
@@ -105,3 +112,17 @@ def test_an_old_crop_that_cannot_align_is_an_error(fields, what):
 def test_an_old_crop_needs_a_common_blob():
     text = scores("kernel_size: 4 stride: 2").replace('bottom: "d" bottom: "x"', 'bottom: "d" bottom: "z"')
     assert "its bottoms do not depend on a common blob" in error(text)
+
+
+MODERN = """layer { type: "Convolution" name: "c" bottom: "x" top: "c" convolution_param { pad: 35 kernel_size: 3 } }
+    layer { type: "Pooling" name: "p" bottom: "c" top: "p" pooling_param { kernel_size: 2 stride: 2 } }
+    layer { type: "Deconvolution" name: "d" bottom: "p" top: "d" convolution_param { kernel_size: 4 stride: 2 } }
+    layer { type: "AutoCrop" name: "crop" bottom: "d" bottom: "x" top: "y" }"""
+
+
+def test_an_auto_crop_is_a_crop_with_its_offset():
+    crop = modern(MODERN).message.layer[-1]
+    # pixel i of x is i + 34 in c, (i + 34) / 2 - 1/4 in p, i + 33.5 + 1.5 in d
+    assert crop.type == "Crop" and list(crop.crop_param.offset) == [35, 35]
+    found = error(MODERN.replace('stride: 2 } }\n    layer { type: "Auto', 'stride: 1 } }\n    layer { type: "Auto'))
+    assert found.startswith("n:4:") and 'layer "crop" (AutoCrop): its bottoms differ in scale' in found

@@ -69,6 +69,7 @@ INEXACT |= {
     "MulticlassCrossEntropyLoss",
     "SignedSqrt",
 }
+INEXACT |= {"AngleLoss", "EuclideanLossHeatmap", "MMDLoss", "JMMDLoss"}
 STEPS = (1e-5, 1e-6)  # of the differences of the loss
 SILENT = 300  # seconds that a rank may compute alone, and compile for it, before the others give it up
 SLOPE = 1e-5  # the difference between slopes that counts, relative to the sum of all terms' sizes

@@ -29,6 +29,10 @@ class DataLayer(Feed):
     divides_samples = True
     listed_files = staticmethod(no_files)
 
+    def batch_size(self) -> int:
+        """The samples of a batch."""
+        return batch_size_of(self.p, self.locate.at(self.field))
+
     def open(self) -> None:
         """Opens what samples are read from."""
 
@@ -50,7 +54,7 @@ class SampledSource(Source):
     """Batches of the samples of a ``DataLayer``."""
 
     def __init__(self, layer: DataLayer, seed: int):
-        size = batch_size_of(layer.p, layer.locate.at(layer.field))
+        size = layer.batch_size()
         layer.open()
         length = layer.length()
         if length < 1:

@@ -44,6 +44,13 @@ elementwise(
     field="swish_param",
     beta="beta",
 )
+_SOFTPLUS = "tanh(max(x, 0) + log1p(exp(-abs(x))))"
+elementwise(
+    "Mish",
+    y=f"x * {_SOFTPLUS}",
+    dx=f"dy * ({_SOFTPLUS} + x / (1 + exp(-x)) * (1 - {_SOFTPLUS} * {_SOFTPLUS}))",
+    about="y = x tanh(ln(1 + e^x)). Source: Misra 2019, as in the forks with a src/caffe/layers/mish_layer.cpp",
+)
 elementwise("AbsVal", y="abs(x)", dx="dy * sign(x)")
 # log(1 + e^x) without overflow on either side; its slope is the sigmoid.
 elementwise("BNLL", y="max(x, 0) + log1p(exp(-abs(x)))", dx="dy / (1 + exp(-x))")

@@ -51,7 +51,7 @@ def read(layer: Any, classes: int) -> np.ndarray | None:
     elif p.class_weight:
         values, where = list(p.class_weight), layer.locate("loss_param", "class_weight")
     else:
-        values, where = _of_file(layer, p.class_weight_source)
+        values, where = of_file(layer, p.class_weight_source, "loss_param", "class_weight_source")
     what = f'layer "{layer.name}" ({layer.spec.type}): class weights'
     if len(values) != classes:
         raise CaffeliteError(f"{what} do not fit", where=where, expected=f"{classes}, one a class", found=len(values))
@@ -63,13 +63,14 @@ def read(layer: Any, classes: int) -> np.ndarray | None:
     return np.array(values, np.float32)
 
 
-def _of_file(layer: LayerMessage, name: str) -> tuple[list[float], Where]:
-    place = layer.locate("loss_param", "class_weight_source")
+def of_file(layer: LayerMessage, name: str, message: str, field: str) -> tuple[list[float], Where]:
+    """The numbers on the lines of the file that a field of a message names, and the file."""
+    place = layer.locate(message, field)
     path = resolve(name, layer.locate)
     try:
         lines = inputs.read_text(path, inputs.LIST).splitlines()
     except (OSError, UnicodeDecodeError) as mistake:
-        what = f"cannot read class_weight_source {path}: {inputs.reason(mistake)}"
+        what = f"cannot read {field} {path}: {inputs.reason(mistake)}"
         raise CaffeliteError(what, where=place, expected="a text file with one number on each line") from None
     values = []
     for number, line in enumerate(lines, 1):
@@ -78,7 +79,7 @@ def _of_file(layer: LayerMessage, name: str) -> tuple[list[float], Where]:
                 values.append(float(text))
             except ValueError:
                 where = Where(str(path), number)
-                raise CaffeliteError("not a class weight", where=where, expected="a number", found=text[:40]) from None
+                raise CaffeliteError("not a weight", where=where, expected="a number", found=text[:40]) from None
     return values, Where(str(path))
 
 

@@ -189,6 +189,11 @@ def swish(w: Writer, node: Node, x: list[str], _) -> list[str]:
     return [w.add("Mul", [x[0], w.add("Sigmoid", [w.add("Mul", [x[0], w.scalar(node.layer.p.beta)])])])]
 
 
+@operator("Mish")
+def mish(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    return [w.add("Mul", [x[0], w.add("Tanh", [w.add("Softplus", x)])])]
+
+
 @operator("Clip")
 def clip(w: Writer, node: Node, x: list[str], _) -> list[str]:
     return [w.add("Clip", [x[0], w.scalar(node.layer.p.min), w.scalar(node.layer.p.max)])]

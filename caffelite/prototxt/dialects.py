@@ -8,7 +8,13 @@ _SPELLED = {
     word.upper(): word
     for word in "AbsVal ArgMax BN BNLL Convolution3D Deconvolution3D HDF5 LRN MVN Pooling3D ReLU TanH".split()
 }
-_RENAMED = {"ELTWISE_ACCURACY": "Accuracy", "SOFTMAX_LOSS": "SoftmaxWithLoss", "VIDEO_DATA": "VideoClips", "NONE": ""}
+_RENAMED = {
+    "ELTWISE_ACCURACY": "Accuracy",
+    "MULTI_SOFTMAX": "Softmax",
+    "SOFTMAX_LOSS": "SoftmaxWithLoss",
+    "VIDEO_DATA": "VideoClips",
+    "NONE": "",
+}
 
 
 def _modern(name: str) -> str:

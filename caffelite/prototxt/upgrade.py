@@ -209,13 +209,15 @@ class _Upgrade:
 
     def crop(self, i: int) -> None:
         """The offset of an old Crop, which its layer computes."""
-        number = self.moves["layers", i][1]
+        self.offsets(self.moves["layers", i][1], "CROP", "layers", i)
+
+    def offsets(self, number: int, kind: str, *at: str | int) -> None:
+        """Sets the offset of layer ``number``, a Crop that aligns its bottoms. at: of the layer in the file."""
         try:
             offsets = aligned_offsets(self.net.layer, number)
         except ValueError as mistake:
-            what = f'layer "{self.net.layer[number].name}" (CROP): {mistake}'
-            remedy = "write the net with modern layers, and crop_param { offset: N }"
-            self.mistake(what, "layers", i, remedy=remedy)
+            what = f'layer "{self.net.layer[number].name}" ({kind}): {mistake}'
+            self.mistake(what, *at, remedy='write a layer of type "Crop" with crop_param { offset: N }')
         else:
             self.net.layer[number].crop_param.offset.extend(offsets)
 
@@ -323,6 +325,10 @@ class _Upgrade:
         for i, layer in enumerate(self.net.layer):
             if layer.type == "BatchNorm":
                 self.batch_norm(layer)
+            if layer.type == "AutoCrop" and len(layer.bottom) == 2:
+                self.add_dialect("AutoCrop")
+                layer.type = "Crop"
+                self.offsets(i, "AutoCrop", "layer", i)
             if layer.type == "VideoData" and layer.video_data_param.source:
                 self.add_dialect("VideoData with a source")
                 layer.type = volumes.type_of_video(layer)

@@ -63,6 +63,18 @@ def test_pairs_are_the_same_in_every_run(folder):
         np.testing.assert_array_equal(one, other)
 
 
+def test_edges_are_shares_and_those_above_a_half_are_whole(folder):
+    cv2 = pytest.importorskip("cv2")
+    gray = np.full((HEIGHT, WIDTH), 51, np.uint8)
+    gray[:, 2:] = 128
+    cv2.imwrite(str(folder / "edges.png"), gray)
+    lines = "i0.png edges.png\ni1.png edges.png\n"
+    images, edges = batches(folder, "ImageLabelmapData", "", "mean_value: 3", tops="ab", lines=lines)[0]
+    assert edges.shape == (2, 1, HEIGHT, WIDTH) and images[0, 2, 0, 0] == 4
+    np.testing.assert_allclose(edges[..., :2], 0.2, rtol=1e-6)
+    assert (edges[..., 2:] == 1).all()
+
+
 def test_resized_labels_take_the_nearest(folder):
     images, labels = batches(folder, "DenseImageData", "new_height: 3 new_width: 4", tops="ab")[0]
     assert images.shape == (2, 3, 3, 4) and set(labels[0].ravel()) <= set(range(HEIGHT * WIDTH))

@@ -113,10 +113,15 @@ LAYERS = {
     'weight_filler { type: "gaussian" } } binary_convolution_param { use_alpha: true }',
     "binary product": 'type: "BinaryInnerProduct" inner_product_param { num_output: 4 '
     'weight_filler { type: "gaussian" } }',
+    "mish": 'type: "Mish"',
+    "grn": 'type: "GRN" grn_param { bias: 0.5 }',
+    "sums of channels": 'type: "Sum" sum_param { num_component: 2 }',
+    "dropout of channels": 'type: "SpatialDropout"',
     "permute": 'type: "Permute" permute_param { order: 0 order: 2 order: 3 order: 1 }',
 }
 MANY = {
     "sum": ('bottom: "x" bottom: "x" type: "Eltwise" eltwise_param { coeff: 0.5 coeff: -2 }', 1),
+    "sum of three": ('bottom: "x" bottom: "x" bottom: "x" type: "Sum"', 1),
     "product": ('bottom: "x" bottom: "x" type: "Eltwise" eltwise_param { operation: PROD }', 1),
     "largest": ('bottom: "x" bottom: "x" type: "Eltwise" eltwise_param { operation: MAX }', 1),
     "concat": ('bottom: "x" bottom: "x" type: "Concat" concat_param { axis: 2 }', 1),

@@ -15,13 +15,16 @@ import rows_images
 import rows_losses
 import rows_metric
 import rows_normalisation
+import rows_pose
 import rows_regions
 import rows_sampling
 import rows_segmentation
 import rows_sequences
+import rows_single
 import rows_text
 import rows_volumes
 import rows_weak
+import rows_weighting
 import rows_yolo
 
 ROWS = [
@@ -47,5 +50,8 @@ ROWS = [
     *rows_bilinear.ROWS,
     *rows_weak.ROWS,
     *rows_detectnet.ROWS,
+    *rows_weighting.ROWS,
+    *rows_pose.ROWS,
+    *rows_single.ROWS,
     *rows_flow.ROWS,
 ]

@@ -33,6 +33,7 @@ ROWS = [
         name="contrary",
     ),
     Row("Swish", "swish_param { beta: 2 }", [(BATCH, off_kinks)], lambda x: [x / (1 + np.exp(-2 * x))]),
+    Row("Mish", "", [(BATCH, off_kinks)], lambda x: [x * np.tanh(np.logaddexp(0, x))]),
     Row("AbsVal", "", [(BATCH, off_kinks)], lambda x: [np.abs(x)]),
     Row("BNLL", "", [(BATCH, off_kinks)], lambda x: [np.logaddexp(0, x)]),
     Row("Clip", "clip_param { min: -0.5 max: 0.75 }", [(BATCH, off_kinks)], lambda x: [np.clip(x, -0.5, 0.75)]),

@@ -35,7 +35,60 @@ def lifted(margin):
     return oracle
 
 
+def spread_kernels(rows, count, factor, rate=None):
+    d = ((rows[:, None] - rows) ** 2).sum(2)
+    rate = (d.size - len(d)) / d.sum() if rate is None else rate
+    return sum(np.exp(-rate * factor ** (i - count // 2) * d) for i in range(count))
+
+
+def discrepancy(kernel, n):
+    m = len(kernel) - n
+    if min(n, m) < 2:
+        return [0.0]
+    inner = [(k.sum() - np.trace(k)) / len(k) / (len(k) - 1) for k in (kernel[:n, :n], kernel[n:, n:])]
+    return [sum(inner) - 2 * kernel[:n, n:].mean()]
+
+
+def joint(s, t, p, q):
+    kernel = spread_kernels(np.concatenate([s, t]), 5, 2)
+    return discrepancy(kernel * spread_kernels(np.concatenate([p, q]), 2, 0.5, 1 / 1.5), len(s))
+
+
+def entropy(x):
+    e = np.exp(x - x.max(1, keepdims=True))
+    p = e / e.sum(1, keepdims=True)
+    return [-(p * np.log(p)).sum() / (x.size / x.shape[1])]
+
+
 ROWS = [
+    Row(
+        "MMDLoss",
+        "mmd_param { kernel_num: 3 kernel_mul: 4 }",
+        [((5, 3), off_kinks), ((4, 3), off_kinks)],
+        lambda s, t: discrepancy(spread_kernels(np.concatenate([s, t]), 3, 4), len(s)),
+        exact=False,
+    ),
+    Row(
+        "JMMDLoss",
+        "jmmd_param { sigma: 1.5 label_kernel_num: 2 }",
+        [((5, 3), off_kinks), ((4, 3), off_kinks), ((5, 2), off_kinks), ((4, 2), off_kinks)],
+        joint,
+        exact=False,
+    ),
+    Row("EntropyLoss", "", [((4, 3, 2), off_kinks)], entropy),
+    Row(
+        "EntropyLoss",
+        "entropy_param { threshold: 0.3 }",
+        [((4, 3), lambda rng, shape: 0.05 + rng.integers(0, 9, shape) / 10)],
+        lambda p: [-np.where(p < 0.3, 0, p * np.log(p)).sum() / len(p)],
+        name="of probabilities",
+    ),
+    Row(
+        "OuterProduct",
+        "",
+        [((3, 4), off_kinks), ((3, 2, 1, 1), off_kinks)],
+        lambda a, b: [np.einsum("ni,njkl->nikj", a, b).transpose(0, 2, 1, 3)],
+    ),
     Row(
         "GradientScaler", "gradient_scaler_param { lower_bound: 0.5 }", [(IMAGE, off_kinks)], lambda x: [x], exact=False
     ),

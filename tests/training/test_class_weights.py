@@ -174,7 +174,7 @@ def test_positive_weights_of_several_labels(folder, train):
         ("class_weight: inf class_weight: 1", "weight 0 is not a finite number from 0; found inf"),
         ("class_weight: 0 class_weight: 0", "class weights are all 0"),
         ('class_weight_source: "absent.txt"', "cannot read class_weight_source absent.txt"),
-        ('class_weight_source: "words.txt"', "words.txt:2: not a class weight; expected a number, found one"),
+        ('class_weight_source: "words.txt"', "words.txt:2: not a weight; expected a number, found one"),
         ("class_weight: 1 class_weight: 1 class_weight_balanced: true", "several kinds of class weights"),
     ],
 )

@@ -1,1 +1,1 @@
-"""Domain adaptation: reversed gradients, equal covariances."""
+"""Domain adaptation: reversed gradients, equal distributions, certain predictions."""

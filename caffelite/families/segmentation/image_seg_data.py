@@ -68,6 +68,7 @@ class Settings:
     factors: tuple[float, ...] = ()
     ignore: int = 255
     divisor: int = 1  # of the sides of the labels
+    edges: bool = False  # labels from 0 to 255 are shares, and those above a half are 1
 
 
 class SegmentationSource(Source):
@@ -193,7 +194,7 @@ class SegmentationSource(Source):
         if labels.shape != image.shape[1:]:
             what, expected = f'labels "{pair.labels}" do not fit their image', "×".join(map(str, image.shape[1:]))
             raise CaffeliteError(what, where=pair.where, expected=expected, found="×".join(map(str, labels.shape)))
-        return image, labels
+        return image, edges_of(labels) if self._settings.edges else labels
 
     def _windowed(self, pair: Pair, window: tuple[int, int, int, int]) -> tuple[np.ndarray, np.ndarray]:
         """The window of the image C×H×W and of the labels of its pixels H×W."""
@@ -226,6 +227,12 @@ class SegmentationSource(Source):
             raise CaffeliteError(f'cannot read image "{file}": {inputs.reason(mistake)}', where=where) from None
         except ValueError as mistake:
             raise CaffeliteError(f'image "{file}": {mistake}', where=where) from None
+
+
+def edges_of(labels: np.ndarray) -> np.ndarray:
+    """Gray values as shares of 255, of which those above a half are 1."""
+    shares = labels.astype(np.float32) / 255
+    return np.where(shares > 0.5, np.float32(1), shares)
 
 
 def cut_out(image: np.ndarray, window: tuple[int, int, int, int], beyond: int) -> np.ndarray:
@@ -299,7 +306,7 @@ def crop_of(transform: pb.TransformationParameter, locate: Locator) -> tuple[int
     return height, width
 
 
-def _pairs(layer, param, at: Locator, settings: Settings, kind: str, locate: Locator, seed: int) -> Source:
+def open_pairs(layer, param, at: Locator, settings: Settings, kind: str, locate: Locator, seed: int) -> Source:
     check_tops(layer, locate, 3)
     batch = batch_size_of(param, at)
     check_size(settings.size, at)
@@ -362,7 +369,7 @@ class DenseImageData(Feed):
             crop=crop if any(crop) else other,
             mirror=param.mirror or transform.mirror,
         )
-        return _pairs(layer, param, at, settings, "PIXEL", locate, seed)
+        return open_pairs(layer, param, at, settings, "PIXEL", locate, seed)
 
     listed_files = staticmethod(listed_pairs)
 
@@ -407,7 +414,7 @@ class ImageSegData(Feed):
             ignore=param.ignore_label,
         )
         kind = pb.ImageDataParameter.LabelType.Name(param.label_type)
-        return _pairs(layer, param, at, settings, kind, locate, seed)
+        return open_pairs(layer, param, at, settings, kind, locate, seed)
 
 
 @register

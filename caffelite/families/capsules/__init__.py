@@ -1,0 +1,1 @@
+"""Capsules: groups of values whose length is a probability."""

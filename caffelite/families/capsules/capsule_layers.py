@@ -1,0 +1,93 @@
+"""Layers of single capsules: lengths, groups, and which is longest; what sizes they have."""
+
+from __future__ import annotations
+
+import math
+from types import ModuleType
+from typing import Any
+
+from ...layers import require
+from ...layers.arrays import ArrayLayer
+from ...layers.layer import Shape, register
+
+LEAST = 1e-7  # added to squared lengths
+
+
+def groups(layer: ArrayLayer, bottoms: list[Shape], field: str) -> tuple[int, int]:
+    """The samples, and how many groups of ``field`` values each has. Errors: none, or a remainder."""
+    require.positive(layer, field, "the number of values of a capsule or of capsules")
+    count, width = getattr(layer.p, field), math.prod(bottoms[0][1:])
+    if not bottoms[0] or width % count:
+        expected = f"a multiple of {count} values of each sample"
+        raise layer.bottom_error(0, "does not fit", expected=expected, found=list(bottoms[0]))
+    return bottoms[0][0], width // count
+
+
+@register
+class CapsuleLen(ArrayLayer):
+    """The lengths √(Σ x² + 1e-7) of num_class capsules: x (N, ...), y (N, num_class). No gradient. Errors: no multiple
+    of num_class. As in chenzhenhua986/CAFFE-CapsNet, src/caffe/layers/capsule_len_layer.cpp."""
+
+    field = "capsule_len_param"
+    couples_samples = False
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        n, width = groups(self, bottoms, "num_class")
+        self.split = n, self.p.num_class, width
+        return [self.split[:2]]
+
+    def compute(self, xp: ModuleType, *x: Any) -> Any:
+        return xp.sqrt((x[0].reshape(self.split) ** 2).sum(2) + LEAST)
+
+
+@register
+class CapsuleMask(ArrayLayer):
+    """y = x for the longest of class_num capsules of a sample, the first of equal ones, 0 for the others: x, y (N, ...)
+    of one shape. Errors: no multiple of class_num. As in chenzhenhua986/CAFFE-CapsNet,
+    src/caffe/layers/capsule_mask_layer.cpp, which takes the last capsule."""
+
+    field = "capsule_mask_param"
+    couples_samples = False
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        n, width = groups(self, bottoms, "class_num")
+        self.split = n, self.p.class_num, width
+        return [bottoms[0]]
+
+    def _longest(self, xp: ModuleType, x: Any) -> Any:
+        places = (x.reshape(self.split) ** 2).sum(2).argmax(1)
+        return (xp.arange(self.split[1]) == places[:, None])[..., None]
+
+    def compute(self, xp: ModuleType, *x: Any) -> Any:
+        return xp.where(self._longest(xp, x[0]), x[0].reshape(self.split), 0).reshape(x[0].shape)
+
+    def gradient(self, xp: ModuleType, x: tuple, y: tuple, dy: tuple) -> Any:
+        return xp.where(self._longest(xp, x[0]), dy[0].reshape(self.split), 0).reshape(x[0].shape)
+
+
+@register
+class CapsuleReshape(ArrayLayer):
+    """Capsules of capsule_dim channels each: x (N, C, P...) → y (N, C / capsule_dim · P, capsule_dim), all places of a
+    group of channels one after another. Errors: no multiple of capsule_dim channels. As in
+    chenzhenhua986/CAFFE-CapsNet, src/caffe/layers/capsule_reshape_layer.cu."""
+
+    field = "capsule_reshape_param"
+    couples_samples = False
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        require.channels(self, bottoms)
+        require.positive(self, "capsule_dim", "the number of values of a capsule")
+        n, c, dim = *bottoms[0][:2], self.p.capsule_dim
+        if c % dim:
+            expected = f"a multiple of {dim} channels"
+            raise self.bottom_error(0, "does not fit", expected=expected, found=list(bottoms[0]))
+        self.split = n, c // dim, dim, math.prod(bottoms[0][2:])
+        return [(n, self.split[1] * self.split[3], dim)]
+
+    def compute(self, xp: ModuleType, *x: Any) -> Any:
+        n, _, dim, _ = self.split
+        return x[0].reshape(self.split).swapaxes(2, 3).reshape(n, -1, dim)
+
+    def gradient(self, xp: ModuleType, x: tuple, y: tuple, dy: tuple) -> Any:
+        n, count, dim, places = self.split
+        return dy[0].reshape(n, count, places, dim).swapaxes(2, 3).reshape(x[0].shape)

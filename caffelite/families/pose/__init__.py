@@ -1,0 +1,1 @@
+"""Poses: heat maps of joints."""

@@ -1,0 +1,30 @@
+"""Maximum: the highest value of each heat map."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from ...layers import require
+from ...layers.arrays import ArrayLayer
+from ...layers.layer import Shape, register
+
+
+@register
+class Maximum(ArrayLayer):
+    """Column, row and value of the greatest value of each map, the first of equal ones: x (N, C, H, W), y (N, C, 1, 3).
+    No gradient. As in CMU-Perceptual-Computing-Lab/caffe_rtpose, src/caffe/layers/maximum_layer.cpp, where maps without
+    a value above 0 have the place 0, 0."""
+
+    couples_samples = False
+    needs_images = True
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        require.images(self, bottoms)
+        return [(*bottoms[0][:2], 1, 3)]
+
+    def compute(self, xp: ModuleType, *x: Any) -> Any:
+        flat = x[0].reshape(*x[0].shape[:2], -1)
+        places = flat.argmax(2)
+        rows = [places % x[0].shape[3], places // x[0].shape[3], flat.max(2)]
+        return xp.stack([row.astype(flat.dtype) for row in rows], -1)[:, :, None]

@@ -1,0 +1,1 @@
+"""Single layers of forks: normalization, sums, dropped channels, recurrent convolutions."""

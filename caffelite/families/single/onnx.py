@@ -1,0 +1,34 @@
+"""ONNX operators of the single layers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...layers.exporting import Node, Writer, operator
+
+
+@operator("GRN")
+def grn(w: Writer, node: Node, x: list[str], _: list[np.ndarray]) -> list[str]:
+    if not node.layer.p.bias:
+        raise w.cannot(node, "a bias of 0, where places of zeros stay 0")
+    squares = w.add("ReduceSum", [w.add("Mul", [x[0], x[0]]), w.numbers([1])], keepdims=1)
+    return [w.add("Div", [x[0], w.add("Sqrt", [w.add("Add", [squares, w.scalar(node.layer.p.bias)])])])]
+
+
+@operator("Sum")
+def sum_(w: Writer, node: Node, x: list[str], _: list[np.ndarray]) -> list[str]:
+    count, shape = node.layer.p.num_component, node.bottoms[0].shape
+    if not count:
+        return [w.add("Sum", x)]
+    groups = w.add("Reshape", [x[0], w.numbers([0, count, shape[1] // count, math.prod(shape[2:])])])
+    sums = w.add("ReduceSum", [groups, w.numbers([2])], keepdims=0)
+    return [w.add("Reshape", [sums, w.numbers([0, count, *shape[2:]])])]
+
+
+@operator("SpatialDropout")
+def spatial_dropout(w: Writer, node: Node, x: list[str], _: list[np.ndarray]) -> list[str]:
+    if node.layer.p.sample_weights_test:
+        raise w.cannot(node, "a mask that is drawn in TEST")
+    return x

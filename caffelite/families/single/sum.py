@@ -1,0 +1,50 @@
+"""Sum: of blobs, or of groups of channels."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from ...layers import require
+from ...layers.arrays import ArrayLayer
+from ...layers.layer import Shape, register
+
+
+@register
+class Sum(ArrayLayer):
+    """The sum of bottoms of one shape, x, y (N, ...); or with num_component K the sums of K groups of channels: x
+    (N, C, P...) → y (N, K, P...). Errors: no multiple of K channels, several bottoms with K. As in the forks with a
+    SumLayer of several bottoms, and of Fisher vectors with sum_param."""
+
+    field = "sum_param"
+    bottoms = (1, None)
+    couples_samples = False
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        count = self.p.num_component
+        for i in range(1, len(bottoms)):
+            if count or bottoms[i] != bottoms[0]:
+                expected = "one bottom with num_component" if count else list(bottoms[0])
+                raise self.bottom_error(i, "does not fit", expected=expected, found=list(bottoms[i]))
+        if not count:
+            return [bottoms[0]]
+        require.channels(self, bottoms)
+        if bottoms[0][1] % count:
+            expected = f"a multiple of {count} channels"
+            raise self.bottom_error(0, "does not fit", expected=expected, found=list(bottoms[0]))
+        return [(bottoms[0][0], count, *bottoms[0][2:])]
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return False
+
+    backward_reads_top = backward_reads_bottom
+
+    def compute(self, xp: ModuleType, *x: Any) -> Any:
+        if not self.p.num_component:
+            return sum(x[1:], x[0])
+        return x[0].reshape(len(x[0]), self.p.num_component, -1, *x[0].shape[2:]).sum(2)
+
+    def gradient(self, xp: ModuleType, x: tuple, y: tuple, dy: tuple) -> Any:
+        if not self.p.num_component:
+            return [dy[0]] * len(x)
+        return xp.repeat(dy[0], x[0].shape[1] // self.p.num_component, axis=1)

@@ -1,0 +1,1 @@
+"""Losses that weigh their terms: focal, weighted, overlap, ordinal."""

@@ -1,0 +1,120 @@
+"""Rows of the table of layers: capsules, and layers that no family has in common."""
+
+from __future__ import annotations
+
+import numpy as np
+from layer_row import IMAGE, Row, labels, off_kinks
+
+FILLED = 'weight_filler { type: "gaussian" } bias_filler { type: "gaussian" }'
+
+
+def lengths(capsules):
+    return np.sqrt((capsules**2).sum(-1, keepdims=True) + 1e-7)
+
+
+def squashed(x):
+    capsules = x.reshape(len(x), -1, 4)
+    r = lengths(capsules)
+    return [((1 - np.exp(-r)) / r * capsules).reshape(x.shape)]
+
+
+def mask(x):
+    capsules = x.reshape(len(x), 3, -1)
+    best = lengths(capsules)[..., 0].argmax(1)
+    return [np.array([np.where(np.arange(3)[:, None] == b, c, 0) for b, c in zip(best, capsules, strict=True)])]
+
+
+def grouped(x):
+    n, c, h, w = x.shape
+    return [np.concatenate([x[:, i : i + 2].reshape(n, 2, h * w).transpose(0, 2, 1) for i in range(0, c, 2)], 1)]
+
+
+def transformed(x, w, b):
+    capsules = x.reshape(len(x), *w.shape[:2])
+    return [np.einsum("nid,idm->nim", capsules, w) + b.reshape(len(w), -1)]
+
+
+def routed(x, w):
+    return [np.stack([sum(w[o, i] * x[:, i, 3 * o : 3 * o + 3] for i in range(4)) for o in range(2)], 1)]
+
+
+def margins(x, label):
+    loss = 0.0
+    for capsules, own in zip(x.reshape(len(x), 3, -1), label, strict=True):
+        for k, r in enumerate(lengths(capsules)[:, 0]):
+            loss += max(0, 0.875 - r) ** 2 if k == own else 0.5 * max(0, r - 0.125) ** 2
+    return [loss / len(x)]
+
+
+def convolved(image, w):
+    k = w.shape[-1]
+    padded = np.pad(image, ((0, 0), (k // 2,) * 2, (k // 2,) * 2))
+    return sum(
+        np.einsum("oc,chw->ohw", w[..., i, j], padded[:, i : i + image.shape[1], j : j + image.shape[2]])
+        for i, j in np.ndindex(k, k)
+    )
+
+
+def recurrent(x, wx, b, wh):
+    h = c = np.zeros((len(b) // 4, *x.shape[2:]))
+    tops = []
+    for image in x:
+        i, f, g, o = np.split(convolved(image, wx) + b[:, None, None] + convolved(h, wh), 4)
+        i, f, o = (1 / (1 + np.exp(-gate)) for gate in (i, f, o))
+        c = f * c + i * np.tanh(g)
+        h = o * np.tanh(c)
+        tops.append(h)
+    return [np.stack(tops)]
+
+
+ROWS = [
+    Row("Squash", "squash_param { capsule_dim: 4 }", [((2, 3, 8), off_kinks)], squashed),
+    Row(
+        "CapsuleLen",
+        "capsule_len_param { num_class: 3 }",
+        [((2, 3, 4), off_kinks)],
+        lambda x: [lengths(x)[..., 0]],
+    ),
+    Row("CapsuleMask", "capsule_mask_param { class_num: 3 }", [((4, 3, 2), off_kinks)], mask),
+    Row("CapsuleReshape", "capsule_reshape_param { capsule_dim: 2 }", [((2, 4, 3, 2), off_kinks)], grouped),
+    Row(
+        "CapsuleTransform",
+        f"capsule_transform_param {{ input_capsule_dim: 4 output_capsule_num: 2 output_capsule_dim: 3 {FILLED} }}",
+        [((2, 5, 4), off_kinks)],
+        transformed,
+    ),
+    Row(
+        "CapsuleRouting",
+        "capsule_routing_param { input_capsule_num: 4 output_capsule_num: 2 output_capsule_dim: 3 }",
+        [((2, 4, 6), off_kinks)],
+        routed,
+    ),
+    Row(
+        "MarginLoss",
+        "margin_param { num_class: 3 m_upper_bound: 0.875 m_lower_bound: 0.125 lambda: 0.5 }",
+        [((4, 3, 2), off_kinks), ((4,), labels(3))],
+        margins,
+        constant=(1,),
+    ),
+    Row(
+        "GRN",
+        "grn_param { bias: 0.5 }",
+        [(IMAGE, off_kinks)],
+        lambda x: [x / np.sqrt((x**2).sum(1, keepdims=True) + 0.5)],
+    ),
+    Row("Sum", "", [(IMAGE, off_kinks)] * 3, lambda *x: [sum(x)]),
+    Row(
+        "Sum",
+        "sum_param { num_component: 2 }",
+        [((2, 6, 3), off_kinks)],
+        lambda x: [x.reshape(len(x), 2, 3, 3).sum(2)],
+        name="of groups",
+    ),
+    Row("SpatialDropout", "", [(IMAGE, off_kinks)], lambda x: [x], phase="TEST"),
+    Row(
+        "ConvLSTM",
+        f"convolution_param {{ num_output: 2 kernel_size: 3 {FILLED} }}",
+        [((3, 2, 4, 3), off_kinks)],
+        recurrent,
+    ),
+]

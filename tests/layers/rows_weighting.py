@@ -1,0 +1,129 @@
+"""Rows of the table of layers: weighted losses."""
+
+from __future__ import annotations
+
+import numpy as np
+from layer_row import BATCH, Row, labels, off_kinks, positive, share
+
+
+def probabilities(x):
+    e = np.exp(x - x.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+def of_labels(x, label):
+    return np.take_along_axis(probabilities(x), label.astype(int)[:, None], 1)[:, 0]
+
+
+def focal(alpha, gamma, ignore=None):
+    def oracle(x, label):
+        counts = label != ignore
+        p = of_labels(x, np.where(counts, label, 0))
+        return [-(alpha * (1 - p) ** gamma * np.log(p))[counts].sum() / max(1, counts.sum())]
+
+    return oracle
+
+
+def weighted(x, label, w):
+    return [-(w * np.log(of_labels(x, label))).sum() / max(1, w.sum()), probabilities(x)]
+
+
+def weighted_sigmoid(x, t, w):
+    s = 1 / (1 + np.exp(-x))
+    return [-2 * (w * t * np.log(s) + (1 - w) * (1 - t) * np.log(1 - s)).sum() / len(x)]
+
+
+def dice(weighted=False, ignore=None):
+    def oracle(x, t):
+        found = []
+        for a, b in zip(x, t, strict=True):
+            w = np.ones(len(a)) if not weighted else 1 / (1 + b.reshape(len(b), -1).sum(1)) ** 2
+            if ignore is not None:
+                w[ignore] = 0
+            s = 1 / a[0].size ** 2 if weighted else 1
+            w = w.reshape(-1, *[1] * (a.ndim - 1))
+            found.append((2 * (w * a * b).sum() + s) / ((w * a * a).sum() + (w * b * b).sum() + s))
+        return [1 - np.mean(found)]
+
+    return oracle
+
+
+def ordinal(x, label):
+    loss = 0.0
+    for scores, rank in zip(x.reshape(len(x), -1, 2), label, strict=True):
+        for j, pair in enumerate(scores):
+            p = np.exp(pair) / np.exp(pair).sum()
+            loss -= np.log(p[1] if j < rank else p[0])
+    return [loss / len(x)]
+
+
+def directions(rng, shape):
+    """Of less than unit length, so that no angle between two is 0."""
+    x = rng.normal(size=shape)
+    return 0.9 * x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def known_directions(rng, shape):
+    x = directions(rng, shape)
+    x[0, :, 0] = 11
+    return x
+
+
+def angles(x, t):
+    known = np.abs(t[:, 0]) <= 10
+    return [np.arccos((x * t).sum(1)[known]).sum() / len(x)]
+
+
+MAPS = (3, 4, 2, 3)
+
+ROWS = [
+    Row("FocalLoss", "", [((4, 3, 2), off_kinks), ((4, 2), labels(3))], focal(0.25, 2), constant=(1,)),
+    Row(
+        "FocalLoss",
+        "focal_loss_param { alpha: 0.5 gama: 0.5 } loss_param { ignore_label: 9 }",
+        [((4, 3, 2), off_kinks), ((4, 2), labels(3, 9))],
+        focal(0.5, 0.5, 9),
+        constant=(1,),
+        name="with ignored labels",
+    ),
+    Row(
+        "SoftmaxFocalLoss",
+        "focal_loss_param { gamma: 0 alpha: 2 }",
+        [((4, 3), off_kinks), ((4,), labels(3))],
+        focal(2, 0),
+        constant=(1,),
+    ),
+    Row(
+        "WeightedSoftmaxWithLoss",
+        "",
+        [((4, 3, 2), off_kinks), ((4, 2), labels(3)), ((4, 2), positive)],
+        weighted,
+        tops=2,
+        constant=(1, 2),
+    ),
+    Row(
+        "MultiSoftmaxLoss",
+        "",
+        [((4, 3, 2), off_kinks), ((4, 2), lambda rng, shape: 1 + labels(3)(rng, shape))],
+        lambda x, label: [-np.log(of_labels(x, label - 1)).sum() / len(x)],
+        constant=(1,),
+    ),
+    Row(
+        "WeightedSigmoidCrossEntropyLoss",
+        "",
+        [(BATCH, off_kinks), (BATCH, labels(2)), (BATCH, share)],
+        weighted_sigmoid,
+        constant=(1, 2),
+    ),
+    Row("DiceCoefLoss", "", [(MAPS, share), (MAPS, labels(2))], dice(), constant=(1,)),
+    Row(
+        "DiceCoefLoss",
+        "dice_coef_loss_param { generalization: MULTICLASS_WEIGHTED ignore_label: 0 }",
+        [(MAPS, share), (MAPS, labels(2))],
+        dice(True, 0),
+        constant=(1,),
+        name="of classes",
+    ),
+    Row("OrdinalRegressionLoss", "", [((5, 6), off_kinks), ((5,), labels(4))], ordinal, constant=(1,)),
+    Row("AngleLoss", "", [((3, 3, 4), directions), ((3, 3, 4), known_directions)], angles, constant=(1,), exact=False),
+]

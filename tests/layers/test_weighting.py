@@ -1,0 +1,114 @@
+"""Weighted losses: PyTorch's, weights from a file, labels out of range, mistakes."""
+
+import numpy as np
+import pytest
+from textnet import bind, feed, inputs, mistakes, run
+
+from caffelite.errors import CaffeliteError
+
+
+def loss(kind, *bottoms, body=""):
+    names = "".join(f' bottom: "{name}"' if name[0] != "@" else f' bottom: @"{name[1:]}"' for name in bottoms)
+    return f'layer {{ name: "loss" type: "{kind}"{names} top: "y" {body} }}\n'
+
+
+def slopes(net):
+    return net.diff[next(v for v in net.diff if v.name == "x")]
+
+
+def judged(kind, body="", **arrays):
+    """The loss of these bottoms, and the slopes of the first."""
+    shapes = {name: array.shape for name, array in arrays.items()}
+    net = bind("force_backward: true\n" + inputs(**shapes) + loss(kind, *arrays, body=body), keep=True)
+    feed(net, **arrays)
+    return run(net), slopes(net)
+
+
+@pytest.mark.parametrize("gamma", [0, 0.5, 2])
+def test_pytorch_has_the_same_focal_loss(rng, gamma):
+    torch = pytest.importorskip("torch", exc_type=ImportError)
+    x, label = rng.normal(size=(6, 4, 3)), rng.integers(0, 4, (6, 3))
+    scores = torch.tensor(x, requires_grad=True)
+    log_p = scores.log_softmax(1).gather(1, torch.tensor(label)[:, None])
+    expected = -(0.25 * (1 - log_p.exp()) ** gamma * log_p).mean()
+    expected.backward()
+    found, slope = judged("FocalLoss", f"focal_loss_param {{ gamma: {gamma} }}", x=x, t=label.astype(float))
+    assert found == pytest.approx(expected.item(), rel=1e-12)
+    np.testing.assert_allclose(slope, scores.grad.numpy(), rtol=1e-10, atol=1e-15)
+
+
+def test_pytorch_has_the_same_weighted_log_loss(rng):
+    torch = pytest.importorskip("torch", exc_type=ImportError)
+    x, label, w = rng.normal(size=(6, 4)), rng.integers(0, 4, 6), rng.random(6)
+    scores = torch.tensor(x, requires_grad=True)
+    each = torch.nn.functional.cross_entropy(scores, torch.tensor(label), reduction="none")
+    expected = (each * torch.tensor(w)).sum() / max(1, w.sum())
+    expected.backward()
+    found, slope = judged("WeightedSoftmaxWithLoss", x=x, t=label.astype(float), w=w)
+    assert found == pytest.approx(expected.item(), rel=1e-12)
+    np.testing.assert_allclose(slope, scores.grad.numpy(), rtol=1e-10, atol=1e-15)
+
+
+def test_a_certain_label_has_no_focal_loss_and_a_finite_slope():
+    found, slope = judged(
+        "FocalLoss", "focal_loss_param { gamma: 0.5 }", x=np.array([[900.0, 0], [0, 900]]), t=np.array([0.0, 1])
+    )
+    assert found == 0 and not slope.any()
+
+
+def test_equal_maps_overlap_fully():
+    maps = np.arange(12.0).reshape(2, 2, 3) % 2
+    assert judged("DiceCoefLoss", x=maps, t=maps)[0] == pytest.approx(0, abs=1e-15)
+
+
+def test_ranks_have_weights_from_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "w.txt").write_text("2\n0\n1\n")
+    arrays = {"x": np.array([[1.0, 0, 5, -5, 0, 0]]), "t": np.array([1.0])}
+    body = 'ordinal_regression_loss_param { weight_file: "w.txt" k: 3 }'
+    assert judged("OrdinalRegressionLoss", body, **arrays)[0] == pytest.approx(
+        2 * np.log(1 + np.e) + np.log(2), rel=1e-12
+    )
+    (tmp_path / "w.txt").write_text("2\n0\n")
+    with pytest.raises(
+        CaffeliteError, match=r"w\.txt: layer .loss. .* weights are missing; expected 3 numbers, found 2"
+    ):
+        judged("OrdinalRegressionLoss", body, **arrays)
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "range_"),
+    [("FocalLoss", 3, "0 to 2"), ("FocalLoss", 0.5, "0 to 2"), ("MultiSoftmaxLoss", 0, "1 to 3")],
+)
+def test_labels_out_of_range(kind, wrong, range_):
+    net = bind(inputs(x=(2, 3), t=(2,)) + loss(kind, "x", "t"))
+    feed(net, x=np.zeros((2, 3)), t=np.array([1, wrong]))
+    net.forward()
+    message = f'a label in bottom "t" is no class .sample 1 of the batch.; expected integers {range_}'
+    with pytest.raises(CaffeliteError, match=message):
+        net.check_faults()
+
+
+X = inputs(x=(4, 3), z=(3, 3), l=(4,), m=(4, 4), w=(3,), t=(3, 4))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (loss("FocalLoss", "x", "l", body="focal_loss_param { gamma: @-1 }"), "a bad gamma"),
+        (loss("FocalLoss", "x", "l", body="focal_loss_param { type: @LINEAR }"), "type LINEAR is not supported"),
+        (loss("FocalLoss", "x", "@w"), "does not fit"),
+        (loss("WeightedSoftmaxWithLoss", "x", "l", "@w"), "does not fit"),
+        (loss("WeightedSigmoidCrossEntropyLoss", "x", "x", "@w"), "does not fit"),
+        (loss("DiceCoefLoss", "x", "@t"), "does not fit"),
+        (
+            loss("DiceCoefLoss", "x", "x", body="dice_coef_loss_param { generalization: MULTICLASS ignore_label: @3 }"),
+            "a bad ignore_label",
+        ),
+        (loss("OrdinalRegressionLoss", "@x", "l"), "does not fit"),
+        (loss("OrdinalRegressionLoss", "m", "@w"), "does not fit"),
+        (loss("AngleLoss", "x", "@m"), "does not fit"),
+    ],
+)
+def test_mistakes(text, message):
+    mistakes(X + text, message)
