@@ -21,6 +21,8 @@ MADE_BY = {
     "mnist": "mnist",
     "digits": "digits",
     "logreg": "blobs",
+    "words": "words",
+    "motions": "motions",
 }  # how a set's name starts: the dataset command that makes it
 
 

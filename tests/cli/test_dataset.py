@@ -378,12 +378,30 @@ def test_show_a_database(flowers, tmp_path):
 
 
 def test_shapes_have_images_boxes_and_masks(tmp_path):
-    said = invoke("shapes", "--images", 2, "--test-images", 1, "--size", 40, "--out", tmp_path)
+    said = invoke("shapes", "--images", 2, "--test_images", 1, "--size", 40, "--out", tmp_path)
     assert said == f"wrote {tmp_path}/shapes: 2 images to train and 1 to test, of 40×40\n"
     for name in ("images", "masks"):
         assert len(list((tmp_path / "shapes" / name).glob("*.png"))) == 3
     with pytest.raises(CaffeliteError, match="already exists"):
-        invoke("shapes", "--images", 1, "--test-images", 1, "--size", 40, "--out", tmp_path)
+        invoke("shapes", "--images", 1, "--test_images", 1, "--size", 40, "--out", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("command", "parts"), [("words", ("--lines", "--test-lines")), ("motions", ("--pairs", "--test-pairs"))]
+)
+def test_drawn_sets(call, tmp_path, command, parts):
+    counts = [word for part, count in zip(parts, (3, 2), strict=True) for word in (part, str(count))]
+    made = call("dataset", command, *counts, "--out", str(tmp_path))
+    assert made.status == 0 and "3 samples" in made.err and "2 samples" in made.err
+    names = {f"{command}_{part}.{suffix}" for part in ("train", "test") for suffix in ("h5", "txt")}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    refused = call("dataset", command, *counts, "--out", str(tmp_path))
+    assert refused.status == 2 and "already exists" in refused.err
+
+
+def test_options_with_dashes(call, tmp_path):
+    made = call("dataset", "shapes", "--images", "1", "--test-images", "1", "--size", "40", "--out", str(tmp_path))
+    assert made.status == 0
 
 
 def test_folder_of_which_one_image_is_bad_leaves_nothing(call, tmp_path, monkeypatch):

@@ -23,6 +23,8 @@ NUMBERS = {"tf32": "float32", "fp32": "float32", "fp16": "float16", "bf16": "uin
 SHAPES = {  # what a net's file does not tell of its data
     "fcn8s/train_val.prototxt": {"data": (3, 500, 500), "label": (1, 500, 500)},
     "siamese/train_val.prototxt": {"pair": (2, 28, 28), "alike": ()},
+    "ctc_words/train_val.prototxt": {"data": (1, 24, 96), "label": (6,)},
+    "flow_shapes/train_val.prototxt": {"first": (1, 48, 48), "second": (1, 48, 48), "flow": (2, 48, 48)},
     "segnet_shapes/train_val.prototxt": {"data": (3, 128, 128), "label": (1, 128, 128)},
 }
 # Nets of so little work, as their files have them (deploy nets take one image or a few), that TF32 leaves them in

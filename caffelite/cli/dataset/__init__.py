@@ -7,7 +7,7 @@ import click
 from .. import Commands
 from .images import detection, folder
 from .inspection import info, show
-from .known import blobs, cifar10, digits, mnist, shapes
+from .known import blobs, cifar10, digits, mnist, motions, shapes, words
 
 
 @click.group(cls=Commands, short_help="Make a data set, or look into one")
@@ -18,5 +18,5 @@ def dataset() -> None:
     """
 
 
-for command in (digits, mnist, cifar10, folder, blobs, shapes, detection, info, show):
+for command in (digits, mnist, cifar10, folder, blobs, shapes, words, motions, detection, info, show):
     dataset.add_command(command)

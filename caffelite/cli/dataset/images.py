@@ -95,7 +95,7 @@ def folder(origin, name, test, seed, out, force, check_size, skip, threads, **re
 )
 @click.option("--part", default="trainval", show_default=True, metavar="NAME", help="Image set of a VOC folder.")
 @click.option(
-    "--one-based",
+    "--one_based",
     is_flag=True,
     help="Pixels in XML files count from 1, as VOC's own do. Default: from 0, as SSD's tool reads them.",
 )

@@ -1,4 +1,4 @@
-"""`caffelite dataset` digits, mnist, cifar10, blobs and shapes: sets that are downloaded, or drawn."""
+"""`caffelite dataset` digits, mnist, cifar10, blobs, shapes, words and motions: sets that are downloaded, or drawn."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def blobs(seed: int, out: Path, force: bool) -> None:
 
 @click.command(short_help="Shapes to detect and segment, without a download")
 @click.option("--images", type=click.IntRange(1), default=2000, show_default=True, help="Images of the train set.")
-@click.option("--test-images", type=click.IntRange(1), default=500, show_default=True, help="Images of the test set.")
+@click.option("--test_images", type=click.IntRange(1), default=500, show_default=True, help="Images of the test set.")
 @click.option(
     "--size", type=click.IntRange(32, 2048), default=128, show_default=True, help="Height and width, in pixels."
 )
@@ -214,6 +214,45 @@ def shapes(images: int, test_images: int, size: int, seed: int, out: Path, force
     path = out / "shapes"
     drawing.write(path, {"train": images, "test": test_images}, size, seed, force=force)
     click.echo(f"wrote {path}: {images} images to train and {test_images} to test, of {size}×{size}", err=True)
+
+
+@click.command(short_help="Lines of text, without a download")
+@click.option("--lines", type=click.IntRange(1), default=4000, show_default=True, help="Lines to train on.")
+@click.option("--test_lines", type=click.IntRange(1), default=500, show_default=True, help="Lines to test on.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the lines.")
+@making.out
+@making.force
+def words(lines: int, test_lines: int, seed: int, out: Path, force: bool) -> None:
+    """Lines of text without a download: words of 3 to 6 letters as images of 24×96, words_train.h5 and words_test.h5,
+    and their lists for HDF5Data.
+
+    The files have data (N, 1, 24, 96), about -1 to 1, and label (N, 6): 1 to 26 for a to z, 0 after the last.
+
+    Example: caffelite dataset words --out data
+    """
+    from ...data import words as drawing
+
+    making.write_drawn(out, "words", drawing.datasets, {"train": lines, "test": test_lines}, seed, force)
+
+
+@click.command(short_help="Pairs of images with optical flow, without a download")
+@click.option("--pairs", type=click.IntRange(1), default=2000, show_default=True, help="Pairs to train on.")
+@click.option("--test_pairs", type=click.IntRange(1), default=200, show_default=True, help="Pairs to test on.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the pairs.")
+@making.out
+@making.force
+def motions(pairs: int, test_pairs: int, seed: int, out: Path, force: bool) -> None:
+    """Optical flow without a download: textured shapes that move by up to 5 pixels over a ground that moves, as pairs
+    of images of 48×48, motions_train.h5 and motions_test.h5, and their lists for HDF5Data.
+
+    The files have first and second (N, 1, 48, 48), about -1 to 1, and flow (N, 2, 48, 48), in pixels to the right and
+    down.
+
+    Example: caffelite dataset motions --out data
+    """
+    from ...data import motions as drawing
+
+    making.write_drawn(out, "motions", drawing.datasets, {"train": pairs, "test": test_pairs}, seed, force)
 
 
 # downloads

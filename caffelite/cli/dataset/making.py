@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -46,3 +46,17 @@ def write_classes(path: Path, archive, classes: Sequence[str], force: bool) -> N
         path, shuffled(images, seed=0), archive.__getitem__, Recipe(), check_size=True, progress=True, force=force
     )
     imaging.report(path, done)
+
+
+def write_drawn(
+    out: Path, name: str, draw: Callable[[int, str, int], dict], counts: dict[str, int], seed: int, force: bool
+) -> None:
+    """Writes an HDF5 file for each split, NAME_SPLIT.h5, and its list. draw: of a seed, a split and a count."""
+    from ...data.writers import check_free, write_hdf5
+
+    paths = {split: out / f"{name}_{split}.h5" for split in counts}
+    check_free([path.with_suffix(suffix) for path in paths.values() for suffix in (".h5", ".txt")], force)
+    out.mkdir(parents=True, exist_ok=True)
+    for split, count in counts.items():
+        write_hdf5(paths[split], draw(seed, split, count), force=force)
+        click.echo(f"wrote {paths[split]}: {count} samples", err=True)
