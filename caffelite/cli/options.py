@@ -118,8 +118,8 @@ def engine(command: Callable) -> Callable:
     def wrapped(**values: Any) -> Any:
         name = values.pop("engine_name")
         chosen = {each: values.pop(f"cluster_{each}") for each in _CLUSTER}
-        if name == "local" and (given := [each for each, value in chosen.items() if value]):
-            raise click.UsageError(f"-{given[0]} belongs to -engine slurm")
+        if name == "local" and (named := [each for each, value in chosen.items() if value]):
+            raise click.UsageError(f"-{named[0]} belongs to -engine slurm")
         fields = ("partition", "seconds", "gpus", "nodes", "more")
         options = {field: value for field, value in zip(fields, chosen.values(), strict=True) if value}
         return command(engine=options if name == "slurm" else None, **values)

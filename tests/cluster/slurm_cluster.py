@@ -131,7 +131,7 @@ class Cluster:
 
     def processes(self, node: str = "") -> list[int]:
         """The processes of jobs, on one node or on all, after those of SLURM that started them."""
-        found: list[int] = []
+        listed: list[int] = []
         for process in [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]:
             environment = environment_of(process)
             if environment.get("SLURM_CONF") != str(self.configuration):
@@ -140,9 +140,9 @@ class Cluster:
                 continue
             parent = parent_of(process)[1]
             if parent_of(parent)[0].startswith("slurmstepd"):
-                found.insert(0, parent)
-            found.append(process)
-        return found
+                listed.insert(0, parent)
+            listed.append(process)
+        return listed
 
     def stop(self) -> None:
         for process in self.processes():

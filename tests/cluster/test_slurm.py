@@ -30,14 +30,14 @@ def cluster(tmp_path_factory) -> Iterator[Cluster]:
     pytest.importorskip("submitit")
     if missing := [name for name in PROGRAMS if not shutil.which(name)]:
         pytest.skip(f"SLURM is not installed: no {missing[0]}")
-    found = Cluster(tmp_path_factory.mktemp("cluster"))
+    three = Cluster(tmp_path_factory.mktemp("cluster"))
     with ExitStack() as stack:
         environment = stack.enter_context(pytest.MonkeyPatch.context())
-        for name, value in {"SLURM_CONF": str(found.configuration), "PYTHONPATH": str(ROOT), **THREADS}.items():
+        for name, value in {"SLURM_CONF": str(three.configuration), "PYTHONPATH": str(ROOT), **THREADS}.items():
             environment.setenv(name, value)
-        stack.callback(found.stop)
-        found.start()
-        yield found
+        stack.callback(three.stop)
+        three.start()
+        yield three
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +206,7 @@ def test_a_sweep_over_three_nodes_has_the_results_of_one_here(cluster, root):
     words = ["sweep", "-solver", "solvers/digits_solver.prototxt", "-set", "max_iter=20", "-set", "test_iter=1"]
     words += [word for each in settings for word in ("-set", each)]
     run(root, *words, "-folder", "local", "-jobs", "2")
-    run(root, *words, "-folder", "cluster", "-engine", "slurm")
+    run(root, *words, "-folder", "cluster", "-engine", "slurm", "-slurm", "exclusive")  # one trial a node at a time
     nodes = {each.slot for each in job.jobs(root / "cluster")}
     assert nodes == {f"node {node}" for node in NODES}
     assert (root / "cluster/results.csv").read_bytes() == (root / "local/results.csv").read_bytes()
@@ -214,8 +214,8 @@ def test_a_sweep_over_three_nodes_has_the_results_of_one_here(cluster, root):
 
 def test_priority_and_cancel_reach_slurm(cluster, root):
     id = add(root, *training("held"))
-    with head(root, "-slurm", "hold"):
-        until(lambda: "JobHeldUser" in edit.find(root, id).reason, "the job is held")
+    with head(root, "-slurm", "begin=now+1day"):
+        until(lambda: "BeginTime" in edit.find(root, id).reason, "the job waits")
     waiting = edit.find(root, id)
     assert waiting.state == job.QUEUED
     run(root, "queue", "priority", id, "-7")
