@@ -360,7 +360,12 @@ class Device(Protocol):
         """squared: sums of squares; else of absolute values."""
 
     def preprocess(
-        self, out: Shape, mean: np.ndarray | None, scale: float, context: ExecutionContext
+        self,
+        out: Shape,
+        mean: np.ndarray | None,
+        scale: float,
+        context: ExecutionContext,
+        channels_last: bool = False,
     ) -> interfaces.Preprocess:
-        """mean: None, (C, 1, 1), or an image (C, H, W), which is cropped like the pixels unless it has the crop's
-        size."""
+        """out: shape as N×C×H×W. channels_last: how it is stored, where the traits say ``writes_pixels``. mean: None,
+        (C, 1, 1), or an image (C, H, W), which is cropped like the pixels unless it has the crop's size."""

@@ -27,6 +27,7 @@ class DeviceTraits:
     little_work: int = 0  # mean multiply-adds of a net's convolutions below which all blobs stay N×C×H×W
     fuses_relu_backward: bool = False  # a fused ReLU's gradient is computed together with the bias's
     takes_slices: bool = False  # convolutions write into, and read gradients from, slices of wider rows
+    writes_pixels: bool = False  # pixels are converted straight to the format of the convolutions that read them
     sums_gradients: bool = False  # several gradients of one blob are summed in one pass
     fuses_updates: bool = False  # weights can be updated as their gradient is computed, see net/fused_updates.py
     losses_bring_gradients: bool = False  # a loss can compute its bottom's gradient in the forward pass
@@ -104,6 +105,7 @@ def cuda_traits(
         little_work=0 if image_dtype in HALF_DTYPES.values() else LITTLE_WORK,
         fuses_relu_backward=True,
         takes_slices=True,
+        writes_pixels=True,
         sums_gradients=True,
         losses_bring_gradients=precision != "fp16",  # the factor of fp16's loss is known only after the forward pass
         synchronous=False,

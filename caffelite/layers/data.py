@@ -68,6 +68,7 @@ class Feed(Feeding, Layer):
         if self.source is None:
             raise self.error("its data is not available")
         found = list(self.source.shapes)
+        self.converts_pixels = getattr(self.source, "transform", None) is not None
         if len(found) < len(self.spec.top):
             raise self.outer_error(
                 f"its source fills {len(found)} tops",
@@ -82,9 +83,10 @@ class Feed(Feeding, Layer):
     def build(self, dev: Device) -> None:
         """Where a source returns pixels, the device converts them into numbers."""
         transform = getattr(self.source, "transform", None)
-        self._finish = (
-            dev.preprocess(self.source.shapes[0], transform.mean, transform.scale, self.context) if transform else None
-        )
+        self._finish = None
+        if transform:
+            pixels = transform.mean, transform.scale, self.context, self.channels_last
+            self._finish = dev.preprocess(self.source.shapes[0], *pixels)
         if self._finish:
             self.source.allocate = self._finish.host_buffer
         found = self.source.shapes[: len(self.spec.top)]

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from ..devices.traits import DeviceTraits
 from ..layers import CAFFE_FORMAT, Format, LayerConfig
+from ..layers.feeding import feeding
 from .copies import Rounding, Transposition
 from .nodes import Graph, Node, Value, replaced
 
@@ -37,6 +38,12 @@ def choose_layouts(graph: Graph, traits: DeviceTraits) -> dict[Node, Format]:
             chosen[node] = first if layer.follows_precision else Format(True)
         else:
             chosen[node] = CAFFE_FORMAT
+    for node in graph.feeds if traits.writes_pixels else ():
+        readers = [reader for reader, _ in node.tops[0].readers]
+        images = [top for top in node.tops if len(top.shape) == IMAGE_AXES]
+        if feeding(node.layer).converts_pixels and images == node.tops[:1] and node not in varied:
+            if readers and all(chosen[reader] == preferred for reader in readers):
+                chosen[node] = preferred
     return chosen
 
 

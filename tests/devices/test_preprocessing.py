@@ -1,9 +1,16 @@
 """Pixels to numbers, as Caffe's transformer computes them, bit for bit, on both devices."""
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
+from devices.host import plans
 from devices.host.backend import HostBackend
+from textnet import bind
 
+from caffelite.data import open_source
+from caffelite.data.writers import write_lmdb
 from caffelite.devices.cpu import CPU, preprocessing
 from caffelite.devices.cuda import GPU
 
@@ -122,3 +129,29 @@ def test_pixels_wait_for_who_used_their_memory_before(monkeypatch):
     op.set_batch(0, pixels, picks)
     context.input_buffer.send()
     assert not dev.download(seen).any()
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("precision", ["tf32", "fp16", "bf16"])
+def test_pixels_straight_to_the_format_of_convolutions(tmp_path, precision, seed):
+    """The same numbers as by a transposition and a rounding, without these launches."""
+    rng = np.random.default_rng(seed)
+    write_lmdb(tmp_path / "images", [(rng.integers(0, 256, (3, 9, 8)).astype(np.uint8), i % 2) for i in range(5)])
+    text = f"""
+    layer {{ name: "images" type: "Data" top: "x" top: "label" data_param {{ source: "{tmp_path}/images" backend: LMDB
+      batch_size: 3 }} transform_param {{ crop_size: 7 mirror: true scale: 0.0039 mean_value: 90 }} }}
+    layer {{ name: "conv" type: "Convolution" bottom: "x" top: "y"
+      convolution_param {{ num_output: 4 kernel_size: 3 weight_filler {{ type: "xavier" }} }} }}"""
+    found, launches = [], []
+    for straight in (True, False):
+        dev = plans.device(precision)
+        dev.traits = replace(dev.traits, writes_pixels=straight)
+        net = bind(text, dtype="float32", dev=dev, keep=True, open_source=partial(open_source, seed=1))
+        before = dev.backend.launches
+        net.forward()
+        launches.append(dev.backend.launches - before)
+        found.append([dev.download(net.blobs["y"]), dev.download(net.data[net.graph.values["label"]])])
+        net.close()
+    for straight, copied in zip(*found, strict=True):
+        np.testing.assert_array_equal(straight, copied)
+    assert found[0][0].any() and launches[0] < launches[1]

@@ -256,7 +256,12 @@ class CPU(FormulaKernels):
         return selection.Distances(m, n, k, squared)
 
     def preprocess(
-        self, out: Shape, mean: np.ndarray | None, scale: float, context: ExecutionContext
+        self,
+        out: Shape,
+        mean: np.ndarray | None,
+        scale: float,
+        context: ExecutionContext,
+        channels_last: bool = False,
     ) -> preprocessing.Preprocess:
         return preprocessing.Preprocess(out, mean, scale)
 

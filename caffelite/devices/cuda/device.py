@@ -241,6 +241,11 @@ class GPU(FormulaKernels):
         return selection.Distances(self, m, n, k, squared)
 
     def preprocess(
-        self, out: Shape, mean: np.ndarray | None, scale: float, context: ExecutionContext
+        self,
+        out: Shape,
+        mean: np.ndarray | None,
+        scale: float,
+        context: ExecutionContext,
+        channels_last: bool = False,
     ) -> preprocessing.Preprocess:
-        return preprocessing.Preprocess(self, out, mean, scale, context)
+        return preprocessing.Preprocess(self, out, mean, scale, context, channels_last)

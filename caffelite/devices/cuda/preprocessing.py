@@ -16,7 +16,7 @@ RESIDENT_SHARE = 4  # a data set is kept on the GPU if it takes at most 1/RESIDE
 
 
 class Preprocess:
-    """See interfaces.Preprocess. out: (N, C, h, w)."""
+    """See interfaces.Preprocess. out: (N, C, h, w), or (N, h, w, C) in memory."""
 
     def __init__(
         self,
@@ -25,8 +25,9 @@ class Preprocess:
         mean: np.ndarray | None,
         scale: float,
         context: ExecutionContext,
+        channels_last: bool = False,
     ):
-        self._device, self._out, self._scale = device, out, np.float32(scale)
+        self._device, self._out, self._scale, self._last = device, out, np.float32(scale), channels_last
         mean = np.zeros((out[1], 1, 1), np.float32) if mean is None else np.ascontiguousarray(mean, np.float32)
         self._mean, self._mean_shape = device.empty(mean.shape, np.float32), mean.shape
         device.upload(self._mean, mean)
@@ -104,7 +105,7 @@ class Preprocess:
             mean = (0, 0, 0) if flat else (self._mean_shape[2], 1, int(self._mean_shape[1:] != (h, w)))
             steps = c * rows * columns, *strides, self._mean_shape[1] * self._mean_shape[2], *mean
             self._kernels[key] = self._device.kernel(
-                "pixels", name, n * c * h * w, *steps, int(cut), n, c, h, w, size=size
+                "pixels", name, n * c * h * w, *steps, int(cut), self._last, n, c, h, w, size=size
             )
         return self._kernels[key]
 

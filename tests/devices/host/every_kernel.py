@@ -152,6 +152,11 @@ class Runs:
             label.set(0, np.ones(4))
             context.input_buffer.send()
             op.forward(self.normal(4, 3, 6, 5), (label,), (self.normal(4),))
+            last = self.dev.preprocess((4, 3, 6, 5), None, 0.5, context, channels_last=True)
+            context.input_buffer.begin()
+            last.set_batch(0, np.ones((4, 3, 9, 8), dtype), picks)
+            context.input_buffer.send()
+            last.forward(self.normal(4, 6, 5, 3, dtype="uint16"))
 
     def recurrent(self) -> None:
         t, n, d = 3, 2, 5
