@@ -127,7 +127,7 @@ KERNEL match_objects(const real* rows, const int* order, const int* starts, cons
       __syncthreads();
       idx chosen = -1;
       for (idx s = from; s < to; ++s)
-        if (best[s] > 0 && (chosen < 0 || best[s] > best[chosen] || (best[s] == best[chosen] && place[s] < place[chosen]))) chosen = s;
+        if (best[s] > 0 && (chosen < 0 || best[s] > best[chosen])) chosen = s;
       lost = chosen < 0 ? -1 : place[chosen];
       __syncthreads();
       if (chosen < 0) break;
