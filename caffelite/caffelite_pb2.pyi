@@ -208,7 +208,7 @@ class DeployParameter(_message.Message):
     def __init__(self, label: _Optional[_Iterable[str]] = ..., weights: _Optional[str] = ..., height: _Optional[int] = ..., width: _Optional[int] = ..., channel_order: _Optional[_Union[DeployParameter.ChannelOrder, str]] = ..., ground: _Optional[_Union[DeployParameter.Ground, str]] = ..., sign_size: _Optional[int] = ..., sign_centre: _Optional[_Union[DeployParameter.SignCentre, str]] = ..., answer: _Optional[_Union[DeployParameter.Answer, str]] = ...) -> None: ...
 
 class SolverParameter(_message.Message):
-    __slots__ = ("net", "net_param", "train_net", "test_net", "train_net_param", "test_net_param", "train_state", "test_state", "eval_type", "ap_version", "show_per_class_result", "test_iter", "test_interval", "test_compute_loss", "test_initialization", "base_lr", "display", "average_loss", "max_iter", "iter_size", "max_epoch", "test_epoch", "snapshot_epoch", "step_epoch", "lr_policy", "gamma", "power", "momentum", "weight_decay", "regularization_type", "stepsize", "stepvalue", "stagelr", "stageiter", "plateau_winsize", "min_lr", "warmup_iter", "warmup_start_lr", "rampup_interval", "rampup_lr", "clip_gradients", "snapshot", "snapshot_prefix", "snapshot_diff", "snapshot_keep", "best_score", "best_lowest", "early_stop", "snapshot_format", "ema_decay", "solver_mode", "device_id", "random_seed", "type", "delta", "momentum2", "rms_decay", "local_lr_auto", "local_gw_ratio", "larc", "larc_policy", "larc_eta", "debug_info", "snapshot_after_train", "solver_type", "layer_wise_reduce", "weights")
+    __slots__ = ("net", "net_param", "train_net", "test_net", "train_net_param", "test_net_param", "train_state", "test_state", "eval_type", "ap_version", "show_per_class_result", "test_iter", "test_interval", "test_compute_loss", "test_initialization", "base_lr", "display", "average_loss", "max_iter", "iter_size", "max_epoch", "test_epoch", "snapshot_epoch", "step_epoch", "lr_policy", "gamma", "power", "momentum", "weight_decay", "regularization_type", "stepsize", "stepvalue", "stagelr", "stageiter", "plateau_winsize", "min_lr", "pct_start", "div_factor", "final_div_factor", "warmup_iter", "warmup_start_lr", "rampup_interval", "rampup_lr", "clip_gradients", "snapshot", "snapshot_prefix", "snapshot_diff", "snapshot_keep", "best_score", "best_lowest", "early_stop", "snapshot_format", "ema_decay", "swa_start", "solver_mode", "device_id", "random_seed", "type", "delta", "momentum2", "rms_decay", "local_lr_auto", "local_gw_ratio", "larc", "larc_policy", "larc_eta", "debug_info", "snapshot_after_train", "solver_type", "layer_wise_reduce", "weights")
     class SnapshotFormat(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         HDF5: _ClassVar[SolverParameter.SnapshotFormat]
@@ -271,6 +271,9 @@ class SolverParameter(_message.Message):
     STAGEITER_FIELD_NUMBER: _ClassVar[int]
     PLATEAU_WINSIZE_FIELD_NUMBER: _ClassVar[int]
     MIN_LR_FIELD_NUMBER: _ClassVar[int]
+    PCT_START_FIELD_NUMBER: _ClassVar[int]
+    DIV_FACTOR_FIELD_NUMBER: _ClassVar[int]
+    FINAL_DIV_FACTOR_FIELD_NUMBER: _ClassVar[int]
     WARMUP_ITER_FIELD_NUMBER: _ClassVar[int]
     WARMUP_START_LR_FIELD_NUMBER: _ClassVar[int]
     RAMPUP_INTERVAL_FIELD_NUMBER: _ClassVar[int]
@@ -285,6 +288,7 @@ class SolverParameter(_message.Message):
     EARLY_STOP_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FORMAT_FIELD_NUMBER: _ClassVar[int]
     EMA_DECAY_FIELD_NUMBER: _ClassVar[int]
+    SWA_START_FIELD_NUMBER: _ClassVar[int]
     SOLVER_MODE_FIELD_NUMBER: _ClassVar[int]
     DEVICE_ID_FIELD_NUMBER: _ClassVar[int]
     RANDOM_SEED_FIELD_NUMBER: _ClassVar[int]
@@ -338,6 +342,9 @@ class SolverParameter(_message.Message):
     stageiter: _containers.RepeatedScalarFieldContainer[int]
     plateau_winsize: _containers.RepeatedScalarFieldContainer[int]
     min_lr: float
+    pct_start: float
+    div_factor: float
+    final_div_factor: float
     warmup_iter: int
     warmup_start_lr: float
     rampup_interval: int
@@ -352,6 +359,7 @@ class SolverParameter(_message.Message):
     early_stop: int
     snapshot_format: SolverParameter.SnapshotFormat
     ema_decay: float
+    swa_start: int
     solver_mode: SolverParameter.SolverMode
     device_id: int
     random_seed: int
@@ -369,7 +377,7 @@ class SolverParameter(_message.Message):
     solver_type: SolverParameter.SolverType
     layer_wise_reduce: bool
     weights: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, net: _Optional[str] = ..., net_param: _Optional[_Union[NetParameter, _Mapping]] = ..., train_net: _Optional[str] = ..., test_net: _Optional[_Iterable[str]] = ..., train_net_param: _Optional[_Union[NetParameter, _Mapping]] = ..., test_net_param: _Optional[_Iterable[_Union[NetParameter, _Mapping]]] = ..., train_state: _Optional[_Union[NetState, _Mapping]] = ..., test_state: _Optional[_Iterable[_Union[NetState, _Mapping]]] = ..., eval_type: _Optional[str] = ..., ap_version: _Optional[str] = ..., show_per_class_result: bool = ..., test_iter: _Optional[_Iterable[int]] = ..., test_interval: _Optional[int] = ..., test_compute_loss: bool = ..., test_initialization: bool = ..., base_lr: _Optional[float] = ..., display: _Optional[int] = ..., average_loss: _Optional[int] = ..., max_iter: _Optional[int] = ..., iter_size: _Optional[int] = ..., max_epoch: _Optional[float] = ..., test_epoch: _Optional[float] = ..., snapshot_epoch: _Optional[float] = ..., step_epoch: _Optional[_Iterable[float]] = ..., lr_policy: _Optional[str] = ..., gamma: _Optional[float] = ..., power: _Optional[float] = ..., momentum: _Optional[float] = ..., weight_decay: _Optional[float] = ..., regularization_type: _Optional[str] = ..., stepsize: _Optional[int] = ..., stepvalue: _Optional[_Iterable[int]] = ..., stagelr: _Optional[_Iterable[float]] = ..., stageiter: _Optional[_Iterable[int]] = ..., plateau_winsize: _Optional[_Iterable[int]] = ..., min_lr: _Optional[float] = ..., warmup_iter: _Optional[int] = ..., warmup_start_lr: _Optional[float] = ..., rampup_interval: _Optional[int] = ..., rampup_lr: _Optional[float] = ..., clip_gradients: _Optional[float] = ..., snapshot: _Optional[int] = ..., snapshot_prefix: _Optional[str] = ..., snapshot_diff: bool = ..., snapshot_keep: _Optional[int] = ..., best_score: _Optional[str] = ..., best_lowest: bool = ..., early_stop: _Optional[int] = ..., snapshot_format: _Optional[_Union[SolverParameter.SnapshotFormat, str]] = ..., ema_decay: _Optional[float] = ..., solver_mode: _Optional[_Union[SolverParameter.SolverMode, str]] = ..., device_id: _Optional[int] = ..., random_seed: _Optional[int] = ..., type: _Optional[str] = ..., delta: _Optional[float] = ..., momentum2: _Optional[float] = ..., rms_decay: _Optional[float] = ..., local_lr_auto: bool = ..., local_gw_ratio: _Optional[float] = ..., larc: bool = ..., larc_policy: _Optional[str] = ..., larc_eta: _Optional[float] = ..., debug_info: bool = ..., snapshot_after_train: bool = ..., solver_type: _Optional[_Union[SolverParameter.SolverType, str]] = ..., layer_wise_reduce: bool = ..., weights: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, net: _Optional[str] = ..., net_param: _Optional[_Union[NetParameter, _Mapping]] = ..., train_net: _Optional[str] = ..., test_net: _Optional[_Iterable[str]] = ..., train_net_param: _Optional[_Union[NetParameter, _Mapping]] = ..., test_net_param: _Optional[_Iterable[_Union[NetParameter, _Mapping]]] = ..., train_state: _Optional[_Union[NetState, _Mapping]] = ..., test_state: _Optional[_Iterable[_Union[NetState, _Mapping]]] = ..., eval_type: _Optional[str] = ..., ap_version: _Optional[str] = ..., show_per_class_result: bool = ..., test_iter: _Optional[_Iterable[int]] = ..., test_interval: _Optional[int] = ..., test_compute_loss: bool = ..., test_initialization: bool = ..., base_lr: _Optional[float] = ..., display: _Optional[int] = ..., average_loss: _Optional[int] = ..., max_iter: _Optional[int] = ..., iter_size: _Optional[int] = ..., max_epoch: _Optional[float] = ..., test_epoch: _Optional[float] = ..., snapshot_epoch: _Optional[float] = ..., step_epoch: _Optional[_Iterable[float]] = ..., lr_policy: _Optional[str] = ..., gamma: _Optional[float] = ..., power: _Optional[float] = ..., momentum: _Optional[float] = ..., weight_decay: _Optional[float] = ..., regularization_type: _Optional[str] = ..., stepsize: _Optional[int] = ..., stepvalue: _Optional[_Iterable[int]] = ..., stagelr: _Optional[_Iterable[float]] = ..., stageiter: _Optional[_Iterable[int]] = ..., plateau_winsize: _Optional[_Iterable[int]] = ..., min_lr: _Optional[float] = ..., pct_start: _Optional[float] = ..., div_factor: _Optional[float] = ..., final_div_factor: _Optional[float] = ..., warmup_iter: _Optional[int] = ..., warmup_start_lr: _Optional[float] = ..., rampup_interval: _Optional[int] = ..., rampup_lr: _Optional[float] = ..., clip_gradients: _Optional[float] = ..., snapshot: _Optional[int] = ..., snapshot_prefix: _Optional[str] = ..., snapshot_diff: bool = ..., snapshot_keep: _Optional[int] = ..., best_score: _Optional[str] = ..., best_lowest: bool = ..., early_stop: _Optional[int] = ..., snapshot_format: _Optional[_Union[SolverParameter.SnapshotFormat, str]] = ..., ema_decay: _Optional[float] = ..., swa_start: _Optional[int] = ..., solver_mode: _Optional[_Union[SolverParameter.SolverMode, str]] = ..., device_id: _Optional[int] = ..., random_seed: _Optional[int] = ..., type: _Optional[str] = ..., delta: _Optional[float] = ..., momentum2: _Optional[float] = ..., rms_decay: _Optional[float] = ..., local_lr_auto: bool = ..., local_gw_ratio: _Optional[float] = ..., larc: bool = ..., larc_policy: _Optional[str] = ..., larc_eta: _Optional[float] = ..., debug_info: bool = ..., snapshot_after_train: bool = ..., solver_type: _Optional[_Union[SolverParameter.SolverType, str]] = ..., layer_wise_reduce: bool = ..., weights: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SolverState(_message.Message):
     __slots__ = ("iter", "learned_net", "history", "current_step", "minimum_loss", "iter_last_event", "checksum", "resume", "run", "model_digest")
@@ -972,7 +980,7 @@ class SaltPepperParameter(_message.Message):
     def __init__(self, fraction: _Optional[float] = ..., value: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class PerturbationParameter(_message.Message):
-    __slots__ = ("shift_prob", "shift_x", "shift_y", "scale_prob", "scale_min", "scale_max", "rotation_prob", "max_rotate_degree", "border", "border_value", "tint_prob", "tint_delta", "inverse_prob", "blur_prob", "blur_sigma_min", "blur_sigma_max", "noise_prob", "noise_sigma_min", "noise_sigma_max", "cutout_prob", "cutout_size", "cutout_value")
+    __slots__ = ("shift_prob", "shift_x", "shift_y", "scale_prob", "scale_min", "scale_max", "rotation_prob", "max_rotate_degree", "border", "border_value", "tint_prob", "tint_delta", "inverse_prob", "blur_prob", "blur_sigma_min", "blur_sigma_max", "noise_prob", "noise_sigma_min", "noise_sigma_max", "cutout_prob", "cutout_size", "cutout_value", "elastic_prob", "elastic_alpha", "elastic_sigma", "erase_prob", "erase_area_min", "erase_area_max", "erase_ratio", "erase_random", "erase_value")
     class Border(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         MIRRORED: _ClassVar[PerturbationParameter.Border]
@@ -1003,6 +1011,15 @@ class PerturbationParameter(_message.Message):
     CUTOUT_PROB_FIELD_NUMBER: _ClassVar[int]
     CUTOUT_SIZE_FIELD_NUMBER: _ClassVar[int]
     CUTOUT_VALUE_FIELD_NUMBER: _ClassVar[int]
+    ELASTIC_PROB_FIELD_NUMBER: _ClassVar[int]
+    ELASTIC_ALPHA_FIELD_NUMBER: _ClassVar[int]
+    ELASTIC_SIGMA_FIELD_NUMBER: _ClassVar[int]
+    ERASE_PROB_FIELD_NUMBER: _ClassVar[int]
+    ERASE_AREA_MIN_FIELD_NUMBER: _ClassVar[int]
+    ERASE_AREA_MAX_FIELD_NUMBER: _ClassVar[int]
+    ERASE_RATIO_FIELD_NUMBER: _ClassVar[int]
+    ERASE_RANDOM_FIELD_NUMBER: _ClassVar[int]
+    ERASE_VALUE_FIELD_NUMBER: _ClassVar[int]
     shift_prob: float
     shift_x: int
     shift_y: int
@@ -1025,10 +1042,19 @@ class PerturbationParameter(_message.Message):
     cutout_prob: float
     cutout_size: int
     cutout_value: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, shift_prob: _Optional[float] = ..., shift_x: _Optional[int] = ..., shift_y: _Optional[int] = ..., scale_prob: _Optional[float] = ..., scale_min: _Optional[float] = ..., scale_max: _Optional[float] = ..., rotation_prob: _Optional[float] = ..., max_rotate_degree: _Optional[float] = ..., border: _Optional[_Union[PerturbationParameter.Border, str]] = ..., border_value: _Optional[_Iterable[float]] = ..., tint_prob: _Optional[float] = ..., tint_delta: _Optional[float] = ..., inverse_prob: _Optional[float] = ..., blur_prob: _Optional[float] = ..., blur_sigma_min: _Optional[float] = ..., blur_sigma_max: _Optional[float] = ..., noise_prob: _Optional[float] = ..., noise_sigma_min: _Optional[float] = ..., noise_sigma_max: _Optional[float] = ..., cutout_prob: _Optional[float] = ..., cutout_size: _Optional[int] = ..., cutout_value: _Optional[_Iterable[float]] = ...) -> None: ...
+    elastic_prob: float
+    elastic_alpha: float
+    elastic_sigma: float
+    erase_prob: float
+    erase_area_min: float
+    erase_area_max: float
+    erase_ratio: float
+    erase_random: bool
+    erase_value: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, shift_prob: _Optional[float] = ..., shift_x: _Optional[int] = ..., shift_y: _Optional[int] = ..., scale_prob: _Optional[float] = ..., scale_min: _Optional[float] = ..., scale_max: _Optional[float] = ..., rotation_prob: _Optional[float] = ..., max_rotate_degree: _Optional[float] = ..., border: _Optional[_Union[PerturbationParameter.Border, str]] = ..., border_value: _Optional[_Iterable[float]] = ..., tint_prob: _Optional[float] = ..., tint_delta: _Optional[float] = ..., inverse_prob: _Optional[float] = ..., blur_prob: _Optional[float] = ..., blur_sigma_min: _Optional[float] = ..., blur_sigma_max: _Optional[float] = ..., noise_prob: _Optional[float] = ..., noise_sigma_min: _Optional[float] = ..., noise_sigma_max: _Optional[float] = ..., cutout_prob: _Optional[float] = ..., cutout_size: _Optional[int] = ..., cutout_value: _Optional[_Iterable[float]] = ..., elastic_prob: _Optional[float] = ..., elastic_alpha: _Optional[float] = ..., elastic_sigma: _Optional[float] = ..., erase_prob: _Optional[float] = ..., erase_area_min: _Optional[float] = ..., erase_area_max: _Optional[float] = ..., erase_ratio: _Optional[float] = ..., erase_random: bool = ..., erase_value: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class LossParameter(_message.Message):
-    __slots__ = ("ignore_label", "normalization", "normalize", "pre_fixed_normalizer", "class_weight", "class_weight_source", "class_weight_balanced", "weight_by_label_freqs", "class_weighting")
+    __slots__ = ("ignore_label", "normalization", "normalize", "pre_fixed_normalizer", "class_weight", "class_weight_source", "class_weight_balanced", "label_smoothing", "weight_by_label_freqs", "class_weighting")
     class NormalizationMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         FULL: _ClassVar[LossParameter.NormalizationMode]
@@ -1048,6 +1074,7 @@ class LossParameter(_message.Message):
     CLASS_WEIGHT_FIELD_NUMBER: _ClassVar[int]
     CLASS_WEIGHT_SOURCE_FIELD_NUMBER: _ClassVar[int]
     CLASS_WEIGHT_BALANCED_FIELD_NUMBER: _ClassVar[int]
+    LABEL_SMOOTHING_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_BY_LABEL_FREQS_FIELD_NUMBER: _ClassVar[int]
     CLASS_WEIGHTING_FIELD_NUMBER: _ClassVar[int]
     ignore_label: int
@@ -1057,9 +1084,10 @@ class LossParameter(_message.Message):
     class_weight: _containers.RepeatedScalarFieldContainer[float]
     class_weight_source: str
     class_weight_balanced: bool
+    label_smoothing: float
     weight_by_label_freqs: bool
     class_weighting: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, ignore_label: _Optional[int] = ..., normalization: _Optional[_Union[LossParameter.NormalizationMode, str]] = ..., normalize: bool = ..., pre_fixed_normalizer: _Optional[float] = ..., class_weight: _Optional[_Iterable[float]] = ..., class_weight_source: _Optional[str] = ..., class_weight_balanced: bool = ..., weight_by_label_freqs: bool = ..., class_weighting: _Optional[_Iterable[float]] = ...) -> None: ...
+    def __init__(self, ignore_label: _Optional[int] = ..., normalization: _Optional[_Union[LossParameter.NormalizationMode, str]] = ..., normalize: bool = ..., pre_fixed_normalizer: _Optional[float] = ..., class_weight: _Optional[_Iterable[float]] = ..., class_weight_source: _Optional[str] = ..., class_weight_balanced: bool = ..., label_smoothing: _Optional[float] = ..., weight_by_label_freqs: bool = ..., class_weighting: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class AccuracyParameter(_message.Message):
     __slots__ = ("top_k", "axis", "ignore_label", "min_is_better")

@@ -24,6 +24,8 @@ OWN = UNLISTED_OWN | {
     *(f"SolverState.{name}" for name in ("checksum", "resume", "run", "model_digest")),
     *(f"SolverParameter.{name}" for name in ("snapshot_keep", "best_score", "best_lowest", "early_stop", "ema_decay")),
     *(f"SolverParameter.{name}" for name in ("max_epoch", "test_epoch", "snapshot_epoch", "step_epoch")),
+    *(f"SolverParameter.{name}" for name in ("pct_start", "div_factor", "final_div_factor", "swa_start")),
+    "LossParameter.label_smoothing",
     *(f"LossParameter.class_weight{end}" for end in ("", "_source", "_balanced")),
     *(f"{name}Parameter.sampler" for name in ("Data", "ImageData", "HDF5Data")),
     "DataParameter.label_source",

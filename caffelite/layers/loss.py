@@ -38,6 +38,9 @@ class Loss(Layer):
 
     def setup(self) -> None:
         class_weights.check(self)
+        if self.spec.loss_param.label_smoothing and self.spec.type != "SoftmaxWithLoss":
+            what = "takes no label_smoothing"
+            raise self.outer_error(what, "loss_param", "label_smoothing", expected="SoftmaxWithLoss")
 
     def divisible(self, axis: int) -> bool:
         return False
@@ -123,7 +126,8 @@ class SoftmaxWithLoss(Loss):
     labels not ignored), FULL (N·P), BATCH_SIZE (N), NONE (1), PRE_FIXED (pre_fixed_normalizer). With class weights
     (loss_param.class_weight and its like) each term of the loss is multiplied by w[label], and VALID is Σ w[label];
     with caffe-segnet's (weight_by_label_freqs, class_weighting) VALID stays the number of labels, as in
-    alexgkendall/caffe-segnet src/caffe/layers/softmax_loss_layer.cpp. Errors: labels out of range.
+    alexgkendall/caffe-segnet src/caffe/layers/softmax_loss_layer.cpp. With loss_param.label_smoothing ε, in TRAIN:
+    (1 - ε) of that loss and ε of the mean of -log softmax(x) over the classes. Errors: labels out of range.
     """
 
     field = "softmax_param"
@@ -137,7 +141,9 @@ class SoftmaxWithLoss(Loss):
         require.labels(self, bottoms, n * p, axis=axis)
         self.class_weights = class_weights.read(self, self.classes)
         self.divide = self.divisor(n, n * p)
-        self.adds_loss = self.divide is not None or not self.spec.loss_param.weight_by_label_freqs
+        self.smoothing = self._check_smoothing() if self.phase == pb.TRAIN else 0.0
+        self.counts_labels = self.divide is None and self.spec.loss_param.weight_by_label_freqs
+        self.adds_loss = not self.counts_labels and not self.smoothing
         self.saved_shapes["prob"] = (bottoms[0], None)
         self.requires_host = len(self.spec.top) > 2
         each = (*bottoms[0][:axis], 1, *bottoms[0][axis + 1 :])
@@ -146,8 +152,20 @@ class SoftmaxWithLoss(Loss):
     def backward_reads_bottom(self, index: int) -> bool:
         return index == 1
 
+    def _check_smoothing(self) -> float:
+        p = self.spec.loss_param
+        if not 0 <= p.label_smoothing <= 1:
+            found = f"{p.label_smoothing:g}"
+            raise self.outer_error(
+                "a bad label_smoothing", "loss_param", "label_smoothing", expected="from 0 to 1", found=found
+            )
+        if p.label_smoothing and (self.ignored() is not None or self.weighted_mean or p.weight_by_label_freqs):
+            what = "label_smoothing excludes class weights and ignore_label"
+            raise self.outer_error(what, "loss_param", "label_smoothing", remedy="leave one out")
+        return p.label_smoothing
+
     def saved_blobs(self) -> SavedBlobs:
-        if not self.config.traits.losses_bring_gradients or self.divide is None:
+        if not self.config.traits.losses_bring_gradients or self.divide is None or self.smoothing:
             return self.saved_shapes
         return {**self.saved_shapes, GRADIENT: self.saved_shapes["prob"]}
 
@@ -157,14 +175,33 @@ class SoftmaxWithLoss(Loss):
 
     def build(self, dev: Device) -> None:
         divide, self._labels = self.divide, None
-        if not self.adds_loss:
+        if self.counts_labels:
             divide, self._labels = 1.0, Divisor(dev, None, self.ignored())
         self.op = dev.softmax_loss(*self.split, self.ignored(), divide, class_weights.upload(self, dev))
-        self._gradient = [self.saved[GRADIENT]] if self.config.gradient_in_forward else []
+        self._gradient = [self.saved[GRADIENT]] if self.config.gradient_in_forward and not self.smoothing else []
+        if self.smoothing:
+            self._build_smoothing(dev)
+
+    def _build_smoothing(self, dev: Device) -> None:
+        constants = {"smoothing": self.smoothing, "classes": self.classes}
+        self._others = dev.zeros(1)  # the loss of a target that is alike for all classes
+        self._sum = dev.sum(Formula("-log(max(p, 1.2e-38))", ("p",)), 1 / self.classes)
+        mixed = Formula(
+            "(1 - smoothing) * loss + smoothing * others / divisor",
+            ("loss", "others", "divisor"),
+            constants=("smoothing",),
+        )
+        self._mix = dev.map(mixed, smoothing=self.smoothing)
+        slope = "(1 - smoothing) * own + smoothing * (p - 1 / classes) * dloss / divisor"
+        self._dx = dev.map(Formula(slope, ("own", "p"), ("dloss", "divisor"), tuple(constants)), **constants)
 
     def forward(self, x: list, y: list) -> None:
         prob = self.saved["prob"]
-        if self._labels is None:
+        if self.smoothing:
+            self.op.forward(x[0], x[1], prob, y[0])
+            self._sum(prob, self._others)
+            self._mix(y[0], self._others, self.op.divisor, y[0])
+        elif self._labels is None:
             self.op.forward(x[0], x[1], prob, y[0], *self.total, *self._gradient)
         else:
             self._forward_by_labels(x, y[0], self._labels)
@@ -194,6 +231,8 @@ class SoftmaxWithLoss(Loss):
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         if not self._gradient:
             self.op.backward(self.saved["prob"], x[1], dy[0], dx[0])
+        if self.smoothing:
+            self._dx(dx[0], self.saved["prob"], dy[0], self.op.divisor, dx[0])
 
     def counted(self, top: int):
         return None if top or self.divide is not None else self.dev.download(self.op.divisor)[0]

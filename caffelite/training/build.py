@@ -159,7 +159,7 @@ class _Plan:
     def iteration(self) -> Iteration:
         """What computes: update rule, average, iteration; and the state that they work on."""
         p, net, parts = self.p, self.net, self.parts
-        updater, average = Updater(p, net, self.locate, parts), Average(p.ema_decay, net)
+        updater, average = Updater(p, net, self.locate, parts), Average(p, net)
         pipeline = parts.pipeline(net, p.iter_size * parts.divisions)
         return Iteration(self._state(updater, average), pipeline, updater, average, parts)
 

@@ -35,13 +35,16 @@ def check_counts(p: pb.SolverParameter, locate: Locator) -> None:
 def check_hooks(p: pb.SolverParameter, locate: Locator) -> None:
     """Raises every mistake in the fields of best scores, early stop, kept snapshots and averaged weights."""
     mistakes = Collector()
-    for name in ("snapshot_keep", "early_stop"):
+    for name in ("snapshot_keep", "early_stop", "swa_start"):
         if getattr(p, name) < 0:
             mistakes.add(CaffeliteError(f"{name} must be at least 0", where=locate(name), found=getattr(p, name)))
     if not 0 <= p.ema_decay < 1:
         mistakes.add(
             CaffeliteError("ema_decay must be from 0 to below 1", where=locate("ema_decay"), found=f"{p.ema_decay:g}")
         )
+    if p.ema_decay and p.swa_start:
+        what, remedy = "both ema_decay and swa_start are set", "keep one average"
+        mistakes.add(CaffeliteError(what, where=locate("swa_start"), remedy=remedy))
     if p.early_stop and not p.best_score:
         remedy = 'name the score, as in best_score: "accuracy"'
         mistakes.add(CaffeliteError("early_stop without best_score", where=locate("early_stop"), remedy=remedy))

@@ -31,6 +31,19 @@ def log_loss(ignore=None, divisor=None, axis=1, top=2, weights=None):
     return oracle
 
 
+def smoothed_log_loss(smoothing, axis=1):
+    """From the targets of all classes, as label smoothing is defined."""
+
+    def oracle(x, t):
+        prob = reference.softmax(three(x, axis))
+        classes = prob.shape[1]
+        target = np.eye(classes)[t.reshape(prob.shape[0], -1).astype(int)].transpose(0, 2, 1)
+        target = (1 - smoothing) * target + smoothing / classes
+        return [-(target * np.log(prob)).sum() / t.size]
+
+    return oracle
+
+
 def accuracy(ignore=None, top_k=1, axis=1):
     return lambda x, t: list(
         reference.accuracy(three(x, axis), t.reshape(three(x, axis).shape[0], -1), top_k, ignore)[:2]

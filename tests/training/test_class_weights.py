@@ -176,6 +176,9 @@ def test_positive_weights_of_several_labels(folder, train):
         ('class_weight_source: "absent.txt"', "cannot read class_weight_source absent.txt"),
         ('class_weight_source: "words.txt"', "words.txt:2: not a weight; expected a number, found one"),
         ("class_weight: 1 class_weight: 1 class_weight_balanced: true", "several kinds of class weights"),
+        ("class_weight: 1 class_weight: 1 label_smoothing: 0.1", "label_smoothing excludes class weights"),
+        ("ignore_label: 1 label_smoothing: 0.1", "label_smoothing excludes class weights and ignore_label"),
+        ("label_smoothing: 1.5", "a bad label_smoothing; expected from 0 to 1, found 1.5"),
     ],
 )
 def test_mistakes_in_class_weights(uneven, make, loss, message):

@@ -130,6 +130,20 @@ def test_the_average(folder, train):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
+def test_the_mean_of_the_last_weights(folder, train):
+    """swa_start: until then the weights themselves, and a resumed run continues the mean."""
+    train(PLAIN + "snapshot: 1 swa_start: 8")
+    raw = [blobs(f"run_iter_{i}.caffemodel") for i in range(1, 13)]
+    for i in (5, 9, 12):
+        expected = [np.mean(each, 0) for each in zip(*raw[min(8, i - 1) : i], strict=True)]
+        for a, b in zip(expected, blobs(f"run_iter_{i}_average.caffemodel"), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
+    resumed = PLAIN.replace('"run"', '"again"') + "snapshot: 1 swa_start: 8"
+    train(resumed, resume="run_iter_10.solverstate")
+    for a, b in zip(blobs("run_iter_12_average.caffemodel"), blobs("again_iter_12_average.caffemodel"), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_tests_use_the_average_and_training_does_not(folder, train):
     plain = train(PLAIN)
     averaged = train(PLAIN + "ema_decay: 0.9")
@@ -163,6 +177,8 @@ def test_a_repeated_test_counts_once(folder, train, stop_at):
         ('best_score: "los"', r'no test net has an output "los"; expected one of loss; did you mean "loss"\?'),
         ("early_stop: 3", r"solver.prototxt:\d+:\d+: early_stop without best_score"),
         ("snapshot_keep: -1", "snapshot_keep must be at least 0; found -1"),
+        ("swa_start: -1", "swa_start must be at least 0; found -1"),
+        ("ema_decay: 0.9 swa_start: 5", "both ema_decay and swa_start are set; keep one average"),
         ("ema_decay: 1", "ema_decay must be from 0 to below 1; found 1"),
     ],
 )

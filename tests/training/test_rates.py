@@ -55,6 +55,16 @@ TABLE = [
     ('lr_policy: "cosine" base_lr: 4 max_iter: 100 min_lr: 2', {0: 4, 50: 3, 100: 2, 200: 2}),
     ('lr_policy: "cosine" base_lr: 4 max_iter: 100 warmup_iter: 60', {0: 0, 30: 2, 60: 4, 80: 2, 100: 0}),
     ('lr_policy: "cosine" base_lr: 4 max_iter: 100 warmup_iter: 100', {50: 2, 99: 3.96, 100: 4, 101: 0}),
+    (
+        'lr_policy: "onecycle" base_lr: 16 max_iter: 128 pct_start: 0.25 div_factor: 32 final_div_factor: 8',
+        {0: 0.5, 16: 8.25, 32: 16, 80: 8.03125, 128: 0.0625, 200: 0.0625},
+    ),
+    (
+        'lr_policy: "onecycle" base_lr: 8 max_iter: 40 pct_start: 0.5 div_factor: 4 final_div_factor: 2',
+        {0: 2, 10: 5, 20: 8, 30: 4.5, 40: 1},
+    ),
+    ('lr_policy: "onecycle" base_lr: 25 max_iter: 10', {0: 1, 10: 1e-4}),
+    ('lr_policy: "onecycle" base_lr: 4 max_iter: 100 pct_start: 0.5 min_lr: 1', {0: 1, 50: 4, 100: 1}),
     ('lr_policy: "poly" base_lr: 4 power: 2 max_iter: 100 min_lr: 1', {0: 4, 50: 1.75, 100: 1}),
     ('lr_policy: "exp" base_lr: 4 gamma: 0.5 min_lr: 0.75', {0: 4, 2: 1, 3: 0.75, 4: 0.75}),
     (
@@ -110,6 +120,13 @@ def test_rate(text, expected):
             "plateau_winsize must be at least 1; found 0",
         ),
         ('lr_policy: "cosine" base_lr: 1', "needs max_iter"),
+        ('lr_policy: "onecycle" base_lr: 1', "needs max_iter"),
+        ('lr_policy: "onecycle" base_lr: 1 max_iter: 9 pct_start: 1', "pct_start must be above 0 and below 1; found 1"),
+        ('lr_policy: "onecycle" base_lr: 1 max_iter: 9 div_factor: 0', "div_factor must be at least 1; found 0"),
+        (
+            'lr_policy: "onecycle" base_lr: 1 max_iter: 9 warmup_iter: 2',
+            "rises by itself; found warmup_iter: 2; leave out warmup_iter, or set pct_start",
+        ),
         (
             'lr_policy: "fixed" base_lr: 1 min_lr: 2',
             r"s.prototxt:1:\d+: min_lr is above base_lr; expected at most 1, found 2",

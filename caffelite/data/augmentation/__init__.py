@@ -7,9 +7,9 @@ from ...errors import CaffeliteError, Locator
 from ..draws import Key
 from ..images import opencv
 from .colour import Distort, Inverse, Tint
-from .corruption import Blur, Corruption, Cutout, Noise
+from .corruption import Blur, Corruption, Cutout, Erasing, Noise
 from .fields import Fields
-from .geometry import Part, Resize, Warp
+from .geometry import Elastic, Part, Resize, Warp
 from .perturbation import Perturbation
 
 MOST_CHANNELS = 4  # of OpenCV's functions
@@ -42,8 +42,9 @@ class Augmentation:
                 what = "random_aspect_ratio_param excludes other random sizes"
                 raise fields.error("random_aspect_ratio_param", what, remedy="leave them out")
             part = Part(fields.inner("random_aspect_ratio_param"), crop if all(crop) else shape[1:])
-        warp = Warp(perturb)
+        warp, elastic = Warp(perturb), Elastic(perturb)
         mean = tuple(min(255, max(0, round(value))) for value in param.mean_value)
+        filling = mean if len(mean) in (1, shape[0]) else (127,)
         looks: list[Perturbation] = [
             Distort(fields.inner("distort_param")),
             Tint(perturb),
@@ -51,11 +52,12 @@ class Augmentation:
             Corruption(fields.inner("noise_param")),
             Blur(perturb),
             Noise(perturb),
-            Cutout(perturb, mean if len(mean) in (1, shape[0]) else (127,)),
+            Cutout(perturb, filling),
+            Erasing(perturb, filling),
         ]
         self.places: list[Perturbation] = [size] if size else []
         if train:
-            self.places += [step for step in (part, warp) if step and step.active]
+            self.places += [step for step in (part, warp, elastic) if step and step.active]
         self.looks = [step for step in looks if train and step.active]
         self.resizes, self.grows = bool(size or part and train), bool(size and size.grows or part and train)
         for step in self.places + self.looks:

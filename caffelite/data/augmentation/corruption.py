@@ -1,9 +1,10 @@
-"""Perturbations that corrupt an image: NVCaffe's noise_param, blur, noise, cutout."""
+"""Perturbations that corrupt an image: NVCaffe's noise_param, blur, noise, cutout, random erasing."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from ..draws import below
 from ..images import opencv
 from .colour import LEVELS
 from .fields import Fields
-from .perturbation import Perturbation, between, random_integer
+from .perturbation import Perturbation, between, normal, random_integer
 
 USE = "blur and noise"
 
@@ -125,17 +126,9 @@ class Noise(Perturbation):
 
     def change(self, image: np.ndarray, u: list[float], sample: int) -> np.ndarray:
         cv2 = opencv(USE)
-        places = self.more(sample, -(-image.size // 4)).view(np.uint16)[: image.size]
-        numbers = quantiles()[places].reshape(image.shape) * np.float32(between(*self._sigma, u[0]))
+        noise = normal(self.more(sample, -(-image.size // 4)), image.shape)
+        numbers = noise * np.float32(between(*self._sigma, u[0]))
         return cv2.add(image, numbers, dtype=cv2.CV_8U)
-
-
-@cache
-def quantiles() -> np.ndarray:
-    """The normal distribution's 65536 quantiles: a table that makes a normal number of 16 random bits."""
-    from scipy.special import ndtri
-
-    return ndtri((np.arange(1 << 16) + 0.5) / (1 << 16)).astype(np.float32)
 
 
 class Cutout(Perturbation):
@@ -155,4 +148,33 @@ class Cutout(Perturbation):
         )
         square = image[max(0, top) : max(0, top + self._side), max(0, left) : max(0, left + self._side)]
         square[...] = self._value if image.ndim == 3 else self._value[0]
+        return image
+
+
+class Erasing(Perturbation):
+    """A rectangle of random area and ratio inside the image, of one value or of random bytes (Zhong et al. 2017). One
+    that is too high or too wide is cut to the image."""
+
+    name = "erase"
+
+    def __init__(self, fields: Fields[pb.PerturbationParameter], default: tuple[int, ...]):
+        self.probability = self.active = fields.probability("erase_prob")
+        self._area = fields.range("erase_area_min", "erase_area_max", most=1)
+        self._log_ratio = -math.log(fields.amount("erase_ratio", most=1, least=1e-3))
+        fields.positive("erase_area_min")
+        self._value, self._random = fields.values("erase_value", default), fields.message.erase_random
+
+    def change(self, image: np.ndarray, u: list[float], sample: int) -> np.ndarray:
+        image = image.copy()
+        height, width = image.shape[:2]
+        area, ratio = height * width * between(*self._area, u[0]), math.exp(self._log_ratio * (2 * u[1] - 1))
+        h = min(height, max(1, round(math.sqrt(area / ratio))))
+        w = min(width, max(1, round(math.sqrt(area * ratio))))
+        top, left = random_integer(0, height - h, u[2]), random_integer(0, width - w, u[3])
+        rectangle = image[top : top + h, left : left + w]
+        if self._random:
+            words = self.more(sample, -(-rectangle.size // 8))
+            rectangle[...] = words.view(np.uint8)[: rectangle.size].reshape(rectangle.shape)
+        else:
+            rectangle[...] = self._value if image.ndim == 3 else self._value[0]
         return image

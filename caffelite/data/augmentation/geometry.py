@@ -1,4 +1,4 @@
-"""Geometric perturbations: random sizes, random crops, and one warp for shift, scale and rotation."""
+"""Geometric perturbations: random sizes, random crops, one warp for shift, scale and rotation, elastic distortion."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ... import caffelite_pb2 as pb
 from ..draws import uniform
 from ..images import opencv
 from .fields import Fields
-from .perturbation import Perturbation, between, random_integer
+from .perturbation import Perturbation, between, normal, random_integer
 
 _Algorithm = pb.TransformationParameter.InterpolationAlgo
 
@@ -105,6 +105,13 @@ class Part(Perturbation):
         return cv2.resize(image[top : top + h, left : left + w], self._size[::-1], interpolation=algorithm)
 
 
+def _border(fields: Fields[pb.PerturbationParameter]) -> tuple[str, tuple[int, ...]]:
+    """OpenCV's name of what is outside an image, and its constant value."""
+    p = fields.message
+    names = {p.MIRRORED: "BORDER_REFLECT_101", p.REPEATED: "BORDER_REPLICATE", p.CONSTANT: "BORDER_CONSTANT"}
+    return names[p.border], fields.values("border_value")
+
+
 class Warp(Perturbation):
     """Shift, scale and rotation around the centre, as one affine map; `border` fills pixels outside the image.
     Bilinear."""
@@ -125,12 +132,7 @@ class Warp(Perturbation):
         self._shifts, self._scales, self._rotates = (
             fields.probability(f"{what}_prob") for what in ("shift", "scale", "rotation")
         )
-        self._border = {
-            p.MIRRORED: "BORDER_REFLECT_101",
-            p.REPEATED: "BORDER_REPLICATE",
-            p.CONSTANT: "BORDER_CONSTANT",
-        }[p.border]
-        self._value = fields.values("border_value")
+        self._border, self._value = _border(fields)
         self.active = (
             any(self._shift) and self._shifts or self._scale != (1, 1) and self._scales or self._angle and self._rotates
         )
@@ -153,3 +155,36 @@ class Warp(Perturbation):
         return cv2.warpAffine(
             image, matrix, (width, height), flags=cv2.INTER_LINEAR, borderMode=border, borderValue=self._value
         )
+
+
+class Elastic(Perturbation):
+    """An elastic distortion: pixels move by white noise that a Gaussian smoothed and elastic_alpha scaled (Simard,
+    Steinkraus, Platt 2003). Bilinear."""
+
+    name = "elastic"
+
+    def __init__(self, fields: Fields[pb.PerturbationParameter]):
+        self.probability = fields.probability("elastic_prob")
+        self._alpha = fields.amount("elastic_alpha", most=max(fields.size))
+        self._sigma = fields.amount("elastic_sigma", most=max(fields.size) / 2 if self._alpha else math.inf)
+        fields.positive("elastic_sigma")
+        self._border, self._value = _border(fields)
+        self.active = self.probability and self._alpha
+
+    def field(self, sample: int, size: tuple[int, int]) -> np.ndarray:
+        """The displacement of each pixel, H×W×2: x and y."""
+        shape = (*size, 2)
+        noise = normal(self.more(sample, -(-math.prod(shape) // 4)), shape)
+        smooth = opencv("elastic distortion").GaussianBlur(noise, (0, 0), self._sigma)
+        return smooth * np.float32(
+            self._alpha * 2 * self._sigma * math.sqrt(math.pi)
+        )  # white noise shrinks to 1 / 2σ√π
+
+    def change(self, image: np.ndarray, u: list[float], sample: int) -> np.ndarray:
+        height, width = image.shape[:2]
+        moved = self.field(sample, (height, width))
+        moved[..., 0] += np.arange(width, dtype=np.float32)
+        moved[..., 1] += np.arange(height, dtype=np.float32)[:, None]
+        cv2 = opencv("elastic distortion")
+        border = getattr(cv2, self._border)
+        return cv2.remap(image, moved, None, cv2.INTER_LINEAR, borderMode=border, borderValue=self._value)

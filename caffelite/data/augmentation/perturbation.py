@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from functools import cache
 from typing import TypeVar
 
 import numpy as np
@@ -53,3 +55,16 @@ def between(low: float, high: float, u: Number) -> Number:
 def random_integer(low: int, high: int, u: float) -> int:
     """A random integer from low to high, both included."""
     return low + int((high - low + 1) * u)
+
+
+def normal(words: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Normal numbers (float32), four of each word."""
+    return quantiles()[words.view(np.uint16)[: math.prod(shape)]].reshape(shape)
+
+
+@cache
+def quantiles() -> np.ndarray:
+    """The normal distribution's 65536 quantiles: a table that makes a normal number of 16 random bits."""
+    from scipy.special import ndtri
+
+    return ndtri((np.arange(1 << 16) + 0.5) / (1 << 16)).astype(np.float32)

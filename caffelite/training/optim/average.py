@@ -1,5 +1,5 @@
-"""The exponential moving average of the weights: a ← a + (1 - min(decay, (1 + i) / (10 + i))) · (w - a) after iteration
-i."""
+"""The average of the weights: a ← a + share · (w - a) after iteration i. The share of an exponential moving average is
+1 - min(decay, (1 + i) / (10 + i)), that of the mean since swa_start 1 / (i - swa_start + 1)."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...net.net import Net
 from ..state import AverageState
 
 
 class Average:
-    """The average of all parameters of a net, batch norm's statistics too. Without a decay it does nothing, at no
-    cost."""
+    """The average of all parameters of a net, batch norm's statistics too. Without ema_decay and swa_start it does
+    nothing, at no cost."""
 
-    def __init__(self, decay: float, net: Net):
-        self.decay, self._net = decay, net
+    def __init__(self, p: pb.SolverParameter, net: Net):
+        self._decay, self._first, self._net = p.ema_decay, p.swa_start, net
         self.state: AverageState | None = None
-        if decay:
+        if self._decay or self._first:
             dev = net.dev
             self.state = AverageState(dev.zeros(net.params.size))
             self._weights = dev.zeros(net.params.size)  # while the average takes their place
@@ -44,7 +45,10 @@ class Average:
             self._share.replace(self._shares(iteration))
 
     def _shares(self, iteration: int) -> np.ndarray:
-        return np.array([1 - min(self.decay, (1 + iteration) / (10 + iteration))], self._net.dev.dtype)
+        share = 1 - min(self._decay, (1 + iteration) / (10 + iteration))
+        if self._first:
+            share = 1 / max(1, iteration - self._first + 1)
+        return np.array([share], self._net.dev.dtype)
 
     def queue(self) -> None:
         """Moves the average towards the weights, by the share of the batch in use."""

@@ -68,6 +68,18 @@ def cosine(p: pb.SolverParameter) -> Rate:
     return rate
 
 
+def onecycle(p: pb.SolverParameter) -> Rate:
+    """Smith 2018, along cosines as in PyTorch's OneCycleLR, without a cycle of the momentum."""
+    top = p.pct_start * p.max_iter
+    first, last = p.base_lr / p.div_factor, p.base_lr / p.div_factor / p.final_div_factor
+
+    def rate(i: int) -> float:
+        begin, end, done = (first, p.base_lr, i / top) if i < top else (p.base_lr, last, (i - top) / (p.max_iter - top))
+        return end + (begin - end) * (1 + math.cos(math.pi * min(1.0, done))) / 2
+
+    return rate
+
+
 def _no_steps(p: pb.SolverParameter, i: int) -> int:
     return 0
 
@@ -103,6 +115,7 @@ POLICIES = {
     "multifixed": Policy(multifixed, ("stagelr", "stageiter"), turns=lambda p: [i + 1 for i in p.stageiter[:-1]]),
     "plateau": Policy(fixed, ("gamma", "plateau_winsize"), turns=_no_turns),
     "cosine": Policy(cosine, ("max_iter",)),
+    "onecycle": Policy(onecycle, ("max_iter",)),
 }
 
 
@@ -157,6 +170,19 @@ def _warm_up(p: pb.SolverParameter) -> Rate:
     return lambda i: p.rampup_lr + (p.base_lr - p.rampup_lr) * (i / p.rampup_interval) ** 2
 
 
+def _check_cycle(p: pb.SolverParameter, locate: Locator) -> None:
+    if not 0 < p.pct_start < 1:
+        what = "pct_start must be above 0 and below 1"
+        raise CaffeliteError(what, where=locate("pct_start"), found=f"{p.pct_start:g}")
+    for name in ("div_factor", "final_div_factor"):
+        if not 1 <= getattr(p, name) < math.inf:
+            raise CaffeliteError(f"{name} must be at least 1", where=locate(name), found=f"{getattr(p, name):g}")
+    if length := _warm_up_length(p):
+        name = "warmup_iter" if p.warmup_iter else "rampup_interval"
+        what, remedy = 'lr_policy "onecycle" rises by itself', f"leave out {name}, or set pct_start"
+        raise CaffeliteError(what, where=locate(name), found=f"{name}: {length}", remedy=remedy)
+
+
 def policy(p: pb.SolverParameter, locate: Locator) -> Schedule:
     """The rate as a function of the iteration; an unknown policy or one that lacks its fields is an error."""
     if p.lr_policy not in POLICIES:
@@ -177,6 +203,8 @@ def policy(p: pb.SolverParameter, locate: Locator) -> Schedule:
         raise CaffeliteError("stepsize must be at least 1", where=locate("stepsize"), found=p.stepsize)
     if "max_iter" in needs and p.max_iter < 1:
         raise CaffeliteError("max_iter must be at least 1", where=locate("max_iter"), found=p.max_iter)
+    if p.lr_policy == "onecycle":
+        _check_cycle(p, locate)
     for name in ("min_lr", "warmup_iter", "warmup_start_lr", "rampup_interval", "rampup_lr"):
         if not 0 <= getattr(p, name) < math.inf:
             raise CaffeliteError(f"{name} must be a number not below 0", where=locate(name), found=getattr(p, name))

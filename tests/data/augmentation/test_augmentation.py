@@ -25,11 +25,12 @@ distort_param { brightness_prob: 0.5 brightness_delta: 32 contrast_prob: 0.5 con
 noise_param { prob: 0.5 gauss_blur: true saltpepper: true saltpepper_param { fraction: 0.02 value: 255 } }
 perturb_param { shift_x: 2 shift_y: 2 scale_min: 0.9 scale_max: 1.1 max_rotate_degree: 15 tint_delta: 20
   inverse_prob: 0.5
-                blur_sigma_max: 1 noise_sigma_max: 10 cutout_size: 4 }
+                blur_sigma_max: 1 noise_sigma_max: 10 cutout_size: 4
+  elastic_prob: 0.5 elastic_alpha: 1 elastic_sigma: 2 erase_prob: 0.5 erase_random: true }
 """
 FOR_GRAY = """
 perturb_param { shift_x: 2 max_rotate_degree: 15 inverse_prob: 0.5 blur_sigma_max: 1 noise_sigma_max: 10
-  cutout_size: 4 }
+  cutout_size: 4 elastic_prob: 0.5 elastic_alpha: 1 elastic_sigma: 2 erase_prob: 0.5 }
 distort_param { brightness_prob: 0.5 brightness_delta: 32 contrast_prob: 0.5 contrast_lower: 0.5 contrast_upper: 1.5 }
 noise_param { prob: 0.5 hist_eq: true clahe: true jpeg: 50 erode: true posterize: true inverse: true gauss_blur: true }
 """
@@ -202,6 +203,20 @@ def test_mean_image_of_images_of_random_size_gives_its_middle(transform, batch, 
         ),
         ("perturb_param { noise_sigma_max: -3 }", "wrong value for noise_sigma_max; expected from 0 to 255, found -3"),
         ("perturb_param { cutout_value: -1 }", "wrong value for cutout_value; expected 0 to 255, found -1"),
+        ("perturb_param { elastic_alpha: 21 }", "wrong value for elastic_alpha; expected from 0 to 20, found 21"),
+        (
+            "perturb_param { elastic_alpha: 1 elastic_sigma: 11 }",
+            "wrong value for elastic_sigma; expected from 0 to 10, found 11",
+        ),
+        ("perturb_param { elastic_sigma: 0 }", "wrong value for elastic_sigma; expected above 0, found 0"),
+        ("perturb_param { erase_prob: 2 }", "wrong value for erase_prob; expected from 0 to 1, found 2"),
+        ("perturb_param { erase_area_min: 0 }", "wrong value for erase_area_min; expected above 0, found 0"),
+        (
+            "perturb_param { erase_area_min: 0.5 }",
+            "erase_area_min is above erase_area_max; expected at most 0.33, found 0.5",
+        ),
+        ("perturb_param { erase_ratio: 2 }", "wrong value for erase_ratio; expected from 0.001 to 1, found 2"),
+        ("perturb_param { erase_value: 300 }", "wrong value for erase_value; expected 0 to 255, found 300"),
         ("distort_param { brightness_prob: 2 }", "wrong value for brightness_prob; expected from 0 to 1, found 2"),
         ("distort_param { contrast_prob: 1 }", "wrong value for contrast_upper; expected above 0, found 0"),
         (

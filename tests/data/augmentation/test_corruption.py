@@ -1,4 +1,4 @@
-"""noise_param, blur, noise and cutout."""
+"""noise_param, blur, noise, cutout and random erasing."""
 
 import numpy as np
 import pytest
@@ -43,6 +43,32 @@ def test_cutout_is_within_the_crop(perturbed):
         "crop_size: 8 perturb_param { cutout_size: 4 cutout_value: 0 }", np.full((3, 64, 64), 9, np.uint8), 50
     )
     assert found.shape == (50, 3, 8, 8) and (found == 0).any((1, 2, 3)).all()
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_erasing_has_its_areas_and_ratios(perturbed, channels):
+    image = np.full((channels, 40, 40), 9, np.uint8)
+    text = (
+        "mean_value: 100.6 perturb_param { erase_prob: 0.5 erase_area_min: 0.1 erase_area_max: 0.2 erase_ratio: 0.5 }"
+    )
+    found = perturbed(text, image, 400)
+    gone = (found == 101).all(1)
+    erased = gone[gone.any((1, 2))]
+    assert 0.42 < len(erased) / 400 < 0.58 and set(np.unique(found)) == {9, 101}, "the mean, rounded"
+    heights, widths = erased.any(2).sum(1), erased.any(1).sum(1)
+    np.testing.assert_array_equal(erased.sum((1, 2)), heights * widths)
+    areas, ratios = heights * widths / 1600, widths / heights
+    assert 0.09 < areas.min() < 0.12 and 0.18 < areas.max() < 0.22
+    assert 0.45 < ratios.min() < 0.6 and 1.7 < ratios.max() < 2.2 and abs(np.log(ratios).mean()) < 0.1
+    assert gone.any((0, 1)).all() and gone.any((0, 2)).all(), "anywhere"
+
+
+def test_erasing_with_a_value_or_random_bytes(perturbed, picture):
+    text = "perturb_param {{ erase_prob: 1 erase_area_min: 1 erase_area_max: 1 erase_ratio: 1 {} }}"
+    whole = perturbed(text.format("erase_value: 1 erase_value: 2 erase_value: 3"), np.zeros((3, 16, 16), np.uint8), 1)
+    np.testing.assert_array_equal(whole[0], np.broadcast_to([[[1]], [[2]], [[3]]], (3, 16, 16)))
+    noise = perturbed(text.format("erase_random: true"), np.zeros((3, 64, 64), np.uint8), 2)
+    assert 125 < noise.mean() < 130 and 72 < noise.std() < 76 and (noise[0] != noise[1]).mean() > 0.98
 
 
 @pytest.mark.parametrize("channels", [1, 3])

@@ -5,7 +5,7 @@ import pytest
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.data.augmentation.fields import Fields
-from caffelite.data.augmentation.geometry import Warp
+from caffelite.data.augmentation.geometry import Elastic, Warp
 from caffelite.data.images import channels_first, channels_last
 from caffelite.errors import NOWHERE
 
@@ -96,6 +96,40 @@ def test_scale_and_rotation_have_their_own_probabilities(picture):
     scaled, turned = (warped(picture, [1, 0, 0, *u], **fields) for u in ((0.4, 1, 0.6, 1), (0.6, 1, 0.4, 1)))
     np.testing.assert_array_equal(scaled, warped(picture, [1, 0, 0, 0, 1, 1, 0], scale_max=2))
     np.testing.assert_array_equal(turned, warped(picture, [1, 0, 0, 1, 0, 0, 1], max_rotate_degree=90))
+
+
+# Elastic distortion
+
+
+def elastic(size, **fields):
+    made = Elastic(Fields(pb.PerturbationParameter(**fields), NOWHERE, (1, *size)))
+    made.seed((1, 2))
+    return made
+
+
+def test_elastic_field_has_its_deviation_and_is_smooth():
+    fields = np.stack([elastic((64, 64), elastic_alpha=2, elastic_sigma=3).field(i, (64, 64)) for i in range(40)])
+    inner = fields[:, 9:-9, 9:-9]
+    assert abs(inner.mean()) < 0.1 and 1.85 < inner.std() < 2.15
+    assert 0.88 < np.corrcoef(inner[:, :, 1:].ravel(), inner[:, :, :-1].ravel())[0, 1] < 0.99, "e^(-1/36) = 0.973"
+    assert abs(np.corrcoef(inner[..., 0].ravel(), inner[..., 1].ravel())[0, 1]) < 0.1, "x and y are drawn apart"
+
+
+def test_elastic_distortion_moves_pixels_by_the_field(perturbed):
+    """Ramps tell where each pixel came from."""
+    made, size = elastic((41, 41), elastic_alpha=1.5, border=pb.PerturbationParameter.REPEATED), (41, 41)
+    found = channels_first(made.change(channels_last(5 * ramps(*size)), [], 7)) / 5
+    expected = made.field(7, size) + np.stack(np.meshgrid(range(41), range(41)), -1)
+    np.testing.assert_allclose(found[0], expected[..., 0].clip(0, 40), atol=0.15)
+    np.testing.assert_allclose(found[1], expected[..., 1].clip(0, 40), atol=0.15)
+
+
+def test_elastic_border_and_probability(perturbed, picture):
+    text = "perturb_param { elastic_prob: 0.25 elastic_alpha: 3 border: CONSTANT border_value: 255 }"
+    found = perturbed(text, picture // 2, 200)
+    changed = [(image != picture // 2).any() for image in found]
+    assert 0.15 < np.mean(changed) < 0.35
+    assert found.max() == 255 and (picture // 2).max() < 128, "what is outside has border_value"
 
 
 # Sizes
