@@ -42,9 +42,10 @@ SIDES = {
     "squeezenet": 35,
     "mobilenet": 32,
 }
-SIDES |= {"cifar10_quick": 32, "cifar10_full": 32}
+SIDES |= {"cifar10_quick": 32, "cifar10_full": 32, "cifar10_resnet": 32}
 # Shapes of all tops of the data layer where it is no image and a label, and the number of values that they take.
 TOPS = {
+    "mnist_elastic": {"data": ((4, 1, 28, 28), 8), "label": ((4,), 10)},
     "siamese": {"pair": ((4, 2, 28, 28), 8), "alike": ((4,), 2)},
     "lstm": {"code": ((5, 2), 128), "cont": ((5, 2), 2), "target": ((5, 2), 128)},
     "fcn8s": {"data": ((1, 3, 32, 40), 8), "label": ((1, 1, 32, 40), 21)},
@@ -61,6 +62,8 @@ PARAMETERS = {
     "mobilenet": 4_231_976,
     "cifar10_quick": 145_578,
     "cifar10_full": 89_578,
+    "cifar10_resnet": 486_938,
+    "mnist_elastic": 75_706,
     "siamese": 431_080 + 22,  # LeNet and two features
     "lstm": 128 * 64 + 4 * 256 * (64 + 256 + 1) + 4 * 256 * (256 + 256 + 1) + 128 * 257,
     # VGG's convolutions, its wide layers as such, three scores, and a kernel a class: two of side 4, one of side 16
@@ -92,7 +95,7 @@ def fed(folder: str, side: int = 0) -> pb.NetParameter:
         assert list(layer.top) == list(tops)
         for shape, below in tops.values():
             layer.dummy_data_param.shape.add(dim=shape)
-            if len(shape) == 4 and shape[1] > 1:
+            if len(shape) == 4 and (shape[1] > 1 or list(tops) == ["data", "label"] and shape[0] > 1):
                 layer.dummy_data_param.data_filler.add(type="gaussian", std=below / 8)
             else:
                 layer.dummy_data_param.data_filler.add(type="constant", value=below - 1)
@@ -283,7 +286,7 @@ def test_data_layers_fit_their_data(folder, tmp_path, monkeypatch):
             continue
         tops, size = TOPS.get(folder), 256 if layer.transform_param.crop_size else 32
         if layer.type == "Data":
-            shape = tops["pair"][0][1:] if tops else (3, size, size)
+            shape = next(iter(tops.values()))[0][1:] if tops else (3, size, size)
             write_lmdb(layer.data_param.source, [(np.zeros(shape, np.uint8), 1)])
             if layer.transform_param.mean_file:
                 write_mean(layer.transform_param.mean_file, np.zeros(shape), force=True)

@@ -85,13 +85,15 @@ class Model:
             p = {"source": f"{source}_{part}.txt", "batch_size": batch}
             self.add("HDF5Data", "data", top=tops, include=[{"phase": phase}], hdf5_data_param=p)
 
-    def classify(self, scores: str, loss: str = "loss", top_5: bool = False) -> None:
-        """Adds the output: probabilities in a deploy net, else loss and, in TEST, accuracy."""
+    def classify(self, scores: str, loss: str = "loss", top_5: bool = False, smoothing: float = 0) -> None:
+        """Adds the output: probabilities in a deploy net, else loss and, in TEST, accuracy. smoothing: of
+        labels."""
         if self.deploy:
             self.add("Softmax", "prob", scores)
             return
         self.section("Loss and test metrics.")
-        self.add("SoftmaxWithLoss", loss, scores, "label")
+        fields = {"loss_param": {"label_smoothing": smoothing}} if smoothing else {}
+        self.add("SoftmaxWithLoss", loss, scores, "label", **fields)
         test = [{"phase": pb.TEST}]
         self.add("Accuracy", "accuracy", scores, "label", include=test)
         if top_5:

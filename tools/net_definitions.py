@@ -222,6 +222,42 @@ def resnet(m: Model, depths: tuple[int, ...], bottleneck: bool, batch: int) -> N
     m.classify(m.fc("fc1000", m.pool("pool5", x, "AVE"), 1000, RATES, weight_filler=gaussian(0.01)), top_5=True)
 
 
+def unit(m: Model, name: str, bottom: str, width: int, kernel: int = 3, stride: int = 1, slope: float = 0) -> str:
+    """Convolution, batch normalisation and ReLU; slope: of a leaky ReLU."""
+    x = m.conv(name, bottom, width, kernel, stride, kernel // 2, bias_term=False, weight_filler=MSRA)
+    x = normalised(m, x, f"bn_{name}", f"scale_{name}")
+    return m.on("ReLU", f"relu_{name}", x, **({"relu_param": {"negative_slope": slope}} if slope else {}))
+
+
+def mnist_elastic(m: Model, perturbed: bool = True) -> None:
+    moved = {"shift_x": 2, "shift_y": 2, "scale_min": 0.85, "scale_max": 1.15, "max_rotate_degree": 12}
+    moved |= {"border": "CONSTANT", "elastic_alpha": 1.5, "elastic_sigma": 4}
+    train = {"shuffle": True} | ({"perturb_param": moved} if perturbed else {})
+    x = m.data("mnist", (1, 28, 28), (100, 100), transform={"scale": 1 / 256}, **train)
+    conv = partial(unit, m, slope=0.1)
+    m.section("Five convolutions: 16 x 28 x 28, 32 x 14 x 14 (two), 64 x 7 x 7 (two).")
+    x = m.pool("pool1", conv("conv1", x, 16, 5), "MAX", 2, 2)
+    x = m.pool("pool2", conv("conv3", conv("conv2", x, 32), 32), "MAX", 2, 2)
+    x = conv("conv5", conv("conv4", x, 64), 64)
+    m.section("Classifier.")
+    x = m.drop("drop", m.pool("pool3", x, "MAX", 3, 2), 0.3)
+    m.classify(m.fc("score", x, 10, RATES, weight_filler=gaussian(0.01)))
+
+
+def cifar10_resnet(m: Model) -> None:
+    moved = {"shift_x": 4, "shift_y": 4}
+    transform = {"mean_value": [114, 123, 125], "scale": 1 / 64}
+    x = m.data("cifar10", (3, 32, 32), (100, 100), transform=transform, shuffle=True, mirror=True, perturb_param=moved)
+    conv = partial(unit, m)
+    x = conv("conv1", x, 16)
+    for i, width in enumerate((32, 64, 128), 2):
+        m.section(f"Stage {i - 1}: {width} x {64 >> i - 1} x {64 >> i - 1}, a residual block.")
+        short = conv(f"conv{i}", x, width, stride=2)
+        x = m.add("Eltwise", f"res{i}", short, conv(f"res{i}b", conv(f"res{i}a", short, width), width))
+    m.section("Classifier.")
+    m.classify(m.fc("score", m.pool("pool", x, "AVE"), 10, RATES, weight_filler=gaussian(0.01)), smoothing=0.1)
+
+
 def squeezenet(m: Model) -> None:
     x = imagenet(m, 227, (32, 25))
 

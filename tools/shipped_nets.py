@@ -11,9 +11,11 @@ from net_definitions import (
     alexnet,
     cifar10_full,
     cifar10_quick,
+    cifar10_resnet,
     fcn8s,
     googlenet,
     lstm,
+    mnist_elastic,
     mobilenet,
     resnet,
     siamese,
@@ -79,6 +81,26 @@ NETS = {
         f"CIFAR-10, cuda-convnet's net with local normalisation: {CIFAR_IMAGES}",
         CIFAR,
         {"augmented": (f"{AUGMENTED} {CIFAR_IMAGES}", partial(cifar10_full, augmented=True))},
+    ),
+    "cifar10_resnet": Net(
+        "CIFAR-10 residual",
+        cifar10_resnet,
+        "CIFAR-10, a small residual net with mirror and shift. cifar10_train_lmdb and cifar10_test_lmdb "
+        "contain images of 3 x 32 x 32 in ten classes. `caffelite dataset cifar10` creates both.",
+        "Input: colour images of 32 x 32 (blue, green, red, 0 to 255) minus 114, 123 and 125, times 1 / 64. Output: "
+        "probabilities of ten classes.",
+    ),
+    "mnist_elastic": Net(
+        "MNIST, elastic",
+        mnist_elastic,
+        "MNIST with perturbed digits: shift, scale, rotation and elastic distortion. Leaky ReLUs and dropout.",
+        "Input: images scaled to [0, 1) by 1 / 256. Output: probabilities of the ten digits.",
+        {
+            "plain": (
+                "The net of train_val.prototxt on digits that are not perturbed.",
+                partial(mnist_elastic, perturbed=False),
+            )
+        },
     ),
     "alexnet": Net("AlexNet", partial(alexnet, pool_first=False, bias=0.1), f"AlexNet on {IMAGES}", COLOUR),
     "caffenet": Net(
