@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 __version__ = "0.1.0"
-__all__ = ["TEST", "TRAIN", "Net", "Solver", "__version__", "models", "new"]
+__all__ = ["TEST", "TRAIN", "Net", "Solver", "__version__", "load", "models", "new"]
 
 
 def __getattr__(name: str) -> object:
     """The Python API, loaded on first use, so that the command line starts fast."""
-    if name in ("Net", "Solver", "TRAIN", "TEST"):
+    if name in ("Net", "Solver", "TRAIN", "TEST", "load"):
         from . import api
 
         return getattr(api, name)

@@ -39,6 +39,17 @@ user_modules.permit()  # a program's sys.path is its own choice
 load_permitted()
 
 
+def load(name: str, gpu: int | None = None) -> Net:
+    """A net that ships with its weights, by a name that `caffelite models` lists. Errors: there is none; a file is not
+    what was shipped."""
+    from .zoo import trained
+
+    one = trained.find(name)
+    for _ in one.verified():
+        pass
+    return Net(one.deploy, gpu=gpu)
+
+
 class Copies:
     """Host copies of a device's arrays; changes to a copy go back to the device. On the CPU there are none."""
 

@@ -46,7 +46,7 @@ ARROWS = {
     | {"stored", "prototxt", "weights", "layers", "net", "data", "parallel", "devices", "planner", "detection"},
     "inspection": LANGUAGE
     | {"charts", "prototxt", "layers", "net", "parallel", "planner", "data", "training", "devices", "user_modules"},
-    "zoo": LANGUAGE | {"layers", "data", "inspection"},
+    "zoo": LANGUAGE | {"stored", "prototxt", "layers", "data", "inspection"},
     "runs": LANGUAGE
     | {"charts", "prototxt", "weights", "devices", "layers", "net", "parallel", "data", "training", "inspection"}
     | {"planner", "progress", "user_modules", "stored"},
@@ -70,7 +70,9 @@ ARROWS = {
     | {"inspection", "deploy", "report", "sweep", "visualize", "export", "selftest", "planner"}
     | {"progress", "user_modules", "__version__"}
     | {"zoo", "scaffold", "serve", "detection"},
-    "api": LANGUAGE | {"prototxt", "weights", "layers", "net", "devices", "training", "runs", "deploy", "user_modules"},
+    "api": LANGUAGE
+    | {"prototxt", "weights", "layers", "net", "devices", "training", "runs", "deploy", "user_modules"}
+    | {"zoo"},
     "pycaffe": LANGUAGE
     | {
         "prototxt",

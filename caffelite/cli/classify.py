@@ -108,7 +108,8 @@ def classify(
 ) -> None:
     """Classifies images: files, folders with their content, or patterns such as "scans/*.png".
 
-    MODEL is a deploy net. One that caffelite deploy wrote contains its weights' path, labels and preprocessing:
+    MODEL is a deploy net, or the name of a net that ships with weights (caffelite models). One that caffelite deploy
+    wrote contains its weights' path, labels and preprocessing:
     mean, scale, size, crop, channel order, and for single glyphs background, size and position. For other nets
     -mean, -scale, -size and -channel_order set them.
 
@@ -124,6 +125,7 @@ def classify(
 
     \b
     Example:
+      caffelite classify -model lenet_mnist digit.png
       caffelite classify -model digits.prototxt drawn/ -annotate answers
       caffelite classify -model pets/deploy.prototxt -list pets/test.txt
       caffelite classify -model pets/deploy.prototxt photos/ -top 3 -csv answers.csv

@@ -17,10 +17,18 @@ WIDTH = 110
 @click.argument("name", required=False)
 @click.argument("folder", metavar="[DIR]", required=False, type=click.Path(file_okay=False, path_type=Path))
 @click.option("--force", is_flag=True, help="Replace files in DIR.")
+@click.option(
+    "--download",
+    is_flag=True,
+    help="Also download the published weights of NAME: caffenet, alexnet or googlenet. An interrupted download is "
+    "continued; the SHA-1 of the model zoo is checked.",
+)
 @options.as_json
-def models(name: str | None, folder: Path | None, force: bool, as_json: bool) -> None:
+def models(name: str | None, folder: Path | None, force: bool, download: bool, as_json: bool) -> None:
     """Lists the nets that ship: shape of a sample, learned parameters, multiply-adds of a sample, accuracy with its
-    source, paper and data. Or copies the net NAME and its solver to DIR; by default DIR is NAME.
+    source, paper and data. Some ship with weights, which are listed last. Or copies the net NAME and its solver to DIR;
+    by default DIR is NAME. With weights: also these, a deploy net, labels, pictures and the run that made them, which
+    caffelite reproduce repeats.
 
     To train a net on your own images, start with caffelite new.
 
@@ -28,16 +36,27 @@ def models(name: str | None, folder: Path | None, force: bool, as_json: bool) ->
     Examples:
       caffelite models
       caffelite models squeezenet my_net
+      caffelite models lenet_mnist
+      caffelite models caffenet --download
     """
-    from ..zoo import catalog
+    from ..zoo import catalog, trained
 
+    if download and not name:
+        raise click.UsageError("--download needs the NAME of a net")
+    with_weights = {one.name: one for one in trained.trained()}
     if name:
         folder = folder or Path(name)
-        paths = catalog.copy(catalog.find(name), folder, force)
+        if download:
+            _download(name, folder, force)
+            return
+        if name in with_weights:
+            _copy_trained(with_weights[name], folder, force)
+            return
+        paths = catalog.copy(catalog.find(name, with_weights), folder, force)
         click.echo(f"wrote {', '.join(map(str, paths))}", err=True)
         click.echo(f"train it with: caffelite train -solver {quoted(folder / catalog.SOLVER)}", err=True)
         return
-    rows = [_row(one, catalog.cost(one)) for one in catalog.shipped()]
+    rows = [_row(one, catalog.cost(one)) | _weights_of(one.name, with_weights) for one in catalog.shipped()]
     if as_json:
         options.print_json(rows, ensure_ascii=False)
         return
@@ -48,6 +67,49 @@ def models(name: str | None, folder: Path | None, force: bool, as_json: bool) ->
         click.echo(f"{row['name']:24}{shape:>12}{row['parameters']:>14,}{work:>15}  {row['accuracy']}")
         about = f"{row['paper']}. Data: {row['data'].replace('`', '')}."
         click.echo(textwrap.fill(about, WIDTH, initial_indent="    ", subsequent_indent="    "))
+    click.echo("\nwith weights:")
+    for one in with_weights.values():
+        click.echo(f"{one.name:24}{one.score} {one.value:g}  {one.size / 1e6:.2f} MB  {one.license}")
+        about = f"Net {one.recipe}, trained on {one.data} by: {one.origin}"
+        click.echo(textwrap.fill(about, WIDTH, initial_indent="    ", subsequent_indent="    "))
+
+
+def _download(name: str, folder: Path, force: bool) -> None:
+    from ..progress import bar
+    from ..zoo import catalog, published
+
+    shown, before = None, 0
+
+    def progress(done: int, total: int | None) -> None:
+        nonlocal shown, before
+        shown = shown or bar(total, name=published.find(name).file, unit="B", unit_scale=True)
+        shown.update(done - before)
+        before = done
+
+    paths = published.copy(name, folder, force, progress)
+    click.echo(f"wrote {', '.join(map(str, paths))}", err=True)
+    click.echo(f"try it with: caffelite classify -model {quoted(folder / catalog.DEPLOY)} IMAGE", err=True)
+
+
+def _copy_trained(one, folder: Path, force: bool) -> None:
+    from ..zoo import trained
+
+    paths = trained.copy(one, folder, force)
+    click.echo(
+        f"wrote {len(paths)} files to {folder}: {', '.join(str(p.relative_to(folder)) for p in paths)}", err=True
+    )
+    click.echo(f"try it with: caffelite classify -model {quoted(folder / one.deploy.name)} IMAGE", err=True)
+
+
+def _weights_of(name: str, with_weights) -> dict:
+    """What a net's row says about the weights of its recipe."""
+    found = [one for one in with_weights.values() if one.recipe == name]
+    return {
+        "weights": [
+            {"name": one.name, one.score: one.value, "bytes": one.size, "license": one.license, "origin": one.origin}
+            for one in found
+        ]
+    }
 
 
 def _row(one, cost) -> dict:

@@ -12,11 +12,13 @@ from .option_types import comma_separated
 
 
 def read(model: str, set_fields: tuple[str, ...], preparation: dict[str, Any]) -> Any:
-    """The net that the options name, with their preprocessing."""
+    """The net that the options name, also by the name of a shipped one, with their preprocessing."""
     from .. import prototxt
     from ..layers import unknown_types
     from ..prototxt.overrides import Overrides
+    from ..zoo import trained
 
+    model = trained.model(model)
     document = Overrides(set_fields).net(prototxt.read_net(model, tolerate=unknown_types.tolerate))
     _override(document.message, **preparation)
     return document

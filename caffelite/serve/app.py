@@ -77,4 +77,5 @@ def create_app(config: ServeConfig) -> Starlette:
 
 
 def _start(request: Request) -> Response:
-    return RedirectResponse("/runs", 303)
+    """The runs; where there are none yet, the page on which shipped nets answer."""
+    return RedirectResponse("/runs" if request.app.state.runs.index.runs() else "/try", 303)

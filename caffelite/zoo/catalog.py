@@ -4,6 +4,7 @@ folders; an installed package has copies."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,12 +61,13 @@ def shipped() -> list[ShippedNet]:
     return found
 
 
-def find(name: str) -> ShippedNet:
-    """The shipped net of this name. Errors: there is none."""
+def find(name: str, others: Iterable[str] = ()) -> ShippedNet:
+    """The shipped net of this name. others: names that an error also suggests. Errors: there is none."""
     every = {one.name: one for one in shipped()}
     if name not in every:
+        names = list(dict.fromkeys([*every, *others]))
         raise CaffeliteError(
-            f'no shipped net "{name}"', expected=f"one of {', '.join(every)}", remedy=did_you_mean(name, every)
+            f'no shipped net "{name}"', expected=f"one of {', '.join(names)}", remedy=did_you_mean(name, names)
         )
     return every[name]
 
@@ -83,19 +85,24 @@ def cost(one: ShippedNet) -> Cost:
     return Cost(graph.feeds[0].tops[0].shape[1:], summary.table(graph, notes).multiply_adds)
 
 
-def copy(one: ShippedNet, folder: Path, force: bool = False) -> list[Path]:
-    """Copies a net, its deploy net and its solver to a folder, and returns their paths. The copied solver names the
-    copied net. Errors: one of the files exists and not force."""
+def texts(one: ShippedNet, folder: Path) -> dict[str, str]:
+    """The files of a net by name, for a folder, which the solver names. Errors: a prototxt cannot name it."""
+    if '"' in str(folder) or "\\" in str(folder):
+        raise CaffeliteError("a prototxt cannot name this folder", where=Where(str(folder)), remedy="choose another")
     net = inputs.read_text(one.net)
     solver = re.sub(
         r'^net: "[^"]*"', lambda _: f'net: "{(folder / NET).as_posix()}"', inputs.read_text(one.solver), flags=re.M
     )
-    texts = {NET: net, SOLVER: solver} | ({DEPLOY: inputs.read_text(one.deploy)} if one.deploy else {})
-    if '"' in str(folder) or "\\" in str(folder):
-        raise CaffeliteError("a prototxt cannot name this folder", where=Where(str(folder)), remedy="choose another")
-    paths = [folder / name for name in texts]
+    return {NET: net, SOLVER: solver} | ({DEPLOY: inputs.read_text(one.deploy)} if one.deploy else {})
+
+
+def copy(one: ShippedNet, folder: Path, force: bool = False) -> list[Path]:
+    """Copies a net, its deploy net and its solver to a folder, and returns their paths. The copied solver names the
+    copied net. Errors: one of the files exists and not force."""
+    contents = texts(one, folder)
+    paths = [folder / name for name in contents]
     with together(paths, force):
-        for path, text in zip(paths, texts.values(), strict=True):
+        for path, text in zip(paths, contents.values(), strict=True):
             with atomic(path) as unfinished:
                 unfinished.write_text(text)
     return paths

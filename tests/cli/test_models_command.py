@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from caffelite.zoo import catalog
+from caffelite.zoo import catalog, trained
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,6 +37,36 @@ def test_copy_names_itself_and_is_valid(call, tmp_path, monkeypatch, name):
     assert not found["counts"]["mistake"], found
 
 
+def test_list_says_what_ships_with_weights(call):
+    found = call("models").out.split("with weights:")[1]
+    words = " ".join(found.split())
+    assert re.search(r"^lenet_mnist +accuracy 0.99\d*  0.86 MB  BSD-2-Clause$", found, re.MULTILINE)
+    assert "caffelite train -solver solvers/lenet_solver.prototxt" in words
+    rows = {row["name"]: row for row in json.loads(call("models", "--json").out)}
+    assert rows["lenet"]["weights"][0]["name"] == "lenet_mnist" and rows["alexnet"]["weights"] == []
+
+
+def test_copy_with_weights_is_complete(call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert call("models", "lenet_mnist", "mine").status == 0
+    files = {p.relative_to("mine").as_posix() for p in Path("mine").rglob("*") if p.is_file()}
+    assert files >= {"train_val.prototxt", "deploy.prototxt", "solver.prototxt", "lenet_mnist.caffemodel", "labels.txt"}
+    assert files >= {"run/run.json", "run/solver.prototxt", "run/losses.f32", "pictures/7/7.png"}
+    assert 'net: "mine/train_val.prototxt"' in Path("mine/solver.prototxt").read_text()
+    assert call("models", "lenet_mnist", "mine").status == 2, "nothing is replaced without --force"
+    rows = json.loads(call("classify", "--model", "mine/deploy.prototxt", "mine/pictures/*/*.png", "--json").out)
+    right = sum(Path(row["file"]).stem == row["answers"][0]["label"] for row in rows)
+    assert len(rows) == 10 and right >= 9
+
+
+def test_classify_takes_the_name_of_a_shipped_net(call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    picture = trained.find("lenet_mnist").folder / "pictures" / "3" / "3.png"
+    named = call("classify", "--model", "lenet_mnist", str(picture), "--json")
+    assert json.loads(named.out)[0]["answers"][0]["label"] == "3"
+    assert call("classify", "--model", "lenet_mnits", str(picture)).status == 2
+
+
 def test_copy_replaces_nothing_without_force(call, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert call("models", "lenet").status == 0
@@ -60,6 +90,9 @@ def test_wheel_contains_the_nets(tmp_path):
     run = [sys.executable, "-W", "ignore", "-c", build, "-q", *command]
     subprocess.run(run, cwd=ROOT, check=True, capture_output=True)
     installed = tmp_path / "lib" / "caffelite" / "zoo"
+    weights = ROOT / "caffelite" / "zoo" / "weights"
+    shipped = sorted(p.relative_to(weights) for p in weights.rglob("*") if p.is_file())
+    assert shipped == sorted(p.relative_to(installed / "weights") for p in (installed / "weights").rglob("*.*"))
     for folder in ("models", "solvers"):
         files = sorted(p.relative_to(ROOT / folder) for p in (ROOT / folder).rglob("*") if p.is_file())
         copies = [p for p in (installed / folder).rglob("*") if p.is_file()]

@@ -394,3 +394,23 @@ def test_pages_ask_nobody_else_log_nothing_and_fit_a_phone(site, browser, server
             assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(18, 20, 23)"
             if "folders" in path:
                 assert NAUGHTY in page.inner_text(".histogram") and page.locator("img[src=x]").count() == 0
+
+
+def test_an_empty_folder_offers_nets_that_ship_with_weights(tmp_path):
+    with TestClient(create_app(ServeConfig(roots=(tmp_path,))), base_url="http://127.0.0.1:5000") as client:
+        start = client.get("/", follow_redirects=False)
+        assert start.status_code == 303 and start.headers["location"] == "/try"
+        page = client.get("/try").text
+        assert "Try lenet_mnist" in page and "MNIST" in page
+        headers = {"accept": "application/json"}
+        net = client.post("/try/shipped", data={"name": "lenet_mnist"}, headers=headers).json()["net"]
+        assert net == "lenet_mnist/deploy.prototxt"
+        values = client.get("/try.json").json()
+        assert values["models"] == [net] and "lenet_mnist/pictures" in values["data_sets"]
+        picture = (tmp_path / "lenet_mnist" / "pictures" / "7" / "7.png").read_bytes()
+        found = client.post("/try/classify", data={"net": net}, files={"image": ("7.png", picture)}, headers=headers)
+        assert found.json()["answers"][0]["label"] == "7"
+        again = client.post("/try/shipped", data={"name": "lenet_mnist"}, headers=headers)
+        assert again.json() == {"net": net}, "what is there stays"
+        refused = client.post("/try/shipped", data={"name": "../other"}, headers=headers)
+        assert refused.status_code == 400 and "no net" in refused.json()["error"]

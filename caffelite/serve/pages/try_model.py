@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 from ...errors import CaffeliteError, printable
 from ...runs import folder as files
 from ...runs import registry
+from ...zoo import trained
 from .. import catalog, nets, page, paths, projects, work
 from ..config import ServeConfig
 from ..inference.client import Models, Worker
@@ -45,6 +46,10 @@ def try_model(request: Request) -> Response:
         "models": [one.address for one in models],
         "data_sets": [one.address for one in catalog.data_sets(config)],
         "hierarchy": _hierarchy_beside(config, net),
+        "shipped": [
+            {"name": one.name, "score": one.score, "value": one.value, "data": one.data, "bytes": one.size}
+            for one in trained.trained()
+        ],
     }
     if run and not net:
         values["command"] = " ".join(["caffelite", *deploy_command(config, run)])
@@ -90,6 +95,17 @@ def deploy(request: Request, fields: page.Fields) -> Response:
     run = page.text_field(fields, "run")
     job = work.submit(config, paths.resolve(config, run), deploy_command(config, run), quick=True)
     return page.done(request, page.address("/try", run=run, job=job.id), work.summary(config, job))
+
+
+def shipped(request: Request, fields: page.Fields) -> Response:
+    """Copies a net that ships with weights, and its pictures, below the first root, unless it is there."""
+    config = page.config_of(request)
+    one = trained.find(page.text_field(fields, "name"))
+    folder = config.roots[0] / one.name
+    if not (folder / DEPLOY).is_file():
+        trained.copy(one, folder)
+    net = paths.address(config, folder / DEPLOY)
+    return page.done(request, page.address("/try", net=net), {"net": net})
 
 
 def worker_of(request: Request, net: str) -> Worker:
@@ -262,4 +278,5 @@ ROUTES = [
     page.action("/try/many", many),
     page.action("/try/correct", correct),
     page.action("/try/deploy", deploy),
+    page.action("/try/shipped", shipped),
 ]

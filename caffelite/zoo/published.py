@@ -1,0 +1,136 @@
+"""Weights that others published for nets that ship without: their addresses, digests, and a download that resumes.
+
+Addresses, digests and licenses: of the readme.md of bvlc_reference_caffenet, bvlc_alexnet and bvlc_googlenet, in
+models/ of github.com/BVLC/caffe. The pages of VGG, ResNet, SqueezeNet and SSD state no digest; they are not here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import caffelite_pb2 as pb
+from .. import prototxt
+from ..data.writers import atomic, check_free
+from ..errors import CaffeliteError, Where
+from . import catalog
+
+CHUNK = 1 << 18  # bytes
+TIMEOUT = 30  # seconds without an answer
+Progress = Callable[[int, int | None], None]
+
+
+@dataclass(frozen=True)
+class Published:
+    """Weights of a shipped net. side: to which images are resized before the crop; mean: blue, green, red."""
+
+    url: str
+    sha1: str
+    license: str
+    side: int = 256
+    mean: tuple[float, ...] = (104, 117, 123)
+
+    @property
+    def file(self) -> str:
+        return self.url.rsplit("/", 1)[1]
+
+
+_BVLC = "http://dl.caffe.berkeleyvision.org"
+PUBLISHED = {
+    "caffenet": Published(
+        f"{_BVLC}/bvlc_reference_caffenet.caffemodel", "4c8d77deb20ea792f84eb5e6d0a11ca0a8660a46", "unrestricted"
+    ),
+    "alexnet": Published(
+        f"{_BVLC}/bvlc_alexnet.caffemodel", "9116a64c0fbe4459d18f4bb6b56d647b63920377", "unrestricted"
+    ),
+    "googlenet": Published(
+        f"{_BVLC}/bvlc_googlenet.caffemodel", "405fc5acd08a3bb12de8ee5e23a96bec22f08204", "unrestricted"
+    ),
+}
+
+
+def find(name: str) -> Published:
+    """The published weights of a net. Errors: none are known."""
+    if name not in PUBLISHED:
+        expected = f"one of {', '.join(PUBLISHED)}"
+        raise CaffeliteError(f'no address of weights is known for "{name}"', expected=expected, found=name)
+    return PUBLISHED[name]
+
+
+def copy(name: str, folder: Path, force: bool = False, progress: Progress = lambda done, total: None) -> list[Path]:
+    """Downloads the weights of a net to a folder, then copies the net there, its deploy net with the weights and what
+    they expect of images. Returns the paths. Errors: as of ``download``; a file exists and not force."""
+    source, recipe = find(name), catalog.find(name)
+    weights = folder / source.file
+    if not force:
+        check_free([folder / each for each in catalog.texts(recipe, folder)], force)
+    if not (weights.is_file() and _digest(weights) == source.sha1):
+        download(source, weights, progress)
+    paths = catalog.copy(recipe, folder, force)
+    deploy = folder / catalog.DEPLOY
+    net = prototxt.read_net(deploy).message
+    _describe(net, source)
+    with atomic(deploy) as unfinished:
+        unfinished.write_text(prototxt.write(net))
+    return [*paths, weights]
+
+
+def _describe(net: pb.NetParameter, source: Published) -> None:
+    net.deploy_param.weights = source.file
+    net.deploy_param.height = net.deploy_param.width = source.side
+    data = next(layer for layer in net.layer if layer.type == "Input")
+    data.transform_param.mean_value[:] = source.mean
+
+
+def download(source: Published, path: Path, progress: Progress = lambda done, total: None) -> None:
+    """Downloads weights to a file. What an interrupted download left beside it, in FILE.part, is continued. Errors: the
+    address does not answer, or not with the published file."""
+    part = path.with_name(f"{path.name}.part")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        _receive(source.url, part, progress)
+    except urllib.error.HTTPError as mistake:
+        if mistake.code != 416:  # the part is already as long as the file
+            raise _failed(source, f"{mistake.code} {mistake.reason}", part) from None
+    except (OSError, http.client.HTTPException) as mistake:
+        raise _failed(source, str(getattr(mistake, "reason", mistake)), part) from None
+    found = _digest(part)
+    if found != source.sha1:
+        part.unlink()
+        what, remedy = f"{source.url} is not the published file", "try again, or get the file by other means"
+        raise CaffeliteError(what, where=Where(str(path)), expected=f"SHA-1 {source.sha1}", found=found, remedy=remedy)
+    part.replace(path)
+
+
+def _failed(source: Published, reason: str, part: Path) -> CaffeliteError:
+    kept = f"; {part.stat().st_size:,} bytes stay in {part}" if part.is_file() else ""
+    remedy = f"repeat the command, which continues, or save the file as {part.with_suffix('')}"
+    return CaffeliteError(f"cannot download {source.url}: {reason}{kept}", remedy=remedy)
+
+
+def _receive(url: str, part: Path, progress: Progress) -> None:
+    """Appends to a file what it lacks. Errors: OSError, also where the answer ends early; HTTPException."""
+    done = part.stat().st_size if part.is_file() else 0
+    request = urllib.request.Request(url, headers={"Range": f"bytes={done}-"} if done else {})
+    with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
+        if done and answer.status != 206:  # a server that begins anew
+            done = 0
+        length = answer.headers.get("Content-Length")
+        total = done + int(length) if length else None
+        with open(part, "ab" if done else "wb") as file:
+            while chunk := answer.read(CHUNK):
+                file.write(chunk)
+                done += len(chunk)
+                progress(done, total)
+    if total is not None and done < total:
+        raise OSError(f"the answer ended after {done:,} of {total:,} bytes")
+
+
+def _digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha1").hexdigest()

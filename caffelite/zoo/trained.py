@@ -1,0 +1,107 @@
+"""Nets that ship with their weights: in ``weights`` a folder for each, with its card, deploy net, labels, pictures and
+the records of the run that made it. tools/ship_weights.py writes them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import inputs, stored
+from ..data.writers import atomic, together
+from ..errors import CaffeliteError, Where, did_you_mean
+from . import catalog
+
+FOLDER = Path(__file__).parent / "weights"
+CARD = "card.json"
+_FIELDS = {
+    **dict.fromkeys(("recipe", "score", "data", "license", "origin", "test"), str),
+    **{"value": float, "files": {str: str}},
+}
+
+
+@dataclass(frozen=True)
+class TrainedNet:
+    """A net with weights. recipe: the shipped net that was trained. score, value: of `test`, a command, with the
+    weights as they are stored. license: of the weights. origin: the command that trained them. files: the SHA-256 of
+    each file by its path in ``folder``."""
+
+    name: str
+    folder: Path
+    recipe: str
+    score: str
+    value: float
+    data: str
+    license: str
+    origin: str
+    test: str
+    files: dict[str, str]
+
+    @property
+    def deploy(self) -> Path:
+        """The deploy net, which names the weights and labels."""
+        return self.folder / catalog.DEPLOY
+
+    @property
+    def size(self) -> int:
+        """Bytes of the weights."""
+        return (self.folder / f"{self.name}.caffemodel").stat().st_size
+
+    @property
+    def pictures(self) -> list[Path]:
+        """Sample pictures."""
+        return [self.folder / name for name in sorted(self.files) if name.endswith(".png")]
+
+    def verified(self) -> Iterator[tuple[str, bytes]]:
+        """Each file's path and content. Errors: one is missing, or is not what was shipped."""
+        for name, digest in self.files.items():
+            path = self.folder / name
+            content = path.read_bytes() if path.is_file() else b""
+            if hashlib.sha256(content).hexdigest() != digest:
+                what = "is missing" if not path.is_file() else "is not what was shipped"
+                raise CaffeliteError(
+                    f"{name} of {self.name} {what}", where=Where(str(path)), remedy="install caffelite anew"
+                )
+            yield name, content
+
+
+def trained() -> list[TrainedNet]:
+    """All nets that ship with weights, by name."""
+    cards = sorted(FOLDER.glob(f"*/{CARD}"))
+    return [TrainedNet(path.parent.name, path.parent, **stored.load(path, _FIELDS)) for path in cards]
+
+
+def find(name: str) -> TrainedNet:
+    """The net of this name. Errors: there is none."""
+    every = {one.name: one for one in trained()}
+    if name not in every:
+        expected, remedy = f"one of {', '.join(every)}", did_you_mean(name, every)
+        raise CaffeliteError(f'no net "{name}" with weights', expected=expected, remedy=remedy)
+    return every[name]
+
+
+def model(text: str) -> str:
+    """The path of a deploy net: that of a shipped net where ``text`` is the name of one and of no file."""
+    if os.path.isfile(text) or "." in text or os.sep in text:
+        return text
+    with suppress(CaffeliteError):
+        return str(find(text).deploy)
+    return text
+
+
+def copy(one: TrainedNet, folder: Path, force: bool = False) -> list[Path]:
+    """Copies a net with its recipe, weights, labels, pictures and the recorded run, and returns the paths. Errors: one
+    of the files exists and not force; a file is not what was shipped."""
+    contents = dict(one.verified())
+    recipe = catalog.texts(catalog.find(one.recipe), folder)
+    contents = {name: text.encode() for name, text in recipe.items()} | contents
+    contents[CARD] = inputs.read(one.folder / CARD)
+    paths = [folder / name for name in contents]
+    with together(paths, force):
+        for path, content in zip(paths, contents.values(), strict=True):
+            with atomic(path) as unfinished:
+                unfinished.write_bytes(content)
+    return paths

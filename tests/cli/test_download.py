@@ -1,0 +1,130 @@
+"""caffelite models NAME --download, against a server of this machine with weights of random numbers."""
+
+import hashlib
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+import caffelite
+from caffelite import weights
+from caffelite.zoo import catalog, published
+
+NAME = "cifar10_quick"
+
+
+class Server(ThreadingHTTPServer):
+    """Serves one file. most: bytes after which an answer breaks off; ranges: whether it honors Range; asked: each
+    request's Range."""
+
+    most, ranges = 1 << 30, True
+
+    def __init__(self, content: bytes):
+        self.content, self.asked = content, []
+        super().__init__(("127.0.0.1", 0), Handler)
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        asked = self.headers.get("Range")
+        self.server.asked.append(asked)
+        first = int(asked.removeprefix("bytes=").rstrip("-")) if asked and self.server.ranges else 0
+        content = self.server.content[first:]
+        if not self.path.endswith(".caffemodel") or asked and not content:
+            self.send_error(416 if asked else 404)
+            return
+        self.send_response(206 if first else 200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content[: self.server.most])
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture(scope="module")
+def content() -> bytes:
+    """A caffemodel of the net's shapes."""
+    net = caffelite.Net(catalog.find(NAME).deploy, phase=caffelite.TEST)
+    try:
+        rng = np.random.default_rng(1)
+        blobs = [
+            (node.layer.spec, [rng.normal(0, 0.01, blob.shape).astype(np.float32) for blob in arrays])
+            for node, arrays in net._net.layer_blobs()
+        ]
+        return weights.sealed(weights.encode_net(net._net.graph.message, blobs))
+    finally:
+        net.close()
+
+
+@pytest.fixture
+def server(content, monkeypatch, tmp_path):
+    """A server with the weights of cifar10_quick, whose address is the published one."""
+    monkeypatch.chdir(tmp_path)
+    with Server(content) as found:
+        thread = threading.Thread(target=found.serve_forever)
+        thread.start()
+        url = f"http://127.0.0.1:{found.server_port}/made_up.caffemodel"
+        source = published.Published(url, hashlib.sha1(content).hexdigest(), "none", 32, (120,))
+        monkeypatch.setitem(published.PUBLISHED, NAME, source)
+        yield found
+        found.shutdown()
+        thread.join()
+
+
+def test_download_and_classify(server, call, content):
+    assert call("models", NAME, "mine", "--download").status == 0
+    assert Path("mine/made_up.caffemodel").read_bytes() == content and not Path("mine/made_up.caffemodel.part").exists()
+    cv2.imwrite("a.png", np.full((40, 40, 3), 90, np.uint8))
+    found = json.loads(call("classify", "--model", "mine/deploy.prototxt", "a.png", "--json").out)[0]
+    assert len(found["answers"]) == 5
+    assert call("models", NAME, "mine", "--download").status == 2, "nothing is replaced"
+    assert call("models", NAME, "mine", "--download", "--force").status == 0
+    assert server.asked == [None], "weights that are there are not downloaded again"
+
+
+def test_an_interrupted_download_is_continued(server, call, content):
+    server.most = half = len(content) // 2
+    broken = call("models", NAME, "mine", "--download")
+    assert broken.status == 2 and f"the answer ended after {half:,} of {len(content):,} bytes" in broken.err
+    assert "repeat the command" in broken.err and {p.name for p in Path("mine").iterdir()} == {
+        "made_up.caffemodel.part"
+    }
+    server.most = 1 << 30
+    assert call("models", NAME, "mine", "--download").status == 0
+    assert server.asked == [None, f"bytes={half}-"] and Path("mine/made_up.caffemodel").read_bytes() == content
+
+
+@pytest.mark.parametrize("have", ["half", "all"])
+def test_a_server_without_ranges_begins_anew(server, call, content, have):
+    server.ranges = have == "all"
+    Path("mine").mkdir()
+    Path("mine/made_up.caffemodel.part").write_bytes(content if have == "all" else content[:1000])
+    assert call("models", NAME, "mine", "--download").status == 0
+    assert Path("mine/made_up.caffemodel").read_bytes() == content
+
+
+def test_another_file_is_refused(server, call, content):
+    server.content = content[:-1] + b"x"
+    refused = call("models", NAME, "mine", "--download")
+    assert refused.status == 2 and "is not the published file" in refused.err and "expected SHA-1" in refused.err
+    assert not list(Path("mine").iterdir())
+
+
+def test_mistakes(server, call, monkeypatch):
+    assert call("models", "--download").status == 2
+    unknown = call("models", "vgg16", "--download")
+    assert unknown.status == 2 and "expected one of caffenet, alexnet, googlenet" in unknown.err
+    gone = published.Published(published.PUBLISHED[NAME].url.replace("caffemodel", "gone"), "0" * 40, "none")
+    monkeypatch.setitem(published.PUBLISHED, NAME, gone)
+    refused = call("models", NAME, "--download")
+    assert refused.status == 2 and "404" in refused.err
+
+
+def test_published_weights_are_of_shipped_nets():
+    for name, one in published.PUBLISHED.items():
+        assert catalog.find(name).deploy and len(one.sha1) == 40 and one.file.endswith(".caffemodel")
