@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from caffelite import caffelite_pb2 as pb
 from caffelite import data, prototxt
 from caffelite.cli.dataset import dataset
-from caffelite.data import shapes
+from caffelite.data import motions, shapes, words
 from caffelite.data.writers import write_hdf5, write_lmdb
 from caffelite.devices import open_device
 from caffelite.devices.traits import cpu_traits
@@ -39,6 +39,10 @@ def sets(tmp_path_factory) -> Path:
         images = rng.integers(0, 256, (12, 1, 28, 28), np.uint8)
         write_lmdb(folder / f"{name}_lmdb", ((image, i % 10) for i, image in enumerate(images)))
     shapes.write(folder / "shapes", {"train": 3, "test": 3}, 128, seed=0)
+    for drawing in (words, motions):
+        name = drawing.__name__.rpartition(".")[2]
+        for split in drawing.SPLITS:
+            write_hdf5(folder / f"{name}_{split}.h5", drawing.datasets(0, split, 3))
     for part in ("train", "test"):
         arguments = ["detection", f"{folder}/shapes/{part}.json", "--name", f"shapes_{part}", "--out", str(folder)]
         CliRunner().invoke(dataset, arguments, catch_exceptions=False, standalone_mode=False)
