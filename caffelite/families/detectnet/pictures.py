@@ -15,8 +15,8 @@ def recolored(image: np.ndarray, turn: float, saturation: float) -> np.ndarray:
     value, low = image.max(0), image.min(0)
     spread = value - low
     safe = np.where(spread > 0, spread, 1)
-    sectors = [(value == red, (green - blue) / safe), (value == green, 2 + (blue - red) / safe)]
-    hue = np.select(*zip(*sectors, strict=True), 4 + (red - green) / safe) * (spread > 0)
+    sixths = [(green - blue) / safe, 2 + (blue - red) / safe]
+    hue = np.select([value == red, value == green], sixths, 4 + (red - green) / safe) * (spread > 0)
     chroma = np.where(value > 0, spread / np.where(value > 0, value, 1), 0) * saturation * value
     hue = (hue + turn / 60) % 6
     return np.stack([value - chroma * np.clip(np.minimum(k, 4 - k), 0, 1) for k in ((n + hue) % 6 for n in (1, 3, 5))])
