@@ -81,7 +81,7 @@ class DetectNetTransformation(Layer):
             what = f'bottom "{self.spec.bottom[1]}" has labels that do not fit'
             raise self.error(what, expected="the number of objects and of their values", found=f"{count} of {length}")
         rows = values[length : (count + 1) * length].reshape(count, length)
-        return [Object(*row[:4], int(row[5])) for row in rows.tolist()]
+        return [Object(x, y, width, height, int(label)) for x, y, width, height, _, label in rows[:, :BOX].tolist()]
 
     def forward(self, x: list, y: list) -> None:
         self._iteration.copy_to(self._value)

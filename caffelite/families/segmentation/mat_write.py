@@ -64,12 +64,13 @@ class MatWrite(Layer):
         return False
 
     def build(self, dev: Device) -> None:
-        self._pass, self._names = 0, None
+        self._pass = 0
+        self._names: list[str] = []  # read by the first pass that needs them
 
     def _name(self) -> str:
         if not self.p.source:
             return f"iter_{self._pass}"
-        if self._names is None:
+        if not self._names:
             path = resolve(self.p.source, self.locate.at(self.field))
             try:
                 lines = inputs.read(path, inputs.TEXT).decode("utf-8", "replace").splitlines()
