@@ -44,7 +44,7 @@ def instance(compiled: CompiledNet) -> CompiledNet:
         return Step(nodes[step.node], fused, summand, step.partial, sums, step.parts, step.overwrites_gradient)
 
     def keyed(table: Mapping[Any, Any], by: Mapping[Any, Any]) -> MappingProxyType[Any, Any]:
-        return MappingProxyType({by[key]: found for key, found in table.items()})
+        return MappingProxyType({by[key]: value for key, value in table.items()})
 
     return dataclasses.replace(
         compiled,
@@ -92,16 +92,16 @@ class Binding:
     def _make_view(self, constant: bool, offset: int, shape: Shape, dtype: Any) -> Array:
         return self.dev.view(self.constants if constant else self.arena, offset, shape, dtype)
 
-    def _array(self, value: Value, storage: Storage, place: Slice | None = None) -> Array:
+    def _array(self, value: Value, storage: Storage, region: Slice | None = None) -> Array:
         """A value's array, or its gradient's, in a storage."""
         at, shape = storage.offset, value.memory_shape
         dtype: Any = stored_dtype(value.dtype)
-        if place and place.pitch:
-            wide = self._view(storage.constant, at, (*shape[:-1], place.pitch), dtype)
-            return wide[..., place.start : place.start + shape[-1]]
+        if region and region.pitch:
+            wide = self._view(storage.constant, at, (*shape[:-1], region.pitch), dtype)
+            return wide[..., region.start : region.start + shape[-1]]
         itemsize = np.dtype(dtype or self.dev.dtype).itemsize
-        if place:
-            return self._view(storage.constant, at + place.start * itemsize, shape, dtype)
+        if region:
+            return self._view(storage.constant, at + region.start * itemsize, shape, dtype)
         return self._view_of(storage, shape, dtype)
 
     def _view_of(self, storage: Storage, shape: Shape, dtype: Any) -> Array:

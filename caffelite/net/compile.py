@@ -105,8 +105,8 @@ def compile(graph: Graph, traits: DeviceTraits, options: Options = Options()) ->
     constant_bytes = _place_constants([gradients.diff[v] for v, _ in gradients.constants])
     arena = pack(storages.all)
     own.seal()
-    for part in (*storages.all, *gradients.diff.values(), *forward, *gradients.steps):
-        part.seal()
+    for item in (*storages.all, *gradients.diff.values(), *forward, *gradients.steps):
+        item.seal()
     return CompiledNet(
         graph=own,
         traits=traits,

@@ -82,16 +82,16 @@ class KeptRows:
         self._dev.copy(x.reshape(rows, self._inputs), self._x[first : self.count])
         self._dev.copy(dy.reshape(rows, self._outputs), self._dy[first : self.count])
 
-    def _reserve(self, kept: int, dtype: Any) -> None:
-        """Memory for ``count`` rows; the first ``kept`` stay."""
+    def _reserve(self, filled: int, dtype: Any) -> None:
+        """Memory for ``count`` rows; the first ``filled`` stay."""
         if self._x is not None and len(self._x) >= self.count:
             return
         self._room = max(self._room, self.count)
         before, self._x = self._x, self._dev.empty((self._room, self._inputs), dtype)
         before_dy, self._dy = self._dy, self._dev.empty((self._room, self._outputs))
-        if kept:
-            self._dev.copy(before[:kept], self._x[:kept])
-            self._dev.copy(before_dy[:kept], self._dy[:kept])
+        if filled:
+            self._dev.copy(before[:filled], self._x[:filled])
+            self._dev.copy(before_dy[:filled], self._dy[:filled])
 
     def rows(self) -> tuple[Array, Array]:
         """x and dy of the passes."""

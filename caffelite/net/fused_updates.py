@@ -34,12 +34,12 @@ def fused_updates(graph: Graph, traits: DeviceTraits, passes: int) -> frozenset[
 def gradient_bytes(graph: Graph, fused: frozenset[int], passes: int, itemsize: int = 4) -> int:
     """Bytes of the gradients of a net's parameters, and of the rows that the ``fused`` ones are computed from."""
     stored = sum(math.prod(p.blob.shape) for i, p in enumerate(graph.parameters) if i not in fused)
-    kept = sum(
+    rows_stored = sum(
         rows * passes * (inputs + outputs)
         for node, rows, inputs, outputs in candidates(graph)
         if node.params[0].owner in fused
     )
-    return itemsize * (stored + kept)
+    return itemsize * (stored + rows_stored)
 
 
 class FusedGradient(KeptRows):

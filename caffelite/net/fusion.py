@@ -36,7 +36,7 @@ class Fusions:
 
     def fused(self) -> set[Node]:
         """The nodes that have no forward step of their own."""
-        return {part for chain in self.chains.values() for part in chain}
+        return {member for chain in self.chains.values() for member in chain}
 
 
 def fuse(graph: Graph, prepares: bool = False) -> Fusions:

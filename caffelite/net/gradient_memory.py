@@ -69,13 +69,13 @@ class GradientMemory:
 
     def _step(self, node: Node) -> Step:
         time, step = self.lifetimes.backward_time(node), Step(node)
-        if any(part in self.fusions.backward_in for part in self.fusions.chains.get(node, ())):
+        if any(member in self.fusions.backward_in for member in self.fusions.chains.get(node, ())):
             step.fused, step.summand = self.fusions.chains[node], self.fusions.summands.get(node)
         for top in step.tops:
             if top.gradient:
                 self.diff[top].use(time)
         if self.sums and step.tops and len(parts := self._parts.get(step.tops[0], ())) > 1:
-            step.parts = [part.use(time) for part in parts]
+            step.parts = [storage.use(time) for storage in parts]
         bottoms = [(i, bottom) for i, (bottom, wanted) in enumerate(step.bottoms) if wanted and bottom.gradient]
         # A summand comes first: its gradient may be stored where the top's is.
         in_top = [i for i, bottom in (bottoms[::-1] if step.summand else bottoms) if self._contribute(step, i, bottom)]
@@ -116,8 +116,8 @@ class GradientMemory:
         most = fusing(maker.layer).most_gradient_parts() if maker.backward and len(bottom.node.tops) == 1 else 1
         if not self.sums or self._pending[bottom] or len(parts) <= most:
             return
-        step.sums[bottom] = [part.use(time) for part in parts]
-        free = (part for part in parts if self._can_overwrite(part, bottom, time))
+        step.sums[bottom] = [storage.use(time) for storage in parts]
+        free = (storage for storage in parts if self._can_overwrite(storage, bottom, time))
         target = next(free, None) or self.storages.new(self.storages.size(bottom), time)
         if target is not parts[0]:
             first, i = self._first[bottom]
@@ -142,7 +142,7 @@ class GradientMemory:
         parts = step.parts or [self.diff[top]]
         if node.layer.view or (passes and not step.overwrites_gradient and self._can_share(parts[0], bottom, time)):
             return parts[0].use(time)
-        free = next((part for part in parts if self._can_overwrite(part, top, time)), None)
+        free = next((storage for storage in parts if self._can_overwrite(storage, top, time)), None)
         if free and node.layer.in_place and not self.lifetimes.keep and (summand or i < len(step.tops)):
             step.overwrites_gradient = True
             return free.use(time)

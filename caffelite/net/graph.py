@@ -97,20 +97,20 @@ class _Builder:
                 )
             )
         names: dict[str, int] = {}
-        for place, spec in enumerate(self.net.layer):
-            at = self.locate.at("layer", place)
+        for position, spec in enumerate(self.net.layer):
+            at = self.locate.at("layer", position)
             try:
                 if reason := keeps(spec, self.state, at):
-                    self.dropped[place] = reason
+                    self.dropped[position] = reason
                     continue
-                self._add(place, spec, at)
-                self._note_name(place, spec, names)
+                self._add(position, spec, at)
+                self._note_name(position, spec, names)
             except CaffeliteError as mistake:
                 self.mistakes.add(mistake)
                 for top in spec.top:
                     self.values.setdefault(top, None)
         self.mistakes.raise_any()
-        dropped = [(self.net.layer[place].name, reason) for place, reason in self.dropped.items()]
+        dropped = [(self.net.layer[position].name, reason) for position, reason in self.dropped.items()]
         values = {name: value for name, value in self.values.items() if value}
         graph = Graph(
             self.net.name, self.state.phase, self.nodes, values, self.parameters, self.net, dropped, self.notes
@@ -119,18 +119,18 @@ class _Builder:
         self.mistakes.raise_any()
         return graph
 
-    def _note_name(self, place: int, spec: pb.LayerParameter, names: dict[str, int]) -> None:
+    def _note_name(self, position: int, spec: pb.LayerParameter, names: dict[str, int]) -> None:
         """Two layers of one name are no mistake in Caffe, but weights are found by name."""
-        first = names.setdefault(spec.name, place)
-        if first != place and self.nodes and self.nodes[-1].params:
-            what = f'layer "{spec.name}" at {self.locate("layer", place, "name")} has the name of the one at'
+        first = names.setdefault(spec.name, position)
+        if first != position and self.nodes and self.nodes[-1].params:
+            what = f'layer "{spec.name}" at {self.locate("layer", position, "name")} has the name of the one at'
             self.notes.append(
                 f"{what} {self.locate('layer', first, 'name')}: both read and write the same weights in a caffemodel"
             )
 
-    def _add(self, place: int, spec: pb.LayerParameter, at: Locator) -> None:
+    def _add(self, position: int, spec: pb.LayerParameter, at: Locator) -> None:
         layer = layers.create(spec, self.state.phase, at)
-        node = Node(len(self.nodes), place, layer)
+        node = Node(len(self.nodes), position, layer)
         self._arity(layer, "bottom", len(spec.bottom), layer.bottoms)
         tops = list(spec.top)
         if layer.loss and not tops:
@@ -139,7 +139,7 @@ class _Builder:
             layer.spec.CopyFrom(spec)
             layer.spec.top.append(AUTOMATIC)
         self._arity(layer, "top", len(tops), layer.tops)
-        bottoms = [self._bottom(spec, i, at, place) for i in range(len(spec.bottom))]
+        bottoms = [self._bottom(spec, i, at, position) for i in range(len(spec.bottom))]
         if len(spec.loss_weight) not in (0, len(tops)):
             what = f"has {len(spec.loss_weight)} loss_weight for {len(tops)} tops"
             raise layer.outer_error(what, "loss_weight", len(tops), expected=f"none, or {len(tops)}")
@@ -184,12 +184,12 @@ class _Builder:
                 what, where=layer.locate(kind, low if high is None or count < low else high), expected=expected
             )
 
-    def _bottom(self, spec: pb.LayerParameter, index: int, at: Locator, place: int) -> Value | None:
+    def _bottom(self, spec: pb.LayerParameter, index: int, at: Locator, position: int) -> Value | None:
         name = spec.bottom[index]
         if name in self.values:
             return self.values[name]
         explained = len(self.mistakes.mistakes) < MOST_EXPLAINED
-        remedy = (self._maker(name, place) or did_you_mean(name, self.values)) if explained else None
+        remedy = (self._maker(name, position) or did_you_mean(name, self.values)) if explained else None
         self.mistakes.add(
             CaffeliteError(
                 f'layer "{spec.name}" ({spec.type}): unknown bottom "{name}"', where=at("bottom", index), remedy=remedy
@@ -197,14 +197,14 @@ class _Builder:
         )
         return None
 
-    def _maker(self, name: str, place: int) -> str | None:
-        """Where a blob comes from that the layer at ``place`` cannot see: a layer left out, or one further down."""
+    def _maker(self, name: str, position: int) -> str | None:
+        """Where a blob comes from that the layer at ``position`` cannot see: a layer left out, or one further down."""
         for other, spec in enumerate(self.net.layer):
-            if name not in spec.top or other == place:
+            if name not in spec.top or other == position:
                 continue
             if other in self.dropped:
                 return f'layer "{spec.name}" makes it, but is left out: {self.dropped[other]}'
-            if other > place:
+            if other > position:
                 try:
                     reason = keeps(spec, self.state)
                 except CaffeliteError:

@@ -58,16 +58,16 @@ class DataMemory:
         """Gives the tops of a forward step, and what its layers compute in between, their storages."""
         node, lifetimes = step.node, self.lifetimes
         for i, top in enumerate(step.tops):
-            whole, place = self.in_tops.get(top, (top, None))
+            whole, region = self.in_tops.get(top, (top, None))
             storage = self._joint.get(whole)
-            if storage is None and place is None and (node.layer.in_place or not step.fused):
+            if storage is None and region is None and (node.layer.in_place or not step.fused):
                 storage = self._of_bottom(node, i, top)
             if storage is None:
                 storage = self.storages.new(self.storages.size(whole), node.index)
-            within = [part.tops[0] for part in (node, *step.fused[:-1])] if step.fused else []
-            if place:
+            within = [member.tops[0] for member in (node, *step.fused[:-1])] if step.fused else []
+            if region:
                 self._joint[whole] = storage
-                self.slices |= dict.fromkeys((top, *within), place)
+                self.slices |= dict.fromkeys((top, *within), region)
             self._store(top, storage.use(0 if lifetimes.keep or top in self.filled_once else node.index))
             storage.use(min(lifetimes.last_read(top), lifetimes.span))
             for value in within:

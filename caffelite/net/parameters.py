@@ -182,15 +182,15 @@ def matches(graph: Graph, blobs: Mapping[str, Sequence[np.ndarray | None]]) -> L
     return Loaded(matched, sorted(set(blobs) - set(matched)), missing)
 
 
-def _load_layer(graph: Graph, dev: Device, node: Node, given: Sequence[np.ndarray | None], source: str) -> None:
+def _load_layer(graph: Graph, dev: Device, node: Node, blobs: Sequence[np.ndarray | None], source: str) -> None:
     """Checks all blobs of a layer, then copies them."""
     params, where = node.layer.params, node.layer.locate()
-    given = [*given, *[None] * sum(not owns(graph, node, i) for i in range(len(given), len(params)))]
+    blobs = [*blobs, *[None] * sum(not owns(graph, node, i) for i in range(len(blobs), len(params)))]
     what = f'layer "{node.name}" ({node.layer.spec.type}): {source} does not fit'
-    if len(given) != len(params):
-        raise CaffeliteError(what, where=where, expected=f"{len(params)} blobs", found=len(given))
+    if len(blobs) != len(params):
+        raise CaffeliteError(what, where=where, expected=f"{len(params)} blobs", found=len(blobs))
     wholes = [spec.part.whole if spec.part else spec.shape for spec in node.layer.param_blobs]
-    for i, (shape, array) in enumerate(zip(wholes, given, strict=True)):
+    for i, (shape, array) in enumerate(zip(wholes, blobs, strict=True)):
         if array is None:
             if owns(graph, node, i):
                 raise CaffeliteError(what, where=where, expected=f"blob {i}", found="none")
@@ -199,12 +199,12 @@ def _load_layer(graph: Graph, dev: Device, node: Node, given: Sequence[np.ndarra
             raise CaffeliteError(
                 f"{what}, blob {i}", where=where, remedy="rename the layer to initialise it from its fillers", **shapes
             )
-    for param, spec, shape, array in zip(params, node.layer.param_blobs, wholes, given, strict=True):
+    for param, spec, shape, array in zip(params, node.layer.param_blobs, wholes, blobs, strict=True):
         if array is not None:
             dev.upload(param.data, part_of(array.reshape(shape), spec))
 
 
-def _same_shape(given: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+def _same_shape(stored: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
     """Equal, or equal up to leading ones: old files store every blob with four axes."""
-    trim = [tuple(s)[next((i for i, d in enumerate(s) if d != 1), len(s)) :] for s in (given, wanted)]
+    trim = [tuple(s)[next((i for i, d in enumerate(s) if d != 1), len(s)) :] for s in (stored, wanted)]
     return trim[0] == trim[1]

@@ -36,9 +36,9 @@ def store_in_tops(graph: Graph, lifetimes: Lifetimes, itemsize: Callable[[str | 
         if node in varied:
             continue
         bottoms = {}
-        for i, bottom, place in _candidates(node):
-            if _fits(bottom, node, place, lifetimes, itemsize):
-                bottoms[i] = slices[bottom] = node.tops[0], place
+        for i, bottom, region in _candidates(node):
+            if _fits(bottom, node, region, lifetimes, itemsize):
+                bottoms[i] = slices[bottom] = node.tops[0], region
         if bottoms:
             configure(node, bottoms_in_top=frozenset(bottoms))
     return slices
@@ -47,27 +47,27 @@ def store_in_tops(graph: Graph, lifetimes: Lifetimes, itemsize: Callable[[str | 
 def _candidates(node: Node) -> Iterator[tuple[int, Value, Slice]]:
     """The bottoms of a concatenation that nobody else reads, and that are neither fed, nor views, nor concatenations
     themselves."""
-    for i, (bottom, place) in enumerate(zip(node.bottoms, fusing(node.layer).top_slices(), strict=False)):
+    for i, (bottom, region) in enumerate(zip(node.bottoms, fusing(node.layer).top_slices(), strict=False)):
         maker = bottom.node.layer
         own = not (maker.view or maker.feeds or fusing(maker).top_slices()) and len(bottom.readers) == 1
         if own and bottom.dtype == node.tops[0].dtype:
-            yield i, bottom, Slice(*place)
+            yield i, bottom, Slice(*region)
 
 
 def _fits(
-    bottom: Value, reader: Node, place: Slice, lifetimes: Lifetimes, itemsize: Callable[[str | None], int]
+    bottom: Value, reader: Node, region: Slice, lifetimes: Lifetimes, itemsize: Callable[[str | None], int]
 ) -> bool:
-    """Whether a bottom can be stored at ``place`` in the top: kernels can read and write it there, and nobody
+    """Whether a bottom can be stored at ``region`` in the top: kernels can read and write it there, and nobody
     overwrites the top while the bottom is still read."""
     if bottom in lifetimes.kept:
         return False
     if _overwrite_requested(reader.tops[0]) and lifetimes.last_read(bottom) > reader.index:
         return False
-    if not place.pitch:
-        return place.start * itemsize(bottom.dtype) % ALIGN == 0
+    if not region.pitch:
+        return region.start * itemsize(bottom.dtype) % ALIGN == 0
     maker = lifetimes.fusions.runner(bottom.node)
     complete = lifetimes.fusions.last(maker) is bottom.node  # all that runs with the maker does so backward too
-    aligned = not any(count % EACH for count in (*place, bottom.shape[1]))
+    aligned = not any(count % EACH for count in (*region, bottom.shape[1]))
     return complete and fusing(maker.layer).takes_slices() and math.prod(reader.tops[0].shape) < LARGE and aligned
 
 

@@ -72,14 +72,14 @@ class LayerPlanner:
 
     def add(self, node: Node) -> LayerPlan:
         """Plans a layer whose bottoms are planned."""
-        place = self.placement.layers.get(node.name, LayerPlacement())
-        division = place.division if self.shards > 1 else Division.WHOLE
+        placement = self.placement.layers.get(node.name, LayerPlacement())
+        division = placement.division if self.shards > 1 else Division.WHOLE
         if division is Division.OUTPUTS:
-            plan = self.by_outputs(node, place.stage)
+            plan = self.by_outputs(node, placement.stage)
         elif division is Division.BATCH:
-            plan = self._by_samples(node, place.stage)
+            plan = self._by_samples(node, placement.stage)
         else:
-            plan = self._following(node, place.stage)
+            plan = self._following(node, placement.stage)
         self._axes.update(zip(node.tops, plan.tops, strict=True))
         return plan
 

@@ -142,13 +142,13 @@ class _Builder:
         return made
 
     def _conversion(self, value: Value, below: Value, need: Need) -> PartLayer:
-        place = (self.shard, self.shards)
+        shard = (self.shard, self.shards)
         if need.axis is not None:
-            return ShardSlice(value, self.phase, value.shape, need.axis, *place)
+            return ShardSlice(value, self.phase, value.shape, need.axis, *shard)
         axis: Axis = self.whole.axes[value] if below is self.values[value] else None
         if axis is None:
             return SumGradients(value, self.phase)
-        return AllGather(value, self.phase, value.shape, axis, *place, need.partial)
+        return AllGather(value, self.phase, value.shape, axis, *shard, need.partial)
 
     def _send(self, transfer: Transfer, value: Value) -> None:
         peer = (transfer.stage, self.shard)

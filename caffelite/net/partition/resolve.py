@@ -36,8 +36,8 @@ def parse_split(text: str) -> SplitRequest:
     auto may be followed by micro_batches. Errors: anything else, a count below 1."""
     counts: dict[str, int] = {}
     automatic = False
-    for i, part in enumerate(text.split(",")):
-        name, equals, value = part.strip().partition("=")
+    for i, item in enumerate(text.split(",")):
+        name, equals, value = item.strip().partition("=")
         if not i and name == "auto" and not equals:
             automatic = True
             continue
@@ -45,7 +45,7 @@ def parse_split(text: str) -> SplitRequest:
             name, value = "devices", name
         if name not in ("devices", "stages", "shards", "micro_batches", "hybrid") or name in counts:
             raise CaffeliteError(
-                f'-split "{text}" is not understood', expected=EXPECTED, found=part.strip() or "nothing"
+                f'-split "{text}" is not understood', expected=EXPECTED, found=item.strip() or "nothing"
             )
         if not value.isdecimal() or not 1 <= int(value) <= 1 << 16:
             raise CaffeliteError(
@@ -217,14 +217,14 @@ def _can_divide(node: Node, shards: int) -> bool:
 
 def _alike(graph: Graph, divisions: Mapping[Node, Division]) -> dict[Node, Division]:
     """Without the layers that share a parameter with one that is not divided."""
-    kept = dict(divisions)
+    alike = dict(divisions)
     for node in graph.nodes:
         for ref in node.params:
             owner = graph.parameters[ref.owner].node
             if (owner in divisions) != (node in divisions):
-                kept.pop(owner, None)
-                kept.pop(node, None)
-    return kept
+                alike.pop(owner, None)
+                alike.pop(node, None)
+    return alike
 
 
 def _hybrid(graph: Graph, shards: int) -> dict[Node, Division]:
