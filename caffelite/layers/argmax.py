@@ -38,8 +38,8 @@ class ArgMax(Layer):
             raise self.error(
                 "top_k must be within the number of values", "top_k", expected=f"1 to {self.split[1]}", found=k
             )
-        found = (self.split[0], k, self.split[2]), None
-        self.saved_shapes.update(values=found, places=found, flipped=(self.split, None))
+        saved = (self.split[0], k, self.split[2]), None
+        self.saved_shapes.update(values=saved, places=saved, flipped=(self.split, None))
         return [top]
 
     def build(self, dev: Device) -> None:
@@ -56,5 +56,5 @@ class ArgMax(Layer):
             self.dev.assign((values if self.p.out_max_val else places).reshape(y[0].shape), y[0])
             return
         tops = y[0].reshape(self.split[0], -1, self.p.top_k)
-        for i, found in enumerate((places, values)[: tops.shape[1]]):
-            self.dev.assign(found.reshape(self.split[0], self.p.top_k), tops[:, i])
+        for i, top in enumerate((places, values)[: tops.shape[1]]):
+            self.dev.assign(top.reshape(self.split[0], self.p.top_k), tops[:, i])

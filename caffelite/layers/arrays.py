@@ -64,20 +64,20 @@ class ArrayLayer(Layer):
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         inputs, xp = (*x, *(param.data for param in self.params)), _namespace((*x, *y))
         above = tuple(xp.zeros_like(top) if g is None else g for top, g in zip(y, dy, strict=True))
-        found = _several(self.gradient(xp, inputs, tuple(y), above))
-        self._count("gradient", found, inputs)
-        for name, array, value in zip(self.spec.bottom, dx, found, strict=False):
+        gradients = _several(self.gradient(xp, inputs, tuple(y), above))
+        self._count("gradient", gradients, inputs)
+        for name, array, value in zip(self.spec.bottom, dx, gradients, strict=False):
             if array is not None:
                 self._write(f'gradient: bottom "{name}"', array, xp.zeros_like(array) if value is None else value)
-        for i, value in enumerate(found[len(x) :]):
+        for i, value in enumerate(gradients[len(x) :]):
             array, add = self._param_args(i)
             if array is not None:
                 value = xp.zeros_like(array) if value is None else value
                 self._write(f"gradient: parameter {i}", array, array + value if add else value)
 
-    def _count(self, what: str, found: Sequence[Any], wanted: Sequence[Any]) -> None:
-        if len(found) != len(wanted):
-            raise self.error(f"{what} returned {len(found)} arrays", expected=len(wanted))
+    def _count(self, what: str, arrays: Sequence[Any], wanted: Sequence[Any]) -> None:
+        if len(arrays) != len(wanted):
+            raise self.error(f"{what} returned {len(arrays)} arrays", expected=len(wanted))
 
     def _write(self, what: str, array: Array, value: Any) -> None:
         if tuple(np.shape(value)) != tuple(array.shape):
@@ -93,10 +93,10 @@ def finite_differences(layer: ArrayLayer, xp: ModuleType, x: tuple, y: tuple, dy
     def weighed() -> Any:
         return sum((g * top).sum() for g, top in zip(above, _several(layer.compute(xp, *exact)), strict=True))
 
-    found: list[Any] = []
+    gradients: list[Any] = []
     for i, array in enumerate(exact):
         if i in layer.constant_bottoms:
-            found.append(None)
+            gradients.append(None)
             continue
         slope, flat = xp.empty(array.size), array.reshape(-1)
         for k in range(array.size):
@@ -107,8 +107,8 @@ def finite_differences(layer: ArrayLayer, xp: ModuleType, x: tuple, y: tuple, dy
             flat[k] = before - step
             slope[k] = (high - weighed()) / (2 * step)
             flat[k] = before
-        found.append(slope.reshape(array.shape))
-    return tuple(found)
+        gradients.append(slope.reshape(array.shape))
+    return tuple(gradients)
 
 
 def _several(value: Any) -> tuple:

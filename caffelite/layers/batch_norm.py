@@ -233,9 +233,9 @@ class BatchNorm(Fusing, Layer):
         else:
             read = (y,) if self.slope is not None else ()
             self._sum_gradients(len(parts))(*parts, *read, x, *each[:2], (total, dot), dy)
-        for found, param in zip(sums, affine, strict=False):
+        for result, param in zip(sums, affine, strict=False):
             if param.wanted and param.add:
-                self.dev.add(found, param.diff)
+                self.dev.add(result, param.diff)
         if dx is None:
             return
         if self.stored:

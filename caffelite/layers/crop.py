@@ -27,20 +27,20 @@ class Crop(Layer):
             raise self.bottom_error(
                 1, "has another number of axes", expected=f"{len(whole)}, as the first", found=list(reference)
             )
-        axis, given = self.axis(self.p.axis, len(whole)), list(self.p.offset)
+        axis, offsets_set = self.axis(self.p.axis, len(whole)), list(self.p.offset)
         self.first, self.couples_samples = axis, axis == 0
-        if len(given) not in (0, 1, len(whole) - axis):
+        if len(offsets_set) not in (0, 1, len(whole) - axis):
             what, expected = (
-                f"has {len(given)} values of offset",
+                f"has {len(offsets_set)} values of offset",
                 f"one, or one for each of the {len(whole) - axis} axes from axis {axis}",
             )
-            raise self.error(what, "offset", min(len(given) - 1, len(whole) - axis), expected=expected)
-        offsets = given if len(given) == len(whole) - axis else (given or [0]) * (len(whole) - axis)
+            raise self.error(what, "offset", min(len(offsets_set) - 1, len(whole) - axis), expected=expected)
+        offsets = offsets_set if len(offsets_set) == len(whole) - axis else (offsets_set or [0]) * (len(whole) - axis)
         for i, (start, size, room) in enumerate(zip(offsets, reference[axis:], whole[axis:], strict=True)):
             if start + size > room:
                 what = f'its part leaves "{self.spec.bottom[0]}" {list(whole)} along axis {axis + i}'
-                place = ("offset", min(i, len(given) - 1)) if given else ()
-                raise self.error(what, *place, expected=f"offset + {size} up to {room}", found=f"offset {start}")
+                path = ("offset", min(i, len(offsets_set) - 1)) if offsets_set else ()
+                raise self.error(what, *path, expected=f"offset + {size} up to {room}", found=f"offset {start}")
         parts = [slice(start, start + size) for start, size in zip(offsets, reference[axis:], strict=True)]
         self.part = (*[slice(None)] * axis, *parts)
         return [(*whole[:axis], *reference[axis:])]

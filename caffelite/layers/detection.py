@@ -71,26 +71,28 @@ class DetectionEvaluation(DetectionJudge):
             self._sizes = [size for _, size in read_sizes(resolve(self.p.name_size_file, self.locate), where)]
 
     @staticmethod
-    def ssd_rows(found: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def ssd_rows(detections: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Detections (D, 7), item, class, score and corners, and objects (G, 8), item, class, instance, corners and
         whether it is difficult, of the values of the bottoms."""
         raise NotImplementedError
 
-    def judged_items(self, found: np.ndarray) -> np.ndarray:
+    def judged_items(self, detections: np.ndarray) -> np.ndarray:
         """The images of detections (D, 7), in ascending order."""
         raise NotImplementedError
 
     def forward(self, x: list, y: list) -> None:
-        found, known = self.ssd_rows(self.dev.download(x[0]), self.dev.download(x[1]))
+        detections, known = self.ssd_rows(self.dev.download(x[0]), self.dev.download(x[1]))
         known = read_objects(self, known, 1, self.classes)
         easy = known[(known[:, 7] == 0) | self.p.evaluate_difficult_gt]
         head = [(-1, label, (easy[:, 1] == label).sum(), -1, -1) for label in self.labels]
-        rows = np.zeros((math.prod(y[0].shape) // 5, 5), found.dtype)
+        rows = np.zeros((math.prod(y[0].shape) // 5, 5), detections.dtype)
         rows[:, 0] = -1  # rows without a detection: no objects of no class
         rows[: len(head)] = head
         rows[len(head) :, 1:] = (self.labels[0] if self.labels else 0, 0, -1, -1)
-        items, found = self.judged_items(found), found[found[:, 1] != -1]
-        judged = [self._judged(int(item), found[found[:, 0] == item], known[known[:, 0] == item]) for item in items]
+        items, detections = self.judged_items(detections), detections[detections[:, 1] != -1]
+        judged = [
+            self._judged(int(item), detections[detections[:, 0] == item], known[known[:, 0] == item]) for item in items
+        ]
         if judged:
             body = np.concatenate(judged)
             rows[len(head) : len(head) + len(body)] = body
@@ -104,18 +106,18 @@ class DetectionEvaluation(DetectionJudge):
         """The values of the top as rows (R, 5)."""
         return values.reshape(-1, 5)
 
-    def _judged(self, item: int, found: np.ndarray, known: np.ndarray) -> np.ndarray:
+    def _judged(self, item: int, detections: np.ndarray, known: np.ndarray) -> np.ndarray:
         """The rows of the detections of image ``item``."""
-        found, known, pixels = self.in_pixels(item, found, known)
+        detections, known, pixels = self.in_pixels(item, detections, known)
         parts = [np.zeros((0, 5))]
-        for label in np.unique(found[:, 1]):
-            mine, objects = found[found[:, 1] == label], known[known[:, 1] == label]
+        for label in np.unique(detections[:, 1]):
+            mine, objects = detections[detections[:, 1] == label], known[known[:, 1] == label]
             mine = mine[np.argsort(-mine[:, 2], kind="stable")]
             difficult = (objects[:, 7] != 0) & (not self.p.evaluate_difficult_gt)
             threshold = float(np.float32(self.p.overlap_threshold))
             right, counted = precision.judge(mine[:, 3:7], mine[:, 2], objects[:, 3:7], difficult, threshold, pixels)
             parts.append(np.column_stack([mine[:, :3], right & counted, ~right & counted]))
-        return np.concatenate(parts).astype(found.dtype)
+        return np.concatenate(parts).astype(detections.dtype)
 
     def next_size(self) -> tuple[int, int]:
         """Height and width of the next image of name_size_file."""
@@ -124,17 +126,17 @@ class DetectionEvaluation(DetectionJudge):
         self._position[0] = (self._position[0] + 1) % len(self._sizes)
         return size
 
-    def in_pixels(self, item: int, found: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
+    def in_pixels(self, item: int, detections: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
         """Rows with boxes in pixels of the next image of name_size_file, as they are without one; and whether both
         corners are pixels that belong to a box."""
         if not self._sizes:
-            return found, known, False
+            return detections, known, False
         height, width = self.next_size()
         resized = self.p.resize_param if self.p.HasField("resize_param") else None
-        found, known = found.copy(), known.copy()
-        for rows in (found, known):
+        detections, known = detections.copy(), known.copy()
+        for rows in (detections, known):
             rows[:, 3:7] = in_pixels(rows[:, 3:7], height, width, resized)
-        return found, known, True
+        return detections, known, True
 
 
 def check_classes(layer: Layer) -> int:

@@ -62,8 +62,8 @@ class Embed(OutputDivision):
         bad = int(self.dev.download(self.op.bad)[0])
         if not bad:
             return None
-        place = [int(i) for i in np.unravel_index(bad - 1, self.place)] if self.place else []
+        index = [int(i) for i in np.unravel_index(bad - 1, self.place)] if self.place else []
         return (
-            f'a number in bottom "{self.spec.bottom[0]}" names no row (at {place}); expected integers 0 to '
+            f'a number in bottom "{self.spec.bottom[0]}" names no row (at {index}); expected integers 0 to '
             f"{self.p.input_dim - 1}"
         )

@@ -107,7 +107,7 @@ def _add_message(name: str, text: str, field: str, number: int | None) -> str:
 
 def _typed(cls: type) -> list[str]:
     """The attributes with a type that fields have. Errors: another type, a name that layers have."""
-    found = []
+    fields = []
     for name, kind in inspect.get_annotations(cls).items():
         if name.startswith("_"):
             continue
@@ -122,8 +122,8 @@ def _typed(cls: type) -> list[str]:
         ):
             remedy = f'write it as text, fields = "optional float {name} = 1;", and read self.p.{name}'
             raise CaffeliteError(f"{cls.__name__}.{name} is an attribute of every layer", remedy=remedy)
-        found.append(name)
-    return found
+        fields.append(name)
+    return fields
 
 
 def _type(annotation: Any) -> tuple[str, str | None]:

@@ -49,10 +49,10 @@ def native(spec: pb.LayerParameter, locate: Locator) -> pb.LayerParameter:
     known = NATIVE.get((spec.python_param.module, spec.python_param.layer)) if spec.type == "Python" else None
     if known is None or _given_by_user(spec.python_param.module):
         return spec
-    found = pb.LayerParameter()
-    found.CopyFrom(spec)
-    found.type = known.type
-    message = getattr(found, known.message)
+    converted = pb.LayerParameter()
+    converted.CopyFrom(spec)
+    converted.type = known.type
+    message = getattr(converted, known.message)
     message.SetInParent()
     for key, value in _settings(spec, locate).items():
         field = known.fields.get(key)
@@ -68,7 +68,7 @@ def native(spec: pb.LayerParameter, locate: Locator) -> pb.LayerParameter:
             except (TypeError, ValueError):
                 what = f'layer "{spec.name}": a bad {key} in param_str'
                 raise CaffeliteError(what, where=_where(locate), found=str(value)) from None
-    return found
+    return converted
 
 
 def _given_by_user(module: str) -> bool:
@@ -86,20 +86,20 @@ def _given_by_user(module: str) -> bool:
 def _settings(spec: pb.LayerParameter, locate: Locator) -> dict[str, float | list[float]]:
     """param_str, which is YAML: keys with numbers or lists of numbers."""
     text = spec.python_param.param_str
-    found: dict[str, float | list[float]] = {}
+    settings: dict[str, float | list[float]] = {}
     for key, value in _PAIR.findall(text):
         try:
             number = ast.literal_eval(value.strip())
-            found[key] = [float(v) for v in number] if isinstance(number, list | tuple) else number
+            settings[key] = [float(v) for v in number] if isinstance(number, list | tuple) else number
         except (ValueError, SyntaxError, TypeError):
             what = f'layer "{spec.name}": cannot read "{key}" in param_str'
             raise CaffeliteError(
                 what, where=_where(locate), expected="a number or a list of numbers", found=value.strip()
             ) from None
-    if text.strip().strip("{}").strip() and not found:
+    if text.strip().strip("{}").strip() and not settings:
         what = f'layer "{spec.name}": cannot read param_str'
         raise CaffeliteError(what, where=_where(locate), expected="'key': number", found=f'"{text}"')
-    return found
+    return settings
 
 
 def _where(locate: Locator):

@@ -35,17 +35,17 @@ class Recurrent(RoundedProducts):
     def setup(self) -> None:
         require.positive(self, "num_output", "the number of units")
         self.exposed = self.states if self.p.expose_hidden else ()
-        least, given, tops = 2 + len(self.exposed), len(self.spec.bottom), 1 + len(self.exposed)
+        least, bottoms, tops = 2 + len(self.exposed), len(self.spec.bottom), 1 + len(self.exposed)
         ends = [f"{s}_0" for s in self.exposed], [f"{s}_T" for s in self.exposed]
-        if given not in (least, least + 1):
+        if bottoms not in (least, least + 1):
             expected = ", ".join(["x, cont[, x_static]", *ends[0]])
             raise self.outer_error(
-                f"has {given} bottoms", "bottom", max(0, min(given, least + 2) - 1), expected=expected
+                f"has {bottoms} bottoms", "bottom", max(0, min(bottoms, least + 2) - 1), expected=expected
             )
         if len(self.spec.top) != tops:
             place, expected = min(len(self.spec.top), tops + 1) - 1, ", ".join([self.states[0], *ends[1]])
             raise self.outer_error(f"has {len(self.spec.top)} tops", "top", max(0, place), expected=expected)
-        self.static = given > least
+        self.static = bottoms > least
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         x = bottoms[0]
@@ -362,8 +362,8 @@ class Lstm(Layer):
         self.from_x.forward(x[0], weights, bias, saved["gates"])
         self.dev.copy(self.carried[1] if self.carried else self.zero, saved["c"][0])
         self.op.forward(saved["gates"], k, recurrent, h, saved["hidden"], saved["c"], y[0])
-        for last, kept in zip((y[0].reshape(states)[-1], saved["c"][self.t]), self.carried, strict=False):
-            self.dev.copy(last, kept)
+        for last, state in zip((y[0].reshape(states)[-1], saved["c"][self.t]), self.carried, strict=False):
+            self.dev.copy(last, state)
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         saved, wide = self.saved, self.saved["wide"]

@@ -81,14 +81,14 @@ class Reshape(Flatten):
         if -1 in dims:
             known = -math.prod(dims) * math.prod(shape[:first]) * math.prod(shape[stop:])
             dims[dims.index(-1)] = math.prod(shape) // known
-        found = (*shape[:first], *dims, *shape[stop:])
-        if math.prod(found) != math.prod(shape):
-            what = f"shape {list(found)} does not hold the bottom"
+        reshaped = (*shape[:first], *dims, *shape[stop:])
+        if math.prod(reshaped) != math.prod(shape):
+            what = f"shape {list(reshaped)} does not hold the bottom"
             raise self.error(
-                what, "shape", expected=f"{math.prod(shape)} numbers, as {list(shape)} has", found=math.prod(found)
+                what, "shape", expected=f"{math.prod(shape)} numbers, as {list(shape)} has", found=math.prod(reshaped)
             )
-        self.first, self.couples_samples = 0, found[:1] != shape[:1]
-        return [found]
+        self.first, self.couples_samples = 0, reshaped[:1] != shape[:1]
+        return [reshaped]
 
 
 @register
@@ -292,9 +292,11 @@ class BatchReindex(Layer):
         self.op.backward(x[1], dy[0], dx[0], False)
 
     def faults(self) -> str | None:
-        place = int(self.dev.download(self.op.bad)[0])
+        index_plus_1 = int(self.dev.download(self.op.bad)[0])
         what = f'"{self.spec.bottom[0]}" has samples 0 to {self.n - 1}'
-        return f'place {place - 1} of bottom "{self.spec.bottom[1]}" is no sample; {what}' if place else None
+        return (
+            f'place {index_plus_1 - 1} of bottom "{self.spec.bottom[1]}" is no sample; {what}' if index_plus_1 else None
+        )
 
 
 @register
@@ -403,7 +405,7 @@ class Transpose(Permute):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         if len(self.p.dim) != len(bottoms[0]):
-            place = ("dim", 0) if self.p.dim else ("dim",)
+            path = ("dim", 0) if self.p.dim else ("dim",)
             expected = f"one for each of the {len(bottoms[0])} axes"
-            raise self.error(f"has {len(self.p.dim)} values of dim", *place, expected=expected)
+            raise self.error(f"has {len(self.p.dim)} values of dim", *path, expected=expected)
         return super().shapes(bottoms)

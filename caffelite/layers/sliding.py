@@ -23,19 +23,19 @@ def per_axis(layer: Layer, name: str, rank: int, default: int, stem: str | None 
     ``stem_w``."""
     p, stem = layer.p, stem or name
     value = getattr(p, name)
-    given = ([value] if p.HasField(name) else []) if isinstance(value, int) else list(value)
+    values = ([value] if p.HasField(name) else []) if isinstance(value, int) else list(value)
     high, wide = f"{stem}_h", f"{stem}_w"
     if high in p.DESCRIPTOR.fields_by_name and (p.HasField(high) or p.HasField(wide)):
         written = high if p.HasField(high) else wide
-        if given:
+        if values:
             raise layer.error(f"gives {name} and {high}/{wide}", name, remedy="keep one of the two")
         if rank != 2:
             raise layer.error(f"{high} and {wide} are for two spatial axes", written, expected=f"{name} for {rank}")
         return getattr(p, high), getattr(p, wide)
-    if len(given) not in (0, 1, rank):
+    if len(values) not in (0, 1, rank):
         expected = f"one, or one for each of the {rank} spatial axes" if rank > 1 else "one"
-        raise layer.error(f"has {len(given)} values of {name}", name, min(rank, len(given) - 1), expected=expected)
-    return tuple(given) if len(given) == rank else tuple((given or [default]) * rank)
+        raise layer.error(f"has {len(values)} values of {name}", name, min(rank, len(values) - 1), expected=expected)
+    return tuple(values) if len(values) == rank else tuple((values or [default]) * rank)
 
 
 def window(layer: Layer, rank: int) -> Window:
@@ -44,8 +44,12 @@ def window(layer: Layer, rank: int) -> Window:
     kernel, stride, pad = (
         per_axis(layer, *args) for args in (("kernel_size", rank, 0, "kernel"), ("stride", rank, 1), ("pad", rank, 0))
     )
-    found = Window(kernel, stride, pad, per_axis(layer, "dilation", rank, 1) if dilates else (1,) * rank)
-    for name, values in (("kernel_size", found.kernel), ("stride", found.stride), ("dilation", found.dilation)):
+    geometry = Window(kernel, stride, pad, per_axis(layer, "dilation", rank, 1) if dilates else (1,) * rank)
+    for name, values in (
+        ("kernel_size", geometry.kernel),
+        ("stride", geometry.stride),
+        ("dilation", geometry.dilation),
+    ):
         if min(values) < 1:
             raise layer.error(
                 f"{name} must be at least 1",
@@ -53,14 +57,14 @@ def window(layer: Layer, rank: int) -> Window:
                 found=min(values) if any(values) or name != "kernel_size" else "none",
             )
     for name, values in (
-        ("kernel_size", found.kernel),
-        ("stride", found.stride),
-        ("pad", found.pad),
-        ("dilation", found.dilation),
+        ("kernel_size", geometry.kernel),
+        ("stride", geometry.stride),
+        ("pad", geometry.pad),
+        ("dilation", geometry.dilation),
     ):
         if max(values) > LARGEST:
             raise layer.error(f"{name} is too large", name, expected=f"at most {LARGEST}", found=max(values))
-    return found
+    return geometry
 
 
 def check_padded(layer: Layer, spatial: Shape, pad: Sequence[int]) -> None:
@@ -145,11 +149,11 @@ class Volumes:
             [(k, *self._met(size, count, k * d - p, s)) for k in range(kernel)]
             for size, count, kernel, s, p, d in per_axis
         ]
-        places = [tuple(zip(*found, strict=True)) for found in itertools.product(*kernels)]
+        places = [tuple(zip(*sides, strict=True)) for sides in itertools.product(*kernels)]
         every = slice(None)
         # (place in the kernel, the images that it meets in x, their outputs)
         self.places = [
-            (place, (every, every, *met), (every, every, *outs)) for place, met, outs in places if None not in met
+            (offset, (every, every, *met), (every, every, *outs)) for offset, met, outs in places if None not in met
         ]
 
     @staticmethod
@@ -187,14 +191,14 @@ class VolumeConvolution(Volumes):
         self._bias = dev.channel_map(Formula("y + b", ("y", "b")), ("b",), *split)
         self._db = dev.channel_sum(Formula("dy", ("dy",)), (), *split)
 
-    def _weights(self, w, place: tuple[int, ...]):
-        return w.reshape(self.w)[(slice(None), slice(None), *place)]
+    def _weights(self, w, offset: tuple[int, ...]):
+        return w.reshape(self.w)[(slice(None), slice(None), *offset)]
 
     def forward(self, x, w, b, y, slope: None = None) -> None:
         self.dev.fill(y, 0)
-        for place, met, outs in self.places:
+        for offset, met, outs in self.places:
             self.collect(x, met, outs)
-            self.dev.assign(self._weights(w, place), self.kernel)
+            self.dev.assign(self._weights(w, offset), self.kernel)
             self.op.forward(self.images, self.kernel, None, self.rows, None)
             self.dev.add(self.rows.transpose(self.swap), y.reshape(self.y))
         if b is not None:
@@ -205,13 +209,13 @@ class VolumeConvolution(Volumes):
             if array is not None:
                 self.dev.fill(array, 0)
         self.dev.assign(dy.reshape(self.y), self.rows.transpose(self.swap))
-        for place, met, outs in self.places if dx is not None or dw is not None else ():
+        for offset, met, outs in self.places if dx is not None or dw is not None else ():
             if dw is not None:
                 self.collect(x, met, outs)
                 self.op.backward(self.images, self.kernel, self.rows, None, self.dkernel, None)
-                self.dev.add(self.dkernel, self._weights(dw, place))
+                self.dev.add(self.dkernel, self._weights(dw, offset))
             if dx is not None:
-                self.dev.assign(self._weights(w, place), self.kernel)
+                self.dev.assign(self._weights(w, offset), self.kernel)
                 self.op.backward(self.images, self.kernel, self.rows, self.images, None, None)
                 self.scatter(dx, met, outs)
         if db is not None:
@@ -236,19 +240,19 @@ class VolumeColumns(Volumes):
         )  # (N, O..., C, k, OH, OW) → (N, C, k, O..., OH, OW)
         self.whole = (*x[:2], *window.kernel[:lead], area, *out)
 
-    def _at(self, columns, place: tuple[int, ...]):
-        return columns.reshape(self.whole)[(slice(None), slice(None), *place)]
+    def _at(self, columns, offset: tuple[int, ...]):
+        return columns.reshape(self.whole)[(slice(None), slice(None), *offset)]
 
     def forward(self, x, columns) -> None:
         self.dev.fill(columns, 0)
-        for place, met, outs in self.places:
+        for offset, met, outs in self.places:
             self.collect(x, met, outs)
             self.op.forward(self.images, self.columns)
-            self.dev.assign(self.columns.transpose(self.deal), self._at(columns, place))
+            self.dev.assign(self.columns.transpose(self.deal), self._at(columns, offset))
 
     def backward(self, dcolumns, dx) -> None:
         self.dev.fill(dx, 0)
-        for place, met, outs in self.places:
-            self.dev.assign(self._at(dcolumns, place), self.columns.transpose(self.deal))
+        for offset, met, outs in self.places:
+            self.dev.assign(self._at(dcolumns, offset), self.columns.transpose(self.deal))
             self.op.backward(self.columns, self.images)
             self.scatter(dx, met, outs)

@@ -13,12 +13,12 @@ from .layer import REGISTRY
 
 def in_unknown_type(message: Message, unknown: Unknown) -> bool:
     """Whether an unknown field of a net or solver is, or is in, a ``*_param`` of a layer of unknown type."""
-    found: Any = message
+    holder: Any = message
     names = (*unknown.path, unknown.name)
     for depth, step in enumerate(unknown.path, 1):
-        found = found[step] if isinstance(step, int) else getattr(found, step)
-        if isinstance(found, pb.LayerParameter):
-            return bool(found.type) and found.type not in REGISTRY and names[depth].endswith("_param")
+        holder = holder[step] if isinstance(step, int) else getattr(holder, step)
+        if isinstance(holder, pb.LayerParameter):
+            return bool(holder.type) and holder.type not in REGISTRY and names[depth].endswith("_param")
     return False
 
 

@@ -91,8 +91,8 @@ def described(mistake: Exception, file: str | None) -> str:
     """The exception of user code and its location: the last line in the user's file, else the last of the traceback."""
     if isinstance(mistake, SyntaxError) and mistake.filename:
         return f"does not parse: {mistake.msg} ({mistake.filename}:{mistake.lineno})"
-    place = _place(mistake, file)
-    return f"raised {type(mistake).__name__}: {mistake} ({place.filename}:{place.lineno})"
+    frame = _place(mistake, file)
+    return f"raised {type(mistake).__name__}: {mistake} ({frame.filename}:{frame.lineno})"
 
 
 def _place(mistake: Exception, file: str | None) -> traceback.FrameSummary:
