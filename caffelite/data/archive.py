@@ -90,9 +90,9 @@ class _Place:
                 raise OSError(errno.ESTALE, "the archive has changed since it was opened", str(self.path))
             file.seek(self.offset)
             parts, left = [], self.size
-            while left and (part := file.read(left)):  # a read gives 2 GiB at most
-                parts.append(part)
-                left -= len(part)
+            while left and (chunk := file.read(left)):  # a read gives 2 GiB at most
+                parts.append(chunk)
+                left -= len(chunk)
         if left:
             raise OSError(errno.EIO, "the archive is cut short", str(self.path))
         return b"".join(parts)

@@ -60,23 +60,23 @@ class Arrays(Samples[np.ndarray]):
             )
         self._shape = {2: (*shape[1:], 1, 1), 3: (1, *shape[1:]), 4: shape[1:]}[len(shape)]
         self.length = shape[0]
-        given = None
+        labels_read = None
         if labels or images.suffix == ".npz":
-            given = _read_labels(labels or images, self.length, missing=not labels)
-        self._labels = np.zeros(self.length, np.float32) if given is None else given
+            labels_read = _read_labels(labels or images, self.length, missing=not labels)
+        self._labels = np.zeros(self.length, np.float32) if labels_read is None else labels_read
         self.first = self._taken(slice(0, 1))[0]
 
-    def _taken(self, numbers: slice | np.ndarray) -> np.ndarray:
+    def _taken(self, indices: slice | np.ndarray) -> np.ndarray:
         with _damage_reported(self.path):
-            images = self._images[numbers]
+            images = self._images[indices]
         images = images.reshape(len(images), *self._shape)
         return images if images.dtype == np.uint8 else images.astype(np.float32)
 
     def load_all(self, most: int, check: Check) -> tuple[np.ndarray, np.ndarray] | None:
         return (self._taken(slice(None)), self._labels) if self.first.nbytes * self.length <= most else None
 
-    def read(self, numbers: np.ndarray) -> Sequence[np.ndarray]:
-        return list(self._taken(numbers))
+    def read(self, indices: np.ndarray) -> Sequence[np.ndarray]:
+        return list(self._taken(indices))
 
     def image(self, number: int, content: np.ndarray) -> tuple[np.ndarray, int]:
         return content, self._labels[number]

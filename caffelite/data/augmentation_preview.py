@@ -19,10 +19,10 @@ def of_net(path: Path, number: int, count: int, seed: int = 0) -> tuple[np.ndarr
     """(the stored image, ``count`` draws of its training transform) of a sample of a net's first data layer in phase
     TRAIN. Draws are float32 C×h×w, as the net receives them. Errors: the net has no such layer; no such sample."""
     document = prototxt.read_net(path)
-    for place, spec in enumerate(document.message.layer):
+    for position, spec in enumerate(document.message.layer):
         rules = [rule.phase for rule in spec.include if rule.HasField("phase")]
         if stores_images(spec) and pb.TRAIN in (rules or [pb.TRAIN]):
-            source = sources.open_source(spec, pb.TRAIN, document.locate.at("layer", place), seed)
+            source = sources.open_source(spec, pb.TRAIN, document.locate.at("layer", position), seed)
             break
     else:
         raise CaffeliteError("no data layer of images in phase TRAIN", where=Where(str(path)))

@@ -92,19 +92,19 @@ class Datums(Samples[Record]):
             f'record "{bytes(key).decode(errors="backslashreplace")}": {what}', where=Where(str(self.path)), **details
         )
 
-    def sampled(self, numbers: np.ndarray) -> tuple[list[Any], np.ndarray | None]:
+    def sampled(self, indices: np.ndarray) -> tuple[list[Any], np.ndarray | None]:
         from google.protobuf.message import DecodeError
 
         try:
-            datums = [pb.Datum.FromString(value) for _, value in self.at(numbers)]
+            datums = [pb.Datum.FromString(value) for _, value in self.at(indices)]
         except DecodeError:
             raise CaffeliteError("not a Datum record", where=Where(str(self.path))) from None
         contents = [datum.data or np.array(datum.float_data, np.float32) for datum in datums]
         return contents, np.array([datum.label for datum in datums], np.float64)
 
-    def at(self, numbers: np.ndarray) -> Sequence[Record]:
+    def at(self, indices: np.ndarray) -> Sequence[Record]:
         """The records of any numbers, without a change of what ``read`` reads next."""
-        return self.read(numbers)
+        return self.read(indices)
 
     def name(self, number: int) -> str:
         (content,) = self.read(np.array([number]))
@@ -159,20 +159,20 @@ class Database(Datums):
     def walk(self, start: int) -> Iterator[Record]:
         return self._lmdb.walk(start)
 
-    def read(self, numbers: np.ndarray) -> Sequence[Record]:
+    def read(self, indices: np.ndarray) -> Sequence[Record]:
         if not self._shuffled:
-            return [self._step(number) for number in numbers.tolist()]
+            return [self._step(number) for number in indices.tolist()]
         if self._index is None:
             self._index = self._lmdb.index()
-        return self._lmdb.read(self._index[numbers])
+        return self._lmdb.read(self._index[indices])
 
-    def at(self, numbers: np.ndarray) -> Sequence[Record]:
+    def at(self, indices: np.ndarray) -> Sequence[Record]:
         if self.length > MOST_INDEXED:
-            return list(itertools.islice(self.walk(0), len(numbers)))
+            return list(itertools.islice(self.walk(0), len(indices)))
         index = self._lmdb.index() if self._index is None else self._index
         if self._shuffled:
             self._index = index
-        return self._lmdb.read(index[numbers])
+        return self._lmdb.read(index[indices])
 
     def _step(self, number: int) -> Record:
         """The record with an index; continues from the last record read, or restarts from the first."""

@@ -109,7 +109,7 @@ def destinations(blobs: Sequence[str], names: Sequence[str], kind: str) -> list[
             f"{len(blobs)}, one for each blob" if kind in BACKENDS else f"{len(blobs)}, one for each blob, or 1 for all"
         )
         raise CaffeliteError("wrong number of names to write to", expected=expected, found=len(names))
-    for given, what in ((names, "name"), (blobs, "blob")):
-        if twice := [name for i, name in enumerate(given) if name in given[:i]]:
+    for texts, what in ((names, "name"), (blobs, "blob")):
+        if twice := [name for i, name in enumerate(texts) if name in texts[:i]]:
             raise CaffeliteError(f'the {what} "{twice[0]}" is given twice', remedy="leave one out")
     return [(Path(name), [blob]) for name, blob in zip(names, blobs, strict=True)]

@@ -86,8 +86,8 @@ class Files(Pictures):
         self._listed, self._root = listed, root
         super().__init__([image.label for image in listed] if values is None else values, color, size)
 
-    def read(self, numbers: np.ndarray) -> Sequence[bytes]:
-        return [self._read(number) for number in numbers.tolist()]
+    def read(self, indices: np.ndarray) -> Sequence[bytes]:
+        return [self._read(number) for number in indices.tolist()]
 
     def place(self, number: int) -> tuple[str, Where]:
         return self._root + self._listed[number].name, self._listed[number].where
@@ -121,7 +121,7 @@ class Shards(Pictures):
         self._files: dict[int, FileIO] = {}
         self._parts: list[tuple[int, str, int, int]] = []  # archive, name, offset and bytes of each image
         try:
-            labels = [label for place, path in enumerate(paths) for label in self._index(place, path)]
+            labels = [label for archive_index, path in enumerate(paths) for label in self._index(archive_index, path)]
             if not labels:
                 raise CaffeliteError("no samples in any archive", where=Where(str(paths[0])))
             super().__init__(labels, color, size)
@@ -143,10 +143,10 @@ class Shards(Pictures):
             )
         return member
 
-    def _index(self, place: int, path: Path) -> list[int]:
+    def _index(self, archive_index: int, path: Path) -> list[int]:
         samples: dict[str, dict[str, tarfile.TarInfo]] = {}
         try:
-            file = self._files[place] = inputs.open_file(path)  # closed by close
+            file = self._files[archive_index] = inputs.open_file(path)  # closed by close
             with tar.opened(path, "r:") as archive:
                 for full_name, member in tar.files(archive):
                     folder_, name = os.path.split(full_name)
@@ -178,16 +178,16 @@ class Shards(Pictures):
                 )
             labels.append(label)
             [(ending, image)] = images
-            self._parts.append((place, f"{stem}.{ending}", image.offset_data, image.size))
+            self._parts.append((archive_index, f"{stem}.{ending}", image.offset_data, image.size))
         return labels
 
-    def read(self, numbers: np.ndarray) -> Sequence[bytes]:
-        return [self._read(number) for number in numbers.tolist()]
+    def read(self, indices: np.ndarray) -> Sequence[bytes]:
+        return [self._read(number) for number in indices.tolist()]
 
     def _read(self, number: int) -> bytes:
-        place, _, offset, size = self._parts[number]
+        archive_index, _, offset, size = self._parts[number]
         try:
-            content = os.pread(self._files[place].fileno(), size, offset)
+            content = os.pread(self._files[archive_index].fileno(), size, offset)
         except OSError as mistake:
             raise self.error(number, b"", f"cannot be read: {mistake.strerror}") from None
         if len(content) < size:
@@ -195,8 +195,8 @@ class Shards(Pictures):
         return content
 
     def place(self, number: int) -> tuple[str, Where]:
-        place, name, _, _ = self._parts[number]
-        return name, Where(str(self._paths[place]))
+        archive_index, name, _, _ = self._parts[number]
+        return name, Where(str(self._paths[archive_index]))
 
     def close(self) -> None:
         for file in self._files.values():
@@ -218,7 +218,6 @@ def shards(pattern: str) -> list[Path]:
         raise CaffeliteError(what, remedy="correct its ranges, as in {000..127}")
     counts = [[f"{n:0{width}d}" for n in range(first, last + 1)] for first, last, width in ends]
     named = [
-        "".join(x for pair in zip(pieces[::3], [*numbers, ""], strict=True) for x in pair)
-        for numbers in product(*counts)
+        "".join(x for pair in zip(pieces[::3], [*index, ""], strict=True) for x in pair) for index in product(*counts)
     ]
     return [Path(path) for name in named for path in (sorted(glob.glob(name)) if glob.has_magic(name) else [name])]

@@ -88,26 +88,26 @@ class HDF5Source(Source):
             yield rows_of(part, self._tops, slice(0, part.rows), top)[0]
 
     def _fill_balanced(self, order: BalancedOrder, position: int, batch: Batch) -> None:
-        numbers = order(position, len(batch.arrays[0]))
-        starts, parts = self._places(numbers)
+        indices = order(position, len(batch.arrays[0]))
+        starts, parts = self._places(indices)
         for part in np.unique(parts).tolist():
             mine = np.flatnonzero(parts == part)
-            rows = numbers[mine] - starts[part]
+            rows = indices[mine] - starts[part]
             resident = self._keep == len(self._parts)
             read = rows_of(self._parts[part], self._tops, rows) if not resident else self._load(part)
             for values, array in zip(read, batch.arrays, strict=True):
                 array[mine] = values[rows] if resident else values
 
-    def _places(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _places(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The first row of each part, and the part of each of these rows."""
         starts = np.cumsum([0, *(part.rows for part in self._parts)])
-        return starts, np.searchsorted(starts, numbers, side="right") - 1
+        return starts, np.searchsorted(starts, indices, side="right") - 1
 
     def name(self, position: int) -> str:
         if self.balanced:
-            numbers = self.balanced(position, 1)
-            starts, parts = self._places(numbers)
-            return self._row_name(int(parts[0]), int(numbers[0] - starts[parts[0]]))
+            indices = self.balanced(position, 1)
+            starts, parts = self._places(indices)
+            return self._row_name(int(parts[0]), int(indices[0] - starts[parts[0]]))
         epoch, sample = divmod(position, self.length)
         part, row, _ = self._place(epoch, sample)
         return self._row_name(part, int(self._permuted(self._shuffle, epoch, part)[row]) if self._shuffle else row)
@@ -118,8 +118,8 @@ class HDF5Source(Source):
     def _place(self, epoch: int, sample: int) -> tuple[int, int, int]:
         """The part of a sample of an epoch, its place in the part, and how many follow there, itself included."""
         parts, starts = self._order(epoch)
-        place = int(np.searchsorted(starts, sample, side="right")) - 1
-        part, row = int(parts[place]), int(sample - starts[place])
+        position = int(np.searchsorted(starts, sample, side="right")) - 1
+        part, row = int(parts[position]), int(sample - starts[position])
         return part, row, self._parts[part].rows - row
 
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
@@ -172,12 +172,12 @@ class HDF5Source(Source):
         return self._loaded[part]
 
     def facts(self) -> Facts:
-        numbers = sampled(self.length)
-        starts, parts = self._places(numbers)
+        indices = sampled(self.length)
+        starts, parts = self._places(indices)
         contents_of: dict[str, list[np.ndarray]] = {top: [] for top in self._tops}
         resident = self._keep == len(self._parts)
         for part in np.unique(parts).tolist():
-            rows = numbers[parts == part] - starts[part]
+            rows = indices[parts == part] - starts[part]
             read = (
                 [values[rows] for values in self._load(part)]
                 if resident
@@ -198,11 +198,11 @@ class HDF5Source(Source):
         for top in range(len(self._tops)):
             rows = self.column(top, most)
             bad_rows.update(rows_not_finite([rows], len(rows)))
-        numbers = np.array(sorted(bad_rows), int)
-        starts, parts = self._places(numbers)
+        indices = np.array(sorted(bad_rows), int)
+        starts, parts = self._places(indices)
         return [
             self._row_name(part, row)
-            for part, row in zip(parts.tolist(), (numbers - starts[parts]).tolist(), strict=True)
+            for part, row in zip(parts.tolist(), (indices - starts[parts]).tolist(), strict=True)
         ]
 
     def column(self, top: int, most: int) -> np.ndarray:

@@ -92,11 +92,11 @@ def runs(text: str, size: int = SIZE) -> list[tuple[Font, str]]:
             char = runs.pop()[1] + char
         runs.append((path, char))
     _, _, fonts = _pillow()
-    return [(fonts.truetype(path, size) if path else font(size), part) for path, part in runs]
+    return [(fonts.truetype(path, size) if path else font(size), piece) for path, piece in runs]
 
 
 def width(text: str, size: int = SIZE) -> float:
-    return sum(chosen.getlength(part) for chosen, part in runs(text, size))
+    return sum(chosen.getlength(piece) for chosen, piece in runs(text, size))
 
 
 def wrapped(text: str, limit: int, most: int, size: int = SIZE) -> list[str]:
@@ -121,19 +121,19 @@ def wrapped(text: str, limit: int, most: int, size: int = SIZE) -> list[str]:
 
 
 def write(
-    pixels: np.ndarray, place: tuple[int, int], text: str, colour: tuple[int, int, int], size: int = SIZE
+    pixels: np.ndarray, origin: tuple[int, int], text: str, colour: tuple[int, int, int], size: int = SIZE
 ) -> None:
     """Draws a line of text into H×W×3 of uint8, from (left, base line)."""
     image, draw, _ = _pillow()
-    left, base = place
+    left, base = origin
     up, down = 2 * size, size
     top, wide = max(base - up, 0), min(int(width(text, size)) + 4, pixels.shape[1] - left)
-    part = pixels[top : base + down, left : left + wide]
-    if not part.size:
+    area = pixels[top : base + down, left : left + wide]
+    if not area.size:
         return
-    canvas = image.fromarray(np.ascontiguousarray(part))
+    canvas = image.fromarray(np.ascontiguousarray(area))
     x = 0.0
     for chosen, part_of_text in runs(text, size):
         draw.Draw(canvas).text((x, base - top), part_of_text, fill=colour, font=chosen, anchor="ls")
         x += chosen.getlength(part_of_text)
-    part[:] = np.asarray(canvas)
+    area[:] = np.asarray(canvas)

@@ -93,11 +93,11 @@ class LevelDB(Datums):
     def walk(self, start: int) -> Iterator[Record]:
         return self._trying(lambda: self._db.iterator(start=self._keys[start], verify_checksums=True))
 
-    def read(self, numbers: np.ndarray) -> Sequence[Record]:
+    def read(self, indices: np.ndarray) -> Sequence[Record]:
         import plyvel
 
-        self._tables.check(len(numbers))
-        keys = [self._keys[number] for number in numbers.tolist()]
+        self._tables.check(len(indices))
+        keys = [self._keys[number] for number in indices.tolist()]
         try:
             return [(key, self._db.get(key, verify_checksums=True)) for key in keys]
         except plyvel.Error as mistake:

@@ -118,7 +118,7 @@ def list_classes(
             CaffeliteError("another class", where=Where(f"{where}/{name}"), expected=f"one of {', '.join(classes)}")
         )
     for p in parts:
-        place = Where(f"{where}/{'/'.join(p)}")
+        where_it_is = Where(f"{where}/{'/'.join(p)}")
         strange = (
             "a file that is in no class folder"
             if len(p) <= around + 1
@@ -127,11 +127,11 @@ def list_classes(
             else None
         )
         if not strange:
-            listed.append(Listed("/".join(p), label.get(p[around], 0), place))
+            listed.append(Listed("/".join(p), label.get(p[around], 0), where_it_is))
         elif left_out is not None:
-            left_out.append(f"{place}: {strange}")
+            left_out.append(f"{where_it_is}: {strange}")
         else:
-            mistakes.add(CaffeliteError(strange, where=place, remedy=remedy))
+            mistakes.add(CaffeliteError(strange, where=where_it_is, remedy=remedy))
     mistakes.raise_any()
     if not listed:
         raise CaffeliteError(
@@ -144,7 +144,7 @@ def list_classes(
 
 def _clutter(parts: Iterable[str]) -> str | None:
     """The part of a path that no user has made."""
-    return next((part for part in parts if part.startswith(".") or part.lower() in CLUTTER), None)
+    return next((name for name in parts if name.startswith(".") or name.lower() in CLUTTER), None)
 
 
 def _is_image(parts: Sequence[str]) -> bool:
@@ -186,10 +186,12 @@ def files_below(folder: str | os.PathLike) -> list[str]:
             "not a folder", where=Where(str(folder)), expected="a folder of class folders", remedy=near
         )
     names = []
-    for place, folders, files in os.walk(folder, followlinks=True):
-        below = os.path.relpath(place, folder)
+    for parent, folders, files in os.walk(folder, followlinks=True):
+        below = os.path.relpath(parent, folder)
         if below != "." and not folders and not files and not _clutter(below.split(os.sep)):
-            raise CaffeliteError("the folder is empty", where=Where(place), remedy="remove it, or put its images there")
+            raise CaffeliteError(
+                "the folder is empty", where=Where(parent), remedy="remove it, or put its images there"
+            )
         names += [os.path.normpath(os.path.join(below, file)).replace(os.sep, "/") for file in files]
     return names
 

@@ -95,7 +95,7 @@ class Pages:
         """(key, value) of the records from one on, in lists: those of a leaf page."""
         for number, page, places in self._leaves():
             if start < len(places):
-                yield [self._record(number, page, place) for place in places[start:]]
+                yield [self._record(number, page, offset) for offset in places[start:]]
             start = max(0, start - len(places))
 
     def index(self) -> np.ndarray:
@@ -103,12 +103,12 @@ class Pages:
         parts = [np.column_stack([np.full(len(places), number), places]) for number, _, places in self._leaves()]
         return np.concatenate(parts).astype(np.int64) if parts else np.empty((0, 2), np.int64)
 
-    def record(self, number: int, place: int) -> tuple[bytes, bytes]:
+    def record(self, number: int, offset: int) -> tuple[bytes, bytes]:
         """The key and the value of a node, by a row of `index`."""
         page, lower, _ = self._page(number, _LEAF)
-        if place < lower:
-            raise Damaged(f"page {number} has no node at {place}")
-        return self._record(number, page, place)
+        if offset < lower:
+            raise Damaged(f"page {number} has no node at {offset}")
+        return self._record(number, page, offset)
 
     # pages
 
@@ -158,9 +158,9 @@ class Pages:
         if not 1 < number < self.meta.pages:
             raise Damaged(f"it names page {number} of {self.meta.pages}")
         page = self._read(self.meta.page_bytes, number * self.meta.page_bytes)
-        found, _, flags, lower, upper = _HEADER.unpack_from(page)
-        if found != number or flags & _KINDS != kind:
-            raise Damaged(f"page {number} is not what it should be (number {found}, kind {flags:#x})")
+        stated, _, flags, lower, upper = _HEADER.unpack_from(page)
+        if stated != number or flags & _KINDS != kind:
+            raise Damaged(f"page {number} is not what it should be (number {stated}, kind {flags:#x})")
         if lower < _START or lower > upper or upper > len(page) or lower & 1:
             raise Damaged(
                 f"page {number} states that its nodes start at {upper}, and that their offsets end at {lower}"
@@ -187,20 +187,20 @@ class Pages:
                     break
                 yield number, page, list(places)
             else:
-                nodes = [_NODE.unpack_from(page, place) for place in places]
+                nodes = [_NODE.unpack_from(page, offset) for offset in places]
                 waiting += [(low | high << 16 | more << 32, level + 1) for low, high, more, _ in reversed(nodes)]
         if count != meta.entries:
             raise Damaged(f"it has other than the {meta.entries} records that it says")
 
-    def _record(self, number: int, page: bytes, place: int) -> tuple[bytes, bytes]:
-        if not _START <= place <= len(page) - 8:
-            raise Damaged(f"page {number} has no node at {place}")
-        low, high, flags, key_bytes = _NODE.unpack_from(page, place)
-        size, at = low | high << 16, place + 8 + key_bytes
+    def _record(self, number: int, page: bytes, offset: int) -> tuple[bytes, bytes]:
+        if not _START <= offset <= len(page) - 8:
+            raise Damaged(f"page {number} has no node at {offset}")
+        low, high, flags, key_bytes = _NODE.unpack_from(page, offset)
+        size, at = low | high << 16, offset + 8 + key_bytes
         end = at + (8 if flags & _BIG else size)
         if end > len(page) or flags & (_SUBDATA | _DUPLICATES):
             raise Damaged(f"page {number} has a record that is none")
-        key = page[place + 8 : at]
+        key = page[offset + 8 : at]
         return key, self._overflow(int.from_bytes(page[at:end], "little"), size) if flags & _BIG else page[at:end]
 
     def _overflow(self, number: int, size: int) -> bytes:
@@ -208,9 +208,9 @@ class Pages:
         each = self.meta.page_bytes
         if not 1 < number < self.meta.pages or number * each + _START + size > self.meta.pages * each:
             raise Damaged(f"a value of {size} bytes is on page {number} of {self.meta.pages}")
-        found, _, flags, low, high = _HEADER.unpack(self._read(_START, number * each))
-        if found != number or flags & _KINDS != _OVERFLOW or (low | high << 16) * each < _START + size:
-            raise Damaged(f"page {number} is not what it should be (number {found}, kind {flags:#x})")
+        stated, _, flags, low, high = _HEADER.unpack(self._read(_START, number * each))
+        if stated != number or flags & _KINDS != _OVERFLOW or (low | high << 16) * each < _START + size:
+            raise Damaged(f"page {number} is not what it should be (number {stated}, kind {flags:#x})")
         return self._read(size, number * each + _START)
 
 

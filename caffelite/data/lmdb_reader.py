@@ -98,7 +98,7 @@ class Lmdb:
         """The records of rows of ``index``."""
         pages = self._opened()
         with self._reported("read"):
-            records = [pages.record(*place) for place in places.tolist()]
+            records = [pages.record(*position) for position in places.tolist()]
             pages.check_unchanged(self.locked)
         return records
 

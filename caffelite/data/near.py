@@ -65,9 +65,9 @@ def pairs(prints: list[Print]) -> Iterator[tuple[int, int]]:
     thumbnails /= np.linalg.norm(thumbnails, axis=1, keepdims=True)
     pairs: set[tuple[int, int]] = set()
     for band in range(BANDS):
-        part = (bits >> np.uint64(8 * band)) & np.uint64(0xFF)
-        order = np.argsort(part, kind="stable")
-        starts = np.flatnonzero(np.diff(part[order], prepend=np.uint64(1 << 8)))
+        byte = (bits >> np.uint64(8 * band)) & np.uint64(0xFF)
+        order = np.argsort(byte, kind="stable")
+        starts = np.flatnonzero(np.diff(byte[order], prepend=np.uint64(1 << 8)))
         for group in np.split(order, starts[1:]):
             for i, j in _in_group(group, bits, thumbnails):
                 if (i, j) not in pairs:
@@ -87,9 +87,9 @@ def _count_bits(words: np.ndarray) -> np.ndarray:
 
 def _in_group(group: np.ndarray, bits: np.ndarray, thumbnails: np.ndarray) -> Iterator[tuple[int, int]]:
     """The near duplicates among images that share 8 bits of their hashes."""
-    for place in range(0, len(group), CHUNK):
-        for other in range(place, len(group), CHUNK):
-            rows, columns = group[place : place + CHUNK], group[other : other + CHUNK]
+    for row in range(0, len(group), CHUNK):
+        for other in range(row, len(group), CHUNK):
+            rows, columns = group[row : row + CHUNK], group[other : other + CHUNK]
             close = _count_bits(bits[rows][:, None] ^ bits[columns]) <= BITS
             first, second = np.nonzero(close)
             i, j = rows[first], columns[second]

@@ -50,12 +50,12 @@ class Packed:
         if entry.file_size != needed:
             raise ValueError(f'"{entry.filename}" has {entry.file_size} bytes instead of {needed}')
 
-    def __getitem__(self, numbers: slice | np.ndarray) -> np.ndarray:
-        if self._values is None and self._order == "C" and self.shape and isinstance(numbers, slice):
-            if numbers == slice(0, 1):
+    def __getitem__(self, indices: slice | np.ndarray) -> np.ndarray:
+        if self._values is None and self._order == "C" and self.shape and isinstance(indices, slice):
+            if indices == slice(0, 1):
                 count = min(1, self.shape[0])
                 return self._read(count * math.prod(self.shape[1:])).reshape(count, *self.shape[1:])
-        return self._all()[numbers] if self.shape else self._all()
+        return self._all()[indices] if self.shape else self._all()
 
     def _all(self) -> np.ndarray:
         if self._values is None:
@@ -69,11 +69,11 @@ class Packed:
         with zipfile.ZipFile(self._path) as archive, archive.open(self._entry) as file:
             file.read(self._start)
             while left:
-                part = file.read(min(len(left), 1 << 24))
-                if not part:
+                chunk = file.read(min(len(left), 1 << 24))
+                if not chunk:
                     raise ValueError(f'"{self._entry.filename}" is cut short')
-                left[: len(part)] = part
-                left = left[len(part) :]
+                left[: len(chunk)] = chunk
+                left = left[len(chunk) :]
         return values
 
     def close(self) -> None:

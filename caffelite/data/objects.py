@@ -73,7 +73,7 @@ def read_coco(path: Path, named: bool = True) -> tuple[list[ImageObjects], list[
         for i, one in enumerate(listed[2])
         for what in (f"category {i}",)
     )
-    numbers = {number: label for label, (number, _) in enumerate(categories, 1)}
+    label_by_id = {number: label for label, (number, _) in enumerate(categories, 1)}
     boxes: dict[Any, list[LabelledBox]] = {}
     for i, one in enumerate(listed[1]):
         what = f"annotation {i}"
@@ -81,11 +81,11 @@ def read_coco(path: Path, named: bool = True) -> tuple[list[ImageObjects], list[
         if len(box) != 4 or not all(isinstance(v, int | float) and math.isfinite(v) for v in box):
             raise CaffeliteError(f"{what}: a bad bbox", where=where, expected="4 numbers: x, y, width, height")
         category = _field(one, "category_id", int, where, what)
-        if category not in numbers:
+        if category not in label_by_id:
             raise CaffeliteError(f"{what}: category {category} is not in the file", where=where)
         left, top, width, height = map(float, box)
         corners = left, top, left + width, top + height
-        labeled = LabelledBox(numbers[category], corners, bool(one.get("iscrowd")))
+        labeled = LabelledBox(label_by_id[category], corners, bool(one.get("iscrowd")))
         boxes.setdefault(one.get("image_id"), []).append(labeled)
     images = []
     for i, one in enumerate(listed[0]):
@@ -135,9 +135,9 @@ def read_list(path: Path) -> list[tuple[str, str, Where]]:
     return names
 
 
-def voc_folder(path: Path, part: str) -> list[tuple[str, str, Where]]:
+def voc_folder(path: Path, subset: str) -> list[tuple[str, str, Where]]:
     """The same of a VOC folder: JPEGImages and Annotations of the names in ImageSets/Main/PART.txt."""
-    listing = path / "ImageSets" / "Main" / f"{part}.txt"
+    listing = path / "ImageSets" / "Main" / f"{subset}.txt"
     try:
         lines = inputs.read_text(listing, inputs.LIST).splitlines()
     except (OSError, UnicodeDecodeError) as mistake:
@@ -173,17 +173,17 @@ def read_voc(
             raise CaffeliteError(f'cannot read "{annotation}": {mistake.strerror}', where=where) from None
         rows.append((image, _voc_objects(content, annotation, first), where, Where(annotation)))
     if classes is None:
-        classes = [BACKGROUND, *sorted({name for _, found, _, _ in rows for name, _, _ in found.boxes})]
-    numbers = {name: label for label, name in enumerate(classes) if label}
+        classes = [BACKGROUND, *sorted({name for _, annotated, _, _ in rows for name, _, _ in annotated.boxes})]
+    label_by_name = {name: label for label, name in enumerate(classes) if label}
     images = []
-    for image, found, where, source in rows:
+    for image, annotated, where, source in rows:
         boxes = []
-        for name, corners, difficult in found.boxes:
-            if name not in numbers:
-                what, expected = f'"{name}" is no class', ", ".join(list(numbers)[:10])
+        for name, corners, difficult in annotated.boxes:
+            if name not in label_by_name:
+                what, expected = f'"{name}" is no class', ", ".join(list(label_by_name)[:10])
                 raise CaffeliteError(what, where=source, expected=expected)
-            boxes.append(LabelledBox(numbers[name], (corners[0], corners[1], corners[2], corners[3]), difficult))
-        images.append(ImageObjects(image, boxes, where, found.size))
+            boxes.append(LabelledBox(label_by_name[name], (corners[0], corners[1], corners[2], corners[3]), difficult))
+        images.append(ImageObjects(image, boxes, where, annotated.size))
     return images, list(classes)
 
 

@@ -44,9 +44,9 @@ def dimensions(shape: tuple[int, ...]) -> str:
 
 def open_images(open_samples: Callable[[], Samples], layer, param, phase: int, locate: Locator, seed: int) -> Source:
     """The source of a layer of images with labels, Data or ImageData."""
-    given = {field.name for field, _ in layer.transform_param.ListFields()}
+    fields = {field.name for field, _ in layer.transform_param.ListFields()}
     for name in ("resize_param", "expand_param", "emit_constraint"):
-        if name in given:
+        if name in fields:
             say_once(f"{locate('transform_param', name)}: {name} acts on AnnotatedData only: it has no effect here")
     samples = open_samples()
     try:

@@ -86,10 +86,10 @@ class _Slot:
         with self._lock:
             self._running += 1
 
-    def end_task(self, place: int = 0, failure: BaseException | None = None) -> None:
+    def end_task(self, index: int = 0, failure: BaseException | None = None) -> None:
         with self._lock:
-            if failure and (not self.failure or place < self.failure[0]):
-                self.failure = place, failure
+            if failure and (not self.failure or index < self.failure[0]):
+                self.failure = index, failure
             self._running -= 1
             if self._running:
                 return
@@ -263,26 +263,26 @@ class Source:
         while (batch := self._free.get()) is not None:
             slot = _Slot(batch, examined=self.floats and position < self.length)
             self._slots.put(slot)
-            place = 0
+            index = 0
             try:
-                for place, task in enumerate(self.tasks(position + self.shard.rank * size, batch)):
+                for index, task in enumerate(self.tasks(position + self.shard.rank * size, batch)):
                     slot.start_task()
-                    self._tasks.put((slot, place, task))
+                    self._tasks.put((slot, index, task))
                     if self._stopping.is_set() or slot.failure:
                         break
             except BaseException as failure:
-                slot.end_task(place + 1, failure)  # an earlier task may fail as well
+                slot.end_task(index + 1, failure)  # an earlier task may fail as well
                 return
             slot.end_task()
             position += self.shard.size * size
 
     def _work(self) -> None:
         while (job := self._tasks.get()) is not None:
-            slot, place, task = job
+            slot, index, task = job
             failure = None
-            if not self._stopping.is_set() and not (slot.failure and slot.failure[0] < place):
+            if not self._stopping.is_set() and not (slot.failure and slot.failure[0] < index):
                 try:
                     task()
                 except BaseException as mistake:
                     failure = mistake
-            slot.end_task(place, failure)
+            slot.end_task(index, failure)

@@ -32,17 +32,17 @@ class Rows:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, numbers: slice | np.ndarray) -> np.ndarray:
-        if isinstance(numbers, slice):
-            first, stop, _ = numbers.indices(len(self))
+    def __getitem__(self, indices: slice | np.ndarray) -> np.ndarray:
+        if isinstance(indices, slice):
+            first, stop, _ = indices.indices(len(self))
             rows = np.empty((max(0, stop - first), *self.shape[1:]), self.dtype)
             self._read(rows, first)
             return rows
-        rows = np.empty((len(numbers), *self.shape[1:]), self.dtype)
+        rows = np.empty((len(indices), *self.shape[1:]), self.dtype)
         # Adjacent rows in the file are read at once.
-        begins = [0, *(np.flatnonzero(np.diff(numbers) != 1) + 1).tolist(), len(numbers)]
+        begins = [0, *(np.flatnonzero(np.diff(indices) != 1) + 1).tolist(), len(indices)]
         for begin, end in zip(begins[:-1], begins[1:], strict=True):
-            self._read(rows[begin:end], int(numbers[begin]) if end > begin else 0)
+            self._read(rows[begin:end], int(indices[begin]) if end > begin else 0)
         return rows
 
     def _read(self, out: np.ndarray, first: int) -> None:

@@ -41,7 +41,7 @@ class Samples(Generic[Content]):
         bytes; else None."""
         return None
 
-    def read(self, numbers: np.ndarray) -> Sequence[Content]:
+    def read(self, indices: np.ndarray) -> Sequence[Content]:
         """The contents that `image` decodes; called from one thread at a time."""
         raise NotImplementedError
 
@@ -53,10 +53,10 @@ class Samples(Generic[Content]):
         """An error about a sample, with its file and line or its key."""
         raise NotImplementedError
 
-    def sampled(self, numbers: np.ndarray) -> tuple[list[Any], np.ndarray | None]:
+    def sampled(self, indices: np.ndarray) -> tuple[list[Any], np.ndarray | None]:
         """The contents of samples without their labels, bytes or arrays, and their labels; None: ``all_labels`` reads
         no file."""
-        return list(self.read(numbers)), None
+        return list(self.read(indices)), None
 
     def name(self, number: int) -> str:
         """A sample's key or file, where it has one. Called from one thread at a time."""
@@ -138,12 +138,12 @@ class DataSource(Source):
         if self._loaded is None:
             raise ValueError("the source is closed")
         position = self.position + self.shard.rank * size
-        numbers = self.order(position, size)
-        self._picks[:, 0] = numbers
+        indices = self.order(position, size)
+        self._picks[:, 0] = indices
         if self._draws:
             self._pick(self._picks, self.transform.choose(position, size))
         self.position += size * self.shard.size
-        arrays = [self._loaded.labels[numbers]] if len(self.shapes) > 1 else []
+        arrays = [self._loaded.labels[indices]] if len(self.shapes) > 1 else []
         return Batch(arrays, self._loaded.images, self._picks, resident=True)
 
     def _load(self) -> None:
@@ -184,8 +184,8 @@ class DataSource(Source):
     def not_finite(self, most: int) -> list[str]:
         if not self.floats:
             return []
-        numbers = np.arange(max(1, min(self.length, most // self.samples.first.size)))
-        contents = zip(numbers.tolist(), self.samples.read(numbers), strict=True)
+        indices = np.arange(max(1, min(self.length, most // self.samples.first.size)))
+        contents = zip(indices.tolist(), self.samples.read(indices), strict=True)
         images = (self.samples.image(number, content)[0] for number, content in contents)
         return [self._name(number) for number, image in enumerate(images) if rows_not_finite([image[None]], 1)]
 
@@ -219,14 +219,14 @@ class DataSource(Source):
 
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
         pixels, picks = batch.images()
-        numbers = self.order(position, len(picks))
-        choice = self.transform.choose(position, len(numbers))
+        indices = self.order(position, len(picks))
+        choice = self.transform.choose(position, len(indices))
         self._pick(picks, choice)
-        for start in range(0, len(numbers), IMAGES_PER_TASK):
-            part = numbers[start : start + IMAGES_PER_TASK]
-            absent = part if self._loaded is None else part[~self._loaded.present[part]]
+        for start in range(0, len(indices), IMAGES_PER_TASK):
+            chunk = indices[start : start + IMAGES_PER_TASK]
+            absent = chunk if self._loaded is None else chunk[~self._loaded.present[chunk]]
             contents = dict(zip(absent.tolist(), self.samples.read(absent), strict=True))
-            task = partial(self._process, part.tolist(), contents, position, start, choice, pixels, batch.arrays)
+            task = partial(self._process, chunk.tolist(), contents, position, start, choice, pixels, batch.arrays)
             if self.workers:
                 yield task
             else:
@@ -234,7 +234,7 @@ class DataSource(Source):
 
     def _process(
         self,
-        numbers: list[int],
+        indices: list[int],
         contents: dict[int, Any],
         position: int,
         start: int,
@@ -246,7 +246,7 @@ class DataSource(Source):
         in memory, by number."""
         transform, shape = self.transform, self.samples.first.shape
         height, width = transform.shape[1:]
-        for i, number in enumerate(numbers, start):
+        for i, number in enumerate(indices, start):
             image, label = self._image(number, contents)
             try:
                 if transform.plain and image.shape == shape:

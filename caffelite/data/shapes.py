@@ -70,9 +70,9 @@ _OUTLINES = {
 }
 
 
-def draw(seed: int, part: str, index: int, size: int) -> Sample:
+def draw(seed: int, subset: str, index: int, size: int) -> Sample:
     """The image of this index, size×size, with 1 to 5 shapes."""
-    rng = np.random.default_rng([seed, PARTS.index(part), index])
+    rng = np.random.default_rng([seed, PARTS.index(subset), index])
     ground = rng.uniform(40, 215, 3)
     pixels = _texture(rng, ground, size, slice(0, size), slice(0, size))
     owner = np.zeros((size, size), np.uint8)  # 1 + index of the shape on top
@@ -184,22 +184,22 @@ def write(path: Path, counts: dict[str, int], size: int, seed: int, *, force: bo
     with atomic(path, folder=True) as unfinished, progress_bar(path.name, sum(counts.values())) as shown:
         for name in ("images", "annotations", "masks"):
             (unfinished / name).mkdir()
-        for part, count in counts.items():
-            make = partial(draw, seed, part, size=size)
-            _write_part(unfinished, path.name, part, count, make, shown.update)
+        for subset, count in counts.items():
+            make = partial(draw, seed, subset, size=size)
+            _write_part(unfinished, path.name, subset, count, make, shown.update)
         (unfinished / "labels.txt").write_text("".join(f"{name}\n" for name in CLASSES))
         (unfinished / "labelmap.prototxt").write_text("".join(_label_map()))
 
 
 def _write_part(
-    folder: Path, source: str, part: str, count: int, make: Callable[[int], Sample], report: Callable[[], None]
+    folder: Path, source: str, subset: str, count: int, make: Callable[[int], Sample], report: Callable[[], None]
 ) -> None:
     coco: dict[str, list[dict]] = {
         "images": [],
         "annotations": [],
         "categories": [{"id": label, "name": name} for label, name in enumerate(CLASSES) if label],
     }
-    stems = [f"{part}_{i:06d}" for i in range(count)]
+    stems = [f"{subset}_{i:06d}" for i in range(count)]
     for i, stem in enumerate(stems):
         sample = make(i)
         height, width = sample.mask.shape
@@ -215,9 +215,9 @@ def _write_part(
                 | {"iscrowd": 0}
             )
         report()
-    (folder / f"{part}.json").write_text(json.dumps(coco))
-    (folder / f"{part}.txt").write_text("".join(f"images/{s}.png annotations/{s}.xml\n" for s in stems))
-    (folder / f"{part}_masks.txt").write_text("".join(f"images/{s}.png masks/{s}.png\n" for s in stems))
+    (folder / f"{subset}.json").write_text(json.dumps(coco))
+    (folder / f"{subset}.txt").write_text("".join(f"images/{s}.png annotations/{s}.xml\n" for s in stems))
+    (folder / f"{subset}_masks.txt").write_text("".join(f"images/{s}.png masks/{s}.png\n" for s in stems))
 
 
 def _voc(source: str, stem: str, sample: Sample) -> ElementTree.Element:

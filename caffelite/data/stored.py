@@ -74,10 +74,10 @@ def open_samples(spec: pb.LayerParameter, file: str = "<layer>") -> Samples:
     raise CaffeliteError("no images are stored here", where=Where(file))
 
 
-def read(samples: Samples, numbers: list[int]) -> list[tuple[np.ndarray, int | np.ndarray]]:
+def read(samples: Samples, indices: list[int]) -> list[tuple[np.ndarray, int | np.ndarray]]:
     """(image C×H×W, label) of samples by their numbers. Errors: no such number; an image that cannot be decoded."""
-    for number in numbers:
+    for number in indices:
         if not 0 <= number < samples.length:
             raise CaffeliteError("no such sample", expected=f"0 to {samples.length - 1}", found=number)
-    contents = samples.read(np.array(numbers, int))
-    return [samples.image(number, content) for number, content in zip(numbers, contents, strict=True)]
+    contents = samples.read(np.array(indices, int))
+    return [samples.image(number, content) for number, content in zip(indices, contents, strict=True)]

@@ -177,7 +177,7 @@ def _look_at_file(root: str, search_near: bool, listed: Listed) -> tuple[str, _S
 
 def _look_at_row(search_near: bool, record: tuple[str, Row]) -> tuple[str, _Seen | str]:
     """The place of a row and what it is: its image is the data set "data", or the first one that is no label."""
-    place, row = record
+    row_name, row = record
     name = "data" if "data" in row else next((name for name in row if name != "label"), "label")
     label = row.get("label", np.empty(0))
     whole = label.size == 1 and np.isfinite(label).all() and float(label.item()).is_integer()
@@ -186,7 +186,7 @@ def _look_at_row(search_near: bool, record: tuple[str, Row]) -> tuple[str, _Seen
         for other in row
         if other != name and not np.isfinite(row[other]).all()
     ]
-    return place, _seen("HDF5 rows", row[name], int(label.item()) if whole else None, strange, False)
+    return row_name, _seen("HDF5 rows", row[name], int(label.item()) if whole else None, strange, False)
 
 
 def _seen(

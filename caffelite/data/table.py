@@ -64,17 +64,17 @@ def read_table(path: str | os.PathLike) -> Table:
         raise CaffeliteError("the table has no header", where=where, expected=expected)
     mistakes, listed, values = Collector(), [], []
     for where, cells in rows[1:]:
-        numbers = [number(cell) for cell in cells[1:]]
+        row_values = [number(cell) for cell in cells[1:]]
         if len(cells) != len(header):
             found = f"{len(cells)} columns"
             mistakes.add(CaffeliteError("a row of another length", where=where, expected=len(header), found=found))
-        elif None in numbers:
-            cell = shortened(cells[1 + numbers.index(None)])
-            what = f'column "{shortened(header[1 + numbers.index(None)])}" holds no number'
+        elif None in row_values:
+            cell = shortened(cells[1 + row_values.index(None)])
+            what = f'column "{shortened(header[1 + row_values.index(None)])}" holds no number'
             mistakes.add(CaffeliteError(what, where=where, expected="a finite number", found=f'"{cell}"'))
         else:
             listed.append(Listed(cells[0], 0, where))
-            values.append(numbers)
+            values.append(row_values)
         if len(mistakes.mistakes) == MOST_MISTAKES:
             break
     mistakes.raise_any()

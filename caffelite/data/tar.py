@@ -102,15 +102,15 @@ def _resolve(name: str, table: dict[str, tarfile.TarInfo]) -> str | None:
     left, links = name.split("/")[::-1], 0
     done: list[str] = []
     while left:
-        part = left.pop()
-        if part in ("", "."):
+        step = left.pop()
+        if step in ("", "."):
             continue
-        if part == "..":
+        if step == "..":
             if not done:
                 return None
             done.pop()
             continue
-        done.append(part)
+        done.append(step)
         member = table.get("/".join(done))
         if member is None or member.isfile():
             continue

@@ -50,14 +50,14 @@ class Fields(Generic[Checked]):
     def values(self, name: str, default: tuple[int, ...] = (0,)) -> tuple[int, ...]:
         """A pixel value: an integer from 0 to 255 per channel; the field gives one for all, one for each, or
         none."""
-        given = list(getattr(self.message, name)) or list(default)
-        for i, value in enumerate(given):
+        values = list(getattr(self.message, name)) or list(default)
+        for i, value in enumerate(values):
             if not 0 <= value <= 255:
-                raise self.error(name, place=(name, i), expected="0 to 255", found=value)
-        if len(given) not in (1, self.channels):
+                raise self.error(name, path=(name, i), expected="0 to 255", found=value)
+        if len(values) not in (1, self.channels):
             what = f"wrong number of {name}"
-            raise self.error(name, what, (name, 0), expected=f"1 or {self.channels}, one a channel", found=len(given))
-        return tuple(round(value) for value in given * (self.channels if len(given) == 1 else 1))
+            raise self.error(name, what, (name, 0), expected=f"1 or {self.channels}, one a channel", found=len(values))
+        return tuple(round(value) for value in values * (self.channels if len(values) == 1 else 1))
 
     def needs_colour(self, name: str) -> None:
         if self.channels != 3:
@@ -66,5 +66,5 @@ class Fields(Generic[Checked]):
                 name, f"{name} needs colour", expected="images of 3 channels", found=self.channels, remedy=remedy
             )
 
-    def error(self, name: str, what: str = "", place: tuple = (), **details: Unpack[Details]) -> CaffeliteError:
-        return CaffeliteError(what or f"wrong value for {name}", where=self.locate(*(place or (name,))), **details)
+    def error(self, name: str, what: str = "", path: tuple = (), **details: Unpack[Details]) -> CaffeliteError:
+        return CaffeliteError(what or f"wrong value for {name}", where=self.locate(*(path or (name,))), **details)

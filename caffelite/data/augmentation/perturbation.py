@@ -32,8 +32,8 @@ class Perturbation:
         return self
 
     def __call__(self, image: np.ndarray, sample: int) -> np.ndarray:
-        happens, *numbers = uniform(of_sample(self._key, sample, NUMBERS)).tolist()
-        return self.change(image, numbers, sample) if happens < self.probability else image
+        happens, *draws = uniform(of_sample(self._key, sample, NUMBERS)).tolist()
+        return self.change(image, draws, sample) if happens < self.probability else image
 
     def change(self, image: np.ndarray, u: list[float], sample: int) -> np.ndarray:
         """The changed image; u: numbers of [0, 1)."""

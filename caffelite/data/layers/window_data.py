@@ -119,9 +119,9 @@ class WindowSource(Source):
         rows = self._rows(position, size)
         flips = self._mirror * below(per_sample(self._flips, position, size)[:, 0], 2)
         for start in range(0, size, WINDOWS_PER_TASK):
-            part = rows[start : start + WINDOWS_PER_TASK]
-            contents = [self._content(row[0]) for row in part]
-            yield partial(self._process, part, contents, flips[start:].tolist(), start, batch)
+            chunk = rows[start : start + WINDOWS_PER_TASK]
+            contents = [self._content(row[0]) for row in chunk]
+            yield partial(self._process, chunk, contents, flips[start:].tolist(), start, batch)
 
     def _rows(self, position: int, size: int) -> list[tuple[int, ...]]:
         """The windows of a batch: position counts samples, of which every batch has the same part of each kind."""
@@ -147,8 +147,8 @@ class WindowSource(Source):
             pixels, top, left = self._cut(self._image(row[0], content), row, flip)
             out = batch.arrays[0][i]
             out[...] = 0
-            place = (slice(None), slice(top, top + pixels.shape[1]), slice(left, left + pixels.shape[2]))
-            np.multiply(pixels - self._mean[place], self._scale, out=out[place])
+            region = (slice(None), slice(top, top + pixels.shape[1]), slice(left, left + pixels.shape[2]))
+            np.multiply(pixels - self._mean[region], self._scale, out=out[region])
             if len(batch.arrays) > 1:
                 batch.arrays[1][i] = row[1]
 
