@@ -235,7 +235,7 @@ def words(lines: int, test_lines: int, seed: int, out: Path, force: bool) -> Non
     making.write_drawn(out, "words", drawing.datasets, {"train": lines, "test": test_lines}, seed, force)
 
 
-@click.command(short_help="Pairs of images with optical flow, without a download")
+@click.command(short_help="Pairs of images with their optical flow")
 @click.option("--pairs", type=click.IntRange(1), default=2000, show_default=True, help="Pairs to train on.")
 @click.option("--test_pairs", type=click.IntRange(1), default=200, show_default=True, help="Pairs to test on.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the pairs.")
