@@ -75,22 +75,12 @@ def pairs(prints: list[Print]) -> Iterator[tuple[int, int]]:
                     yield i, j
 
 
-def _count_bits(words: np.ndarray) -> np.ndarray:
-    """The number of bits that are set in each of N×M uint64, as `numpy.bitwise_count`, which NumPy 1 lacks."""
-    masks = (0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F)
-    one, two, four = (np.uint64(mask) for mask in masks)
-    words = words - ((words >> np.uint64(1)) & one)
-    words = (words & two) + ((words >> np.uint64(2)) & two)
-    words = (words + (words >> np.uint64(4))) & four
-    return (words * np.uint64(0x0101010101010101)) >> np.uint64(56)
-
-
 def _in_group(group: np.ndarray, bits: np.ndarray, thumbnails: np.ndarray) -> Iterator[tuple[int, int]]:
     """The near duplicates among images that share 8 bits of their hashes."""
     for row in range(0, len(group), CHUNK):
         for other in range(row, len(group), CHUNK):
             rows, columns = group[row : row + CHUNK], group[other : other + CHUNK]
-            close = _count_bits(bits[rows][:, None] ^ bits[columns]) <= BITS
+            close = np.bitwise_count(bits[rows][:, None] ^ bits[columns]) <= BITS
             first, second = np.nonzero(close)
             i, j = rows[first], columns[second]
             i, j = i[i < j], j[i < j]  # each group is in ascending order
