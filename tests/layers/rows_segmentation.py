@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import tempfile
+
 import numpy as np
 import reference
 from layer_row import FILL, IMAGE, Row, distinct, labels, off_kinks
 
 from caffelite.devices import Window
+
+WRITTEN = tempfile.TemporaryDirectory()  # removed at exit
 
 
 def depthwise(window: Window):
@@ -223,5 +227,11 @@ ROWS = [
         constant=(0, 1),
         name="but for a label",
     ),
-    Row("MatWrite", 'mat_write_param { prefix: "out_" }', [(IMAGE, off_kinks)] * 2, lambda *x: [], tops=0),
+    Row(
+        "MatWrite",
+        f'mat_write_param {{ prefix: "{WRITTEN.name}/" }}',
+        [(IMAGE, off_kinks)] * 2,
+        lambda *x: [],
+        tops=0,
+    ),
 ]
