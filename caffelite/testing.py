@@ -32,7 +32,7 @@ def check_layer(
     """Raises AssertionError unless the layer type ``kind`` computes what it should, in float64.
 
     bottoms: an array each, samples first, away from places where the layer has no slope. settings: fields of the layer
-    as in a prototxt, such as ``squash_param { scale: 2 }``. reference: the top, or a tuple of tops, from bottoms and
+    as in a prototxt, such as ``softclip_param { scale: 2 }``. reference: the top, or a tuple of tops, from bottoms and
     parameters. Compared are forward with the reference, gradients with finite differences (if the type has any), a
     batch of one with the first sample, and whether NaN in a bottom shows in the tops. gpu: the number of one; None: the
     CPU.

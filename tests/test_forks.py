@@ -19,12 +19,12 @@ def test_fields_of_forks_are_ignored(caplog):
     multinode { kept: < x: [1, -2] y { z: "}" } >, more: 3 }
     layer { forward_type: FLOAT name: "a" mn_activation_param { a [{ }, { }] }
       quantization_param { scale_in: [1, 2] } top: "t"
-      transform_param { flow: false mirror: true, forward_packing: NHWC } loss_param { label_smoothing: 0 } }
+      transform_param { flow: false mirror: true, forward_packing: NHWC } }
     layer { forward_type: FLOAT }
     """
     document = prototxt.parse(text, pb.NetParameter, "n")
     assert document.message == text_format.Parse(
-        'name: "n" layer { name: "a" top: "t" transform_param { mirror: true } loss_param { } } layer { }',
+        'name: "n" layer { name: "a" top: "t" transform_param { mirror: true } } layer { }',
         pb.NetParameter(),
     )
     assert [m.split(" is of ")[0] for m in caplog.messages] == [
@@ -36,14 +36,12 @@ def test_fields_of_forks_are_ignored(caplog):
         'n:4:7: "quantization_param" in LayerParameter',
         'n:5:25: "flow" in TransformationParameter',
         'n:5:51: "forward_packing" in TransformationParameter',
-        'n:5:88: "label_smoothing" in LossParameter',
     ]
     assert caplog.messages[0].endswith("is of NVCaffe, unknown here and ignored")
     assert caplog.messages[3].endswith("ignored (2 times in this file)")
     assert caplog.messages[5].endswith(
         "is of Intel's Caffe and CHaiDNN, unknown here and ignored: values are not rounded here"
     )
-    assert caplog.messages[8].endswith("is of NVCaffe and Intel's Caffe, unknown here and ignored")
 
 
 @pytest.mark.parametrize("field", ["convolution_param", "pooling_param", "lrn_param", "relu_param"])
@@ -83,7 +81,6 @@ def test_mistakes_next_to_fields_of_forks(text):
 # fields of the forks that change results, each with a value that does, and with one that does not
 CHANGES = {
     "SolverParameter": ("larc_turbo: true", "larc_turbo: false momentum_policy: 'fixed' max_momentum: 0.990"),
-    "LossParameter": ("label_smoothing: 0.1", "label_smoothing: 0.0"),
     "TransformationParameter": ("smooth_filtering: true", "smooth_filtering: false max_smooth: 6.0 max_contrast: 1.2"),
     "PoolingParameter": ("avg_include_pad: false", "avg_include_pad: true torch_pooling: true"),
     "ConvolutionParameter": ("fuse_type: FUSED_CONV_RELU", "fuse_type: UNFUSED"),

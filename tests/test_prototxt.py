@@ -92,7 +92,8 @@ WRONG = [
     ("base_lr: 0.1", 'n:1:1: unknown field "base_lr" in NetParameter; it belongs in a solver'),
     (
         "layer { dropout_ratio: 0.5 }",
-        'n:1:9: unknown field "dropout_ratio" in LayerParameter; it belongs in dropout_param or selu_dropout_param',
+        'n:1:9: unknown field "dropout_ratio" in LayerParameter; '
+        "it belongs in dropout_param or selu_dropout_param or spatial_dropout_param",
     ),
     (
         "layer { num_output: 5 }",

@@ -81,7 +81,7 @@ def new(name, data, memory, gpu, **choices) -> None:
       caffelite new pets pictures
       caffelite new pets pictures -weights squeezenet.caffemodel
       caffelite new ages faces.csv -test more_faces.csv
-      caffelite new layer Squash
+      caffelite new layer Softclip
     """
     start()
     if str(name) == "layer" and data is not None and not data.exists() and data.name == str(data):

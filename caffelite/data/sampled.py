@@ -29,7 +29,7 @@ class DataLayer(Feed):
     divides_samples = True
     listed_files = staticmethod(no_files)
 
-    def batch_size(self) -> int:
+    def samples_per_batch(self) -> int:
         """The samples of a batch."""
         return batch_size_of(self.p, self.locate.at(self.field))
 
@@ -54,7 +54,7 @@ class SampledSource(Source):
     """Batches of the samples of a ``DataLayer``."""
 
     def __init__(self, layer: DataLayer, seed: int):
-        size = layer.batch_size()
+        size = layer.samples_per_batch()
         layer.open()
         length = layer.length()
         if length < 1:

@@ -8,7 +8,7 @@ from .config import CAFFE_FORMAT, GRADIENT, Format, LayerConfig
 from .feeding import feeding_type
 from .layer import REGISTRY, Layer, ParameterPart, ParameterSpec, Shape
 from .python_names import native
-from .registry import import_modules
+from .registry import FAMILIES, import_modules
 
 HINT = "a file with the layer can be given by -python FILE (docs/extending.md)"
 import_modules(__name__)
@@ -23,9 +23,15 @@ def create(spec: pb.LayerParameter, phase: int, locate: Locator) -> Layer:
             what,
             where=locate("type"),
             expected=f"one of {len(REGISTRY)} types",
-            remedy="; ".join(filter(None, (did_you_mean(spec.type, REGISTRY), HINT))) if spec.type else None,
+            remedy="; ".join(filter(None, (_near(spec.type), HINT))) if spec.type else None,
         )
     return REGISTRY.variant(spec).variant(spec)(spec, phase, locate)
+
+
+def _near(name: str) -> str | None:
+    """The remedy for a misspelt type: one of BVLC's if any is near, else one of a family's."""
+    own = [known for known, kind in REGISTRY.items() if not kind.__module__.startswith(FAMILIES)]
+    return did_you_mean(name, own) or did_you_mean(name, REGISTRY)
 
 
 def batch_messages() -> list[str]:

@@ -39,7 +39,6 @@ _FIELDS = {
             "display=false forward_packing=NCHW num_labels=0 random_seed=-1 use_gpu_transform=false"
         ),
         "NoiseParameter": "convert_to_hsv=false convert_to_lab=false",
-        "LossParameter": "label_smoothing=0",
         "MultiBoxLossParameter": "ignore_difficult_gt=false",
         "BatchNormParameter": "engine=DEFAULT",
         "ConvolutionParameter": "conv_algos_override=-1,-1,-1 cudnn_convolution_algo_seeker=FINDEX",
@@ -53,14 +52,12 @@ _FIELDS = {
         "NetParameter": "bn_stats_batch_size=0 compile_net_state engine multinode",
         "SolverParameter": "disabled_update=false engine test_offset=0",
         "LayerParameter": (
-            "engine mn_activation_param mn_grad_compress_param multinode quantization_param spatial_dropout_param "
-            "split_param"
+            "engine mn_activation_param mn_grad_compress_param multinode quantization_param split_param"
         ),
         "TransformationParameter": "bgr2rgb=false flow=false pad=0",
         "NoiseParameter": "convert_to_hsv=false convert_to_lab=false",
         "RandomAspectRatioParameter": "resize_param",
         "RandomResizeParameter": "resize_param",
-        "LossParameter": "label_smoothing=0",
         "ConcatParameter": "engine=DEFAULT per_fla_fuse=false",
         "BatchNormParameter": "engine=DEFAULT stats_batch_size=0",
         "ConvolutionParameter": "coeff conv_algorithm=direct fusion_type=NONE_FUSION",

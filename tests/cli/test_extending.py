@@ -24,16 +24,16 @@ from caffelite.prototxt import schema
 from caffelite.testing import check_layer
 
 SLOPE = "dy / ((1 + slope * abs(x)) * (1 + slope * abs(x)))"
-SQUASH = f"""
+SOFTCLIP = f"""
 from caffelite.extending import elementwise
-elementwise("Squash", y="x / (1 + slope * abs(x))", dx="{SLOPE}", slope=2.0)
+elementwise("Softclip", y="x / (1 + slope * abs(x))", dx="{SLOPE}", slope=2.0)
 """
 NET = """
 layer { name: "rows" type: "HDF5Data" top: "x" top: "y" hdf5_data_param { source: "rows.txt" batch_size: 4 } }
 layer { name: "value" type: "InnerProduct" bottom: "x" top: "value"
   inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
-layer { name: "squash" type: "Squash" bottom: "value" top: "squash" squash_param { slope: 3 } }
-layer { name: "loss" type: "EuclideanLoss" bottom: "squash" bottom: "y" top: "loss" }
+layer { name: "softclip" type: "Softclip" bottom: "value" top: "softclip" softclip_param { slope: 3 } }
+layer { name: "loss" type: "EuclideanLoss" bottom: "softclip" bottom: "y" top: "loss" }
 """
 
 INPUT = 'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 4 dim: 4 dim: 4 } } }\n'
@@ -54,9 +54,9 @@ def no_layer_stays(monkeypatch):
 
 
 @pytest.fixture
-def squash(folder):
+def softclip(folder):
     """The working directory with a file of a layer, and a net and a solver that use it."""
-    (folder / "squash.py").write_text(SQUASH)
+    (folder / "softclip.py").write_text(SOFTCLIP)
     (folder / "net.prototxt").write_text(NET)
     return folder
 
@@ -68,50 +68,50 @@ def parse(text: str):
 # Commands
 
 
-def test_an_unknown_type_says_what_helps(squash, call):
+def test_an_unknown_type_says_what_helps(softclip, call):
     answer = call("check net.prototxt")
-    assert answer.status == 1 and 'net.prototxt:5:30: mistake: layer "squash": unknown type "Squash"' in answer.out
+    assert answer.status == 1 and 'net.prototxt:5:32: mistake: layer "softclip": unknown type "Softclip"' in answer.out
     assert "a file with the layer can be given by -python FILE (docs/extending.md)" in answer.out
-    assert "squash_param" not in answer.out.replace(NET.splitlines()[4], "")
+    assert "softclip_param" not in answer.out.replace(NET.splitlines()[4], "")
 
 
-@pytest.mark.parametrize("given", ["squash.py", "."])
-def test_commands_know_a_layer_of_a_file(squash, call, given):
+@pytest.mark.parametrize("given", ["softclip.py", "."])
+def test_commands_know_a_layer_of_a_file(softclip, call, given):
     assert call(f"check net.prototxt -python {given}").status == 0
-    assert "Squash" in call(f"summary -model net.prototxt -python {given}").out
+    assert "Softclip" in call(f"summary -model net.prototxt -python {given}").out
     assert call(f"train -solver solver.prototxt -python {given}").status == 0
     assert call(f"deploy -model net.prototxt -out made.prototxt -python {given}").status == 0
-    assert "squash_param {\n    slope: 3" in (squash / "made.prototxt").read_text()
+    assert "softclip_param {\n    slope: 3" in (softclip / "made.prototxt").read_text()
     assert call(f"upgrade net.prototxt new.prototxt -python {given}").status == 0
-    assert "squash_param {\n    slope: 3" in (squash / "new.prototxt").read_text()
+    assert "softclip_param {\n    slope: 3" in (softclip / "new.prototxt").read_text()
 
 
-def test_fields_are_checked_with_their_places(squash, call):
-    (squash / "net.prototxt").write_text(NET.replace("slope: 3", "slop: 3 slope: true"))
-    answer = call("check net.prototxt -python squash.py")
+def test_fields_are_checked_with_their_places(softclip, call):
+    (softclip / "net.prototxt").write_text(NET.replace("slope: 3", "slop: 3 slope: true"))
+    answer = call("check net.prototxt -python softclip.py")
     assert answer.status == 1
-    assert 'net.prototxt:5:84: mistake: unknown field "slop" in SquashParameter' in answer.out
+    assert 'net.prototxt:5:92: mistake: unknown field "slop" in SoftclipParameter' in answer.out
     assert 'did you mean "slope"?' in answer.out and 'expected a number, found "true"' in answer.out
-    (squash / "net.prototxt").write_text(NET.replace("squash_param", "sqash_param"))
-    assert 'did you mean "squash_param"?' in call("check net.prototxt -python squash.py").out
+    (softclip / "net.prototxt").write_text(NET.replace("softclip_param", "sofclip_param"))
+    assert 'did you mean "softclip_param"?' in call("check net.prototxt -python softclip.py").out
 
 
-def test_the_environment_names_files_too(squash, call, monkeypatch):
-    monkeypatch.setenv(user_modules.VARIABLE, "squash.py")
+def test_the_environment_names_files_too(softclip, call, monkeypatch):
+    monkeypatch.setenv(user_modules.VARIABLE, "softclip.py")
     assert call("check net.prototxt").status == 1, "only what the user asks for runs code"
     assert call("train -solver solver.prototxt").status == 0
 
 
-def test_a_refused_process_loads_nothing(squash, monkeypatch):
+def test_a_refused_process_loads_nothing(softclip, monkeypatch):
     monkeypatch.setattr(user_modules, "_refused", True)
     with user_modules.forbidden():
-        user_modules.permit(["squash.py"])
+        user_modules.permit(["softclip.py"])
         extension_files.load_permitted()
-    assert "Squash" not in REGISTRY
+    assert "Softclip" not in REGISTRY
 
 
-def test_a_folder_runs_only_files_that_import_extending(squash, call):
-    (squash / "other.py").write_text('raise RuntimeError("it ran")')
+def test_a_folder_runs_only_files_that_import_extending(softclip, call):
+    (softclip / "other.py").write_text('raise RuntimeError("it ran")')
     assert call("check net.prototxt -python .").status == 0
 
 
@@ -128,43 +128,43 @@ def test_a_folder_runs_only_files_that_import_extending(squash, call):
     ],
 )
 def test_mistakes_of_a_file(folder, call, text, message):
-    (folder / "squash.py").write_text(text)
-    answer = call("check net.prototxt -python squash.py")
-    assert answer.status == 2 and "squash.py" in answer.err and message in answer.err
+    (folder / "softclip.py").write_text(text)
+    answer = call("check net.prototxt -python softclip.py")
+    assert answer.status == 2 and "softclip.py" in answer.err and message in answer.err
 
 
-def test_an_installed_package_has_layers(squash, call, monkeypatch):
-    site = squash / "site"
-    info = site / "squashing-1.dist-info"
+def test_an_installed_package_has_layers(softclip, call, monkeypatch):
+    site = softclip / "site"
+    info = site / "softclipping-1.dist-info"
     info.mkdir(parents=True)
-    shutil.move(squash / "squash.py", site / "squash_of_a_package.py")
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: squashing\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[caffelite.layers]\nsquash = squash_of_a_package\n")
+    shutil.move(softclip / "softclip.py", site / "softclip_of_a_package.py")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: softclipping\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[caffelite.layers]\nsoftclip = softclip_of_a_package\n")
     monkeypatch.syspath_prepend(site)
     assert call("check net.prototxt").status == 1
     assert call("train -solver solver.prototxt").status == 0
 
 
-def test_weights_keep_the_message_byte_for_byte(squash, call):
-    assert call("train -solver solver.prototxt -python squash.py").status == 0
-    data = (squash / "run_iter_20.caffemodel").read_bytes()
-    known = [each for each in pb.NetParameter.FromString(data).layer if each.name == "squash"][0]
-    assert known.squash_param.slope == 3
-    number = pb.LayerParameter.DESCRIPTOR.fields_by_name["squash_param"].number
-    body = weights.field_bytes(number, known.squash_param.SerializeToString())
+def test_weights_keep_the_message_byte_for_byte(softclip, call):
+    assert call("train -solver solver.prototxt -python softclip.py").status == 0
+    data = (softclip / "run_iter_20.caffemodel").read_bytes()
+    known = [each for each in pb.NetParameter.FromString(data).layer if each.name == "softclip"][0]
+    assert known.softclip_param.slope == 3
+    number = pb.LayerParameter.DESCRIPTOR.fields_by_name["softclip_param"].number
+    body = weights.field_bytes(number, known.softclip_param.SerializeToString())
     assert body in data and len(body) == 5 + 1 + 5
     schema._load({})
-    unknown = [each for each in pb.NetParameter.FromString(data).layer if each.name == "squash"][0]
-    assert body in unknown.SerializeToString() and not hasattr(unknown, "squash_param")
+    unknown = [each for each in pb.NetParameter.FromString(data).layer if each.name == "softclip"][0]
+    assert body in unknown.SerializeToString() and not hasattr(unknown, "softclip_param")
 
 
 # Classes
 
 
 def test_a_fork_s_number_is_that_of_the_field():
-    elementwise("Squash", y="x * slope", slope=1.0, number=7000)
+    elementwise("Softclip", y="x * slope", slope=1.0, number=7000)
     message = pb.LayerParameter.FromString(weights.field_bytes(7000, b"\x0d\0\0\0\x40"))
-    assert message.squash_param.slope == 2
+    assert message.softclip_param.slope == 2
     with pytest.raises(CaffeliteError, match="field 1 of LayerParameter is name, and cannot be squish_param"):
         elementwise("Squish", y="x * slope", slope=1.0, number=1)
 
@@ -265,17 +265,17 @@ def test_arrays_beside_kernels_of_a_gpu(rng, monkeypatch):
     """The GPU's kernels, run by the host: between them the arrays are on the device."""
     monkeypatch.setattr(testing, "open_device", lambda gpu, dtype: GPU(0, dtype, HostBackend()))
     layer("Scaled")(type("Scaled", (Scaled,), {}))
-    elementwise("Squash", y="x / (1 + slope * abs(x))", dx=SLOPE, slope=2.0)
+    elementwise("Softclip", y="x / (1 + slope * abs(x))", dx=SLOPE, slope=2.0)
     check_layer("Scaled", rng.normal(size=(3, 4)), reference=scaled)
-    check_layer("Squash", rng.normal(size=(3, 4)), reference=lambda x: x / (1 + 2 * abs(x)))
+    check_layer("Softclip", rng.normal(size=(3, 4)), reference=lambda x: x / (1 + 2 * abs(x)))
 
 
-def test_pycaffe_knows_a_layer(squash, monkeypatch):
+def test_pycaffe_knows_a_layer(softclip, monkeypatch):
     """NetSpec puts a field into the type's message, and the net runs."""
-    elementwise("Squash", y="x / (1 + slope * abs(x))", dx=SLOPE, slope=2.0)
+    elementwise("Softclip", y="x / (1 + slope * abs(x))", dx=SLOPE, slope=2.0)
     spec = caffe.NetSpec()
     spec.x = caffe.layers.Input(shape={"dim": [2, 3]})
-    spec.y = caffe.layers.Squash(spec.x, slope=4)
+    spec.y = caffe.layers.Softclip(spec.x, slope=4)
     Path("made.prototxt").write_text(str(spec.to_proto()))
     net = caffe.Net("made.prototxt", caffe.TEST)
     net.blobs["x"].data[...] = 1
@@ -385,14 +385,14 @@ def test_mistakes_of_a_data_layer():
 
 
 def test_new_writes_a_file_that_is_right(folder, call):
-    answer = call("new layer MySquash")
-    assert answer.status == 0 and "Wrote my_squash.py." in answer.out
-    done = subprocess.run([sys.executable, "my_squash.py"], capture_output=True, text=True)
-    assert done.stdout == "MySquash: forward, gradient, NaN and a batch of one are right\n", done.stderr
-    net = INPUT + 'layer { name: "s" type: "MySquash" bottom: "x" top: "s" my_squash_param { slope: -1 } }\n'
+    answer = call("new layer MySoftclip")
+    assert answer.status == 0 and "Wrote my_softclip.py." in answer.out
+    done = subprocess.run([sys.executable, "my_softclip.py"], capture_output=True, text=True)
+    assert done.stdout == "MySoftclip: forward, gradient, NaN and a batch of one are right\n", done.stderr
+    net = INPUT + 'layer { name: "s" type: "MySoftclip" bottom: "x" top: "s" my_softclip_param { slope: -1 } }\n'
     (folder / "net.prototxt").write_text(net)
-    found = call("check net.prototxt -python my_squash.py")
-    assert found.status == 1 and 'net.prototxt:2:82: mistake: layer "s" (MySquash): a bad slope' in found.out
+    found = call("check net.prototxt -python my_softclip.py")
+    assert found.status == 1 and 'net.prototxt:2:86: mistake: layer "s" (MySoftclip): a bad slope' in found.out
     assert "expected 0 or more" in found.out
 
 
@@ -400,14 +400,14 @@ def test_new_writes_a_file_that_is_right(folder, call):
     "name, message",
     [
         ("ReLU", 'the layer type "ReLU" exists already'),
-        ("squash", "this is no name of a layer type"),
+        ("softclip", "this is no name of a layer type"),
         ("Old", "old.py exists already; add -force to replace it"),
     ],
 )
 def test_mistakes_of_new_layer(folder, call, name, message):
     (folder / "old.py").touch()
     answer = call(f"new layer {name}")
-    assert answer.status == 2 and message in answer.err and not (folder / "squash.py").exists()
+    assert answer.status == 2 and message in answer.err and not (folder / "softclip.py").exists()
 
 
 def test_a_project_may_be_called_layer(folder, call):

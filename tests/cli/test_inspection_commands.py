@@ -118,14 +118,14 @@ def test_fields_set_for_a_look(folder, call):
 def test_layers_of_unknown_types_are_left_out(folder, call):
     text = (folder / "net.prototxt").read_text()
     more = (
-        'layer { name: "odd" type: "ROIWarping" bottom: "value" top: "odd" }\nlayer { name: "end" type: "ReLU" '
+        'layer { name: "odd" type: "MyOddity" bottom: "value" top: "odd" }\nlayer { name: "end" type: "ReLU" '
         'bottom: "odd" top: "end" }\n'
     )
     (folder / "odd.prototxt").write_text(text + more)
     for command in ("summary", "draw"):
         answer = call(command, "-model", "odd.prototxt")
-        assert answer.status == 1 and "value" in answer.out and "ROIWarping" not in answer.out
-        assert answer.err.count("Left out") == 1 and 'layer "odd": unknown type "ROIWarping"' in answer.err
+        assert answer.status == 1 and "value" in answer.out and "MyOddity" not in answer.out
+        assert answer.err.count("Left out") == 1 and 'layer "odd": unknown type "MyOddity"' in answer.err
     assert "weights" not in call("summary", "-model", "odd.prototxt").out, "memory of a part misleads"
     assert len(json.loads(call("summary", "-model", "odd.prototxt", "-json").out)["phases"]) == 2
     (folder / "odd.prototxt").write_text(more)

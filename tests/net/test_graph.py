@@ -253,7 +253,7 @@ def test_mistakes(text, message):
     mistakes(text, message)
 
 
-@pytest.mark.parametrize("name", ["MyThing", "Finder", "FC", "Blend", "Warping"])
+@pytest.mark.parametrize("name", ["MyThing", "Finder", "FC", "Blend", "Scribble"])
 def test_no_type_is_suggested_that_is_not_near(name):
     with pytest.raises(CaffeliteError, match=f'unknown type "{name}"; expected one of') as error:
         build(f'layer {{ name: "a" type: "{name}" }}')

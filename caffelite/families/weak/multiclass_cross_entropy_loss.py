@@ -40,7 +40,7 @@ class MulticlassCrossEntropyLoss(ArrayLayer):
         """The probability of what an image shows, and the sign of its slope."""
         p, has = xp.clip(x[0], EDGE, 1 - EDGE), x[1].reshape(x[0].shape).astype("int64") != 0
         p = xp.where(xp.isnan(x[0]), x[0], p)
-        return xp.where(has, p, 1 - p), xp.where(has, -1, 1)
+        return xp.where(has, p, xp.maximum(1 - p, EDGE)), xp.where(has, -1, 1)  # in float32 1 - EDGE is 1
 
     def compute(self, xp: ModuleType, *x: Any) -> Any:
         return -xp.log(self._shares(xp, x)[0]).sum() / self.count

@@ -16,7 +16,8 @@ from ...layers.data import Feed
 
 # Fields of layers and of deploy nets, in all their messages and versions.
 FIELDS = frozenset(
-    "source label_source class_weight_source mean_file meanfile file_name root_folder weights label_file "
+    "source label_source class_weight_source mean_file meanfile crop_meanfile file_name root_folder root_img_dir "
+    "weights weight_file label_file "
     "label_map_file name_size_file file output_directory output_name_prefix prefix save_file video_file".split()
 )
 # Fields of text that name blobs, layers, classes, modules, methods and formats, or have no effect. ``_frames`` reads
@@ -24,7 +25,8 @@ FIELDS = frozenset(
 OTHERS = frozenset(
     "name type bottom top input label param stage not_stage id net layer display_name module param_str crop_mode "
     "det_crop_mode distance_type normalize_type nms_type ap_version output_format softmax_tree class_map shuffle "
-    "sample_mode neg_mining_type neg_ranking_type bbox_loss_type forward_func backward_func name_pattern".split()
+    "sample_mode neg_mining_type neg_ranking_type bbox_loss_type labelinds forward_func backward_func "
+    "name_pattern".split()
 )
 
 NETS = ("net", "train_net", "test_net")  # of a solver
