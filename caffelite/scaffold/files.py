@@ -225,13 +225,13 @@ def following(folder: Path, data: Dataset, test: Subset, run: Run) -> list[tuple
     if not test.database:
         score = {CLASSES: "the accuracy", LABELS: "the accuracy of the labels"}.get(data.task, "the errors")
         classify = command("classify", model=folder / DEPLOY, list=folder / list_name(test, "test"))
-        lines.append((classify, f"answer the test images: {score}"))
+        lines.append((classify, f"predictions for the test images: {score}"))
     weights = folder / f"{folder.name}_iter_{run.schedule.iterations}.caffemodel"
     example = test.listed[0].name if test.listed else "IMAGE"
     return [
         *lines,
         (command("test", model=folder / NET, weights=weights, report=folder / "report"), "a report"),
-        (command("classify", example, model=folder / DEPLOY), "answer a new image"),
+        (command("classify", example, model=folder / DEPLOY), "the prediction for a new image"),
     ]
 
 

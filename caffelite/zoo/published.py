@@ -1,7 +1,7 @@
 """Weights that others published for nets that ship without: their addresses, digests, and a download that resumes.
 
 Addresses, digests and licenses: of the readme.md of bvlc_reference_caffenet, bvlc_alexnet and bvlc_googlenet, in
-models/ of github.com/BVLC/caffe. The pages of VGG, ResNet, SqueezeNet and SSD state no digest; they are not here.
+models/ of github.com/BVLC/caffe. Nets whose pages state no digest, as VGG's, are not here.
 """
 
 from __future__ import annotations
