@@ -69,6 +69,13 @@ def test_a_folder_of_classes(images, call):
     assert call("convert_imageset", "img", "db", "-force").status == 0
 
 
+def test_files_of_a_folder_that_are_no_images_are_reported(images, call):
+    (images / "img/dog/notes.txt").write_text("no image")
+    answer = call("convert_imageset", "-skip", "img", "db")
+    assert answer.status == 0 and len(records("db")) == 6
+    assert "left out 1:" in answer.err and "notes.txt" in answer.err
+
+
 def test_different_shapes_are_reported(images, call):
     cv2.imwrite("img/cat/1.png", np.zeros((5, 6, 3), np.uint8))
     answer = call("convert_imageset", "img", "db")

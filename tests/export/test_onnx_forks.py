@@ -93,6 +93,13 @@ def test_images_of_any_size(seed):
         assert max(onnx.check(other, body, seed).outputs.values()) < 1e-5
 
 
+def test_inputs_that_are_no_images():
+    message = pb.NetParameter()
+    message.layer.add(name="x", type="Input").input_param.shape.add(dim=[2, 3])
+    with pytest.raises(CaffeliteError, match="no input is a batch of images"):
+        free_size.larger(message)
+
+
 def test_weights_that_fix_the_size():
     document = text(
         f'layer {{ name: "fc" type: "InnerProduct" bottom: "x" top: "y" inner_product_param {{ num_output: 3 '
