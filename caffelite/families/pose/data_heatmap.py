@@ -66,7 +66,7 @@ class DataHeatmap(DataLayer):
             raise self.error("a bad labelinds", "labelinds", expected=expected, found=f'"{self.p.labelinds}"')
         self.chosen = sorted(int(word) - 1 for word in words)
 
-    def batch_size(self) -> int:
+    def samples_per_batch(self) -> int:
         return self.p.batchsize
 
     def open(self) -> None:
