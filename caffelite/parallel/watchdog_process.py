@@ -345,7 +345,8 @@ class WatchdogProcess:
 
 
 def main() -> None:
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGPIPE):
+    stopping = signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2  # of all processes of a job
+    for number in (*stopping, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     line = b""
     while not line.endswith(b"\n"):  # byte by byte: the loop reads what follows

@@ -196,7 +196,7 @@ def test_killed_trainer_is_shown_and_resumes(browser, server, root):
         trainer.process.wait()
         page.wait_for_selector("#state[data-state=killed]", timeout=3000)
         assert page.inner_text("#state") == "crashed"
-        assert "Iteration 20" in page.text_content("#log-text")
+        until(page, "document.getElementById('log-text').textContent.includes('killed_iter_20.solverstate')")
         page.click("[data-action=resume] button:not(.copy)")
         page.wait_for_selector("#state[data-state=finished]", timeout=60000)
     assert losses(root / "killed_run") == losses(root / "whole_run")
