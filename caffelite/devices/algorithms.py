@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from .processor import has_registers
 from .window import Window
 
 DIRECT, PRODUCT, DEPTHWISE, COLUMNS = "direct", "product", "depthwise", "columns"
@@ -12,19 +13,20 @@ WINOGRAD = {"winograd2": 2, "winograd4": 4}  # by algorithm: the side of a tile 
 EXACT_TILE = 2  # outputs of the tile whose weight gradient has nearly the direct one's rounding errors
 MEASURED_WORK = 1 << 26  # multiply-adds below which a convolution is direct, and nothing is measured
 MEASURED_DEPTHWISE = 1 << 16  # the same for a depthwise convolution, which takes longer to read than to multiply
-LANES = 16  # channels in a vector
+LANES, PANEL = (16, 4) if has_registers() else (8, 2)  # channels in a vector, vectors in a panel: as registers hold
+WIDTH = 16  # channels, below which kernels for many channels do not pay
 MOST_PADDING = 1.7  # channels in the vectors of Winograd's kernels, at most, as a multiple of all channels
 ROWS = 6  # tiles in a product of Winograd's kernels
-ROWS_TURNED = 4  # channels in a product of their weight gradient
+ROWS_TURNED = 4  # channels in a product of their weight gradient, where ROWS do not divide them
 GROUP = 8  # channels whose weights are reordered together: rows of weights are far apart in memory
 BLOCK_BYTES = 3 << 19  # of transformed tiles, which stay in a core's second-level cache
 FEW_ROWS = 32  # of a product with large weights, at most
 FEW_ROWS_FORWARD = 8  # the same for the forward pass, where more rows are not faster
 FEW_ROWS_WEIGHTS = 1 << 23  # at least: more than second-level caches hold
-FEW_ROWS_COLUMNS = 4 * LANES  # of which the weights have a multiple
+FEW_ROWS_COLUMNS = 64  # of which the weights have a multiple
 DEPTHWISE_PARTS = 32  # of the sums over pixels in a depthwise convolution's weight gradient, for threads
 GRADIENT_TERMS = 512  # pixels that a depthwise convolution's weight gradient adds up at a time
-CHUNK_BYTES = 24 << 20  # of both factors of a weight gradient
+CHUNK_BYTES = 4 << 20  # of both factors of a weight gradient, which stay in a third-level cache
 Shape = tuple[int, ...]
 
 
@@ -67,19 +69,19 @@ def candidates(x: Shape, y: Shape, window: Window, groups: int, half: bool) -> l
 
 def fills_vectors(c: int, m: int) -> bool:
     """Whether Winograd's kernels from C channels to M compute few channels twice."""
-    return min(c, m) >= LANES and c % ROWS_TURNED == 0 and all(rounded(n, LANES) <= MOST_PADDING * n for n in (c, m))
+    return min(c, m) >= WIDTH and c % ROWS_TURNED == 0 and all(rounded(n, LANES) <= MOST_PADDING * n for n in (c, m))
 
 
 def has_few_channels(c: int, m: int, window: Window) -> bool:
     """Whether the direct algorithm's forward pass from C channels to M has kernels for few channels without pad, which
     add in Caffe's order."""
-    return c <= 2 * LANES and 40 <= m <= 4 * LANES and not any(window.pad)
+    return c <= 2 * WIDTH and 40 <= m <= 4 * WIDTH and not any(window.pad)
 
 
 def keeps_order(x: Shape, y: Shape, window: Window, groups: int) -> bool:
     """Whether the forward pass of training is direct, as LeNet's second: another order of its sums is seen in the
     losses of the first 50 iterations on MNIST. Channels that fill all vectors gain more by other algorithms."""
-    parts = x[1] % LANES or y[1] % LANES
+    parts = x[1] % WIDTH or y[1] % WIDTH
     return bool(groups == 1 and parts and has_few_channels(x[1], y[1], window))
 
 
@@ -109,9 +111,10 @@ def tile_count(y: Shape, outputs: int) -> int:
     return y[0] * -(-y[2] // outputs) * -(-y[3] // outputs)
 
 
-def block_tiles(c: int, tiles: int, tile: Tile, threads: int) -> int:
-    """How many tiles of C channels a thread transforms at a time: a multiple of ROWS."""
-    most = BLOCK_BYTES // (4 * tile.square * (c + 4 * LANES))
+def block_tiles(c: int, m: int, tiles: int, tile: Tile, threads: int) -> int:
+    """How many tiles of C channels a thread transforms at a time: a multiple of ROWS. Each block reads all weights, so
+    it is larger where they are many."""
+    most = max(BLOCK_BYTES, tile.square * c * m) // (4 * tile.square * (c + PANEL * LANES))
     return rounded(max(1, min(most, -(-tiles // threads))), ROWS)
 
 
@@ -123,24 +126,24 @@ def chunk_tiles(c: int, m: int, tiles: int, tile: Tile) -> int:
 
 
 def padded(rows: int, channels: int) -> int:
-    """Numbers of a matrix whose columns are divided into panels of at most 4 vectors, with a vector after each."""
-    return rows * rounded(channels, LANES) + -(-channels // (4 * LANES)) * LANES
+    """Numbers of a matrix whose columns are divided into panels of at most PANEL vectors, with a vector after each."""
+    return rows * rounded(channels, LANES) + -(-channels // (PANEL * LANES)) * LANES
 
 
 def pass_sizes(c: int, m: int, tiles: int, tile: Tile, threads: int) -> tuple[int, int, int]:
     """Numbers of float32 in the workspace of a pass from C channels to M: the packed weights, the blocks of all
     threads, some rows of weights for each thread."""
-    square, block = tile.square, block_tiles(c, tiles, tile, threads)
-    blocks = square * (block * (c + 4 * LANES) + LANES) + c + 4 * LANES
-    return square * padded(c, m), threads * blocks, threads * GROUP * tile.taps * max(c, m)
+    square, block = tile.square, block_tiles(c, m, tiles, tile, threads)
+    blocks = square * (block * (c + PANEL * LANES) + LANES) + c + PANEL * LANES
+    return square * padded(c, m), threads * blocks, threads * GROUP * tile.taps * PANEL * LANES
 
 
 def gradient_sizes(c: int, m: int, tiles: int, tile: Tile, threads: int) -> tuple[int, int, int, int]:
     """The same for a weight gradient: both factors, their products, some rows of weights for each
     thread."""
     square, chunk = tile.square, chunk_tiles(c, m, tiles, tile)
-    factors = square * (chunk * c + LANES), square * padded(chunk, m)
-    return *factors, square * padded(c, m), threads * GROUP * tile.taps * max(c, m)
+    factors = square * chunk * (c + LANES), square * padded(chunk, m)
+    return *factors, square * padded(c, m), threads * GROUP * tile.taps * PANEL * LANES
 
 
 def depthwise_sizes(x: Shape, y: Shape) -> tuple[tuple[int, int], tuple[int, int, int]]:

@@ -2,6 +2,7 @@
 
 import functools
 import os
+from pathlib import Path
 
 
 @functools.cache
@@ -15,5 +16,12 @@ def features() -> str:
 
 @functools.cache
 def has_registers() -> bool:
-    """Whether the processor has 32 registers of 16 numbers of float32."""
+    """Whether the processor has 32 registers of 16 numbers of float32; asks LLVM, which takes a while to load, only
+    where the system does not tell."""
+    if "NUMBA_CPU_FEATURES" not in os.environ:
+        try:
+            flags = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags"))
+            return "avx512f" in flags.split()
+        except (OSError, StopIteration):  # another system, or another kind of processor
+            pass
     return "+avx512f" in features()

@@ -63,10 +63,8 @@ def cpu_traits(
     dtype: str = "float32",
     onednn: bool = True,
     memory: int | None = None,
-    registers: bool = True,
 ) -> DeviceTraits:
-    """A CPU's traits. onednn: whether oneDNN is installed; without it images stay N×C×H×W, of float32. registers: 32
-    of 64 bytes, as AVX-512 has."""
+    """A CPU's traits. onednn: whether oneDNN is installed; without it images stay N×C×H×W, of float32."""
     half = HALF_DTYPES.get(precision, dtype)
     return DeviceTraits(
         kind="cpu",
@@ -77,7 +75,7 @@ def cpu_traits(
         image_dtype=half,
         channels_last=onednn and dtype == "float32",
         sums_gradients=True,
-        fuses_updates=onednn and dtype == "float32" and registers,
+        fuses_updates=onednn and dtype == "float32",
         prepares_convolutions=onednn and dtype == "float32",
         memory=memory,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..devices.traits import H100, DeviceTraits, cpu_traits, cuda_traits
 
-CPU = cpu_traits()  # with oneDNN, in fp32, with AVX-512
+CPU = cpu_traits()  # with oneDNN, in fp32
 
 
 def traits(gpu: int | None, precision: str | None = None) -> DeviceTraits:
@@ -13,9 +13,7 @@ def traits(gpu: int | None, precision: str | None = None) -> DeviceTraits:
     precision: as -precision names it; None: the device's default. Errors: the GPU lacks the precision.
     """
     if gpu is None:
-        from ..devices.processor import has_registers
-
-        return cpu_traits("bf16" if precision == "bf16" else "fp32", registers=has_registers())
+        return cpu_traits("bf16" if precision == "bf16" else "fp32")
     from ..devices.cuda import precisions
 
     capability = _capability(gpu)

@@ -104,6 +104,7 @@ def test_candidates_follow_from_the_geometry():
     assert found(WIDE, DEEP, kernel=(1, 1)) == ["direct", "product"]
     assert found(WIDE, DEEP, pad=(1, 1), groups=4) == both
     assert found(with_channels(20), with_channels(50)) == both
+    assert found(WIDE, with_channels(18)) == (both if algorithms.LANES == 8 else ["direct"])  # 24 or 32 are computed
     direct = [
         found(NARROW, WIDE, pad=(1, 1)),
         found(WIDE, WIDE, pad=(1, 1), stride=(2, 2)),
@@ -113,7 +114,6 @@ def test_candidates_follow_from_the_geometry():
         found(WIDE, DEEP, kernel=(1, 1), groups=2),
         found(with_channels(50), WIDE),
         found(with_channels(18), WIDE),
-        found(WIDE, with_channels(18)),
         found(WIDE, WIDE, pad=(1, 1), half=True),
         found(WIDE, WIDE, kernel=(3, 5), pad=(1, 2)),
         found(WIDE, WIDE, kernel=(7, 7), pad=(3, 3)),

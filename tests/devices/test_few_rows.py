@@ -4,7 +4,7 @@ import engines
 import numpy as np
 import pytest
 
-from caffelite.devices import algorithms, processor
+from caffelite.devices import algorithms
 from caffelite.devices.cpu.few_rows import FewRowsProduct
 
 # M, K, N: rows that fill registers and not, one and several blocks of columns
@@ -66,8 +66,6 @@ def test_threads_do_not_change_results(seed):
 
 
 def test_a_layer_takes_them_where_weights_are_large(dev, monkeypatch, seed):
-    if not processor.has_registers():
-        pytest.skip("this processor has too few registers")
     monkeypatch.setattr(algorithms, "FEW_ROWS_WEIGHTS", 1 << 8)
     x, w, b, dy = problem(seed, *PROBLEMS[0])
     op = dev.inner_product(*x.shape, len(w))

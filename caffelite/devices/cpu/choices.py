@@ -18,7 +18,7 @@ from ..cache import ChoiceCache
 from ..processor import features
 from ..protocol import Gather
 
-REVISION = 4  # of the kernels that are measured: where another one was measured, it is done again
+REVISION = 5  # of the kernels that are measured: where another one was measured, it is done again
 ROUNDS = 3  # measurements of each algorithm; the shortest counts
 SLOW = 1.5  # an algorithm with a first time of more than this multiple of the best is not measured further
 GAIN = 0.92  # an algorithm replaces one that stands before it if it takes at most this share of its time

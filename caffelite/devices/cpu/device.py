@@ -15,7 +15,6 @@ import threadpoolctl
 from ...errors import CaffeliteError
 from ..context import ExecutionContext
 from ..interfaces import Array, DetectionOptions, MaskPart, MultiBoxOptions, ProposalOptions, RegionOptions
-from ..processor import has_registers
 from ..protocol import Gather, Shape
 from ..traits import CPU_EAGER, cpu_traits
 from ..window import Window
@@ -73,9 +72,7 @@ class CPU(FormulaKernels):
         if self._onednn and not deterministic:
             self.algorithms = choices.Choices(self.threads, self._onednn.version, self._onednn.instructions)
         self.inference = inference.Inference(self, self._onednn, self.algorithms) if self._onednn else None
-        self.traits = traits = cpu_traits(
-            precision, self.dtype.name, self._onednn is not None, registers=has_registers()
-        )
+        self.traits = traits = cpu_traits(precision, self.dtype.name, self._onednn is not None)
         self.precision = precision
         if traits.half:
             self._check_half()

@@ -265,8 +265,7 @@ _ROWS_UPDATE = _Loop(
 """,
     distinct=True,
     imports="""\
-from caffelite.devices.algorithms import FEW_ROWS_COLUMNS as TILE__
-from caffelite.devices.cpu.kernels.few_rows import BLOCK as BLOCK__, ROWS as ROWS__
+from caffelite.devices.cpu.kernels.few_rows import BLOCK as BLOCK__, ROWS as ROWS__, TILE as TILE__
 from caffelite.devices.cpu.kernels.few_rows import outer as outer__, prefetch_next as prefetch_next__
 """,
 )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import algorithms
-from ..algorithms import COLUMNS, DEPTHWISE, DIRECT, LANES, WINOGRAD, rounded
+from ..algorithms import COLUMNS, DEPTHWISE, DIRECT, LANES, PANEL, WINOGRAD, rounded
 from ..formula import Formula
 from ..window import Window
 from .choices import Choices
@@ -33,7 +33,7 @@ class ColumnsConvolution:
         self._window = (*window.kernel, *window.stride, *window.pad, *window.dilation)
         self._vectors, self._depth = rounded(m, LANES) // LANES, c * window.kernel[0] * window.kernel[1]
         self._starts = panels(self._vectors * LANES)
-        rows = columns.ROWS[max(1, min(4, self._vectors))]
+        rows = columns.ROWS[max(1, min(PANEL, self._vectors))]
         most = BLOCK_BYTES // (4 * self._depth) // rows * rows
         share = rounded(-(-self._y[0] // device.threads), rows)
         self._block = max(rows, min(most, share))
@@ -51,12 +51,12 @@ class ColumnsConvolution:
     def run(self, x, y) -> None:
         threads = self._device.active_threads
         count = threads * self._block * self._depth
-        space = self._device.space(4 * (count + threads * 4 * LANES))
+        space = self._device.space(4 * (count + threads * PANEL * LANES))
         given = x, y, space, threads
         if any(a is not b for a, b in zip(given, self._seen, strict=True)):
             parts = (
                 self._device.view(space, 0, (threads, self._block, self._depth), np.float32),
-                self._device.view(space, 4 * count, (threads, 4 * LANES), np.float32),
+                self._device.view(space, 4 * count, (threads, PANEL * LANES), np.float32),
             )
             arrays = x.reshape(self._x), self._packed, self._starts, *self._after, y.reshape(self._y)
             self._arguments = *arrays, self._outputs, self._window, self._block, *parts
@@ -66,7 +66,7 @@ class ColumnsConvolution:
     @property
     def step_bytes(self) -> int:
         """Bytes of the workspace of a step."""
-        return 4 * (self._block * self._depth + 4 * LANES)
+        return 4 * (self._block * self._depth + PANEL * LANES)
 
     def step(self, x, y, space: int) -> list[int]:
         """The numbers of a step of kernels/program.py. space: the address of the workspace."""

@@ -10,7 +10,6 @@ import numpy as np
 
 from .. import algorithms
 from ..formula import Formula
-from ..processor import has_registers
 from ..window import Window
 from . import onednn
 from .few_rows import FewRowsProduct
@@ -210,7 +209,7 @@ class InnerProduct:
         if transpose and min(k, n) > 1:
             self._w, self._turned = ((n, k), (1, n)), ((k, n), (n, 1))
         self._dy_turned, self._relu = ((n, m), (1, n)), _relu(device)
-        few = not transpose and not half and algorithms.has_few_rows(m, k, n) and has_registers()
+        few = not transpose and not half and algorithms.has_few_rows(m, k, n)
         self._few_rows = FewRowsProduct(device, m, k, n) if few else None
         # Products are created on first use, and kept.
         self._forward, self._weights, self._data = (

@@ -5,19 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from .. import algorithms
-from ..algorithms import Tile, rounded
+from ..algorithms import LANES, PANEL, Tile, rounded
 from ..window import Window
 from .kernels import winograd
-from .kernels.vectors import LANES
 from .memory import Memory
 
 LINE = 64  # bytes: parts of the workspace start on cache lines
 
 
 def panels(channels: int) -> np.ndarray:
-    """The first vector of each panel of at most 4 vectors, of nearly equal widths, and the end of the last."""
+    """The first vector of each panel of at most PANEL vectors, of nearly equal widths, and the end of the last."""
     vectors = rounded(channels, LANES) // LANES
-    count = -(-vectors // 4)
+    count = -(-vectors // PANEL)
     return np.array([j * vectors // count for j in range(count + 1)], np.int64)
 
 
@@ -32,7 +31,7 @@ class _Geometry:
         self.x, self.y = ((shape[0], *shape[2:], shape[1]) for shape in (x, y))
         self.tiles = algorithms.tile_count(y, tile.outputs)
         c, m = x[1] // groups, y[1] // groups
-        self.block = algorithms.block_tiles(c, self.tiles, tile, threads)
+        self.block = algorithms.block_tiles(c, m, self.tiles, tile, threads)
         self.panels = panels(m)
         self.sizes = algorithms.pass_sizes(c, m, self.tiles, tile, threads)
 

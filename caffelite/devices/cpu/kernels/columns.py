@@ -6,14 +6,16 @@ second-level cache. Bias and slopes are applied in registers.
 
 from numba import njit
 
-from .lanes import LANES, copy
+from ...algorithms import LANES, PANEL
+from .lanes import copy
 from .parallel import body, launch
 from .settings import SERIAL
 from .tiles import BYTES, tile
 
-ROWS = {1: 12, 2: 12, 3: 8, 4: 6}  # pixels of a tile by its vectors of outputs: as many as the registers hold
-_tile1, _tile2, _tile3, _tile4 = (tile(ROWS[vectors], vectors) for vectors in (1, 2, 3, 4))
-_ROWS1, _ROWS2, _ROWS3, _ROWS4 = (ROWS[vectors] for vectors in (1, 2, 3, 4))
+# Pixels of a tile by its vectors of outputs: as many as the registers hold.
+ROWS = {1: 12, 2: 12, 3: 8, 4: 6} if PANEL == 4 else {1: 8, 2: 6}
+_tile1, _tile2, _tile3, _tile4 = (tile(ROWS[min(vectors, PANEL)], min(vectors, PANEL)) for vectors in (1, 2, 3, 4))
+_ROWS1, _ROWS2, _ROWS3, _ROWS4 = (ROWS[min(vectors, PANEL)] for vectors in (1, 2, 3, 4))
 
 
 @njit(**SERIAL)
@@ -117,7 +119,7 @@ def convolve(x, packed, starts, bias, slopes, y, outputs, window, block, columns
     """y (N·OH·OW, M) = the convolution of x (N, H, W, C) + bias (M), what is not positive times slopes (M).
 
     packed, starts: see ``pack``. outputs: (OH, OW); window: (kh, kw, sh, sw, ph, pw, dh, dw). block: pixels that are
-    multiplied at a time. Workspace of each task: columns (tasks, block, kh·kw·C), unused (tasks, 4·LANES).
+    multiplied at a time. Workspace of each task: columns (tasks, block, kh·kw·C), unused (tasks, PANEL·LANES).
     """
     launch(_convolve, columns.shape[0], (x, packed, starts, bias, slopes, y, outputs, window, block, columns, unused))
 

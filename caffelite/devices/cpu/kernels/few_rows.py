@@ -12,7 +12,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ...algorithms import FEW_ROWS_COLUMNS, LANES
+from ...algorithms import LANES, PANEL
 from .lanes import VECTOR, Vectors, broadcast, integer, splat
 from .parallel import body, launch
 from .settings import SERIAL
@@ -20,8 +20,9 @@ from .settings import SERIAL
 ROWS = 4  # of x and of the weights in a product that stays in registers
 BYTES = 4 * LANES
 AHEAD = 4  # rows of the weights that are prefetched before their use: processors do not foresee such strides
+LINE = 64  # bytes of a cache line
 BLOCK = 256  # columns: their rows of x and dx stay in the L1 cache
-_VECTORS = FEW_ROWS_COLUMNS // LANES  # in a tile of the gradients
+TILE = PANEL * LANES  # columns of a tile of the gradients
 
 
 @intrinsic
@@ -82,9 +83,9 @@ def outer(_context: Any, dy: Any, dy_row: Any, x: Any, count: Any, dw: Any, row:
         at = {
             (j, v): builder.add(builder.add(dw, builder.mul(row, integer(j))), integer(BYTES * v))
             for j in range(ROWS)
-            for v in range(_VECTORS)
+            for v in range(PANEL)
         }
-        for address in at.values():
+        for address in [at[j, v] for j in range(ROWS) for v in range(0, PANEL, LINE // BYTES)]:
             _prefetch(builder, builder.add(address, builder.mul(row, integer(AHEAD))), True)
         zero = splat(VECTOR, 0.0)
         totals = {
@@ -93,7 +94,7 @@ def outer(_context: Any, dy: Any, dy_row: Any, x: Any, count: Any, dw: Any, row:
         }
         with cgutils.for_range_slice(builder, integer(0), count, integer(1)) as (m, _):
             factors, source = _factors(builder, dy, dy_row, m), builder.add(x, builder.mul(m, integer(4 * BLOCK)))
-            for v in range(_VECTORS):
+            for v in range(PANEL):
                 value = vectors.load(builder.add(source, integer(BYTES * v)))
                 for j in range(ROWS):
                     builder.store(vectors.fma(factors[j], value, builder.load(totals[j, v])), totals[j, v])
@@ -112,8 +113,8 @@ def prefetch_next(_context: Any, address: Any, row: Any) -> Any:
         address, row = arguments
         for j in range(ROWS):
             start = builder.add(address, builder.mul(row, integer(j + ROWS)))
-            for v in range(_VECTORS):
-                _prefetch(builder, builder.add(start, integer(BYTES * v)), True)
+            for line in range(0, 4 * TILE, LINE):
+                _prefetch(builder, builder.add(start, integer(line)), True)
         return context.get_dummy_value()
 
     return types.void(*[types.intp] * 2), codegen
@@ -129,15 +130,15 @@ def _spread(_context: Any, dy: Any, dy_row: Any, w: Any, row: Any, count: Any, d
         weights = {
             (j, v): vectors.load(builder.add(builder.add(w, builder.mul(row, integer(j))), integer(BYTES * v)))
             for j in range(ROWS)
-            for v in range(_VECTORS)
+            for v in range(PANEL)
         }
         for j in range(ROWS):
-            for v in range(_VECTORS):
-                ahead = builder.add(builder.mul(row, integer(j + AHEAD)), integer(BYTES * v))
+            for line in range(0, 4 * TILE, LINE):
+                ahead = builder.add(builder.mul(row, integer(j + AHEAD)), integer(line))
                 _prefetch(builder, builder.add(w, ahead), False)
         with cgutils.for_range_slice(builder, integer(0), count, integer(1)) as (m, _):
             factors, target = _factors(builder, dy, dy_row, m), builder.add(dx, builder.mul(m, integer(4 * BLOCK)))
-            for v in range(_VECTORS):
+            for v in range(PANEL):
                 address = builder.add(target, integer(BYTES * v))
                 total = vectors.load(address)
                 for j in range(ROWS):
@@ -189,9 +190,9 @@ def forward(x, w, bias, slope, y, rows, sums):
 def _backward(start, stop, x, w, dy, dx, dw, wants_data, wants_weights, add, space):
     rows, depth = x.shape
     outputs, line, step, threads = dy.shape[1], depth * 4, dy.shape[1] * 4, space.shape[0]
-    tiles = depth // FEW_ROWS_COLUMNS
+    tiles = depth // TILE
     for t in range(start, stop):
-        first, last = t * tiles // threads * FEW_ROWS_COLUMNS, (t + 1) * tiles // threads * FEW_ROWS_COLUMNS
+        first, last = t * tiles // threads * TILE, (t + 1) * tiles // threads * TILE
         left, sums = space[t, 0], space[t, 1]
         for begin in range(first, last, BLOCK):
             end = min(begin + BLOCK, last)
@@ -201,7 +202,7 @@ def _backward(start, stop, x, w, dy, dx, dw, wants_data, wants_weights, add, spa
                 left[:, : end - begin] = x[:, begin:end]
             for n in range(0, outputs, ROWS):
                 gradients, weights = dy.ctypes.data + n * 4, n * line + begin * 4
-                for k in range(0, (end - begin) * 4, FEW_ROWS_COLUMNS * 4):
+                for k in range(0, (end - begin) * 4, TILE * 4):
                     if wants_data:
                         _spread(gradients, step, w.ctypes.data + weights + k, line, rows, sums.ctypes.data + k)
                     if wants_weights:
@@ -214,7 +215,7 @@ def _backward(start, stop, x, w, dy, dx, dw, wants_data, wants_weights, add, spa
 def backward(x, w, dy, dx, dw, wants_data, wants_weights, add, space):
     """dx (M, K) = dy (M, N) w where wants_data, dw (N, K) = [dw +] dyᵀ x where wants_weights.
 
-    N is a multiple of ROWS, and K one of FEW_ROWS_COLUMNS. Workspace: space (threads, 2, M, BLOCK) takes a block of
+    N is a multiple of ROWS, and K one of TILE. Workspace: space (threads, 2, M, BLOCK) takes a block of
     columns of x and of dx, whose rows would share few sets of the L1 cache where K is a multiple of 1024.
     """
     launch(_backward, space.shape[0], (x, w, dy, dx, dw, wants_data, wants_weights, add, space))

@@ -7,6 +7,7 @@ from llvmlite import ir
 from numba import carray, njit, types
 from numba.extending import intrinsic
 
+from ...algorithms import LANES, PANEL
 from . import columns, depthwise
 from .settings import SERIAL
 
@@ -48,7 +49,7 @@ def _columns(d):
     n, h, w, c, high, wide, m, panels = d[12], d[13], d[14], d[15], d[16], d[17], d[18], d[19]
     window = d[20], d[21], d[22], d[23], d[24], d[25], d[26], d[27]
     depth, pixels = window[0] * window[1] * c, n * high * wide
-    width = -(-m // columns.LANES) * columns.LANES
+    width = -(-m // LANES) * LANES
     columns.convolve_blocks(
         carray(_pointer(x), (n, h, w, c), np.float32),
         carray(_pointer(packed), (depth * width,), np.float32),
@@ -60,7 +61,7 @@ def _columns(d):
         window,
         block,
         carray(_pointer(space), (block, depth), np.float32),
-        carray(_pointer(space + 4 * block * depth), (4 * columns.LANES,), np.float32),
+        carray(_pointer(space + 4 * block * depth), (PANEL * LANES,), np.float32),
         0,
         -(-pixels // block),
     )

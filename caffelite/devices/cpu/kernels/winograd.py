@@ -14,7 +14,7 @@ zeros, or of numbers that nobody reads, so tiles at the border need no code of t
 import numpy as np
 from numba import njit
 
-from ...algorithms import GROUP, ROWS
+from ...algorithms import GROUP, PANEL, ROWS, ROWS_TURNED
 from .cook_toom import Matrix, matrices
 from .parallel import body, launch
 from .settings import SERIAL
@@ -34,8 +34,8 @@ _output4, _output6, _output8 = (both_sides(results, unpack=True, finish=True) fo
 OUTPUTS, TAPS = 2, 3  # sides of the tiles of a weight gradient: larger ones round worse
 _output_gradient4 = both_sides(_turned(_TILES[0][2]), pack=True)
 _kernel_gradient4 = both_sides(_turned(_TILES[0][1]), unpack=True)
-_product1, _product2, _product3, _product4 = (product(ROWS, vectors) for vectors in (1, 2, 3, 4))
-_outer1, _outer2, _outer3, _outer4 = (product(4, vectors) for vectors in (1, 2, 3, 4))
+_product1, _product2, _product3, _product4 = (product(ROWS, min(vectors, PANEL)) for vectors in (1, 2, 3, 4))
+_outer1, _outer2, _outer3, _outer4 = (product(ROWS_TURNED, min(vectors, PANEL)) for vectors in (1, 2, 3, 4))
 
 
 @njit(**SERIAL)
@@ -72,39 +72,55 @@ def _finish_outputs(side, source, target, channels, bias, slope):
 
 
 @njit(**SERIAL)
+def _six_rows(vectors, a, a_row, a_k, b, c, depth, add):
+    """ROWS rows of c (·, vectors·LANES) = [c +] a b: see vectors.product."""
+    width = vectors * BYTES
+    if vectors == 4:
+        _product4(a, a_row, a_k, b, width, c, width, depth, add)
+    elif vectors == 3:
+        _product3(a, a_row, a_k, b, width, c, width, depth, add)
+    elif vectors == 2:
+        _product2(a, a_row, a_k, b, width, c, width, depth, add)
+    else:
+        _product1(a, a_row, a_k, b, width, c, width, depth, add)
+
+
+@njit(**SERIAL)
+def _four_rows(vectors, a, a_row, a_k, b, c, depth, add):
+    width = vectors * BYTES
+    if vectors == 4:
+        _outer4(a, a_row, a_k, b, width, c, width, depth, add)
+    elif vectors == 3:
+        _outer3(a, a_row, a_k, b, width, c, width, depth, add)
+    elif vectors == 2:
+        _outer2(a, a_row, a_k, b, width, c, width, depth, add)
+    else:
+        _outer1(a, a_row, a_k, b, width, c, width, depth, add)
+
+
+@njit(**SERIAL)
 def _multiply(a, row, b, c, rows, depth, vectors):
     """c (rows, vectors·LANES) = a (rows, depth), of rows ``row`` bytes apart, times b (depth, vectors·LANES)."""
     width = vectors * BYTES
     for k in range(0, depth, DEPTH):
         count = min(DEPTH, depth - k)
         for r in range(0, rows, ROWS):
-            left, right, out = a + r * row + k * 4, b + k * width, c + r * width
-            if vectors == 4:
-                _product4(left, row, 4, right, width, out, width, count, k > 0)
-            elif vectors == 3:
-                _product3(left, row, 4, right, width, out, width, count, k > 0)
-            elif vectors == 2:
-                _product2(left, row, 4, right, width, out, width, count, k > 0)
-            else:
-                _product1(left, row, 4, right, width, out, width, count, k > 0)
+            _six_rows(vectors, a + r * row + k * 4, row, 4, b + k * width, c + r * width, count, k > 0)
 
 
 @njit(**SERIAL)
-def _multiply_turned(a, channels, b, c, depth, vectors, add):
-    """c (channels, vectors·LANES) = [c +] aᵀ b of a (depth, channels) and b (depth, vectors·LANES)."""
-    width, row = vectors * BYTES, channels * 4
+def _multiply_turned(a, row, channels, b, c, depth, vectors, add):
+    """c (channels, vectors·LANES) = [c +] aᵀ b of a (depth, channels), of rows ``row`` bytes apart, and b (depth,
+    vectors·LANES). channels: a multiple of ROWS_TURNED, more than that."""
+    width = vectors * BYTES
+    fours = -channels % ROWS // (ROWS - ROWS_TURNED)  # so that the others are a multiple of ROWS
+    sixes = channels - fours * ROWS_TURNED
     for k in range(0, depth, DEPTH):
-        count = min(DEPTH, depth - k)
-        for r in range(0, channels, 4):
-            left, right, out = a + k * row + r * 4, b + k * width, c + r * width
-            if vectors == 4:
-                _outer4(left, 4, row, right, width, out, width, count, add or k > 0)
-            elif vectors == 3:
-                _outer3(left, 4, row, right, width, out, width, count, add or k > 0)
-            elif vectors == 2:
-                _outer2(left, 4, row, right, width, out, width, count, add or k > 0)
-            else:
-                _outer1(left, 4, row, right, width, out, width, count, add or k > 0)
+        count, left, right, more = min(DEPTH, depth - k), a + k * row, b + k * width, add or k > 0
+        for r in range(0, sixes, ROWS):
+            _six_rows(vectors, left + r * 4, 4, row, right, c + r * width, count, more)
+        for r in range(sixes, channels, ROWS_TURNED):
+            _four_rows(vectors, left + r * 4, 4, row, right, c + r * width, count, more)
 
 
 @njit(**SERIAL)
@@ -139,40 +155,41 @@ def _panel_channels(starts, j, channels):
 
 
 @njit(**SERIAL)
-def _read_weights(w, rotated, first, buffer):
-    """buffer (GROUP or fewer, r², width): the weights of input channels from ``first`` on, output channels last."""
+def _read_weights(w, rotated, first, start, buffer):
+    """buffer (GROUP or fewer, r², width): the weights of input channels from ``first`` on, and of output channels from
+    ``start`` on, output channels last."""
     taps = buffer.shape[1]
     for m in range(buffer.shape[2]):
         for i in range(buffer.shape[0]):
             for q in range(taps):
-                buffer[i, q, m] = w[first + i, m, taps - 1 - q] if rotated else w[m, first + i, q]
+                buffer[i, q, m] = w[first + i, start + m, taps - 1 - q] if rotated else w[start + m, first + i, q]
 
 
 @njit(**SERIAL)
-def _rows(rough, taps, width):
-    """Room for the weights of GROUP channels."""
-    return rough[: GROUP * taps * width].reshape(GROUP, taps, width)
+def _rows(rough, members, taps, width):
+    """Room for the weights of ``members`` channels."""
+    return rough[: members * taps * width].reshape(members, taps, width)
 
 
 @body
 def _transform_weights(first, last, w, rotated, starts, packed, rough, tables, outputs, size):
     count, width = (w.shape[0], w.shape[1]) if rotated else (w.shape[1], w.shape[0])
     threads, side, taps = tables.shape[0], outputs + size - 1, size * size
-    square = side * side
+    square, groups = side * side, -(-count // GROUP)
+    tasks = groups * (starts.size - 1)
     for t in range(first, last):
-        buffer, source, target = _rows(rough[t], taps, width), tables[t, 0], tables[t, 1]
-        groups = -(-count // GROUP)
-        for g in range(t * groups // threads, (t + 1) * groups // threads):
-            members = min(GROUP, count - g * GROUP)
-            _read_weights(w, rotated, g * GROUP, buffer[:members])
+        source, target = tables[t, 0], tables[t, 1]
+        for task in range(t * tasks // threads, (t + 1) * tasks // threads):
+            j, k = task // groups, task % groups * GROUP
+            channels, members = _panel_channels(starts, j, width), min(GROUP, count - k)
+            buffer = _rows(rough[t], members, taps, channels)
+            _read_weights(w, rotated, k, starts[j] * LANES, buffer)
+            address, pitch = _panel(packed, starts, j, square, count)
+            row = (starts[j + 1] - starts[j]) * BYTES
             for i in range(members):
-                k = g * GROUP + i
-                for j in range(starts.size - 1):
-                    vectors = starts[j + 1] - starts[j]
-                    _fill_strided(source[:taps], buffer[i].ctypes.data + starts[j] * BYTES, width * 4)
-                    place, pitch = _panel(packed, starts, j, square, count)
-                    _fill_strided(target[:square], place + k * vectors * BYTES, pitch)
-                    _transform_kernel(side, source.ctypes.data, target.ctypes.data, _panel_channels(starts, j, width))
+                _fill_strided(source[:taps], buffer[i].ctypes.data, channels * 4)
+                _fill_strided(target[:square], address + (k + i) * row, pitch)
+                _transform_kernel(side, source.ctypes.data, target.ctypes.data, channels)
 
 
 @njit(**SERIAL)
@@ -180,8 +197,8 @@ def transform_weights(w, rotated, starts, packed, rough, tables, outputs, size):
     """packed: the weights w (M, C, r²) for ``convolve``: for each panel, a² matrices (C, width).
 
     rotated: of the convolution that computes the data gradient, from M channels to C, with kernels turned by 180
-    degrees. starts (panels + 1): the first vector of each panel. Workspace: rough (threads, GROUP·r²·max(C, M)), tables
-    (threads, 2, 64). outputs, size: m and r.
+    degrees. starts (panels + 1): the first vector of each panel. Workspace: rough (threads, GROUP·r²·PANEL·LANES),
+    tables (threads, 2, 64).
     """
     launch(_transform_weights, tables.shape[0], (w, rotated, starts, packed, rough, tables, outputs, size))
 
@@ -202,7 +219,7 @@ def _convolve(begin, end, x, packed, starts, bias, slope, y, group, groups, pad,
     for t in range(begin, end):
         source, target, inputs = tables[t, 0], tables[t, 1], space[t].ctypes.data
         products = inputs + square * (block * channels + LANES) * 4
-        zeros = products + block * square * 4 * BYTES
+        zeros = products + block * square * PANEL * BYTES
         unused = zeros + channels * 4
         space[t, (zeros - inputs) // 4 : (unused - inputs) // 4] = 0
         for b in range(t * blocks // threads, (t + 1) * blocks // threads):
@@ -238,8 +255,8 @@ def convolve(x, packed, starts, bias, slope, y, group, groups, pad, outputs, siz
     G groups of channels.
 
     packed, starts: as from ``transform_weights``. pad (2): rows above and columns left of the images. block: tiles that
-    are transformed at a time, a multiple of ROWS. Workspace: space (threads, a²·(block·(C + 4·LANES) + LANES) + C +
-    4·LANES), tables (threads, 2, 64).
+    are transformed at a time, a multiple of ROWS. Workspace: space (threads, a²·(block·(C + PANEL·LANES) + LANES) + C +
+    PANEL·LANES), tables (threads, 2, 64).
     """
     launch(
         _convolve,
@@ -253,12 +270,13 @@ def _transform_images(begin, end, x, dy, starts, group, groups, pad, first, last
     channels, width, side = x.shape[3] // groups, dy.shape[3] // groups, OUTPUTS + TAPS - 1
     high, wide = -(-dy.shape[1] // OUTPUTS), -(-dy.shape[2] // OUTPUTS)
     square, threads, count, nothing = side * side, tables.shape[0], last - first, zeros.ctypes.data
+    row = (channels + LANES) * 4
     for t in range(begin, end):
         source, target = tables[t, 0], tables[t, 1]
         for i in range(t * count // threads, (t + 1) * count // threads):
             image, top, left = _origin(first + i, high, wide, OUTPUTS)
             _fill_table(source, x[image], group * channels, top - pad[0], left - pad[1], side, nothing)
-            _fill_strided(target[:square], inputs.ctypes.data + i * channels * 4, (count * channels + LANES) * 4)
+            _fill_strided(target[:square], inputs.ctypes.data + i * row, count * row)
             _input4(source.ctypes.data, target.ctypes.data, channels)
             for j in range(starts.size - 1):
                 vectors = starts[j + 1] - starts[j]
@@ -273,7 +291,8 @@ def transform_images(x, dy, starts, group, groups, pad, first, last, inputs, gra
     """The factors of the weight gradient of one of G groups of channels, for tiles ``first`` to ``last`` of x (N, H, W,
     C·G) and dy (N, OH, OW, M·G).
 
-    inputs of a² matrices (tiles, C); gradients: for each panel, of a² matrices (tiles, width). zeros (max(C, M)).
+    inputs of a² matrices (tiles, C + LANES), as rows a power of two apart would share few sets of a cache; gradients:
+    for each panel, of a² matrices (tiles, width). zeros (max(C, M)).
     """
     launch(
         _transform_images,
@@ -288,10 +307,11 @@ def _multiply_images(first, last, inputs, gradients, starts, channels, count, sq
     for t in range(first, last):
         p, j = t // panels, t % panels
         vectors = starts[j + 1] - starts[j]
-        left = inputs.ctypes.data + p * (count * channels + LANES) * 4
+        row = (channels + LANES) * 4
+        left = inputs.ctypes.data + p * count * row
         right, right_pitch = _panel(gradients, starts, j, square, count)
         out, pitch = _panel(products, starts, j, square, channels)
-        _multiply_turned(left, channels, right + p * right_pitch, out + p * pitch, count, vectors, add)
+        _multiply_turned(left, row, channels, right + p * right_pitch, out + p * pitch, count, vectors, add)
 
 
 @njit(**SERIAL)
@@ -308,26 +328,29 @@ def multiply_images(inputs, gradients, starts, channels, count, square, products
 def _finish_weights(begin, end, products, starts, dw, add, rough, tables):
     width, channels = dw.shape[0], dw.shape[1]
     threads, taps, square = tables.shape[0], TAPS**2, (OUTPUTS + TAPS - 1) ** 2
+    groups = -(-channels // GROUP)
+    tasks = groups * (starts.size - 1)
     for t in range(begin, end):
-        buffer, source, target = _rows(rough[t], taps, width), tables[t, 0], tables[t, 1]
-        groups = -(-channels // GROUP)
-        for g in range(t * groups // threads, (t + 1) * groups // threads):
-            first, members = g * GROUP, min(GROUP, channels - g * GROUP)
+        source, target = tables[t, 0], tables[t, 1]
+        for task in range(t * tasks // threads, (t + 1) * tasks // threads):
+            j, first = task // groups, task % groups * GROUP
+            wanted, members = _panel_channels(starts, j, width), min(GROUP, channels - first)
+            buffer = _rows(rough[t], members, taps, wanted)
+            address, pitch = _panel(products, starts, j, square, channels)
+            row = (starts[j + 1] - starts[j]) * BYTES
             for i in range(members):
-                for j in range(starts.size - 1):
-                    vectors = starts[j + 1] - starts[j]
-                    place, pitch = _panel(products, starts, j, square, channels)
-                    _fill_strided(source[:square], place + (first + i) * vectors * BYTES, pitch)
-                    _fill_strided(target[:taps], buffer[i].ctypes.data + starts[j] * BYTES, width * 4)
-                    _kernel_gradient4(source.ctypes.data, target.ctypes.data, _panel_channels(starts, j, width))
-            for m in range(width):
+                _fill_strided(source[:square], address + (first + i) * row, pitch)
+                _fill_strided(target[:taps], buffer[i].ctypes.data, wanted * 4)
+                _kernel_gradient4(source.ctypes.data, target.ctypes.data, wanted)
+            for m in range(wanted):
                 for i in range(members):
                     for q in range(taps):
-                        before = dw[m, first + i, q] if add else np.float32(0)
-                        dw[m, first + i, q] = buffer[i, q, m] + before
+                        before = dw[starts[j] * LANES + m, first + i, q] if add else np.float32(0)
+                        dw[starts[j] * LANES + m, first + i, q] = buffer[i, q, m] + before
 
 
 @njit(**SERIAL)
 def finish_weights(products, starts, dw, add, rough, tables):
-    """dw (M, C, r²) = [dw +] the weight gradient from ``products``. rough (threads, GROUP·r²·max(C, M)): workspace."""
+    """dw (M, C, r²) = [dw +] the weight gradient from ``products``. Workspace:
+    rough (threads, GROUP·r²·PANEL·LANES)."""
     launch(_finish_weights, tables.shape[0], (products, starts, dw, add, rough, tables))
