@@ -130,12 +130,29 @@ def padded(rows: int, channels: int) -> int:
     return rows * rounded(channels, LANES) + -(-channels // (PANEL * LANES)) * LANES
 
 
+def by_panels(m: int, tiles: int) -> bool:
+    """Whether a pass to M channels transforms weights panel by panel where it uses them: those of all panels are larger
+    than the transformed images."""
+    return tiles < m
+
+
 def pass_sizes(c: int, m: int, tiles: int, tile: Tile, threads: int) -> tuple[int, int, int]:
-    """Numbers of float32 in the workspace of a pass from C channels to M: the packed weights, the blocks of all
-    threads, some rows of weights for each thread."""
-    square, block = tile.square, block_tiles(c, m, tiles, tile, threads)
+    """Numbers of float32 in the workspace of a pass from C channels to M: as ``packed_sizes``, or ``by_panels`` the
+    transformed images, and a panel for each thread, in place of the first two."""
+    if not by_panels(m, tiles):
+        return packed_sizes(c, m, tiles, tile, threads)
+    square, rows = tile.square, rounded(tiles, ROWS)
+    panel = square * (c + rows) * PANEL * LANES + (square + PANEL) * LANES
+    return square * (rows * c + LANES), threads * panel, threads * GROUP * tile.taps * PANEL * LANES
+
+
+def packed_sizes(c: int, m: int, tiles: int, tile: Tile, threads: int) -> tuple[int, int, int]:
+    """The same where weights are packed before: the packed weights, the blocks of all threads, some rows of weights for
+    each thread."""
+    square, rough = tile.square, threads * GROUP * tile.taps * PANEL * LANES
+    block = block_tiles(c, m, tiles, tile, threads)
     blocks = square * (block * (c + PANEL * LANES) + LANES) + c + PANEL * LANES
-    return square * padded(c, m), threads * blocks, threads * GROUP * tile.taps * PANEL * LANES
+    return square * padded(c, m), threads * blocks, rough
 
 
 def gradient_sizes(c: int, m: int, tiles: int, tile: Tile, threads: int) -> tuple[int, int, int, int]:
@@ -162,7 +179,8 @@ def workspace(x: Shape, y: Shape, window: Window, groups: int, half: bool, threa
     for name in candidates(x, y, window, groups, half):
         if outputs := WINOGRAD.get(name):
             c, m, tiles, tile = x[1] // groups, y[1] // groups, tile_count(y, outputs), Tile(outputs, window.kernel[0])
-            passes: list[tuple[int, ...]] = [pass_sizes(c, m, tiles, tile, threads)]
+            sizes = c, m, tiles, tile, threads
+            passes: list[tuple[int, ...]] = [pass_sizes(*sizes), packed_sizes(*sizes)[1:]]
             if backward:
                 passes.append(pass_sizes(m, c, tile_count(x, outputs), tile, threads))
                 if outputs == EXACT_TILE:

@@ -1,6 +1,7 @@
 """The choice of a convolution's algorithm: by time, kept on disk, recorded for a resume, the same for all processes."""
 
 import engines
+import numpy as np
 import pytest
 
 from caffelite.devices import Window, algorithms
@@ -177,3 +178,10 @@ def test_a_forward_pass_of_few_channels_keeps_caffe_s_order(monkeypatch, channel
     gradients = {"data gradient": "winograd4", "weight gradient": "direct"}
     assert taken(None) == {"forward": forward, **gradients}
     assert taken("winograd4") == {"forward": "winograd4", **gradients}
+
+
+def test_images_of_one_pixel_are_multiplied_as_a_product():
+    op = engines.with_onednn().convolution((8, 64, 1, 1), (8, 40, 1, 1), Window((1, 1)), 1, channels_last=True)
+    x, w, y = (np.ones(s, np.float32) for s in ((8, 1, 1, 64), (40, 64, 1, 1), (8, 1, 1, 40)))
+    op.forward(x, w, None, y)
+    assert op.taken == {"forward": "product"} and (y == 64).all()

@@ -206,3 +206,16 @@ def test_a_layer_takes_the_algorithm_of_its_field(dev, seed, algorithm, groups):
 def test_deterministic_devices_are_direct(dev, seed, groups):
     loss, _, taken = gradients(open_device(deterministic=True), "WINOGRAD_4", seed, groups)
     assert not taken and loss == gradients(dev, "DIRECT", seed, groups)[0]
+
+
+@pytest.mark.parametrize("outputs", [2, 4])
+def test_weights_transformed_panel_by_panel_give_the_same_bits(dev, monkeypatch, seed, outputs):
+    images, window = problem(seed, (2, 96, 9, 7), 160, 3, (1, 1), 2)
+    results = []
+    for panels in (True, False):
+        monkeypatch.setattr(algorithms, "by_panels", lambda m, tiles, panels=panels: panels)
+        op = WinogradConvolution(dev, images[0].shape, images[3].shape, window, outputs, 2)
+        assert op._forward.by_panels == panels
+        results.append(passes(op, images)[:2])
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_array_equal(a, b)

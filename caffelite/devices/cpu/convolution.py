@@ -109,6 +109,8 @@ def convolution(
     direct = Convolution(device, library, x, y, window, groups, half)
     names = algorithms.candidates(x, y, window, groups, half)
     little = not algorithms.measured(x, y, window, groups)
+    if PRODUCT in names and y[2:] == (1, 1):
+        algorithm = algorithm or PRODUCT  # a direct one reorders all weights for one pixel
     if algorithm:
         names = [name for name in names if name in (DIRECT, algorithm)]
     if choices is None or len(names) == 1 or (little and not algorithm):

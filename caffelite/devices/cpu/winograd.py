@@ -21,8 +21,8 @@ def panels(channels: int) -> np.ndarray:
 
 
 class _Geometry:
-    """Sizes for one direction: x (N, H, W, C) to y (N, OH, OW, M) with a pad. sizes: of the workspace's parts, which
-    all groups use in turn."""
+    """Sizes for one direction: x (N, H, W, C) to y (N, OH, OW, M) with a pad. sizes: of the workspace's arrays, which
+    all groups use in turn; packed_sizes: where weights are packed before."""
 
     def __init__(
         self, x: tuple[int, ...], y: tuple[int, ...], pad: tuple[int, ...], groups: int, tile: Tile, threads: int
@@ -33,7 +33,9 @@ class _Geometry:
         c, m = x[1] // groups, y[1] // groups
         self.block = algorithms.block_tiles(c, m, self.tiles, tile, threads)
         self.panels = panels(m)
-        self.sizes = algorithms.pass_sizes(c, m, self.tiles, tile, threads)
+        self.by_panels = algorithms.by_panels(m, self.tiles)
+        sizes = c, m, self.tiles, tile, threads
+        self.sizes, self.packed_sizes = algorithms.pass_sizes(*sizes), algorithms.packed_sizes(*sizes)
 
 
 class WinogradConvolution:
@@ -70,10 +72,23 @@ class WinogradConvolution:
         return [self._device.view(space, start + place, (size,), np.float32) for place, size in areas]
 
     def _run(self, geometry: _Geometry, x, w, rotated: bool, bias, slope: float | None, y) -> None:
-        packed, blocks, rough = self._parts(geometry.sizes)
+        first, blocks, rough = self._parts(geometry.sizes)
         for group in range(self._groups):
-            self._transform(geometry, group, w, rotated, packed, rough)
-            self._multiply(geometry, group, x, packed, blocks, bias, slope, y)
+            if geometry.by_panels:
+                self._convolve_panels(geometry, group, x, w, rotated, bias, slope, y, first, blocks, rough)
+            else:
+                self._transform(geometry, group, w, rotated, first, rough)
+                self._multiply(geometry, group, x, first, blocks, bias, slope, y)
+
+    def _convolve_panels(self, geometry, group, x, w, rotated, bias, slope, y, inputs, panels, rough) -> None:
+        panels, rough = (space.reshape(len(self._tables), -1) for space in (panels, rough))
+        w, bias = w.reshape(self._weights)[group], self._group_bias(group, bias)
+        x, y, factor = x.reshape(geometry.x), y.reshape(geometry.y), np.float32(1 if slope is None else slope)
+        how = group, self._groups, geometry.pad, *self._tile, inputs, panels, rough, self._zeros, self._tables
+        winograd.convolve_panels(x, w, rotated, geometry.panels, bias, factor, y, *how)
+
+    def _group_bias(self, group: int, bias) -> np.ndarray:
+        return self._zeros if bias is None else bias.reshape(self._groups, -1)[group]
 
     def _transform(self, geometry: _Geometry, group: int, w, rotated: bool, packed, rough) -> None:
         rough, w = rough.reshape(len(self._tables), -1), w.reshape(self._weights)[group]
@@ -81,22 +96,22 @@ class WinogradConvolution:
 
     def _multiply(self, geometry: _Geometry, group: int, x, packed, blocks, bias, slope: float | None, y) -> None:
         blocks = blocks.reshape(len(self._tables), -1)
-        bias = self._zeros if bias is None else bias.reshape(self._groups, -1)[group]
+        bias = self._group_bias(group, bias)
         x, y, factor = x.reshape(geometry.x), y.reshape(geometry.y), np.float32(1 if slope is None else slope)
         how = group, self._groups, geometry.pad, *self._tile, geometry.block, blocks, self._tables
         winograd.convolve(x, packed, geometry.panels, bias, factor, y, *how)
 
     def prepare(self, w) -> np.ndarray:
         """The transformed weights (groups, ·) for ``run_prepared``."""
-        packed = np.empty((self._groups, self._forward.sizes[0]), np.float32)
-        (rough,) = self._parts(self._forward.sizes[2:])
+        packed = np.empty((self._groups, self._forward.packed_sizes[0]), np.float32)
+        (rough,) = self._parts(self._forward.packed_sizes[2:])
         for group in range(self._groups):
             self._transform(self._forward, group, w, False, packed[group], rough)
         return packed
 
     def run_prepared(self, packed: np.ndarray, x, b, y, slope: float | None = None) -> None:
         """``forward`` with the weights that ``prepare`` returned."""
-        (blocks,) = self._parts(self._forward.sizes[1:2])
+        (blocks,) = self._parts(self._forward.packed_sizes[1:2])
         for group in range(self._groups):
             self._multiply(self._forward, group, x, packed[group], blocks, b, slope, y)
 

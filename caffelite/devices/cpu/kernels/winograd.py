@@ -171,25 +171,29 @@ def _rows(rough, members, taps, width):
     return rough[: members * taps * width].reshape(members, taps, width)
 
 
+@njit(**SERIAL)
+def _transform_members(w, rotated, starts, j, k, members, matrices, pitch, rough, table, outputs, size):
+    """The weights of input channels k to k + members in panel j's a² matrices (C, width), ``pitch`` bytes apart."""
+    width, taps, side = w.shape[1] if rotated else w.shape[0], size * size, outputs + size - 1
+    source, target, channels = table[0], table[1], _panel_channels(starts, j, width)
+    buffer, row = _rows(rough, members, taps, channels), (starts[j + 1] - starts[j]) * BYTES
+    _read_weights(w, rotated, k, starts[j] * LANES, buffer)
+    for i in range(members):
+        _fill_strided(source[:taps], buffer[i].ctypes.data, channels * 4)
+        _fill_strided(target[: side * side], matrices + (k + i) * row, pitch)
+        _transform_kernel(side, source.ctypes.data, target.ctypes.data, channels)
+
+
 @body
 def _transform_weights(first, last, w, rotated, starts, packed, rough, tables, outputs, size):
-    count, width = (w.shape[0], w.shape[1]) if rotated else (w.shape[1], w.shape[0])
-    threads, side, taps = tables.shape[0], outputs + size - 1, size * size
-    square, groups = side * side, -(-count // GROUP)
+    count, threads = w.shape[0] if rotated else w.shape[1], tables.shape[0]
+    groups, square = -(-count // GROUP), (outputs + size - 1) ** 2
     tasks = groups * (starts.size - 1)
     for t in range(first, last):
-        source, target = tables[t, 0], tables[t, 1]
         for task in range(t * tasks // threads, (t + 1) * tasks // threads):
             j, k = task // groups, task % groups * GROUP
-            channels, members = _panel_channels(starts, j, width), min(GROUP, count - k)
-            buffer = _rows(rough[t], members, taps, channels)
-            _read_weights(w, rotated, k, starts[j] * LANES, buffer)
-            address, pitch = _panel(packed, starts, j, square, count)
-            row = (starts[j + 1] - starts[j]) * BYTES
-            for i in range(members):
-                _fill_strided(source[:taps], buffer[i].ctypes.data, channels * 4)
-                _fill_strided(target[:square], address + (k + i) * row, pitch)
-                _transform_kernel(side, source.ctypes.data, target.ctypes.data, channels)
+            members, (matrices, pitch) = min(GROUP, count - k), _panel(packed, starts, j, square, count)
+            _transform_members(w, rotated, starts, j, k, members, matrices, pitch, rough[t], tables[t], outputs, size)
 
 
 @njit(**SERIAL)
@@ -210,43 +214,61 @@ def _origin(tile, high, wide, outputs):
     return image, rest // wide * outputs, rest % wide * outputs
 
 
+@njit(**SERIAL)
+def _transform_tiles(x, y, group, channels, pad, outputs, size, first, count, begin, end, inputs, pitch, zeros, table):
+    """The rows ``begin`` to ``end`` of the a² matrices (·, C) of the tiles from ``first`` on; zeros from row ``count``
+    on. zeros: the address of C of them."""
+    high, wide, side = -(-y.shape[1] // outputs), -(-y.shape[2] // outputs), outputs + size - 1
+    source, target = table[0], table[1]
+    for i in range(begin, end):
+        if i < count:
+            image, top, left = _origin(first + i, high, wide, outputs)
+            _fill_table(source, x[image], group * channels, top - pad[0], left - pad[1], side, zeros)
+        else:
+            _fill_strided(source[: side * side], zeros, 0)
+        _fill_strided(target[: side * side], inputs + i * channels * 4, pitch)
+        _transform_inputs(side, source.ctypes.data, target.ctypes.data, channels)
+
+
+@njit(**SERIAL)
+def _multiply_panel(inputs, channels, rows, weights, pitch, starts, j, bias, slope, y, how, first, count, table, space):
+    """The outputs of panel j of the tiles from ``first`` on. how: group, groups, m, r. space: the address of a²·rows·
+    width numbers for the products, then of as many as a panel has for outputs that nobody reads."""
+    group, groups, outputs, size = how
+    high, wide, side = -(-y.shape[1] // outputs), -(-y.shape[2] // outputs), outputs + size - 1
+    vectors, width, square = starts[j + 1] - starts[j], y.shape[3] // groups, side * side
+    matrix, source, target = rows * vectors * BYTES, table[0], table[1]
+    for p in range(square):
+        left = inputs + p * (rows * channels + LANES) * 4
+        _multiply(left, channels * 4, weights + p * pitch, space + p * matrix, rows, channels, vectors)
+    wanted, unused = _panel_channels(starts, j, width), space + square * matrix
+    added, channel = bias.ctypes.data + starts[j] * BYTES, group * width + starts[j] * LANES
+    for i in range(count):
+        image, top, left = _origin(first + i, high, wide, outputs)
+        _fill_strided(source[:square], space + i * vectors * BYTES, matrix)
+        _fill_table(target, y[image], channel, top, left, outputs, unused)
+        _finish_outputs(side, source.ctypes.data, target.ctypes.data, wanted, added, slope)
+
+
 @body
 def _convolve(begin, end, x, packed, starts, bias, slope, y, group, groups, pad, outputs, size, block, space, tables):
-    channels, width, side = x.shape[3] // groups, y.shape[3] // groups, outputs + size - 1
-    high, wide = -(-y.shape[1] // outputs), -(-y.shape[2] // outputs)
-    tiles, square, threads = y.shape[0] * high * wide, side * side, tables.shape[0]
-    blocks = -(-tiles // block)
+    channels, square, threads = x.shape[3] // groups, (outputs + size - 1) ** 2, tables.shape[0]
+    tiles = y.shape[0] * -(-y.shape[1] // outputs) * -(-y.shape[2] // outputs)
+    blocks, how = -(-tiles // block), (group, groups, outputs, size)
     for t in range(begin, end):
-        source, target, inputs = tables[t, 0], tables[t, 1], space[t].ctypes.data
+        zeros = space[t].ctypes.data
+        inputs = zeros + channels * 4
         products = inputs + square * (block * channels + LANES) * 4
-        zeros = products + block * square * PANEL * BYTES
-        unused = zeros + channels * 4
-        space[t, (zeros - inputs) // 4 : (unused - inputs) // 4] = 0
+        space[t, :channels] = 0
         for b in range(t * blocks // threads, (t + 1) * blocks // threads):
             first, count = b * block, min(block, tiles - b * block)
-            rows = -(-count // ROWS) * ROWS
-            for i in range(rows):
-                if i < count:
-                    image, top, left = _origin(first + i, high, wide, outputs)
-                    _fill_table(source, x[image], group * channels, top - pad[0], left - pad[1], side, zeros)
-                else:
-                    _fill_strided(source[:square], zeros, 0)
-                _fill_strided(target[:square], inputs + i * channels * 4, (rows * channels + LANES) * 4)
-                _transform_inputs(side, source.ctypes.data, target.ctypes.data, channels)
+            rows, where = -(-count // ROWS) * ROWS, (group, channels, pad, outputs, size, first, count)
+            pitch = (rows * channels + LANES) * 4
+            _transform_tiles(x, y, *where, 0, rows, inputs, pitch, zeros, tables[t])
             for j in range(starts.size - 1):
-                vectors, wanted = starts[j + 1] - starts[j], _panel_channels(starts, j, width)
                 weights, pitch = _panel(packed, starts, j, square, channels)
-                for p in range(square):
-                    left_factor = inputs + p * (rows * channels + LANES) * 4
-                    right_factor = weights + p * pitch
-                    out = products + p * rows * vectors * BYTES
-                    _multiply(left_factor, channels * 4, right_factor, out, rows, channels, vectors)
-                for i in range(count):
-                    image, top, left = _origin(first + i, high, wide, outputs)
-                    _fill_strided(source[:square], products + i * vectors * BYTES, rows * vectors * BYTES)
-                    _fill_table(target, y[image], group * width + starts[j] * LANES, top, left, outputs, unused)
-                    added = bias.ctypes.data + starts[j] * BYTES
-                    _finish_outputs(side, source.ctypes.data, target.ctypes.data, wanted, added, slope)
+                after = starts, j, bias, slope, y, how, first, count, tables[t], products
+                _multiply_panel(inputs, channels, rows, weights, pitch, *after)
 
 
 @njit(**SERIAL)
@@ -255,7 +277,7 @@ def convolve(x, packed, starts, bias, slope, y, group, groups, pad, outputs, siz
     G groups of channels.
 
     packed, starts: as from ``transform_weights``. pad (2): rows above and columns left of the images. block: tiles that
-    are transformed at a time, a multiple of ROWS. Workspace: space (threads, a²·(block·(C + PANEL·LANES) + LANES) + C +
+    are transformed at a time, a multiple of ROWS. Workspace: space (threads, C + a²·(block·(C + PANEL·LANES) + LANES) +
     PANEL·LANES), tables (threads, 2, 64).
     """
     launch(
@@ -263,6 +285,53 @@ def convolve(x, packed, starts, bias, slope, y, group, groups, pad, outputs, siz
         tables.shape[0],
         (x, packed, starts, bias, slope, y, group, groups, pad, outputs, size, block, space, tables),
     )
+
+
+@body
+def _transform_inputs_of_all(begin, end, x, y, group, groups, pad, outputs, size, inputs, zeros, tables):
+    channels, threads = x.shape[3] // groups, tables.shape[0]
+    tiles = y.shape[0] * -(-y.shape[1] // outputs) * -(-y.shape[2] // outputs)
+    rows, what = -(-tiles // ROWS) * ROWS, (group, channels, pad, outputs, size, 0, tiles)
+    pitch = (rows * channels + LANES) * 4
+    for t in range(begin, end):
+        share = t * rows // threads, (t + 1) * rows // threads
+        _transform_tiles(x, y, *what, *share, inputs.ctypes.data, pitch, zeros.ctypes.data, tables[t])
+
+
+@body
+def _convolve_panels(
+    begin, end, w, rotated, starts, bias, slope, y, how, inputs, channels, tiles, space, rough, tables
+):
+    outputs, size, threads = how[2], how[3], tables.shape[0]
+    rows, square = -(-tiles // ROWS) * ROWS, (outputs + size - 1) ** 2
+    for t in range(begin, end):
+        weights = space[t].ctypes.data
+        products = weights + square * (channels * PANEL * LANES + LANES) * 4
+        for j in range(t * (starts.size - 1) // threads, (t + 1) * (starts.size - 1) // threads):
+            pitch = (channels * (starts[j + 1] - starts[j]) + 1) * BYTES
+            for k in range(0, channels, GROUP):
+                members = min(GROUP, channels - k)
+                where = weights, pitch, rough[t], tables[t], outputs, size
+                _transform_members(w, rotated, starts, j, k, members, *where)
+            after = starts, j, bias, slope, y, how, 0, tiles, tables[t], products
+            _multiply_panel(inputs.ctypes.data, channels, rows, weights, pitch, *after)
+
+
+@njit(**SERIAL)
+def convolve_panels(
+    x, w, rotated, starts, bias, slope, y, group, groups, pad, outputs, size, inputs, space, rough, zeros, tables
+):
+    """``convolve`` with weights w that are transformed panel by panel where they are used, for images of few tiles:
+    transformed weights of all panels would be larger than those of the images.
+
+    zeros (C). Workspace: inputs (a²·(tiles·C + LANES)), tiles a multiple of ROWS; space (threads, a²·(C + tiles)·PANEL·
+    LANES + (a² + PANEL)·LANES); rough and tables as in ``transform_weights``.
+    """
+    where = x, y, group, groups, pad, outputs, size, inputs, zeros, tables
+    launch(_transform_inputs_of_all, tables.shape[0], where)
+    tiles = y.shape[0] * -(-y.shape[1] // outputs) * -(-y.shape[2] // outputs)
+    how, sizes = (group, groups, outputs, size), (x.shape[3] // groups, tiles, space, rough, tables)
+    launch(_convolve_panels, tables.shape[0], (w, rotated, starts, bias, slope, y, how, inputs, *sizes))
 
 
 @body
