@@ -152,7 +152,7 @@ def test_pending_losses_are_diagnosed_from_a_snapshot(folder, train, waiting, ex
     exact = SOLVER.replace("0.05", "1e4").replace("max_iter: 12", "max_iter: 40").replace("display: 1", extra)
     report = fails(train, exact).report
     again = fails(train, exact.replace(extra, "display: 1")).report
-    assert report.iteration == again.iteration and report.first == again.first
+    assert report.iteration == again.iteration and report.first.record() == again.first.record()
 
 
 def test_nan_recovery_halves_the_rate(folder, train):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,6 +18,15 @@ STORED = {"roots": ([str], None), "python": bool}
 
 class Outside(CaffeliteError):
     """A path that is not below a root."""
+
+
+def _loops(path: Path) -> bool:
+    """Whether symbolic links on a path lead to themselves."""
+    try:
+        path.stat()
+    except OSError as error:
+        return error.errno == errno.ELOOP
+    return False
 
 
 @dataclass(frozen=True)
@@ -35,8 +45,11 @@ class Bounds:
             raise Outside("this is not a path", found=shown)
         try:
             path = (base / text).resolve()
-        except (OSError, RuntimeError, UnicodeEncodeError):  # a loop of links
-            raise Outside("this path cannot be resolved", found=shown) from None
+            loops = _loops(path)  # as Path.resolve says by a RuntimeError before Python 3.13
+        except (OSError, RuntimeError, UnicodeEncodeError):
+            loops = True
+        if loops:
+            raise Outside("this path cannot be resolved", found=shown)
         if self.roots is None:
             return path
         if not any(path.is_relative_to(root) for root in self.roots) or path.is_relative_to(state.folder()):
