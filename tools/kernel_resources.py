@@ -54,12 +54,14 @@ def sources(dtype: str, blob: str, huge: bool = False) -> list[str]:
     for family in FAMILIES:
         dev.kernel(family.stem, re.search(r"^KERNEL (\w+)", family.read_text(), re.M)[1], many)(x)
     formula, both = Formula(ALL, ("x",), ("s",), ("k",)), Formula(f"y * ({ALL})", ("x", "y"), ("s",), ("k",))
+    # Sums of channels take short formulas: of two long ones ptxas makes a kernel in 15 s, and their text is compiled above.
+    pair = Formula("s * x", ("x",), ("s",)), Formula("s * x * y * k", ("x", "y"), ("s",), ("k",))
     dev.map(formula, k=1)(x, s, y)
     dev.sum(formula, k=1)(x, s, s)
     for p in (1, 4):
         dev.channel_map(both, ("y",), many, 1, p, k=1)(x, s, s, y)
-        dev.channel_sum(both, ("y",), many, 2, p, k=1)(x, s, s, s)
-        dev.channel_sums((formula, both), ("y",), many, 2, p, k=1)(x, s, s, (s, s))
+        dev.channel_sum(pair[1], ("y",), many, 2, p, k=1)(x, s, s, s)
+        dev.channel_sums(pair, ("y",), many, 2, p, k=1)(x, s, s, (s, s))
         dev.batch_moments(many, 2, p, 1e-5, 0.9)(x, s, s, s, s, s)
     rule = Formula(RULE, ("w", "g", "h"), constants=("rate", "decay", "mu"))
     dev.updater(rule, np.array([[0, 5]]), np.ones(1), np.ones(1), mu=0.5)(s, s, s, s, s)

@@ -20,21 +20,20 @@ SOLVERS |= {name: "float64" for name in ("lenet", "cifar10_quick", "cifar10_full
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """The folder of all solvers' parameters after 50 iterations of 12 samples, on 1 to 4 ranks."""
+    """The folder of all solvers' parameters after 20 iterations of 12 samples, on 1 to 4 ranks."""
     folder = tmp_path_factory.mktemp("ranks")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         prepare(folder)
-        plain = SOLVER + "snapshot_after_train: false "
+        plain = SOLVER.replace("max_iter: 50", "max_iter: 20") + "snapshot_after_train: false "
         texts = {
             "mlp": plain,
             "noisy": plain.replace("mlp.prototxt", "noisy.prototxt"),
             "accumulated": plain + "iter_size: 2 clip_gradients: 0.5",
             "lars": plain + "local_lr_auto: true local_gw_ratio: 0.02 warmup_iter: 10",
             "lenet": shipped(folder, "lenet", (1, 28, 28)),
-            "cifar10_quick": shipped(
-                folder, "cifar10_quick", (3, 16, 16)
-            ),  # a quarter of their pixels, for the time it takes
+            # A quarter of their pixels, for the time it takes.
+            "cifar10_quick": shipped(folder, "cifar10_quick", (3, 16, 16)),
             "cifar10_full": shipped(folder, "cifar10_full", (3, 16, 16)),
         }
         for name, text in texts.items():
