@@ -104,7 +104,6 @@ class GradientMemory:
             self._first[bottom] = step, i
         else:
             step.partial[i] = storage
-            self.diff[bottom].use(time)
         self._pending[bottom] -= 1
         return in_top
 

@@ -11,6 +11,7 @@ from textnet import bind, build, feed, inputs, run
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.devices.cuda import GPU
+from caffelite.devices.traits import cuda_traits
 
 
 @pytest.mark.parametrize("block", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in range(1, 6))])
@@ -304,3 +305,13 @@ def test_gradients_of_what_is_fed_stay_to_be_read():
 def test_phase_of_the_graph_decides_what_is_trained():
     net = bind(HEAD + LOSS.replace('"y"', '"c"'), "TEST")
     assert net.graph.phase == pb.TEST and net.params.diff is None
+
+
+def test_a_summands_gradient_lies_in_that_of_the_sum():
+    """Where a batch norm's step has taken the sum along."""
+    text = inputs(x=SHAPE, t=SHAPE) + layer("a", "Convolution", ["x"], "a") + layer("b", "Convolution", ["x"], "b")
+    text += layer("norm", "BatchNorm", ["b"], "m", "batch_norm_param { scale_bias: true }")
+    text += layer("sum", "Eltwise", ["m", "a"], "s") + layer("loss", "EuclideanLoss", ["s", "t"], "loss")
+    made = planned(build(text), cuda_traits("fp32"))
+    (step,) = [step for step in made.backward if step.summand]
+    assert step.summand.name == "a" and made.diff[step.summand] is made.diff[step.tops[0]]

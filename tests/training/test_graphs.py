@@ -1,5 +1,7 @@
 """Iterations captured in graphs do what eager ones do, bit for bit. On a GPU whose graphs are lists of calls."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from devices.host import plans
@@ -117,3 +119,15 @@ def test_large_outputs_are_read_in_small_groups(folder, train, device, monkeypat
     compare(train, device, text)
     run = train(text, device=device)
     assert {len(ring) for ring in run.solver.tests[0][0]._rings} == {max(1, room // 2)}
+
+
+def test_other_images_on_the_device_are_another_signature(folder, train, device):
+    """Graphs that read the earlier ones are not launched."""
+    (folder / "standing.prototxt").write_text(STANDING)
+    net = train(TRAVELLING.replace("max_iter: 40", "max_iter: 1"), device=device).solver.net
+    source = net.graph.feeds[0].layer.source
+    batch, before = source.draw(), net.signature()
+    assert batch.resident and net.signature() == before
+    source.draw = lambda: replace(batch, pixels=batch.pixels.copy())
+    net.feed([(1, 0)])
+    assert net.signature() != before
