@@ -157,7 +157,8 @@ def test_installation_stands_in_one_place_of_the_readme():
 def test_ci_runs_the_tests_that_the_readme_names():
     install, test = first_commands()[1].split(" && ")
     script = (ROOT / ".ci/run").read_text()
-    assert re.search(rf"^{re.escape(install.replace('pip install', 'pip install --quiet'))}$", script, re.MULTILINE)
+    extra = re.fullmatch(r'pip install -e "\.\[(\w+)\]"', install)[1]
+    assert re.search(rf'^install "\$work/venv" -e "\.\[{extra},docs\]"$', script, re.MULTILINE)
     last = [line for line in script.strip().split("\n") if line and not line.startswith("#")][-3:]
     assert any(re.match(rf"{re.escape(test)}( |$)", line) for line in last), (
         "pytest comes last, so that its count closes the log"

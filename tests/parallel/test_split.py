@@ -87,6 +87,18 @@ def run(folder: Path, prefix: str, *options: str, ranks: int = 1, extra: str = "
     return finish(mpirun(ranks, *COMMAND, *options, cwd=folder))
 
 
+PARTS = "-split", "stages=2,micro_batches=3"
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    """A folder with a net that can be divided, and the logs of its runs by one process, "alone", and by two, "parts"."""
+    folder = tmp_path_factory.mktemp("wide")
+    prepare(folder)
+    widen(folder)
+    return folder, {"alone": run(folder, "alone"), "parts": run(folder, "parts", *PARTS, ranks=2)}
+
+
 def numbers(log: str) -> list[tuple[str, float]]:
     """Every number of the log with the words before it, without times and snapshots."""
     log = re.sub(r" \(.*?iters\)|.*processes \(MPI.*|.*[Ss]napshot.*|.*Run .*|.*moved to.*", "", log)
@@ -118,22 +130,21 @@ def assert_same_snapshot(found: Path, expected: Path) -> None:
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-5 * max(1e-3, np.abs(other).max()))
 
 
-def test_the_log_and_the_snapshots_are_those_of_one_process(folder):
-    widen(folder)
-    alone = run(folder, "alone")
+def test_the_log_and_the_snapshots_are_those_of_one_process(wide):
+    folder, logs = wide
     for name, ranks, *options in (
         ("shards", 2, "-split", "shards=2"),
         ("cross", 4, "-split", "stages=2,shards=2"),
-        ("micro", 2, "-split", "stages=2,micro_batches=3"),
         ("groups", 4, "-split", "stages=2", "-scaling", "strong"),
     ):
-        log = run(folder, name, *options, ranks=ranks)
-        assert_same_numbers(log, alone)
+        logs[name] = run(folder, name, *options, ranks=ranks)
+    for name in logs.keys() - {"alone"}:
+        assert_same_numbers(logs[name], logs["alone"])
         for iteration in (12, 24):
-            assert_same_snapshot(
-                folder / f"{name}_iter_{iteration}.solverstate", folder / f"alone_iter_{iteration}.solverstate"
-            )
-    assert "4 processes (MPI, CPU), 2 groups x 2 stages x 1 shard, strong scaling: 6 samples each" in log
+            end = f"_iter_{iteration}.solverstate"
+            assert_same_snapshot(folder / f"{name}{end}", folder / f"alone{end}")
+    words = "4 processes (MPI, CPU), 2 groups x 2 stages x 1 shard, strong scaling: 6 samples each"
+    assert words in logs["groups"]
 
 
 def test_debug_info_covers_all_stages(folder):
@@ -170,16 +181,14 @@ def test_overfit_repeats_the_same_batches_in_parts(folder):
     assert_same_numbers(run(folder, "parts", "-split", "stages=2,micro_batches=3", *options, ranks=2), alone)
 
 
-def test_a_run_resumes_on_another_division(folder):
-    widen(folder)
-    run(folder, "alone")
-    run(folder, "parts", "-split", "stages=2,micro_batches=3", ranks=2)
+def test_a_run_resumes_on_another_division(wide):
+    folder, _ = wide
     exact = weights.read_model(folder / "parts_iter_24.caffemodel")
     for prefix, start, ranks, *options in (
-        ("same", "parts", 2, "-split", "stages=2,micro_batches=3"),
+        ("same", "parts", 2, *PARTS),
         ("joined", "parts", 1),
         ("sharded", "parts", 2, "-split", "shards=2"),
-        ("cross", "parts", 4, "-split", "stages=2,shards=2"),
+        ("crossed", "parts", 4, "-split", "stages=2,shards=2"),
         ("divided", "alone", 2, "-split", "stages=2"),
         ("grouped", "parts", 4, "-split", "stages=2", "-scaling", "strong"),
     ):
@@ -209,11 +218,11 @@ def test_an_impossible_division_is_refused_before_the_start(folder, ranks, split
     assert re.search(error, err) and "Traceback" not in err and "Iteration 0" not in err, err
 
 
-def test_weights_are_matched_with_the_complete_net(folder):
+def test_weights_are_matched_with_the_complete_net(wide):
     """A file with layers of one stage only, and one that the net lacks."""
-    run(folder, "alone")
+    folder, _ = wide
     net = (folder / "mlp.prototxt").read_text()
-    net = net.replace('name: "ip2"', 'name: "other" placement { stage: 1 }')
-    (folder / "mlp.prototxt").write_text(net)
+    (folder / "mlp.prototxt").write_text(net.replace('name: "ip2"', 'name: "other" placement { stage: 1 }'))
     log = run(folder, "tuned", "-weights", "alone_iter_24.caffemodel", ranks=2)
+    (folder / "mlp.prototxt").write_text(net)
     assert "matched ip1" in log and "skipped, not in the net: ip2" in log and "as the fillers made them: other" in log
