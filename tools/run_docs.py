@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import atexit
 import functools
+import itertools
 import os
 import re
 import shutil
@@ -24,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from caffelite import caffelite_pb2 as pb
@@ -92,11 +93,12 @@ def run_page(page: Path, folder: Path) -> int:
             raise PageError(f'{at}: a block of the language "{block.kind}"')
         if block.file:
             (folder / block.file).write_text(block.body)
-        if block.reason or block.kind in SHOWN:
+        if block.reason or block.kind in SHOWN or (block.kind == "bash" and not commands_of(block.body)):
             continue
         if block.kind == "bash" and not done and not block.status:
-            links = shutil.ignore_patterns("models", "solvers")
-            shutil.copytree(_made(block, checkout, at), folder, dirs_exist_ok=True, ignore=links)
+            commands, rest = shared(block.body)
+            copy(_made(commands, checkout, at), folder)
+            run_bash(replace(block, body=rest), folder, at)
         elif block.kind == "bash":
             run_bash(block, folder, at)
         elif block.kind == "python" and not block.file:
@@ -107,21 +109,40 @@ def run_page(page: Path, folder: Path) -> int:
     return done
 
 
-def _made(block: Block, checkout: bool, at: str) -> Path:
+def commands_of(body: str) -> list[str]:
+    """The lines of a bash block, less those that install packages."""
+    return [line for line in body.replace("\\\n", " ").split("\n") if line.strip() and not INSTALLS.match(line)]
+
+
+def shared(body: str) -> tuple[tuple[str, ...], str]:
+    """The first commands of a block, at most two, of which each is a process by itself; and the rest of its text."""
+    lines = commands_of(body)
+    count = len(list(itertools.takewhile(re.compile(r"caffelite [^|&;]+").fullmatch, lines[:2])))
+    return tuple(lines[:count]), "\n".join(lines[count:])
+
+
+def copy(source: Path, folder: Path) -> None:
+    shutil.copytree(source, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("models", "solvers"))
+
+
+def _made(commands: tuple[str, ...], checkout: bool, at: str) -> Path:
     try:
-        return prepared(block.body, checkout)
+        return prepared(commands, checkout)
     except PageError as error:
         raise PageError(f"{at}{error}") from None
 
 
 @functools.cache
-def prepared(body: str, checkout: bool) -> Path:
-    """A folder with what the first block of a page makes."""
+def prepared(commands: tuple[str, ...], checkout: bool) -> Path:
+    """A folder with what these commands make, the first of a page."""
     folder = Path(tempfile.mkdtemp(prefix="caffelite_docs_"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    if commands:
+        copy(prepared(commands[:-1], checkout), folder)
     if checkout:
         link_recipes(folder)
-    run_bash(Block("bash", body, 0), folder, "")
+    if commands:
+        run_bash(Block("bash", commands[-1], 0), folder, "")
     return folder
 
 
@@ -133,9 +154,8 @@ def link_recipes(folder: Path) -> None:
 
 
 def run_bash(block: Block, folder: Path, at: str) -> None:
-    lines = [line for line in block.body.replace("\\\n", " ").split("\n") if not INSTALLS.match(line)]
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    command = ["bash", "-e", "-o", "pipefail", "-c", "\n".join(lines)]
+    command = ["bash", "-e", "-o", "pipefail", "-c", "\n".join(commands_of(block.body))]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
     if done.returncode != block.status:
         output = (done.stdout + done.stderr)[-3000:]
