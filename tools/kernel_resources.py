@@ -54,7 +54,7 @@ def sources(dtype: str, blob: str, huge: bool = False) -> list[str]:
     for family in FAMILIES:
         dev.kernel(family.stem, re.search(r"^KERNEL (\w+)", family.read_text(), re.M)[1], many)(x)
     formula, both = Formula(ALL, ("x",), ("s",), ("k",)), Formula(f"y * ({ALL})", ("x", "y"), ("s",), ("k",))
-    # Sums of channels take short formulas: of two long ones ptxas makes a kernel in 15 s, and their text is compiled above.
+    # Sums of channels take short formulas: two long ones, whose text is compiled above, keep ptxas busy for 15 s.
     pair = Formula("s * x", ("x",), ("s",)), Formula("s * x * y * k", ("x", "y"), ("s",), ("k",))
     dev.map(formula, k=1)(x, s, y)
     dev.sum(formula, k=1)(x, s, s)

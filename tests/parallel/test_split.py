@@ -92,7 +92,7 @@ PARTS = "-split", "stages=2,micro_batches=3"
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory):
-    """A folder with a net that can be divided, and the logs of its runs by one process, "alone", and by two, "parts"."""
+    """A folder with a net that can be divided; the logs of its runs by one process, "alone", and by two, "parts"."""
     folder = tmp_path_factory.mktemp("wide")
     prepare(folder)
     widen(folder)
