@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -144,7 +144,7 @@ class Database(Datums):
 
     def __init__(self, path: Path, color: bool | None = None, shuffled: bool = False):
         super().__init__(path, color)
-        self._walking: Iterator[Record] | None = None
+        self._walking: Iterator[Callable[[], Record]] | None = None
         self._shuffled = shuffled
         self._index: np.ndarray | None = None
         self._next = 0  # the record that `_walking` returns next
@@ -161,7 +161,7 @@ class Database(Datums):
 
     def read(self, indices: np.ndarray) -> Sequence[Record]:
         if not self._shuffled:
-            return [self._step(number) for number in indices.tolist()]
+            return self._lmdb.take([self._step(number) for number in indices.tolist()])
         if self._index is None:
             self._index = self._lmdb.index()
         return self._lmdb.read(self._index[indices])
@@ -174,10 +174,10 @@ class Database(Datums):
             self._index = index
         return self._lmdb.read(index[indices])
 
-    def _step(self, number: int) -> Record:
-        """The record with an index; continues from the last record read, or restarts from the first."""
+    def _step(self, number: int) -> Callable[[], Record]:
+        """The record with an index; continues from the last one, or restarts from the first."""
         if self._walking is None or number < self._next:
-            self._walking, self._next = self.walk(number), number
+            self._walking, self._next = self._lmdb.ahead(number), number
         for _ in range(number - self._next):
             next(self._walking)
         self._next = number + 1

@@ -147,7 +147,7 @@ class Shards(Pictures):
         samples: dict[str, dict[str, tarfile.TarInfo]] = {}
         try:
             file = self._files[archive_index] = inputs.open_file(path)  # closed by close
-            with tar.opened(path, "r:") as archive:
+            with tar.opened(mode="r:", fileobj=file) as archive:  # unbuffered: the headers alone are read
                 for full_name, member in tar.files(archive):
                     folder_, name = os.path.split(full_name)
                     stem, _, ending = name.partition(".")

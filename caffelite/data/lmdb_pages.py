@@ -8,10 +8,11 @@ the offsets of the end of the node list and of the first node (2 and 2), or the 
 
 from __future__ import annotations
 
+import functools
 import os
 import struct
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -83,7 +84,7 @@ class Pages:
         kept: a reader's lock keeps our transaction's pages. Without it they may be used again from the second
         transaction after ours on.
         """
-        metas = os.pread(self._file, self.meta.page_bytes + _META_BYTES, 0)
+        metas = b"".join(os.pread(self._file, _META_BYTES, at) for at in (0, self.meta.page_bytes))
         if metas == self._checked_metas:
             return
         now = max(meta.transaction for meta in self._metas())
@@ -91,24 +92,39 @@ class Pages:
             raise Changed("another program writes to it")
         self._checked_metas = metas
 
-    def records(self, start: int = 0) -> Iterator[list[tuple[bytes, bytes]]]:
-        """(key, value) of the records from one on, in lists: those of a leaf page."""
-        for number, page, places in self._leaves():
-            if start < len(places):
-                yield [self._record(number, page, offset) for offset in places[start:]]
-            start = max(0, start - len(places))
-
     def index(self) -> np.ndarray:
         """For each record its page and the place of its node there, N×2 of int64: what `record` takes."""
-        parts = [np.column_stack([np.full(len(places), number), places]) for number, _, places in self._leaves()]
+        parts = []
+        for number, _ in self._leaves():
+            places = self._page(number, _LEAF)[1]
+            parts.append(np.column_stack([np.full(len(places), number), places]))
         return np.concatenate(parts).astype(np.int64) if parts else np.empty((0, 2), np.int64)
 
+    def walk(self, start: int = 0) -> Iterator[Callable[[], tuple[bytes, bytes]]]:
+        """The records from one on, each read when it is called: of a leaf page with none of these only the header is
+        read, of the others each value that is called for."""
+        for number, count in self._leaves():
+            leaf = functools.cache(functools.partial(self._page, number, _LEAF))
+            for index in range(start, count):
+                yield functools.partial(self._nth, number, leaf, index)
+            start = max(0, start - count)
+
+    def _nth(self, number: int, leaf: Callable[[], tuple[bytes, tuple[int, ...]]], index: int) -> tuple[bytes, bytes]:
+        page, places = leaf()
+        if index >= len(places):
+            raise Damaged(f"page {number} has other than the nodes that it had")
+        return self._record(number, page, places[index])
+
     def record(self, number: int, offset: int) -> tuple[bytes, bytes]:
-        """The key and the value of a node, by a row of `index`."""
-        page, lower, _ = self._page(number, _LEAF)
-        if offset < lower:
+        """The key and the value of a node, by a row of `index`: no more of its page than the node is read."""
+        lower, _ = self._header(number, _LEAF)
+        at, most = number * self.meta.page_bytes, self.meta.page_bytes
+        if not lower <= offset <= most - 8:
             raise Damaged(f"page {number} has no node at {offset}")
-        return self._record(number, page, offset)
+        low, high, flags, key_bytes = _NODE.unpack(self._read(8, at + offset))
+        size = 8 + key_bytes + (8 if flags & _BIG else low | high << 16)
+        node = self._read(min(size, most - offset), at + offset)
+        return self._record(number, bytes(offset) + node, offset)
 
     # pages
 
@@ -153,44 +169,51 @@ class Pages:
                 f"it declares {meta.entries} records on {meta.leaves} of {meta.pages} pages, {meta.depth} levels deep"
             )
 
-    def _page(self, number: int, kind: int) -> tuple[bytes, int, int]:
-        """A page, where its list of nodes ends and where its nodes begin."""
+    def _header(self, number: int, kind: int, page: bytes | None = None) -> tuple[int, int]:
+        """Where the list of nodes of a page ends and where its nodes begin. page: None: only its header is read."""
         if not 1 < number < self.meta.pages:
             raise Damaged(f"it names page {number} of {self.meta.pages}")
-        page = self._read(self.meta.page_bytes, number * self.meta.page_bytes)
-        stated, _, flags, lower, upper = _HEADER.unpack_from(page)
+        most = self.meta.page_bytes
+        stated, _, flags, lower, upper = _HEADER.unpack_from(page or self._read(_START, number * most))
         if stated != number or flags & _KINDS != kind:
             raise Damaged(f"page {number} is not what it should be (number {stated}, kind {flags:#x})")
-        if lower < _START or lower > upper or upper > len(page) or lower & 1:
+        if lower < _START or lower > upper or upper > most or lower & 1:
             raise Damaged(
                 f"page {number} states that its nodes start at {upper}, and that their offsets end at {lower}"
             )
-        return page, lower, upper
+        return lower, upper
 
-    def _leaves(self) -> Iterator[tuple[int, bytes, list[int]]]:
-        """Each leaf's number, its page and the places of its nodes, in the order of the keys."""
-        meta, count = self.meta, 0
-        seen, waiting = set(), [(meta.root, 1)] if meta.entries else []
+    def _page(self, number: int, kind: int) -> tuple[bytes, tuple[int, ...]]:
+        """A page and the places of its nodes."""
+        if not 1 < number < self.meta.pages:
+            raise Damaged(f"it names page {number} of {self.meta.pages}")
+        page = self._read(self.meta.page_bytes, number * self.meta.page_bytes)
+        lower, upper = self._header(number, kind, page)
+        places = struct.unpack_from(f"<{(lower - _START) // 2}H", page, _START)
+        if not places or min(places) < upper or max(places) + 8 > len(page):
+            raise Damaged(f"page {number} has a node outside it")
+        return page, places
+
+    def _leaves(self) -> Iterator[tuple[int, int]]:
+        """Each leaf's page and how many nodes it has, in the order of the keys; of leaves the headers are read."""
+        seen, total, waiting = set(), 0, [(self.meta.root, 1)] if self.meta.entries else []
         while waiting:
             number, level = waiting.pop()
             if number in seen:
                 raise Damaged(f"page {number} belongs to two others")
             seen.add(number)
-            kind = _LEAF if level == meta.depth else _BRANCH
-            page, lower, upper = self._page(number, kind)
-            places = struct.unpack_from(f"<{(lower - _START) // 2}H", page, _START)
-            if not places or min(places) < upper or max(places) + 8 > len(page):
-                raise Damaged(f"page {number} has a node outside it")
-            if kind == _LEAF:
-                count += len(places)
-                if count > meta.entries:
+            if level == self.meta.depth:
+                count = (self._header(number, _LEAF)[0] - _START) // 2
+                total += count
+                if total > self.meta.entries:
                     break
-                yield number, page, list(places)
-            else:
-                nodes = [_NODE.unpack_from(page, offset) for offset in places]
-                waiting += [(low | high << 16 | more << 32, level + 1) for low, high, more, _ in reversed(nodes)]
-        if count != meta.entries:
-            raise Damaged(f"it has other than the {meta.entries} records that it says")
+                yield number, count
+                continue
+            page, places = self._page(number, _BRANCH)
+            nodes = [_NODE.unpack_from(page, offset) for offset in places]
+            waiting += [(low | high << 16 | more << 32, level + 1) for low, high, more, _ in reversed(nodes)]
+        if total != self.meta.entries:
+            raise Damaged(f"it has other than the {self.meta.entries} records that it says")
 
     def _record(self, number: int, page: bytes, offset: int) -> tuple[bytes, bytes]:
         if not _START <= offset <= len(page) - 8:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
@@ -80,11 +80,20 @@ class Lmdb:
 
     def walk(self, start: int = 0) -> Iterator[Record]:
         """The records from number ``start``."""
-        pages = self._opened()
+        for record in self.ahead(start):
+            yield from self.take([record])
+
+    def ahead(self, start: int = 0) -> Iterator[Callable[[], Record]]:
+        """The records from number ``start``, for ``take``: those that are passed over are not read."""
         with self._reported("read"):
-            for records in pages.records(start):
-                pages.check_unchanged(self.locked)
-                yield from records
+            yield from self._opened().walk(start)
+
+    def take(self, records: Iterable[Callable[[], Record]]) -> list[Record]:
+        """Reads records of ``ahead``."""
+        with self._reported("read"):
+            taken = [record() for record in records]
+            self._opened().check_unchanged(self.locked)
+        return taken
 
     def index(self) -> np.ndarray:
         """The place of each record, one row each: what ``read`` takes."""

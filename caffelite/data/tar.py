@@ -8,7 +8,7 @@ import tarfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BytesIO
+from io import BytesIO, FileIO
 from pathlib import Path
 from typing import Literal
 
@@ -44,7 +44,7 @@ class _Member(tarfile.TarInfo):
 
 @contextmanager
 def opened(
-    path: Path | None = None, mode: Literal["r", "r:"] = "r", fileobj: BytesIO | None = None
+    path: Path | None = None, mode: Literal["r", "r:"] = "r", fileobj: BytesIO | FileIO | None = None
 ) -> Iterator[tarfile.TarFile]:
     """A tar archive to read. Errors: Unreadable, there and within the context."""
     try:
