@@ -27,7 +27,7 @@ class _Test(click.ParamType):
 
 
 @click.command(short_help="Start a project from your images")
-@click.argument("name", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("name", type=click.Path(path_type=Path))
 @click.argument("data", metavar="[DATA]", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--test",
@@ -75,6 +75,7 @@ def new(name, data, memory, gpu, **choices) -> None:
     next to one with test (or val) in its name, are split already.
 
     With "layer" as NAME, and DATA a name that no file has, it writes a commented file with a layer type of your own.
+    With a NAME that ends in .sbatch, and DATA a solver, it writes a script for SLURM, which requeues its job.
 
     \b
     Examples:
@@ -82,11 +83,17 @@ def new(name, data, memory, gpu, **choices) -> None:
       caffelite new pets pictures -weights squeezenet.caffemodel
       caffelite new ages faces.csv -test more_faces.csv
       caffelite new layer Softclip
+      caffelite new job.sbatch solvers/digits_solver.prototxt
     """
     start()
     if str(name) == "layer" and data is not None and not data.exists() and data.name == str(data):
         _write_layer(str(data), choices["force"])
         return
+    if name.suffix == ".sbatch":
+        _write_job(name, data, choices["force"])
+        return
+    if name.is_file():
+        raise CaffeliteError(f"{name} is a file", expected="the name of a new folder")
     from ..runs.device_choice import gpus
     from ..scaffold.project import Request, create
 
@@ -115,3 +122,12 @@ def _write_layer(name: str, force: bool) -> None:
     options.say("Next:")
     options.say(f"  python {quoted(path)}  # tests it")
     options.say(f"  caffelite check net.prototxt -python {quoted(path)}  # your net with the layer")
+
+
+def _write_job(path: Path, solver: Path | None, force: bool) -> None:
+    from ..scaffold import job_script
+
+    job_script.write(path, solver, force)
+    options.say(f"Wrote {path}.")
+    options.say("Next:")
+    options.say(f"  sbatch {quoted(path)}  # trains, and requeues itself where its time is over")
