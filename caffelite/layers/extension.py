@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 import re
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from google.protobuf.descriptor_pb2 import DescriptorProto
@@ -17,11 +19,19 @@ from ..prototxt import schema
 from . import elementwise as formulas
 from .feeding import feeding_type
 from .layer import REGISTRY, Layer
+from .registry import FAMILIES
 from .user_code import described
+
+log = logging.getLogger("caffelite")
 
 Kind = TypeVar("Kind", bound=type[Layer])
 TYPES = {"float": "float", "int": "int32", "bool": "bool", "str": "string"}
 GUARDED = "setup shapes build feed forward backward compute gradient open length sample".split()  # run code of users
+# Types that BVLC's Caffe lacks, although they are among the layers of no family
+OF_FORKS = frozenset(
+    "Axpy Gather Insanity L1Loss Lstm Mish Normalize Permute Pooling3D Reverse SeLu SeLuDropout SmoothL1Loss "
+    "Transpose".split()
+)
 _ours: dict[str, type[Layer]] = {}  # the types that users have added
 
 
@@ -35,8 +45,8 @@ def layer(name: str, *, field: str = "", number: int | None = None) -> Callable[
     """
 
     def add(cls: Kind) -> Kind:
-        check_vacant(name)
         file = inspect.getsourcefile(sys.modules.get(cls.__module__) or cls) if cls.__module__ in sys.modules else None
+        _claim(name, file or cls.__module__)
         text, typed = cls.__dict__.get("fields"), _typed(cls)
         if text and typed:
             raise CaffeliteError(f"{name}: has both fields and typed attributes", remedy=f"put {typed[0]} into fields")
@@ -68,7 +78,7 @@ def elementwise(name: str, *, y: str, dx: str | None = None, number: int | None 
     of x, y and dy; without dx there is none. fields: names in both formulas and their defaults; in a prototxt they are
     fields of the type's message. Functions: abs, exp, log, log1p, max, min, pow, sign, sqrt, tanh, where(condition, a,
     b)."""
-    check_vacant(name)
+    _claim(name, sys._getframe(1).f_code.co_filename)
     for text in filter(None, (y, dx)):
         try:
             compile(text, name, "eval")
@@ -85,9 +95,22 @@ def elementwise(name: str, *, y: str, dx: str | None = None, number: int | None 
 
 
 def check_vacant(name: str) -> None:
-    """Errors: a type that caffelite has. A type of a user may be defined again."""
-    if name not in _ours and name in REGISTRY:
+    """Errors: a type of BVLC's Caffe. A type of a user may be defined again, and one of a fork by a user."""
+    if name not in _ours and name in REGISTRY and not _of_fork(name):
         raise CaffeliteError(f'the layer type "{name}" exists already', remedy="give yours another name")
+
+
+def _of_fork(name: str) -> bool:
+    return name in OF_FORKS or REGISTRY[name].__module__.startswith(f"{FAMILIES}.")
+
+
+def _claim(name: str, file: str) -> None:
+    """Takes a type of a fork out of the registry where a user's file has one of that name. Errors: one of BVLC's."""
+    check_vacant(name)
+    if name not in _ours and name in REGISTRY:
+        log.warning('the layer type "%s" of %s replaces that of %s', name, Path(file).name, REGISTRY[name].__module__)
+        schema.users[name] = REGISTRY.remove(name).field
+    schema.users.setdefault(name, "")
 
 
 def words(name: str) -> str:
@@ -96,11 +119,17 @@ def words(name: str) -> str:
 
 
 def _add_message(name: str, text: str, field: str, number: int | None) -> str:
-    field = field or f"{words(name)}_param"
-    if schema.has_field(field):
+    default = f"{words(name)}_param"
+    field = field or default
+    readers = [known for known, kind in REGISTRY.items() if known != name and kind.field == field]
+    replaces = bool(schema.users[name]) and field in (default, schema.users[name]) and all(map(_of_fork, readers))
+    if schema.has_field(field) and not replaces:
         what = f"{name}: LayerParameter has a field {field} already"
         raise CaffeliteError(what, remedy=f'use its fields: @layer("{name}", field="{field}") and no fields of its own')
-    message: DescriptorProto = schema.read_fields(text, f"{name}Parameter")
+    replaces &= schema.has_field(field)
+    message: DescriptorProto = schema.read_fields(text, f"{'User' if replaces else ''}{name}Parameter")
+    if replaces and readers:
+        schema.add_fields_of(field, message)
     schema.add_layer_field(field, message, number)
     return field
 

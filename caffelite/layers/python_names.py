@@ -16,6 +16,7 @@ from pathlib import Path
 from .. import caffelite_pb2 as pb
 from .. import user_modules
 from ..errors import CaffeliteError, Locator
+from ..prototxt import schema
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def native(spec: pb.LayerParameter, locate: Locator) -> pb.LayerParameter:
     """The layer as its native type, if it is a Python layer of the table; else the same message. Errors: a param_str
     with an unknown key, or that cannot be read."""
     known = NATIVE.get((spec.python_param.module, spec.python_param.layer)) if spec.type == "Python" else None
-    if known is None or _given_by_user(spec.python_param.module):
+    if known is None or known.type in schema.users or _given_by_user(spec.python_param.module):
         return spec
     converted = pb.LayerParameter()
     converted.CopyFrom(spec)

@@ -35,6 +35,11 @@ class Registry(Mapping[str, Kind]):
         """What a fork has for a type of another fork. applies: whether a message is that of this fork."""
         self._variants.append((name, applies, kind))
 
+    def remove(self, name: str) -> Kind:
+        """Takes a type and its variants out."""
+        self._variants = [entry for entry in self._variants if entry[0] != name]
+        return self._kinds.pop(name)
+
     def variant(self, spec: pb.LayerParameter) -> Kind:
         """What this message describes: a variant of its type, or the type itself."""
         kind = self[spec.type]

@@ -43,6 +43,7 @@ class Added:
 _base = FileDescriptorProto()
 pb.DESCRIPTOR.CopyToProto(_base)
 _added: dict[str, Added] = {}  # by the name of the field
+users: dict[str, str] = {}  # the types that files of users define: the field of a fork's type of this name, or ""
 
 
 def has_field(field: str) -> bool:
@@ -92,7 +93,7 @@ def add_layer_field(name: str, message: DescriptorProto, number: int | None = No
     wanted = Added(number or FIRST + zlib.crc32(name.encode()) % (LAST - FIRST), message)
     if _added.get(name) == wanted:
         return
-    others = {field.number: field.name for field in _layer(_base).field}
+    others = {field.number: field.name for field in _layer(_base).field if field.name != name}
     others |= {added.number: field for field, added in _added.items() if field != name}
     if wanted.number in others:
         what = f"field {wanted.number} of LayerParameter is {others[wanted.number]}, and cannot be {name}"
@@ -102,6 +103,17 @@ def add_layer_field(name: str, message: DescriptorProto, number: int | None = No
     if message.name in names:
         raise CaffeliteError(f"the schema has a message {message.name} already", remedy="give the type another name")
     _load({**_added, name: wanted})
+
+
+def add_fields_of(field: str, message: DescriptorProto) -> None:
+    """Adds to a message the fields of the one that LayerParameter has as ``field``, but for those of names it has."""
+    base = next(known.type_name for known in _layer(_base).field if known.name == field).rpartition(".")[2]
+    last = max((known.number for known in message.field), default=0)
+    for known in next(each for each in _base.message_type if each.name == base).field:
+        if known.name not in {own.name for own in message.field}:
+            last += 1
+            message.field.add().CopyFrom(known)
+            message.field[-1].number = last
 
 
 def _layer(file: FileDescriptorProto) -> DescriptorProto:
@@ -114,7 +126,10 @@ def _load(added: dict[str, Added]) -> None:
     file.CopyFrom(_base)
     for name, one in added.items():
         file.message_type.add().CopyFrom(one.message)
-        field = _layer(file).field.add(name=name, number=one.number, label=F.LABEL_OPTIONAL, type=F.TYPE_MESSAGE)
+        fields = _layer(file).field
+        if (old := next((i for i, known in enumerate(fields) if known.name == name), None)) is not None:
+            del fields[old]
+        field = fields.add(name=name, number=one.number, label=F.LABEL_OPTIONAL, type=F.TYPE_MESSAGE)
         field.type_name = f".{file.package}.{one.message.name}"
     pool = descriptor_pool.DescriptorPool()
     try:

@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Collector, Locator, Where, did_you_mean
-from . import volumes
+from . import schema, volumes
 from .cropping import aligned_offsets
 from .dialects import (
     FUSED,
@@ -325,20 +325,25 @@ class _Upgrade:
         for i, layer in enumerate(self.net.layer):
             if layer.type == "BatchNorm":
                 self.batch_norm(layer)
-            if layer.type == "AutoCrop" and len(layer.bottom) == 2:
-                self.add_dialect("AutoCrop")
-                layer.type = "Crop"
-                self.offsets(i, "AutoCrop", "layer", i)
-            if layer.type == "VideoData" and layer.video_data_param.source:
-                self.add_dialect("VideoData with a source")
-                layer.type = volumes.type_of_video(layer)
-            self.volume(i, layer)
+            if layer.type not in schema.users:
+                self.fork(i, layer)
             self.rates(i, layer)
             for message in filter(layer.HasField, TRANSFORMED):
                 for name in filter(getattr(layer, message).HasField, TRANSFORM):
                     note = f"{name} in {message} is ignored, as in Caffe; it belongs in transform_param"
                     self.notes.append((self.locate("layer", i, message, name), note))
         self.move()
+
+    def fork(self, i: int, layer: pb.LayerParameter) -> None:
+        """A type that forks name otherwise than the layer here."""
+        if layer.type == "AutoCrop" and len(layer.bottom) == 2:
+            self.add_dialect("AutoCrop")
+            layer.type = "Crop"
+            self.offsets(i, "AutoCrop", "layer", i)
+        if layer.type == "VideoData" and layer.video_data_param.source:
+            self.add_dialect("VideoData with a source")
+            layer.type = volumes.type_of_video(layer)
+        self.volume(i, layer)
 
     def rates(self, i: int, layer: pb.LayerParameter) -> None:
         """Those of Caffe con Troll, one number a parameter blob."""

@@ -22,6 +22,7 @@ from google.protobuf.message import Message
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, did_you_mean
 from ..layers import REGISTRY
+from ..prototxt import schema
 
 
 class Top:
@@ -88,7 +89,8 @@ class _Writer:
             message.top.extend(self._name(top, fn.type_name) for top in fn.tops)
         key = fn if fn in self._names or not fn.tops else fn.tops[0]
         message.name = self._name(key, fn.type_name)
-        own = _own_messages().get(fn.type_name) or getattr(REGISTRY.get(fn.type_name), "field", "")
+        field = getattr(REGISTRY.get(fn.type_name), "field", "")
+        own = field if fn.type_name in schema.users else _own_messages().get(fn.type_name) or field
         for name, value in fn.params.items():
             fields = getattr(message, own).DESCRIPTOR.fields_by_name if own else {}
             inside = not name.endswith("param") and name in fields

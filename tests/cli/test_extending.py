@@ -1,5 +1,6 @@
 """Layer types of users: given by -python, checked and stored as the types of this package."""
 
+import importlib
 import inspect
 import os
 import shutil
@@ -44,9 +45,16 @@ def no_layer_stays(monkeypatch):
     """The schema and the registry after a test are those before it."""
     classes, kinds = dict(vars(pb)), dict(REGISTRY._kinds) if len(REGISTRY) else {}
     added, ours, loaded = dict(schema._added), dict(extension._ours), set(extension_files._loaded)
+    variants, users = list(REGISTRY._variants), dict(schema.users)
     yield
     vars(pb).update(classes)
-    for known, before in ((REGISTRY._kinds, kinds), (schema._added, added), (extension._ours, ours)):
+    REGISTRY._variants[:] = variants
+    for known, before in (
+        (REGISTRY._kinds, kinds),
+        (schema._added, added),
+        (schema.users, users),
+        (extension._ours, ours),
+    ):
         known.clear()
         known.update(before)
     extension_files._loaded.clear()
@@ -414,6 +422,109 @@ def test_a_project_may_be_called_layer(folder, call):
     (folder / "Pictures").mkdir()
     assert call("new layer Pictures").status == 2
     assert not (folder / "pictures.py").exists()
+
+
+# A type of a user with the name of a type of a family
+
+OWN_FOCAL = """
+from caffelite.extending import ArrayLayer, layer
+
+@layer("FocalLoss")
+class Focal(ArrayLayer):
+    strength: float = 2
+    bottoms = (2, 2)
+    loss = True
+    constant_bottoms = frozenset({1})
+
+    def shapes(self, bottoms):
+        return [()]
+
+    def compute(self, xp, x, target):
+        return (self.strength * (x - target) ** 2).mean()
+
+    def gradient(self, xp, x, y, dy):
+        return dy[0] * 2 * self.strength * (x[0] - x[1]) / x[0].size, None
+"""
+FOCAL_NET = """
+layer { name: "rows" type: "HDF5Data" top: "x" top: "y" hdf5_data_param { source: "rows.txt" batch_size: 4 } }
+layer { name: "value" type: "InnerProduct" bottom: "x" top: "value"
+  inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
+layer { name: "loss" type: "FocalLoss" bottom: "value" bottom: "y" top: "loss" focal_loss_param { strength: 3 } }
+"""
+REPLACED = 'the layer type "FocalLoss" of focal.py replaces that of caffelite.families.weighting.focal_loss'
+
+
+@pytest.fixture
+def focal(softclip):
+    (softclip / "focal.py").write_text(OWN_FOCAL)
+    (softclip / "net.prototxt").write_text(FOCAL_NET)
+    return softclip
+
+
+def test_a_type_of_a_user_wins_over_that_of_a_family(focal, call, caplog):
+    found = call("check net.prototxt -python focal.py")
+    assert found.status == 0 and caplog.messages == [REPLACED], found.out + found.err
+    assert call("train -solver solver.prototxt -python focal.py").status == 0
+    assert call("deploy -model net.prototxt -out made.prototxt -python focal.py").status == 0
+    assert call("upgrade net.prototxt new.prototxt -python focal.py").status == 0
+    assert "focal_loss_param {\n    strength: 3" in (focal / "new.prototxt").read_text()
+    (focal / "net.prototxt").write_text(FOCAL_NET.replace("strength", "strong"))
+    assert 'unknown field "strong" in UserFocalLossParameter' in call("check net.prototxt -python focal.py").out
+
+
+def test_its_settings_stay_in_snapshots(focal, call):
+    call("train -solver solver.prototxt -python focal.py")
+    stored = pb.NetParameter.FromString(next(focal.glob("*.caffemodel")).read_bytes())
+    assert stored.layer[-1].type == "FocalLoss" and stored.layer[-1].focal_loss_param.strength == 3
+
+
+def test_pycaffe_computes_with_the_type_of_the_user(focal, monkeypatch):
+    monkeypatch.syspath_prepend(str(focal))
+    importlib.import_module("focal")
+    spec = caffe.NetSpec()
+    spec.x, spec.y = (caffe.layers.DummyData(shape=[dict(dim=[2, 3])], data_filler=dict(value=v)) for v in (1, 3))
+    spec.loss = caffe.layers.FocalLoss(spec.x, spec.y, strength=5)
+    (focal / "made.prototxt").write_text(str(spec.to_proto()))
+    assert caffe.Net("made.prototxt", caffe.TRAIN).forward()["loss"] == 20
+
+
+def test_a_shared_message_keeps_the_fields_of_other_types(folder, call):
+    """ROIAlign of ours reads roi_pooling_param too."""
+    own = "from caffelite.extending import ArrayLayer, layer\n@layer('ROIPooling')\nclass Own(ArrayLayer):\n"
+    own += "    grid: int = 1\n"
+    body = "    bottoms = (2, 2)\n    def shapes(self, b): return [(b[1][0], b[0][1], self.grid, self.grid)]\n"
+    (folder / "own.py").write_text(
+        own + body + "    def compute(self, xp, x, r): return xp.zeros(self.shapes([x.shape, r.shape])[0])\n"
+    )
+    net = INPUT + 'layer { name: "r" type: "Input" top: "r" input_param { shape { dim: 2 dim: 5 } } }\n'
+    each = 'layer {{ name: "{0}" type: "{0}" bottom: "x" bottom: "r" top: "{0}" roi_pooling_param {{ {1} }} }}\n'
+    net += each.format("ROIPooling", "grid: 3") + each.format("ROIAlign", "pooled_h: 2 pooled_w: 2")
+    (folder / "net.prototxt").write_text(net)
+    found = call("check net.prototxt -python own.py")
+    assert found.status == 0, found.out
+
+
+def test_old_dialects_leave_a_type_of_a_user_alone(folder, call):
+    """VideoData with a source is C3D's or yjxiong's, unless a user's file has the type."""
+    own = "from caffelite.extending import DataLayer, layer\n@layer('VideoData')\nclass Own(DataLayer):\n"
+    own += "    fields = 'optional string source = 1; optional int32 batch_size = 2;'\n    def length(self): return 9\n"
+    (folder / "own.py").write_text(own + "    def sample(self, index, random): return [1, 2, 3]\n")
+    net = 'layer { name: "v" type: "VideoData" top: "v" video_data_param { source: "x" batch_size: 4 } }\n'
+    (folder / "net.prototxt").write_text(net)
+    found = call("summary -model net.prototxt -python own.py")
+    assert "VideoData" in found.out and "VideoFrames" not in found.out and "4×3" in found.out, found.out + found.err
+
+
+def test_a_python_layer_is_not_native_where_a_user_has_its_type(folder, call):
+    (folder / "own.py").write_text(
+        "from caffelite.extending import elementwise\nelementwise('Proposal', y='2 * x', scale=1.0)\n"
+    )
+    net = 'layer { name: "p" type: "Proposal" bottom: "x" top: "p" proposal_param { scale: 2 } }\n'
+    net += 'layer { name: "q" type: "Python" bottom: "x" top: "q"\n'
+    net += 'python_param { module: "rpn.proposal_layer" layer: "ProposalLayer" } }\n'
+    (folder / "net.prototxt").write_text(INPUT + net)
+    found = call("check net.prototxt -python own.py")
+    assert 'there is no module "rpn.proposal_layer"' in found.out and 'layer "p"' not in found.out, found.out
 
 
 # A family of this package as a package of a user

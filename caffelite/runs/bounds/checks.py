@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 from ... import caffelite_pb2 as pb
 from ...errors import CaffeliteError, Locator, Where, printable
 from ...inspection.reading import Findings, Reading, read
-from ...prototxt import Document
+from ...prototxt import Document, schema
 from ...prototxt.overrides import Overrides
 from .bounds import Bounds, Outside
 from .named_files import NETS, listed_files, named_files
@@ -69,7 +69,11 @@ def refused(bounds: Bounds, message: Message, locate: Locator, base: Path | None
 
 def _refused_data(bounds: Bounds, layer: pb.LayerParameter, locate: Locator, base: Path) -> Iterator[CaffeliteError]:
     """What a data layer reads besides the files that it names: a camera, the files of its list."""
-    if layer.type == "VideoData" and layer.video_data_param.video_type == pb.VideoDataParameter.WEBCAM:
+    if (
+        layer.type == "VideoData"
+        and "VideoData" not in schema.users
+        and layer.video_data_param.video_type == pb.VideoDataParameter.WEBCAM
+    ):
         name = printable(f'"{layer.name}"', keep="")
         what, remedy = "this server reads no camera for a net", "train it in a terminal"
         yield Outside(what, where=locate("type"), found=name, remedy=remedy)
