@@ -51,6 +51,12 @@ def test_engines_of_forks_are_ignored(field, caplog):
     assert '"engine: MKLDNN"' in caplog.text
 
 
+def test_a_default_may_be_written_in_float32():
+    """As programs print 0.3."""
+    assert not forks.changes_results("AnnotatedDataParameter", "yolo_data_jitter", "0.300000011921")
+    assert forks.changes_results("AnnotatedDataParameter", "yolo_data_jitter", "0.3001")
+
+
 GO_ON = "remove it to go on with a net that does without"
 MISTAKES = {
     "layer { forward_type }": 'n:1:9: "forward_type" has no value; expected a value, found "}"',

@@ -144,7 +144,7 @@ class Feeds:
             return None
         if spec.type == "HDF5Data":
             self.assumed.append(top)
-        return ()
+        return feeding_type(REGISTRY[spec.type]).label_shape(spec) if i == 1 else ()
 
     def _missing_mean(self, spec: pb.LayerParameter, locate: Locator) -> CaffeliteError | None:
         name, at = spec.transform_param.mean_file, locate.at("transform_param")
@@ -173,7 +173,7 @@ class Feeds:
             elif shape is None and i and feeding_type(REGISTRY[spec.type]).labels_pixels:
                 shape = _labels(spec, shapes[0][2:]) if i == 1 else (1, 1, 2)
             elif shape is None and (i == 1 if images else top in LABEL_TOPS):
-                shape = ()
+                shape = feeding_type(REGISTRY[spec.type]).label_shape(spec) if i == 1 else ()
                 self.assumed.append(top)
             elif shape is None and images:
                 transform, at = spec.transform_param, locate.at("transform_param")

@@ -31,6 +31,11 @@ class Feeding:
         """Of a layer with a source: the tops' shapes where the message alone decides them; none where the data does."""
         return []
 
+    @staticmethod
+    def label_shape(spec: pb.LayerParameter) -> Shape:
+        """Of a layer that ``reads_images``: that of the labels of an image."""
+        return ()
+
     def set_shapes(self, shapes: list[Shape]) -> None:
         """Gives the tops other shapes, where the layer ``sets_shapes``; ``build`` follows."""
 

@@ -13,6 +13,7 @@ something else is refused.
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 _PROPORTIONS = " ".join(f"gpu_{i}_{what}_proportion" for i in range(4) for what in ("batch", "depth"))
@@ -310,7 +311,7 @@ def changes_results(message: str, field: str, value: str) -> bool:
 
 def _same(value: str, default: str) -> bool:
     try:
-        return float(value) == float(default)
+        return math.isclose(float(value), float(default), rel_tol=1e-7)  # programs write float32
     except ValueError:
         return value == default
 

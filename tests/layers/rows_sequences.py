@@ -137,6 +137,7 @@ ROWS = [
     ),
     Row("HDF5Data", "", [], lambda: FED[:1], source=FED),
     Row("DenseImageData", "", [], lambda: FED, tops=2, source=FED),
+    Row("MultiLabelImageData", "", [], lambda: FED, tops=2, source=FED),
     Row("ImageLabelmapData", "", [], lambda: FED, tops=2, source=FED),
     Row("ImageSegData", "", [], lambda: FED, tops=2, source=FED),
     Row("VideoFrames", "", [], lambda: FED, tops=2, source=FED),

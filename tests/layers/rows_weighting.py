@@ -76,6 +76,40 @@ def angles(x, t):
 
 MAPS = (3, 4, 2, 3)
 
+
+def bits(classes, maps):
+    """Labels whose bits are classes; the first pixel does not count."""
+
+    def draw(rng, shape):
+        n, _, *pixels = shape
+        has = rng.random((n, classes, *pixels)) < 0.3
+        words = np.zeros((n, maps, *pixels), np.uint32)
+        for k in range(classes):
+            words[:, k // 32] |= has[:, k].astype(np.uint32) << np.uint32(k % 32)
+        words[:, -1].flat[0] |= np.uint32(1 << 31)
+        return words.view(np.float32).astype(float)
+
+    return draw
+
+
+def of_bits(balanced):
+    def oracle(x, label):
+        words = label.astype(np.float32).view(np.uint32)
+        loss = 0.0
+        for scores, image in zip(x, words, strict=True):
+            scores, image = scores.reshape(len(scores), -1), image.reshape(len(image), -1)
+            counted = [j for j in range(image.shape[1]) if not image[-1, j] >> 31]
+            has = {(k, j): bool(image[k // 32, j] >> (k % 32) & 1) for k in range(len(scores)) for j in counted}
+            share = np.mean([any(has[k, j] for k in range(len(scores))) for j in counted]) if balanced else None
+            for (k, j), shown in has.items():
+                p = 1 / (1 + np.exp(-scores[k, j]))
+                weight = 1 if share is None else 1 - share if shown else share
+                loss -= weight * np.log(p if shown else 1 - p)
+        return [loss / len(x)]
+
+    return oracle
+
+
 ROWS = [
     Row("FocalLoss", "", [((4, 3, 2), off_kinks), ((4, 2), labels(3))], focal(0.25, 2), constant=(1,)),
     Row(
@@ -123,6 +157,20 @@ ROWS = [
         dice(True, 0),
         constant=(1,),
         name="of classes",
+    ),
+    Row(
+        "MultiChannelSigmoidCrossEntropyLoss",
+        "",
+        [((2, 5, 3, 4), off_kinks), ((2, 1, 3, 4), bits(5, 1))],
+        of_bits(False),
+        constant=(1,),
+    ),
+    Row(
+        "MultiChannelReweightedSigmoidCrossEntropyLoss",
+        "",
+        [((2, 35, 3, 2), off_kinks), ((2, 2, 3, 2), bits(35, 2))],
+        of_bits(True),
+        constant=(1,),
     ),
     Row("OrdinalRegressionLoss", "", [((5, 6), off_kinks), ((5,), labels(4))], ordinal, constant=(1,)),
     Row("AngleLoss", "", [((3, 3, 4), directions), ((3, 3, 4), known_directions)], angles, constant=(1,), exact=False),

@@ -57,6 +57,17 @@ def test_templates_and_pieces_are_no_nets(tool, text, found):
         (INPUT + LAYER.replace("num_output: 2", "num_output: cls3x"), "template"),
         (INPUT + LAYER.replace("num_output: 2", "num_output: 0"), "fails"),
         (INPUT + PYTHON, "needs Python"),
+        (
+            INPUT
+            + LAYER.replace(' type: "I', ' include { stage: "a" } type: "I')
+            + LAYER.replace('"ip"', '"b"', 1).replace('"x"', '"ip"').replace('top: "ip"', 'top: "b"'),
+            "builds",
+        ),
+        (
+            'layer { name: "d" type: "HDF5Data" top: "c" hdf5_data_param { source: "none.txt" batch_size: 2 } }\n'
+            'layer { name: "r" type: "Reshape" bottom: "c" top: "r" reshape_param { shape { dim: 2 dim: 1009 } } }',
+            "needs shapes",
+        ),
     ],
 )
 def test_state_of_a_net(tool, tmp_path, monkeypatch, text, state):

@@ -1,1 +1,1 @@
-"""Weakly supervised detection: regions that learn from the classes of whole images."""
+"""Weak labels: regions that learn from the classes of whole images, pixels from points."""
