@@ -73,7 +73,7 @@ METRIC = {name: "Margin" for name in ("lifted_struct_sim_softmax_loss", "triplet
 FLOW = {"correlation": "Correlation", "downsample": "Downsample", "flow_warp": "FlowWarp", "l1_loss": "L1Loss"}
 FLOW |= {"mean": "Mean", "resample": "Resample"}
 WEIGHTING = {"dice_coef_loss": "DiceCoefLoss", "focal_loss": "FocalLoss"}
-WEIGHTING |= {"multi_label_image_data": "MultiLabelImageData"}
+WEIGHTING |= {"cos_data": "CoSData", "multi_label_image_data": "MultiLabelImageData"}
 WEIGHTING |= {"ordinal_regression_loss": "OrdinalRegressionLoss"}
 WEIGHTING |= {name.lower(): name for name in ("MMD", "JMMD", "Nms", "GRN", "Sum", "Squash", "Entropy", "ImResize")}
 WEIGHTING |= {"margin": "CapsuleMargin", "spatial_dropout": "SpatialDropout", "heatmap_data": "HeatmapData"}
@@ -106,7 +106,7 @@ CASCADE += ("detection_data", "eval_data", "frcnn_output", "hard_mining")
 CASCADE += ("image_gt_data", "detection_loss", "detection_accuracy", "detection_group_loss", "detection_group_accuracy")
 UNLISTED_MESSAGES = {
     *(f"{name}Parameter" for name in FAMILIES.values()),
-    *("DeformableConvolutionParameter", "TilingParameter", "DetectNetClassMapping"),
+    *("CoSTop", "DeformableConvolutionParameter", "TilingParameter", "DetectNetClassMapping"),
     *DENSE_MESSAGES,
     *(
         f"{name}Parameter"
@@ -119,6 +119,12 @@ UNLISTED_MESSAGES = {
     *(f"{name}Parameter" for name in ("UnitNorm", "YoloDetectionOutput", "Yolov3", "Yolov3DetectionOutput")),
 }
 UNLISTED_ENUMS = {
+    "CoSTop.DataType": {
+        name: number
+        for number, name in enumerate(
+            "STRING INT FLOAT INT_ARRAY FLOAT_ARRAY RAW_IMAGE ENCODED_IMAGE ENCODED_IMAGE_WITH_DIM".split()
+        )
+    },
     "DiceCoefLossParameter.GeneralizationMode": {"NONE": 0, "MULTICLASS": 1, "MULTICLASS_WEIGHTED": 2},
     "FocalLossParameter.Type": {"ORIGIN": 0, "LINEAR": 1},
     "CorrelationParameter.CorrelationType": {"MULTIPLY": 0, "SUBTRACT": 1},

@@ -126,3 +126,29 @@ def test_an_auto_crop_is_a_crop_with_its_offset():
     assert crop.type == "Crop" and list(crop.crop_param.offset) == [35, 35]
     found = error(MODERN.replace('stride: 2 } }\n    layer { type: "Auto', 'stride: 1 } }\n    layer { type: "Auto'))
     assert found.startswith("n:4:") and 'layer "crop" (AutoCrop): its bottoms differ in scale' in found
+
+
+SPARK = """layer { name: "d" type: "CoSData" top: "data" top: "words" source_class: "S" cos_data_param { batch_size: 4
+    top { name: "data" type: ENCODED_IMAGE_WITH_DIM channels: 3 height: 9 width: 8 out_height: 7 out_width: 6 }
+    top { name: "words" type: INT_ARRAY channels: 21 sample_num_axes: 1 transpose: true } } }"""
+
+
+def test_data_of_spark_are_an_input():
+    expect(
+        SPARK,
+        'layer { name: "d" type: "Input" top: "data" top: "words" input_param { shape { dim: [4, 3, 7, 6] } '
+        "shape { dim: [21, 4] } } }",
+    )
+
+
+@pytest.mark.parametrize(
+    "old, new, what",
+    [
+        ('top: "words" source', "source", "cos_data_param has 2 tops for 1 of the layer"),
+        ("axes: 1", "axes: 2", '"words" has 2 axes a sample; expected 1'),
+        ("height: 9", "sample_num_axes: 4", '"data" has 4 axes a sample; expected 0 to 3'),
+    ],
+)
+def test_bad_data_of_spark(old, new, what):
+    found = error(SPARK.replace(old, new))
+    assert found.startswith("n:1:") and f'layer "d" (CoSData): {what}' in found

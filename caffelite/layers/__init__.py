@@ -16,7 +16,9 @@ import_modules(__name__)
 
 def create(spec: pb.LayerParameter, phase: int, locate: Locator) -> Layer:
     """Creates the layer of a LayerParameter. Errors: an unknown type; the error names the nearest one."""
-    spec = native(spec, locate)
+    replaced = native(spec, locate)
+    if replaced is spec or _fits(REGISTRY[replaced.type], replaced):  # else the net's own module has other blobs
+        spec = replaced
     if spec.type not in REGISTRY:
         what = f'layer "{spec.name}": unknown type "{spec.type}"' if spec.type else f'layer "{spec.name}" has no type'
         raise CaffeliteError(
@@ -26,6 +28,12 @@ def create(spec: pb.LayerParameter, phase: int, locate: Locator) -> Layer:
             remedy="; ".join(filter(None, (_near(spec.type), HINT))) if spec.type else None,
         )
     return REGISTRY.variant(spec).variant(spec)(spec, phase, locate)
+
+
+def _fits(kind: type[Layer], spec: pb.LayerParameter) -> bool:
+    """Whether the type has as many bottoms and tops."""
+    pairs = (kind.bottoms, len(spec.bottom)), (kind.tops, len(spec.top))
+    return all(least <= count and (most is None or count <= most) for (least, most), count in pairs)
 
 
 def _near(name: str) -> str | None:

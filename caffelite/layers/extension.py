@@ -16,6 +16,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto
 from ..devices.formula import Formula
 from ..errors import CaffeliteError
 from ..prototxt import schema
+from ..prototxt.dialects import CONVERTED
 from . import elementwise as formulas
 from .feeding import feeding_type
 from .layer import REGISTRY, Layer
@@ -110,7 +111,7 @@ def _claim(name: str, file: str) -> None:
     if name not in _ours and name in REGISTRY:
         log.warning('the layer type "%s" of %s replaces that of %s', name, Path(file).name, REGISTRY[name].__module__)
         schema.users[name] = REGISTRY.remove(name).field
-    schema.users.setdefault(name, "")
+    schema.users.setdefault(name, CONVERTED.get(name, ""))
 
 
 def words(name: str) -> str:

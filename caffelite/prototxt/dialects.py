@@ -65,4 +65,11 @@ TRANSFORMED = ("data_param", "image_data_param", "window_data_param")
 LEARNT = ("scale_bias", "scale_filler", "use_weight_bias", "filler", "bias_filler")
 # Intel's: layers that hold the ReLU after them
 FUSED = {"Convolution": "convolution_param", "InnerProduct": "inner_product_param", "BatchNorm": "batch_norm_param"}
+# Types of forks that become others here: the message of their own
+CONVERTED = {
+    "AutoCrop": "",
+    "CoSData": "cos_data_param",
+    "Convolution3D": "convolution3d_param",
+    "Deconvolution3D": "",
+}
 SOLVER_TYPES = dict(enumerate(("SGD", "Nesterov", "AdaGrad", "RMSProp", "AdaDelta", "Adam")))

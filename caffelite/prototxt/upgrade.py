@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Collector, Locator, Where, did_you_mean
-from . import schema, volumes
+from . import schema, spark, volumes
 from .cropping import aligned_offsets
 from .dialects import (
     FUSED,
@@ -343,7 +343,22 @@ class _Upgrade:
         if layer.type == "VideoData" and layer.video_data_param.source:
             self.add_dialect("VideoData with a source")
             layer.type = volumes.type_of_video(layer)
+        if layer.type == "CoSData":
+            self.spark(i, layer)
         self.volume(i, layer)
+
+    def spark(self, i: int, layer: pb.LayerParameter) -> None:
+        """The data of CaffeOnSpark come from the caller."""
+        try:
+            shapes = spark.top_shapes(layer)
+        except ValueError as mistake:
+            self.mistake(f'layer "{layer.name}" (CoSData): {mistake}', "layer", i, "cos_data_param")
+            return
+        self.add_dialect("CoSData")
+        layer.type = "Input"
+        layer.input_param.CopyFrom(pb.InputParameter(shape=shapes))
+        layer.ClearField("cos_data_param")
+        self.moves["layer", i, "cos_data_param"] = ("layer", i, "input_param")
 
     def rates(self, i: int, layer: pb.LayerParameter) -> None:
         """Those of Caffe con Troll, one number a parameter blob."""

@@ -515,6 +515,18 @@ def test_old_dialects_leave_a_type_of_a_user_alone(folder, call):
     assert "VideoData" in found.out and "VideoFrames" not in found.out and "4×3" in found.out, found.out + found.err
 
 
+def test_a_type_that_would_become_another_stays_that_of_a_user(folder, call):
+    """CoSData becomes an Input, unless a user's file has the type."""
+    own = "from caffelite.extending import DataLayer, layer\n@layer('CoSData', field='cos_data_param')\n"
+    own += "class Own(DataLayer):\n"
+    own += "    batch_size: int = 1\n    columns: int = 1\n    def length(self): return 9\n"
+    (folder / "own.py").write_text(own + "    def sample(self, index, random): return [1.0] * self.columns\n")
+    net = 'layer { name: "v" type: "CoSData" top: "v" cos_data_param { columns: 5 batch_size: 4 } }\n'
+    (folder / "net.prototxt").write_text(net)
+    found = call("summary -model net.prototxt -python own.py")
+    assert "CoSData" in found.out and "4×5" in found.out, found.out + found.err
+
+
 def test_a_python_layer_is_not_native_where_a_user_has_its_type(folder, call):
     (folder / "own.py").write_text(
         "from caffelite.extending import elementwise\nelementwise('Proposal', y='2 * x', scale=1.0)\n"

@@ -92,6 +92,13 @@ def test_bad_settings(text, message):
         native(spec("rpn.proposal_layer", "ProposalLayer", text), NOWHERE)
 
 
+def test_a_layer_with_other_blobs_is_another_module():
+    """As in programs made from py-faster-rcnn, whose targets have a further top."""
+    text = TRAIN_NET.replace('top: "outside"', 'top: "outside" top: "more"')
+    with user_modules.forbidden(), pytest.raises(CaffeliteError, match="rpn.proposal_target_layer.*not imported"):
+        build(text, "TRAIN")
+
+
 def test_other_python_layers_stay():
     for layer in (spec("rpn.proposal_layer", "OtherLayer"), spec("other", "ProposalLayer")):
         assert native(layer, NOWHERE) is layer
