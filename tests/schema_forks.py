@@ -88,7 +88,8 @@ VOLUMES |= {
     "roi_warping": "ROIWarping",
     "deformable_psroi_pooling": "DeformablePSROIPooling",
 }
-VOLUMES |= {"mat_write": "MatWrite"}
+VOLUMES |= {"bias_channel": "BiasChannel", "unique_label": "UniqueLabel", "scalar": "Scalar"}
+VOLUMES |= {"mat_write": "MatWrite", "domain_transform": "DomainTransform", "st": "SpatialTransformer"}
 VOLUMES |= {"detectnet_groundtruth": "DetectNetGroundTruth", "detectnet_augmentation": "DetectNetAugmentation"}
 # messages of layers of families, by their fields
 FAMILIES = TEXT | METRIC | FLOW | VOLUMES | WEIGHTING | {"gradient_scaler": "GradientScaler"}
@@ -119,6 +120,7 @@ UNLISTED_MESSAGES = {
     *(f"{name}Parameter" for name in ("UnitNorm", "YoloDetectionOutput", "Yolov3", "Yolov3DetectionOutput")),
 }
 UNLISTED_ENUMS = {
+    "BiasChannelParameter.LabelType": {"IMAGE": 1, "PIXEL": 2},
     "CoSTop.DataType": {
         name: number
         for number, name in enumerate(

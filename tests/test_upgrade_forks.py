@@ -152,3 +152,12 @@ def test_data_of_spark_are_an_input():
 def test_bad_data_of_spark(old, new, what):
     found = error(SPARK.replace(old, new))
     assert found.startswith("n:1:") and f'layer "d" (CoSData): {what}' in found
+
+
+def test_a_scalar_is_a_scale_from_the_first_axis():
+    word = expect(
+        'layer { type: "Scalar" bottom: "x" bottom: "s" } layer { type: "Scalar" scalar_param { axis: 2 } }',
+        'layer { type: "Scale" bottom: "x" bottom: "s" scale_param { axis: 0 } } '
+        'layer { type: "Scale" scale_param { axis: 2 } }',
+    )
+    assert word("layer", 1, "scale_param", "axis") == "2"

@@ -71,5 +71,6 @@ CONVERTED = {
     "CoSData": "cos_data_param",
     "Convolution3D": "convolution3d_param",
     "Deconvolution3D": "",
+    "Scalar": "scalar_param",
 }
 SOLVER_TYPES = dict(enumerate(("SGD", "Nesterov", "AdaGrad", "RMSProp", "AdaDelta", "Adam")))

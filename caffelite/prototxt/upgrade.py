@@ -343,6 +343,11 @@ class _Upgrade:
         if layer.type == "VideoData" and layer.video_data_param.source:
             self.add_dialect("VideoData with a source")
             layer.type = volumes.type_of_video(layer)
+        if layer.type == "Scalar":
+            self.add_dialect("Scalar")
+            layer.type, layer.scale_param.axis = "Scale", layer.scalar_param.axis
+            layer.ClearField("scalar_param")
+            self.moves["layer", i, "scalar_param"] = ("layer", i, "scale_param")
         if layer.type == "CoSData":
             self.spark(i, layer)
         self.volume(i, layer)

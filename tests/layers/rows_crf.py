@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from layer_row import Row, off_kinks
+from layer_row import Row, off_kinks, share
 
 from caffelite.families.crf.lattice import Lattice
 
@@ -53,7 +53,44 @@ def image_sizes(rng, shape):
     return np.array([[4.0, 5.0], [3.0, 4.0]])[: shape[0]]
 
 
+def sides(rng, shape):
+    """The first image is filtered in a part alone."""
+    sizes = np.full(shape, 9.0)
+    sizes[:, :2] = 4, 5
+    sizes[0, :2] = 3, 4
+    return sizes
+
+
+def smoothed(rounds, spatial, range_, least):
+    def oracle(x, edges, sizes):
+        y = x.copy()
+        for n, (image, edge) in enumerate(zip(y, edges[:, 0], strict=True)):
+            tall, wide = sizes[n, :2].astype(int)
+            for k in range(1, rounds + 1):
+                sigma = spatial * 3**0.5 * 2 ** (rounds - k) / (4**rounds - 1) ** 0.5
+                w = np.clip(np.exp(-(2**0.5) / sigma * (1 + spatial / range_ * edge)), least, 1)
+                for maps, u, size in ((image, w, (tall, wide)), (image.transpose(0, 2, 1), w.T, (wide, tall))):
+                    maps, u = maps[:, : size[0], : size[1]], u[: size[0], : size[1]]
+                    for j in range(1, size[1]):
+                        maps[:, :, j] += u[:, j] * (maps[:, :, j - 1] - maps[:, :, j])
+                    for j in range(size[1] - 2, -1, -1):
+                        maps[:, :, j] += u[:, j + 1] * (maps[:, :, j + 1] - maps[:, :, j])
+        return [y]
+
+    return oracle
+
+
+FILTERED = [((2, 3, 4, 5), off_kinks), ((2, 1, 4, 5), share), ((2, 2), sides)]
+
 ROWS = [
+    Row(
+        "DomainTransform",
+        "domain_transform_param { num_iter: 2 spatial_sigma: 2 range_sigma: 1 }",
+        FILTERED,
+        smoothed(2, 2, 1, 0),
+        constant=(2,),
+    ),
+    Row("DomainTransformForwardOnly", "", FILTERED, smoothed(3, 50, 5, 0), constant=(2,)),
     Row(
         "DenseCRF",
         "dense_crf_param { max_iter: 3 pos_w: 0.5 pos_xy_std: 2 bi_w: 2 bi_xy_std: 4 bi_rgb_std: 30 }",

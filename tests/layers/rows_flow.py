@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from layer_row import IMAGE, Row, off_kinks
+from layer_row import BATCH, IMAGE, Row, off_kinks
 
 
 def correlation(k, most, pad, stride, step, each):
@@ -104,6 +104,14 @@ IMAGES = (2, 3, 7, 6)
 FLOWS = (2, 2, 4, 5)
 
 ROWS = [
+    Row("NegReLU", "", [(BATCH, off_kinks)], lambda x: [np.minimum(x, 0)]),
+    Row(
+        "NegReLU",
+        "relu_param { negative_slope: 0.5 }",
+        [(BATCH, off_kinks)],
+        lambda x: [np.where(x < 0, x, x / 2)],
+        name="with a slope",
+    ),
     Row(
         "Correlation",
         "correlation_param { kernel_size: 1 max_displacement: 2 pad: 2 stride_2: 2 }",

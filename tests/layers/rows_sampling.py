@@ -133,7 +133,38 @@ def tiled(x):
     return [y]
 
 
+def matrices(count):
+    """Of transforms whose points are far from the middles of pixels."""
+
+    def draw(rng, shape):
+        whole = np.array([0.83, 0.13, 0.211, -0.17, 0.71, 0.037]) + 0.01 * rng.random((shape[0], 6))
+        return whole[:, :count]
+
+    return draw
+
+
+def transformed(high, wide, fixed=()):
+    def oracle(x, theta):
+        y = np.zeros((*x.shape[:2], high, wide))
+        for n, c, i, j in np.ndindex(y.shape):
+            at = np.append(theta[n], fixed).reshape(2, 3) @ [2 * i / high - 1, 2 * j / wide - 1, 1]
+            row, column = (at + 1) * x.shape[2:] / 2
+            for r, s in np.ndindex(x.shape[2:]):
+                y[n, c, i, j] += x[n, c, r, s] * max(0, 1 - abs(row - r)) * max(0, 1 - abs(column - s))
+        return [y]
+
+    return oracle
+
+
 ROWS = [
+    Row("SpatialTransformer", "", [((2, 3, 4, 5), off_kinks), ((2, 6), matrices(6))], transformed(4, 5)),
+    Row(
+        "SpatialTransformer",
+        "st_param { output_H: 3 output_W: 2 theta_2_2: 0.7 theta_2_3: 0.1 }",
+        [((2, 3, 4, 5), off_kinks), ((2, 4), matrices(4))],
+        transformed(3, 2, (0.7, 0.1)),
+        name="with fixed elements",
+    ),
     Row(
         "ROIWarping",
         "roi_warping_param { pooled_h: 3 pooled_w: 2 spatial_scale: 0.25 }",

@@ -100,6 +100,7 @@ def weighed(weights, ignore: int):
 
 
 ROWS = [
+    Row("SpatialProduct", "", [((2, 3, 4, 5), off_kinks), ((2, 1, 4, 5), off_kinks)], lambda x, w: [x * w]),
     Row(
         "SoftmaxWithLoss",
         "loss_param { weight_by_label_freqs: true class_weighting: 0.5 class_weighting: 3 class_weighting: 0.25 "

@@ -48,7 +48,59 @@ def expectation(rank=False, means=True):
 
 SUMS = "normalize_supervised: false normalize_classes: false normalize_constraint: false normalize_objectness: false"
 
+
+def listed(rng, shape):
+    """Labels of images: 0, 3, the first filled up."""
+    values = np.zeros(shape)
+    values[:, 1] = 3
+    values[0, 2:] = -1
+    return values
+
+
+def of_images(x, t):
+    more = np.zeros_like(x)
+    for n, k in np.ndindex(t.shape[:2]):
+        if t[n, k, 0, 0] >= 0:
+            more[n, int(t[n, k, 0, 0])] += 2 if t[n, k, 0, 0] else 1
+    return [x + more]
+
+
+def of_pixels(ground):
+    def oracle(x, t):
+        y = x.copy()
+        for n, r, c in np.ndindex(t[:, 0].shape):
+            if (k := int(t[n, 0, r, c])) != 9:
+                y[n, ground, r, c] += 0.5
+                y[n, k, r, c] += 2 * (k != ground)
+        return [y]
+
+    return oracle
+
+
+def unique(t):
+    y = np.full((len(t), 4, 1, 1), -1.0)
+    for n, image in enumerate(t):
+        values = sorted({*image.ravel()} - {9} | {7})
+        y[n, : len(values), 0, 0] = values
+    return [y]
+
+
 ROWS = [
+    Row(
+        "UniqueLabel",
+        "unique_label_param { max_labels: 4 ignore_label: 9 force_label: 7 }",
+        [((2, 1, 3, 4), labels(3, 9))],
+        unique,
+    ),
+    Row("BiasChannel", "", [(IMAGE, off_kinks), ((2, 3, 1, 1), listed)], of_images, constant=(1,)),
+    Row(
+        "BiasChannel",
+        "bias_channel_param { label_type: PIXEL bg_bias: 0.5 background_label: 1 ignore_label: 9 }",
+        [(IMAGE, off_kinks), ((2, 1, 6, 5), labels(4, 9))],
+        of_pixels(1),
+        constant=(1,),
+        name="of pixels",
+    ),
     Row(
         "SoftmaxWithLossExpectation",
         "loss_param { ignore_label: 255 }",

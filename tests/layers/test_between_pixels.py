@@ -149,3 +149,18 @@ CELLS = "spatial_scale: 1 output_dim: 1 group_size: 2"
 )
 def test_mistakes(text, message):
     mistakes(X + text, message)
+
+
+def test_pytorch_transforms_alike(rng):
+    """grid_sample's places are 2 p / size - 1, at the middles of pixels."""
+    x, theta = rng.normal(size=(2, 3, 5, 6)), rng.normal(size=(2, 6)) * 0.3 + [0.8, 0, 0.1, 0, 0.7, 0.2]
+
+    def transform(torch, x, theta):
+        down, across = torch.arange(4).double() / 2 - 1, torch.arange(3).double() * 2 / 3 - 1
+        grid = torch.stack([*torch.meshgrid(down, across, indexing="ij"), torch.ones(4, 3).double()]).reshape(3, -1)
+        rows, columns = (theta.reshape(2, 2, 3) @ grid).reshape(2, 2, 4, 3).unbind(1)
+        places = torch.stack([columns + 1 / 6, rows + 1 / 5], 3)
+        return torch.nn.functional.grid_sample(x, places, align_corners=False)
+
+    found = results("SpatialTransformer", "st_param { output_H: 4 output_W: 3 }", x=x, theta=theta)
+    assert_as_torch(found, transform, x=x, theta=theta)

@@ -1,0 +1,113 @@
+"""UniqueLabel and BiasChannel: the classes of an image, and scores that they raise."""
+
+from __future__ import annotations
+
+import math
+from types import ModuleType
+from typing import Any
+
+from ... import caffelite_pb2 as pb
+from ...layers import require
+from ...layers.array_loss import ArrayLoss
+from ...layers.arrays import ArrayLayer
+from ...layers.layer import Shape, register
+
+NONE = -1  # fills up a list of labels
+
+
+@register
+class UniqueLabel(ArrayLayer):
+    """The labels that an image has, in rising order, then -1: labels x (N, 1, P...), y (N, max_labels, 1, 1).
+    `force_label` are always among them, `ignore_label` never by their pixels. No gradient. Errors: max_labels not above
+    the number of forced labels; while it runs, more labels than max_labels. Source: Papandreou et al. 2015, as in
+    gramuah/weakly-supervised-segmentation and aharley/segaware caffe/src/caffe/layers/unique_label_layer.cpp."""
+
+    field = "unique_label_param"
+    couples_samples = False
+    _fault: str | None = None
+
+    def setup(self) -> None:
+        if self.p.max_labels <= len(set(self.p.force_label)):
+            expected = f"more than {len(set(self.p.force_label))}, the forced labels"
+            raise self.error("a bad max_labels", "max_labels", expected=expected, found=self.p.max_labels)
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        if len(bottoms[0]) > 1 and bottoms[0][1] != 1:
+            raise self.bottom_error(0, "has several channels", expected="1", found=bottoms[0][1])
+        return [(bottoms[0][0], self.p.max_labels, 1, 1)]
+
+    def faults(self) -> str | None:
+        return self._fault
+
+    def compute(self, xp: ModuleType, *x: Any) -> Any:
+        y = xp.full((len(x[0]), self.p.max_labels), NONE, x[0].dtype)
+        forced = xp.asarray(list(self.p.force_label), x[0].dtype)
+        for i, image in enumerate(x[0].reshape(len(x[0]), -1)):
+            image = image[~xp.isin(image, xp.asarray(list(self.p.ignore_label), image.dtype))]
+            found = xp.unique(xp.concatenate([image, forced]))
+            if len(found) > self.p.max_labels:
+                what = f'bottom "{self.spec.bottom[0]}" has {len(found)} labels (sample {i} of the batch)'
+                self._fault = self._fault or f"{what}; expected at most max_labels, {self.p.max_labels}"
+            found = found[: self.p.max_labels]
+            y[i, : len(found)] = found
+        return y[..., None, None]
+
+
+@register
+class BiasChannel(ArrayLoss):
+    """y = x, and more at the scores of labels: fg_bias at that of a label, bg_bias at that of label 0.
+
+    x, y (N, C, H, W). label_type IMAGE: labels (N, L, 1, 1), each raises all pixels of its channel. PIXEL: labels (N,
+    1, H, W), each raises its pixel; with bg_bias set, bg_bias goes to channel background_label of each pixel. Labels of
+    ignore_label, and -1, raise nothing. Defaults: IMAGE, bg_bias 1, fg_bias 2, background_label 0. Errors: a bias below
+    0, labels of another size; while it runs, labels that are no channel. Source: Papandreou et al. 2015, as in
+    gramuah/weakly-supervised-segmentation and aharley/segaware caffe/src/caffe/layers/bias_channel_layer.cpp.
+    """
+
+    field = "bias_channel_param"
+    bottoms = (2, 2)
+    constant_bottoms = frozenset({1})
+    loss = False
+    couples_samples = False
+    needs_images = True
+
+    def setup(self) -> None:
+        for name in ("bg_bias", "fg_bias"):
+            if not getattr(self.p, name) >= 0:
+                raise self.error(f"a bad {name}", name, expected="0 or more", found=getattr(self.p, name))
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        require.images(self, bottoms)
+        n, self.channels, *size = bottoms[0]
+        pixels = self.p.label_type == pb.BiasChannelParameter.PIXEL
+        wrong = math.prod(bottoms[1]) != n * math.prod(size) if pixels else math.prod(bottoms[1][2:]) != 1
+        if wrong or bottoms[1][0] != n:
+            expected = f"[{n}, 1, {size[0]}, {size[1]}]" if pixels else f"[{n}, L, 1, 1]"
+            raise self.bottom_error(1, "does not fit", expected=expected, found=list(bottoms[1]))
+        return [bottoms[0]]
+
+    def divisible(self, axis: int) -> bool:
+        return axis == 0
+
+    def _raised(self, xp: ModuleType, labels: Any) -> tuple[Any, Any]:
+        """One-hot labels (N, C, L), without those that raise nothing; which labels raise something."""
+        labels = xp.trunc(labels)
+        counts = ~xp.isin(labels, xp.asarray([NONE, *self.p.ignore_label], labels.dtype))
+        classes, _ = self.classes_of(xp, xp.where(counts, labels, 0), 0, self.channels - 1)
+        return (xp.arange(self.channels)[:, None] == classes[:, None]) & counts[:, None], counts
+
+    def compute(self, xp: ModuleType, *x: Any) -> Any:
+        p, (scores, labels) = self.p, x
+        hot, counts = self._raised(xp, labels.reshape(len(labels), -1))
+        channels = xp.arange(self.channels)[:, None]
+        if p.label_type == pb.BiasChannelParameter.IMAGE:
+            more = (hot * xp.where(channels == 0, p.bg_bias, p.fg_bias)).sum(2)[..., None, None]
+        elif p.HasField("bg_bias") or p.HasField("background_label"):
+            ground = channels == p.background_label
+            more = xp.where(ground, p.bg_bias * counts[:, None], p.fg_bias * hot).reshape(scores.shape)
+        else:
+            more = (p.fg_bias * hot).reshape(scores.shape)
+        return scores + more
+
+    def gradient(self, xp: ModuleType, x: tuple, y: tuple, dy: tuple) -> Any:
+        return dy[0].copy(), None
