@@ -62,7 +62,7 @@ class SpatialTransformer(ArrayLayer):
         places = (xp.stack(rows, 1).reshape(-1, 2, 3) @ grid.reshape(3, -1)).reshape(-1, 2, *self.out)
         return grid, (places[:, 0] + 1) * (x.shape[2] / 2), (places[:, 1] + 1) * (x.shape[3] / 2)
 
-    def _corner(self, xp: ModuleType, x: Any, points: tuple, corner: tuple[int, int]) -> tuple[tuple, list, Any]:
+    def _corner(self, xp: ModuleType, x: Any, points: list, corner: tuple[int, int]) -> tuple[tuple, list, Any]:
         """The index of a corner's pixels, its weights by row and by column, and where it is in the image."""
         index, weights, within = [xp.arange(len(x))[:, None, None], slice(None)], [], xp.asarray(True)
         for place, size, far in zip(points, x.shape[2:], corner, strict=True):
