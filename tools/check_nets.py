@@ -143,6 +143,11 @@ def built(path: str, stages: tuple[str, ...]) -> tuple[pb.NetParameter | None, l
     return message, errors
 
 
+def unshaped(error: CaffeliteError) -> bool:
+    """Whether it is only that no guess tells the shape of data, a note of ``caffelite check``."""
+    return error.what.endswith("is not known without its data")
+
+
 @forbidden()
 def outcome(net: tuple[str, int]) -> Outcome:
     """Reads and builds a net, and imports no module of it. A traceback is a cause as well."""
@@ -152,12 +157,12 @@ def outcome(net: tuple[str, int]) -> Outcome:
     text = Path(path).read_bytes().decode("utf-8-sig", "replace")
     if message and any(re.search(r'stage "[^"]*" is not set', str(error)) for error in errors):
         tried = [built(path, (stage,))[1] for stage in named_stages(message)]
-        errors = min(tried, key=len, default=errors)
+        errors = min(tried, key=lambda each: len([error for error in each if not unshaped(error)]), default=errors)
     result.phases = [PHASES[phase] for phase in nets.phases_of(message)] if message else []
     for error in errors:
         if isinstance(error, NotImported):
             result.modules.append(error.what)
-        elif error.what.endswith("is not known without its data"):  # a note of caffelite check, no mistake
+        elif unshaped(error):
             result.unshaped.append(error.what)
         elif (what := cause(error)) not in result.causes:
             result.causes.append(what)

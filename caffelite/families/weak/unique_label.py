@@ -13,7 +13,7 @@ NONE = -1  # fills up a list of labels
 
 @register
 class UniqueLabel(ArrayLayer):
-    """The labels that an image has, in rising order, then -1: labels x (N, 1, P...), y (N, max_labels, 1, 1).
+    """The labels that an image has, in rising order, then -1: labels x (N, P...), y (N, L, 1, 1), L max_labels.
     `force_label` are always among them, `ignore_label` never by their pixels. No gradient. Errors: max_labels not above
     the number of forced labels; while it runs, more labels than max_labels. Source: Papandreou et al. 2015, as in
     gramuah/weakly-supervised-segmentation and aharley/segaware caffe/src/caffe/layers/unique_label_layer.cpp."""
