@@ -9,8 +9,8 @@ from .errors import CaffeliteError
 from .layers import require
 from .layers.arrays import ArrayLayer, filler, finite_differences
 from .layers.data import Feed
-from .layers.extension import elementwise, layer
-from .layers.layer import Layer, Shape, register, register_variant, split_axis
+from .layers.extension import elementwise, layer, register
+from .layers.layer import Layer, Shape, register_variant, split_axis
 
 __all__ = [
     "ArrayLayer",

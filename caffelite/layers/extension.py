@@ -46,7 +46,7 @@ def layer(name: str, *, field: str = "", number: int | None = None) -> Callable[
     """
 
     def add(cls: Kind) -> Kind:
-        file = inspect.getsourcefile(sys.modules.get(cls.__module__) or cls) if cls.__module__ in sys.modules else None
+        file = _file_of(cls)
         _claim(name, file or cls.__module__)
         text, typed = cls.__dict__.get("fields"), _typed(cls)
         if text and typed:
@@ -93,6 +93,20 @@ def elementwise(name: str, *, y: str, dx: str | None = None, number: int | None 
     kind.__module__ = sys._getframe(1).f_globals["__name__"]
     _ours[name] = kind
     return kind
+
+
+def register(cls: Kind) -> Kind:
+    """Registers a class under its ``type``, or its name, with a message that the schema has already."""
+    name = cls.type or cls.__name__
+    _claim(name, _file_of(cls) or cls.__module__)
+    _ours[name] = cls
+    REGISTRY.add(name, cls)
+    return cls
+
+
+def _file_of(cls: type) -> str | None:
+    module = sys.modules.get(cls.__module__)
+    return inspect.getsourcefile(module) if module else None
 
 
 def check_vacant(name: str) -> None:

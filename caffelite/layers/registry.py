@@ -7,7 +7,7 @@ import importlib.util
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from threading import RLock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from .. import caffelite_pb2 as pb
 
@@ -29,7 +29,9 @@ class Registry(Mapping[str, Kind]):
         self._lock = RLock()  # another thread waits until a package is complete
 
     def add(self, name: str, kind: Kind) -> None:
-        self._kinds[name] = kind
+        """Adds a type, or replaces one; a type of a user is not replaced by one of this package."""
+        if not _of_this_package(kind) or _of_this_package(self._kinds.get(name, kind)):
+            self._kinds[name] = kind
 
     def add_variant(self, name: str, applies: Applies, kind: Kind) -> None:
         """What a fork has for a type of another fork. applies: whether a message is that of this fork."""
@@ -68,6 +70,10 @@ class Registry(Mapping[str, Kind]):
         with self._lock:
             while self._unread and wanted not in self._kinds:
                 import_modules(self._unread.pop(0))
+
+
+def _of_this_package(kind: Any) -> bool:
+    return kind.__module__.startswith("caffelite.")
 
 
 def import_modules(package: str) -> None:

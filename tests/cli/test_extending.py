@@ -472,6 +472,18 @@ def test_a_type_of_a_user_wins_over_that_of_a_family(focal, call, caplog):
     assert 'unknown field "strong" in UserFocalLossParameter' in call("check net.prototxt -python focal.py").out
 
 
+def test_a_registered_class_wins_too(folder, call, caplog):
+    """As a layer of the package is registered, whose message the schema has."""
+    own = "from caffelite.extending import ArrayLayer, register\n@register\nclass FocalLoss(ArrayLayer):\n"
+    own += "    field = 'focal_loss_param'\n    def compute(self, xp, x): return self.p.alpha * x\n"
+    (folder / "focal.py").write_text(own)
+    (folder / "net.prototxt").write_text(INPUT + 'layer { name: "f" type: "FocalLoss" bottom: "x" top: "y" }')
+    assert call("check net.prototxt -python focal.py").status == 0
+    assert caplog.messages == [REPLACED]
+    (folder / "relu.py").write_text(own.replace("FocalLoss", "ReLU"))
+    assert '"ReLU" exists already' in call("check net.prototxt -python relu.py").err
+
+
 def test_its_settings_stay_in_snapshots(focal, call):
     call("train -solver solver.prototxt -python focal.py")
     stored = pb.NetParameter.FromString(next(focal.glob("*.caffemodel")).read_bytes())
