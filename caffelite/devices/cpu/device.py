@@ -13,8 +13,9 @@ import numpy as np
 import threadpoolctl
 
 from ...errors import CaffeliteError
+from ..building import builds
 from ..context import ExecutionContext
-from ..interfaces import Array, DetectionOptions, MaskPart, MultiBoxOptions, ProposalOptions, RegionOptions
+from ..interfaces import DetectionOptions, MultiBoxOptions, ProposalOptions, RegionOptions
 from ..protocol import Gather, Shape
 from ..traits import CPU_EAGER, cpu_traits
 from ..window import Window
@@ -115,9 +116,6 @@ class CPU(FormulaKernels):
     def make_context(self, seed: int = 0) -> ExecutionContext:
         return ExecutionContext(input_buffer.InputBuffer(self, seed & 2**64 - 1))
 
-    def ring(self, rows: int, width: int = 1) -> input_buffer.Ring:
-        return input_buffer.Ring(self, rows, width)
-
     def loss_scale(self, start: float | None) -> None:
         """None: bfloat16 has the range of float32."""
 
@@ -163,17 +161,6 @@ class CPU(FormulaKernels):
             return convolution.convolution(self, self._onednn, self.algorithms, *how)
         return operations.Convolution(self, x, y, window, groups)
 
-    def pooling(
-        self,
-        method: str,
-        x: Shape,
-        y: Shape,
-        window: Window,
-        stream: int | None = None,
-        context: ExecutionContext | None = None,
-    ) -> windows.Pooling:
-        return windows.Pooling(self, method, x, y, window, stream, context)
-
     def channels_last_pooling(
         self, method: str, x: Shape, y: Shape, window: Window, half: bool = False
     ) -> primitives.Pooling:
@@ -186,18 +173,6 @@ class CPU(FormulaKernels):
 
     def im2col(self, x: Shape, window: Window) -> windows.Im2col:
         return windows.Im2col(x, window.outputs(x[2:]), window)
-
-    def interpolation(self, x: Shape, y: Shape, start: Shape, size: Shape) -> resizing.Interpolation:
-        return resizing.Interpolation(self, x, y, start, size)
-
-    def unpooling(self, planes: int, p: int, q: int) -> resizing.Unpooling:
-        return resizing.Unpooling(planes, p, q)
-
-    def take(self, rows: int, width: int, count: int) -> selection.Take:
-        return selection.Take(rows, width, count)
-
-    def top_k(self, n: int, c: int, p: int, k: int) -> selection.TopK:
-        return selection.TopK(n, c, p, k)
 
     def region_pooling(self, method: str, x: Shape, y: Shape, scale: float, pad: float = 0) -> regions.RegionPooling:
         return regions.RegionPooling(self.dtype, method, x, y, scale, pad)
@@ -214,44 +189,6 @@ class CPU(FormulaKernels):
     def region_loss(self, options: RegionOptions) -> None:
         return None
 
-    def lstm(self, t: int, n: int, d: int, half: bool = False) -> recurrent.LSTM:
-        return recurrent.LSTM(self, t, n, d, half)
-
-    def lstm_unit(self, n: int, d: int) -> recurrent.LSTMUnit:
-        return recurrent.LSTMUnit(self, n, d)
-
-    def softmax(self, n: int, c: int, p: int) -> operations.Softmax:
-        return operations.Softmax(n, c, p)
-
-    def softmax_loss(
-        self, n: int, c: int, p: int, ignore: int | None, divisor: float | None, weights: Array | None = None
-    ) -> operations.SoftmaxLoss:
-        return operations.SoftmaxLoss(self, n, c, p, ignore, divisor, weights)
-
-    def accuracy(self, n: int, c: int, p: int, top_k: int, ignore: int | None) -> operations.Accuracy:
-        return operations.Accuracy(n, c, p, top_k, ignore)
-
-    def dropout(
-        self,
-        n: int,
-        d: int,
-        ratio: float,
-        stream: int,
-        context: ExecutionContext,
-        part: MaskPart | None = None,
-        channels: int = 0,
-        scale: float | None = None,
-    ) -> operations.Dropout:
-        return operations.Dropout(self, n, d, ratio, stream, context, part, channels, scale)
-
-    def uniform(
-        self, n: int, d: int, low: float, high: float, stream: int, context: ExecutionContext
-    ) -> operations.Uniform:
-        return operations.Uniform(n, d, low, high, stream, context)
-
-    def distances(self, m: int, n: int, k: int, squared: bool) -> selection.Distances:
-        return selection.Distances(m, n, k, squared)
-
     def preprocess(
         self,
         out: Shape,
@@ -261,6 +198,23 @@ class CPU(FormulaKernels):
         channels_last: bool = False,
     ) -> preprocessing.Preprocess:
         return preprocessing.Preprocess(out, mean, scale)
+
+    dropout = builds(operations.Dropout)
+    interpolation = builds(resizing.Interpolation)
+    lstm = builds(recurrent.LSTM)
+    lstm_unit = builds(recurrent.LSTMUnit)
+    pooling = builds(windows.Pooling)
+    ring = builds(input_buffer.Ring)
+    softmax_loss = builds(operations.SoftmaxLoss)
+
+    # These need nothing of the device.
+    accuracy = staticmethod(operations.Accuracy)
+    distances = staticmethod(selection.Distances)
+    softmax = staticmethod(operations.Softmax)
+    take = staticmethod(selection.Take)
+    top_k = staticmethod(selection.TopK)
+    uniform = staticmethod(operations.Uniform)
+    unpooling = staticmethod(resizing.Unpooling)
 
 
 @functools.cache

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ..building import builds
 from ..context import ExecutionContext
 from ..dtypes import BFLOAT16, FLOAT16
-from ..interfaces import Array, DetectionOptions, MaskPart, MultiBoxOptions, ProposalOptions, RegionOptions
 from ..protocol import Gather, Shape
 from ..traits import LITTLE_WORK, cuda_traits
 from ..window import Window
@@ -99,9 +99,6 @@ class GPU(FormulaKernels):
     def make_context(self, seed: int = 0) -> ExecutionContext:
         return ExecutionContext(input_buffer.InputBuffer(self, seed & 2**64 - 1), self.backend.stream)
 
-    def ring(self, rows: int, width: int = 1) -> input_buffer.Ring:
-        return input_buffer.Ring(self, rows, width)
-
     def loss_scale(self, start: float | None) -> LossScale | None:
         """Dynamic loss scaling, in fp16 only: the other precisions have the range of float32."""
         if self.precision != "fp16":
@@ -153,99 +150,30 @@ class GPU(FormulaKernels):
     ) -> convolution.Convolution:
         return convolution.Convolution(self, x, y, window, groups, channels_last, name)
 
-    def pooling(
-        self,
-        method: str,
-        x: Shape,
-        y: Shape,
-        window: Window,
-        stream: int | None = None,
-        context: ExecutionContext | None = None,
-    ) -> windows.Pooling:
-        return windows.Pooling(self, method, x, y, window, stream, context)
-
-    def lrn(self, n: int, c: int, p: int, size: int, alpha: float, beta: float, k: float) -> windows.LRN:
-        return windows.LRN(self, n, c, p, size, alpha, beta, k)
-
     def channels_last_pooling(
         self, method: str, x: Shape, y: Shape, window: Window, half: bool = False
     ) -> windows.ChannelsLastPooling:
         return windows.ChannelsLastPooling(self, method, x, y, window)
 
-    def im2col(self, x: Shape, window: Window) -> windows.Im2col:
-        return windows.Im2col(self, x, window.outputs(x[2:]), window)
-
-    def interpolation(self, x: Shape, y: Shape, start: Shape, size: Shape) -> resizing.Interpolation:
-        return resizing.Interpolation(self, x, y, start, size)
-
-    def unpooling(self, planes: int, p: int, q: int) -> resizing.Unpooling:
-        return resizing.Unpooling(self, planes, p, q)
-
-    def take(self, rows: int, width: int, count: int) -> selection.Take:
-        return selection.Take(self, rows, width, count)
-
-    def top_k(self, n: int, c: int, p: int, k: int) -> selection.TopK:
-        return selection.TopK(self, n, c, p, k)
-
-    def region_pooling(self, method: str, x: Shape, y: Shape, scale: float, pad: float = 0) -> regions.RegionPooling:
-        return regions.RegionPooling(self, method, x, y, scale, pad)
-
-    def multibox_loss(self, options: MultiBoxOptions) -> detection.MultiBoxLoss:
-        return detection.MultiBoxLoss(self, options)
-
-    def detections(self, options: DetectionOptions) -> detection.Detections:
-        return detection.Detections(self, options)
-
-    def proposals(self, options: ProposalOptions) -> detection.Proposals:
-        return detection.Proposals(self, options)
-
-    def region_loss(self, options: RegionOptions) -> detection.RegionLoss:
-        return detection.RegionLoss(self, options)
-
-    def lstm(self, t: int, n: int, d: int, half: bool = False) -> recurrent.LSTM:
-        return recurrent.LSTM(self, t, n, d, half)
-
-    def lstm_unit(self, n: int, d: int) -> recurrent.LSTMUnit:
-        return recurrent.LSTMUnit(self, n, d)
-
-    def softmax(self, n: int, c: int, p: int) -> operations.Softmax:
-        return operations.Softmax(self, n, c, p)
-
-    def softmax_loss(
-        self, n: int, c: int, p: int, ignore: int | None, divisor: float | None, weights: Array | None = None
-    ) -> operations.SoftmaxLoss:
-        return operations.SoftmaxLoss(self, n, c, p, ignore, divisor, weights)
-
-    def accuracy(self, n: int, c: int, p: int, top_k: int, ignore: int | None) -> operations.Accuracy:
-        return operations.Accuracy(self, n, c, p, top_k, ignore)
-
-    def dropout(
-        self,
-        n: int,
-        d: int,
-        ratio: float,
-        stream: int,
-        context: ExecutionContext,
-        part: MaskPart | None = None,
-        channels: int = 0,
-        scale: float | None = None,
-    ) -> operations.Dropout:
-        return operations.Dropout(self, n, d, ratio, stream, context, part, channels, scale)
-
-    def uniform(
-        self, n: int, d: int, low: float, high: float, stream: int, context: ExecutionContext
-    ) -> operations.Uniform:
-        return operations.Uniform(self, n, d, low, high, stream, context)
-
-    def distances(self, m: int, n: int, k: int, squared: bool) -> selection.Distances:
-        return selection.Distances(self, m, n, k, squared)
-
-    def preprocess(
-        self,
-        out: Shape,
-        mean: np.ndarray | None,
-        scale: float,
-        context: ExecutionContext,
-        channels_last: bool = False,
-    ) -> preprocessing.Preprocess:
-        return preprocessing.Preprocess(self, out, mean, scale, context, channels_last)
+    accuracy = builds(operations.Accuracy)
+    detections = builds(detection.Detections)
+    distances = builds(selection.Distances)
+    dropout = builds(operations.Dropout)
+    im2col = builds(windows.Im2col)
+    interpolation = builds(resizing.Interpolation)
+    lrn = builds(windows.LRN)
+    lstm = builds(recurrent.LSTM)
+    lstm_unit = builds(recurrent.LSTMUnit)
+    multibox_loss = builds(detection.MultiBoxLoss)
+    pooling = builds(windows.Pooling)
+    preprocess = builds(preprocessing.Preprocess)
+    proposals = builds(detection.Proposals)
+    region_loss = builds(detection.RegionLoss)
+    region_pooling = builds(regions.RegionPooling)
+    ring = builds(input_buffer.Ring)
+    softmax = builds(operations.Softmax)
+    softmax_loss = builds(operations.SoftmaxLoss)
+    take = builds(selection.Take)
+    top_k = builds(selection.TopK)
+    uniform = builds(operations.Uniform)
+    unpooling = builds(resizing.Unpooling)

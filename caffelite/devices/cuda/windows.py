@@ -110,8 +110,8 @@ class LRN:
 class Im2col:
     """See interfaces.Im2col."""
 
-    def __init__(self, device: FormulaKernels, x: tuple[int, ...], y: tuple[int, ...], window: Window):
-        planes, pixels = x[0] * x[1], math.prod(x)
+    def __init__(self, device: FormulaKernels, x: tuple[int, ...], window: Window):
+        planes, pixels, y = x[0] * x[1], math.prod(x), window.outputs(x[2:])
         tail = planes, *x[2:], *y, *(v for pair in window for v in pair)
         threads = planes * math.prod(window.kernel) * math.prod(y)
         self._forward = device.kernel("windows", "im2col", threads, *tail, size=pixels)
