@@ -90,9 +90,8 @@ def _print_table(net, passes: list, whole: float, ceilings: tuple[float, float])
     rows += [_row(step, passes, ceilings) for step in net.compiled.forward]
     options.say(options.aligned(rows, left=(0,)))
     dev, (most_operations, most_bytes) = net.dev, ceilings
-    graphs = (
-        "" if dev.traits.synchronous else " run eagerly" if dev.why_eager() or net.requires_host else " by CUDA graphs"
-    )
+    graphs = " by CUDA graphs" if not net.requires_host else " in part by CUDA graphs"
+    graphs = "" if dev.traits.synchronous else " run eagerly" if dev.why_eager() else graphs
     options.say(
         f"Forward and backward{graphs}: {whole:.4g} ms, {1e3 * counts.batch_of(net.graph) / whole:,.0f} images/s"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import math
@@ -67,7 +68,7 @@ class Binding:
     """The arrays and steps of a compiled net on a device. ``data`` and ``diff``: arrays by value; ``forward`` and
     ``backward``: (node, call) in order; ``varied``: values whose shapes have changed; ``reshapes``: how often shapes
     have changed; ``outdated``: nodes that do not fit the shapes of their bottoms yet; ``following``: the nodes that may
-    follow them, those of the pass; None: all."""
+    follow them, those of the pass; None: all; ``built``: how often the operations of each node were made."""
 
     def __init__(self, compiled: CompiledNet, dev: Device, context: ExecutionContext):
         self.compiled, self.dev, self.context, self.graph = compiled, dev, context, compiled.graph
@@ -77,6 +78,7 @@ class Binding:
         self.outdated: set[Node] = set()
         self.following: Collection[Node] | None = None
         self.reshapes = 0
+        self.built: collections.Counter[Node] = collections.Counter()
         self._operations = Operations()
         self._grown: dict[Storage, Array] = {}  # the memory of storages that a new shape no longer fits into
         self._grown_views: dict[tuple[Storage, Shape, Any], Array] = {}
@@ -151,6 +153,7 @@ class Binding:
             if name in storages
         }
         layer.build(self.dev)
+        self.built[node] += 1
 
     def _make_calls(self) -> None:
         """In place, for the pass that runs through them."""

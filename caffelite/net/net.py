@@ -29,6 +29,7 @@ from .fused_updates import FusedGradient
 from .inference import inference_pass
 from .nodes import Graph, Node, Value
 from .parameters import Loaded, Parameters
+from .pieces import Pieces
 
 # Limits on outputs that stay on the device until they are fetched: passes, and values in total
 RECORDED_PASSES, RECORDED_NUMBERS = 64, 1 << 22
@@ -99,8 +100,16 @@ class Net:
         self._shapes_before: dict[Node, list[Shape]] = {}  # of the layers with tops that ``set_shapes`` has changed
         self.starts: dict[Value, Array] = {}  # gradients that the user sets
         self._set_starts()
-        # Layers that no graph can capture
+        # Layers that no graph can capture, and the passes around them
         self.requires_host = [node.name for node in graph.nodes if node.layer.requires_host]
+        self.pieces: tuple[Pieces, Pieces] | None = None
+        if self.requires_host and not (dev.eager or links):
+            fused = {step.node: step.fused for step in (*self.compiled.forward, *self.compiled.backward)}
+            forward, backward = (
+                Pieces(dev, self.context, steps, fused, self._binding.built)
+                for steps in (self._forward, self._backward)
+            )
+            self.pieces = forward, backward
         self._adds: bool | None = None
         self._runs_forward = dev.capture(self.run_forward, self.context, self.signature)
         self._runs_backward = dev.capture(self.run_backward, self.context, self.signature)
@@ -258,14 +267,20 @@ class Net:
         layer.
         """
         self.feed([(iteration, part)])
-        if observe or self.requires_host or self.context.links:
+        if self.pieces and not observe:
+            self.pieces[0].run()
+            self._add_losses()
+        elif observe or self.requires_host or self.context.links:
             self.run_forward(observe)
         else:
             self._runs_forward()
 
     def backward(self, add: bool = False, observe: Callable | None = None) -> None:
         """One backward pass; ``add``: parameter gradients are accumulated (later micro-batches)."""
-        if observe or self.requires_host or self.context.links:
+        if self.pieces and not observe:
+            self._begin_backward(add)
+            self.pieces[1].run(add)
+        elif observe or self.requires_host or self.context.links:
             self.run_backward(add, observe)
         else:
             self._runs_backward(add)
@@ -279,17 +294,23 @@ class Net:
                 run()
                 if observe:
                     observe(node)
+        self._add_losses()
+
+    def _add_losses(self) -> None:
         for total, value in self._terms:
             total(self.data[value], self.loss, add=True)
 
     def run_backward(self, add: bool = False, observe: Callable | None = None) -> None:
-        self.set_add(add)
-        for value, fill in self.seeds:
-            fill(self.diff[value])
+        self._begin_backward(add)
         for node, run in self._backward:
             run()
             if observe:
                 observe(node)
+
+    def _begin_backward(self, add: bool) -> None:
+        self.set_add(add)
+        for value, fill in self.seeds:
+            fill(self.diff[value])
 
     def set_add(self, add: bool) -> None:
         """The first layer to reach a parameter overwrites its gradient, those that share it add."""

@@ -42,6 +42,10 @@ class CapturedIterations:
         """The values of all processes; an iteration queues their sums."""
         return self._iteration.comm.gather(value, "an agreement") if self._iteration.reducer else [value]
 
+    def in_pieces(self) -> bool:
+        """Whether the passes of an iteration are graphs, between layers that need the host."""
+        return bool(self._net.pieces) and not (self.observed or self._iteration.reducer or self._parts.divided)
+
     def why_eager(self) -> str:
         """Why iterations cannot be captured in graphs; empty where they can."""
         reducer = self._iteration.reducer

@@ -219,7 +219,8 @@ class Trainer:
             log.warning("nothing is learned: the net has no loss with a learned parameter below it")
         self._join()
         if not self.dev.traits.synchronous and (why := self.captured.why_eager()):
-            log.info("Running eagerly, not as CUDA graphs: %s", why)
+            how = "in part as CUDA graphs" if self.captured.in_pieces() else "eagerly, not as CUDA graphs"
+            log.info("Running %s: %s", how, why)
         elif not self.dev.traits.synchronous and self.p.debug_info and self.p.display:
             log.info("Iterations that debug_info displays run eagerly, not as CUDA graphs")
         log.info("Solving %s", self.net.graph.name)
