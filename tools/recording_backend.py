@@ -93,8 +93,9 @@ def touched(name: str, named: dict[str, tuple[Parameter, np.ndarray]]) -> tuple[
         return sizes["part"], sizes["part"]
     if name == "sum_out":
         return sizes["part"] * (len(sizes) - 1), sizes["part"]
-    if name.startswith("preprocess"):  # of a data set no more than the batch
-        sizes["pixels"] = named["out"][1].size * named["pixels"][1].itemsize
+    if name == "preprocess":  # of a data set no more than the batch
+        pixels = "bytes" if "bytes" in named else "floats"
+        sizes[pixels] = named["out"][1].size * named[pixels][1].itemsize
     seen: dict[tuple, str] = {}  # an array that is given twice is read once
     for key, (parameter, array) in named.items():
         if parameter.constant:

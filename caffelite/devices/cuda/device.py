@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import interfaces
 from ..building import builds
 from ..context import ExecutionContext
 from ..dtypes import BFLOAT16, FLOAT16
@@ -150,10 +151,23 @@ class GPU(FormulaKernels):
     ) -> convolution.Convolution:
         return convolution.Convolution(self, x, y, window, groups, channels_last, name)
 
+    def pooling(
+        self,
+        method: str,
+        x: Shape,
+        y: Shape,
+        window: Window,
+        stream: int | None = None,
+        context: ExecutionContext | None = None,
+    ) -> interfaces.Pooling:
+        if method == "STOCHASTIC":
+            return windows.StochasticPooling(self, x, y, window, stream, context)
+        return windows.MeanOrMaximum(self, method, x, y, window, last=False)
+
     def channels_last_pooling(
         self, method: str, x: Shape, y: Shape, window: Window, half: bool = False
-    ) -> windows.ChannelsLastPooling:
-        return windows.ChannelsLastPooling(self, method, x, y, window)
+    ) -> interfaces.Pooling:
+        return windows.MeanOrMaximum(self, method, x, y, window)
 
     accuracy = builds(operations.Accuracy)
     detections = builds(detection.Detections)
@@ -165,7 +179,6 @@ class GPU(FormulaKernels):
     lstm = builds(recurrent.LSTM)
     lstm_unit = builds(recurrent.LSTMUnit)
     multibox_loss = builds(detection.MultiBoxLoss)
-    pooling = builds(windows.Pooling)
     preprocess = builds(preprocessing.Preprocess)
     proposals = builds(detection.Proposals)
     region_loss = builds(detection.RegionLoss)

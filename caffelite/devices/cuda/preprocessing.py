@@ -78,7 +78,8 @@ class Preprocess:
         """The first field, which usually holds the labels, is copied by the same kernel."""
         table, kernel = self._sources[self._inputs.bank]
         first = (fields[0].array, tops[0], tops[0].size) if fields else (None, None, 0)
-        kernel(table, self._picks.array, self._mean, out, self._scale, *first)
+        pixels = (table, None) if table.dtype == np.uint8 else (None, table)
+        kernel(*pixels, self._picks.array, self._mean, out, self._scale, *first)
         for field, top in zip(fields[1:], tops[1:], strict=True):
             field.copy_to(top)
 
@@ -100,12 +101,11 @@ class Preprocess:
         if key not in self._kernels:
             strides = (rows * columns, columns, 1) if channels_first else (1, columns * c, c)
             size = max(n * c * h * w, pixels.size)
-            name = {"uint8": "preprocess_bytes", "float32": "preprocess_floats"}[pixels.dtype.name]
             cut, flat = (rows, columns) != (h, w), self._mean_shape[1:] == (1, 1)
             mean = (0, 0, 0) if flat else (self._mean_shape[2], 1, int(self._mean_shape[1:] != (h, w)))
             steps = c * rows * columns, *strides, self._mean_shape[1] * self._mean_shape[2], *mean
             self._kernels[key] = self._device.kernel(
-                "pixels", name, n * c * h * w, *steps, int(cut), self._last, n, c, h, w, size=size
+                "pixels", "preprocess", n * c * h * w, *steps, int(cut), self._last, n, c, h, w, size=size
             )
         return self._kernels[key]
 

@@ -21,10 +21,6 @@ KERNEL report(const real* rois, long long* first, idx images, idx count) {
   }
 }
 
-KERNEL note(long long* first, long long* bad) {
-  if (threadIdx.x == 0) note_bad(first, bad);
-}
-
 // The nearest integer, halves away from 0.
 __device__ idx rounded(real v) {
   real whole = v < 0 ? ceil(v) : floor(v), rest = v - whole;

@@ -25,7 +25,7 @@ class RegionPooling(Labels):
         fixed = (*x, *y, float(scale), *((float(pad),) if method == "ALIGN" else ()))
         self.method = method
         self._report = device.kernel("regions", "report", y[0], x[0], y[0], size=size)
-        self._note = device.kernel("regions", "note", 1, size=size)
+        self._note = device.kernel("selection", "note", 1)
         self._forward = device.kernel("regions", f"{name}_forward", math.prod(y), *fixed, size=size)
         self._backward = device.kernel("regions", f"{name}_backward", math.prod(x), *fixed, size=size)
 

@@ -12,7 +12,8 @@ KERNEL take_forward(const real* table, const real* index, real* out, long long* 
   }
 }
 
-KERNEL take_note(long long* first, long long* bad) {
+// The end of a report of bad indices.
+KERNEL note(long long* first, long long* bad) {
   if (threadIdx.x == 0) note_bad(first, bad);
 }
 

@@ -13,7 +13,7 @@ class Take(Labels):
         super().__init__(device, None)
         size = max(rows, count) * width
         self._forward = device.kernel("selection", "take_forward", count * width, rows, width, count, size=size)
-        self._note = device.kernel("selection", "take_note", 1, size=size)
+        self._note = device.kernel("selection", "note", 1)
         self._backward = device.kernel("selection", "take_backward", rows * 256, rows, width, count, size=size)
 
     def forward(self, table, index, out) -> None:

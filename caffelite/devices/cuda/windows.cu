@@ -7,77 +7,15 @@ __device__ idx most(idx a, idx b) { return a > b ? a : b; }
 __device__ idx first_window(idx i, idx reach, idx stride) { return i < reach ? 0 : (i - reach) / stride + 1; }
 __device__ idx last_window(idx i, idx stride, idx count) { return least(i / stride, count - 1); }
 
-// x (planes, H, W) -> y (planes, OH, OW), index: the winner's place in its plane, the first of equals; NaN wins.
-KERNEL max_pool_forward(const blob* x, blob* y, int* index, idx planes, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph, idx pw) {
-  EACH(i, planes * oh * ow) {
-    idx h0 = i / ow % oh * sh - ph, w0 = i % ow * sw - pw;
-    idx h1 = least(h0 + kh, h), w1 = least(w0 + kw, w);
-    h0 = most(h0, 0);
-    w0 = most(w0, 0);
-    const blob* plane = x + i / (oh * ow) * h * w;
-    idx where = h0 * w + w0;
-    real best = plane[where];
-    for (idx r = h0; r < h1; ++r)
-      for (idx c = w0; c < w1; ++c) {
-        real v = plane[r * w + c];
-        if (v > best || v != v) {
-          best = v;
-          where = r * w + c;
-        }
-      }
-    y[i] = best;
-    index[i] = (int)where;
-  }
-}
-
-KERNEL max_pool_backward(const blob* dy, const int* index, blob* dx, idx planes, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph,
-                         idx pw) {
-  EACH(i, planes * h * w) {
-    idx place = i % (h * w), r = place / w + ph, c = place % w + pw, plane = i / (h * w) * oh * ow;
-    idx r1 = last_window(r, sh, oh), c1 = last_window(c, sw, ow);
-    real total = 0;
-    for (idx u = first_window(r, kh, sh); u <= r1; ++u)
-      for (idx v = first_window(c, kw, sw); v <= c1; ++v) {
-        idx at = plane + u * ow + v;
-        if (index[at] == place) total += dy[at];
-      }
-    dx[i] = total;
-  }
-}
-
 // How many pixels of the padded axis a window that starts at `start` (0 is the first pixel) holds: what AVE divides by.
 __device__ idx extent(idx start, idx kernel, idx size, idx pad) { return least(start + kernel, size + pad) - start; }
 
-KERNEL average_pool_forward(const blob* x, blob* y, idx planes, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph, idx pw) {
-  EACH(i, planes * oh * ow) {
-    idx h0 = i / ow % oh * sh - ph, w0 = i % ow * sw - pw;
-    idx h1 = least(h0 + kh, h), w1 = least(w0 + kw, w);
-    const blob* plane = x + i / (oh * ow) * h * w;
-    real total = 0;
-    for (idx r = most(h0, 0); r < h1; ++r)
-      for (idx c = most(w0, 0); c < w1; ++c) total += plane[r * w + c];
-    y[i] = total / real(extent(h0, kh, h, ph) * extent(w0, kw, w, pw));
-  }
-}
-
-KERNEL average_pool_backward(const blob* dy, blob* dx, idx planes, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph, idx pw) {
-  EACH(i, planes * h * w) {
-    idx place = i % (h * w), r = place / w + ph, c = place % w + pw, plane = i / (h * w) * oh * ow;
-    idx r1 = last_window(r, sh, oh), c1 = last_window(c, sw, ow);
-    real total = 0;
-    for (idx u = first_window(r, kh, sh); u <= r1; ++u)
-      for (idx v = first_window(c, kw, sw); v <= c1; ++v)
-        total += dy[plane + u * ow + v] / real(extent(u * sh - ph, kh, h, ph) * extent(v * sw - pw, kw, w, pw));
-    dx[i] = total;
-  }
-}
-
-// Channels last: x (N, H, W, C) -> y (N, OH, OW, C). A thread takes K channels at one place, four where C is a multiple of that.
+// x (N, H, W, C) -> y (N, OH, OW, C); of planes C is 1. A thread takes K channels at one place, four where C is a multiple of that.
 struct Shape {
   idx n, c, h, w, oh, ow, kh, kw, sh, sw, ph, pw;
 };
 
-// index: the winner's place in its window, a·kw + b, the first of equals; NaN wins.
+// index: the winner's place, the first of equals; NaN wins. A byte holds it in its window, a·kw + b, an int in its plane, r·W + c.
 template <int K, class place>
 __device__ void max_pool(const blob* x, blob* y, place* index, const Shape& g) {
   idx packs = g.c / K;
@@ -95,7 +33,7 @@ __device__ void max_pool(const blob* x, blob* y, place* index, const Shape& g) {
           real value = v.at[j];
           if (any && !(value > best[j]) && value == value) continue;
           best[j] = value;
-          where.at[j] = (place)((r - h0) * g.kw + c - w0);
+          where.at[j] = (place)(sizeof(place) == 1 ? (r - h0) * g.kw + c - w0 : r * g.w + c);
         }
       }
     Pack<blob, K> out;
@@ -114,7 +52,8 @@ __device__ void max_pool_gradient(const blob* dy, const place* index, blob* dx, 
     real total[K] = {};
     for (idx u = first_window(r, g.kh, g.sh); u <= r1; ++u)
       for (idx v = first_window(c, g.kw, g.sw); v <= c1; ++v) {
-        idx there = from + (u * g.ow + v) * g.c, place_of = (r - u * g.sh) * g.kw + c - v * g.sw;
+        idx there = from + (u * g.ow + v) * g.c;
+        idx place_of = sizeof(place) == 1 ? (r - u * g.sh) * g.kw + c - v * g.sw : (r - g.ph) * g.w + c - g.pw;
         Pack<place, K> where = load<K>(index + there);
         Pack<blob, K> slope = load<K>(dy + there);
         EACH_OF(j, K)
@@ -173,23 +112,23 @@ __device__ void max_pool_gradient_fours(const blob* dy, const place* index, blob
   bool fours = g.c % 4 == 0 && wide<4>(dy) && wide<4>(dx) && wide<4>(index);
   fours ? max_pool_gradient<4>(dy, index, dx, g) : max_pool_gradient<1>(dy, index, dx, g);
 }
-// The places are `few`, or more than a byte holds: `many`; the other is null.
-KERNEL max_pool_last_forward(const blob* x, blob* y, byte* few, int* many, idx n, idx c, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh,
-                             idx sw, idx ph, idx pw) {
+// The places are bytes or ints; the other is null.
+KERNEL max_pool_forward(const blob* x, blob* y, byte* bytes, int* ints, idx n, idx c, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw,
+                        idx ph, idx pw) {
   Shape g = {n, c, h, w, oh, ow, kh, kw, sh, sw, ph, pw};
-  few ? max_pool_fours(x, y, few, g) : max_pool_fours(x, y, many, g);
+  bytes ? max_pool_fours(x, y, bytes, g) : max_pool_fours(x, y, ints, g);
 }
-KERNEL max_pool_last_backward(const blob* dy, const byte* few, const int* many, blob* dx, idx n, idx c, idx h, idx w, idx oh, idx ow, idx kh,
-                              idx kw, idx sh, idx sw, idx ph, idx pw) {
+KERNEL max_pool_backward(const blob* dy, const byte* bytes, const int* ints, blob* dx, idx n, idx c, idx h, idx w, idx oh, idx ow, idx kh, idx kw,
+                         idx sh, idx sw, idx ph, idx pw) {
   Shape g = {n, c, h, w, oh, ow, kh, kw, sh, sw, ph, pw};
-  few ? max_pool_gradient_fours(dy, few, dx, g) : max_pool_gradient_fours(dy, many, dx, g);
+  bytes ? max_pool_gradient_fours(dy, bytes, dx, g) : max_pool_gradient_fours(dy, ints, dx, g);
 }
-KERNEL average_pool_last_forward(const blob* x, blob* y, idx n, idx c, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph,
-                                 idx pw) {
+KERNEL average_pool_forward(const blob* x, blob* y, idx n, idx c, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph,
+                            idx pw) {
   Shape g = {n, c, h, w, oh, ow, kh, kw, sh, sw, ph, pw};
   c % 4 == 0 && wide<4>(x) && wide<4>(y) ? average_pool<4>(x, y, g) : average_pool<1>(x, y, g);
 }
-KERNEL average_pool_last_backward(const blob* dy, blob* dx, idx n, idx c, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw,
+KERNEL average_pool_backward(const blob* dy, blob* dx, idx n, idx c, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw,
                                   idx ph, idx pw) {
   Shape g = {n, c, h, w, oh, ow, kh, kw, sh, sw, ph, pw};
   c % 4 == 0 && wide<4>(dy) && wide<4>(dx) ? average_pool_gradient<4>(dy, dx, g) : average_pool_gradient<1>(dy, dx, g);

@@ -8,71 +8,26 @@ from typing import Any
 import numpy as np
 
 from ..context import ExecutionContext
+from ..protocol import Shape
 from ..window import Window
 from .formula_kernels import FormulaKernels
 
 
-class Pooling:
-    """x (N, C, H, W) → y (N, C, OH, OW); index (int32, like y): each winner's place in its plane.
+class MeanOrMaximum:
+    """MAX or AVE over x (N, C, H, W) → y (N, C, OH, OW), or both channels_last.
 
-    method: "MAX", "AVE" (index unused), or "STOCHASTIC": with ``stream`` (which layer) a winner with probability x /
-    Σx, drawn as Dropout draws; without it what to expect, Σx² / Σx, which has no backward and no index (Zeiler and
-    Fergus 2013).
+    x, y: the shapes as N×C×H×W. index (like y, unused for AVE): each winner's place, of int32 in its plane, of uint8 in
+    its window.
     """
 
-    def __init__(
-        self,
-        device: FormulaKernels,
-        method: str,
-        x: tuple[int, ...],
-        y: tuple[int, ...],
-        window: Window,
-        stream: int | None = None,
-        context: ExecutionContext | None = None,
-    ):
-        drawn = context is not None and method == "STOCHASTIC"
-        self._inputs: Any = context.input_buffer if context else None
-        self._n, self._indexed = x[0], method != "AVE"
-        geometry = (
-            x[0] * x[1],
-            *x[2:],
-            *y[2:],
-            *(v for pair in (window.kernel, window.stride, window.pad) for v in pair),
-        )
-        size = max(math.prod(x), math.prod(y))
-        kinds = {"MAX": "max", "AVE": "average", "STOCHASTIC": "stochastic" if drawn else "expected"}
-        self._drawn, self._named = drawn, drawn or method == "MAX"  # whether forward stores the selected positions
-        extra = (np.uint32((stream or 0) & 0xFFFFFFFF), x[1]) if drawn else ()
-        self._forward = device.kernel(
-            "windows", f"{kinds[method]}_pool_forward", math.prod(y), *extra, *geometry, size=size
-        )
-        back = "max_pool_backward" if self._indexed else "average_pool_backward"
-        self._backward = device.kernel("windows", back, math.prod(x), *geometry, size=size)
-
-    def forward(self, x, y, index) -> None:
-        key = self._inputs.random_key(self._n) if self._drawn else ()
-        self._forward(*((x, y, index, *key) if self._named else (x, y)))
-
-    def backward(self, dy, index, dx) -> None:
-        self._backward(*((dy, index, dx) if self._indexed else (dy, dx)))
-
-
-class ChannelsLastPooling:
-    """MAX or AVE over x (N, H, W, C) → y (N, OH, OW, C); index (uint8 or int32, like y): each winner's place in its
-    window.
-
-    x, y: the shapes as N×C×H×W.
-    """
-
-    def __init__(self, device: FormulaKernels, method: str, x: tuple[int, ...], y: tuple[int, ...], window: Window):
+    def __init__(self, device: FormulaKernels, method: str, x: Shape, y: Shape, window: Window, last: bool = True):
         self._indexed, size = method == "MAX", max(math.prod(x), math.prod(y))
-        geometry = *x, *y[2:], *(v for pair in (window.kernel, window.stride, window.pad) for v in pair)
-        kind, each = "max" if self._indexed else "average", 4 if x[1] % 4 == 0 else 1
-        self._forward = device.kernel(
-            "windows", f"{kind}_pool_last_forward", math.prod(y) // each, *geometry, size=size
-        )
-        self._backward = device.kernel(
-            "windows", f"{kind}_pool_last_backward", math.prod(x) // each, *geometry, size=size
+        images = x[:2] if last else (x[0] * x[1], 1)
+        geometry = *images, *x[2:], *y[2:], *_pairs(window)
+        kind, each = "max" if self._indexed else "average", 4 if images[1] % 4 == 0 else 1
+        self._forward, self._backward = (
+            device.kernel("windows", f"{kind}_pool_{way}", math.prod(shape) // each, *geometry, size=size)
+            for way, shape in (("forward", y), ("backward", x))
         )
 
     def _places(self, index) -> tuple:
@@ -83,6 +38,34 @@ class ChannelsLastPooling:
 
     def backward(self, dy, index, dx) -> None:
         self._backward(dy, *self._places(index), dx)
+
+
+class StochasticPooling(MeanOrMaximum):
+    """x (N, C, H, W) → y (N, C, OH, OW). With ``stream`` (which layer) a winner with probability x / Σx, drawn as
+    Dropout draws; without it what to expect, Σx² / Σx, which has no backward and no index (Zeiler and Fergus 2013)."""
+
+    def __init__(
+        self,
+        device: FormulaKernels,
+        x: Shape,
+        y: Shape,
+        window: Window,
+        stream: int | None = None,
+        context: ExecutionContext | None = None,
+    ):
+        super().__init__(device, "MAX", x, y, window, last=False)
+        self._inputs: Any = context.input_buffer if context else None
+        self._n, geometry = x[0], (x[0] * x[1], *x[2:], *y[2:], *_pairs(window))
+        drawn = (np.uint32((stream or 0) & 0xFFFFFFFF), x[1]) if context else ()
+        name, size = "stochastic" if context else "expected", max(math.prod(x), math.prod(y))
+        self._draw = device.kernel("windows", f"{name}_pool_forward", math.prod(y), *drawn, *geometry, size=size)
+
+    def forward(self, x, y, index) -> None:
+        self._draw(x, y, *((index, *self._inputs.random_key(self._n)) if self._inputs else ()))
+
+
+def _pairs(window: Window) -> tuple[int, ...]:
+    return tuple(v for pair in (window.kernel, window.stride, window.pad) for v in pair)
 
 
 class LRN:
@@ -110,7 +93,7 @@ class LRN:
 class Im2col:
     """See interfaces.Im2col."""
 
-    def __init__(self, device: FormulaKernels, x: tuple[int, ...], window: Window):
+    def __init__(self, device: FormulaKernels, x: Shape, window: Window):
         planes, pixels, y = x[0] * x[1], math.prod(x), window.outputs(x[2:])
         tail = planes, *x[2:], *y, *(v for pair in window for v in pair)
         threads = planes * math.prod(window.kernel) * math.prod(y)
