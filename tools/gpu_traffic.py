@@ -90,7 +90,7 @@ def iteration(net: pb.NetParameter, precision: str, shapes: dict) -> RecordingBa
         return Samples([tuple(shape) for shape in opened.shapes], feeding_type(REGISTRY[spec.type]).reads_images)
 
     recipe = pb.SolverParameter(
-        net_param=net, lr_policy="fixed", base_lr=0.01, momentum=0.9, weight_decay=5e-4, max_iter=2, random_seed=1
+        net_param=net, lr_policy="fixed", base_lr=0.01, momentum=0.9, weight_decay=5e-4, max_iter=3, random_seed=1
     )
     recipe.snapshot_after_train = False
     device = GPU(0, "float32", recorder, precision, eager="nothing runs")
@@ -101,7 +101,8 @@ def iteration(net: pb.NetParameter, precision: str, shapes: dict) -> RecordingBa
 
     solver = build_trainer(recipe, NOWHERE, "model", device, open_net=open_net)
     watch(recorder, solver.net)
-    solver.captured.run(1)  # memory that grows does so in the first iteration
+    for _ in range(2):  # memory that grows does so in the first iterations
+        solver.captured.run(1)
     recorder.begin()
     solver.captured.queue(1, 0)
     return recorder

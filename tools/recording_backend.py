@@ -93,6 +93,9 @@ def touched(name: str, named: dict[str, tuple[Parameter, np.ndarray]]) -> tuple[
         return sizes["part"], sizes["part"]
     if name == "sum_out":
         return sizes["part"] * (len(sizes) - 1), sizes["part"]
+    if name == "pack_all":  # the weights of all tiles
+        first, stop = named["table"][1][:, 4:].sum(0)
+        sizes["w"], sizes["packed"] = ((stop - first) * named[key][1].itemsize for key in ("w", "packed"))
     if name == "preprocess":  # of a data set no more than the batch
         pixels = "bytes" if "bytes" in named else "floats"
         sizes[pixels] = named["out"][1].size * named[pixels][1].itemsize
@@ -168,7 +171,11 @@ class RecordingBackend:
         return 1 << 50
 
     def upload(self, array, host, stream=None) -> None:
-        pass
+        if array.dtype == np.int64:  # tables, which tell what a kernel reads
+            array[...] = host
+
+    def address(self, array) -> int:
+        return array.ctypes.data
 
     def download(self, array) -> np.ndarray:
         return np.zeros(array.shape, array.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -69,6 +70,13 @@ class InputBuffer(Protocol):
         """The arguments of a random kernel that depend on seed and clock. samples: of one part of the batch."""
 
 
+class Packing(Protocol):
+    """Weights that convolutions need in another form."""
+
+    def begun(self) -> AbstractContextManager[None]:
+        """Inside it they have that form; nothing may write weights."""
+
+
 @dataclass(frozen=True)
 class ExecutionContext:
     """Belongs to one net, which passes it to its layers before they build their operations. ``Device.make_context``
@@ -76,12 +84,17 @@ class ExecutionContext:
 
     input_buffer: the values that the host sends for each pass. stream: the device's stream of computation, None on a
     CPU, where an operation has finished when it returns. links: to the devices that hold the other parts of the net;
-    None where this device holds the complete net.
+    None where this device holds the complete net. packing: packs the weights of the net's convolutions at once.
     """
 
     input_buffer: InputBuffer
     stream: Any = None
     links: Links | None = None
+    packing: Packing | None = None
+
+    def forward_pass(self) -> AbstractContextManager[None]:
+        """Encloses a forward pass in which nothing but the device's operations writes."""
+        return self.packing.begun() if self.packing else nullcontext()
 
     @property
     def seed(self) -> int:

@@ -272,9 +272,11 @@ class Device(Protocol):
         half: bool = False,
         name: str = "",
         algorithm: str | None = None,
+        context: ExecutionContext | None = None,
     ) -> interfaces.Convolution:
         """x, y: shapes as N×C×H×W. half: x and y are of 16-bit numbers. name: of the layer, for warnings. algorithm:
-        one of algorithms.py, for a CPU; None for the fastest."""
+        one of algorithms.py, for a CPU; None for the fastest. context: of the net, whose forward passes are within
+        ``context.forward_pass()``."""
 
     def pooling(
         self,

@@ -164,6 +164,7 @@ class Convolution(Fusing, Kernels):
                 half=self.config.format.dtype is not None,
                 name=self.name,
                 algorithm=ALGORITHMS[self.p.algorithm],
+                context=self.context,
             )
         else:
             self.op = sliding.convolution(dev, self.x_shape, self.y_shape, self.window, self.p.group, self.name)

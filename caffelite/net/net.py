@@ -102,14 +102,7 @@ class Net:
         self._set_starts()
         # Layers that no graph can capture, and the passes around them
         self.requires_host = [node.name for node in graph.nodes if node.layer.requires_host]
-        self.pieces: tuple[Pieces, Pieces] | None = None
-        if self.requires_host and not (dev.eager or links):
-            fused = {step.node: step.fused for step in (*self.compiled.forward, *self.compiled.backward)}
-            forward, backward = (
-                Pieces(dev, self.context, steps, fused, self._binding.built)
-                for steps in (self._forward, self._backward)
-            )
-            self.pieces = forward, backward
+        self.pieces = self._make_pieces() if self.requires_host and not (dev.eager or links) else None
         self._adds: bool | None = None
         self._runs_forward = dev.capture(self.run_forward, self.context, self.signature)
         self._runs_backward = dev.capture(self.run_backward, self.context, self.signature)
@@ -144,6 +137,12 @@ class Net:
         ``scale_losses`` and a replaced source of this net.
         """
         return Net(self.compiled, self.dev, replica_of=self)
+
+    def _make_pieces(self) -> tuple[Pieces, Pieces]:
+        """The forward and the backward pass."""
+        fused = {step.node: step.fused for step in (*self.compiled.forward, *self.compiled.backward)}
+        make = functools.partial(Pieces, self.dev, self.context, fused=fused, built=self._binding.built)
+        return make(self._forward), make(self._backward)
 
     def _set_starts(self) -> None:
         """Makes the gradients that the user sets, and the calls that fill gradients where backward starts."""
@@ -203,6 +202,7 @@ class Net:
     def rebuild(self, node: Node) -> None:
         """Makes a layer's operations again, after the layer has changed."""
         self._binding.build(node)
+        self._binding.reshapes += 1  # graphs that were captured with the old operations are void
 
     def gradient(self, node: Node, i: int):
         """The gradient of a node's bottom when backward has just run through the node: what all readers so far
@@ -289,11 +289,14 @@ class Net:
         """The forward pass of the batch that was fed."""
         if self._inference:
             self._inference.run(observe)
-        else:
+        elif observe:
             for node, run in self._forward:
                 run()
-                if observe:
-                    observe(node)
+                observe(node)
+        else:
+            with self.context.forward_pass():
+                for _, run in self._forward:
+                    run()
         self._add_losses()
 
     def _add_losses(self) -> None:

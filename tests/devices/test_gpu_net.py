@@ -4,10 +4,12 @@ updates."""
 import numpy as np
 import pytest
 from devices.host import plans
+from devices.host.backend import HostBackend
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.devices import Window, open_device
+from caffelite.devices.cuda import packing
 from caffelite.errors import NOWHERE
 from caffelite.net import graph
 from caffelite.net.net import Net
@@ -128,3 +130,87 @@ def test_weights_are_packed_once_for_both_passes(precision, seed):
     dx, count = backward(op, w)
     np.testing.assert_array_equal(dx, backward(convolution(), w)[0])
     assert count == 2
+
+
+class Named(HostBackend):
+    """``names``: of the kernels that were launched or captured."""
+
+    def __init__(self):
+        super().__init__()
+        self.names: list[str] = []
+
+    def kernel(self, source, name):
+        launch = super().kernel(source, name)
+
+        def run(*arguments):
+            self.names.append(name)
+            launch(*arguments)
+
+        return run
+
+
+CONVOLUTIONS = """
+layer { name: "data" type: "DummyData" top: "x" dummy_data_param {
+  shape { dim: 2 dim: 8 dim: 9 dim: 8 } data_filler { type: "gaussian" } } }
+layer { name: "a" type: "Convolution" bottom: "x" top: "a"
+  convolution_param { num_output: 8 kernel_size: 3 bias_term: false weight_filler { type: "xavier" } } }
+layer { name: "b" type: "Convolution" bottom: "a" top: "b"
+  convolution_param { num_output: 16 kernel_size: 1 weight_filler { type: "xavier" } } }
+layer { name: "c" type: "Convolution" bottom: "b" top: "c"
+  convolution_param { num_output: 8 kernel_size: 3 bias_term: false weight_filler { type: "xavier" } } }
+layer { name: "loss" type: "Reduction" bottom: "c" top: "loss" loss_weight: 1 reduction_param { operation: SUMSQ } }
+"""
+
+
+def passes(precision: str):
+    """The kernels, blobs and gradients of each of eight passes, before which weights change; then another rebuilds."""
+    dev, rng = plans.device(precision, backend=Named()), np.random.default_rng(3)
+    message = prototxt.parse(CONVOLUTIONS, pb.NetParameter).message
+    net, results = Net.of(graph.build(message, pb.NetState(phase=pb.TRAIN)), dev, seed=3, keep=True), []
+    for iteration in range(12):
+        dev.upload(net.params.data, rng.normal(scale=0.1, size=net.params.data.shape))
+        if iteration == 8:
+            net.rebuild(next(node for node in net.graph.nodes if node.name == "c"))
+        dev.backend.names.clear()
+        net.clear_loss()
+        net.forward(iteration)
+        net.backward()
+        results.append(([*dev.backend.names], dev.download(net.loss), dev.download(net.params.diff)))
+    return results, dev
+
+
+@pytest.mark.parametrize("precision", ["tf32", "fp16"])
+def test_weights_of_a_net_are_packed_by_one_launch(precision, monkeypatch):
+    """The bits are those of weights that are packed one by one, also where weights and operations change."""
+    together, dev = passes(precision)
+    assert dev.backend.graphs and not dev.why_eager()
+    monkeypatch.setattr(packing.Packing, "has", lambda *_: False)
+    alone, _ = passes(precision)
+    for (_, *mine), (_, *others) in zip(together, alone, strict=True):
+        for one, other in zip(mine, others, strict=True):
+            np.testing.assert_array_equal(one, other)
+    count = 3 if precision == "fp16" else 2
+    packs = [(names.count("pack_all"), names.count("pack_weights")) for names, *_ in together]
+    # The first convolution's, whose bottom has no gradient, are packed by themselves.
+    assert packs[0] == (0, 2 * count - 1) and (1, 1) in packs[2:8] and (1, 1) in packs[10:]
+    assert all(names.count("pack_weights") in (0, count) for names, *_ in alone[2:8])
+
+
+def test_graphs_do_not_outlive_operations_that_are_built_again():
+    losses = []
+    for eager in ("", "as requested"):
+        dev = plans.device(eager=eager)
+        message = prototxt.parse(CONVOLUTIONS, pb.NetParameter).message
+        net = Net.of(graph.build(message, pb.NetState(phase=pb.TRAIN)), dev, seed=3)
+        for iteration in range(5):
+            net.forward(iteration)
+        node = next(node for node in net.graph.nodes if node.name == "c")
+        weights = node.layer.params[0]
+        weights.data, old = dev.empty(weights.data.shape), dev.download(weights.data)
+        dev.upload(weights.data, 2 * old)
+        net.rebuild(node)
+        net.clear_loss()
+        net.forward(5)
+        losses.append(float(dev.download(net.loss)[0]))
+        assert bool(dev.backend.graphs) != bool(eager)
+    assert losses[0] == losses[1] > 0

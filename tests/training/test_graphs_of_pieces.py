@@ -54,7 +54,8 @@ def passes(net: Net, selections: list[list[int]]) -> list[np.ndarray]:
 FEW, MANY = [1, 0, 1, 1, 0, 0], [1, 1, 1, 1, 1, 0]
 
 
-def test_shapes_that_stay_are_captured_and_those_that_change_are_not():
+def test_shapes_that_stay_are_captured():
+    """Those that change are not."""
     net, eager = opened(), opened("as requested")
     selections = [FEW] * 6 + [MANY, FEW] * 4 + [MANY] * 6
     for mine, expected in zip(passes(net, selections), passes(eager, selections), strict=True):

@@ -154,6 +154,7 @@ class CPU(FormulaKernels):
         half: bool = False,
         name: str = "",
         algorithm: str | None = None,
+        context: ExecutionContext | None = None,
     ) -> primitives.Convolution | convolution.MeasuredConvolution | operations.Convolution:
         if channels_last:
             assert self._onednn, "traits say that there is no channels_last"

@@ -117,6 +117,9 @@ class CuPyBackend:
         self.here()
         self._cupy.add(target, source, out=target)
 
+    def address(self, array) -> int:
+        return array.data.ptr
+
     def fill(self, array, value: float) -> None:
         self.here()
         array.fill(value)

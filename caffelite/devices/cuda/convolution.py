@@ -13,6 +13,7 @@ from . import operations
 from .cudnn import Problem
 from .formula_kernels import FormulaKernels
 from .memory import pitch
+from .packing import Member, Packing
 
 PASSES = {"forward": "the forward pass", "dgrad": "the bottom's gradient", "wgrad": "the weights' gradient"}
 LINE = 256  # bytes: parts of the workspace start at multiples of it
@@ -21,13 +22,14 @@ LINE = 256  # bytes: parts of the workspace start at multiples of it
 class Convolution:
     """y (N, M, OH, OW) = w (M, C/groups, kh, kw) * x (N, C, H, W) + b (M).
 
-    name: the layer's, for errors. last: x, y and their gradients are channels_last; they may then have 16 bits, all
-    in one dtype. Weights, bias and their gradients are float32 in Caffe's order; the forward pass converts them to the
-    order of the plan, for the backward pass that follows too. Plans are chosen in the first runs, which show the dtypes
-    in use; later runs allocate nothing.
+    name: the layer's, for errors. packing: of the net, which packs the weights of all its convolutions at once. last:
+    x, y and their gradients are channels_last; they may then have 16 bits, all in one dtype. Weights, bias and their
+    gradients are float32 in Caffe's order; the forward pass converts them to the order of the plan, for the backward
+    pass that follows too. Plans are chosen in the first runs, which show the dtypes; later runs allocate nothing.
     With channels_last, y and dy may be slices of wider rows; they are copied where cuDNN has no plan for slices. A ReLU
     is fused only by plans that propagate NaN and infinity, as Caffe does: else a diverged net would not be noticed.
     Errors: cuDNN has no plan at all.
+
     """
 
     def __init__(
@@ -39,19 +41,22 @@ class Convolution:
         groups: int = 1,
         last: bool = False,
         name: str = "",
+        packing: Packing | None = None,
     ):
-        self._device, self._last, self._name = device, last, name
+        self._device, self._last, self._name, self._packing = device, last, name, packing
         self._shapes = x, (y[1], x[1] // groups, *window.kernel), y, window
         m, c, p = y[1], x[1] // groups, math.prod(window.kernel)
         self._work = math.prod(y) * c * p  # multiply-adds of a pass
         self._turns = last and c > 1 and p > 1  # else both orders are one
         sizes = (m, c, p) if self._turns else (m, c * p, 1)
+        self._order = sizes[1:]
         self._pack, self._unpack = (
             device.kernel("weights", name, m * c * p, *sizes) for name in ("pack_weights", "unpack_weights")
         )
         pixels = math.prod(y[2:])
         self._bias = operations.Biased(device, *((y[0] * pixels, m, 1) if last else (y[0], m, pixels)))
         self._kept: Array = None  # the weights as plans need them, once there was a backward pass
+        self._kept_bias: Array = None
         self._fresh = False  # whether a forward pass has put them there, and no backward pass has followed
         self._wholes: dict[str, Array] = {}  # contiguous arrays that replace slices, by kind of problem
 
@@ -103,21 +108,30 @@ class Convolution:
         half = dtype.itemsize == 2
         packs = half or self._turns
         if packs and not forward and self._kept is None:
-            self._kept = self._device.empty(w.shape, dtype)
+            self._kept, self._kept_bias = self._device.empty(w.shape, dtype), self._device.empty(w.shape[0], dtype)
             self._device.generation += 1  # graphs of forward passes do not fill it
         kept = self._kept if packs else None
         weights = _room(w.size, dtype) if packs and kept is None else 0
-        room = weights + (_room(b.size, dtype) if half and biased else 0)
+        room = weights + (_room(b.size, dtype) if half and biased and kept is None else 0)
         space = self._device.workspace(room + max(1, plan.workspace), np.uint8)
         if packs:
             packed = self._device.view(space, 0, w.shape, dtype) if kept is None else kept
-            packed_bias = self._device.view(space, weights, b.shape, dtype) if half and biased else None
-            if forward or not self._fresh:
+            packed_bias = None
+            if half and biased:
+                packed_bias = self._kept_bias if kept is not None else self._device.view(space, weights, b.shape, dtype)
+            if not (self._packed_by_net(w, b, packed_bias) if forward else self._fresh):
                 self._pack(w, b if half else None, packed, packed_bias)
             self._fresh = forward and kept is not None
             w, b = packed, packed_bias if half else b
         plan.run((image, w, b) if biased else (image, w), out, space[room:])
         return True
+
+    def _packed_by_net(self, w, b, packed_bias: Array | None) -> bool:
+        """Whether the net has packed them at the start of this forward pass."""
+        if self._kept is None or self._packing is None:
+            return False
+        bias = [] if packed_bias is None else [Member(b, packed_bias, 1, 1)]
+        return self._packing.has(self, [Member(w, self._kept, *self._order), *bias])
 
     def _weight_gradient(self, problem: Problem, x, dy, dw, add: bool) -> bool:
         """dw = [dw +] the weights' gradient; whether there is a plan for it."""

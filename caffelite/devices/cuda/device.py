@@ -22,6 +22,7 @@ from . import (
     detection,
     input_buffer,
     operations,
+    packing,
     precisions,
     preprocessing,
     recurrent,
@@ -69,7 +70,6 @@ class GPU(FormulaKernels):
         self.number = number
         self.deterministic = deterministic
         self.eager = eager  # the option or variable that disables graph capture; empty: none
-        self.capturing = False
         self.backend = backend or CuPyBackend(number, strict=precision == "fp32")
         self.precision = precision = precisions.suited(precision, self.backend.capability, number)
         self.engine = self.backend.convolutions(precision == "fp32", deterministic)
@@ -98,7 +98,8 @@ class GPU(FormulaKernels):
     # execution
 
     def make_context(self, seed: int = 0) -> ExecutionContext:
-        return ExecutionContext(input_buffer.InputBuffer(self, seed & 2**64 - 1), self.backend.stream)
+        inputs = input_buffer.InputBuffer(self, seed & 2**64 - 1)
+        return ExecutionContext(inputs, self.backend.stream, packing=packing.Packing(self))
 
     def loss_scale(self, start: float | None) -> LossScale | None:
         """Dynamic loss scaling, in fp16 only: the other precisions have the range of float32."""
@@ -148,8 +149,10 @@ class GPU(FormulaKernels):
         half: bool = False,
         name: str = "",
         algorithm: str | None = None,
+        context: ExecutionContext | None = None,
     ) -> convolution.Convolution:
-        return convolution.Convolution(self, x, y, window, groups, channels_last, name)
+        shared: Any = context.packing if context else None
+        return convolution.Convolution(self, x, y, window, groups, channels_last, name, shared)
 
     def pooling(
         self,

@@ -71,6 +71,8 @@ class Backend(Protocol):
     def add(self, source: Array, target: Array) -> None:
         """target += source, broadcast; views of any strides. Not of bfloat16, which is stored as its bits."""
 
+    def address(self, array: Array) -> int: ...
+
     def fill(self, array: Array, value: float) -> None: ...
 
     def kernel(self, source: str, name: str) -> Callable[..., None]:

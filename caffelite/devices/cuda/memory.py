@@ -25,6 +25,7 @@ class Memory:
     dtype: np.dtype[Any]
     half_dtype: np.dtype[Any]
     generation = 0  # counts the moves of memory that grows: captured graphs of an older generation are void
+    capturing = False
     engine: Convolutions
     _workspace: Array
     _forks: list[tuple[Fork, Array]]  # each with its workspace

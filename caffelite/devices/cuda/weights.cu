@@ -7,6 +7,18 @@ KERNEL pack_weights(const real* w, const real* bias, blob* packed, blob* packed_
     EACH(i, m) packed_bias[i] = bias[i];
 }
 
+// The weights of several convolutions, a tile a block. w, packed: of the first; a row of table (tiles, 6): how far from there those of the tile's
+// convolution are, its C and P, the tile's first weight and the one behind its last.
+KERNEL pack_all(const real* w, blob* packed, const long long* table, idx tiles) {
+  for (idx t = blockIdx.x; t < tiles; t += gridDim.x) {
+    const long long* row = table + t * 6;
+    const real* from = w + row[0];
+    blob* to = packed + row[1];
+    const idx c = (idx)row[2], p = (idx)row[3];
+    for (idx i = (idx)row[4] + threadIdx.x; i < row[5]; i += blockDim.x) to[i] = from[(i / (c * p) * c + i % c) * p + i / c % p];
+  }
+}
+
 // dw = [dw +] the gradient of packed weights; p = 1: of weights in Caffe's order.
 KERNEL unpack_weights(const blob* packed, real* dw, idx keep, idx m, idx c, idx p) {
   EACH(i, m * c * p) dw[i] = real(packed[(i / (c * p) * p + i % p) * c + i / p % c]) + (keep ? dw[i] : real(0));

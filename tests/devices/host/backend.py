@@ -219,6 +219,9 @@ class HostBackend:
         assert target.dtype != np.uint16, "bits of bfloat16"
         np.add(target, source, out=target)
 
+    def address(self, array) -> int:
+        return array.ctypes.data
+
     @queued
     def fill(self, array, value) -> None:
         array.fill(value)

@@ -243,11 +243,15 @@ class Runs:
 
     def convolutions(self) -> None:
         for half in ("float32", "float16", "uint16"):
-            op = self.dev.convolution((2, 4, 6, 6), (2, 8, 4, 4), Window((3, 3)), channels_last=True)
+            context = self.dev.make_context()
+            sizes = (2, 4, 6, 6), (2, 8, 4, 4), Window((3, 3))
+            op = self.dev.convolution(*sizes, channels_last=True, context=context)
             x, dx = (self.normal(2, 6, 6, 4, dtype=half) for _ in range(2))
             w, b, y = self.normal(8, 4, 3, 3), self.normal(8), self.normal(2, 4, 4, 8, dtype=half)
-            op.forward(x, w, b, y, 0.1)
-            op.backward(x, w, y, dx, self.normal(8, 4, 3, 3), self.normal(8))
+            for bias in (b, None, None):
+                with context.forward_pass():
+                    op.forward(x, w, bias, y, 0.1)
+                op.backward(x, w, y, dx, self.normal(8, 4, 3, 3), self.normal(8))
 
 
 GROUPS = [name for name in vars(Runs) if name not in ("put", "normal", "index") and not name.startswith("_")]
