@@ -3,6 +3,7 @@
 Examples:
   python tools/bench_all.py
   python tools/bench_all.py lenet resnet50 --precision bf16 --rounds 3
+  python tools/bench_all.py --isa avx2
   git worktree add --detach /tmp/before REVISION && python tools/bench_all.py --checkout /tmp/before
 """
 
@@ -13,6 +14,8 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+
+import bench_isa
 
 ROOT = Path(__file__).resolve().parent.parent
 NETS = {  # name: batch, timed iterations of a round
@@ -43,6 +46,7 @@ def bench(name: str, args) -> dict | None:
     ]
     words += ["--batch", str(batch), "--iterations", str(args.iterations or iterations), "--rounds", str(args.rounds)]
     words += ["--precision", args.precision, *["--forward"] * args.forward]
+    words += ["--isa", args.isa] if args.isa else []
     if args.checkout:
         words += ["--checkout", str(args.checkout)]
     done = subprocess.run(words, capture_output=True, text=True)
@@ -88,19 +92,25 @@ def main() -> None:
     parser.add_argument(
         "--checkout", metavar="DIR", help="also time the caffelite of this checkout (an older revision)"
     )
+    parser.add_argument(
+        "--isa", choices=tuple(bench_isa.LIMITS), help="instructions that both sides use at most (default: all)"
+    )
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     args = parser.parse_args()
     if unknown := set(args.nets) - set(NETS):
         parser.error(f"no such net: {', '.join(sorted(unknown))}; known are {', '.join(NETS)}")
     heads = zip(COLUMNS + CHECKOUT_COLUMNS * bool(args.checkout), (14, 6, 12, 12, 15, 8, 8, 13, 8), strict=False)
     print("".join(f"{c:{'<' if c == 'net' else '>'}{w}}" for c, w in heads), flush=True)
-    lines, found = [], None
+    lines, used = [], {}
     for name in args.nets or NETS:
         if found := bench(name, args):
             lines.append(row(name, found))
             show(lines[-1])
+            used |= {side: result.get("isa") for side, result in found["sides"].items()}
+    for side, isa in used.items():
+        print(f"{side} used {isa}")
     if args.json:
-        print(json.dumps({"forward": args.forward, "precision": args.precision, "nets": lines}))
+        print(json.dumps({"forward": args.forward, "precision": args.precision, "isa": used, "nets": lines}))
     sys.exit(len(lines) < len(args.nets or NETS))
 
 

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import bench_inputs
+import bench_isa
 
 ROOT = Path(__file__).resolve().parent.parent
 SIDES = ("caffelite", "torch", "torch channels-last")
@@ -136,7 +137,10 @@ def run_side(args) -> None:
     lapse = (times[-1] - times[0]) / args.iterations
     if args.device == "cpu":  # where an iteration has ended when its call returns
         lapse = statistics.median(end - begin for begin, end in itertools.pairwise(times))
-    print(json.dumps({"ms": lapse * 1e3, "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+    found: dict = {"ms": lapse * 1e3, "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+    if args.device == "cpu":
+        found["isa"] = bench_isa.of_caffelite() if args.side == "caffelite" else bench_isa.of_torch()
+    print(json.dumps(found))
 
 
 @contextlib.contextmanager
@@ -152,7 +156,7 @@ def neighbour(busy: bool) -> Iterator[None]:
 
 
 def launch(setting: Setting, args) -> dict:
-    environment, script, side = dict(os.environ), __file__, setting.side
+    environment, script, side = bench_isa.environment(args.isa), __file__, setting.side
     if side == CHECKOUT:
         script, side = str(args.checkout / "tools/bench_train.py"), "caffelite"
         environment["PYTHONPATH"] = str(args.checkout)
@@ -232,6 +236,9 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--busy", action="store_true", help="time each side also beside a process that keeps one core busy"
     )
+    parser.add_argument(
+        "--isa", choices=tuple(bench_isa.LIMITS), help="instructions that both sides use at most (default: all)"
+    )
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     parser.add_argument(
         "--shape", type=numbers, help="C,H,W of an image, or the steps of a text (default: by the net's data layer)"
@@ -303,6 +310,7 @@ def summary(found: list[dict], batch: int) -> dict:
         "high": max(times),
         "samples_s": batch / median * 1e3,
         "mb": max(r["mb"] for r in found),
+        "isa": found[0].get("isa"),
     }
 
 
@@ -317,6 +325,8 @@ def report(args, results: dict[Setting, dict]) -> None:
             ratios[setting.label(several)] = ratio
         times = f"{r['ms']:14.3f}{r['low']:10.3f}{r['high']:10.3f}{r['samples_s']:11.0f}{r['mb']:10.0f}"
         print(f"{setting.label(several):38}{times}{ratio:13.2f}")
+    for side, isa in {setting.side: r["isa"] for setting, r in results.items() if r["isa"]}.items():
+        print(f"{side} used {isa}")
     for setting, r in results.items():
         fewer = setting._replace(threads=args.threads[0])
         if fewer != setting:

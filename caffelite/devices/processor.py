@@ -7,10 +7,12 @@ from pathlib import Path
 
 @functools.cache
 def features() -> str:
-    """The features of the processor that Numba compiles for, which $NUMBA_CPU_FEATURES names instead of this one's."""
+    """The features of the processor that Numba compiles for, which $NUMBA_CPU_FEATURES names instead of this one's; the
+    processor "generic" of $NUMBA_CPU_NAME has none."""
     import llvmlite.binding as llvm
 
-    chosen = os.environ.get("NUMBA_CPU_FEATURES")
+    generic = os.environ.get("NUMBA_CPU_NAME", "").lower() == "generic"
+    chosen = os.environ.get("NUMBA_CPU_FEATURES", "" if generic else None)
     return llvm.get_host_cpu_features().flatten() if chosen is None else chosen
 
 

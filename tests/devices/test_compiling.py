@@ -90,8 +90,32 @@ def test_a_full_disk_costs_the_next_run_time_and_no_more(tmp_path, monkeypatch):
     assert kernel_files(tmp_path / "missing").load(("types",)) is None
 
 
-def test_registers_are_those_that_numba_compiles_for():
-    code = "from caffelite.devices.cpu.kernels import direct; print(direct.has_registers(), direct.ROWS)"
-    environment = {**os.environ, "NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": ""}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout == "False 6\n"
+@pytest.mark.parametrize(
+    "limit", [{"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": ""}, {"NUMBA_CPU_NAME": "generic"}]
+)
+def test_registers_are_those_that_numba_compiles_for(limit):
+    code = (
+        "from caffelite.devices.processor import features; from caffelite.devices.cpu.kernels import direct; "
+        "print(direct.has_registers(), direct.ROWS, len(features()))"
+    )
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_CPU_")}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env={**environment, **limit}, capture_output=True, text=True, check=True)
+    assert done.stdout == "False 6 0\n"
+
+
+@pytest.mark.slow
+def test_kernels_of_other_instructions_stay_beside_each_other(tmp_path):
+    """Processes in one cache folder that use other instructions: each compiles once, and none gets another's code."""
+    code = (
+        "import numpy as np; from caffelite.devices.cpu.kernels.dense import row_bias as kernel; "
+        "kernel(np.zeros((4, 8), np.float32), np.ones(8, np.float32), True, np.float32(0), False); "
+        "print(sum(kernel.stats.cache_hits.values()))"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    hits = []
+    for limit in ({}, {"NUMBA_CPU_NAME": "generic"}) * 2:
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, env={**environment, **limit}, capture_output=True, text=True, check=True)
+        hits.append((int(done.stdout), len(list(tmp_path.rglob("dense.row_bias*.nbc")))))
+    assert hits == [(0, 1), (0, 2), (1, 2), (1, 2)]

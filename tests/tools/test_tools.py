@@ -228,6 +228,9 @@ def test_all_nets_in_one_table(tools, without_torch):
     (line,) = json.loads(done.stdout.strip().split("\n")[-1])["nets"]
     assert line["net"] == "lenet" and line["batch"] == 64 and line["ms"] > 0
     assert run("bench_all.py", "lenin").returncode == 2
+    limited = ["lenet", "--rounds", "1", "--iterations", "1", "--forward", "--isa", "avx2"]
+    done = run("bench_all.py", *limited, hide=without_torch)
+    assert re.search(r"^caffelite used .*, kernels for haswell with AVX2$", done.stdout, re.M), done.stdout
     for name in bench_all.NETS:
         path = str(ROOT / f"models/{name}/train_val.prototxt")
         assert tools.bench_inputs.read(path, 2, tools.bench_inputs.guess_shape(path))
