@@ -20,7 +20,7 @@ def features() -> str:
 def has_registers() -> bool:
     """Whether the processor has 32 registers of 16 numbers of float32; asks LLVM, which takes a while to load, only
     where the system does not tell."""
-    if "NUMBA_CPU_FEATURES" not in os.environ:
+    if not {"NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"} & os.environ.keys():
         try:
             flags = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags"))
             return "avx512f" in flags.split()

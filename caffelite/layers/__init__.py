@@ -47,15 +47,16 @@ def batch_messages() -> list[str]:
     return list(dict.fromkeys(kind.field for kind in REGISTRY.values() if feeding_type(kind).batched))
 
 
-def source_messages() -> list[str]:
-    """The messages of LayerParameter that name a source of data, and how its samples are transformed."""
-    fields = (kind.field for kind in REGISTRY.values() if feeding_type(kind).reads_source)
-    return [*dict.fromkeys(fields), "transform_param"]
+def source_messages(spec: pb.LayerParameter) -> list[str]:
+    """The messages of a layer that name a source of data, and how its samples are transformed."""
+    reads = spec.type in REGISTRY and feeding_type(REGISTRY[spec.type]).reads_source
+    return [*[REGISTRY[spec.type].field] * reads, "transform_param"]
 
 
-def file_fields() -> list[tuple[str, str]]:
-    """(message, field) of LayerParameter that name files which a layer reads."""
-    named = [(kind.field, *name.split(".")) for kind in REGISTRY.values() for name in kind.files]
+def file_fields(spec: pb.LayerParameter) -> list[tuple[str, str]]:
+    """(message, field) of a LayerParameter that name files which the layer reads. Only its own type is loaded."""
+    kind = REGISTRY[spec.type] if spec.type in REGISTRY else None
+    named = [(kind.field, *name.split(".")) for name in kind.files] if kind else []
     return list(dict.fromkeys([*((path[-2], path[-1]) for path in named), ("transform_param", "mean_file")]))
 
 

@@ -16,7 +16,7 @@ from ..training.nets import NetSpec
 def files(net: pb.NetParameter, locate: Locator) -> Iterator[tuple[pb.LayerParameter, str, str, Path]]:
     """(layer, message, field, path) of every existing file that layers name."""
     for i, layer in enumerate(net.layer):
-        for message, field in file_fields():
+        for message, field in file_fields(layer):
             name = getattr(getattr(layer, message), field) if layer.HasField(message) else ""
             path = resolve(name, locate.at("layer", i)) if name else None
             if path and path.exists():
@@ -25,8 +25,8 @@ def files(net: pb.NetParameter, locate: Locator) -> Iterator[tuple[pb.LayerParam
 
 def data(spec: NetSpec) -> Iterator[Path]:
     """The files and folders with a net's data, including those that a list of HDF5 files names."""
-    for _, message, _, path in files(spec.message, spec.locate):
-        if message in source_messages():
+    for layer, message, _, path in files(spec.message, spec.locate):
+        if message in source_messages(layer):
             yield path
         if message == "hdf5_data_param":
             names = (

@@ -1,5 +1,8 @@
 """The nets that a solver names."""
 
+import subprocess
+import sys
+
 import pytest
 
 from caffelite import caffelite_pb2 as pb
@@ -27,7 +30,26 @@ def test_a_batch_that_cannot_be_divided_is_an_error():
         nets.divide(spec(3), 4)
 
 
-@pytest.mark.parametrize("listed", [batch_messages, source_messages, file_fields])
-def test_types_that_share_a_message_list_it_once(listed):
-    found = listed()
+def test_types_that_share_a_message_list_it_once():
+    found = batch_messages()
     assert len(found) == len(set(found))
+
+
+def test_files_of_a_layer_are_those_of_its_type():
+    hdf5 = pb.LayerParameter(type="HDF5Data")
+    assert file_fields(hdf5) == [("hdf5_data_param", "source"), ("transform_param", "mean_file")]
+    assert source_messages(hdf5) == ["hdf5_data_param", "transform_param"]
+    assert file_fields(pb.LayerParameter(type="NobodyKnows")) == [("transform_param", "mean_file")]
+
+
+def test_files_of_a_net_are_told_without_loading_other_types():
+    """A run's records are written before its first iteration, which does not wait for 150 files of families."""
+    code = (
+        "import sys; from caffelite import caffelite_pb2 as pb; "
+        "from caffelite.layers import file_fields, source_messages; "
+        "specs = [pb.LayerParameter(type=name) for name in ('Data', 'Convolution', 'SoftmaxWithLoss')]; "
+        "print([file_fields(spec)[0][0] for spec in specs], [len(source_messages(spec)) for spec in specs], "
+        "[name for name in sys.modules if name.startswith('caffelite.families.')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "['data_param', 'transform_param', 'loss_param'] [2, 1, 1] []\n", done.stderr
