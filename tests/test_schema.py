@@ -33,6 +33,7 @@ OWN = UNLISTED_OWN | {
     "DetectionEvaluateParameter.ap_version",
     *(f"PriorBoxParameter.{side}" for side in ("width", "height")),
     "TransformationParameter.perturb_param",
+    "TransformationParameter.mixup_param",
     "TransformationParameter.resize_param",  # repeated, as in forks that are not listed below
     "LayerParameter.placement",
     "PoolingParameter.ceil_mode",  # of forks that are not listed below
@@ -193,6 +194,7 @@ OWN_MESSAGES = {
     "RoIDetectionOutputParameter",
     "CarriedState",
     "DeployParameter",
+    "MixupParameter",
     "PerturbationParameter",
     "PlacementParameter",
     "ResumeState",

@@ -12,6 +12,7 @@ from ..layers import REGISTRY
 from ..prototxt import resolve, say_once
 from .draws import below, key, per_sample
 from .images import MOST_PIXELS
+from .mixup import MixedSource, mixes
 from .order import BalancedOrder, Order
 from .pipeline import Source
 from .samples import DataSource, Samples
@@ -60,9 +61,12 @@ def open_images(open_samples: Callable[[], Samples], layer, param, phase: int, l
                 raise CaffeliteError(what, where=where, found=found, remedy="class_weight weighs several labels")
             order = BalancedOrder(samples.length, samples.all_labels, order.shuffle, order.skipped)
         # As in Caffe, prefetch is in data_param for ImageData too.
-        return DataSource(
+        source = (MixedSource if mixes(layer, phase) else DataSource)(
             samples, transform, order, param.batch_size, len(layer.top), layer.data_param.prefetch, param.cache
         )
+        if isinstance(source, MixedSource):
+            source.set_mixup(layer, locate, key(seed, layer.name, "mixup"))
+        return source
     except BaseException:
         samples.close()
         raise

@@ -111,6 +111,7 @@ class Source:
 
     listed: Sequence[object] = ()  # what a list says of the samples
     gives_objects = False  # whether the second top has rows of objects, as of AnnotatedData
+    on_host = False  # whether the first top is computed on the host where the source has a transform
     floats = False  # whether samples are stored as floats; of these a warning in the first epoch names NaN and infinity
 
     def __init__(self, shapes: list[tuple[int, ...]], length: int, prefetch: int = 4, workers: int = 0):

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Set
 from .. import caffelite_pb2 as pb
 from .. import data, prototxt
 from ..data.draws import key
+from ..data.mixup import mixes
 from ..data.transforms import Transform, read_mean
 from ..errors import CaffeliteError, Locator
 from ..layers import REGISTRY, Shape, batch_messages
@@ -167,7 +168,9 @@ class Feeds:
         for i, top in enumerate(spec.top):
             shape = given[i]
             images = feeding_type(REGISTRY[spec.type]).reads_images
-            if shape is None and top in self.labels:
+            if shape is None and i == 1 and mixes(spec, phase):
+                shape = (spec.transform_param.mixup_param.classes,)
+            elif shape is None and top in self.labels:
                 shape = self.labels[top]
                 self.guessed.append((spec.name, top, shape, "the loss that reads it"))
             elif shape is None and i and feeding_type(REGISTRY[spec.type]).labels_pixels:

@@ -68,7 +68,7 @@ class Feed(Feeding, Layer):
         if self.source is None:
             raise self.error("its data is not available")
         found = list(self.source.shapes)
-        self.converts_pixels = getattr(self.source, "transform", None) is not None
+        self.converts_pixels = self._pixel_transform() is not None
         if len(found) < len(self.spec.top):
             raise self.outer_error(
                 f"its source fills {len(found)} tops",
@@ -80,9 +80,13 @@ class Feed(Feeding, Layer):
         parts = self._part[1] if self._part else 1
         return [(shape[0] // parts, *shape[1:]) for shape in found[: len(self.spec.top)]]
 
+    def _pixel_transform(self) -> Any:
+        """The transform of pixels that the device is to convert, or None."""
+        return None if getattr(self.source, "on_host", False) else getattr(self.source, "transform", None)
+
     def build(self, dev: Device) -> None:
         """Where a source returns pixels, the device converts them into numbers."""
-        transform = getattr(self.source, "transform", None)
+        transform = self._pixel_transform()
         self._finish = None
         if transform:
             pixels = transform.mean, transform.scale, self.context, self.channels_last

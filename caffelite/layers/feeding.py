@@ -18,12 +18,12 @@ class Feeding:
     - ``reads_images``: of images, then labels, or where ``reads_objects`` objects; ``labels_pixels``: the labels are of
       pixels; ``transforms_images``: by transform_param, as the input of a deploy net may; ``converts_pixels``: the
       device makes the first top of them; ``stores_images``: one by one, so that tools can show them; ``batched``: its
-      message has a batch_size;
+      message has a batch_size; ``mixes_samples``: its transform_param may have mixup_param;
     - ``filled_once``: the tops stay filled from one pass to the next; ``sets_shapes``: the user may set their shapes.
     """
 
     reads_source = reads_images = reads_objects = labels_pixels = batched = filled_once = sets_shapes = False
-    transforms_images = stores_images = converts_pixels = False
+    transforms_images = stores_images = converts_pixels = mixes_samples = False
     source: Any
 
     @staticmethod

@@ -16,6 +16,7 @@ from .config import GRADIENT, SavedBlobs
 from .facets import Compares, Described
 from .labels import label_fault
 from .layer import Layer, Shape, register, split_axis
+from .soft_targets import SoftTargets
 
 LOSS = pb.LossParameter
 
@@ -127,7 +128,9 @@ class SoftmaxWithLoss(Loss):
     (loss_param.class_weight and its like) each term of the loss is multiplied by w[label], and VALID is Σ w[label];
     with caffe-segnet's (weight_by_label_freqs, class_weighting) VALID stays the number of labels, as in
     alexgkendall/caffe-segnet src/caffe/layers/softmax_loss_layer.cpp. With loss_param.label_smoothing ε, in TRAIN:
-    (1 - ε) of that loss and ε of the mean of -log softmax(x) over the classes. Errors: labels out of range.
+    (1 - ε) of that loss and ε of the mean of -log softmax(x) over the classes. Labels like x are distributions over the
+    classes, as mixup_param makes them: loss = -Σ label · log softmax(x) / divisor, without class weights, ignored
+    labels and a third top. Errors: labels out of range.
     """
 
     field = "softmax_param"
@@ -138,12 +141,16 @@ class SoftmaxWithLoss(Loss):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]))
         self.split = n, self.classes, p = split_axis(bottoms[0], axis)
-        require.labels(self, bottoms, n * p, axis=axis)
+        self.soft = self.classes > 1 and math.prod(bottoms[1]) == math.prod(bottoms[0])
+        if not self.soft:
+            require.labels(self, bottoms, n * p, axis=axis)
         self.class_weights = class_weights.read(self, self.classes)
         self.divide = self.divisor(n, n * p)
         self.smoothing = self._check_smoothing() if self.phase == pb.TRAIN else 0.0
+        if self.soft:
+            self._check_soft()
         self.counts_labels = self.divide is None and self.spec.loss_param.weight_by_label_freqs
-        self.adds_loss = not self.counts_labels and not self.smoothing
+        self.adds_loss = not (self.counts_labels or self.smoothing or self.soft)
         self.saved_shapes["prob"] = (bottoms[0], None)
         self.requires_host = len(self.spec.top) > 2
         each = (*bottoms[0][:axis], 1, *bottoms[0][axis + 1 :])
@@ -151,6 +158,13 @@ class SoftmaxWithLoss(Loss):
 
     def backward_reads_bottom(self, index: int) -> bool:
         return index == 1
+
+    def _check_soft(self) -> None:
+        p = self.spec.loss_param
+        if self.ignored() is not None or self.weighted_mean or p.weight_by_label_freqs or len(self.spec.top) > 2:
+            what = f'the labels "{self.spec.bottom[1]}" are distributions, as of mixup_param'
+            remedy = "leave out class weights, ignore_label and a third top"
+            raise self.outer_error(what, "bottom", 1, remedy=remedy)
 
     def _check_smoothing(self) -> float:
         p = self.spec.loss_param
@@ -165,7 +179,7 @@ class SoftmaxWithLoss(Loss):
         return p.label_smoothing
 
     def saved_blobs(self) -> SavedBlobs:
-        if not self.config.traits.losses_bring_gradients or self.divide is None or self.smoothing:
+        if not self.config.traits.losses_bring_gradients or self.divide is None or self.smoothing or self.soft:
             return self.saved_shapes
         return {**self.saved_shapes, GRADIENT: self.saved_shapes["prob"]}
 
@@ -175,6 +189,10 @@ class SoftmaxWithLoss(Loss):
 
     def build(self, dev: Device) -> None:
         divide, self._labels = self.divide, None
+        self._gradient: list = []
+        if self.soft and divide:
+            self.targets = SoftTargets(dev, self.split, divide, self.smoothing)
+            return
         if self.counts_labels:
             divide, self._labels = 1.0, Divisor(dev, None, self.ignored())
         self.op = dev.softmax_loss(*self.split, self.ignored(), divide, class_weights.upload(self, dev))
@@ -197,7 +215,9 @@ class SoftmaxWithLoss(Loss):
 
     def forward(self, x: list, y: list) -> None:
         prob = self.saved["prob"]
-        if self.smoothing:
+        if self.soft:
+            self.targets.forward(x[0], x[1], prob, y[0])
+        elif self.smoothing:
             self.op.forward(x[0], x[1], prob, y[0])
             self._sum(prob, self._others)
             self._mix(y[0], self._others, self.op.divisor, y[0])
@@ -229,6 +249,8 @@ class SoftmaxWithLoss(Loss):
         self.dev.copy(labels.value, self.op.divisor)  # which backward reads
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        if self.soft:
+            return self.targets.backward(self.saved["prob"], x[1], dy[0], dx[0])
         if not self._gradient:
             self.op.backward(self.saved["prob"], x[1], dy[0], dx[0])
         if self.smoothing:
@@ -238,7 +260,7 @@ class SoftmaxWithLoss(Loss):
         return None if top or self.divide is not None else self.dev.download(self.op.divisor)[0]
 
     def faults(self) -> str | None:
-        return label_fault(self, self.op, self.split)
+        return None if self.soft else label_fault(self, self.op, self.split)
 
 
 @register

@@ -35,6 +35,12 @@ def share(rng, shape):
     return rng.random(shape)
 
 
+def distributions(rng, shape):
+    """Sums to 1 over axis 1."""
+    values = rng.random(shape)
+    return values / values.sum(1, keepdims=True)
+
+
 def labels(classes: int, ignore: int | None = None):
     def draw(rng, shape):
         values = rng.integers(0, classes, shape).astype(float)

@@ -44,6 +44,17 @@ def smoothed_log_loss(smoothing, axis=1):
     return oracle
 
 
+def soft_log_loss(smoothing=0.0, divisor=len):
+    """Of targets that are distributions over axis 1."""
+
+    def oracle(x, t):
+        prob = reference.softmax(three(x, 1))
+        target = (1 - smoothing) * three(t, 1) + smoothing / prob.shape[1]
+        return [-(target * np.log(prob)).sum() / divisor(x)]
+
+    return oracle
+
+
 def accuracy(ignore=None, top_k=1, axis=1):
     return lambda x, t: list(
         reference.accuracy(three(x, axis), t.reshape(three(x, axis).shape[0], -1), top_k, ignore)[:2]

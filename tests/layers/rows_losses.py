@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from layer_row import BATCH, BATCH_SIZE, IMAGE, Row, distinct, far, labels, off_kinks, share
+from layer_row import BATCH, BATCH_SIZE, IMAGE, Row, distinct, distributions, far, labels, off_kinks, share
 from oracles import (
     accuracy,
     contrastive,
@@ -13,6 +13,7 @@ from oracles import (
     log_loss,
     smooth,
     smoothed_log_loss,
+    soft_log_loss,
     softmax,
     weighted_cross_entropy,
 )
@@ -71,6 +72,22 @@ ROWS = [
         constant=(1,),
         phase="TEST",
         name="not smoothed in TEST",
+    ),
+    Row(
+        "SoftmaxWithLoss",
+        "",
+        [((7, 3), off_kinks), ((7, 3), distributions)],
+        soft_log_loss(),
+        constant=(1,),
+        name="distributions",
+    ),
+    Row(
+        "SoftmaxWithLoss",
+        "loss_param { normalization: BATCH_SIZE label_smoothing: 0.25 }",
+        [((2, 3, 4), off_kinks), ((2, 3, 4), distributions)],
+        soft_log_loss(0.25, divisor=len),
+        constant=(1,),
+        name="distributions, smoothed",
     ),
     Row(
         "SoftmaxWithLoss",

@@ -22,7 +22,7 @@ class Data(Feed):
     field = "data_param"
     files = ("source", "label_source")
     tops = (1, 2)
-    reads_images = divides_samples = transforms_images = stores_images = True
+    reads_images = divides_samples = transforms_images = stores_images = mixes_samples = True
     listed_files = staticmethod(no_files)
 
     @staticmethod

@@ -32,7 +32,7 @@ class ImageData(Feed):
     field = "image_data_param"
     files = ("source", "root_folder")
     tops = (1, 2)
-    reads_images = divides_samples = transforms_images = stores_images = True
+    reads_images = divides_samples = transforms_images = stores_images = mixes_samples = True
 
     @staticmethod
     def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:

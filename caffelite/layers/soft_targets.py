@@ -1,0 +1,31 @@
+"""Cross entropy of a softmax and of targets that are distributions over the classes."""
+
+from __future__ import annotations
+
+from ..devices.formula import Formula
+from ..devices.interfaces import Array
+from ..devices.protocol import Device
+
+LEAST = "1.2e-38"  # of a probability, whose logarithm is finite
+
+
+class SoftTargets:
+    """loss = -Σ t log softmax(x) / divisor for targets t like x (N, C, P...), which sum to 1 over the classes; each is
+    (1 - smoothing) t + smoothing / C before."""
+
+    def __init__(self, dev: Device, split: tuple[int, int, int], divisor: float, smoothing: float):
+        constants = {"smoothing": smoothing, "classes": split[1]}
+        target = "((1 - smoothing) * t + smoothing / classes)"
+        self._softmax = dev.softmax(*split)
+        term = Formula(f"-{target} * log(max(p, {LEAST}))", ("p", "t"), constants=tuple(constants))
+        self._loss = dev.sum(term, 1 / divisor, **constants)
+        constants["divisor"] = divisor
+        slope = Formula(f"(p - {target}) * dloss / divisor", ("p", "t"), ("dloss",), tuple(constants))
+        self._slope = dev.map(slope, **constants)
+
+    def forward(self, x: Array, targets: Array, prob: Array, loss: Array) -> None:
+        self._softmax.forward(x, prob)
+        self._loss(prob, targets, loss)
+
+    def backward(self, prob: Array, targets: Array, dloss: Array, dx: Array) -> None:
+        self._slope(prob, targets, dloss, dx)
