@@ -51,7 +51,8 @@ from . import options
 @click.option(
     "--allow_download",
     is_flag=True,
-    help="Let a new run download MNIST or CIFAR-10 where no files are named. Nothing else is ever downloaded.",
+    help="Let a new run download MNIST or CIFAR-10 where no files are named, and the page Try read pictures by their "
+    "addresses, from public servers only. Nothing else is ever downloaded.",
 )
 @options.job_gpus
 @options.cpu_slots

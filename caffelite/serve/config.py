@@ -36,7 +36,8 @@ class ServeConfig:
     roots: the folders below which everything is that a page reads or writes. host, port: where the server listens; 0: a
     free port. token: what a client must present; empty: none is needed. hosts: names of this machine that requests may
     have in their Host header, besides ``host``. cert, key: PEM files for TLS. allow_python: whether nets with Python
-    layers may be used. allow_download: whether jobs may download MNIST and CIFAR-10. gpus: those on which jobs run, as
+    layers may be used. allow_download: whether jobs may download MNIST and CIFAR-10, and a page
+    pictures. gpus: those on which jobs run, as
     `queue run -gpu` names them. cpu_slots: jobs without a GPU that run at the same time. depth: how many levels below a
     root run folders are searched; None: all.
 

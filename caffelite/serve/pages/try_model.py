@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -21,9 +22,11 @@ from ...zoo import trained
 from .. import catalog, nets, page, paths, projects, work
 from ..config import ServeConfig
 from ..inference.client import Models, Worker
+from ..remote import Fetcher
 from ..uploads import MOST_IMAGE, safe_name, suffix
 
 MOST_TOP = 1000
+MOST_FETCHES = 4  # pictures that are read from other servers at a time
 DEPLOY = "deploy.prototxt"
 UPLOADS, ANSWERS, CORRECTED = "uploads", "answers", "labelled"
 
@@ -46,6 +49,7 @@ def try_model(request: Request) -> Response:
         "models": [one.address for one in models],
         "data_sets": [one.address for one in catalog.data_sets(config)],
         "hierarchy": _hierarchy_beside(config, net),
+        "downloads": config.allow_download,
         "shipped": [
             {"name": one.name, "score": one.score, "value": one.value, "data": one.data, "bytes": one.size}
             for one in trained.trained()
@@ -187,6 +191,26 @@ def image_of(fields: page.Fields, name: str = "image") -> bytes:
     return content
 
 
+_fetches = threading.BoundedSemaphore(MOST_FETCHES)
+
+
+def fetch(request: Request, fields: page.Fields) -> Response:
+    """The picture at an address of a public server. Errors: the server of these pages was started without
+    -allow_download; the address leads elsewhere; no picture, or a too large one."""
+    if not page.config_of(request).allow_download:
+        remedy = "start the server with -allow_download, or download the picture yourself"
+        raise CaffeliteError("this server opens no addresses", remedy=remedy)
+    address = page.text_field(fields, "address").strip()
+    if not _fetches.acquire(blocking=False):
+        raise CaffeliteError("too many pictures are being read", expected=f"at most {MOST_FETCHES}", remedy="try again")
+    try:
+        content = Fetcher().read(address)
+    finally:
+        _fetches.release()
+    kind = {".jpg": "jpeg"}.get(suffix(content), suffix(content)[1:])
+    return Response(content, media_type=f"image/{kind}")
+
+
 def data_url(png: bytes) -> str:
     """A PNG as an address that contains it."""
     return f"data:image/png;base64,{base64.b64encode(png).decode()}"
@@ -273,6 +297,7 @@ ROUTES = [
     *page.routes("/try", try_model),
     *page.routes("/try/model", describe),
     page.action("/try/classify", classify),
+    page.action("/try/fetch", fetch),
     page.action("/try/layers", layers),
     page.action("/try/saliency", saliency),
     page.action("/try/many", many),

@@ -291,6 +291,16 @@ function openDrawing() {
   repaint();
 }
 
+/** The picture at an address, which the server reads. */
+async function download(text) {
+  const form = new FormData();
+  form.set("address", new URL(text).href);
+  const answer = await fetch("/try/fetch", { method: "POST", body: form, headers: { Accept: "application/json" } });
+  if (!answer.ok) throw new Error((await answer.json()).error ?? answer.status);
+  const blob = await answer.blob();
+  return new File([blob], text, { type: blob.type });
+}
+
 function openFiles(choose) {
   const drop = byId("drop");
   const accept = (files) => {
@@ -305,6 +315,17 @@ function openFiles(choose) {
     use(file);
   };
   byId("file").addEventListener("change", (event) => accept(event.target.files));
+  byId("fetch")?.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const message = byId("fetch-message");
+    message.textContent = "…";
+    try {
+      accept([await download(byId("address").value)]);
+      message.textContent = "";
+    } catch (error) {
+      message.textContent = error.message;
+    }
+  });
   document.addEventListener("paste", (event) => accept(event.clipboardData.files));
   document.addEventListener("dragover", (event) => {
     event.preventDefault();
