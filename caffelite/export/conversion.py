@@ -13,7 +13,7 @@ from ..errors import CaffeliteError, did_you_mean
 from ..layers.batch_norm import BatchNorm
 from ..layers.scale_bias import Scale
 from ..net.nodes import Graph, Node
-from .foreign_weights import Tensors
+from .foreign_weights import SortedTensors, Tensors, pieces
 
 STATISTICS = ("running_mean", "running_var")
 IGNORED = ("num_batches_tracked",)
@@ -77,8 +77,8 @@ def convert(graph: Graph, tensors: Tensors, chosen: Mapping[str, str]) -> Conver
 
     Modules belong to layers by ``chosen`` (layer: module), else by equal names, by torchvision's names of ResNet's
     layers, or by shape: the k-th module of a shape to the k-th layer of it, where no two such layers run beside each
-    other, so that any order of modules gives the same. Errors: CaffeliteError for a layer without a module, shapes that
-    differ, or layers that could be exchanged.
+    other, so that any order of modules gives the same, and where the order of the modules is known. Errors:
+    CaffeliteError for a layer without a module, shapes that differ, or layers or modules that could be exchanged.
     """
     units, modules = _units(graph), _modules(tensors)
     for layer, module in chosen.items():
@@ -93,6 +93,7 @@ def convert(graph: Graph, tensors: Tensors, chosen: Mapping[str, str]) -> Conver
     names |= _by_shape(
         [unit for unit in units if unit.name not in names],
         [module for name, module in modules.items() if name not in names.values()],
+        numbered=isinstance(tensors, SortedTensors),
     )
     blobs: dict[str, list[np.ndarray]] = {}
     for unit in units:
@@ -146,7 +147,8 @@ def _resnet_name(unit: Unit) -> str:
     return {"conv1": "conv1", "bn_conv1": "bn1", "fc1000": "fc"}.get(unit.name, unit.name)
 
 
-def _by_shape(units: Sequence[Unit], modules: Sequence[Module]) -> dict[str, str]:
+def _by_shape(units: Sequence[Unit], modules: Sequence[Module], numbered: bool) -> dict[str, str]:
+    """numbered: only numbers in the names tell the order of the modules."""
     layers_of, modules_of = defaultdict(list), defaultdict(list)
     for unit in units:
         layers_of[unit.signature].append(unit)
@@ -154,12 +156,17 @@ def _by_shape(units: Sequence[Unit], modules: Sequence[Module]) -> dict[str, str
         modules_of[module.signature].append(module)
     names: dict[str, str] = {}
     for signature, layers in layers_of.items():
-        candidates = modules_of[signature]
+        candidates, other = modules_of[signature], _other_form(signature)
+        if not candidates and other not in layers_of:
+            candidates = modules_of[other]
         if len(candidates) != len(layers):
             raise _mismatch(layers, candidates, modules)
         if pair := _exchangeable(layers):
             what = f'layers "{pair[0].name}" and "{pair[1].name}" run beside each other with weights of one shape'
             raise CaffeliteError(what, remedy="say which module each takes: -map LAYER=MODULE")
+        if numbered and (apart := _unordered([module.name for module in candidates])):
+            what = f'the order of the modules "{apart[0]}" and "{apart[1]}" is not in this file'
+            raise CaffeliteError(what, remedy="say which module each layer takes: -map LAYER=MODULE")
         names |= {layer.name: module.name for layer, module in zip(layers, candidates, strict=True)}
     return names
 
@@ -181,6 +188,21 @@ def _exchangeable(units: Sequence[Unit]) -> tuple[Unit, Unit] | None:
     for before, after in zip(units, units[1:], strict=False):
         if not _follows(before.node, after.node):
             return before, after
+    return None
+
+
+def _other_form(signature: tuple) -> tuple:
+    """That of the inner product that a 1×1 convolution is, and of the convolution that an inner product is."""
+    normalizes, shape = signature
+    return normalizes, shape[:2] if shape[2:] == (1, 1) else (*shape, 1, 1) if len(shape) == 2 else shape
+
+
+def _unordered(names: Sequence[str]) -> tuple[str, str] | None:
+    """The first two neighbors of which no number tells the order."""
+    for one, other in zip(names, names[1:], strict=False):
+        first = next((pair for pair in zip(pieces(one), pieces(other), strict=False) if pair[0] != pair[1]), ("", ""))
+        if not all(piece.isdecimal() for piece in first):
+            return one, other
     return None
 
 
@@ -236,6 +258,8 @@ def _weights(node: Node, module: Module) -> list[np.ndarray]:
             expected=f"{len(specs)} parameters",
             found=", ".join(module.tensors),
         )
+    if _other_form((False, tuple(specs[0].shape)))[1] == blobs[0].shape:
+        blobs[0] = blobs[0].reshape(specs[0].shape)
     _check_shapes(node, module, blobs)
     return blobs
 

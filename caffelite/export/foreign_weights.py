@@ -11,6 +11,7 @@ import io
 import json
 import math
 import pickle
+import re
 import struct
 import zipfile
 from pathlib import Path
@@ -40,12 +41,27 @@ STORAGES = {"DoubleStorage": "<f8", "FloatStorage": "<f4", "HalfStorage": "<f2",
 Tensors = dict[str, np.ndarray]
 
 
+class SortedTensors(Tensors):
+    """Tensors whose order in the file is that of their names, not that of the modules."""
+
+
+def pieces(name: str) -> list[str]:
+    """The numbers of a name, and what lies between them."""
+    return re.findall(r"\d+|\D+", name)
+
+
+def _by_numbers(name: str) -> list[tuple[int, str]]:
+    """Sorts names so that numbers count: features.2 comes before features.10."""
+    return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in pieces(name)]
+
+
 class _Refused(Exception):
     """What a file holds that is not read; the text says what."""
 
 
 def read_tensors(path: Path) -> Tensors:
     """The tensors of a file by name, in its order; floating-point values as float32. The content decides on the format.
+    Of .safetensors, whose files are sorted by name, the numbers in the names decide on the order.
 
     Errors: CaffeliteError where the file is of no known format, is damaged, or holds more than tensors.
     """
@@ -84,11 +100,9 @@ def _safetensors(data: bytes) -> Tensors:
     if size > len(data) - 8:
         raise _Refused("a header that is longer than the file")
     header, body = json.loads(data[8 : 8 + size]), memoryview(data)[8 + size :]
-    tensors = {}
-    for name, entry in sorted(
-        ((name, entry) for name, entry in header.items() if name != "__metadata__"),
-        key=lambda item: item[1]["data_offsets"],
-    ):
+    tensors = SortedTensors()
+    for name in sorted((name for name in header if name != "__metadata__"), key=_by_numbers):
+        entry = header[name]
         start, end = entry["data_offsets"]
         if not 0 <= start <= end <= len(body):
             raise _Refused(f"{name} lies outside the file")

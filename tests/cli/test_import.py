@@ -244,3 +244,197 @@ def test_a_tensor_stays_within_its_storage(tmp_path):
         archive.writestr("net/data/0", np.ones(7, np.float32).tobytes())
     with pytest.raises(CaffeliteError, match="a tensor that is larger than its storage"):
         read_tensors(tmp_path / "weights")
+
+
+CHAIN = 'input: "data" input_shape { dim: 1 dim: 4 dim: 3 dim: 3 }\n' + "".join(
+    f'layer {{ name: "conv{i}" type: "Convolution" bottom: "{f"x{i - 1}" if i else "data"}" top: "x{i}"\n'
+    "  convolution_param { num_output: 4 kernel_size: 1 bias_term: false } }\n"
+    for i in range(3)
+)
+
+
+def in_file_order(tensors):
+    """As the library safetensors writes a file: by name."""
+    return dict(sorted(tensors.items()))
+
+
+def chain(*names):
+    return {f"{name}.weight": np.full((4, 4, 1, 1), i + 1, np.float32) for i, name in enumerate(names)}
+
+
+def test_numbers_in_the_names_of_safetensors_are_an_order(tmp_path, monkeypatch, call):
+    monkeypatch.chdir(tmp_path)
+    tensors = in_file_order(chain("features.2", "features.8", "features.10"))
+    assert next(iter(tensors)) == "features.10.weight"
+    assert imported(tmp_path, call, CHAIN, tensors).status == 0
+    model = weights.read_model(tmp_path / "net.caffemodel")
+    assert [float(model[f"conv{i}"][0].flat[0]) for i in range(3)] == [1, 2, 3]
+
+
+def test_names_without_numbers_are_no_order(tmp_path, monkeypatch, call):
+    """As timm's MobileNet, whose first normalization is bn1, and whose others are blocks.N.bn1."""
+    monkeypatch.chdir(tmp_path)
+    tensors = in_file_order(chain("stem", "blocks.0.conv", "blocks.1.conv"))
+    refused = imported(tmp_path, call, CHAIN, tensors)
+    assert refused.status == 2
+    assert 'the order of the modules "blocks.1.conv" and "stem" is not in this file' in refused.err
+    assert "-map LAYER=MODULE" in refused.err
+    assert imported(tmp_path, call, CHAIN, tensors, "-map", "conv0=stem").status == 0
+    model = weights.read_model(tmp_path / "net.caffemodel")
+    assert [float(model[f"conv{i}"][0].flat[0]) for i in range(3)] == [1, 2, 3]
+    (tmp_path / "net.pth").write_bytes(pickled(chain("stem", "body", "a")))  # a state_dict has the order of the modules
+    assert call(*"import net.pth -model net.prototxt -out net.caffemodel -force".split()).status == 0
+    model = weights.read_model(tmp_path / "net.caffemodel")
+    assert [float(model[f"conv{i}"][0].flat[0]) for i in range(3)] == [1, 2, 3]
+
+
+def state_dict(modules):
+    """Tensors without memory, by modules with their shapes; a module of one number is a normalization."""
+    tensors = {}
+    for name, shape in modules.items():
+        kinds = {"weight": shape, "bias": shape[:1]}
+        if len(shape) == 1:
+            kinds |= {"running_mean": shape, "running_var": shape, "num_batches_tracked": ()}
+        tensors |= {f"{name}.{kind}": np.broadcast_to(np.float32(0), each) for kind, each in kinds.items()}
+    return tensors
+
+
+def test_a_module_is_not_taken_twice(tensors, tmp_path, monkeypatch, call):
+    """Not as a 1×1 convolution and as an inner product either."""
+    monkeypatch.chdir(tmp_path)
+    text = """input: "data" input_shape { dim: 1 dim: 4 dim: 1 dim: 1 }
+layer { name: "conv" type: "Convolution" bottom: "data" top: "c" convolution_param { num_output: 4 kernel_size: 1 } }
+layer { name: "fc" type: "InnerProduct" bottom: "c" top: "fc" inner_product_param { num_output: 4 } }"""
+    one = {"head.weight": np.ones((4, 4), np.float32), "head.bias": np.ones(4, np.float32)}
+    result = imported(tmp_path, call, text, one)
+    assert result.status == 2 and "[4, 4, 1, 1]: the net has 1 layers, the file 0 modules" in result.err
+
+
+def vgg16():
+    widths, modules, channels, i = (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, *(512, 512, 512, 0) * 2), {}, 3, 0
+    for width in widths:
+        if width:
+            modules[f"features.{i}"], channels = (width, channels, 3, 3), width
+        i += 2 if width else 1
+    return modules | {"classifier.0": (4096, 25088), "classifier.3": (4096, 4096), "classifier.6": (1000, 4096)}
+
+
+def squeezenet():
+    modules, channels = {"features.0": (64, 3, 3, 3)}, 64
+    for i, squeeze in zip((3, 4, 6, 7, 9, 10, 11, 12), (16, 16, 32, 32, 48, 48, 64, 64), strict=True):
+        modules[f"features.{i}.squeeze"] = (squeeze, channels, 1, 1)
+        modules[f"features.{i}.expand1x1"] = (4 * squeeze, squeeze, 1, 1)
+        modules[f"features.{i}.expand3x3"] = (4 * squeeze, squeeze, 3, 3)
+        channels = 8 * squeeze
+    return modules | {"classifier.1": (1000, 512, 1, 1)}
+
+
+def resnet18():
+    modules, channels = {"conv1": (64, 3, 7, 7), "bn1": (64,)}, 64
+    for stage, width in enumerate((64, 128, 256, 512), 1):
+        for block in (0, 1):
+            prefix = f"layer{stage}.{block}"
+            modules |= {f"{prefix}.conv1": (width, channels, 3, 3), f"{prefix}.bn1": (width,)}
+            modules |= {f"{prefix}.conv2": (width, width, 3, 3), f"{prefix}.bn2": (width,)}
+            if channels != width:
+                modules |= {f"{prefix}.downsample.0": (width, channels, 1, 1), f"{prefix}.downsample.1": (width,)}
+            channels = width
+    return modules | {"fc": (1000, 512)}
+
+
+def mobilenet():
+    """timm's mobilenetv1_100."""
+    modules, channels = {"conv_stem": (32, 3, 3, 3), "bn1": (32,)}, 32
+    for stage, widths in enumerate(((64,), (128, 128), (256, 256), (512,) * 6, (1024,) * 2)):
+        for block, width in enumerate(widths):
+            prefix = f"blocks.{stage}.{block}"
+            modules |= {f"{prefix}.conv_dw": (channels, 1, 3, 3), f"{prefix}.bn1": (channels,)}
+            modules |= {f"{prefix}.conv_pw": (width, channels, 1, 1), f"{prefix}.bn2": (width,)}
+            channels = width
+    return modules | {"classifier": (1000, 1024)}
+
+
+@pytest.mark.parametrize("form", [dict, in_file_order], ids=["pth", "safetensors"])
+@pytest.mark.parametrize(
+    ("name", "modules", "bias", "pairs"),
+    [
+        ("vgg16", vgg16(), True, {"conv1_1": "features.0", "conv5_3": "features.28", "fc8": "classifier.6"}),
+        ("squeezenet", squeezenet(), True, {"fire2/expand3x3": "features.3.expand3x3", "conv10": "classifier.1"}),
+        ("resnet18", resnet18(), False, {"bn3a_branch1": "layer2.0.downsample.1", "res5b_branch2b": "layer4.1.conv2"}),
+        (
+            "mobilenet",
+            mobilenet(),
+            False,
+            {"conv1": "conv_stem", "conv5_2/dw/bn": "blocks.3.2.bn1", "fc7": "classifier"},
+        ),
+    ],
+)
+def test_names_of_torchvision_and_timm(name, modules, bias, pairs, form):
+    from caffelite import caffelite_pb2 as pb
+    from caffelite import prototxt
+    from caffelite.export.conversion import convert
+    from caffelite.export.foreign_weights import SortedTensors, _by_numbers
+    from caffelite.net import graph
+    from caffelite.training import nets
+    from caffelite.zoo import catalog
+
+    document = prototxt.read_net(catalog.find(name).deploy)
+    built = graph.build(document.message, nets.state(pb.TEST, document.message), document.locate)
+    tensors = state_dict(modules)
+    convolutions = [key for key in tensors if key.endswith(".bias") and len(modules[key[:-5]]) == 4]
+    for key in () if bias else convolutions:
+        del tensors[key]
+    chosen = {}
+    if form is in_file_order:
+        tensors = SortedTensors({key: tensors[key] for key in sorted(tensors, key=_by_numbers)})
+        chosen = {"conv1/bn": "bn1"} if name == "mobilenet" else {}
+    converted = convert(built, tensors, chosen)
+    assert not converted.unused and len(converted.pairs) == len(modules)
+    assert pairs.items() <= dict(converted.pairs).items()
+
+
+@pytest.mark.slow
+def test_squeezenet_computes_what_pytorch_computes(tmp_path, monkeypatch, call):
+    torch = pytest.importorskip("torch")
+    from torch import nn
+
+    import caffelite
+    from caffelite.zoo import catalog
+
+    class Fire(nn.Module):
+        def __init__(self, channels, squeeze):
+            super().__init__()
+            self.squeeze = nn.Conv2d(channels, squeeze, 1)
+            self.expand1x1, self.expand3x3 = (
+                nn.Conv2d(squeeze, 4 * squeeze, 1),
+                nn.Conv2d(squeeze, 4 * squeeze, 3, 1, 1),
+            )
+
+        def forward(self, x):
+            x = self.squeeze(x).relu()
+            return torch.cat([self.expand1x1(x).relu(), self.expand3x3(x).relu()], 1)
+
+    class SqueezeNet(nn.Module):
+        """torchvision's squeezenet1_1"""
+
+        def __init__(self):
+            super().__init__()
+            pools = [nn.MaxPool2d(3, 2, ceil_mode=True) for _ in range(3)]
+            fires = [Fire(64, 16), Fire(128, 16), pools[1], Fire(128, 32), Fire(256, 32), pools[2]]
+            fires += [Fire(256, 48), Fire(384, 48), Fire(384, 64), Fire(512, 64)]
+            self.features = nn.Sequential(nn.Conv2d(3, 64, 3, 2), nn.ReLU(), pools[0], *fires)
+            self.classifier = nn.Sequential(nn.Dropout(), nn.Conv2d(512, 1000, 1), nn.ReLU())
+
+        def forward(self, x):
+            return self.classifier(self.features(x)).mean((2, 3)).softmax(1)
+
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(1)
+    net, x = SqueezeNet().eval(), torch.randn(1, 3, 227, 227)
+    shapes = {name: tuple(value.shape) for name, value in net.state_dict().items() if name.endswith("weight")}
+    assert shapes == {f"{name}.weight": shape for name, shape in squeezenet().items()}
+    torch.save(net.state_dict(), "net.pth")
+    (tmp_path / "net.prototxt").write_text(catalog.find("squeezenet").deploy.read_text())
+    assert call(*"import net.pth -model net.prototxt -out net.caffemodel".split()).status == 0
+    ours = caffelite.Net("net.prototxt", "net.caffemodel").forward(data=x.numpy())["prob"]
+    np.testing.assert_allclose(ours.reshape(1, 1000), net(x).detach().numpy(), rtol=1e-4, atol=1e-7)
