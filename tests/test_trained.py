@@ -19,6 +19,7 @@ from caffelite.zoo import catalog, trained
 NETS = trained.trained()
 DATA = os.environ.get("CAFFELITE_DATA")
 SETS = {"MNIST": ("mnist", "mnist"), "CIFAR-10": ("cifar10", "cifar10-jpg.tar.gz"), "scikit-learn": ("digits", None)}
+SETS |= {"drawn shapes": ("shapes", None)}
 
 
 def test_all_together_are_small():
@@ -81,6 +82,16 @@ def sets(tmp_path_factory):
             origin = ["--from", str(Path(DATA or "") / source)] if source else []
             arguments = [name, *origin, "--out", str(folder)]
             CliRunner().invoke(dataset, arguments, catch_exceptions=False, standalone_mode=False)
+            if name == "shapes":  # the net reads databases of boxes
+                boxes = [
+                    "detection",
+                    str(folder / "shapes" / "test.json"),
+                    "--name",
+                    "shapes_test",
+                    "--out",
+                    str(folder),
+                ]
+                CliRunner().invoke(dataset, boxes, catch_exceptions=False, standalone_mode=False)
             made.add(name)
         return folder
 
