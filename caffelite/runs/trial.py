@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from ..inspection.feeds import rebatched
 from ..prototxt import Document
 from ..prototxt.overrides import Overrides
-from ..training import epochs, range_test
+from ..training import epochs
+from ..training.hooks.hook import Hook
 from ..training.nets import NetSpec
+from ..training.optim.rates import Schedule
+from ..training.state import TrainingState
+from ..training.trainer import Trainer
 from .config import RunConfig
 from .device_choice import open_device, open_one
 from .open_net import load_initial_weights, open_trainer, read_solver, without_extras
@@ -38,14 +44,14 @@ def train_two_iterations(config: RunConfig, batch: int, gpu_ids: list[int]) -> N
         trainer.close()
 
 
-def find_rate(config: RunConfig, low: float, high: float, iterations: int) -> range_test.RangeTest:
+def find_rate(config: RunConfig, low: float, high: float, iterations: int) -> RangeTest:
     """Trains at rates that rise from ``low`` to ``high``, and returns rates and losses."""
     document = read_solver(config)
     dev = open_device(config.gpus, document.message)
     trainer = open_trainer(config, _plain(document), dev)
     try:
         load_initial_weights(trainer, config)
-        return range_test.range_test(trainer, low, high, iterations)
+        return range_test(trainer, low, high, iterations)
     finally:
         trainer.close()
 
@@ -53,3 +59,70 @@ def find_rate(config: RunConfig, low: float, high: float, iterations: int) -> ra
 def _plain(document: Document) -> Document:
     """The solver without tests and snapshots. A trial is shorter than an epoch, so lengths in epochs have no effect."""
     return Document(*epochs.provisional(without_extras(document.message), document.locate))
+
+
+SMOOTH = 0.9  # decay of the mean loss
+BLOWN = 4  # the test ends at this multiple of the least loss
+
+
+class Rising(Schedule):
+    """A schedule that rises from ``low`` to ``high``."""
+
+    def __init__(self, low: float, high: float, count: int):
+        self.plateau = None
+        self._low, self._factor = low, (high / low) ** (1 / max(1, count - 1))
+
+    def __call__(self, iteration: int) -> float:
+        rate: float = self._low * self._factor**iteration
+        return rate
+
+    def current_step(self, iteration: int) -> int:
+        return 0
+
+
+@dataclass
+class RangeTest(Hook):
+    """Rates and the losses at them. ``best``: the rate at the steepest fall of the smoothed loss; None where it never
+    fell."""
+
+    rate: Rising
+    rates: list[float] = field(default_factory=list)
+    kept: list[float] = field(default_factory=list)
+    smooth: list[float] = field(default_factory=list)
+    _mean: float = 0.0  # decaying, not corrected for its start
+
+    def losses(self, state: TrainingState, first: int, values: Sequence[float]) -> None:
+        for i, value in enumerate(values, first):
+            self.rates.append(self.rate(i))
+            self.kept.append(value)
+            self._mean = SMOOTH * self._mean + (1 - SMOOTH) * value
+            self.smooth.append(self._mean / (1 - SMOOTH ** (i + 1)))
+
+    @property
+    def blown(self) -> bool:
+        return bool(self.smooth) and not self.smooth[-1] <= BLOWN * max(min(self.smooth), 1e-6)
+
+    @property
+    def best(self) -> float | None:
+        least = min(
+            range(len(self.smooth)), key=lambda i: self.smooth[i] if math.isfinite(self.smooth[i]) else math.inf
+        )
+        span = max(1, len(self.smooth) // 20)
+        falls = {i: self.smooth[i - span] - self.smooth[i + span] for i in range(span, least - span + 1)}
+        if not falls or max(falls.values()) < 0.01 * abs(self.smooth[0]):
+            return None
+        return self.rates[max(falls, key=falls.__getitem__)]
+
+
+def range_test(trainer: Trainer, low: float, high: float, count: int) -> RangeTest:
+    """Trains at rising rates, ``count`` iterations or until the loss blows up; the trainer is of no use afterwards."""
+    test = RangeTest(Rising(low, high, count))
+    trainer.schedule, trainer.state.plateau = test.rate, None
+    trainer.nan_recovery.enabled = False
+    trainer.hooks.add(test)
+    for _ in range(count):
+        trainer.step(1)
+        trainer.report_losses()
+        if test.blown:
+            break
+    return test

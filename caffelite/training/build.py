@@ -13,13 +13,16 @@ from typing import Any
 from .. import caffelite_pb2 as pb
 from .. import data
 from ..devices.protocol import Device
-from ..errors import Locator
+from ..errors import CaffeliteError, Locator
 from ..net import graph
 from ..net.net import Net
-from ..parallel import SingleProcess
+from ..net.partition import resolve
+from ..net.partition.analysis import Analysis
+from ..net.partition.placement import Placement
+from ..parallel import MeshShape, SingleProcess, agreed
+from ..planner.choice import place
 from ..prototxt.overrides import Overrides
 from . import checks, class_weights, epochs, nets
-from .arrangement import arrange
 from .captured import CapturedIterations
 from .checkpoint import snapshot
 from .checkpoint.checkpoints import Checkpoints
@@ -30,8 +33,7 @@ from .hooks.best import BestWeights
 from .hooks.debug_info import DebugInfo, DividedDebugInfo, DividedPasses
 from .hooks.display import ClippingReports, Display, PlateauReports
 from .hooks.hints import Hints
-from .hooks.hook import Hooks
-from .hooks.losses import LossReports
+from .hooks.hook import Hooks, LossReports
 from .hooks.nan_recovery import NanRecovery
 from .hooks.snapshots import Snapshots
 from .hooks.testing import Testing
@@ -40,6 +42,7 @@ from .nets import NetSpec
 from .optim import rates
 from .optim.average import Average
 from .optim.updates import Updater, fused_passes
+from .parts import CompleteNets, DividedNets
 from .requests import Agreement, Requests
 from .state import IterationStart, LossWindow, RecurrentState, SourceState, TrainingState
 from .trainer import Trainer
@@ -259,3 +262,57 @@ class _Plan:
 def _rate(schedule: rates.Schedule, state: TrainingState) -> Callable[[int], float]:
     """The learning rate by iteration."""
     return lambda iteration: schedule(iteration) * state.rate_factor
+
+
+def arrange(split: str, train: nets.NetSpec, comm: SingleProcess, dev: Device, strong_scaling: bool) -> CompleteNets:
+    """The parts of the nets that the processes hold. The batches of ``train`` become those of one pass.
+
+    split: how the net is divided, as `caffelite train -split` takes it; empty: as the placements of its layers say.
+    strong_scaling: the processes divide the prototxt's batches among them. Errors: a net that cannot be divided so;
+    another number of processes than it takes.
+    """
+    if not split and not any(layer.HasField("placement") for layer in train.message.layer):
+        if strong_scaling:
+            nets.divide(train, comm.size)
+        return CompleteNets(comm.mesh(None, dev))
+    placement, shape = agreed(comm, lambda: _placed(split, train, comm, dev, strong_scaling))
+    if strong_scaling:
+        nets.divide(train, shape.groups)
+    if placement.micro_batches > 1:
+        nets.divide(train, placement.micro_batches, "micro-batches", "choose another number of micro_batches")
+    return DividedNets(comm.mesh(shape, dev), placement)
+
+
+def _placed(
+    split: str, train: nets.NetSpec, comm: SingleProcess, dev: Device, strong: bool
+) -> tuple[Placement, MeshShape]:
+    """The placement of the layers of a train net, and the arrangement of the processes."""
+    wiring = graph.build(train.message, train.state, train.locate, functools.partial(data.open_source, seed=0))
+    for node in wiring.nodes:
+        if getattr(node.layer, "source", None) is not None:
+            node.layer.source.close()
+    request = resolve.parse_split(split) if split else None
+    if request and not resolve.has_messages(wiring):
+        asked = request.devices or request.stages * request.shards
+        devices = comm.size if request.automatic or comm.size % asked == 0 else asked
+        placement = place(wiring, request, devices, dev.traits, memory=dev.traits.memory, strong=strong)
+    else:
+        resolved = resolve.resolve(wiring, request)
+        assert resolved, "there is a request, or there are messages"
+        placement = resolved
+    Analysis(wiring, placement)
+    return placement, _shape(placement, comm)
+
+
+def _shape(placement: Placement, comm: SingleProcess) -> MeshShape:
+    """The arrangement of the processes. Errors: their number is no multiple of the devices that one copy of the net
+    takes."""
+    devices = placement.devices
+    if comm.size % devices:
+        raise CaffeliteError(
+            f"the net is divided over {devices} devices, and the processes are no multiple of them",
+            expected=f"{devices} processes, or a multiple",
+            found=comm.size,
+            remedy=f"start it by mpirun -n {devices} caffelite train ..., or with -gpu and {devices} GPUs",
+        )
+    return MeshShape(comm.size // devices, placement.stages, placement.shards)

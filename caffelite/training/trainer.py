@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,17 +12,17 @@ from typing import Any
 from .. import caffelite_pb2 as pb
 from .. import data
 from ..devices.protocol import Device
-from ..errors import Locator
+from ..errors import CaffeliteError, Locator
 from ..net import graph
 from ..net.net import Net
 from ..parallel import UPDATE, SingleProcess
-from . import epochs, joining
+from . import epochs, gradients
 from .captured import CapturedIterations
 from .checkpoint.checkpoints import Checkpoints
 from .checkpoint.ownership import Ownership
+from .epochs import Epoch
 from .hooks.best import BestWeights
-from .hooks.hook import Hooks
-from .hooks.losses import LossReports
+from .hooks.hook import Hooks, LossReports
 from .hooks.nan_recovery import NanRecovery
 from .hooks.snapshots import Snapshots
 from .hooks.testing import Testing
@@ -206,10 +207,10 @@ class Trainer:
     def _join(self) -> None:
         """Joins the processes that train together. Errors: they start from different numbers."""
         if self.comm.size > 1 and not self.iteration_parts.reducer:
-            joining.join(self.p, self.state, self.iteration_parts, self.agreement, self.fp16_gradients)
+            join(self.p, self.state, self.iteration_parts, self.agreement, self.fp16_gradients)
             scaling = "strong" if self.strong_scaling else "weak"
             rate = self.p.base_lr or self.schedule(self.iteration)
-            joining.log_processes(self.p, self.iteration_parts, scaling, self.batch, rate, self.epoch)
+            log_processes(self.p, self.iteration_parts, scaling, self.batch, rate, self.epoch)
 
     def _log_start(self) -> None:
         """Joins the processes, and logs what will run and how."""
@@ -264,3 +265,59 @@ class Trainer:
         self.owner.release()
         for net in (self.net, *(net for net, _ in self.tests)):
             net.close()
+
+
+def join(
+    p: pb.SolverParameter, state: TrainingState, iteration: Iteration, agreement: Agreement, half: bool = False
+) -> None:
+    """From now on gradients are summed over processes. half: they are sent as 16-bit numbers. Errors: processes with
+    the same part of the net start from different numbers."""
+    comm, parts, nets = iteration.comm, iteration.parts, iteration.pipeline.nets
+    starts = comm.gather((state.iteration, _digest(state, iteration)), "what to start with")
+    firsts = [parts.mesh.shape.replicas(rank)[0] for rank in range(comm.size)]
+    if differ := [rank for rank, first in enumerate(firsts) if starts[rank] != starts[first]]:
+        what = f"rank {differ[0]} starts from other parameters than rank {firsts[differ[0]]}"
+        remedy = "let all read the same snapshot, weights and random_seed, on a file system that they share"
+        raise CaffeliteError(what, remedy=remedy)
+    net = iteration.net
+    deferred = iteration.pipeline.deferred.parameters
+    buckets = gradients.buckets(net, p.layer_wise_reduce, parts.summed_over_stage(net), deferred)
+    reducer = comm.reducer(net.dev, net.params.diff, buckets, half, parts.mesh if parts.divided else None)
+    assert reducer, "a group of several processes sums gradients"
+    iteration.join(reducer, {node: at for each in nets for node, at in gradients.steps(each).items()}, agreement)
+    agreement.join()
+    comm.name_layers({step.node: step.node.name for each in nets for step in each.compiled.forward})
+
+
+def _digest(state: TrainingState, iteration: Iteration) -> int:
+    """A checksum of what this process trains, where another one trains the same."""
+    digest = 0
+    if iteration.parts.mesh.data.size == 1:
+        return digest
+    for flat in (state.parameters, *state.histories):
+        digest = zlib.crc32(iteration.net.dev.download(flat).data, digest)
+    return digest
+
+
+def log_processes(
+    p: pb.SolverParameter, iteration: Iteration, scaling: str, batch: int, rate: float, epoch: Epoch | None
+) -> None:
+    """Logs how the processes share the net and the samples. scaling: weak or strong. batch: samples that a pass reads.
+    rate: the first one."""
+    comm, parts = iteration.comm, iteration.parts
+    each = batch * iteration.micro_batches
+    length = f", {epoch.of(p.max_iter):.4g} epochs of {epoch.samples} samples" if epoch else ""
+    log.info(
+        "%d processes (%s, %s)%s, %s scaling: %d samples each, %d in an iteration; rate %.6g as the solver sets "
+        "it; %d iterations%s",
+        comm.size,
+        comm.kind,
+        iteration.net.dev.name.upper(),
+        parts.description,
+        scaling,
+        each,
+        each * parts.mesh.shape.groups,
+        rate,
+        p.max_iter,
+        length,
+    )

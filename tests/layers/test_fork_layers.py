@@ -6,7 +6,7 @@ import reference
 from textnet import bind, feed, inputs, run
 
 from caffelite.errors import CaffeliteError
-from caffelite.training.judged import Judged
+from caffelite.training.scores import Judged
 
 FILL = 'weight_filler { type: "gaussian" std: 0.5 } bias_filler { type: "gaussian" }'
 

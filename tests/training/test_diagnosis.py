@@ -14,7 +14,7 @@ from caffelite import weights
 from caffelite.data.writers import write_hdf5
 from caffelite.errors import CaffeliteError
 from caffelite.training.diagnosis import replay
-from caffelite.training.diagnosis.report import Diverged
+from caffelite.training.diagnosis.diagnosis import Diverged
 from caffelite.training.hooks.hook import Hook, Hooks
 
 SOLVER = """

@@ -11,8 +11,7 @@ from caffelite.errors import NOWHERE
 from caffelite.parallel import SingleProcess
 from caffelite.training import Requests
 from caffelite.training.hooks.display import ClippingReports, PlateauReports
-from caffelite.training.hooks.hook import EVENTS, Hook, Hooks
-from caffelite.training.hooks.losses import LossReports
+from caffelite.training.hooks.hook import EVENTS, Hook, Hooks, LossReports
 from caffelite.training.hooks.snapshots import Snapshots
 from caffelite.training.optim import rates
 from caffelite.training.requests import Agreement

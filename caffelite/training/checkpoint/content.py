@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,11 +17,12 @@ from ...data import fingerprint
 from ...devices.interfaces import Array
 from ...errors import CaffeliteError
 from ...net.net import Net
+from ..nets import effective
 from ..optim.average import Average
+from ..optim.rates import POLICIES
 from ..parts import CompleteNets
 from ..state import BestState, TrainingState
 from . import snapshot
-from .config_hash import config_hash
 from .parameters import parameters_of
 
 log = logging.getLogger("caffelite")
@@ -302,3 +304,25 @@ class Content:
                     text = 'layer "%s" starts from an empty state: the saved one is for a batch of %d, not %d'
                     log.warning(text, recurrent.layer, len(joined), size * len(array))
                     break
+
+
+# Fields that say how long a run trains, what it shows and where it writes: another value gives the same numbers.
+IGNORED = (
+    *("net", "train_net", "test_net", "net_param", "train_net_param", "test_net_param", "test_state"),
+    *("max_iter", "display", "debug_info", "test_iter", "test_interval", "test_initialization"),
+    *("snapshot", "snapshot_prefix", "snapshot_after_train", "snapshot_format", "snapshot_diff", "snapshot_keep"),
+    *("solver_mode", "device_id", "best_score", "best_lowest", "early_stop"),
+)
+
+
+def config_hash(p: pb.SolverParameter, net: pb.NetParameter, processes: int) -> str:
+    """The hash of a solver and its train net, in hexadecimal; the same for any number of processes that read the same
+    batches together."""
+    kept = pb.SolverParameter()
+    kept.CopyFrom(p)
+    for name in IGNORED:
+        kept.ClearField(name)
+    if "max_iter" in POLICIES[p.lr_policy].fields:
+        kept.max_iter = p.max_iter
+    parts = [message.SerializeToString(deterministic=True) for message in (kept, effective(net, processes))]
+    return hashlib.blake2b(b"".join(parts), digest_size=16).hexdigest()

@@ -18,7 +18,7 @@ from ...net.net import Net
 from ..checkpoint import snapshot
 from ..iteration import Passes
 from ..pipeline import Pipeline
-from . import bundle
+from . import diagnosis
 from .tracing import TracedArray, trace
 
 _REPORT = {"iteration": int, "seed": int, "parts": int, "rank": int, "size": int}
@@ -48,21 +48,21 @@ def _no_bundle(folder: Path, reason: object) -> CaffeliteError:
 
 def _report(folder: Path) -> dict[str, Any]:
     try:
-        inputs.check(folder / bundle.REPORT)
-        report = stored.load(folder / bundle.REPORT, _REPORT)
+        inputs.check(folder / diagnosis.REPORT)
+        report = stored.load(folder / diagnosis.REPORT, _REPORT)
     except OSError as error:
         raise _no_bundle(folder, error.strerror) from None
     except CaffeliteError as error:
         raise _no_bundle(folder, error) from None
     if wrong := [name for name, (low, high) in _RANGES.items() if not low <= report[name] < high]:
-        raise _no_bundle(folder, f'"{wrong[0]}" of {bundle.REPORT} is {report[wrong[0]]}')
+        raise _no_bundle(folder, f'"{wrong[0]}" of {diagnosis.REPORT} is {report[wrong[0]]}')
     return report
 
 
 def _batch(folder: Path) -> dict[str, np.ndarray]:
     try:
-        inputs.check(folder / bundle.BATCH)
-        with np.load(folder / bundle.BATCH) as file:
+        inputs.check(folder / diagnosis.BATCH)
+        with np.load(folder / diagnosis.BATCH) as file:
             return dict(file)
     except (OSError, ValueError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         raise _no_bundle(folder, inputs.reason(error)) from None
@@ -82,12 +82,12 @@ def replay(folder: Path, dev: Device) -> Iterator[TracedArray]:
     report, batch = _report(folder), _batch(folder)
     model, state = _only(folder, "fault_iter_*.caffemodel*"), _only(folder, "fault_iter_*.solverstate*")
     iteration, seed, parts = report["iteration"], report["seed"], report["parts"]
-    document = prototxt.read_net(folder / bundle.NET)
+    document = prototxt.read_net(folder / diagnosis.NET)
 
     def of_bundle(spec: pb.LayerParameter, phase: int, locate: Locator) -> BundleSource:
         names = [[f"{part}/{spec.name}/{i}" for i in range(len(spec.top))] for part in range(parts)]
         if missing := [name for part in names for name in part if name not in batch]:
-            raise _no_bundle(folder, f"{bundle.BATCH} has no {missing[0]}")
+            raise _no_bundle(folder, f"{diagnosis.BATCH} has no {missing[0]}")
         return BundleSource([[batch[name] for name in part] for part in names])
 
     wiring = graph.build(document.message, document.message.state, document.locate, of_bundle)

@@ -6,12 +6,10 @@ from __future__ import annotations
 import logging
 import math
 
-from ..diagnosis.diagnosis import Diagnosis
-from ..diagnosis.report import LOSS, WEIGHTS, refusal
+from ..diagnosis.diagnosis import LOSS, WEIGHTS, Diagnosis, refusal
 from ..iteration import Iteration, Norms
 from ..state import TrainingState
-from .hook import Hook
-from .losses import LossReports
+from .hook import Hook, LossReports
 
 log = logging.getLogger("caffelite")
 

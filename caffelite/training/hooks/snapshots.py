@@ -11,8 +11,7 @@ from ..checkpoint.checkpoints import Checkpoints
 from ..requests import Agreement
 from ..state import TrainingState
 from ..statistics import average_statistics
-from .hook import Hook
-from .losses import LossReports
+from .hook import Hook, LossReports
 
 
 class Snapshots(Hook):
