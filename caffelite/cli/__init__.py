@@ -122,9 +122,9 @@ def _run(arguments: list[str] | None) -> None:
             caffelite.main([normalise(a) for a in own], prog_name="caffelite", standalone_mode=False)
         sys.stdout.flush()  # while an error can be reported
     except click.ClickException as error:
-        from . import hints
+        from . import failure
 
-        (hints.explained(error, words) if isinstance(error, click.UsageError) else error).show()
+        (failure.explained(error, words) if isinstance(error, click.UsageError) else error).show()
         sys.exit(error.exit_code)
     except CaffeliteError as error:
         click.echo(f"caffelite: {error}" if "\n" not in str(error) else str(error), err=True)

@@ -15,7 +15,7 @@ from ..errors import CaffeliteError
 from ..runs.folder import reporting
 from . import options
 from .logs import start
-from .option_types import comma_separated
+from .options import comma_separated
 
 log = logging.getLogger("caffelite")
 

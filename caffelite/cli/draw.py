@@ -27,15 +27,16 @@ def draw(model, solver, out, shape, set_fields, phase, level, stage, split) -> N
       caffelite draw -model models/lenet/train_val.prototxt -phase TEST -out lenet.png
       caffelite draw -model models/alexnet/train_val.prototxt -split stages=2,shards=2 -out alexnet.svg
     """
-    from ..inspection import divided, nets, picture, scene
+    from ..inspection import nets, picture, scene
     from ..inspection.feeds import parse_shapes
+    from ..inspection.split import placement_of
     from ..prototxt.overrides import Overrides
 
     form = options.picture_form(out) if out else "svg"
     chosen, changes = options.one_of(model, solver), Overrides(set_fields)
     subject = nets.load_net(model, chosen, parse_shapes(shape), level, stage, changes, lenient=True, either=True)
     graph, guessed, wrong = subject.part(nets.phases(phase, subject.message)[0])
-    drawn = picture.picture(graph, divided.placement_of(graph, split) if split else None)
+    drawn = picture.picture(graph, placement_of(graph, split) if split else None)
     for note in guessed:
         click.echo(f"Data is missing: {note}", err=True)
     body = scene.png(drawn) if form == "png" else scene.svg(drawn).encode()

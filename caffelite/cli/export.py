@@ -44,8 +44,8 @@ def export(model, weights, out, check, shape, free_size, gpu, force) -> None:
     start()
     from .. import caffelite_pb2 as pb
     from .. import prototxt
-    from ..export import free_size as sizes
     from ..export import onnx
+    from ..export import onnx as sizes
     from ..inspection.feeds import parse_shapes, with_shapes
     from ..layers import unknown_types
     from ..net.net import Net

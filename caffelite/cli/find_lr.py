@@ -6,7 +6,7 @@ import click
 
 from . import options
 from .logs import start
-from .option_types import FiniteRange
+from .options import FiniteRange
 
 
 @click.command("find_lr", short_help="Find a learning rate")

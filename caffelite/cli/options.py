@@ -2,21 +2,128 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import gc
 import json
+import logging
+import math
 import re
+import types
+import typing
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from .. import user_modules
-from ..errors import CaffeliteError, printable
+from ..errors import CaffeliteError, printable, quoted
+from ..runs.config import RunConfig
 from ..runs.folder import reporting
-from .option_types import FIELDS, field_option
+
+FIELDS = {each.name: each for each in dataclasses.fields(RunConfig)}
+_TYPES = typing.get_type_hints(RunConfig)
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers; NaN and the infinite, which no comparison keeps out, are in none."""
+
+    def convert(self, value, param, context) -> float:
+        number = super().convert(value, param, context)
+        if not math.isfinite(number):
+            self.fail(f"{value} is no finite number", param, context)
+        return number
+
+
+class Duration(click.ParamType):
+    """Seconds, from 90, 90s, 30m, 1.5h, 2d or 1:30:00."""
+
+    name = "time"
+
+    def convert(self, value: str | float, param, context) -> float:
+        if isinstance(value, float):
+            return value
+        if match := re.fullmatch(r"(\d+\.?\d*|\.\d+)([smhd]?)", value):
+            seconds = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]]
+        elif match := re.fullmatch(r"(?:(\d+)-)?(\d+):(\d\d)(?::(\d\d))?", value):
+            days, first, second, third = (int(digits or 0) for digits in match.groups())
+            seconds = float(days * 86400 + (first * 3600 + second * 60 + third if match[4] else first * 60 + second))
+        else:
+            self.fail(f'expected 90s, 30m, 1.5h, 2d or 1:30:00, found "{value}"', param, context)
+        if not seconds:
+            self.fail("a time above 0 is needed", param, context)
+        return seconds
+
+
+class Names(click.ParamType):
+    """Names separated by commas. files: they are paths, which the shell completes."""
+
+    name = "names"
+
+    def __init__(self, files: bool = False) -> None:
+        self._files = files
+
+    def convert(self, value: str | tuple[str, ...], param, context) -> tuple[str, ...]:
+        return value if isinstance(value, tuple) else comma_separated(value)
+
+    def shell_complete(self, context, param, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(incomplete, type="file")] if self._files else []
+
+
+def comma_separated(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+class Auto(click.Choice[str]):
+    """The word auto, as True. Another value is taken for a snapshot, and the error names the option for it."""
+
+    def __init__(self) -> None:
+        super().__init__(["auto"])
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, bool):
+            return value
+        if value != "auto":
+            self.fail(
+                f"expected auto, found {value!r}; to resume from a snapshot: -snapshot {quoted(value)}", param, ctx
+            )
+        return True
+
+
+def field_option(field: str, name: str = "", **changes: Any) -> Callable:
+    """The option of a field. name: of the command's argument; default: the field's. changes: to click's attributes."""
+    each = FIELDS[field]
+    attributes = _attributes(each, _TYPES[field])
+    return click.option(each.metadata["option"], name or field, **{**attributes, **changes})
+
+
+def _attributes(each: dataclasses.Field, hint: Any) -> dict[str, Any]:
+    choices, least, repeated = (each.metadata[key] for key in ("choices", "least", "repeated"))
+    attributes: dict[str, Any] = {"help": each.metadata["help"], "metavar": each.metadata["metavar"]}
+    if each.default is dataclasses.MISSING:
+        attributes["required"] = True
+    elif isinstance(each.default, str | int | float) and not isinstance(each.default, bool):
+        attributes.update(default=each.default, show_default=each.default != "")
+    kind = next((arg for arg in typing.get_args(hint) if arg is not types.NoneType), hint)
+    if choices:
+        attributes["type"] = click.Choice(choices)
+    elif each.metadata["value"]:
+        attributes.update(type=Auto(), default=False)
+    elif kind is bool:
+        return {"help": each.metadata["help"], "is_flag": True}
+    elif kind is int:
+        attributes["type"] = click.INT if least is None else click.IntRange(min=least)
+    elif kind is float:
+        attributes["type"] = Duration() if attributes["metavar"] == "TIME" else FiniteRange(min=least)
+    elif attributes["metavar"] == "FILE":
+        attributes["type"] = click.Path()
+    elif typing.get_origin(hint) is tuple and not repeated:
+        attributes.update(type=Names(files=attributes["metavar"] == "FILES"), default="")
+    return {**attributes, "multiple": True} if repeated else attributes
+
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -112,7 +219,6 @@ _CLUSTER = ("partition", "time", "gpus", "nodes", "slurm")
 def engine(command: Callable) -> Callable:
     """-engine and the options of SLURM, which reach the command as ``engine``: None for the local one, or the values of
     SlurmOptions."""
-    from .option_types import Duration
 
     @functools.wraps(command)
     def wrapped(**values: Any) -> Any:
@@ -332,3 +438,49 @@ def write_picture(path: Path, body: bytes) -> None:
     with reporting(f"write {path}"):
         path.write_bytes(body)
     click.echo(f"wrote {path}", err=True)
+
+
+log = logging.getLogger("caffelite")
+
+
+def open_net(
+    model: str,
+    gpu: str | None,
+    phase: str,
+    level: int | None,
+    stage: tuple[str, ...],
+    device_options: dict[str, Any] | None = None,
+    keep: bool = False,
+    set_fields: tuple[str, ...] = (),
+    batch: int | None = None,
+    share: Any = None,
+    timing: bool = False,
+    shapes: tuple[str, ...] = (),
+) -> Any:
+    """The net of -model with the fields of -set, on the device of -gpu.
+
+    device_options: the values of ``options.running``. batch: replaces the file's batch size. share: this net uses that
+    net's weights and device. timing: zeros replace data that is not there; guessed shapes are reported. shapes: with
+    timing, the values of -shape.
+    """
+    from .. import caffelite_pb2 as pb
+    from .. import prototxt
+    from ..inspection import nets
+    from ..inspection.feeds import parse_shapes, rebatched
+    from ..layers import unknown_types
+    from ..prototxt.overrides import Overrides
+    from ..runs import open_net
+    from ..runs.device_choice import open_device
+
+    document = Overrides(set_fields).net(prototxt.read_net(model, tolerate=unknown_types.tolerate))
+    dev = share.dev if share else open_device(gpu, None, device_options, lambda: document.message)
+    number = pb.Phase.Value(phase.upper())
+    if timing:
+        subject = nets.InspectedNet(document.message, document.locate, parse_shapes(shapes), level, stage)
+        message, notes = subject.timed(number)
+        for note in notes:
+            log.warning("Data is missing: %s; zeros replace it", note)
+        document = prototxt.Document(message, document.locate)
+    if batch:
+        document = prototxt.Document(rebatched(document.message, batch), document.locate)
+    return open_net.open_net(document, dev, number, level=level, stages=stage, keep=keep, share=share)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ..errors import CaffeliteError
-from .option_types import comma_separated
+from .options import comma_separated
 
 
 def read(model: str, set_fields: tuple[str, ...], preparation: dict[str, Any]) -> Any:

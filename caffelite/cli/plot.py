@@ -7,7 +7,7 @@ import time
 import click
 
 from . import options
-from .option_types import FiniteRange
+from .options import FiniteRange
 
 
 @click.command(short_help="Draw loss, scores and rate of runs")

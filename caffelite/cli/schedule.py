@@ -35,8 +35,8 @@ def schedule(solver, out, samples, processes, forecast, shape, set_fields, as_js
       caffelite schedule -solver solvers/resnet50_solver.prototxt -out schedule.svg
     """
     from ..inspection import duration
-    from ..inspection.chart import chart
     from ..inspection.feeds import parse_shapes
+    from ..inspection.schedule import chart
     from ..inspection.schedule import schedule as plan
     from ..prototxt.overrides import Overrides
 

@@ -11,8 +11,8 @@ import click
 from . import options
 
 if TYPE_CHECKING:
-    from ..inspection.divided import DeviceMemory
     from ..inspection.nets import InspectedNet
+    from ..inspection.split import DeviceMemory
     from ..inspection.summary import Table
     from ..net.graph import Graph
 
@@ -94,9 +94,9 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
 
 
 def _parts(subject: InspectedNet, graph: Graph, split: str, threads: int) -> list[DeviceMemory]:
-    from ..inspection import divided
+    from ..inspection.split import memory, placement_of
 
-    return divided.memory(subject, graph.phase, graph.batch_size, divided.placement_of(graph, split), threads)
+    return memory(subject, graph.phase, graph.batch_size, placement_of(graph, split), threads)
 
 
 def _devices(devices: list[DeviceMemory]) -> str:

@@ -13,7 +13,7 @@ import click
 from ..errors import quoted
 from . import options
 from .logs import start
-from .option_types import Duration
+from .options import Duration
 
 if TYPE_CHECKING:
     from ..sweep.config import SweepConfig
@@ -162,7 +162,7 @@ def sweep(
         results = Sweep(definition, folder, devices, stop, repeat_failed, root, cluster).run()
     _show(results, folder, as_json)
     if out:
-        from ..sweep.picture import picture
+        from ..sweep.results import picture
 
         options.write_picture(out, picture(results, form, folder.name))
     if stop.number or not results.complete:

@@ -67,7 +67,7 @@ def test(
     from ..report import scoring
     from ..report.collect import OutputCollector
     from ..runs.open_net import load_weights
-    from .net_options import open_net
+    from .options import open_net
 
     names = class_names.read(labels) if labels else None
     judge = folder is not None or as_json

@@ -9,7 +9,7 @@ import click
 
 from . import options
 from .logs import start
-from .net_options import open_net
+from .options import open_net
 
 log = logging.getLogger("caffelite")
 

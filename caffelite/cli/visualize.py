@@ -12,8 +12,7 @@ import click
 from ..errors import CaffeliteError
 from . import Commands, options
 from .logs import start
-from .net_options import open_net
-from .option_types import field_option
+from .options import field_option, open_net
 
 if TYPE_CHECKING:
     from ..visualize.explained import ExplainedNet, Picture

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import inputs
-from ..data.listing import read_list
-from ..data.table import read_table
+from ..data.listing import read_list, read_table
 from ..errors import CaffeliteError, Where
 
 

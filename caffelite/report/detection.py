@@ -11,7 +11,7 @@ import numpy as np
 from ..detection.precision import COCO_THRESHOLDS, class_precision
 from ..layers.detection import DetectionEvaluation
 from ..net.graph import Graph, Value
-from .ranking import Curve
+from .statistics import Curve
 
 COCO_AT = {"coco50": 0.5, "coco75": 0.75}
 

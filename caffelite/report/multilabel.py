@@ -8,7 +8,7 @@ import numpy as np
 
 from ..layers.loss import SigmoidCrossEntropyLoss
 from ..net.graph import Graph, Value
-from .ranking import Curve, ScoreSample, mean
+from .statistics import Curve, ScoreSample, mean
 
 THRESHOLD = 0.5  # of the probability; from here on the answer is yes
 

@@ -18,8 +18,7 @@ from ..errors import CaffeliteError
 from . import pictures
 from .collect import OutputCollector
 from .multilabel import MultiLabel
-from .ranking import mean
-from .statistics import TOP, Classification
+from .statistics import TOP, Classification, mean
 
 Images = dict[str, bytes | None]
 FILTERS: dict[str, Callable[[Any], str]] = {

@@ -14,8 +14,7 @@ from ..data.samples import DataSource
 from ..data.sheet import contact_sheet
 from ..errors import missing_extra
 from .multilabel import MultiLabel
-from .ranking import Curve, thinned
-from .statistics import Classification
+from .statistics import Classification, Curve, thinned
 
 BLUE, RED, GREEN = "#2b6cb0", "#c53030", "#38a169"
 MOST_NAMED = 30  # maximum number of classes with names and numbers shown

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import inputs
-from ..data.listing import MOST_MISTAKES, Listed
-from ..data.table import number, read_rows
+from ..data.listing import MOST_MISTAKES, Listed, number, read_rows
 from ..errors import CaffeliteError, Collector, Where
 from .dataset import CLASSES, LABELS, NUMBERS, Dataset, Subset
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from ..data.table import number
+from ..data.listing import number
 from . import paths
 from .config import ServeConfig
 from .inference.deploy_weights import WEIGHTS, weights_in

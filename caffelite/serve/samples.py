@@ -13,13 +13,13 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from .. import prototxt
-from ..data import class_names, stored, table
+from ..data import class_names, listing, stored
 from ..data.files import Files
 from ..data.images import channels_last, encode_png
 from ..data.samples import Samples
 from ..data.sheet import value_range
 from ..errors import CaffeliteError, Locator
-from ..runs.bounds.named_files import listed_files
+from ..runs.bounds.checks import listed_files
 from . import nets, paths
 from .config import ServeConfig
 
@@ -162,7 +162,7 @@ def sample_label(opened: OpenSet, value: int | np.ndarray) -> str:
 
 def columns(path: Path) -> tuple[str, ...]:
     """The names of the numbers in a table of images; empty for other data sets."""
-    return table.read_table(path).columns if path.suffix.lower() == ".csv" and path.is_file() else ()
+    return listing.read_table(path).columns if path.suffix.lower() == ".csv" and path.is_file() else ()
 
 
 def png_of(image: np.ndarray) -> bytes:

@@ -56,7 +56,7 @@ def test_overfit(folder, call):
 
 def test_the_same_batches(folder):
     from caffelite.data import Source
-    from caffelite.data.repeated import Repeated
+    from caffelite.runs.launch import Repeated
 
     class Counting(Source):
         def tasks(self, position, batch):

@@ -247,8 +247,7 @@ def test_a_sweep_without_optuna_names_the_extra(folder, call, monkeypatch):
 
 def test_the_chart_of_a_sweep():
     pytest.importorskip("matplotlib")
-    from caffelite.sweep.picture import picture
-    from caffelite.sweep.results import SettingResult, SweepResults, TrialResult
+    from caffelite.sweep.results import SettingResult, SweepResults, TrialResult, picture
 
     rows = [
         SettingResult(1, (("conv1.param[0].lr_mult", "1"),), 20, (TrialResult(0.9, 20, ""), TrialResult(0.8, 20, ""))),

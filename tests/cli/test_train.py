@@ -208,7 +208,7 @@ def test_time_is_up(folder, call):
     "text, seconds", [("90", 90), ("1.5h", 5400), ("2d", 172800), ("1:30:00", 5400), ("1-00:00:01", 86401)]
 )
 def test_times(text, seconds):
-    from caffelite.cli.option_types import Duration
+    from caffelite.cli.options import Duration
 
     assert Duration().convert(text, None, None) == seconds
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from caffelite import caffelite_pb2 as pb
-from caffelite.data.table import read_table
+from caffelite.data.listing import read_table
 from caffelite.errors import CaffeliteError
 
 cv2 = pytest.importorskip("cv2")

@@ -5,7 +5,7 @@ from textnet import inputs
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.errors import CaffeliteError
-from caffelite.inspection import divided, nets, scene
+from caffelite.inspection import nets, scene, split
 from caffelite.inspection.picture import DIVIDED, STAGES, picture
 from caffelite.net.partition.placement import Division, LayerPlacement, Placement
 
@@ -37,22 +37,22 @@ def stages(first: set[str], micro_batches: int, graph) -> Placement:
 def test_memory_of_stages_has_their_parameters(subject):
     graph, _ = subject.graph(pb.TRAIN)
     placement = stages({"data", "label", "conv", "relu"}, 2, graph)
-    one, two = divided.memory(subject, pb.TRAIN, 8, placement)
+    one, two = split.memory(subject, pb.TRAIN, 8, placement)
     assert (one.stage, two.stage) == (0, 1) and (one.flights, two.flights) == (2, 1)
     assert one.layers == ["data", "label", "conv", "relu"] and two.layers == ["fc1", "fc2", "loss"]
     assert one.memory.weights == 4 * (8 * 3 * 9 + 8) == one.memory.gradients
     assert two.memory.weights == 4 * (256 * 8 * 14 * 14 + 256 + 2560 + 10)
-    whole = divided.memory(subject, pb.TRAIN, 8, Placement(layers={n.name: LayerPlacement() for n in graph.nodes}))
+    whole = split.memory(subject, pb.TRAIN, 8, Placement(layers={n.name: LayerPlacement() for n in graph.nodes}))
     assert whole[0].memory.weights == one.memory.weights + two.memory.weights
 
 
 def test_micro_batches_in_flight_take_their_own_memory(subject):
     graph, _ = subject.graph(pb.TRAIN)
     first = {"data", "label", "conv", "relu"}
-    arenas = [divided.memory(subject, pb.TRAIN, 8, stages(first, m, graph))[0].memory.arena for m in (1, 2, 4)]
+    arenas = [split.memory(subject, pb.TRAIN, 8, stages(first, m, graph))[0].memory.arena for m in (1, 2, 4)]
     assert arenas[1] == pytest.approx(arenas[0], rel=0.02) and arenas[2] == pytest.approx(arenas[0] / 2, rel=0.02)
     with pytest.raises(CaffeliteError, match="cannot be divided into 3 micro-batches"):
-        divided.memory(subject, pb.TRAIN, 8, stages(first, 3, graph))
+        split.memory(subject, pb.TRAIN, 8, stages(first, 3, graph))
 
 
 def test_picture_colours_stages_and_marks_divided_layers(subject):
@@ -76,4 +76,4 @@ def test_picture_colours_stages_and_marks_divided_layers(subject):
 def test_split_without_a_number_of_devices(subject):
     graph, _ = subject.graph(pb.TRAIN)
     with pytest.raises(CaffeliteError, match="number of devices"):
-        divided.placement_of(graph, "auto")
+        split.placement_of(graph, "auto")

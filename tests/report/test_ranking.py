@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from caffelite.report import ranking
+from caffelite.report import statistics
 from caffelite.report.statistics import Classification
 
 
@@ -26,7 +26,7 @@ def test_curves_are_those_of_scikit_learn(seed, decimals, share, metrics):
     positive[0] = True
     scores = rng.normal(size=700) + positive
     scores = scores if decimals is None else scores.round(decimals)
-    found = ranking.curve(scores, positive)
+    found = statistics.curve(scores, positive)
     fpr, tpr, _ = metrics.roc_curve(positive, scores, drop_intermediate=False)
     np.testing.assert_allclose(found.fpr, fpr)
     np.testing.assert_allclose(found.tpr, tpr)
@@ -38,21 +38,23 @@ def test_curves_are_those_of_scikit_learn(seed, decimals, share, metrics):
 
 
 def test_one_kind_of_sample_has_no_curve():
-    assert ranking.curve(np.array([1.0, 2.0]), np.array([True, True])) is None
-    assert ranking.curve(np.array([1.0, 2.0]), np.array([False, False])) is None
-    assert ranking.curve(np.zeros(0), np.zeros(0, bool)) is None
+    assert statistics.curve(np.array([1.0, 2.0]), np.array([True, True])) is None
+    assert statistics.curve(np.array([1.0, 2.0]), np.array([False, False])) is None
+    assert statistics.curve(np.zeros(0), np.zeros(0, bool)) is None
 
 
 def test_thinned_curves_keep_their_ends(seed):
     rng = np.random.default_rng(seed)
-    found = ranking.curve(rng.normal(size=5000), rng.random(5000) < 0.3)
-    fpr, tpr, precision = ranking.thinned(found)
-    assert len(fpr) == ranking.MOST_POINTS and (fpr[0], tpr[0], precision[0]) == (0, 0, 1) and fpr[-1] == tpr[-1] == 1
+    found = statistics.curve(rng.normal(size=5000), rng.random(5000) < 0.3)
+    fpr, tpr, precision = statistics.thinned(found)
+    assert (
+        len(fpr) == statistics.MOST_POINTS and (fpr[0], tpr[0], precision[0]) == (0, 0, 1) and fpr[-1] == tpr[-1] == 1
+    )
 
 
 def test_many_scores_are_sampled_evenly(monkeypatch, seed):
-    monkeypatch.setattr(ranking, "MOST_VALUES", 300)
-    rng, sample = np.random.default_rng(seed), ranking.ScoreSample()
+    monkeypatch.setattr(statistics, "MOST_VALUES", 300)
+    rng, sample = np.random.default_rng(seed), statistics.ScoreSample()
     scores, labels = rng.random((1000, 3)), np.arange(1000)
     for start in range(0, 1000, 37):
         sample.add(scores[start : start + 37], labels[start : start + 37])

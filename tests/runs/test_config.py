@@ -42,7 +42,7 @@ def test_what_is_no_configuration(content):
 
 def test_a_configuration_gives_its_arguments():
     """Of a value of every kind, and back through the command line's own parser."""
-    from caffelite.cli.option_types import FIELDS
+    from caffelite.cli.options import FIELDS
     from caffelite.cli.train import train
 
     config = RunConfig(

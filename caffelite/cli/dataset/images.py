@@ -9,7 +9,7 @@ import click
 
 from ...errors import CaffeliteError, Where
 from .. import imaging, options
-from ..option_types import FiniteRange
+from ..options import FiniteRange
 from . import making
 
 if TYPE_CHECKING:

@@ -10,11 +10,10 @@ from ...errors import CaffeliteError, Locator, Where
 from ...layers.data import Feed
 from ...layers.layer import register
 from ..files import Files, Shards, folder, shards
-from ..listing import read_list
+from ..listing import read_list, read_rows, read_table
 from ..opening import batch_size_of, check_size, check_tops, named_path, open_images, root_folder_of, source_path
 from ..pipeline import Source
 from ..samples import Samples
-from ..table import read_rows, read_table
 
 
 def _archives(pattern: str, where: Where) -> list[Path]:
