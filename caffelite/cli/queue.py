@@ -94,6 +94,7 @@ def list_jobs(root: str, everything: bool, as_json: bool) -> None:
     Example:
       caffelite queue list -all
     """
+    from ..runs import registry
     from ..runs.queue import edit, job
 
     listed = [each for each in job.jobs(root) if everything or each.state in job.PENDING]
@@ -103,7 +104,9 @@ def list_jobs(root: str, everything: bool, as_json: bool) -> None:
         options.print_json({"scheduler": holder or None, "jobs": [each.to_json() for each in listed]})
         return
     rows = [["id", "state", "slot", "priority", "done", "command"]]
-    rows += [[e.id, e.state, e.slot, str(e.priority), _done(e), e.shell_command] for e in listed]
+    rows += [
+        [e.id, registry.label(e.state, e.reason), e.slot, str(e.priority), _done(e), e.shell_command] for e in listed
+    ]
     options.say(options.aligned(rows, left=(0, 1, 2, 5)))
     for each in listed:
         if each.reason:

@@ -13,7 +13,8 @@ from . import options
 if TYPE_CHECKING:
     from ..runs.listing import Comparison, RunSummary
 
-STATES = ("queued", "running", "finished", "stopped", "out of time", "failed", "killed")  # registry.STATES
+# Those of registry.STATES, and the words of registry.label
+STATES = ("queued", "running", "finished", "stopped", "paused", "out of time", "failed", "killed", "crashed")
 WIDE = 6  # runs that a comparison shows side by side; more of them get a row each
 
 
@@ -88,7 +89,7 @@ def list_text(runs: Sequence[RunSummary]) -> str:
     rows = [
         [
             run.name,
-            run.status.state,
+            run.status.label,
             run.net,
             _iterations(run),
             *(score_text(run.scores.get(name)) for name in names),
@@ -109,7 +110,7 @@ def comparison_text(compared: Comparison) -> str:
     names = list(dict.fromkeys(name for run in runs for name in run.scores))
     lines = [["", *(run.name for run in runs)]]
     lines += [[each.field, *each.values] for each in compared.fields]
-    lines += [["state", *(run.status.state for run in runs)], ["iteration", *map(_iterations, runs)]]
+    lines += [["state", *(run.status.label for run in runs)], ["iteration", *map(_iterations, runs)]]
     lines += [[name, *(score_text(run.scores.get(name)) for run in runs)] for name in names]
     lines += [["time", *(duration(run.seconds) for run in runs)]]
     if not compared.fields:

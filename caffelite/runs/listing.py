@@ -264,7 +264,7 @@ def chosen(
     return [
         run
         for run in runs
-        if (not states or run.status.state in states)
+        if (not states or run.status.state in states or run.status.label in states)
         and net.lower() in run.net.lower()
         and set(tags) <= set(run.notes.tags)
         and all(test(run) for test in tests)

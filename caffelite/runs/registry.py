@@ -116,6 +116,11 @@ class RunStatus:
     ended: str = ""
     sessions: int = 0
 
+    @property
+    def label(self) -> str:
+        """The word for the state that a user sees, see ``label``."""
+        return label(self.state, self.reason)
+
 
 def state(folder: str | Path) -> str:
     """The state of a run, one of STATES. Errors: not the folder of a run."""
@@ -123,8 +128,8 @@ def state(folder: str | Path) -> str:
 
 
 def label(state: str, reason: str = "") -> str:
-    """The word for a state on pages: a run or a job is "killed" where a user requested that, else "crashed"; it is
-    "paused" where a user paused it, else "stopped"."""
+    """The word for a state that a user sees: a run or a job is "killed" where a user requested that, else "crashed"; it
+    is "paused" where a user paused it, else "stopped"."""
     if state == STOPPED and reason == PAUSED:
         return reason
     return CRASHED if state == KILLED and reason != ON_REQUEST else state

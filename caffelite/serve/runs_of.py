@@ -133,7 +133,7 @@ class Runs:
         last_rate = None if status.state == registry.RUNNING else history.rate_at_end(run)
         return {
             "state": status.state,
-            "label": registry.label(status.state, status.reason),
+            "label": status.label,
             "stopping": stopping,
             "reason": status.reason,
             "iteration": status.iteration,

@@ -42,6 +42,17 @@ def test_the_list_as_json_has_the_scores(three, call):
     assert found[0]["scores"] == {"loss": float(last[-1])} and found[0]["max_iterations"] == 20
 
 
+def test_a_paused_run_and_a_crashed_one_are_called_as_on_pages(three, call):
+    for name, outcome in (("b", {"kind": "paused"}), ("c", None)):
+        file = three / f"{name}_run/run.json"
+        content = json.loads(file.read_text())
+        content["sessions"][-1]["outcome"] = outcome
+        file.write_text(json.dumps(content))
+    assert [line.split()[1] for line in call("runs").out.splitlines()[1:]] == ["finished", "paused", "crashed"]
+    for word, runs in (("paused", ["b_run"]), ("stopped", ["b_run"]), ("crashed", ["c_run"]), ("killed", ["c_run"])):
+        assert names(call("runs", "-state", word)) == runs
+
+
 FILTERS = [
     (("-where", "base_lr=0.05"), ["a_run"]),
     (("-where", "base_lr<0.05"), ["b_run", "c_run"]),
