@@ -15,9 +15,8 @@ from ..errors import CaffeliteError, Locator, Where
 from . import hdf5_reader
 from .draws import Key, permutation
 from .fingerprint import Facts, digest, histogram, sampled
-from .finite import rows_not_finite
 from .order import BalancedOrder
-from .pipeline import Batch, Source
+from .pipeline import Batch, Source, rows_not_finite
 
 RESIDENT_BYTES = 512 << 20
 

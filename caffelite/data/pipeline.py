@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -16,7 +16,18 @@ import numpy as np
 
 from ..errors import CaffeliteError
 from .fingerprint import Facts, digest
-from .finite import rows_not_finite
+
+
+def rows_not_finite(arrays: Iterable[np.ndarray], rows: int) -> list[int]:
+    """The rows that are not finite in an array of floats with so many rows. A sum tells of most arrays that they have
+    none."""
+    samples: set[int] = set()
+    with np.errstate(all="ignore"):
+        for array in arrays:
+            if array.dtype.kind == "f" and array.shape[:1] == (rows,) and not np.isfinite(array.sum()):
+                samples.update(np.flatnonzero(~np.isfinite(array).reshape(rows, -1).all(1)).tolist())
+    return sorted(samples)
+
 
 log = logging.getLogger("caffelite")
 

@@ -12,9 +12,8 @@ import numpy as np
 
 from ..errors import CaffeliteError
 from .fingerprint import Facts, digest, histogram, sampled
-from .finite import rows_not_finite
 from .order import Order
-from .pipeline import Batch, Source, workers
+from .pipeline import Batch, Source, rows_not_finite, workers
 from .transforms import Choice, Transform
 
 RESIDENT_BYTES = 512 << 20

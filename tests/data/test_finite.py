@@ -5,7 +5,7 @@ import pytest
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.data import pipeline, samples
-from caffelite.data.finite import rows_not_finite
+from caffelite.data.pipeline import rows_not_finite
 from caffelite.data.writers import write_hdf5
 from caffelite.inspection.check import check
 

@@ -13,7 +13,7 @@ import numpy as np
 from caffelite import devices, parallel, prototxt
 from caffelite.net import deferred
 from caffelite.training import Trainer, build_trainer
-from caffelite.training.checkpoint.parameters import parameters_of
+from caffelite.training.checkpoint.content import parameters_of
 
 
 def perturb(run: Trainer) -> None:

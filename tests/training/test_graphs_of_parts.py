@@ -18,7 +18,7 @@ from caffelite.net import deferred
 from caffelite.parallel.control import Subset
 from caffelite.parallel.group import ProcessGroup, choice
 from caffelite.training import build_trainer
-from caffelite.training.checkpoint.parameters import parameters_of
+from caffelite.training.checkpoint.content import parameters_of
 
 pytestmark = pytest.mark.host
 
