@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import math
-import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from io import FileIO
 from pathlib import Path
-from typing import IO, Literal
 
 import numpy as np
 
 from .. import inputs
 from ..errors import CaffeliteError, Where
+from . import npy
 from .database import EXACT_LABELS
 from .rows import Rows, opened
 from .samples import Check, Samples
@@ -49,7 +45,7 @@ class Arrays(Samples[np.ndarray]):
 
     def __init__(self, images: Path, labels: Path | None):
         self.path = images
-        self._images: Rows | Packed | np.ndarray = _load(images, "data")
+        self._images: Rows | npy.Packed | np.ndarray = _load(images, "data")
         try:
             self._look(labels)
         except BaseException:
@@ -92,7 +88,7 @@ class Arrays(Samples[np.ndarray]):
         return self._labels.astype(np.float64)
 
     def close(self) -> None:
-        if isinstance(self._images, (Rows, Packed)):
+        if isinstance(self._images, (Rows, npy.Packed)):
             self._images.close()
         self._images = np.empty(0)
 
@@ -110,7 +106,7 @@ def _read_labels(path: Path, length: int, missing: bool) -> np.ndarray | None:
         with _damage_reported(path):
             values = np.asarray(labels[:] if labels.shape else labels, np.float64).reshape(-1)
     finally:
-        if isinstance(labels, (Rows, Packed)):
+        if isinstance(labels, (Rows, npy.Packed)):
             labels.close()
     wrong = np.flatnonzero((values != np.floor(values)) | (np.abs(values) > EXACT_LABELS))
     if wrong.size:
@@ -125,7 +121,7 @@ def _damage_reported(path: Path) -> Iterator[None]:
     where = Where(str(path))
     try:
         yield
-    except DAMAGE as mistake:
+    except npy.DAMAGE as mistake:
         said = inputs.reason(mistake) or type(mistake).__name__
         raise CaffeliteError(f"cannot read the arrays: {said}", where=where, expected="IDX, .npy or .npz") from None
     except MemoryError:
@@ -134,30 +130,30 @@ def _damage_reported(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _load(path: Path, name: str) -> Rows | Packed | np.ndarray:
+def _load(path: Path, name: str) -> Rows | npy.Packed | np.ndarray:
     """As `_find`. Errors besides: the .npz has no array of the name."""
     array = _find(path, name)
     if array is None:
-        found = ", ".join(names(path)) or "none"
+        found = ", ".join(npy.names(path)) or "none"
         raise CaffeliteError(f'no array "{name}"', where=Where(str(path)), found=found)
     return array
 
 
-def _find(path: Path, name: str) -> Rows | Packed | np.ndarray | None:
+def _find(path: Path, name: str) -> Rows | npy.Packed | np.ndarray | None:
     """The array of a file, of a .npz the one of a name; None where it has none of that name. Errors: the file cannot be
     read; no numbers."""
     where = Where(str(path))
-    array: Rows | Packed | np.ndarray | None
+    array: Rows | npy.Packed | np.ndarray | None
     with _damage_reported(path):
         inputs.check(path)
         if path.suffix == ".npz":
-            array = of_npz(path, name)
+            array = npy.of_npz(path, name)
             if array is None:
                 return None
         else:
-            array = read(path) if path.suffix == ".npy" else _idx(path)
+            array = npy.read(path) if path.suffix == ".npy" else _idx(path)
     if array.dtype.kind not in "uifb":
-        if isinstance(array, (Rows, Packed)):
+        if isinstance(array, (Rows, npy.Packed)):
             array.close()
         raise CaffeliteError("no numbers", where=where, found=array.dtype)
     return array
@@ -189,103 +185,3 @@ def _head(path: Path, count: int) -> bytes:
 
 def _times(shape: tuple[int, ...]) -> str:
     return "×".join(map(str, shape))
-
-
-MOST_HEADER = 1 << 16  # bytes
-MOST_AXES = 32
-# What damaged files raise; RuntimeError: a member with a password, NotImplementedError: packed by a method that Python
-# lacks
-DAMAGE = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError, OverflowError)
-
-
-def read(path: Path) -> Rows | np.ndarray:
-    """The array of a .npy; its rows are read on request. Errors: DAMAGE, MemoryError."""
-    with inputs.open_file(path) as file:
-        dtype, shape, order, start = _header(file)
-    return opened(path, dtype, start, shape, order)
-
-
-def names(path: Path) -> list[str]:
-    """Of the arrays in a .npz."""
-    with zipfile.ZipFile(path) as archive:
-        return [name.removesuffix(".npy") for name in archive.namelist()]
-
-
-class Packed:
-    """An array of a .npz, known by its header: `packed[numbers]` decompresses it, `packed[0:1]` its first row alone.
-
-    Errors: DAMAGE, MemoryError, at once or by the time of a read.
-    """
-
-    def __init__(self, path: Path, entry: zipfile.ZipInfo):
-        self._path, self._entry = path, entry
-        self._values: np.ndarray | None = None
-        with zipfile.ZipFile(path) as archive, archive.open(entry) as file:
-            self.dtype, self.shape, self._order, self._start = _header(file)
-        needed = self._start + self.dtype.itemsize * math.prod(self.shape)
-        if entry.file_size != needed:
-            raise ValueError(f'"{entry.filename}" has {entry.file_size} bytes instead of {needed}')
-
-    def __getitem__(self, indices: slice | np.ndarray) -> np.ndarray:
-        if self._values is None and self._order == "C" and self.shape and isinstance(indices, slice):
-            if indices == slice(0, 1):
-                count = min(1, self.shape[0])
-                return self._read(count * math.prod(self.shape[1:])).reshape(count, *self.shape[1:])
-        return self._all()[indices] if self.shape else self._all()
-
-    def _all(self) -> np.ndarray:
-        if self._values is None:
-            self._values = self._read(math.prod(self.shape)).reshape(self.shape, order=self._order)
-        return self._values
-
-    def _read(self, count: int) -> np.ndarray:
-        """The first ``count`` numbers."""
-        values = np.empty(count, self.dtype)
-        left = values.data.cast("B") if count else memoryview(b"")
-        with zipfile.ZipFile(self._path) as archive, archive.open(self._entry) as file:
-            file.read(self._start)
-            while left:
-                chunk = file.read(min(len(left), 1 << 24))
-                if not chunk:
-                    raise ValueError(f'"{self._entry.filename}" is cut short')
-                left[: len(chunk)] = chunk
-                left = left[len(chunk) :]
-        return values
-
-    def close(self) -> None:
-        """Frees the array."""
-        self._values = None
-
-
-def of_npz(path: Path, name: str) -> Packed | None:
-    """An array of a .npz, None where it has none of the name. Errors: DAMAGE."""
-    with zipfile.ZipFile(path) as archive:
-        packed = next((entry for entry in archive.infolist() if entry.filename in (name, f"{name}.npy")), None)
-    return Packed(path, packed) if packed else None
-
-
-def _header(file: IO[bytes] | FileIO) -> tuple[np.dtype, tuple[int, ...], Literal["C", "F"], int]:
-    """Type, shape, order and where the numbers start. Errors: ValueError."""
-    magic = file.read(8)
-    if magic[:6] != b"\x93NUMPY" or len(magic) < 8:
-        raise ValueError("not a .npy array")
-    wide = 2 if magic[6] == 1 else 4
-    size = int.from_bytes(file.read(wide), "little")
-    if size > MOST_HEADER:
-        raise ValueError(f"a header of {size} bytes")
-    text = file.read(size)
-    try:
-        header = ast.literal_eval(text.decode("latin1").strip())
-        descr, shape, fortran = header["descr"], header["shape"], header["fortran_order"]
-    except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError):
-        raise ValueError("a header that is not understood") from None
-    valid = isinstance(shape, tuple) and all(type(side) is int and 0 <= side < 1 << 62 for side in shape)
-    if not valid or len(shape) > MOST_AXES or not isinstance(fortran, bool):
-        raise ValueError(f"the shape {str(shape)[:60]}")
-    try:
-        dtype = np.dtype(descr if isinstance(descr, str) else "V")
-    except (TypeError, ValueError, SyntaxError):
-        raise ValueError(f"the type {str(descr)[:60]}") from None
-    if dtype.hasobject or dtype.itemsize == 0:
-        raise ValueError("objects, not numbers")
-    return dtype, shape, "F" if fortran else "C", 8 + wide + size

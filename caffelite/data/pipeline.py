@@ -17,6 +17,15 @@ import numpy as np
 from ..errors import CaffeliteError
 from .fingerprint import Facts, digest
 
+log = logging.getLogger("caffelite")
+
+MOST_PREFETCH = 32  # batches; more only use memory
+MOST_WORKERS = 16  # by default: more of them wait for the interpreter
+TASKS_AHEAD = 2  # for each worker
+MOST_NAMED = 8  # samples with NaN or infinity, for each source
+
+_workers: int | None = None
+
 
 def rows_not_finite(arrays: Iterable[np.ndarray], rows: int) -> list[int]:
     """The rows that are not finite in an array of floats with so many rows. A sum tells of most arrays that they have
@@ -27,16 +36,6 @@ def rows_not_finite(arrays: Iterable[np.ndarray], rows: int) -> list[int]:
             if array.dtype.kind == "f" and array.shape[:1] == (rows,) and not np.isfinite(array.sum()):
                 samples.update(np.flatnonzero(~np.isfinite(array).reshape(rows, -1).all(1)).tolist())
     return sorted(samples)
-
-
-log = logging.getLogger("caffelite")
-
-MOST_PREFETCH = 32  # batches; more only use memory
-MOST_WORKERS = 16  # by default: more of them wait for the interpreter
-TASKS_AHEAD = 2  # for each worker
-MOST_NAMED = 8  # samples with NaN or infinity, for each source
-
-_workers: int | None = None
 
 
 def set_workers(count: int | None) -> None:
