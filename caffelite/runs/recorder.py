@@ -29,9 +29,9 @@ from ..training.state import TrainingState
 from . import folder as files
 from . import resolved
 from .fingerprint import fingerprint
-from .history import FIXED
 from .lock import FolderLock, is_held
 from .log import LogFile
+from .metrics import FIXED
 from .registry import PAUSED, SIGNAL, Outcome, discard_early_failure, is_pausing, is_queued
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from ..inspection.reading import Findings
 from ..inspection.schedule import schedule
 from ..prototxt.overrides import Overrides
 from ..runs.bounds import checks
-from ..runs.bounds.checks import FIELDS, NETS
+from ..runs.bounds.named_files import FIELDS, NETS
 from ..sweep import space
 from . import paths
 from .config import ServeConfig

@@ -17,7 +17,7 @@ from ..runs import folder as files
 from ..runs import registry, snapshots
 from ..runs.bounds import checks
 from ..runs.bounds.bounds import Outside
-from ..runs.bounds.checks import named_files
+from ..runs.bounds.named_files import named_files
 from . import paths
 from .config import ServeConfig
 from .inference.deploy_weights import choose_weights, is_deploy

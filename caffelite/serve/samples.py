@@ -19,7 +19,7 @@ from ..data.images import channels_last, encode_png
 from ..data.samples import Samples
 from ..data.sheet import value_range
 from ..errors import CaffeliteError, Locator
-from ..runs.bounds.checks import listed_files
+from ..runs.bounds.named_files import listed_files
 from . import nets, paths
 from .config import ServeConfig
 

@@ -8,7 +8,7 @@ from caffelite import prototxt
 from caffelite.data import open_source
 from caffelite.errors import CaffeliteError
 from caffelite.prototxt.upgrade import upgrade_net
-from caffelite.runs.bounds.checks import listed_files
+from caffelite.runs.bounds.named_files import listed_files
 
 cv2 = pytest.importorskip("cv2")
 HEIGHT, WIDTH, FRAMES = 4, 6, 9

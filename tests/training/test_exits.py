@@ -16,7 +16,7 @@ from caffelite.devices.cuda import GPU, NCCLAllReduce
 from caffelite.errors import CaffeliteError
 from caffelite.parallel import session
 from caffelite.parallel.transports import star
-from caffelite.runs.launch import Signals
+from caffelite.runs.signals import Signals
 
 pytestmark = pytest.mark.host
 

@@ -27,7 +27,7 @@ from ...prototxt import Document
 from ...prototxt.overrides import Overrides
 from . import checks
 from .bounds import Bounds
-from .checks import NETS, named_files
+from .named_files import NETS, named_files
 
 SHORT = 1 << 20  # bytes of a file that is copied besides solvers and nets
 STORED_TEXTS = {"copies": {str: str}, "digests": {str: str}, "added": str}

@@ -18,8 +18,8 @@ from ..bounds.bounds import Bounds
 from ..device_choice import gpu_numbers
 from ..lock import FileLock
 from . import job, process
+from .engine import Engine
 from .job import ALL, ANY, FREE, Job
-from .scheduler import Engine
 
 log = logging.getLogger("caffelite")
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,37 +19,8 @@ from .. import lock
 from ..bounds.bounds import Bounds
 from ..lock import FileLock, HeldByAnother
 from . import edit, job
+from .engine import Engine
 from .job import Job, Scanner
-
-
-class Engine(ABC):
-    """Starts jobs that the scheduler chose, and collects their ends."""
-
-    @abstractmethod
-    def collect(self) -> None:
-        """Records the ends of processes of this one, before the scheduler reads the jobs."""
-
-    @abstractmethod
-    def look(self, jobs: Sequence[Job]) -> None:
-        """A step of the scheduler begins, with these jobs."""
-
-    @abstractmethod
-    def reserve(self, job: Job) -> str:
-        """Takes a slot for a job in this step and returns it; "" where none is free."""
-
-    @abstractmethod
-    def start(self, job: Job, held: FileLock, slot: str, bounds: Bounds) -> bool:
-        """Starts a job; False where that is to be tried again. held: job.lock, which the caller releases. Errors:
-        OSError, CaffeliteError for what keeps this job from starting."""
-
-    @abstractmethod
-    def is_busy(self) -> bool:
-        """Whether the ends of jobs that started here are still to be collected."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """The scheduler gives up the queue; running jobs continue."""
-
 
 log = logging.getLogger("caffelite")
 

@@ -32,9 +32,9 @@ from ..bounds import terms
 from ..bounds.bounds import Bounds
 from ..lock import FileLock
 from . import edit, job, process, slurm_jobs
+from .engine import Engine
 from .job import Job, begin_accepted, texts_file
 from .local import THREADS
-from .scheduler import Engine
 
 log = logging.getLogger("caffelite")
 

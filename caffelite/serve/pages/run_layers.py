@@ -23,7 +23,7 @@ from ...runs import folder as files
 from ...runs import snapshots
 from ...runs.bounds import checks
 from ...runs.bounds.bounds import Bounds
-from ...runs.bounds.checks import NETS
+from ...runs.bounds.named_files import NETS
 from ...visualize import pictures
 from ...visualize import snapshots as parameters
 from .. import page, paths, projects, runs_of
