@@ -1,0 +1,68 @@
+"""What the process of a run uses: processor time, memory, memory of GPUs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+TICKS = os.sysconf("SC_CLK_TCK")
+GPU_PERIOD = 5.0  # seconds between calls of nvidia-smi
+
+
+@dataclass(frozen=True)
+class Usage:
+    """cpu: processors in use since the last sample, 1.0 each; None at the first. memory: resident bytes. gpu_memory:
+    bytes on all GPUs; None without one."""
+
+    cpu: float | None
+    memory: int
+    threads: int
+    gpu_memory: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Sampler:
+    """Samples processes by number; keeps the last sample of each for the share of processor time."""
+
+    def __init__(self) -> None:
+        self._last: dict[int, tuple[float, float]] = {}  # process: (time, processor seconds)
+        self._gpu: tuple[float, dict[int, int]] = (-GPU_PERIOD, {})
+
+    def __call__(self, process: int) -> Usage | None:
+        """None where there is no such process. Linux only."""
+        try:
+            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+            resident = int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        except (OSError, IndexError, ValueError):
+            self._last.pop(process, None)
+            return None
+        now, seconds = time.monotonic(), (int(fields[11]) + int(fields[12])) / TICKS
+        before = self._last.get(process)
+        if before is None or now - before[0] > 0.5:
+            self._last[process] = now, seconds
+        processors = (seconds - before[1]) / (now - before[0]) if before and now - before[0] > 0.1 else None
+        return Usage(processors, resident, int(fields[17]), self._gpu_memory().get(process))
+
+    def _gpu_memory(self) -> dict[int, int]:
+        """Bytes of GPU memory by process."""
+        if time.monotonic() - self._gpu[0] < GPU_PERIOD or not shutil.which("nvidia-smi"):
+            return self._gpu[1]
+        words = ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"]
+        memory: dict[int, int] = {}
+        try:
+            text = subprocess.run(words, capture_output=True, text=True, timeout=3, check=False).stdout
+        except (OSError, subprocess.SubprocessError):
+            text = ""
+        for line in text.splitlines():
+            process, _, used = line.partition(",")
+            if process.strip().isdecimal() and used.strip().isdecimal():
+                memory[int(process)] = memory.get(int(process), 0) + (int(used) << 20)
+        self._gpu = time.monotonic(), memory
+        return memory
