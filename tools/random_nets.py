@@ -54,6 +54,7 @@ from net_training import by_caffe, by_halves, draws_numbers, halves, has_state, 
 
 from caffelite import caffelite_pb2 as pb  # noqa: E402
 from caffelite.devices.cpu import CPU  # noqa: E402
+from caffelite.training.diagnosis.diagnosis import Diverged  # noqa: E402
 
 # Types whose gradient is not the derivative, as in the programs that they come from
 INEXACT = {"Quant", "BinaryConvolution", "BinaryInnerProduct", "MarginInnerProduct", "CenterLoss", "ChannelScale"}
@@ -100,6 +101,16 @@ class Compared:
     def trained(self, which: int, move: Move = same) -> Arrays:
         return train(self.random, which, CPU("float64"), move=move, keep=True)
 
+    @functools.cached_property
+    def diverges(self) -> bool:
+        """Whether the reference's own loss becomes NaN or infinite, as an angle's of vectors that an update made longer
+        than 1: then there is nothing to compare with."""
+        try:
+            self.trained(0)
+        except Diverged:
+            return True
+        return False
+
     def way(self, way: Way, wide: bool) -> dict[str, float]:
         judged = self.passes if wide or way == plain(way.phase) else self.rounded
         return self._persistent(
@@ -118,18 +129,20 @@ class Compared:
 
     def several_passes(self) -> dict[str, float]:
         """An update from several passes over the same data."""
-        if draws_numbers(self.random) or has_state(self.random):
+        if draws_numbers(self.random) or has_state(self.random) or self.diverges:
             return {}
         found = functools.partial(train, self.random, device=CPU("float64"), passes=3)
         return self._persistent(lambda which: self.training(which).differences(found(which), False))
 
     def fused_updates(self) -> dict[str, float]:
+        if self.diverges:
+            return {}
         found = functools.partial(train, self.random, device=CPU("float32"))
         return self._persistent(lambda which: self.training(which).differences(found(which), False))
 
     def ranks(self, comm: SingleProcess) -> dict[str, float]:
         """All ranks with the same data, and one alone. Random numbers are those of a rank's samples, so they differ."""
-        if draws_numbers(self.random):
+        if draws_numbers(self.random) or self.diverges:
             return {}
         found = train(self.random, 0, CPU("float64"), comm=comm)
         return {} if comm.rank else self.training(0).differences(found, False)
