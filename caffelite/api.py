@@ -20,7 +20,7 @@ import numpy as np
 from . import caffelite_pb2 as pb
 from . import devices, prototxt, user_modules, weights
 from .deploy.classify import Classifier
-from .deploy.prepare import Preparation
+from .deploy.preprocessing import Preparation
 from .devices.interfaces import Array
 from .devices.protocol import Device
 from .errors import CaffeliteError

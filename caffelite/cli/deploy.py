@@ -74,7 +74,7 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
     from .. import prototxt
     from ..data import class_names
     from ..deploy.convert import convert
-    from ..deploy.prepare import describe
+    from ..deploy.preprocessing import describe
     from ..layers import unknown_types
     from .upgrade import write
 
@@ -124,7 +124,7 @@ def _label_map(graph) -> list[str]:
     """The names of the classes in the label map of an AnnotatedData layer; none where there is no such file."""
     from .. import prototxt
     from ..data import class_names
-    from ..layers.detection import DetectingLayer
+    from ..layers.detection_base import DetectingLayer
 
     for node in graph.feeds:
         locate = node.layer.locate.at("annotated_data_param")

@@ -8,31 +8,15 @@ import platform
 import tempfile
 import traceback
 from collections.abc import Sequence
-from importlib import metadata
 from itertools import pairwise
 
 import click
 
-from .. import __version__
 from ..errors import did_you_mean, printable, quoted
+from ..runs import versions
 from .output import STDOUT, give_up_stdout
 
 SOFTWARE = 70  # of sysexits.h: an internal error
-PACKAGES = (
-    "click",
-    "numpy",
-    "protobuf",
-    "numba",
-    "scipy",
-    "h5py",
-    "lmdb",
-    "opencv-python-headless",
-    "onednn-cpu-gomp",
-    "mpi4py",
-    "cupy-cuda12x",
-    "cupy-cuda13x",
-    "matplotlib",
-)
 DISK = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
@@ -69,13 +53,8 @@ def _folder() -> str:
 
 
 def _versions() -> list[str]:
-    lines = [f"caffelite {__version__}", f"Python {platform.python_version()} on {platform.platform()}"]
-    for name in PACKAGES:
-        try:
-            lines.append(f"{name} {metadata.version(name)}")
-        except metadata.PackageNotFoundError:
-            continue
-    return lines
+    system = f"Python {platform.python_version()} on {platform.platform()}"
+    return [system, *(f"{name} {version}" for name, version in versions.installed().items())]
 
 
 def output_failed(error: OSError) -> int | None:

@@ -13,7 +13,7 @@ from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, did_you_mean
 from ..net.net import Net
 from ..prototxt import Document
-from .prepare import VIEWS, Preparation, open_net
+from .preprocessing import VIEWS, Preparation, open_net
 
 MOST_ROWS = 64  # of a batch
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".pgm", ".ppm")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, did_you_mean
-from ..layers.detection import DetectingLayer
+from ..layers.detection_base import DetectingLayer
 from ..layers.facets import Compares
 from ..layers.feeding import feeding, is_input, make_input
 from ..layers.recurrent import Recurrent

@@ -14,10 +14,10 @@ from .. import caffelite_pb2 as pb
 from ..detection.boxes import clip
 from ..errors import CaffeliteError
 from ..layers import REGISTRY
-from ..layers.detection import DetectingLayer
+from ..layers.detection_base import DetectingLayer
 from ..layers.feeding import is_input
 from ..prototxt import Document
-from .prepare import Preparation, open_net
+from .preprocessing import Preparation, open_net
 
 LEAST_SCORE = 0.3  # of a box, where none is given
 MOST_ROWS = 32  # of a batch

@@ -14,7 +14,7 @@ from ..layers.feeding import is_input
 from ..net import graph
 from ..net.net import Net
 from .convert import Converted
-from .prepare import Preparation
+from .preprocessing import Preparation
 
 NEAR = 1e-5  # of the greatest score: what rounding may change
 

@@ -18,7 +18,7 @@ from ..devices.interfaces import Array, Links
 from ..devices.protocol import CapturedGraph, Device, Ring
 from ..errors import CaffeliteError
 from ..layers import Shape
-from ..layers.detection import DetectionJudge
+from ..layers.detection_base import DetectionJudge
 from ..layers.feeding import feeding
 from ..layers.loss import Loss
 from ..layers.weight_products import weight_product

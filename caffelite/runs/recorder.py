@@ -14,7 +14,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +21,12 @@ import numpy as np
 
 from .. import inputs, prototxt
 from ..errors import CaffeliteError
-from ..layers.detection import DetectionJudge
+from ..layers.detection_base import DetectionJudge
 from ..training.hooks.hook import Hook, Outputs
 from ..training.scores import Scores
 from ..training.state import TrainingState
 from . import folder as files
-from . import resolved
+from . import resolved, versions
 from .fingerprint import fingerprint
 from .lock import FolderLock, is_held
 from .log import LogFile
@@ -38,22 +37,6 @@ if TYPE_CHECKING:
     from ..training import Trainer
 
 log = logging.getLogger("caffelite")
-
-PACKAGES = (
-    "caffelite",
-    "numpy",
-    "numba",
-    "scipy",
-    "protobuf",
-    "lmdb",
-    "h5py",
-    "opencv-python-headless",
-    "cupy-cuda12x",
-    "cupy-cuda13x",
-    "nvidia-cudnn-cu12",
-    "nvidia-cudnn-cu13",
-    "onednn-cpu-gomp",
-)
 
 
 class Recorder(Hook):
@@ -227,12 +210,7 @@ class Recorder(Hook):
                     os.rename(renamed / name, self.folder / name)
 
     def _session(self, trainer: Trainer) -> dict[str, object]:
-        versions = {"python": platform.python_version(), "system": platform.platform()}
-        for package in PACKAGES:
-            try:
-                versions[package] = metadata.version(package)
-            except metadata.PackageNotFoundError:
-                continue
+        software = {"python": platform.python_version(), "system": platform.platform(), **versions.installed()}
         return {
             "run": trainer.owner.run.id,
             "resumed_run": trainer.owner.before,
@@ -249,7 +227,7 @@ class Recorder(Hook):
             "host": socket.gethostname(),
             "process": os.getpid(),
             "locked": bool(self._lock and self._lock.works),
-            "versions": versions,
+            "versions": software,
         }
 
     def _seconds(self) -> float:

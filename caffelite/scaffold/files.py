@@ -18,7 +18,7 @@ from .. import prototxt
 from ..data.samples import DataSource
 from ..data.writers import atomic
 from ..deploy.convert import convert
-from ..deploy.prepare import describe
+from ..deploy.preprocessing import describe
 from ..errors import CaffeliteError, quoted
 from ..layers import REGISTRY, Shape
 from ..net import graph

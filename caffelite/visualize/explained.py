@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from .. import weights
-from ..deploy.prepare import Preparation, open_net
+from ..deploy.preprocessing import Preparation, open_net
 from ..devices.protocol import Device
 from ..errors import CaffeliteError, did_you_mean
 from ..net.graph import Node, Value

@@ -14,7 +14,7 @@ from launching import COMMAND, MLP, SOLVER, environment, finish, mpirun, needs_m
 
 from caffelite.parallel import watchdog_process as watchdog
 from caffelite.runs import registry
-from caffelite.training.checkpoint import disk, snapshot
+from caffelite.training.checkpoint import atomic_files, snapshot
 
 pytestmark = [needs_mpi, pytest.mark.mpi]
 LAYER = """
@@ -72,7 +72,7 @@ def end(process, within: float = 60) -> str:
 
 def the_last_snapshot_stands(folder, least: int = 3):
     states = snapshot._states(folder, "run", ".solverstate")
-    disk.remove_stale(folder / "run")  # as the next run does, of one that was killed amid a snapshot
+    atomic_files.remove_stale(folder / "run")  # as the next run does, of one that was killed amid a snapshot
     assert states and not list(folder.glob("*.draft"))
     for path in states:
         assert snapshot.sound(path)

@@ -17,7 +17,7 @@ from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt, weights
 from caffelite.errors import CaffeliteError
 from caffelite.training import newest
-from caffelite.training.checkpoint import disk, ownership, snapshot
+from caffelite.training.checkpoint import atomic_files, ownership, snapshot
 
 SOLVER = """
 net: "plain.prototxt" base_lr: 0.05 lr_policy: "fixed" momentum: 0.9 random_seed: 1 max_iter: 4 display: 1
@@ -344,20 +344,21 @@ def test_a_backup_is_restored_with_its_old_state(folder, train, make):
     train(SOLVER)
     model = Path("run_iter_4.caffemodel")
     whole = model.read_bytes()
-    os.rename(model, disk.backup_of(model))
+    os.rename(model, atomic_files.backup_of(model))
     model.write_bytes((folder / "run_iter_2.caffemodel").read_bytes())
     assert found() == "run_iter_4.solverstate"
     resumed = make(SOLVER, resume=found())
     resumed.claim()
-    assert model.read_bytes() == whole and not disk.backup_of(model).exists()
+    assert model.read_bytes() == whole and not atomic_files.backup_of(model).exists()
 
 
 def test_an_unneeded_backup_is_removed(folder, train, make):
     train(SOLVER)
     names = ["run_iter_4.caffemodel", "run_iter_4_average.caffemodel", "run_iter_2.caffemodel.h5"]
     for name in names:
-        disk.backup_of(folder / name).write_bytes(b"old")
+        atomic_files.backup_of(folder / name).write_bytes(b"old")
     make(SOLVER, resume=found()).claim()
     assert (
-        not [name for name in names if disk.backup_of(folder / name).exists()] and found() == "run_iter_4.solverstate"
+        not [name for name in names if atomic_files.backup_of(folder / name).exists()]
+        and found() == "run_iter_4.solverstate"
     )

@@ -12,7 +12,7 @@ import pytest
 from caffelite import caffelite_pb2 as pb
 from caffelite import weights
 from caffelite.errors import CaffeliteError
-from caffelite.training.checkpoint import content, disk, snapshot
+from caffelite.training.checkpoint import atomic_files, content, snapshot
 from caffelite.training.checkpoint.content import NetParameters
 
 SOLVER = (
@@ -132,7 +132,7 @@ def test_a_passing_error_of_the_disk_is_tried_again(folder, make, monkeypatch, c
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return call(*arguments, **options)
 
-    monkeypatch.setattr(disk, "TRIES", (0.0, 0.0))
+    monkeypatch.setattr(atomic_files, "TRIES", (0.0, 0.0))
     monkeypatch.setattr(os, name, failing)
     solver.state.iteration = 3
     if failures == 3:
@@ -294,14 +294,14 @@ def test_a_file_size_limit(folder):
     (folder / "solver.prototxt").write_text(SOLVER)
     code = """
 import os, resource, sys
-from caffelite.training.checkpoint import disk
+from caffelite.training.checkpoint import atomic_files
 from caffelite.cli import main
-write = disk.write
+write = atomic_files.write
 def limited(files):
     if os.path.exists("run_iter_2.solverstate"):
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
     write(files)
-disk.write = limited
+atomic_files.write = limited
 main(["train", "-solver", "solver.prototxt"])
 """
     done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)

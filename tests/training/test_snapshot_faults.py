@@ -13,7 +13,7 @@ from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.errors import CaffeliteError
 from caffelite.training import build_trainer, newest
-from caffelite.training.checkpoint import disk, ownership, snapshot
+from caffelite.training.checkpoint import atomic_files, ownership, snapshot
 
 
 def forget_locks():
@@ -67,7 +67,7 @@ def cases(names):
 @pytest.fixture(autouse=True)
 def no_second_try(monkeypatch):
     """What fails once is to have its effect."""
-    monkeypatch.setattr(disk, "TRIES", ())
+    monkeypatch.setattr(atomic_files, "TRIES", ())
 
 
 @pytest.fixture(params=faults.FORMS)

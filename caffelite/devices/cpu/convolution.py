@@ -13,7 +13,7 @@ from ..algorithms import DEPTHWISE, DIRECT, EXACT_TILE, PRODUCT, WINOGRAD
 from ..window import Window
 from .choices import Choices
 from .depthwise import DepthwiseConvolution
-from .primitives import Convolution, InnerProduct
+from .onednn_operations import Convolution, InnerProduct
 from .winograd import WinogradConvolution
 
 Operation = Convolution | InnerProduct | WinogradConvolution | DepthwiseConvolution
@@ -22,7 +22,7 @@ FORWARD, DATA, WEIGHTS = "forward", "data gradient", "weight gradient"
 
 
 class MeasuredConvolution:
-    """A convolution as in primitives.Convolution, by the fastest of several operations for each pass.
+    """A convolution as in onednn_operations.Convolution, by the fastest of several operations for each pass.
 
     operations: by algorithm, the direct one first. fixed: one algorithm for all passes. ordered: the forward pass is
     direct where none is fixed. ``taken``: the algorithm of each pass that has run.

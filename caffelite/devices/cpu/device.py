@@ -26,16 +26,18 @@ from . import (
     inference,
     input_buffer,
     onednn,
+    onednn_operations,
     operations,
     preprocessing,
-    primitives,
     recurrent,
     regions,
     resizing,
     selection,
-    windows,
 )
 from .formula_kernels import FormulaKernels
+from .im2col import Im2col
+from .lrn import LRN, ChannelsLastLRN
+from .pooling import Pooling
 
 log = logging.getLogger("caffelite")
 
@@ -139,9 +141,9 @@ class CPU(FormulaKernels):
 
     def inner_product(
         self, m: int, k: int, n: int, transpose: bool = False, half: bool = False
-    ) -> primitives.InnerProduct | operations.InnerProduct:
+    ) -> onednn_operations.InnerProduct | operations.InnerProduct:
         if self._onednn:
-            return primitives.InnerProduct(self, self._onednn, m, k, n, transpose, half)
+            return onednn_operations.InnerProduct(self, self._onednn, m, k, n, transpose, half)
         return operations.InnerProduct(self, m, k, n, transpose)
 
     def convolution(
@@ -155,7 +157,7 @@ class CPU(FormulaKernels):
         name: str = "",
         algorithm: str | None = None,
         context: ExecutionContext | None = None,
-    ) -> primitives.Convolution | convolution.MeasuredConvolution | operations.Convolution:
+    ) -> onednn_operations.Convolution | convolution.MeasuredConvolution | operations.Convolution:
         if channels_last:
             assert self._onednn, "traits say that there is no channels_last"
             how = x, y, window, groups, half, algorithm
@@ -164,16 +166,16 @@ class CPU(FormulaKernels):
 
     def channels_last_pooling(
         self, method: str, x: Shape, y: Shape, window: Window, half: bool = False
-    ) -> primitives.Pooling:
+    ) -> onednn_operations.Pooling:
         assert self._onednn, "traits say that there is no channels_last"
-        return primitives.Pooling(self, self._onednn, method, x, y, window, half)
+        return onednn_operations.Pooling(self, self._onednn, method, x, y, window, half)
 
-    def lrn(self, n: int, c: int, p: int, size: int, alpha: float, beta: float, k: float) -> windows.LRN:
-        kind = windows.ChannelsLastLRN if p == 1 else windows.LRN
+    def lrn(self, n: int, c: int, p: int, size: int, alpha: float, beta: float, k: float) -> LRN:
+        kind = ChannelsLastLRN if p == 1 else LRN
         return kind(self, n, c, p, size, alpha, beta, k)
 
-    def im2col(self, x: Shape, window: Window) -> windows.Im2col:
-        return windows.Im2col(x, window.outputs(x[2:]), window)
+    def im2col(self, x: Shape, window: Window) -> Im2col:
+        return Im2col(x, window.outputs(x[2:]), window)
 
     def region_pooling(self, method: str, x: Shape, y: Shape, scale: float, pad: float = 0) -> regions.RegionPooling:
         return regions.RegionPooling(self.dtype, method, x, y, scale, pad)
@@ -204,7 +206,7 @@ class CPU(FormulaKernels):
     interpolation = builds(resizing.Interpolation)
     lstm = builds(recurrent.LSTM)
     lstm_unit = builds(recurrent.LSTMUnit)
-    pooling = builds(windows.Pooling)
+    pooling = builds(Pooling)
     ring = builds(input_buffer.Ring)
     softmax_loss = builds(operations.SoftmaxLoss)
 

@@ -17,7 +17,7 @@ from .choices import Choices
 from .depthwise import DepthwiseConvolution
 from .formula_kernels import FormulaKernels
 from .kernels import columns, program
-from .primitives import Convolution
+from .onednn_operations import Convolution
 from .winograd import WinogradConvolution, panels
 
 BLOCK_BYTES = 3 << 17  # of the columns and products of a block, which stay in a core's second-level cache

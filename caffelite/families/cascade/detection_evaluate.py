@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ...layers.detection import DetectionEvaluation
+from ...layers.detection_base import DetectionEvaluation
 from ...layers.layer import Shape, register_variant
 
 

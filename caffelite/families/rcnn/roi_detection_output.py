@@ -9,7 +9,7 @@ import numpy as np
 from ...detection import boxes
 from ...devices.protocol import Device
 from ...layers import require
-from ...layers.detection import DetectingLayer
+from ...layers.detection_base import DetectingLayer
 from ...layers.layer import Shape, register
 from .proposal_target import MEAN, STD, four
 

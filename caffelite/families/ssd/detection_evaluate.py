@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...layers.detection import DetectionEvaluation
+from ...layers.detection_base import DetectionEvaluation
 from ...layers.layer import Shape, register
 
 

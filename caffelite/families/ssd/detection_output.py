@@ -8,7 +8,7 @@ from ...detection import boxes
 from ...detection.saving import Saving
 from ...devices.interfaces import DetectionOptions, Detections
 from ...devices.protocol import Device
-from ...layers.detection import DetectingLayer, check_classes
+from ...layers.detection_base import DetectingLayer, check_classes
 from ...layers.layer import Shape, register
 from ...prototxt import resolve
 from .multibox_loss import check_priors

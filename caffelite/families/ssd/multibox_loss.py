@@ -12,7 +12,7 @@ from ...detection import boxes, matching
 from ...devices.formula import Formula
 from ...devices.interfaces import MultiBoxOptions
 from ...devices.protocol import Device
-from ...layers.detection import check_classes, expected_labels, read_objects
+from ...layers.detection_base import check_classes, expected_labels, read_objects
 from ...layers.layer import Layer, Shape, register
 from ...layers.loss import Loss
 

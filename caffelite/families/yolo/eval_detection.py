@@ -7,7 +7,7 @@ import numpy as np
 from ... import caffelite_pb2 as pb
 from ...detection import boxes, precision
 from ...layers import require
-from ...layers.detection import DetectionJudge
+from ...layers.detection_base import DetectionJudge
 from ...layers.layer import Shape, register
 from . import grids
 

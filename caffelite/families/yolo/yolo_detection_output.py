@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...layers import require
-from ...layers.detection import DetectingLayer
+from ...layers.detection_base import DetectingLayer
 from ...layers.layer import Shape, register
 from . import grids
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...errors import Locator
 from ..state import TrainingState
-from . import disk, snapshot
+from . import atomic_files, snapshot
 from .content import Content, File, Gathered
 from .ownership import Ownership
 
@@ -27,7 +27,7 @@ class Checkpoints:
     def check_disk(self, state: TrainingState) -> None:
         """Raises an error where checkpoints cannot be written."""
         if self._writes:
-            disk.check_space(self.prefix, self.content.size(state), self._locate)
+            atomic_files.check_space(self.prefix, self.content.size(state), self._locate)
 
     def claim(self, state: TrainingState) -> None:
         """Locks the prefix for this run, and reads what its data are known by. Errors: another run has the prefix."""
@@ -69,7 +69,7 @@ class Checkpoints:
 
     def _write(self, make: Callable[[], Iterator[File]]) -> None:
         """Writes files; the other processes that make them together make them once."""
-        disk.write_again(make, () if self.content.made_together else None)
+        atomic_files.write_again(make, () if self.content.made_together else None)
 
     def _help(self, files: Iterator[File]) -> None:
         """Sends this process's part of files that rank 0 writes."""

@@ -25,7 +25,7 @@ from pathlib import Path
 from ... import caffelite_pb2 as pb
 from ... import stored, weights
 from ...errors import CaffeliteError, Locator
-from . import disk, snapshot
+from . import atomic_files, snapshot
 
 log = logging.getLogger("caffelite")
 
@@ -105,7 +105,7 @@ class Ownership:
             recover(self.prefix)
         except OSError as error:
             self.release()
-            what = f"snapshots cannot be written under {self.prefix}: {path}: {disk.reason(error)}"
+            what = f"snapshots cannot be written under {self.prefix}: {path}: {atomic_files.reason(error)}"
             raise CaffeliteError(
                 what,
                 where=locate("snapshot_prefix") if locate else None,
@@ -126,7 +126,7 @@ class Ownership:
                 where = locate("snapshot_prefix") if locate else None
                 raise CaffeliteError(what, where=where, remedy=remedy) from None
             what = "%s cannot be locked (%s): let no second run write snapshots under %s meanwhile"
-            log.warning(what, path, disk.reason(error), self.prefix)
+            log.warning(what, path, atomic_files.reason(error), self.prefix)
         return handle
 
     def release(self) -> None:
@@ -149,11 +149,11 @@ class Ownership:
                     continue
                 folder = self._aside(origin.id if origin else "", path.name)
                 os.rename(path, folder / path.name)
-                disk.sync_folder(folder)
-                disk.sync_folder(path.parent)
+                atomic_files.sync_folder(folder)
+                atomic_files.sync_folder(path.parent)
                 log.info("%s is of %s: moved to %s", path, described(origin), folder)
             except OSError as error:
-                raise disk.failed(path, error) from None
+                raise atomic_files.failed(path, error) from None
 
     def _aside(self, run: str, name: str) -> Path:
         """The folder for a file of another run: that of its records, else a new one."""
@@ -222,7 +222,7 @@ def _is_latest(prefix: str, path: Path, state: snapshot.State, run: str) -> bool
 def recover(prefix: str) -> None:
     """Restores the models that a killed run was replacing, where their state is still the old one; removes other
     backups."""
-    for backup in disk.hidden(prefix, "old"):
+    for backup in atomic_files.hidden(prefix, "old"):
         path = backup.with_name(backup.name[1 : -len(".old")])
         if "_average.caffemodel" not in path.name:
             state = path.with_name(path.name.replace(".caffemodel", ".solverstate"))
@@ -230,10 +230,10 @@ def recover(prefix: str) -> None:
             if _belong(state, path) or not _belong(state, backup):
                 backup.unlink(missing_ok=True)
                 continue
-            if disk.backup_of(average).exists():
-                os.replace(disk.backup_of(average), average)
+            if atomic_files.backup_of(average).exists():
+                os.replace(atomic_files.backup_of(average), average)
             os.replace(backup, path)
-    for backup in disk.hidden(prefix, "old"):
+    for backup in atomic_files.hidden(prefix, "old"):
         backup.unlink(missing_ok=True)
 
 

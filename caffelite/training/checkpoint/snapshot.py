@@ -23,8 +23,8 @@ from ... import caffelite_pb2 as pb
 from ... import inputs, weights
 from ...errors import CaffeliteError
 from ...weights import hdf5
-from . import disk
-from .disk import write
+from . import atomic_files
+from .atomic_files import write
 
 log = logging.getLogger("caffelite")
 
@@ -112,7 +112,7 @@ def prune(prefix: str, keep: int, iteration: int, run: str) -> None:
             try:
                 path.unlink(missing_ok=True)
             except OSError as error:
-                log.warning("%s cannot be removed, which snapshot_keep requires: %s", path, disk.reason(error))
+                log.warning("%s cannot be removed, which snapshot_keep requires: %s", path, atomic_files.reason(error))
 
 
 def run_of(path: Path) -> str:
@@ -250,9 +250,11 @@ def _read_model(state: State, path: Path) -> tuple[Path, dict[str, list[np.ndarr
     if "\0" in state.model or not (named := Path(state.model)).name:
         raise CaffeliteError(f"{path} names no file as its model", found=repr(state.model))
     sibling = path.with_name(named.name)
-    models = [model for model in dict.fromkeys((sibling, named, disk.backup_of(sibling))) if os.path.exists(model)]
+    models = [
+        model for model in dict.fromkeys((sibling, named, atomic_files.backup_of(sibling))) if os.path.exists(model)
+    ]
     if not state.digest:
-        models = [model for model in models if model != disk.backup_of(sibling)][:1]
+        models = [model for model in models if model != atomic_files.backup_of(sibling)][:1]
     if not models:
         raise CaffeliteError(f"{path} belongs to {named}, which does not exist")
     errors: list[CaffeliteError] = []

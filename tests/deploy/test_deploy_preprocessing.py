@@ -6,7 +6,7 @@ import pytest
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
-from caffelite.deploy.prepare import Preparation
+from caffelite.deploy.preprocessing import Preparation
 from caffelite.errors import CaffeliteError
 
 NET = (
