@@ -9,29 +9,25 @@ first = net.params["conv1"][0].data                # (20, 1, 5, 5)
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import caffelite_pb2 as pb
-from . import devices, prototxt, user_modules, weights
+from . import devices, prototxt, user_modules
 from .deploy.classify import Classifier
 from .deploy.preprocessing import Preparation
-from .devices.interfaces import Array
-from .devices.protocol import Device
 from .errors import CaffeliteError
 from .layers import unknown_types
-from .layers.data import MemoryData
 from .layers.extension_files import load_permitted
 from .net import net as nets
-from .net.graph import Value
+from .pycaffe import net as pycaffe_net
+from .pycaffe import solver as pycaffe_solver
 from .runs.config import RunConfig
-from .runs.open_net import open_net, open_trainer, read_solver
-from .training.checkpoint.snapshot import write
+from .runs.open_net import read_solver
 from .training.nets import state as net_state
 
 TRAIN, TEST = pb.TRAIN, pb.TEST
@@ -50,76 +46,6 @@ def load(name: str, gpu: int | None = None) -> Net:
     return Net(one.deploy, gpu=gpu)
 
 
-class Copies:
-    """Host copies of a device's arrays; changes to a copy go back to the device. On the CPU there are none."""
-
-    def __init__(self, dev: Device):
-        self.dev = dev
-        self._copies: dict[object, tuple[Array, np.ndarray, np.ndarray]] = {}  # the device's, the copy, its old values
-
-    def host(self, key: object, array: Array) -> np.ndarray:
-        if self.dev.traits.host_memory:
-            return array
-        if key not in self._copies:
-            host = self.dev.download(array)
-            self._copies[key] = (array, host, host.copy())
-        return self._copies[key][1]
-
-    def send(self) -> None:
-        """Uploads the copies that were changed, and drops all of them."""
-        for array, host, before in self._copies.values():
-            if np.array_equal(host, before, equal_nan=True):
-                continue
-            if array.flags.c_contiguous:
-                self.dev.upload(array, host)
-            else:  # channels_last
-                staged = self.dev.empty(array.shape)
-                self.dev.upload(staged, host)
-                self.dev.assign(staged, array)
-        self._copies.clear()
-
-
-def _axis_length(axis: int) -> property:
-    def length(blob: Blob) -> int:
-        return blob.shape[axis] if axis < len(blob.shape) else 1
-
-    return property(length, doc=f"Length of axis {axis}, 1 where there is none.")
-
-
-class Blob:
-    """Values of a net as a host array: ``data`` and, where backward computes it, ``diff`` (else None), both float32 in
-    the blob's shape.
-
-    On the CPU they are the net's own memory. On a GPU an array is a copy, valid until the next pass; changes to
-    it are copied to the GPU before that pass. An input keeps its values, also if a layer works on it in place.
-    """
-
-    def __init__(self, values: Callable, gradient: Callable, copies: Copies):
-        self._values, self._gradient, self._copies = values, gradient, copies
-
-    @property
-    def data(self) -> np.ndarray:
-        return self._copies.host((self, "data"), self._values())
-
-    @property
-    def diff(self) -> np.ndarray | None:
-        gradient = self._gradient()
-        return None if gradient is None else self._copies.host((self, "diff"), gradient)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(self._values().shape)
-
-    @property
-    def count(self) -> int:
-        return math.prod(self.shape)
-
-    num, channels, height, width = (_axis_length(i) for i in range(4))
-
-    def __repr__(self) -> str:
-        return f"Blob{self.shape}"
-
-
 class Prediction(NamedTuple):
     """A class that an image may belong to: its label, its number and its score."""
 
@@ -128,37 +54,8 @@ class Prediction(NamedTuple):
     score: float
 
 
-class StoredNet:
-    """What the nets of this module and those of pycaffe share: weights in files, and the data of a MemoryData layer."""
-
-    _net: nets.Net
-    _copies: Copies
-
-    def _load(self, path: str | os.PathLike[str]) -> nets.Loaded:
-        self._copies.send()
-        return self._net.load(weights.read_model(Path(path), copy=False), str(path))
-
-    def _write(self, path: str | os.PathLike[str], hdf5: bool) -> None:
-        self._copies.send()
-        blobs = [(node.layer.spec, arrays) for node, arrays in self._net.layer_blobs()]
-        if hdf5:
-            body = weights.encode_hdf5_net((spec.name, arrays) for spec, arrays in blobs)
-        else:
-            body = weights.sealed(weights.encode_net(self._net.graph.message, blobs))
-        write([(Path(path), [body])])
-
-    def set_input_arrays(self, data: np.ndarray, labels: np.ndarray) -> None:
-        """Gives the MemoryData layer its samples: data (M, C, H, W) and labels (M), M a multiple of its batch size;
-        they are read, not copied. Errors: a net without one such layer; other shapes."""
-        layers = [node.layer for node in self._net.graph.feeds if isinstance(node.layer, MemoryData)]
-        if len(layers) != 1:
-            expected, found = "a net with one MemoryData layer", f"{len(layers)} in this net"
-            raise CaffeliteError("set_input_arrays feeds a MemoryData layer", expected=expected, found=found)
-        layers[0].set_input_arrays(np.asarray(data), np.asarray(labels))
-
-
-class Net(StoredNet):
-    """A net to run: every blob keeps its values after a pass.
+class Net(pycaffe_net.Net):
+    """A net to run, with all that pycaffe's has: every blob keeps its values after a pass.
 
     model: a prototxt. weights: a caffemodel to copy from, by layer name; default: the file named by deploy_param.
     phase: TEST (default) or TRAIN. As in pycaffe, the two may come in either order: ``Net(model, TEST)``, ``Net(model,
@@ -166,12 +63,12 @@ class Net(StoredNet):
     force_backward: gradients of everything, the inputs included, in TEST too. ``iteration`` counts forward passes; it
     keys the random numbers of each, with ``seed``, and may be set to repeat some. ``loaded``: which layers the weights
     matched, see ``copy_from``; None before any are copied. Errors: CaffeliteError for every mistake in the files;
-    weights that are missing or without a layer of this net.
+    weights that are missing or without a layer of this net; what a Python layer raises.
     """
 
     loaded: nets.Loaded | None = None
-    _document: prototxt.Document | None
-    _state: pb.NetState | None
+    _document: prototxt.Document | None = None  # None for the net of a solver
+    _state: pb.NetState | None = None
 
     def __init__(
         self,
@@ -189,91 +86,40 @@ class Net(StoredNet):
         document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
         if force_backward:
             document.message.force_backward = True
-        dev = devices.open_device(gpu)
-        self._adopt(open_net(document, dev, phase, level=level, stages=stages, seed=seed, keep=True))
         self._document = document
         self._state = net_state(phase, document.message, None, level, tuple(stages))
-        if weights is None and document.message.deploy_param.weights:
-            weights = prototxt.resolve(document.message.deploy_param.weights, document.locate)
-        try:
-            if weights is not None:
-                self.copy_from(weights)
-        except BaseException:
-            self.close()
-            raise
-
-    def _adopt(self, net: nets.Net, copies: Copies | None = None) -> None:
-        self._net, self._copies, self.iteration = net, copies or Copies(net.dev), 0
-        self._document = self._state = None
         self._classifiers: dict[bool, Classifier] = {}
-        fed, outputs = net.graph.inputs, net.graph.outputs
-        self.blobs: Mapping[str, Blob] = {
-            name: self._blob(fed.get(name, value)) for name, value in net.graph.values.items()
-        }
-        self.params: Mapping[str, list[Blob]] = {
-            node.name: [Blob(lambda p=p: p.data, lambda p=p: p.diff, self._copies) for p in node.layer.params]
-            for node in net.graph.nodes
-            if node.params
-        }
-        self.inputs: list[str] = list(fed)
-        self.outputs: list[str] = [v.name for v in outputs]
-        self._ends = {v.name: self._blob(v) if v.name in fed else self.blobs[v.name] for v in outputs}
+        device = devices.open_device(gpu)
+        self._open(document, device, seed, phase=phase, level=level, stages=stages, weights=weights)
 
-    def _blob(self, value: Value) -> Blob:
-        net = self._net
-        return Blob(
-            lambda: net.shown(net.data[value], value),
-            lambda: net.starts[value] if value in net.starts else net.shown(net.diff.get(value), value),
-            self._copies,
-        )
-
-    def copy_from(self, path: str | Path) -> nets.Loaded:
+    def copy_from(self, trained_file: str | os.PathLike[str]) -> nets.Loaded:
         """Copies weights by layer name; returns which layers matched, were skipped (not in the net) and are missing
         (not in the file), and logs the last two. Errors: no layer of the file is in the net."""
-        loaded = self._load(path)
+        loaded = super().copy_from(trained_file)
         if not loaded.matched:
-            raise CaffeliteError(
-                f"{path}: no layer of the file is in the net", expected=", ".join(self.params) or "a net with weights"
-            )
-        loaded.log(str(path))
+            what = f"{trained_file}: no layer of the file is in the net"
+            raise CaffeliteError(what, expected=", ".join(self.params) or "a net with weights")
         self.loaded = loaded
         return loaded
 
-    def save(self, path: str | Path) -> None:
+    def save(self, filename: str | os.PathLike[str]) -> None:
         """Writes the weights as a caffemodel that Caffe reads: in HDF5 where the name ends in .h5, else in protobuf's
         binary form."""
-        self._write(path, hdf5=str(path).endswith(".h5"))
+        self._write(filename, hdf5=os.fspath(filename).endswith(".h5"))
 
-    def forward(self, **inputs: np.ndarray) -> dict[str, np.ndarray]:
-        """Runs forward; inputs are arrays by the names of Input blobs, in their shapes. Returns copies of the outputs
-        by name.
+    def forward(self, *arguments: Any, **options: Any) -> dict[str, np.ndarray]:
+        """As pycaffe's, by default over all layers with an array for each input; returns copies."""
+        return {name: np.array(array) for name, array in super().forward(*arguments, **options).items()}
 
-        An output that a layer makes in place of an input is what that layer made.
-        """
-        self._copies.send()
-        self._net.set_inputs(**inputs)
-        self._net.clear_loss()
-        self._net.forward(self.iteration)
-        self.iteration += 1
-        self._net.check_faults()
-        return {name: np.array(blob.data) for name, blob in self._ends.items()}
-
-    def backward(self, **gradients: np.ndarray) -> dict[str, np.ndarray]:
-        """Runs backward from the losses, or, in a net without any (force_backward), from the outputs' gradients given
-        by name.
-
-        Returns copies of the gradients of the inputs by name, where there are any.
-        """
+    def backward(self, *arguments: Any, **options: Any) -> dict[str, np.ndarray]:
+        """As pycaffe's, by default over all layers from the losses, or from an array for each output; returns copies.
+        Errors: the net computes no gradients."""
         if not self._net.compiled.backward:
             raise CaffeliteError(
                 "this net has no backward pass",
                 remedy="build it with force_backward=True, or in phase TRAIN with a loss",
             )
-        for name, array in gradients.items():
-            self._set_gradient(name, array)
-        self._copies.send()
-        self._net.backward()
-        return {name: np.array(self.blobs[name].diff) for name in self.inputs if self.blobs[name].diff is not None}
+        return {name: np.array(array) for name, array in super().backward(*arguments, **options).items()}
 
     def preprocess(self, image: str | Path | np.ndarray) -> np.ndarray:
         """A picture as the net's input, 1×C×H×W of float32: resized, less the mean, cropped and scaled as the file's
@@ -306,18 +152,6 @@ class Net(StoredNet):
             raise CaffeliteError("a solver's net takes no pictures", remedy="make a deploy net: caffelite deploy")
         return self._document.message, self._document.locate
 
-    def _set_gradient(self, name: str, array: np.ndarray) -> None:
-        if name not in self._ends:
-            raise CaffeliteError(f'"{name}" is no output', expected=", ".join(self._ends))
-        target = self._ends[name].diff
-        if target is None:
-            raise CaffeliteError(f'blob "{name}" has no gradient', remedy="build the net with force_backward=True")
-        if np.shape(array) != target.shape:
-            raise CaffeliteError(
-                f'blob "{name}": a wrong shape', expected=list(target.shape), found=list(np.shape(array))
-            )
-        target[...] = array
-
     def close(self) -> None:
         """Ends the threads that read data."""
         self._net.close()
@@ -345,48 +179,20 @@ def _weights_and_phase(
     return weights, TEST if phase is None else phase
 
 
-class Solver:
-    """A solver to step through.
+class Solver(pycaffe_solver.Solver):
+    """A solver to step through, with all that pycaffe's has.
 
-    path: a solver prototxt. gpu: a GPU's number, or None for the CPU. resume: a solverstate to resume from.
-    ``net.blobs`` and those of ``test_nets`` keep their values after a pass, as those of a `Net` do.
+    path: a solver prototxt. gpu: a GPU's number, or None for the CPU. resume: a solverstate to resume from; without,
+    training starts from the weights that the solver names. ``net.blobs`` and those of ``test_nets`` keep their values
+    after a pass, as those of a `Net` do.
     """
+
+    net_class = Net
 
     def __init__(self, path: str | Path, *, gpu: int | None = None, resume: str | Path | None = None):
         config = RunConfig(str(path))
-        device = devices.open_device(gpu)
-        state = str(resume) if resume else None
-        self._solver = open_trainer(config, read_solver(config), device, resume=state, keep=True)
-        self._copies = Copies(device)  # one for all nets, which share their weights
-        self.net = self._wrap(self._solver.net)
-        self.test_nets = [self._wrap(net) for net, _ in self._solver.tests]
-
-    def _wrap(self, net: nets.Net) -> Net:
-        wrapped = Net.__new__(Net)
-        wrapped._adopt(net, self._copies)
-        return wrapped
-
-    @property
-    def iter(self) -> int:
-        """Iterations done."""
-        return self._solver.iteration
-
-    def step(self, count: int) -> float:
-        """Runs iterations; returns the loss, averaged as average_loss says."""
-        self._copies.send()
-        self._solver.step(count)
-        return self._solver.smoothed_loss()
-
-    def solve(self) -> None:
-        """Trains to max_iter, with its tests and snapshots."""
-        self._copies.send()
-        self._solver.solve()
-
-    def snapshot(self) -> None:
-        """Writes a caffemodel and a solverstate."""
-        self._copies.send()
-        self._solver.snapshot()
+        self._open(config, read_solver(config), devices.open_device(gpu), str(resume) if resume else None)
 
     def close(self) -> None:
         """Ends the threads that read data."""
-        self._solver.close()
+        self._trainer.close()

@@ -70,9 +70,6 @@ ARROWS = {
     | {"inspection", "deploy", "report", "sweep", "visualize", "export", "selftest", "planner"}
     | {"progress", "user_modules", "__version__"}
     | {"zoo", "scaffold", "serve", "detection"},
-    "api": LANGUAGE
-    | {"prototxt", "weights", "layers", "net", "devices", "training", "runs", "deploy", "user_modules"}
-    | {"zoo"},
     "pycaffe": LANGUAGE
     | {
         "prototxt",
@@ -85,8 +82,9 @@ ARROWS = {
         "inspection",
         "runs",
         "user_modules",
-        "api",
     },
+    "api": LANGUAGE
+    | {"prototxt", "layers", "net", "devices", "training", "runs", "deploy", "user_modules", "zoo", "pycaffe"},
     "__main__": {"cli", "user_modules"},
 }
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .. import api
 from ..devices.interfaces import Array
+from ..devices.protocol import Device
 from ..errors import CaffeliteError
 from ..layers.feeding import feeding
 from ..layers.layer import ParameterView
@@ -15,27 +16,84 @@ from ..net.net import Net
 from ..net.nodes import Value
 
 
+class Copies:
+    """Host copies of a device's arrays; changes to a copy go back to the device. On the CPU there are none."""
+
+    def __init__(self, dev: Device):
+        self.dev = dev
+        self._copies: dict[object, tuple[Array, np.ndarray, np.ndarray]] = {}  # the device's, the copy, its old values
+
+    def host(self, key: object, array: Array) -> np.ndarray:
+        if self.dev.traits.host_memory:
+            return array
+        if key not in self._copies:
+            host = self.dev.download(array)
+            self._copies[key] = (array, host, host.copy())
+        return self._copies[key][1]
+
+    def send(self) -> None:
+        """Uploads the copies that were changed, and drops all of them."""
+        for array, host, before in self._copies.values():
+            if np.array_equal(host, before, equal_nan=True):
+                continue
+            if array.flags.c_contiguous:
+                self.dev.upload(array, host)
+            else:  # channels_last
+                staged = self.dev.empty(array.shape)
+                self.dev.upload(staged, host)
+                self.dev.assign(staged, array)
+        self._copies.clear()
+
+
 class BlobVec(list["Blob"]):
     """The parameters of a layer."""
 
 
-class Blob(api.Blob):
-    """``data`` and ``diff``: float32 arrays in the blob's shape; ``shape``, ``count``; ``num``, ``channels``,
-    ``height``, ``width``.
+def _axis_length(axis: int) -> property:
+    def length(blob: Blob) -> int:
+        return blob.shape[axis] if axis < len(blob.shape) else 1
 
-    As the blobs of ``caffelite.Net``, but a ``diff`` that backward does not compute is an array of zeros.
+    return property(length, doc=f"Length of axis {axis}, 1 where there is none.")
+
+
+class Blob:
+    """``data`` and ``diff``: float32 arrays in the blob's shape; ``shape``, ``count``; ``num``, ``channels``,
+    ``height``, ``width``. A ``diff`` that backward does not compute is an array of zeros.
+
+    On the CPU they are the net's own memory. On a GPU an array is a copy, valid until the next pass; changes to
+    it are copied to the GPU before that pass.
     """
 
     _zeros: np.ndarray | None = None
 
+    def __init__(self, values: Callable, gradient: Callable, copies: Copies):
+        self._values, self._gradient, self._copies = values, gradient, copies
+
+    @property
+    def data(self) -> np.ndarray:
+        return self._copies.host((self, "data"), self._values())
+
     @property
     def diff(self) -> np.ndarray:
-        gradient = super().diff
+        gradient = self._gradient()
         if gradient is not None:
-            return gradient
+            return self._copies.host((self, "diff"), gradient)
         if self._zeros is None or self._zeros.shape != self.shape:
             self._zeros = np.zeros(self.shape, np.float32)
         return self._zeros
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self._values().shape)
+
+    @property
+    def count(self) -> int:
+        return math.prod(self.shape)
+
+    num, channels, height, width = (_axis_length(i) for i in range(4))
+
+    def __repr__(self) -> str:
+        return f"Blob{self.shape}"
 
     def reshape(self, *shape: int | Sequence[int]) -> None:
         """Gives the blob another shape, its axes one by one. Errors: a blob with a shape that follows from others."""
@@ -50,7 +108,7 @@ def dimensions(shape: Sequence[int | Sequence[int]]) -> tuple[int, ...]:
     return axes
 
 
-def parameter_blob(view: ParameterView, copies: api.Copies) -> Blob:
+def parameter_blob(view: ParameterView, copies: Copies) -> Blob:
     """The blob of a parameter of a layer."""
     return Blob(lambda: view.data, lambda: view.diff, copies)
 
@@ -63,7 +121,7 @@ class NetBlob(Blob):
     makers: the layer that makes each version, by its index.
     """
 
-    def __init__(self, name: str, net: Net, versions: Sequence[Value], makers: Sequence[int], copies: api.Copies):
+    def __init__(self, name: str, net: Net, versions: Sequence[Value], makers: Sequence[int], copies: Copies):
         super().__init__(lambda: self._data_of(self._data_at), lambda: self._diff_of(self._diff_at), copies)
         self.name, self._net, self._versions, self._makers = name, net, versions, makers
         self._data_at = self._diff_at = len(versions) - 1

@@ -9,22 +9,24 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .. import prototxt
-from ..api import Copies, StoredNet
+from .. import prototxt, weights
+from ..devices.protocol import Device
 from ..errors import CaffeliteError, Mistakes, did_you_mean
 from ..layers import unknown_types
-from ..layers.data import DummyData
+from ..layers.data import DummyData, MemoryData
 from ..layers.python import UserLayer
 from ..net import net as nets
 from ..net.nodes import AUTOMATIC, Node, Value
 from ..net.partial import PartialPasses
 from ..runs.open_net import open_net
+from ..training.checkpoint.snapshot import write
 from . import modes
-from .blob import Blob, BlobVec, NetBlob, parameter_blob
+from .blob import Blob, BlobVec, Copies, NetBlob, parameter_blob
 
 Names = OrderedDict[str, list[str]]
 
@@ -39,12 +41,12 @@ class LayerView:
         return f"<{self.type} layer>"
 
 
-class NetStructure(StoredNet):
+class NetStructure:
     """The layers, blobs and parameters of a net by name, in the order of the layers. Layers and blobs that the compiler
     inserts do not appear."""
 
     def _adopt(self, net: nets.Net, copies: Copies | None = None) -> None:
-        self._net, self._copies, self._iteration = net, copies or Copies(net.dev), 0
+        self._net, self._copies, self.iteration = net, copies or Copies(net.dev), 0
         self._owned = copies is None
         if self._owned:
             weakref.finalize(self, net.close)
@@ -187,14 +189,27 @@ class Net(NetStructure):
     ):
         options = _arguments(arguments, {"phase": phase, "level": level, "stages": stages, "weights": weights})
         document = prototxt.read_net(os.fspath(network_file), tolerate=unknown_types.tolerate)
-        seed = modes.next_seed()
+        self._open(document, modes.open_device(), modes.next_seed(), **{**options, "level": options["level"] or 0})
+
+    def _open(
+        self,
+        document: prototxt.Document,
+        device: Device,
+        seed: int,
+        *,
+        phase: int,
+        level: int | None,
+        stages: Sequence[str] | None,
+        weights: str | os.PathLike[str] | None,
+    ) -> None:
+        """weights: None for the file that ``deploy_param`` names."""
         with user_errors():
             net = open_net(
                 document,
-                modes.open_device(),
-                options["phase"],
-                level=options["level"] or 0,
-                stages=tuple(options["stages"] or ()),
+                device,
+                phase,
+                level=level,
+                stages=tuple(stages or ()),
                 seed=seed,
                 random_seed=seed,
                 keep=True,
@@ -202,11 +217,10 @@ class Net(NetStructure):
                 fixed_shapes=False,
             )
         self._adopt(net)
-        weights_file = options["weights"]
-        if weights_file is None and document.message.deploy_param.weights:
-            weights_file = prototxt.resolve(document.message.deploy_param.weights, document.locate)
-        if weights_file is not None:
-            self.copy_from(weights_file)
+        if weights is None and document.message.deploy_param.weights:
+            weights = prototxt.resolve(document.message.deploy_param.weights, document.locate)
+        if weights is not None:
+            self.copy_from(weights)
 
     @classmethod
     def _of(cls, net: nets.Net, copies: Copies) -> Net:
@@ -274,12 +288,12 @@ class Net(NetStructure):
         with user_errors():
             if first == 0 and last == len(self._nodes) - 1 and not callbacks:
                 net.clear_loss()
-                net.forward(self._iteration)
+                net.forward(self.iteration)
             else:
                 before, after = self._observer("before_forward"), self._observer("after_forward")
-                self._passes.forward(first, last, self._iteration, before, after)
+                self._passes.forward(first, last, self.iteration, before, after)
             net.check_faults()
-        self._iteration += 1
+        self.iteration += 1
         for blob in self._versioned:
             blob.after_forward(last)
 
@@ -435,14 +449,37 @@ class Net(NetStructure):
         for node in dict.fromkeys(node for node, _, _ in pairs):
             self._net.rebuild(node)
 
-    def copy_from(self, trained_file: str | os.PathLike[str]) -> None:
+    def set_input_arrays(self, data: np.ndarray, labels: np.ndarray) -> None:
+        """Gives the MemoryData layer its samples: data (M, C, H, W) and labels (M), M a multiple of its batch size;
+        they are read, not copied. Errors: a net without one such layer; other shapes."""
+        layers = [node.layer for node in self._net.graph.feeds if isinstance(node.layer, MemoryData)]
+        if len(layers) != 1:
+            expected, found = "a net with one MemoryData layer", f"{len(layers)} in this net"
+            raise CaffeliteError("set_input_arrays feeds a MemoryData layer", expected=expected, found=found)
+        layers[0].set_input_arrays(np.asarray(data), np.asarray(labels))
+
+    # files
+
+    def _write(self, path: str | os.PathLike[str], hdf5: bool) -> None:
+        self._copies.send()
+        blobs = [(node.layer.spec, arrays) for node, arrays in self._net.layer_blobs()]
+        if hdf5:
+            body = weights.encode_hdf5_net((spec.name, arrays) for spec, arrays in blobs)
+        else:
+            body = weights.sealed(weights.encode_net(self._net.graph.message, blobs))
+        write([(Path(path), [body])])
+
+    def copy_from(self, trained_file: str | os.PathLike[str]) -> nets.Loaded:
         """Copies the parameters of a caffemodel, binary or HDF5, by layer name. Layers of one side alone are logged.
-        Errors: no such file; parameters of another shape."""
-        loaded = self._load(trained_file)
+        Returns which layers matched, were skipped (not in the net) and are missing (not in the file). Errors: no such
+        file; parameters of another shape."""
+        self._copies.send()
+        loaded = self._net.load(weights.read_model(Path(trained_file), copy=False), str(trained_file))
         if not loaded.matched:
             log.warning("%s: no layer of the file is in the net", trained_file)
         else:
             loaded.log(str(trained_file))
+        return loaded
 
     load_hdf5 = copy_from
 

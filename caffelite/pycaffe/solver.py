@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .. import prototxt
-from ..api import Copies
+from ..devices.protocol import Device
 from ..errors import CaffeliteError
 from ..runs.config import RunConfig
 from ..runs.open_net import load_initial_weights, open_trainer, read_solver
@@ -18,6 +18,7 @@ from ..training.optim.updates import rule_name
 from ..training.state import TrainingState
 from ..training.trainer import Trainer
 from . import modes
+from .blob import Copies
 from .net import Net, user_errors
 
 
@@ -74,31 +75,33 @@ class Solver:
     """
 
     kind = ""  # of the update rule; empty: as the file says
+    net_class: type[Net] = Net
 
     def __init__(self, solver_file: str | os.PathLike[str]):
         config = RunConfig(os.fspath(solver_file))
-        self._open(config, read_solver(config))
+        self._open(config, read_solver(config), modes.open_device())
 
-    def _open(self, config: RunConfig, document: prototxt.Document) -> None:
+    def _open(self, config: RunConfig, document: prototxt.Document, device: Device, resume: str | None = None) -> None:
         message = document.message
         if self.kind:
             message.ClearField("solver_type")
             message.type = self.kind
         if modes.seeded() and message.random_seed < 0:
             message.random_seed = modes.next_seed()
-        device = modes.open_device()
+        options = {"keep": True, "net_options": {"fixed_shapes": False}, "resume": resume}
         with user_errors():
-            trainer = open_trainer(config, document, device, keep=True, net_options={"fixed_shapes": False})
+            trainer = open_trainer(config, document, device, **options)
         self._trainer, self._copies, self._token = trainer, Copies(device), _Open()
         weakref.finalize(self._token, trainer.close)
-        load_initial_weights(trainer, config)
+        if resume is None:
+            load_initial_weights(trainer, config)
         self.net = self._wrap(trainer.net)
         self.test_nets = [self._wrap(net) for net, _ in trainer.tests]
         self.param = SolverParameter(trainer)
         self._callbacks: _Callbacks | None = None
 
     def _wrap(self, net: object) -> Net:
-        wrapped = Net._of(net, self._copies)  # type: ignore[arg-type]
+        wrapped = self.net_class._of(net, self._copies)  # type: ignore[arg-type]
         wrapped._token = self._token  # type: ignore[attr-defined]
         return wrapped
 
@@ -110,9 +113,11 @@ class Solver:
     def lr(self) -> float:
         return self._trainer.rate(self._trainer.iteration)
 
-    def step(self, count: int) -> None:
-        """Runs ``count`` iterations, with the tests and snapshots that are due."""
+    def step(self, count: int) -> float:
+        """Runs ``count`` iterations, with the tests and snapshots that are due. Returns the loss, averaged as
+        average_loss says."""
         self._run(lambda: self._trainer.step(count))
+        return self._trainer.smoothed_loss()
 
     def solve(self, resume_file: str | os.PathLike[str] | None = None) -> None:
         """Trains to max_iter, from a solverstate where one is given."""
@@ -208,7 +213,7 @@ def get_solver(solver_file: str | os.PathLike[str]) -> Solver:
     document = read_solver(config)
     chosen: type[Solver] = _CLASSES.get(rule_name(document.message, document.locate), Solver)
     made = chosen.__new__(chosen)
-    made._open(config, document)
+    made._open(config, document, modes.open_device())
     return made
 
 
