@@ -245,17 +245,22 @@ def mnist_elastic(m: Model, perturbed: bool = True) -> None:
 
 
 def cifar10_resnet(m: Model) -> None:
-    moved = {"shift_x": 4, "shift_y": 4}
+    moved = {"shift_x": 4, "shift_y": 4, "cutout_size": 8}
     transform = {"mean_value": [114, 123, 125], "scale": 1 / 64}
-    x = m.data("cifar10", (3, 32, 32), (100, 100), transform=transform, shuffle=True, mirror=True, perturb_param=moved)
+    x = m.data("cifar10", (3, 32, 32), (128, 100), transform=transform, shuffle=True, mirror=True, perturb_param=moved)
     conv = partial(unit, m)
-    x = conv("conv1", x, 16)
-    for i, width in enumerate((32, 64, 128), 2):
-        m.section(f"Stage {i - 1}: {width} x {64 >> i - 1} x {64 >> i - 1}, a residual block.")
-        short = conv(f"conv{i}", x, width, stride=2)
-        x = m.add("Eltwise", f"res{i}", short, conv(f"res{i}b", conv(f"res{i}a", short, width), width))
+
+    def residual(name: str, x: str, width: int) -> str:
+        return m.add("Eltwise", name, x, conv(f"{name}b", conv(f"{name}a", x, width), width))
+
+    m.section("Stage 1: 64 x 16 x 16, with a residual block.")
+    x = residual("res2", m.pool("pool2", conv("conv2", conv("conv1", x, 32), 64), "MAX", 2, 2), 64)
+    m.section("Stage 2: 128 x 8 x 8.")
+    x = m.pool("pool3", conv("conv3", x, 128), "MAX", 2, 2)
+    m.section("Stage 3: 256 x 4 x 4, with a residual block.")
+    x = residual("res4", m.pool("pool4", conv("conv4", x, 256), "MAX", 2, 2), 256)
     m.section("Classifier.")
-    m.classify(m.fc("score", m.pool("pool", x, "AVE"), 10, RATES, weight_filler=gaussian(0.01)), smoothing=0.1)
+    m.classify(m.fc("score", m.pool("pool", x, "MAX"), 10, RATES, weight_filler=gaussian(0.01)), smoothing=0.1)
 
 
 def squeezenet(m: Model) -> None:

@@ -156,6 +156,16 @@ def together(name: str, *options: Callable) -> Callable:
 
 
 running = together("device_options", precision_option, _deterministic, _eager)  # how a device runs
+running_all = together(  # the same, for a command that compares precisions
+    "device_options",
+    field_option(
+        "precision",
+        type=click.Choice((*FIELDS["precision"].metadata["choices"], "all")),
+        help=f"{FIELDS['precision'].metadata['help']} all: those of the device side by side.",
+    ),
+    _deterministic,
+    _eager,
+)
 
 
 def file_option(*names: str, help: str, required: bool = False) -> Callable:

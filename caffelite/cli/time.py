@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import logging
 import statistics
+from collections.abc import Callable
+from typing import Any
 
 import click
 
+from ..devices import PRECISIONS
+from ..errors import CaffeliteError
 from . import options
 from .logs import start
 from .options import open_net
 
 log = logging.getLogger("caffelite")
+ROUNDS = 5
 
 
 @click.command(short_help="Time each layer of a net")
 @options.model
 @options.gpu
 @options.python
-@options.running
+@options.running_all
 @options.iterations("Passes to time.", 50)
 @options.shape
 @options.state
@@ -35,21 +40,34 @@ def time(model, gpu, device_options, iterations, shape, phase, level, stage, wei
     move: what it reads and writes, each once.
 
     \b
-    Example:
+    Examples:
       caffelite time -model models/lenet/train_val.prototxt -iterations 20 -set data.data_param.batch_size=128
+      caffelite time -model models/lenet/train_val.prototxt -precision all
     """
     start()
     from ..inspection import timing
     from ..runs.open_net import load_weights
 
-    net = open_net(
-        model, gpu, phase or "TRAIN", level, stage, device_options, set_fields=set_fields, timing=True, shapes=shape
-    )
+    def opened(precision: str | None):
+        words = {**device_options, "precision": precision}
+        net = open_net(
+            model, gpu, phase or "TRAIN", level, stage, words, set_fields=set_fields, timing=True, shapes=shape
+        )
+        try:
+            if weights:
+                load_weights(net, weights)
+            net.forward()
+            net.backward()
+        except BaseException:
+            net.close()
+            raise
+        return net
+
+    if device_options["precision"] == "all":
+        _compare(opened, iterations)
+        return
+    net = opened(device_options["precision"])
     try:
-        if weights:
-            load_weights(net, weights)
-        net.forward()
-        net.backward()
         log.info("*** Benchmark begins ***")
         log.info("Testing for %d iterations.", iterations)
         passes = [timing.timed_pass(net, i) for i in range(iterations)]
@@ -61,6 +79,40 @@ def time(model, gpu, device_options, iterations, shape, phase, level, stage, wei
     report(net, passes)
     log.info("*** Benchmark ends ***")
     _print_table(net, passes, whole, ceilings)
+
+
+def _compare(opened: Callable, iterations: int) -> None:
+    """Prints complete passes at each precision of the device. They take turns, so that none has the quiet minutes of a
+    machine for itself."""
+    from ..inspection import counts, timing
+
+    nets: dict[str, Any] = {}
+    try:
+        for precision in PRECISIONS:
+            try:
+                net = opened(precision)
+            except CaffeliteError as error:
+                if not nets:
+                    raise
+                log.info("%s: %s", precision, error.what)
+                continue
+            if net.dev.precision in nets:
+                net.close()
+            else:
+                nets[net.dev.precision] = net
+        laps: dict[str, list[float]] = {name: [] for name in nets}
+        for _ in range(ROUNDS):
+            for name, net in nets.items():
+                laps[name].append(timing.whole(net, -(-iterations // ROUNDS)))
+        batch = next(counts.batch_of(net.graph) for net in nets.values())
+    finally:
+        for net in nets.values():
+            net.close()
+    times = {name: statistics.median(each) for name, each in laps.items()}
+    rows = [("precision", "forward and backward ms", "images/s", "beside fp32")]
+    for name, ms in times.items():
+        rows.append((name, f"{ms:.4g}", f"{1e3 * batch / ms:,.0f}", f"{times['fp32'] / ms:.2f}"))
+    options.say(options.aligned(rows, left=(0,)))
 
 
 def report(net, passes: list) -> None:

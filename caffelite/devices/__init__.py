@@ -31,7 +31,8 @@ def open_device(
     """The CPU where ``gpu`` is None, else the GPU of that number.
 
     precision: see the device; None for its own, fp32 on a CPU and tf32 on a GPU. A CPU, which has no TF32, takes that
-    for fp32. deterministic: equal runs to the last bit; on a CPU, no measured algorithms. eager: a GPU runs without
+    for fp32. ``auto`` is bf16 where the device multiplies such numbers itself, else None; the device tells which it is.
+    deterministic: equal runs to the last bit; on a CPU, no measured algorithms. eager: a GPU runs without
     CUDA graphs. A GPU that this thread has open in the same way is given again: its nets share streams and workspace.
     Errors: a precision that the device lacks.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .. import devices
 from ..devices.traits import H100, DeviceTraits, cpu_traits, cuda_traits
 
 CPU = cpu_traits()  # with oneDNN, in fp32
@@ -13,6 +14,8 @@ def traits(gpu: int | None, precision: str | None = None) -> DeviceTraits:
     precision: as -precision names it; None: the device's default. Errors: the GPU lacks the precision.
     """
     if gpu is None:
+        if precision == "auto":
+            precision = devices.open_device(precision=precision).precision
         return cpu_traits("bf16" if precision == "bf16" else "fp32")
     from ..devices.cuda import precisions
 

@@ -70,8 +70,9 @@ class RunConfig:
     precision: str | None = _option(
         "--precision",
         "Number type of the products in convolutions and large inner products: float32, TF32 (GPU), fp16 (GPU) or "
-        "bfloat16; sums and weights stay float32. Default: tf32 on a GPU, fp32 on a CPU, which treats tf32 as fp32.",
-        choices=("tf32", "fp32", "fp16", "bf16"),
+        "bfloat16; sums and weights stay float32. auto: bfloat16 where the device multiplies it itself, else the "
+        "default. Default: tf32 on a GPU, fp32 on a CPU, which treats tf32 as fp32.",
+        choices=("auto", "tf32", "fp32", "fp16", "bf16"),
     )
     deterministic: bool = _option(
         "--deterministic",

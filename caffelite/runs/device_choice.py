@@ -9,6 +9,7 @@ from typing import Any
 
 from .. import caffelite_pb2 as pb
 from .. import devices
+from ..devices.protocol import Device
 from ..errors import CaffeliteError
 
 log = logging.getLogger("caffelite")
@@ -93,7 +94,7 @@ def open_one(
     options = options or {}
     if not gpu_ids:
         log.info("Use CPU.")
-        return devices.open_device(**options)
+        return _told(devices.open_device(**options), options)
     if net and not options.get("precision") and (field := _fp16_field(net())):
         log.info("%s: FLOAT16, as -precision fp16", field)
         options = {**options, "precision": "fp16"}
@@ -102,6 +103,12 @@ def open_one(
     except CaffeliteError as mistake:
         raise gpu_ids.explained(mistake) if isinstance(gpu_ids, GpuOfSolver) else mistake from None
     log.info("Using GPUs %s", ", ".join(map(str, gpu_ids)))
+    return _told(device, options)
+
+
+def _told(device: Device, options: dict[str, Any]) -> Device:
+    if options.get("precision") == "auto":
+        log.info("Precision: %s, by -precision auto", device.precision)
     return device
 
 

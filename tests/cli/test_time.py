@@ -84,3 +84,16 @@ def test_zeros_replace_missing_data(tmp_path, monkeypatch, call, command):
     answer = call(*command, "-model", "net.prototxt", "-iterations", "1")
     assert answer.status == 0
     assert any('"data" taken as 3×4×4 by crop_size; zeros replace it' in line for line in answer.lines)
+
+
+def test_all_precisions_side_by_side(folder, call):
+    answer = call("time", "-model", "net.prototxt", "-iterations", "3", "-precision", "all")
+    heading, first, *rest = answer.out.splitlines()
+    assert answer.status == 0 and heading.split()[0] == "precision" and first.split()[0] == "fp32"
+    assert first.split()[-1] == "1.00" and all(row.split()[0] == "bf16" for row in rest)
+    assert "fp16: fp16 is for GPUs" in answer.err
+
+
+def test_the_log_says_which_precision_auto_is(folder, call):
+    answer = call("time", "-model", "net.prototxt", "-iterations", "1", "-precision", "auto")
+    assert answer.status == 0 and re.search("Precision: (fp32|bf16), by -precision auto", answer.err)

@@ -179,6 +179,8 @@ def test_a_precision_that_a_gpu_lacks(monkeypatch, capability, precision, report
         ((7, 5), "fp16", True, "fp16"),
         ((6, 1), "fp16", False, "fp16"),
         ((8, 6), "bf16", True, "bf16"),
+        ((8, 6), "auto", True, "bf16"),
+        ((7, 5), "auto", False, "fp32"),
     ],
 )
 def test_layout_by_what_tensor_cores_multiply(caplog, capability, precision, last, computes_in):
@@ -189,7 +191,7 @@ def test_layout_by_what_tensor_cores_multiply(caplog, capability, precision, las
     with caplog.at_level("INFO", "caffelite"):
         dev = GPU(0, "float32", here, precision)
     assert dev.traits.channels_last == last and dev.precision == computes_in and strict == [computes_in == "fp32"]
-    assert ("has no TF32" in caplog.text) == (precision != computes_in)
+    assert ("has no TF32" in caplog.text) == (capability < (8, 0) and computes_in == "fp32")
     assert ("without tensor cores only inner products" in caplog.text) == (capability == (6, 1))
 
 

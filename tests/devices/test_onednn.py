@@ -69,6 +69,18 @@ def test_bf16_without_it_reports_the_extra():
         open_device(None, precision="bf16")
 
 
+@pytest.mark.parametrize("kind, precision", [("native", "bf16"), ("emulated", "fp32"), (None, "fp32")])
+def test_auto_takes_bf16_where_the_processor_multiplies_it(monkeypatch, kind, precision):
+    engines.with_onednn()  # skips where there is none
+    monkeypatch.setattr(onednn.Library, "bf16", lambda library: kind)
+    assert open_device(None, precision="auto").precision == precision
+
+
+def test_auto_without_it_takes_fp32():
+    with engines.chosen("0"):
+        assert open_device(None, precision="auto").precision == "fp32"
+
+
 def test_float64_knows_nothing_of_it():
     """The device that tests gradients computes by itself."""
     assert not open_device(None, "float64").traits.channels_last

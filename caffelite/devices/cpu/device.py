@@ -75,6 +75,8 @@ class CPU(FormulaKernels):
         if self._onednn and not deterministic:
             self.algorithms = choices.Choices(self.threads, self._onednn.version, self._onednn.instructions)
         self.inference = inference.Inference(self, self._onednn, self.algorithms) if self._onednn else None
+        if precision == "auto":
+            precision = "bf16" if self._onednn and self._onednn.bf16() == "native" else "fp32"
         self.traits = traits = cpu_traits(precision, self.dtype.name, self._onednn is not None)
         self.precision = precision
         if traits.half:

@@ -12,10 +12,13 @@ LEAST = {"fp16": (5, 3), "bf16": (8, 0)}  # from which on a GPU converts such nu
 
 
 def suited(precision: str, capability: tuple[int, int], number: int) -> str:
-    """The precision that GPU ``number`` uses when this one is requested: fp32 for tf32 where it has no TF32.
+    """The precision that GPU ``number`` uses when this one is requested: fp32 for tf32 where it has no TF32; for auto
+    bf16 where its tensor cores multiply that, else as for tf32.
 
     capability: its compute capability, (major, minor). Errors: a precision that it lacks.
     """
+    if precision == "auto":
+        precision = "bf16" if by_tensor_cores("bf16", capability) else "tf32"
     if capability < LEAST.get(precision, (0, 0)):
         others = [other for other in ("fp16", "fp32") if capability >= LEAST.get(other, (0, 0))]
         raise CaffeliteError(
