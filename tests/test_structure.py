@@ -23,11 +23,12 @@ import structure  # noqa: E402
 PACKAGE = ROOT / "caffelite"
 
 # Each package and the packages that it may import, lowest first: a row names only packages of rows above it.
-LANGUAGE = {"errors", "inputs", "caffelite_pb2"}
+LANGUAGE = {"errors", "inputs", "system", "caffelite_pb2"}
 ARROWS = {
     "__version__": set(),
     "errors": set(),
     "inputs": set(),
+    "system": set(),
     "caffelite_pb2": set(),
     "progress": set(),
     "stored": {"errors", "inputs"},
@@ -39,7 +40,7 @@ ARROWS = {
     "detection": LANGUAGE | {"prototxt"},
     "layers": LANGUAGE | {"prototxt", "weights", "devices", "user_modules", "detection"},
     "net": LANGUAGE | {"devices", "layers"},
-    "parallel": {"errors", "devices"},
+    "parallel": {"errors", "system", "devices"},
     "planner": LANGUAGE | {"devices", "layers", "net", "parallel"},
     "data": LANGUAGE | {"prototxt", "weights", "progress", "detection", "layers"},
     "training": LANGUAGE

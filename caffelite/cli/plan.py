@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from ..errors import CaffeliteError
+from ..system import usable_cores
 from . import options
 from .logs import start
 from .options import FiniteRange, open_net
@@ -136,7 +137,7 @@ def _planner(
     from ..planner.planner import Job, Planner
 
     cpu = subject.gpu is None and divide.rates in (None, "cpu")
-    cores = len(os.sched_getaffinity(0))
+    cores = len(usable_cores())
     machine = links.machine or (int(GPU["machine"]) if not cpu else subject.devices if divide.rates else cores)
     near, far = links.bandwidth or (CPU if cpu else GPU)["bandwidth"], links.network
     latency = links.latency * 1e-6
@@ -284,7 +285,7 @@ def plan(
     finally:
         net.close()
     cpu = net.dev.number is None
-    cores = len(os.sched_getaffinity(0))
+    cores = len(usable_cores())
     machine = machine or (cores if cpu else GPU["machine"])
     bandwidth = bandwidth or (CPU if cpu else GPU)["bandwidth"]
     near, far = (Link(speed * 1e9, latency * 1e-6) for speed in (bandwidth, network))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import quoted
+from ..system import usable_cores
 from . import options
 from .logs import start
 from .options import Duration
@@ -211,9 +212,7 @@ def _with_threads(definition: SweepConfig, jobs: int) -> SweepConfig:
     """The definition with the cores divided among trials."""
     import dataclasses
 
-    from ..sweep import jobs as processes
-
-    return dataclasses.replace(definition, threads=max(1, processes.cores() // jobs))
+    return dataclasses.replace(definition, threads=max(1, len(usable_cores()) // jobs))
 
 
 def _default_folder(definition: SweepConfig) -> Path:

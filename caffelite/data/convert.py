@@ -16,6 +16,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from .. import inputs
 from ..errors import CaffeliteError, Where
+from ..system import usable_cores
 from .images import channels_last, decode, opencv, resize
 from .listing import Listed
 from .writers import write_records
@@ -164,7 +165,7 @@ def is_cut(content: bytes) -> bool:
 def in_order(function: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None) -> Iterator[Result]:
     """function(item) of each item in their order, computed by threads a bounded number of items ahead. Default: a
     thread for each core."""
-    threads = threads or len(os.sched_getaffinity(0))
+    threads = threads or len(usable_cores())
     items = iter(items)
     ahead: deque[Future[list[Result]]] = deque()
     with ThreadPoolExecutor(threads, "caffelite decode") as pool:

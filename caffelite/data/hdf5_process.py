@@ -15,6 +15,7 @@ import stat
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 
 # Of bytes in memory to bytes in files: what no filter reaches but on purpose. Data sets that are small need no such
 # bound.
@@ -56,12 +57,10 @@ def _limit(seconds: int, memory: int) -> None:
     """Limits one request: CPU time, and bytes of address space."""
     import resource
 
-    with open("/proc/self/statm") as file:
-        occupied = int(file.read().split()[0]) * resource.getpagesize()
-    for kind, most in (
-        (resource.RLIMIT_CPU, math.ceil(time.process_time()) + seconds),
-        (resource.RLIMIT_AS, occupied + memory),
-    ):
+    limits = [(resource.RLIMIT_CPU, math.ceil(time.process_time()) + seconds)]
+    with suppress(OSError), open("/proc/self/statm") as file:  # not on macOS, which enforces no such limit
+        limits.append((resource.RLIMIT_AS, int(file.read().split()[0]) * resource.getpagesize() + memory))
+    for kind, most in limits:
         hard = resource.getrlimit(kind)[1]
         resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -4,7 +4,6 @@ device, all concurrently."""
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from threading import Event, Lock, Thread
 import numpy as np
 
 from ..errors import CaffeliteError
+from ..system import usable_cores
 from .fingerprint import Facts, digest
 
 log = logging.getLogger("caffelite")
@@ -46,7 +46,7 @@ def set_workers(count: int | None) -> None:
 
 
 def workers() -> int:
-    return _workers or min(len(os.sched_getaffinity(0)), MOST_WORKERS)
+    return _workers or min(len(usable_cores()), MOST_WORKERS)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Where, message_of, missing_extra
 from ..progress import bar
+from ..system import reserve
 
 FIRST_MAP_BYTES = 1 << 20
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -237,7 +238,7 @@ def _full(file: Path) -> str:
     """Why a file cannot grow; empty where it can. LMDB calls a full disk an error of input or output."""
     try:
         with open(file, "ab") as handle:
-            os.posix_fallocate(handle.fileno(), os.fstat(handle.fileno()).st_size, FIRST_MAP_BYTES)
+            reserve(handle.fileno(), os.fstat(handle.fileno()).st_size, FIRST_MAP_BYTES)
     except OSError as mistake:
         return mistake.strerror or "" if mistake.errno in FULL else ""
     return ""

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from ..devices.protocol import Device
+from ..system import reserve
 from .layer import Layer, Shape, register
 
 SLACK = 1 << 16  # bytes that HDF5 needs besides the rows of a batch, at most
@@ -103,7 +104,7 @@ def _reserve(path: Path, count: int) -> None:
     try:
         size = os.fstat(handle).st_size
         try:
-            os.posix_fallocate(handle, size, count)
+            reserve(handle, size, count)
         except OSError as error:
             os.ftruncate(handle, size)
             if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):  # a file system that reserves nothing

@@ -15,6 +15,7 @@ import numpy as np
 from ..devices.interfaces import Links
 from ..devices.protocol import Device
 from ..errors import CaffeliteError
+from ..system import usable_cores
 from .control import Control
 from .mesh import MeshPosition, MeshShape
 from .reducer import Bucket, GradientReducer, Transport
@@ -214,7 +215,7 @@ def session(limit: float) -> Iterator[SingleProcess]:
     for variable, value in CUDA_DEFAULTS.items():
         os.environ.setdefault(variable, value)
     watchdog = Watchdog(control.rank, control.size, limit)
-    name, cores = socket.gethostname(), sorted(os.sched_getaffinity(0))
+    name, cores = socket.gethostname(), usable_cores()
     met = control.gather((name, cores, watchdog.address()))
     hosts = [host for host, _, _ in met]
     watchdog.join("127.0.0.1" if set(hosts) == {name} else hosts[0], *met[0][2])

@@ -99,6 +99,8 @@ def running(folder: Path) -> RunStatus:
 def _send(folder: Path, status: RunStatus, number: signal.Signals) -> None:
     """Sends a signal to the process that holds the lock of a run folder, and to no other one: a folder may name any
     process, and a number may belong to another process by now."""
+    if not hasattr(os, "pidfd_open"):
+        raise CaffeliteError("caffelite control signals runs on Linux only", remedy="use kill with the run's process")
     try:
         descriptor = os.pidfd_open(status.process or 0)
     except OSError:

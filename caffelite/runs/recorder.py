@@ -22,6 +22,7 @@ import numpy as np
 from .. import inputs, prototxt
 from ..errors import CaffeliteError
 from ..layers.detection_base import DetectionJudge
+from ..system import usable_cores
 from ..training.hooks.hook import Hook, Outputs
 from ..training.scores import Scores
 from ..training.state import TrainingState
@@ -223,7 +224,7 @@ class Recorder(Hook):
             "max_iterations": trainer.p.max_iter,
             "device": trainer.dev.name,
             "processes": trainer.comm.size,
-            "cores": len(os.sched_getaffinity(0)),
+            "cores": len(usable_cores()),
             "host": socket.gethostname(),
             "process": os.getpid(),
             "locked": bool(self._lock and self._lock.works),

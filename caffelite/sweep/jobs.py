@@ -7,7 +7,6 @@ import dataclasses
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
@@ -252,8 +251,3 @@ def stopping(stop: Stop) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if sys.platform.startswith("linux") else os.cpu_count() or 1

@@ -4,7 +4,6 @@ host's memory."""
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import numpy as np
 
 from ...devices.interfaces import Array, Peer, Pending
 from ...devices.protocol import Device
+from ...system import yield_core
 from ..mesh import MeshPosition, MeshShape
 from .mpi import Communicator
 
@@ -123,7 +123,7 @@ class MPILinks:
         with self._waiting(rank):
             while not request.Test():
                 self.progress()
-                os.sched_yield()  # the other rank may need this core
+                yield_core()  # the other rank may need this core
 
 
 class StagedLinks:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import CaffeliteError, missing_extra
+from ...system import yield_core
 
 CHUNK = 1 << 20  # elements of one all-reduce: several at a time are faster than one of all
 MOST_PENDING = 4  # all-reduces at a time
@@ -118,4 +119,4 @@ class MPIAllReduce:
 
     def finish(self) -> None:
         while not self.progress():
-            os.sched_yield()  # another rank may need this core
+            yield_core()  # another rank may need this core

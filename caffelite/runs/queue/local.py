@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ... import stored
 from ...parallel.transports import star
+from ...system import usable_cores
 from .. import folder as files
 from ..bounds.bounds import Bounds
 from ..device_choice import gpu_numbers
@@ -56,7 +57,7 @@ class Local(Engine):
         self._children: dict[str, tuple[subprocess.Popen[bytes], Path]] = {}
         self._environment = dict(os.environ)
         if slots.cpu > 1:
-            threads = max(1, len(os.sched_getaffinity(0)) // slots.cpu)
+            threads = max(1, len(usable_cores()) // slots.cpu)
             self._environment |= {name: str(threads) for name in THREADS}
 
     def look(self, jobs: Sequence[Job]) -> None:

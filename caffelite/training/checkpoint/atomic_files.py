@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from ...errors import CaffeliteError, Locator, quoted
+from ...system import reserve
 
 Files = Iterable[tuple[Path, Iterable[bytes | memoryview]]]
 
@@ -162,7 +163,7 @@ def check_space(prefix: str, size: int, locate: Locator) -> None:
         draft = draft_of(Path(f"{prefix}_iter_"))
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
         try:
-            os.posix_fallocate(handle, 0, max(size, 1))
+            reserve(handle, 0, max(size, 1))
         finally:
             os.close(handle)
             os.unlink(draft)

@@ -1,0 +1,33 @@
+"""What Linux has and macOS lacks."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+
+
+def usable_cores() -> list[int]:
+    """The cores that this process may use, by number; all of the machine where the system does not tell."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def yield_core() -> None:
+    """Lets another process have this core."""
+    if hasattr(os, "sched_yield"):
+        os.sched_yield()
+    else:
+        time.sleep(0)
+
+
+def reserve(descriptor: int, start: int, count: int) -> None:
+    """Reserves ``count`` bytes of an open file from ``start`` on; where the system cannot, only asks whether there is
+    room. Errors: OSError where there is none."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, start, count)
+        return
+    room = os.fstatvfs(descriptor)
+    if room.f_bavail * room.f_frsize < count:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
