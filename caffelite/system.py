@@ -1,10 +1,12 @@
-"""What Linux has and macOS lacks."""
+"""Cores, disk space and the cache folder of this machine, also where the system is not Linux."""
 
 from __future__ import annotations
 
 import errno
 import os
+import tempfile
 import time
+from pathlib import Path
 
 
 def usable_cores() -> list[int]:
@@ -31,3 +33,16 @@ def reserve(descriptor: int, start: int, count: int) -> None:
     room = os.fstatvfs(descriptor)
     if room.f_bavail * room.f_frsize < count:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def cache_folder() -> Path:
+    """$CAFFELITE_CACHE, else caffelite in the user's cache folder, else a temporary one."""
+    chosen = os.environ.get("CAFFELITE_CACHE")
+    home = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "caffelite"
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        if os.access(home, os.W_OK):
+            return home
+    except OSError:
+        pass
+    return Path(tempfile.mkdtemp(prefix="caffelite-"))

@@ -36,7 +36,7 @@ ARROWS = {
     "prototxt": LANGUAGE,
     "weights": LANGUAGE,
     "charts": {"errors"},
-    "devices": {"errors", "stored"},
+    "devices": {"errors", "stored", "system"},
     "detection": LANGUAGE | {"prototxt"},
     "layers": LANGUAGE | {"prototxt", "weights", "devices", "user_modules", "detection"},
     "net": LANGUAGE | {"devices", "layers"},

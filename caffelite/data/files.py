@@ -21,6 +21,7 @@ from .convert import CUT, is_cut
 from .database import EXACT_LABELS
 from .images import decode, resize
 from .listing import IMAGES, Listed, files_below, list_classes, shortened, whole_number
+from .remote_shards import RemoteShard, ShardCache
 from .samples import Samples
 
 MOST_SHARDS = 1_000_000
@@ -110,84 +111,70 @@ def folder(path: Path) -> list[Listed]:
 
 class Shards(Pictures):
     """The samples of tar files, in their order: what has one name up to the first dot of the file name is one sample,
-    an image and a label.
+    an image and a label. cache: of shards that are at addresses.
 
     Errors besides: a damaged or packed archive; a sample without exactly one image and one .cls; a label that is no
     number.
     """
 
-    def __init__(self, paths: Sequence[Path], color: bool, size: tuple[int, int]):
-        self._paths = paths
-        self._files: dict[int, FileIO] = {}
+    def __init__(
+        self,
+        archives: Sequence[Path | RemoteShard],
+        color: bool,
+        size: tuple[int, int],
+        cache: ShardCache | None = None,
+    ):
+        self._archives, self._cache = archives, cache
+        self._files: dict[int, FileIO] = {}  # of archives on disk
         self._parts: list[tuple[int, str, int, int]] = []  # archive, name, offset and bytes of each image
+        labels = []
         try:
-            labels = [label for archive_index, path in enumerate(paths) for label in self._index(archive_index, path)]
+            for archive_index in range(len(archives)):
+                for label, name, offset, count in self._index(archive_index):
+                    labels.append(label)
+                    self._parts.append((archive_index, name, offset, count))
             if not labels:
-                raise CaffeliteError("no samples in any archive", where=Where(str(paths[0])))
+                raise CaffeliteError("no samples in any archive", where=Where(_text(archives[0])))
             super().__init__(labels, color, size)
         except BaseException:
             self.close()
             raise
 
-    @staticmethod
-    def _usable(path: Path, name: str, member: tarfile.TarInfo | None) -> tarfile.TarInfo:
-        if member is None:
-            raise CaffeliteError(
-                f'the link "{name}" has no target in the archive',
-                where=Where(str(path)),
-                remedy="pack what it names too",
-            )
-        if member.issparse():
-            raise CaffeliteError(
-                f'"{name}" is stored as a sparse file', where=Where(str(path)), remedy="pack it without --sparse"
-            )
-        return member
-
-    def _index(self, archive_index: int, path: Path) -> list[int]:
-        samples: dict[str, dict[str, tarfile.TarInfo]] = {}
+    def _index(self, archive_index: int) -> list[tuple[int, str, int, int]]:
+        """Label, name, offset and bytes of each image of an archive."""
+        archive = self._archives[archive_index]
+        named = _text(archive)
         try:
-            file = self._files[archive_index] = inputs.open_file(path)  # closed by close
-            with tar.opened(mode="r:", fileobj=file) as archive:  # unbuffered: the headers alone are read
-                for full_name, member in tar.files(archive):
-                    folder_, name = os.path.split(full_name)
-                    stem, _, ending = name.partition(".")
-                    if stem:
-                        samples.setdefault(os.path.join(folder_, stem), {})[ending.lower()] = self._usable(
-                            path, full_name, member
-                        )
+            if isinstance(archive, RemoteShard):
+                assert self._cache
+                return self._cache.index(archive, lambda file: _index(file, named))
+            file = self._files[archive_index] = inputs.open_file(archive)  # closed by close
+            return _index(file, named)
         except (OSError, tar.Unreadable) as mistake:
-            remedy = (
-                "unpack it with gunzip or the like" if path.suffix in (".gz", ".tgz", ".bz2", ".xz", ".zst") else None
-            )
-            reason = inputs.reason(mistake)
+            packed = named.endswith((".gz", ".tgz", ".bz2", ".xz", ".zst"))
             raise CaffeliteError(
-                f"cannot read the archive: {reason}", where=Where(str(path)), expected="a .tar", remedy=remedy
+                f"cannot read the archive: {inputs.reason(mistake)}",
+                where=Where(named),
+                expected="a .tar",
+                remedy="unpack it with gunzip or the like" if packed else None,
             ) from None
-        labels = []
-        for stem, members in samples.items():
-            images = [(ending, member) for ending, member in members.items() if f".{ending.rsplit('.')[-1]}" in IMAGES]
-            if len(images) != 1 or "cls" not in members:
-                found, expected = ", ".join(sorted(members)), "an image and a .cls"
-                raise CaffeliteError(f'sample "{stem}"', where=Where(str(path)), expected=expected, found=found)
-            text = os.pread(file.fileno(), min(members["cls"].size, LABEL_BYTES), members["cls"].offset_data).strip()
-            label = whole_number(text.decode(errors="replace"))
-            if label is None or abs(label) > EXACT_LABELS:
-                found = repr(shortened(text.decode(errors="backslashreplace")))
-                raise CaffeliteError(
-                    f'"{stem}.cls" is no label', where=Where(str(path)), expected="an integer", found=found
-                )
-            labels.append(label)
-            [(ending, image)] = images
-            self._parts.append((archive_index, f"{stem}.{ending}", image.offset_data, image.size))
-        return labels
 
     def read(self, indices: np.ndarray) -> Sequence[bytes]:
         return [self._read(number) for number in indices.tolist()]
 
     def _read(self, number: int) -> bytes:
         archive_index, _, offset, size = self._parts[number]
+        archive = self._archives[archive_index]
         try:
-            content = os.pread(self._files[archive_index].fileno(), size, offset)
+            if isinstance(archive, RemoteShard):
+                assert self._cache
+                following = self._archives[(archive_index + 1) % len(self._archives)]
+                assert isinstance(following, RemoteShard)
+                self._cache.prefetch(following, archive)
+                with self._cache.opened(archive) as file:
+                    content = os.pread(file.fileno(), size, offset)
+            else:
+                content = os.pread(self._files[archive_index].fileno(), size, offset)
         except OSError as mistake:
             raise self.error(number, b"", f"cannot be read: {mistake.strerror}") from None
         if len(content) < size:
@@ -196,7 +183,7 @@ class Shards(Pictures):
 
     def place(self, number: int) -> tuple[str, Where]:
         archive_index, name, _, _ = self._parts[number]
-        return name, Where(str(self._paths[archive_index]))
+        return name, Where(_text(self._archives[archive_index]))
 
     def close(self) -> None:
         for file in self._files.values():
@@ -204,11 +191,54 @@ class Shards(Pictures):
         self._files.clear()
 
 
-def shards(pattern: str) -> list[Path]:
-    """The files that a pattern names: {000..127} counts, * and ? are as in a shell, in the order of their names.
+def _text(archive: Path | RemoteShard) -> str:
+    return archive.url if isinstance(archive, RemoteShard) else str(archive)
 
-    Errors: more than 1,000,000 names.
-    """
+
+def _index(file: FileIO, named: str) -> list[tuple[int, str, int, int]]:
+    """Label, name, offset and bytes of each image of an archive. Errors: those of `Shards`; OSError; Unreadable."""
+    samples: dict[str, dict[str, tarfile.TarInfo]] = {}
+    with tar.opened(mode="r:", fileobj=file) as archive:  # unbuffered: the headers alone are read
+        for full_name, member in tar.files(archive):
+            folder_, name = os.path.split(full_name)
+            stem, _, ending = name.partition(".")
+            if stem:
+                samples.setdefault(os.path.join(folder_, stem), {})[ending.lower()] = _usable(named, full_name, member)
+    index = []
+    for stem, members in samples.items():
+        images = [(ending, member) for ending, member in members.items() if f".{ending.rsplit('.')[-1]}" in IMAGES]
+        if len(images) != 1 or "cls" not in members:
+            found, expected = ", ".join(sorted(members)), "an image and a .cls"
+            raise CaffeliteError(f'sample "{stem}"', where=Where(named), expected=expected, found=found)
+        text = os.pread(file.fileno(), min(members["cls"].size, LABEL_BYTES), members["cls"].offset_data).strip()
+        label = whole_number(text.decode(errors="replace"))
+        if label is None or abs(label) > EXACT_LABELS:
+            found = repr(shortened(text.decode(errors="backslashreplace")))
+            raise CaffeliteError(f'"{stem}.cls" is no label', where=Where(named), expected="an integer", found=found)
+        [(ending, image)] = images
+        index.append((label, f"{stem}.{ending}", image.offset_data, image.size))
+    return index
+
+
+def _usable(named: str, name: str, member: tarfile.TarInfo | None) -> tarfile.TarInfo:
+    if member is None:
+        what = f'the link "{name}" has no target in the archive'
+        raise CaffeliteError(what, where=Where(named), remedy="pack what it names too")
+    if member.issparse():
+        what = f'"{name}" is stored as a sparse file'
+        raise CaffeliteError(what, where=Where(named), remedy="pack it without --sparse")
+    return member
+
+
+def shards(pattern: str) -> list[Path]:
+    """The files that a pattern names: as in ``expanded``, and * and ? are as in a shell, in the order of their names.
+    Errors: more than 1,000,000 names."""
+    names = expanded(pattern)
+    return [Path(path) for name in names for path in (sorted(glob.glob(name)) if glob.has_magic(name) else [name])]
+
+
+def expanded(pattern: str) -> list[str]:
+    """The names of a pattern, in which {000..127} counts. Errors: more than 1,000,000 names."""
     pieces = re.split(r"\{([0-9]+)\.\.([0-9]+)\}", pattern)
     ends = [
         (whole_number(a) or 0, whole_number(b) or 0, len(a)) for a, b in zip(pieces[1::3], pieces[2::3], strict=True)
@@ -217,7 +247,6 @@ def shards(pattern: str) -> list[Path]:
         what = f'the pattern "{shortened(pattern)}" names more than {MOST_SHARDS} files'
         raise CaffeliteError(what, remedy="correct its ranges, as in {000..127}")
     counts = [[f"{n:0{width}d}" for n in range(first, last + 1)] for first, last, width in ends]
-    named = [
+    return [
         "".join(x for pair in zip(pieces[::3], [*index, ""], strict=True) for x in pair) for index in product(*counts)
     ]
-    return [Path(path) for name in named for path in (sorted(glob.glob(name)) if glob.has_magic(name) else [name])]

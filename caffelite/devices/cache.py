@@ -1,37 +1,23 @@
-"""The cache folder of devices: compiled kernels and selected plans, kept between runs."""
+"""Choices of devices, as selected plans, kept between runs."""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
-import tempfile
-from pathlib import Path
 
 from .. import stored
 from ..errors import CaffeliteError
+from ..system import cache_folder
 
 log = logging.getLogger("caffelite")
-
-
-def folder() -> Path:
-    """$CAFFELITE_CACHE, else caffelite in the user's cache folder, else a temporary one."""
-    chosen = os.environ.get("CAFFELITE_CACHE")
-    home = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "caffelite"
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-        if os.access(home, os.W_OK):
-            return home
-    except OSError:
-        pass
-    return Path(tempfile.mkdtemp(prefix="caffelite-"))
 
 
 class ChoiceCache:
     """Strings by key, in a JSON file of the folder that several processes may write at the same time."""
 
     def __init__(self, name: str):
-        self._path = folder() / name
+        self._path = cache_folder() / name
         self._kept = self._read()
 
     def _read(self) -> dict[str, str]:

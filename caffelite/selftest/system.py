@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from .. import __version__
-from ..devices import cache
 from ..devices.formula import Formula
+from ..system import cache_folder
 from .bench import Bench, Skipped, compare, put
 
 PACKAGES = r"caffelite|numpy|scipy|numba|onednn.*|cupy.*|cuda-(toolkit|pathfinder)|nvidia-(cudnn|nccl|cublas|cuda).*"
@@ -50,7 +50,7 @@ def headers(bench: Bench) -> str:
 
 def caches(bench: Bench) -> str:
     """cache folders writable"""
-    folders = [cache.folder()]
+    folders = [cache_folder()]
     if bench.number is not None:
         folders.append(Path(os.environ.get("CUPY_CACHE_DIR") or Path.home() / ".cupy" / "kernel_cache"))
     for folder in folders:

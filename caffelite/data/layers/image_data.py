@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ... import caffelite_pb2 as pb
 from ...errors import CaffeliteError, Locator, Where
 from ...layers.data import Feed
 from ...layers.layer import register
-from ..files import Files, Shards, folder, shards
+from ..files import Files, Shards, expanded, folder, shards
 from ..listing import read_list, read_rows, read_table
-from ..opening import batch_size_of, check_size, check_tops, named_path, open_images, root_folder_of, source_path
+from ..opening import (
+    batch_size_of,
+    check_size,
+    check_tops,
+    is_balanced,
+    named_path,
+    open_images,
+    root_folder_of,
+    source_path,
+)
 from ..pipeline import Source
+from ..remote_shards import RemoteShard, ShardCache, is_remote
 from ..samples import Samples
 
+REQUESTS = 8  # at a time, for the sizes of shards at addresses
 
-def _archives(pattern: str, where: Where) -> list[Path]:
+
+def _archives(pattern: str, where: Where) -> list[Path] | list[str]:
+    """The tar files that a source names, or their addresses."""
     try:
+        if is_remote(pattern):
+            return expanded(pattern)
         return [path for path in shards(pattern) if path.suffix == ".tar"]
     except CaffeliteError as mistake:
         raise CaffeliteError(mistake.what, where=where, remedy=mistake.remedy) from None
@@ -43,6 +59,12 @@ class ImageData(Feed):
         archives = _archives(param.source, at("source")) if ".tar" in param.source else []
 
         def samples() -> Samples:
+            if is_remote(param.source):
+                cache = ShardCache()
+                with ThreadPoolExecutor(REQUESTS) as pool:
+                    remote = list(pool.map(RemoteShard, map(str, archives)))
+                cache.check_order(remote, param.shuffle or is_balanced(param, phase), at("source"))
+                return Shards(remote, param.is_color, size, cache)
             if archives:
                 return Shards([named_path(str(path), "source", at) for path in archives], param.is_color, size)
             path = source_path(param, at)

@@ -10,7 +10,7 @@ import sys
 from operator import is_
 from typing import NamedTuple
 
-from .. import cache
+from ...system import cache_folder
 from ..formula import Formula, merged
 from .kernels.settings import FORMULA
 
@@ -61,7 +61,7 @@ def kernel({arguments}):
 @functools.cache
 def _compiled(source: str):
     name = f"{FORMULA}{hashlib.blake2b(source.encode(), digest_size=10).hexdigest()}"
-    path = cache.folder() / f"{name}.py"
+    path = cache_folder() / f"{name}.py"
     if not path.exists():
         draft = path.with_suffix(f".{os.getpid()}")
         draft.write_text(source)

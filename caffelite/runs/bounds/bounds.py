@@ -52,6 +52,8 @@ class Bounds:
             raise Outside("this path cannot be resolved", found=shown)
         if self.roots is None:
             return path
+        if "://" in text:
+            raise Outside("this is an address, not a path below a root of the server", found=shown)
         if not any(path.is_relative_to(root) for root in self.roots) or path.is_relative_to(state.folder()):
             remedy = "start the server with -root for its folder"
             raise Outside("this path is not below a root of the server", found=shown, remedy=remedy)
