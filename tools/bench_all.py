@@ -31,7 +31,8 @@ NETS = {  # name: batch, timed iterations of a round
     "mobilenet": (8, 4),
     "lstm": (50, 10),
 }
-COLUMNS = "net", "batch", "ms", "PyTorch ms", "its layout", "ratio", "memory"
+COLUMNS = "net", "batch", "ms", "quartiles", "PyTorch ms", "quartiles", "its layout", "ratio", "memory"
+WIDTHS = (14, 6, 10, 18, 12, 18, 15, 8, 8, 13, 8)
 CHECKOUT_COLUMNS = "checkout ms", "ratio"
 
 
@@ -60,11 +61,12 @@ def row(name: str, found: dict) -> dict:
     """A line of the table: PyTorch's best layout by time, and how many times as long, and how much memory ours is of
     its."""
     mine, peers = found["sides"]["caffelite"], {s: r for s, r in found["sides"].items() if s.startswith("torch")}
-    line = {"net": name, "batch": found["batch"], "ms": mine["ms"]}
+    line = {"net": name, "batch": found["batch"], "ms": mine["ms"], "quartiles": (mine["low"], mine["high"])}
     if peers:
         best = min(peers, key=lambda side: peers[side]["ms"])
         layout = best.removeprefix("torch").strip() or "default"
         line |= {"PyTorch ms": peers[best]["ms"], "its layout": layout, "ratio": peers[best]["ms"] / mine["ms"]}
+        line["PyTorch quartiles"] = peers[best]["low"], peers[best]["high"]
         line["memory"] = mine["mb"] / peers[best]["mb"]
     if other := found["sides"].get("checkout"):
         line |= {"checkout ms": other["ms"], "checkout ratio": other["ms"] / mine["ms"]}
@@ -72,12 +74,17 @@ def row(name: str, found: dict) -> dict:
 
 
 def show(line: dict) -> None:
-    print(f"{line['net']:14}{line['batch']:>6}{line['ms']:12.2f}", end="")
+    print(f"{line['net']:14}{line['batch']:>6}{line['ms']:10.2f}{_range(line['quartiles'])}", end="")
     if "ratio" in line:
-        print(f"{line['PyTorch ms']:12.2f}{line['its layout']:>15}{line['ratio']:8.2f}{line['memory']:8.2f}", end="")
+        print(f"{line['PyTorch ms']:12.2f}{_range(line['PyTorch quartiles'])}", end="")
+        print(f"{line['its layout']:>15}{line['ratio']:8.2f}{line['memory']:8.2f}", end="")
     if "checkout ms" in line:
         print(f"{line['checkout ms']:13.2f}{line['checkout ratio']:8.2f}", end="")
     print(flush=True)
+
+
+def _range(quartiles: tuple[float, float]) -> str:
+    return f"{'{:.2f} to {:.2f}'.format(*quartiles):>18}"
 
 
 def main() -> None:
@@ -99,7 +106,7 @@ def main() -> None:
     args = parser.parse_args()
     if unknown := set(args.nets) - set(NETS):
         parser.error(f"no such net: {', '.join(sorted(unknown))}; known are {', '.join(NETS)}")
-    heads = zip(COLUMNS + CHECKOUT_COLUMNS * bool(args.checkout), (14, 6, 12, 12, 15, 8, 8, 13, 8), strict=False)
+    heads = zip(COLUMNS + CHECKOUT_COLUMNS * bool(args.checkout), WIDTHS, strict=False)
     print("".join(f"{c:{'<' if c == 'net' else '>'}{w}}" for c, w in heads), flush=True)
     lines, used = [], {}
     for name in args.nets or NETS:

@@ -303,11 +303,11 @@ def main() -> None:
 
 def summary(found: list[dict], batch: int) -> dict:
     times = [r["ms"] for r in found]
-    median = statistics.median(times)
+    low, median, high = statistics.quantiles(times, n=4, method="inclusive") if len(times) > 1 else times * 3
     return {
         "ms": median,
-        "low": min(times),
-        "high": max(times),
+        "low": low,
+        "high": high,
         "samples_s": batch / median * 1e3,
         "mb": max(r["mb"] for r in found),
         "isa": found[0].get("isa"),
@@ -316,9 +316,7 @@ def summary(found: list[dict], batch: int) -> dict:
 
 def report(args, results: dict[Setting, dict]) -> None:
     several, ratios = len(args.threads) > 1, {}
-    print(
-        f"\n{'':38}{'ms/iteration':>14}{'lowest':>10}{'highest':>10}{'samples/s':>11}{'peak MB':>10}{'/ caffelite':>13}"
-    )
+    print(f"\n{'':38}{'ms/iteration':>14}{'quartiles':>20}{'samples/s':>11}{'peak MB':>10}{'/ caffelite':>13}")
     for setting, r in results.items():
         ratio = r["ms"] / results[setting._replace(side="caffelite")]["ms"]
         if setting.side != "caffelite":
