@@ -89,6 +89,7 @@ VOLUMES |= {
     "deformable_psroi_pooling": "DeformablePSROIPooling",
 }
 VOLUMES |= {"bias_channel": "BiasChannel", "unique_label": "UniqueLabel", "scalar": "Scalar"}
+VOLUMES |= {"netvlad": "Netvlad", "intranorm": "Intranorm"}
 VOLUMES |= {"mat_write": "MatWrite", "domain_transform": "DomainTransform", "st": "SpatialTransformer"}
 VOLUMES |= {"detectnet_groundtruth": "DetectNetGroundTruth", "detectnet_augmentation": "DetectNetAugmentation"}
 # messages of layers of families, by their fields

@@ -128,6 +128,20 @@ def test_an_auto_crop_is_a_crop_with_its_offset():
     assert found.startswith("n:4:") and 'layer "crop" (AutoCrop): its bottoms differ in scale' in found
 
 
+FRCNN = """layer { type: "FrcnnRoiData" name: "d" top: "data" top: "im_info" top: "gt_boxes"
+      window_data_param { source: "list" } }
+    layer { type: "FrcnnAnchorTarget" name: "a" } layer { type: "FrcnnProposal" name: "p" }
+    layer { type: "FrcnnProposalTarget" name: "t" }
+    layer { type: "FrcnnProposalTarget" name: "of 5" proposal_target_param { num_classes: 5 } }"""
+
+
+def test_faster_rcnn_in_cpp_has_the_layers_of_its_python():
+    layers = modern(FRCNN).message.layer
+    assert [layer.type for layer in layers] == ["RoIData", "AnchorTarget", "Proposal", *["ProposalTarget"] * 2]
+    assert not layers[0].HasField("window_data_param")
+    assert [layer.proposal_target_param.num_classes for layer in layers[3:]] == [21, 5]
+
+
 SPARK = """layer { name: "d" type: "CoSData" top: "data" top: "words" source_class: "S" cos_data_param { batch_size: 4
     top { name: "data" type: ENCODED_IMAGE_WITH_DIM channels: 3 height: 9 width: 8 out_height: 7 out_width: 6 }
     top { name: "words" type: INT_ARRAY channels: 21 sample_num_axes: 1 transpose: true } } }"""

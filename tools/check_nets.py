@@ -87,7 +87,8 @@ def is_net(text: str) -> bool:
 
 def unfinished(text: str, message: pb.NetParameter | None) -> str:
     """Why a text is no net: "template", "piece", or "" for a net. message: the net, where it could be read."""
-    bare = re.sub(r"#.*|\"[^\"]*\"", "", text)
+    text = re.sub(r"#.*", "", text)  # where editors have their marks, {{{
+    bare = re.sub(r"\"[^\"]*\"", "", text)
     if re.search(r"\{\{|\{%|\$\{", text) or re.search(r"\b(?:num_output|num_classes|dim)\s*:\s*[A-Za-z_]", bare):
         return "template"
     first = next((layer for layer in message.layer if layer.bottom or layer.top), None) if message else None

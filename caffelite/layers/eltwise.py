@@ -22,11 +22,12 @@ class Eltwise(Fusing, Layer):
 
     x_i, y (N, ...). The slope of PROD multiplies the other bottoms; with stable_prod_grad: false it is y / x_i, no
     number at 0. MAX sends its gradient to the bottom that was the largest; of equals, to the second of the first two,
-    then to the earliest. As in Caffe, but a NaN is the largest of all.
+    then to the earliest. As in Caffe, but a NaN is the largest of all. Caffe takes two bottoms or more; one, times its
+    coeff, as in lmb-freiburg/flownet2.
     """
 
     field = "eltwise_param"
-    bottoms = (2, None)
+    bottoms = (1, None)
     follows_layout = follows_precision = True
     couples_samples = False
 
@@ -39,11 +40,13 @@ class Eltwise(Fusing, Layer):
             say_once(f"{self.locate('coeff', 0)}: {what}")
         if coeffs not in (0, count):
             raise self.error(f"has {coeffs} coeff for {count} bottoms", "coeff", expected=f"none, or {count}")
-        self.in_place = self.p.operation == ELTWISE.SUM
-        self.coefficients = list(self.p.coeff or [1.0] * count)
+        self.operation = self.p.operation if count > 1 else ELTWISE.SUM
+        self.in_place = self.operation == ELTWISE.SUM
+        weighted = coeffs and self.p.operation == ELTWISE.SUM
+        self.coefficients = list(self.p.coeff) if weighted else [1.0] * count
 
     def can_fuse_relu(self) -> bool:
-        return self.p.operation == ELTWISE.SUM
+        return self.operation == ELTWISE.SUM
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         for i, shape in enumerate(bottoms):
@@ -52,27 +55,27 @@ class Eltwise(Fusing, Layer):
         return [bottoms[0]]
 
     def backward_reads_bottom(self, index: int) -> bool:
-        return self.p.operation != ELTWISE.SUM
+        return self.operation != ELTWISE.SUM
 
     def backward_reads_top(self, index: int) -> bool:
-        return self.p.operation == ELTWISE.MAX or (self.p.operation == ELTWISE.PROD and not self.p.stable_prod_grad)
+        return self.operation == ELTWISE.MAX or (self.operation == ELTWISE.PROD and not self.p.stable_prod_grad)
 
     def divisible(self, axis: int) -> bool:
         return True
 
     def passes_gradient(self, index: int) -> bool:
-        return self.p.operation == ELTWISE.SUM and self.coefficients[index] == 1
+        return self.operation == ELTWISE.SUM and self.coefficients[index] == 1
 
     def build(self, dev: Device) -> None:
         names = tuple(f"x{i}" for i in range(len(self.spec.bottom)))
-        if self.p.operation == ELTWISE.SUM:
+        if self.operation == ELTWISE.SUM:
             coeffs = {f"c{i}": c for i, c in enumerate(self.coefficients)}
             text, slope = " + ".join(f"c{i} * x{i}" for i in range(len(names))), {}
             if self.config.relu_slope is not None:
                 text, slope = f"where({text} > 0, {text}, slope * ({text}))", {"slope": self.config.relu_slope}
             self._y = self._map(dev, Formula(text, names, constants=(*coeffs, *slope)), **coeffs, **slope)
             self._dx = [self._map(dev, Formula("c * dy", ("dy",), constants=("c",)), c=c) for c in coeffs.values()]
-        elif self.p.operation == ELTWISE.PROD:
+        elif self.operation == ELTWISE.PROD:
             self._y = self._map(dev, Formula(" * ".join(names), names))
             self._dx = [
                 self._map(dev, Formula(f"dy * {self._others(names, i)}", (*names, "y", "dy")))
@@ -97,7 +100,7 @@ class Eltwise(Fusing, Layer):
         return text
 
     def forward(self, x: list, y: list) -> None:
-        if self.p.operation != ELTWISE.MAX:
+        if self.operation != ELTWISE.MAX:
             self._y(*x, y[0])
             return
         self._y(x[0], x[1], y[0])
@@ -108,7 +111,7 @@ class Eltwise(Fusing, Layer):
         for i in reversed(range(len(dx))):  # the first may be stored where dy is
             if dx[i] is None:
                 continue
-            if self.p.operation == ELTWISE.SUM:
+            if self.operation == ELTWISE.SUM:
                 if dx[i] is not dy[0] or self.coefficients[i] != 1:
                     self._dx[i](dy[0], dx[i])
             else:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from .. import caffelite_pb2 as pb
 from .. import user_modules
-from ..errors import CaffeliteError, Locator
-from ..prototxt import schema
+from ..errors import CaffeliteError, Locator, did_you_mean
+from ..prototxt import say_once, schema
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,12 @@ _PAIR = re.compile(r"""['"]?(\w+)['"]?\s*:\s*(?:!!python/tuple\s*)?(\[[^\]]*\]|\
 
 
 def native(spec: pb.LayerParameter, locate: Locator) -> pb.LayerParameter:
-    """The layer as its native type, if it is a Python layer of the table; else the same message. Errors: a param_str
-    with an unknown key, or that cannot be read."""
+    """The layer as its native type, if it is a Python layer of the table; else the same message, also where param_str
+    has a key of another program's module. Errors: a param_str with a misspelt key, or that cannot be read."""
     known = NATIVE.get((spec.python_param.module, spec.python_param.layer)) if spec.type == "Python" else None
     if known is None or known.type in schema.users or _given_by_user(spec.python_param.module):
+        return spec
+    if not _all_known(spec, known, locate):
         return spec
     converted = pb.LayerParameter()
     converted.CopyFrom(spec)
@@ -56,10 +58,7 @@ def native(spec: pb.LayerParameter, locate: Locator) -> pb.LayerParameter:
     message = getattr(converted, known.message)
     message.SetInParent()
     for key, value in _settings(spec, locate).items():
-        field = known.fields.get(key)
-        if field is None:
-            what = f'layer "{spec.name}": unknown key "{key}" in param_str of {spec.python_param.layer}'
-            raise CaffeliteError(what, where=_where(locate), expected=", ".join(known.fields))
+        field = known.fields[key]
         repeated = isinstance(value, list)
         if repeated and not getattr(message, field):
             getattr(message, field).extend(value)
@@ -70,6 +69,19 @@ def native(spec: pb.LayerParameter, locate: Locator) -> pb.LayerParameter:
                 what = f'layer "{spec.name}": a bad {key} in param_str'
                 raise CaffeliteError(what, where=_where(locate), found=str(value)) from None
     return converted
+
+
+def _all_known(spec: pb.LayerParameter, known: NativeLayer, locate: Locator) -> bool:
+    """Whether the table has all keys of param_str; of a key that it lacks, another program's module knows more."""
+    unknown = [key for key, _ in _PAIR.findall(spec.python_param.param_str) if key not in known.fields]
+    for key in unknown:
+        if near := did_you_mean(key, known.fields):
+            what = f'layer "{spec.name}": unknown key "{key}" in param_str of {spec.python_param.layer}'
+            raise CaffeliteError(what, where=_where(locate), expected=", ".join(known.fields), remedy=near)
+    if unknown:
+        what = f'param_str has "{unknown[0]}", so it needs its own module, and is no {known.type}'
+        say_once(f'{_where(locate)}: layer "{spec.name}": {what}')
+    return not unknown
 
 
 def _given_by_user(module: str) -> bool:

@@ -71,6 +71,7 @@ CONVERTED = {
     "CoSData": "cos_data_param",
     "Convolution3D": "convolution3d_param",
     "Deconvolution3D": "",
+    **dict.fromkeys(("FrcnnAnchorTarget", "FrcnnProposal", "FrcnnProposalTarget", "FrcnnRoiData"), ""),
     "Scalar": "scalar_param",
 }
 SOLVER_TYPES = dict(enumerate(("SGD", "Nesterov", "AdaGrad", "RMSProp", "AdaDelta", "Adam")))

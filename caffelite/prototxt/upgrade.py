@@ -17,6 +17,7 @@ from ..errors import CaffeliteError, Collector, Locator, Where, did_you_mean
 from . import schema, spark, volumes
 from .cropping import aligned_offsets
 from .dialects import (
+    CONVERTED,
     FUSED,
     LEARNT,
     SOLVER_TYPES,
@@ -350,6 +351,8 @@ class _Upgrade:
             self.moves["layer", i, "scalar_param"] = ("layer", i, "scale_param")
         if layer.type == "CoSData":
             self.spark(i, layer)
+        if layer.type.startswith("Frcnn") and layer.type in CONVERTED:
+            self.frcnn(layer)
         self.volume(i, layer)
 
     def spark(self, i: int, layer: pb.LayerParameter) -> None:
@@ -364,6 +367,15 @@ class _Upgrade:
         layer.input_param.CopyFrom(pb.InputParameter(shape=shapes))
         layer.ClearField("cos_data_param")
         self.moves["layer", i, "cos_data_param"] = ("layer", i, "input_param")
+
+    def frcnn(self, layer: pb.LayerParameter) -> None:
+        """py-faster-rcnn's layers in C++ (D-X-Y/caffe-faster-rcnn), whose settings are in a file of the program."""
+        self.add_dialect(layer.type)
+        layer.type = "RoIData" if layer.type == "FrcnnRoiData" else layer.type.removeprefix("Frcnn")
+        if layer.type == "RoIData":
+            layer.ClearField("window_data_param")  # lists and settings in forms of the program
+        if layer.type == "ProposalTarget" and not layer.proposal_target_param.num_classes:
+            layer.proposal_target_param.num_classes = 21  # n_classes of its voc_config.json
 
     def rates(self, i: int, layer: pb.LayerParameter) -> None:
         """Those of Caffe con Troll, one number a parameter blob."""

@@ -156,6 +156,14 @@ ROWS = [
         lambda *x: [np.max(x, 0)],
         name="maximum with coefficients",
     ),
+    *(
+        Row("Eltwise", f"eltwise_param {{ {body} }}", [(BATCH, off_kinks)], oracle, name=f"of one, {body}")
+        for body, oracle in (
+            ("coeff: -0.5", lambda x: [x / -2]),
+            ("operation: PROD", lambda x: [x]),
+            ("operation: MAX coeff: 3", lambda x: [x]),
+        )
+    ),
     Row("InnerProduct", f"inner_product_param {{ num_output: 4 {FILL} }}", [(IMAGE, off_kinks)], inner_product()),
     Row(
         "InnerProduct",

@@ -6,6 +6,21 @@ import numpy as np
 from layer_row import BATCH, IMAGE, Row, off_kinks
 
 
+def correlation_of_rows(k, most, pad, stride, step, right=False):
+    def oracle(a, b):
+        a, b = (np.pad(image, ((0, 0), (0, 0), (0, 0), (pad, pad))) for image in (a, b))
+        shifts = range(0 if right else -(most // step) * step, most + 1, step)
+        size = -(-(a.shape[2] - k + 1) // stride), -(-(a.shape[3] - 2 * most - k + 1) // stride)
+        y = np.zeros((len(a), len(shifts), *size))
+        for n, q, i, j in np.ndindex(y.shape):
+            top, left = i * stride, most + j * stride
+            here = a[n, :, top : top + k, left : left + k]
+            y[n, q, i, j] = (here * b[n, :, top : top + k, left + shifts[q] : left + shifts[q] + k]).mean()
+        return [y]
+
+    return oracle
+
+
 def correlation(k, most, pad, stride, step, each):
     def oracle(a, b):
         a, b = (np.pad(image, ((0, 0), (0, 0), (pad, pad), (pad, pad))) for image in (a, b))
@@ -131,6 +146,19 @@ ROWS = [
         [(IMAGES, off_kinks)] * 2,
         correlation(3, 2, 2, 1, 1, lambda a, b: np.abs(a - b)),
         name="of differences",
+    ),
+    Row(
+        "Correlation1D",
+        "correlation_param { kernel_size: 3 max_displacement: 2 pad: 3 stride_1: 2 }",
+        [(IMAGES, off_kinks)] * 2,
+        correlation_of_rows(3, 2, 3, 2, 1),
+    ),
+    Row(
+        "Correlation1D",
+        "correlation_param { kernel_size: 1 max_displacement: 3 pad: 3 stride_2: 2 single_direction: 1 }",
+        [(IMAGES, off_kinks)] * 2,
+        correlation_of_rows(1, 3, 3, 1, 2, right=True),
+        name="to the right",
     ),
     Row("FlowWarp", "", [(FLOWS[:1] + (3, 4, 5), off_kinks), (FLOWS, between)], warped(0)),
     Row("ChannelNorm", "", [(IMAGE, off_kinks)], lambda x: [np.sqrt((x**2).sum(1, keepdims=True))]),

@@ -33,6 +33,16 @@ def weighted_sigmoid(x, t, w):
     return [-2 * (w * t * np.log(s) + (1 - w) * (1 - t) * np.log(1 - s)).sum() / len(x)]
 
 
+def balanced(x, t):
+    loss = 0.0
+    for scores, targets in zip(x, t, strict=True):
+        p = 1 / (1 + np.exp(-scores))
+        ones, zeros = targets == 1, targets == 0
+        weights = ones.sum() / (ones | zeros).sum()
+        loss -= (1 - weights) * np.log(p[ones]).sum() + weights * np.log(1 - p[zeros]).sum()
+    return [loss / len(x)]
+
+
 def dice(weighted=False, ignore=None):
     def oracle(x, t):
         found = []
@@ -149,6 +159,7 @@ ROWS = [
         weighted_sigmoid,
         constant=(1, 2),
     ),
+    Row("SigmoidCrossEntropyBalanceLoss", "", [(MAPS, off_kinks), (MAPS, labels(3))], balanced, constant=(1,)),
     Row("DiceCoefLoss", "", [(MAPS, share), (MAPS, labels(2))], dice(), constant=(1,)),
     Row(
         "DiceCoefLoss",

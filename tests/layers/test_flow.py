@@ -135,6 +135,11 @@ K = "kernel_size: 3 max_displacement: 2"
             layer("Correlation", "x", "x", body=f"correlation_param {{ {K} stride_2: @0 }}"),
             "stride_2 must be positive",
         ),
+        (layer("Correlation1D", "@x", "x", body=f"correlation_param {{ {K} }}"), "is too small"),
+        (
+            layer("Correlation1D", "x", "x", body=f"correlation_param {{ {K} pad: 2 single_direction: @-1 }}"),
+            "a bad single_direction",
+        ),
         (layer("FlowWarp", "x", "@x"), "does not fit"),
         (layer("ChannelNorm", "@v"), "has no channels"),
         ("@" + layer("Resample", "x"), "a bad height"),

@@ -80,7 +80,7 @@ def test_fields_of_the_message_go_before_param_str():
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("'stride': 16", 'unknown key "stride" in param_str of ProposalLayer; expected feat_stride'),
+        ("'feat_strid': 16", 'unknown key "feat_strid" in param_str of ProposalLayer; expected feat_stride'),
         ("'feat_stride': sixteen", 'cannot read "feat_stride" in param_str'),
         ("'feat_stride': -16", "a bad feat_stride in param_str"),
         ("'scales': [[1]]", 'cannot read "scales"|unknown key|a list'),
@@ -97,6 +97,13 @@ def test_a_layer_with_other_blobs_is_another_module():
     text = TRAIN_NET.replace('top: "outside"', 'top: "outside" top: "more"')
     with user_modules.forbidden(), pytest.raises(CaffeliteError, match="rpn.proposal_target_layer.*not imported"):
         build(text, "TRAIN")
+
+
+def test_a_layer_with_a_key_of_its_own_is_another_module(caplog):
+    """As nnop/mtnet's, whose ProposalLayer has further tops and a key for them."""
+    layer = spec("rpn.proposal_layer", "ProposalLayer", '{"feat_stride": 16, "has_extra": true}')
+    assert native(layer, NOWHERE) is layer
+    assert caplog.messages[0].endswith('param_str has "has_extra", so it needs its own module, and is no Proposal')
 
 
 def test_other_python_layers_stay():

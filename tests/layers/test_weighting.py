@@ -101,6 +101,8 @@ X = inputs(x=(4, 3), z=(3, 3), l=(4,), m=(4, 4), w=(3,), t=(3, 4))
         (loss("WeightedSoftmaxWithLoss", "x", "l", "@w"), "does not fit"),
         (loss("WeightedSigmoidCrossEntropyLoss", "x", "x", "@w"), "does not fit"),
         (loss("DiceCoefLoss", "x", "@t"), "does not fit"),
+        (loss("SigmoidCrossEntropyBalanceLoss", "x", "@w"), "does not fit"),
+        (loss("SigmoidCrossEntropyBalanceLoss", "x", "@t"), "does not fit"),
         (
             loss("DiceCoefLoss", "x", "x", body="dice_coef_loss_param { generalization: MULTICLASS ignore_label: @3 }"),
             "a bad ignore_label",

@@ -37,6 +37,7 @@ def tool():
         (INPUT + LAYER.replace('"x" top', '"{{ bottom }}" top'), "template"),
         (INPUT + LAYER.replace("2 }", "${classes} }"), "template"),
         (INPUT + LAYER + "# num_output: classes", ""),
+        (INPUT + "# Head {{{\n" + LAYER + "# }}}", ""),
         (INPUT + LAYER.replace('"ip"', '"num_output: classes"'), ""),
         (INPUT + LAYER.replace("num_output: 2", "num_output: 2 bias_term: maybe"), ""),
     ],

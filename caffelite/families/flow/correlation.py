@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,6 +36,7 @@ class Correlation(Layer):
 
     def setup(self) -> None:
         p = self.p
+        self.reach, self.pad = (p.max_displacement,) * 2, (p.pad,) * 2
         if p.kernel_size % 2 == 0:
             raise self.error("kernel_size must be odd", "kernel_size", expected="1, 3, 5, …", found=p.kernel_size)
         if not p.HasField("max_displacement"):
@@ -44,14 +46,21 @@ class Correlation(Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         check_like(self, bottoms, bottoms[0][1] if len(bottoms[0]) > 1 else 0)
-        p, radius = self.p, self.p.max_displacement // self.p.stride_2
-        border = 2 * p.max_displacement + p.kernel_size - 1
-        size = tuple(-(-(side + 2 * p.pad - border) // p.stride_1) for side in bottoms[0][2:])
+        borders = [2 * (reach - pad) + self.p.kernel_size - 1 for reach, pad in zip(self.reach, self.pad, strict=True)]
+        size = tuple(
+            -(-(side - border) // self.p.stride_1) for side, border in zip(bottoms[0][2:], borders, strict=True)
+        )
         if min(size) < 1:
-            expected = f"at least {border - 2 * p.pad + 1} pixels along each side"
+            expected = f"at least {max(1, borders[0] + 1)}×{max(1, borders[1] + 1)} pixels"
             raise self.bottom_error(0, "is too small", expected=expected, found=list(bottoms[0]))
-        self.size, self.radius = size, radius
-        return [(bottoms[0][0], (2 * radius + 1) ** 2, *size)]
+        self.size = size
+        self.shifts = list(itertools.product(*map(self._steps, self.reach)))
+        return [(bottoms[0][0], len(self.shifts), *size)]
+
+    def _steps(self, reach: int) -> range:
+        """The displacements along an axis."""
+        step = self.p.stride_2
+        return range(-(reach // step) * step, reach + 1, step)
 
     def divisible(self, axis: int) -> bool:
         return axis == 0
@@ -65,10 +74,10 @@ class Correlation(Layer):
     def _pairs(self) -> Iterator[tuple[int, Slices, Slices]]:
         """A channel of y, and which pixels of the padded bottoms meet there, one for each value of y: for each
         displacement and each pixel of the kernel."""
-        p, side = self.p, 2 * self.radius + 1
-        for channel, v, u in np.ndindex(side * side, p.kernel_size, p.kernel_size):
-            moved = [(step - self.radius) * p.stride_2 for step in divmod(channel, side)]
-            first = [p.max_displacement + v, p.max_displacement + u]
+        side = self.p.kernel_size
+        for channel, v, u in np.ndindex(len(self.shifts), side, side):
+            moved = self.shifts[channel]
+            first = [self.reach[0] + v, self.reach[1] + u]
             yield channel, self._pixels(first), self._pixels([f + m for f, m in zip(first, moved, strict=True)])
 
     def _pixels(self, first: list[int]) -> Slices:
@@ -77,7 +86,7 @@ class Correlation(Layer):
         return (..., *(slice(start, end, step) for start, end in zip(first, ends, strict=True)))
 
     def _padded(self, x: list) -> list[np.ndarray]:
-        sides = ((0, 0), (0, 0), (self.p.pad,) * 2, (self.p.pad,) * 2)
+        sides = ((0, 0), (0, 0), *((pad, pad) for pad in self.pad))
         return [np.pad(self.dev.download(image).astype(float), sides) for image in x]
 
     def forward(self, x: list, y: list) -> None:
@@ -105,8 +114,29 @@ class Correlation(Layer):
             else:
                 da[here] += above * b[there]
                 db[there] += above * a[here]
-        pad = self.p.pad
+        down, across = self.pad
         for found, padded in zip(dx, (da, db), strict=True):
             if found is not None:
-                inner = padded[:, :, pad : padded.shape[2] - pad, pad : padded.shape[3] - pad]
+                inner = padded[:, :, down : padded.shape[2] - down, across : padded.shape[3] - across]
                 self.dev.upload(found, np.ascontiguousarray(inner))
+
+
+@register
+class Correlation1D(Correlation):
+    """Correlation with displacements along the rows alone, as the disparities of a stereo pair, and padding of the rows
+    alone: a, b (N, C, H, W) → y (N, S, OH, OW), S = 2R + 1, OH = (H - K + 1) / stride_1, rounded up.
+
+    single_direction 1: displacements to the right, S = R + 1; -1 is an error, because the fork reads outside
+    of its rows there. Errors: as of Correlation. Source: Mayer et al. 2016, as in lmb-freiburg/flownet2,
+    src/caffe/layers/correlation_layer1d.cu.
+    """
+
+    def setup(self) -> None:
+        super().setup()
+        self.reach, self.pad = (0, self.p.max_displacement), (0, self.p.pad)
+        if self.p.single_direction not in (0, 1):
+            found = self.p.single_direction
+            raise self.error("a bad single_direction", "single_direction", expected="0 or 1", found=found)
+
+    def _steps(self, reach: int) -> range:
+        return range(0, reach + 1, self.p.stride_2) if reach and self.p.single_direction else super()._steps(reach)
