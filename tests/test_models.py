@@ -62,7 +62,7 @@ PARAMETERS = {
     "mobilenet": 4_231_976,
     "cifar10_quick": 145_578,
     "cifar10_full": 89_578,
-    "cifar10_resnet": 486_938,
+    "cifar10_resnet": 1_646_122,
     "mnist_elastic": 75_706,
     "siamese": 431_080 + 22,  # LeNet and two features
     "lstm": 128 * 64 + 4 * 256 * (64 + 256 + 1) + 4 * 256 * (256 + 256 + 1) + 128 * 257,
