@@ -15,7 +15,7 @@ from .parallel import body, launch
 from .settings import SERIAL
 
 LANES = 16 if has_registers() else 8  # numbers in a vector
-ROWS = 12 if has_registers() else 6  # of a tile, as the registers hold
+ROWS = 8 if has_registers() else 6  # of a tile: with more, the compiler keeps some sums in memory
 GROUP = 2 * LANES  # channels in a tile
 BLOCK = 256  # products summed before they join the total, as BLAS does it: longer sums round worse
 
