@@ -42,7 +42,7 @@ ARROWS = {
     "net": LANGUAGE | {"devices", "layers"},
     "parallel": {"errors", "system", "devices"},
     "planner": LANGUAGE | {"devices", "layers", "net", "parallel"},
-    "data": LANGUAGE | {"prototxt", "weights", "progress", "detection", "layers"},
+    "data": LANGUAGE | {"stored", "prototxt", "weights", "progress", "detection", "layers"},
     "training": LANGUAGE
     | {"stored", "prototxt", "weights", "layers", "net", "data", "parallel", "devices", "planner", "detection"},
     "inspection": LANGUAGE

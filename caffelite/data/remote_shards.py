@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from .. import system
+from .. import stored, system
 from ..errors import CaffeliteError, Where
 from ..progress import bar
 
@@ -30,6 +30,8 @@ CHUNK = 4 << 20
 LIMIT = 16 << 30  # bytes of the cache, where CAFFELITE_REMOTE_CACHE does not say
 EXTRA = 'pip install "caffelite[remote]"'
 REFUSED = (401, 403)
+INDEX: dict[str, list[type]] = {"label": [int], "name": [str], "offset": [int], "size": [int]}
+Sample = tuple[int, str, int, int]  # a row of an index: label, name, offset and bytes of an image
 
 
 def is_remote(text: str) -> bool:
@@ -210,15 +212,17 @@ class ShardCache:
             os.unlink(path)
             occupied -= size
 
-    def index(self, shard: RemoteShard, make: Callable[[io.FileIO], list]) -> list:
-        """What ``make`` returns of a shard's copy, plain values; kept, so that the shard need not be copied for it."""
+    def index(self, shard: RemoteShard, make: Callable[[io.FileIO], list[Sample]]) -> list[Sample]:
+        """What ``make`` returns of a shard's copy; kept, so that the shard need not be copied for it again."""
         path = self._folder / f"{shard.name}.index"
-        with suppress(OSError, ValueError):
-            return json.loads(path.read_text())
+        kept = stored.read(path, INDEX)
+        if len(kept) == len(INDEX) and len({len(column) for column in kept.values()}) == 1:
+            return list(zip(*(kept[name] for name in INDEX), strict=True))
         with self.opened(shard) as file:
             made = make(file)
         draft = path.with_suffix(f".{os.getpid()}.index")
-        draft.write_text(json.dumps(made))
+        columns = zip(*made, strict=True) if made else [[]] * len(INDEX)
+        draft.write_text(json.dumps(dict(zip(INDEX, map(list, columns), strict=True))))
         os.replace(draft, path)
         return made
 

@@ -182,11 +182,9 @@ def test_a_sweep_starts_or_continues(folder, call):
 
 
 def test_jobs_divide_the_cores(folder, call, monkeypatch):
-    from caffelite.sweep import jobs
-
     seen = []
     monkeypatch.setattr(sweeps.Sweep, "_run", lambda self, jobs: seen.append(self) or self._found({}, complete=True))
-    monkeypatch.setattr(jobs, "cores", lambda: 8)
+    monkeypatch.setattr("caffelite.cli.sweep.usable_cores", lambda: [*range(8)])
     call("sweep", "-solver", "solver.prototxt", "-set", "base_lr=0.1,0.2", "-jobs", 3)
     assert seen[0].config.threads == 2 and seen[0]._devices == [None] * 3
     call("sweep", "-resume", "run_sweep", "-jobs", 1)

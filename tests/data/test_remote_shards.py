@@ -131,6 +131,16 @@ def test_samples_come_in_order_and_once_from_the_server(server, own_cache):
     assert labels(server.pattern, shuffle=True) != [*range(30)] and len(server.requests) == before  # the cache has them
 
 
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"label": [1]}', '{"label": [1], "name": ["x"], "offset": ["y"], "size": [2]}']
+)
+def test_a_damaged_index_is_made_again(server, own_cache, text):
+    assert labels(server.pattern) == [*range(30)]
+    for path in own_cache.glob("*.index"):
+        path.write_text(text)
+    assert labels(server.pattern) == [*range(30)]
+
+
 @pytest.mark.parametrize("faults", [[500], ["cut"], [503, "cut", 500], ["cut", "cut"]])
 @pytest.mark.parametrize("ranges", [True, False])
 def test_faults_that_pass_change_nothing(server, faults, ranges):
