@@ -36,7 +36,9 @@ def inferred(scores, first, image, near, alike, pairwise):
 
 def crf(scores, sizes, image):
     top = np.zeros(scores.shape)
-    for n, (high, wide) in enumerate(sizes.astype(int)):
+    for n, (high, wide) in enumerate(np.clip(sizes, 0, scores.shape[2:]).astype(int)):
+        if not high * wide:
+            continue
         y, x = np.mgrid[:high, :wide].reshape(2, -1)
         places, unary = np.stack([x, y], 1), scores[n, :, :high, :wide].reshape(3, -1)
         hues = image[n, :, :high, :wide].reshape(3, -1).T
@@ -51,6 +53,11 @@ def crf(scores, sizes, image):
 
 def image_sizes(rng, shape):
     return np.array([[4.0, 5.0], [3.0, 4.0]])[: shape[0]]
+
+
+def empty_sizes(rng, shape):
+    """One larger than the image, one of no pixels."""
+    return np.array([[9.0, 5.0], [-2.0, 3.0]])[: shape[0]]
 
 
 def sides(rng, shape):
@@ -96,6 +103,13 @@ ROWS = [
         "dense_crf_param { max_iter: 3 pos_w: 0.5 pos_xy_std: 2 bi_w: 2 bi_xy_std: 4 bi_rgb_std: 30 }",
         [(SCORES, off_kinks), ((2, 2), image_sizes), (SCORES, colors)],
         crf,
+    ),
+    Row(
+        "DenseCRF",
+        "dense_crf_param { max_iter: 3 pos_w: 0.5 pos_xy_std: 2 bi_w: 2 bi_xy_std: 4 bi_rgb_std: 30 }",
+        [(SCORES, off_kinks), ((2, 2), empty_sizes), (SCORES, colors)],
+        crf,
+        name="images without pixels",
     ),
     Row(
         "MultiStageMeanfield",

@@ -17,7 +17,7 @@ class DenseCRF(Layer):
     """The probabilities of labels after max_iter steps q = softmax(u + Σ w K q), from q = softmax(u): each K q is the
     mean of q over near pixels, or over near pixels of like color.
 
-    u (N, C, H, W), sizes (N, 2, ...), height and width of each image, or larger ones, image (N, 3, H, W), if there are
+    u (N, C, H, W), sizes (N, 2, ...), height and width of each image, or larger ones (NaN and negative ones are 0), image (N, 3, H, W), if there are
     kernels of colors → (N, C, H, W), 0 outside of an image's size; output_probability false: their logarithms. Kernels
     e^(-d²/2): pos_w, d in pixels / pos_xy_std; bi_w, d in pixels / bi_xy_std and colors / bi_rgb_std. No gradients.
     Defaults: max_iter 10. The host computes it. The fork takes the colors of all samples from the first image. Errors:
@@ -72,9 +72,9 @@ class DenseCRF(Layer):
         unary, sizes, *images = (self.dev.download(blob).astype(float) for blob in x)
         top = np.zeros(unary.shape)
         for n, scores in enumerate(unary):
-            height, width = sizes[n].reshape(-1)[:2].astype(int)
-            if height >= scores.shape[1] and width >= scores.shape[2]:
-                height, width = scores.shape[1:]
+            height, width = np.clip(np.nan_to_num(sizes[n].reshape(-1)[:2]), 0, scores.shape[1:]).astype(int)
+            if not height * width:
+                continue
             scores = scores[:, :height, :width]
             rows, columns = np.mgrid[: scores.shape[1], : scores.shape[2]].reshape(2, -1)
             colors = images[0][n][:, :height, :width].reshape(3, -1).T if images else None
