@@ -17,12 +17,13 @@ class DenseCRF(Layer):
     """The probabilities of labels after max_iter steps q = softmax(u + Σ w K q), from q = softmax(u): each K q is the
     mean of q over near pixels, or over near pixels of like color.
 
-    u (N, C, H, W), sizes (N, 2, ...), height and width of each image, or larger ones (NaN and negative ones are 0), image (N, 3, H, W), if there are
-    kernels of colors → (N, C, H, W), 0 outside of an image's size; output_probability false: their logarithms. Kernels
-    e^(-d²/2): pos_w, d in pixels / pos_xy_std; bi_w, d in pixels / bi_xy_std and colors / bi_rgb_std. No gradients.
-    Defaults: max_iter 10. The host computes it. The fork takes the colors of all samples from the first image. Errors:
-    bottoms that do not fit, lists of different lengths. Source: Krähenbühl and Koltun 2011, as in Deeplab's Caffe,
-    gramuah/weakly-supervised-segmentation caffe/src/caffe/layers/densecrf_layer.cpp.
+    u (N, C, H, W), sizes (N, 2, ...), height and width of each image, or larger ones (NaN and negative ones are 0),
+    image (N, 3, H, W), if there are kernels of colors → (N, C, H, W), 0 outside of an image's size; output_probability
+    false: their logarithms. Kernels e^(-d²/2): pos_w, d in pixels / pos_xy_std; bi_w, d in pixels / bi_xy_std and
+    colors / bi_rgb_std. No gradients. Defaults: max_iter 10. The host computes it. The fork takes the colors of all
+    samples from the first image. Errors: bottoms that do not fit, lists of different lengths. Source: Krähenbühl and
+    Koltun 2011, as in Deeplab's Caffe, gramuah/weakly-supervised-segmentation
+    caffe/src/caffe/layers/densecrf_layer.cpp.
     """
 
     field = "dense_crf_param"
