@@ -81,6 +81,7 @@ def adapt(net: pb.NetParameter, name: str, head: Head, locate: Locator) -> Netwo
     Errors: a net without a SoftmaxWithLoss at the end of a chain from its data; one that changed data axes.
     """
     losses = [layer for layer in net.layer if Compares.of(layer.type).probability and Compares.of(layer.type).classes]
+    losses = [layer for layer in losses if not layer.include or any(r.phase == pb.TRAIN for r in layer.include)]
     if not losses:
         raise CaffeliteError(
             "this net is no classifier", where=locate(), expected="a SoftmaxWithLoss", remedy="choose another with -net"
