@@ -35,10 +35,11 @@ SHOWN_NAMES = 10
 
 @dataclass(frozen=True)
 class Request:
-    """What the user wants. folder: of the project. source: its data; None: FOLDER_train_lmdb. test: a fraction to hold
-    out, a second source, or None. net: a preset or a train_val.prototxt. size: of the input in pixels. task: classes,
-    labels or numbers. weights: to start from, a file or the name of a shipped net. gray: None: as the images are. skip: leave unreadable images out.
-    memory: bytes. gpu: None is the CPU. Errors: CaffeliteError for values out of range."""
+    """What the user wants. folder: of the project. source: its data; None: FOLDER_train_lmdb. test: a fraction to
+    hold out, a second source, or None. net: a preset or a train_val.prototxt. size: of the input in pixels. task:
+    classes, labels or numbers. weights: to start from, a file or the name of a shipped net. gray: None: as the images
+    are. skip: leave unreadable images out. memory: bytes. gpu: None is the CPU. Errors: CaffeliteError for values out
+    of range."""
 
     folder: Path
     source: Path | None = None
