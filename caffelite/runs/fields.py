@@ -13,7 +13,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from .. import caffelite_pb2 as pb
-from .. import prototxt, stored
+from .. import prototxt
 from ..errors import CaffeliteError
 from . import folder as files
 
