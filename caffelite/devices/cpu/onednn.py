@@ -245,12 +245,6 @@ class Primitive:
         if status := self._library.execute(*self._call):
             raise RuntimeError(f"oneDNN failed with status {status}")
 
-    def run_at(self, at: Sequence[int], *arrays: np.ndarray) -> None:
-        """``run`` with other byte offsets."""
-        if list(at) != self.at:
-            self.at, self._bound = list(at), (None,) * len(arrays)
-        self.run(*arrays)
-
     def _bind(self, arrays: tuple[np.ndarray, ...]) -> None:
         """Keeps the arrays, so that no other ones can take their identities."""
         for memory, array, at in zip(self._memories, arrays, self.at, strict=True):
