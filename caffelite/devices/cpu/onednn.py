@@ -15,7 +15,6 @@ import logging
 import os
 import sys
 import weakref
-from collections.abc import Sequence
 from importlib import metadata
 from operator import is_
 from pathlib import Path
