@@ -281,12 +281,12 @@ class Drawing:
     def draw_rates(self, spec: pb.LayerParameter, layer: Layer) -> None:
         """Multipliers of some parameters; some are shared with all of their shape that are shared too."""
         rng = self.rng
-        shared = rng.random() < 0.3 and not layer.statistics
+        shared = rng.random() < 0.3 and not any(blob.statistic for blob in layer.param_blobs)
         for i, blob in enumerate(layer.param_blobs if shared or rng.random() < 0.3 else ()):
             param = spec.param.add()
             if shared:
                 param.name = f"{spec.type}_{i}_" + "x".join(map(str, blob.shape))
-            if i not in layer.statistics and not shared:
+            if not blob.statistic and not shared:
                 param.lr_mult, param.decay_mult = rng.choice((0, 0.5, 1, 2)), rng.choice((0, 1, 1))
 
     def draw_solver(self) -> None:

@@ -46,7 +46,6 @@ class BatchNorm(Fusing, Layer):
 
     field = "batch_norm_param"
     in_place = follows_layout = follows_precision = True
-    statistics = frozenset({0, 1, 2})
 
     def setup(self) -> None:
         p = self.p
@@ -64,7 +63,7 @@ class BatchNorm(Fusing, Layer):
         self.split = (1, 1, shape[0]) if len(shape) == 1 else split_axis(shape, 1)
         c = self.split[1]
         for size in ((c,), (c,), (1,)):
-            self.add_param(size, pb.FillerParameter())
+            self.add_param(size, pb.FillerParameter(), statistic=True)
         self.saved_shapes |= {"mean": ((c,), None), "scale": ((c,), None)}
         if self.learnt:
             filler = "filler" if self.p.HasField("filler") else "scale_filler"

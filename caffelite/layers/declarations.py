@@ -16,8 +16,6 @@ class Declarations:
     - ``feeds``: tops come from outside (a source, the user) and not from bottoms, see `Feeding`; ``scheduled``:
       ``feed`` sets numbers that depend on the iteration, though the tops come from bottoms; ``files``: the fields of
       its message that name files to read, or ``message.field`` of another one;
-    - ``statistics``: the indices of its parameters that the layer itself changes, and no solver; ``ignores_rates``: a
-      learning rate for one of them has no effect, and is no mistake;
     - ``reads_shapes_only``: its tops depend on the shapes of its bottoms, not on their numbers;
     - ``varies``: its tops' shapes depend on the data (it calls ``resize``), those of ``varied_tops``, None: all;
       ``may_vary``: it calls ``resize`` in rare
@@ -37,8 +35,6 @@ class Declarations:
     constant_bottoms: frozenset[int] = frozenset()
     constant_tops: frozenset[int] = frozenset()
     files: tuple[str, ...] = ()
-    statistics: frozenset[int] = frozenset()
-    ignores_rates = False
     differentiable = True
     in_place = view = loss = takes_over_gradient = False
     feeds = scheduled = False
