@@ -17,6 +17,7 @@ from caffelite.errors import CaffeliteError, Locator, Where
 from caffelite.layers import REGISTRY, Layer, Shape, create
 from caffelite.layers.division import OutputDivision
 from caffelite.layers.fillers import FILLERS
+from caffelite.layers.image_layout import ImageLayout
 from caffelite.training.optim.updates import RULES
 
 ATTEMPTS, REPAIRS = 96, 12  # draws of a layer until one is valid; those that change one field of the draw before
@@ -80,7 +81,7 @@ class RandomNet:
 
 def _weight(cls: type[Layer]) -> int:
     """How often a type is drawn: most for layers about whose kernels and layouts a device decides."""
-    if issubclass(cls, OutputDivision) or (cls.follows_layout and not cls.in_place):
+    if issubclass(cls, OutputDivision) or (issubclass(cls, ImageLayout) and cls.follows_layout and not cls.in_place):
         return 8
     return 3 if cls.in_place else 1
 

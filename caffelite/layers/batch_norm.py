@@ -14,6 +14,7 @@ from .compilation import Compilable
 from .eltwise import Eltwise
 from .facets import Coordinates, Described
 from .fusing import Fusing
+from .image_layout import ImageLayout
 from .layer import Layer, Shape, register, split_axis
 from .scale_bias import Scale
 
@@ -33,7 +34,7 @@ LEARNT = (
     spared="batch norm",
 )
 @Coordinates("same")
-class BatchNorm(Fusing, Layer):
+class BatchNorm(Fusing, ImageLayout, Layer):
     """y = (x - μ_c) / √(σ²_c + eps) [· scale_c + bias_c], moments over the batch and positions of each channel.
 
     x, y (N, C, ...); a Scale layer may follow. Three blobs that no solver touches: running sums of means (C) and

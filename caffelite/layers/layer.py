@@ -141,8 +141,6 @@ class Layer(LayerMessage, Compilable):
     source: Any  # of a layer that reads one
     saved: dict[str, Array]  # by name, as ``saved_blobs`` says
     carried: Sequence[Array] = ()  # arrays that keep their values from one pass to the next; snapshots store them
-    # where it varies or may vary: reshapes the tops and all that follows; returns the tops
-    resize: Callable[[list[Shape]], list]
     loss_scale: Array | None = None  # see ``_need_loss_scale``; set by ``Net.scale_losses``
 
     # Helpers

@@ -8,6 +8,7 @@ from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...devices.protocol import Device
 from ...layers import require
+from ...layers.image_layout import ImageLayout
 from ...layers.layer import Layer, Shape, register, split_axis
 
 SEGNET = ("bn_mode", "scale_filler", "shift_filler")  # the fields by which it is that of caffe-segnet
@@ -15,7 +16,7 @@ SEGNET_EPS = 1e-9
 
 
 @register
-class BN(Layer):
+class BN(ImageLayout, Layer):
     """y = a_c · (x - μ_c) / √(σ²_c + eps) + b_c, moments over the batch and positions of each channel, a and b learned.
 
     x, y (N, C, P...); a, b (1, C, 1, 1), both 0 unless a filler is given. PSPNet's and TSN's (the default): two more
