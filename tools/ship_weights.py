@@ -26,7 +26,7 @@ from caffelite.zoo import catalog, trained
 
 RAW_DATA_TYPE, RAW_DATA, FLOAT16 = 10, 12, 2  # of NVCaffe's BlobProto
 SMALL = 4096  # values of a blob that stays float32: biases and statistics
-RECORDS = ("config.json", "run.json", "net.prototxt", "solver.prototxt", "losses.f32", "metrics.csv")
+RECORDS = ("run.json", "net.prototxt", "solver.prototxt", "losses.f32", "metrics.csv")
 
 
 def half_blob(values: np.ndarray) -> bytes:
