@@ -160,7 +160,7 @@ class Run:
         """Weights that keep the size of values; statistics and scales are positive."""
         parameter = self.net.params.parameters[index]
         shape = parameter.blob.shape
-        if parameter.index in parameter.node.layer.statistics:
+        if parameter.blob.statistic:
             values = 0.5 + rng.random(shape)
         else:
             values = rng.normal(size=shape) / np.sqrt(max(1, np.prod(shape[1:])))
@@ -202,7 +202,7 @@ class Run:
         net.check_faults()
         found |= _outputs(net)
         for i, parameter in enumerate(net.params.parameters):
-            if parameter.index in parameter.node.layer.statistics:
+            if parameter.blob.statistic:
                 found[f"statistics {parameter.node.name}[{parameter.index}]"] = np.array(net.params.blobs[i])
         if net.compiled.backward:
             net.backward(observe=None if plain else backward)

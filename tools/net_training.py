@@ -89,7 +89,8 @@ def draws_numbers(random: RandomNet) -> bool:
 def has_state(random: RandomNet) -> bool:
     """Whether a pass changes what the next one computes: statistics, recurrent states, rows made unit vectors."""
     run = Run(random, CPU("float64"), 0)
-    if any(node.layer.statistics or node.layer.carried for node in run.net.graph.nodes):
+    graph = run.net.graph
+    if any(p.blob.statistic for p in graph.parameters) or any(node.layer.carried for node in graph.nodes):
         return True
     run.reset()
     before = [blob.copy() for blob in run.net.params.blobs]

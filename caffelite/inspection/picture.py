@@ -73,7 +73,7 @@ def picture(graph: Graph, placement: Placement | None = None) -> Scene:
         for reader, _ in value.readers
         if box_of[reader] is not box_of[value.node]
     )
-    parameters = sum(math.prod(p.blob.shape) for p in graph.parameters if p.index not in p.node.layer.statistics)
+    parameters = sum(math.prod(p.blob.shape) for p in graph.parameters if not p.blob.statistic)
     subtitle = f"{pb.Phase.Name(graph.phase)}, batches of {batch}, {len(graph.nodes)} layers, {parameters:,} parameters"
     if placement is not None:
         counted = (

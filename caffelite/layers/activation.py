@@ -15,6 +15,7 @@ from . import require
 from .elementwise import elementwise
 from .facets import Coordinates, Described
 from .fusing import Fusing
+from .image_layout import ImageLayout
 from .layer import Layer, Shape, register, split_axis
 
 # ReLU reads its top, which a fused convolution leaves in memory anyway; a negative slope below 0 makes the top's sign
@@ -84,7 +85,7 @@ elementwise(
     purpose="sets random values to 0 in training, so that the net does not rely on any one of them", own_top=True
 )
 @Coordinates("same")
-class Dropout(Layer):
+class Dropout(ImageLayout, Layer):
     """In TRAIN y = x · mask / (1 - dropout_ratio), mask 1 with probability 1 - dropout_ratio (default 0.5); in TEST y =
     x, unless sample_weights_test. With scale_train: false y = x · mask, and in TEST y = x (1 - dropout_ratio).
 
@@ -213,7 +214,7 @@ class Insanity(Layer):
 @register
 @Described(spared="slopes")
 @Coordinates("same")
-class PReLU(Fusing, Layer):
+class PReLU(Fusing, ImageLayout, Layer):
     """y = x where x > 0, else a · x; a learned for each channel, or one for all with channel_shared; a starts at 0.25.
 
     x, y (N, C, ...); a (C), or () where shared. Errors: a bottom of fewer than 2 axes. Source: He et al. 2015.
@@ -360,7 +361,7 @@ elementwise(
 
 
 @register
-class SeLuDropout(Layer):
+class SeLuDropout(ImageLayout, Layer):
     """In TRAIN y = a · (x or, with probability dropout_ratio, alpha) + b, which keeps mean 0 and variance 1; in TEST
     y = x.
 

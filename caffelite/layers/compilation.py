@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from typing import Self
 
-from ..devices.formula import Formula
-from ..devices.traits import DeviceTraits
 from .config import LayerConfig, SavedBlobs, Shape
 from .declarations import Declarations
 
 
 class Compilable(Declarations):
     """The answers of a layer that needs, reads and fuses nothing special. All may depend on ``config``, but for
-    ``multiply_adds`` and ``prefers_channels_last``."""
+    ``multiply_adds``."""
 
     config = LayerConfig()
     saved_shapes: dict[str, tuple[Shape, str | None]]  # what ``saved_blobs`` returns by default
@@ -29,10 +26,6 @@ class Compilable(Declarations):
     def multiply_adds(self, bottoms: list[Shape], tops: list[Shape]) -> int:
         """Products with learned weights in one forward pass."""
         return 0
-
-    def prefers_channels_last(self, traits: DeviceTraits) -> bool:
-        """Whether the layer runs faster on channels_last images on a device of these traits."""
-        return False
 
     def saved_blobs(self) -> SavedBlobs:
         """What forward keeps for backward, by name: shape, dtype (None: the net's)."""
@@ -53,21 +46,3 @@ class Compilable(Declarations):
 
     def set_part(self, axis: int, index: int, count: int) -> None:
         """Called after ``shapes`` for part ``index`` of ``count`` along ``axis``."""
-
-    # Images as they are stored
-
-    @property
-    def channels_last(self) -> bool:
-        """Whether its images are stored as N×H×W×C."""
-        return self.config.format.channels_last
-
-    def stored_split(self, split: tuple[int, int, int]) -> tuple[int, int, int]:
-        """(N, C, P) of an image as it is stored: (N·P, C, 1) where it is channels_last."""
-        n, c, p = split
-        return (n * p, c, 1) if self.channels_last else split
-
-    def as_stored(self, formula: Formula, *others: str) -> Formula:
-        """A formula over images as they are stored: of 16-bit ones, all its arrays but ``others`` are of that dtype."""
-        if self.config.format.dtype is None:
-            return formula
-        return replace(formula, halves=tuple(name for name in (*formula.arrays, "out") if name not in others))

@@ -17,6 +17,7 @@ from .compilation import Compilable
 from .division import OutputDivision
 from .facets import Coordinates, Described
 from .fusing import Fusing, fusing
+from .image_layout import ImageLayout
 from .layer import Layer, Shape, register
 from .scale_bias import Scale
 
@@ -28,7 +29,7 @@ ALGORITHMS = {
 }
 
 
-class Kernels(OutputDivision):
+class Kernels(ImageLayout, OutputDivision):
     """A layer of learned kernels over x (N..., C, spatial...), channels at ``axis`` (default 1); any number of bottoms
     share them."""
 

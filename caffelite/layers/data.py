@@ -89,7 +89,7 @@ class Feed(Feeding, Layer):
         transform = self._pixel_transform()
         self._finish = None
         if transform:
-            pixels = transform.mean, transform.scale, self.context, self.channels_last
+            pixels = transform.mean, transform.scale, self.context, self.config.format.channels_last
             self._finish = dev.preprocess(self.source.shapes[0], *pixels)
         if self._finish:
             self.source.allocate = self._finish.host_buffer

@@ -16,14 +16,8 @@ class Declarations:
     - ``feeds``: tops come from outside (a source, the user) and not from bottoms, see `Feeding`; ``scheduled``:
       ``feed`` sets numbers that depend on the iteration, though the tops come from bottoms; ``files``: the fields of
       its message that name files to read, or ``message.field`` of another one;
-    - ``statistics``: the indices of its parameters that the layer itself changes, and no solver; ``ignores_rates``: a
-      learning rate for one of them has no effect, and is no mistake;
     - ``reads_shapes_only``: its tops depend on the shapes of its bottoms, not on their numbers;
-    - ``varies``: its tops' shapes depend on the data (it calls ``resize``), those of ``varied_tops``, None: all;
-      ``may_vary``: it calls ``resize`` in rare
-      cases, for which the compiler prepares nothing;
     - ``requires_host``: its passes need the host and cannot be captured in a graph; ``writes``: forward writes a file;
-    - ``follows_layout``: works on channels_last images too; ``follows_precision``: then also on 16-bit ones;
     - ``sums_spatially``: each number of a top may depend on all places of the bottoms; ``needs_images``: its bottoms
       are images;
     - ``couples_samples``: the numbers of a sample (its index on axis 0) may depend on other samples of the batch, or a
@@ -37,13 +31,10 @@ class Declarations:
     constant_bottoms: frozenset[int] = frozenset()
     constant_tops: frozenset[int] = frozenset()
     files: tuple[str, ...] = ()
-    statistics: frozenset[int] = frozenset()
-    ignores_rates = False
     differentiable = True
     in_place = view = loss = takes_over_gradient = False
     feeds = scheduled = False
-    varies = may_vary = requires_host = writes = False
+    requires_host = writes = False
     reads_shapes_only = False
-    follows_layout = follows_precision = sums_spatially = needs_images = False
+    sums_spatially = needs_images = False
     couples_samples = True
-    varied_tops: frozenset[int] | None = None

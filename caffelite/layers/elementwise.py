@@ -8,6 +8,7 @@ from collections.abc import Callable
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from .facets import Coordinates
+from .image_layout import ImageLayout
 from .layer import Layer, Shape, register
 
 
@@ -21,7 +22,7 @@ def elementwise(
     no sense. about: what documents show instead of y and dx.
     """
 
-    class Elementwise(Layer):
+    class Elementwise(ImageLayout, Layer):
         in_place = follows_layout = follows_precision = True
         couples_samples = False
         differentiable = dx is not None

@@ -8,6 +8,7 @@ from ..devices.protocol import Device
 from ..prototxt import say_once
 from .facets import Coordinates, Described
 from .fusing import Fusing
+from .image_layout import ImageLayout
 from .layer import Layer, Shape, register
 
 ELTWISE = pb.EltwiseParameter
@@ -16,7 +17,7 @@ ELTWISE = pb.EltwiseParameter
 @register
 @Described(purpose="adds a shortcut, through which gradients reach the lower layers unchanged")
 @Coordinates("same")
-class Eltwise(Fusing, Layer):
+class Eltwise(Fusing, ImageLayout, Layer):
     """Bottoms of one shape joined element by element: SUM (default) Σ coeff_i · x_i (coeff 1), PROD Π x_i, MAX,
     for which coeff has no effect.
 

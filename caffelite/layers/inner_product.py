@@ -14,7 +14,7 @@ from .config import SavedBlobs
 from .division import OutputDivision
 from .facets import Described
 from .fusing import Fusing
-from .layer import Layer, Shape, register
+from .layer import Layer, Shape, register, register_variant
 from .rounding import RoundedProducts
 from .unit_rows import UnitRows
 from .weight_products import WeightProduct
@@ -33,12 +33,6 @@ class InnerProduct(Fusing, OutputDivision, RoundedProducts, WeightProduct):
 
     field = "inner_product_param"
     sums_spatially = True
-
-    @classmethod
-    def variant(cls, spec: pb.LayerParameter) -> type[Layer]:
-        if len(spec.bottom) > 1:
-            return InnerProductOfBlobs
-        return NormalisedInnerProduct if spec.inner_product_param.normalize else cls
 
     def setup(self) -> None:
         require.positive(self, "num_output", "the number of units")
@@ -115,11 +109,13 @@ class InnerProduct(Fusing, OutputDivision, RoundedProducts, WeightProduct):
         return self.params[0].data
 
 
+@register_variant(lambda spec: len(spec.bottom) == 1 and spec.inner_product_param.normalize)
 class NormalisedInnerProduct(InnerProduct):
     """`InnerProduct` with normalize: TRAIN stores the weights with each row w scaled to w / √(|w|² + 1e-6), TEST
     computes with such rows. The gradient of the weights is that of x w^T. Errors: transpose. Source: Wang et al. 2017
     (NormFace), as in happynear/caffe-windows, inner_product_layer.cpp."""
 
+    type = "InnerProduct"
     divide_outputs = False
 
     def setup(self) -> None:
@@ -146,6 +142,7 @@ class NormalisedInnerProduct(InnerProduct):
         super().forward(x, y)
 
 
+@register_variant(lambda spec: len(spec.bottom) > 1)
 class InnerProductOfBlobs(Layer):
     """`InnerProduct` with weights from a second bottom: y = x w^T + b.
 
@@ -153,7 +150,7 @@ class InnerProductOfBlobs(Layer):
     bias_term (default true). num_output has no effect. As in happynear/caffe-windows, inner_product_layer.cpp.
     """
 
-    field = "inner_product_param"
+    type, field = "InnerProduct", "inner_product_param"
     bottoms = (2, 3)
     couples_samples = False
 

@@ -29,7 +29,7 @@ def register(cls: type[Layer]) -> type[Layer]:
 
 
 def register_variant(applies: Applies) -> Callable[[type[Layer]], type[Layer]]:
-    """Registers what a fork has for a type of another fork. applies: whether a message is that of this fork."""
+    """Registers what else a type may be, as a fork has it. applies: whether a message is one of this class."""
 
     def add(cls: type[Layer]) -> type[Layer]:
         REGISTRY.add_variant(cls.type, applies, cls)
@@ -50,11 +50,14 @@ class ParameterPart:
 @dataclass(frozen=True)
 class ParameterSpec:
     """A parameter of a layer: its shape, and the filler that initialises it. part: of a parameter that several devices
-    divide; the filler fills the whole one."""
+    divide; the filler fills the whole one. statistic: the layer itself changes it, and no solver; ignores_rate: then a
+    learning rate for it has no effect, and is no mistake."""
 
     shape: Shape
     filler: pb.FillerParameter
     part: ParameterPart | None = None
+    statistic: bool = False
+    ignores_rate: bool = False
 
 
 @dataclass(eq=False)
@@ -84,11 +87,6 @@ class Layer(LayerMessage, Compilable):
         self.param_blobs: list[ParameterSpec] = []
         self.saved_shapes: dict[str, tuple[Shape, str | None]] = {}  # for ``saved_blobs``
         self.setup()
-
-    @classmethod
-    def variant(cls, spec: pb.LayerParameter) -> type[Layer]:
-        """The class of a layer with this message, where forks have given a type several meanings."""
-        return cls
 
     def setup(self) -> None:
         """Checks of the message that need no shapes."""
@@ -143,15 +141,21 @@ class Layer(LayerMessage, Compilable):
     source: Any  # of a layer that reads one
     saved: dict[str, Array]  # by name, as ``saved_blobs`` says
     carried: Sequence[Array] = ()  # arrays that keep their values from one pass to the next; snapshots store them
-    # where it varies or may vary: reshapes the tops and all that follows; returns the tops
-    resize: Callable[[list[Shape]], list]
     loss_scale: Array | None = None  # see ``_need_loss_scale``; set by ``Net.scale_losses``
 
     # Helpers
 
-    def add_param(self, shape: Shape, filler: pb.FillerParameter, *path: str | int) -> None:
+    def add_param(
+        self,
+        shape: Shape,
+        filler: pb.FillerParameter,
+        *path: str | int,
+        statistic: bool = False,
+        ignores_rate: bool = False,
+    ) -> None:
+        """Adds a ``ParameterSpec``. path: of the filler within the layer's message."""
         fillers.check(filler, shape, self.locate.at(self.field, *path))
-        self.param_blobs.append(ParameterSpec(shape, filler))
+        self.param_blobs.append(ParameterSpec(shape, filler, None, statistic, ignores_rate))
 
     @property
     def stream(self) -> int:

@@ -10,6 +10,7 @@ from ..devices.protocol import Device
 from . import sliding
 from .config import SavedBlobs
 from .facets import Coordinates, Described
+from .image_layout import ImageLayout
 from .layer import Layer, Shape, register
 
 METHODS = pb.PoolingParameter.PoolMethod
@@ -76,7 +77,7 @@ class Pooled(Layer):
 @register
 @Described(purpose="makes the blob smaller and the answer independent of small shifts")
 @Coordinates("window")
-class Pooling(Pooled):
+class Pooling(ImageLayout, Pooled):
     """One number of each window, channel by channel: the largest (MAX), the mean (AVE), or STOCHASTIC: in TRAIN one
     that is drawn with probability x / Σx, in TEST what to expect of that, Σx² / Σx.
 

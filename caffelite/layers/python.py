@@ -15,6 +15,7 @@ from ..devices.protocol import Device
 from ..errors import quoted
 from .layer import Layer, Shape, register
 from .user_code import caffe_importable, conversion, described, load
+from .varying import Varying
 
 
 class HostBlob:
@@ -86,7 +87,7 @@ class UserLayer:
 
 
 @register
-class Python(Layer):
+class Python(Varying, Layer):
     """Runs a class of the user's: python_param { module, layer, param_str }. The module is searched in a folder
     given by -python or CAFFELITE_PYTHON, and on PYTHONPATH; never in the current folder or in that of
     the prototxt, unless one of these names it. Commands that run no net import it only with -python. Where no caffe is
@@ -103,7 +104,8 @@ class Python(Layer):
 
     field = "python_param"
     bottoms, tops = (0, None), (0, None)
-    requires_host = may_vary = True
+    requires_host = True
+    varies = False
 
     def setup(self) -> None:
         for name in ("module", "layer"):

@@ -11,10 +11,11 @@ from ..devices.formula import Formula
 from ..devices.protocol import Device
 from .facets import Coordinates, Described
 from .fusing import Fusing
+from .image_layout import ImageLayout
 from .layer import Layer, Shape, register
 
 
-class Broadcast(Layer):
+class Broadcast(ImageLayout, Layer):
     """A layer with a second operand, learned or a second bottom, that spans the axes from ``axis`` (default 1) of the
     first.
 

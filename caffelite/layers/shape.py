@@ -11,6 +11,7 @@ from ..errors import CaffeliteError
 from ..prototxt import say_once
 from .facets import Coordinates, Described
 from .layer import Layer, Shape, register
+from .varying import Varying
 
 
 @register
@@ -300,7 +301,7 @@ class BatchReindex(Layer):
 
 
 @register
-class Filter(Layer):
+class Filter(Varying, Layer):
     """Selects the samples with a nonzero selector, the last bottom: (N, ...), …, selector (N) → (M, ...), …, a top for
     each other bottom.
 
@@ -310,7 +311,7 @@ class Filter(Layer):
     """
 
     bottoms, tops = (2, None), (1, None)
-    varies = requires_host = True
+    requires_host = True
 
     def setup(self) -> None:
         self.data = len(self.spec.bottom) - 1

@@ -20,6 +20,7 @@ from ..devices.interfaces import Array
 from ..devices.protocol import Device
 from ..layers import Shape
 from ..layers.fusing import fusing
+from ..layers.varying import Varying
 from .compile import CompiledNet
 from .nodes import Graph, Node, Value, copied
 from .packing import ALIGN, Storage, aligned
@@ -127,7 +128,7 @@ class Binding:
             layer = node.layer = node.layer.bound(self.dev, params.views(node), self.context)
             if original:
                 layer.separate()
-            if layer.varies or layer.may_vary:
+            if isinstance(layer, Varying):
                 layer.resize = functools.partial(self._resize, node)
         folded: set[Node] = set()  # these run as part of a convolution alone, and need no operations
         for step in self.compiled.forward:

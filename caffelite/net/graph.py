@@ -237,8 +237,8 @@ class _Builder:
         for i, blob in enumerate(layer.param_blobs):
             _check_size(layer, f"parameter {i}", blob.shape, at(layer.field))
             spec = specs[i] if i < len(specs) else pb.ParamSpec()
-            if i in layer.statistics:
-                spec = _frozen(layer, spec, at.at("param", i))
+            if blob.statistic:
+                spec = _frozen(layer, spec, blob.ignores_rate, at.at("param", i))
             owner = self.by_param_name.get(spec.name) if spec.name else None
             if owner is None:
                 lr = spec.lr_mult if spec.HasField("lr_mult") else None
@@ -272,10 +272,10 @@ class _Builder:
             setattr(first, mult, value)
 
 
-def _frozen(layer: Layer, spec: pb.ParamSpec, at: Locator) -> pb.ParamSpec:
+def _frozen(layer: Layer, spec: pb.ParamSpec, ignores_rate: bool, at: Locator) -> pb.ParamSpec:
     """The spec of a parameter that no solver changes; a rate for it is a mistake, as in Caffe, unless the layer ignores
     it."""
-    if spec.HasField("lr_mult") and spec.lr_mult and not layer.ignores_rates:
+    if spec.HasField("lr_mult") and spec.lr_mult and not ignores_rate:
         what = f'layer "{layer.name}" ({layer.spec.type}): its blobs are statistics, not parameters to learn'
         raise CaffeliteError(what, where=at("lr_mult"), expected="lr_mult: 0, or none", found=f"{spec.lr_mult:g}")
     frozen = pb.ParamSpec()

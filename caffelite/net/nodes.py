@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from .. import caffelite_pb2 as pb
 from ..layers import CAFFE_FORMAT, Format, Layer, ParameterSpec, Shape
 from ..layers.data import Input
+from ..layers.varying import Varying, varies
 from .sealing import Sealable
 
 AUTOMATIC = (
@@ -137,15 +138,15 @@ class Graph(Sealable):
     def varied(self) -> set[Node]:
         """The nodes whose blobs may change their shapes with the data, and which are stored as Caffe stores them: those
         of layers that vary and all that follow; all nodes where gradients pass through such a layer."""
-        if any(node.layer.varies and node.layer.differentiable for node in self.nodes):
+        if any(varies(node.layer) and node.layer.differentiable for node in self.nodes):
             return set(self.nodes)
         varied: set[Node] = set()
         changing: set[Value] = set()
         for node in self.nodes:
             follows = not changing.isdisjoint(node.bottoms)
-            if node.layer.varies or follows:
+            if varies(node.layer) or follows:
                 varied.add(node)
-                which = node.layer.varied_tops
+                which = node.layer.varied_tops if isinstance(node.layer, Varying) else None
                 changing.update(top for top in node.tops if follows or which is None or top.top in which)
         return varied
 

@@ -14,6 +14,7 @@ from .. import prototxt
 from ..errors import CaffeliteError, Locator
 from ..layers import REGISTRY
 from ..layers.activation import ReLU
+from ..layers.batch_norm import BatchNorm
 from ..layers.facets import Compares, Described
 from .dataset import CLASSES, LABELS
 
@@ -126,7 +127,7 @@ def _spare(layer: pb.LayerParameter) -> None:
         layer.param.add(lr_mult=1, decay_mult=min(decay, 1.0))
         if p.bias_term:
             layer.param.add(lr_mult=2, decay_mult=0)
-    elif Described.of(layer.type).spared and not kind.statistics:
+    elif Described.of(layer.type).spared and not issubclass(kind, BatchNorm):
         del layer.param[:]
         for _ in range(1 + getattr(getattr(layer, kind.field), "bias_term", False)):
             layer.param.add(lr_mult=1, decay_mult=0)
@@ -284,7 +285,7 @@ def freeze(made: Network, frozen: list[str]) -> None:
             blobs.update(layer.top)
             for param in layer.param:
                 param.lr_mult, param.decay_mult = 0, 0
-            if REGISTRY[layer.type].statistics:
+            if issubclass(REGISTRY[layer.type], BatchNorm):
                 layer.batch_norm_param.use_global_stats = True
         else:
             blobs.difference_update(layer.top)

@@ -7,13 +7,14 @@ import math
 import numpy as np
 
 from ...layers.layer import Layer, Shape, register
+from ...layers.varying import Varying
 from . import stages
 from .offsets import check_nms_type, normalisation
 
 PLANNED_RANGES = 4  # of scales, over which boxes are spread, for the memory of a pass before the first one
 
 
-class Proposals(Layer):
+class Proposals(Varying, Layer):
     """Boxes that maps of scores and offsets propose: (R, 5), rows of image, xmin, ymin, xmax, ymax; the second top has
     the scores as sixth column (R, 6).
 
@@ -23,7 +24,7 @@ class Proposals(Layer):
 
     bottoms, tops = (1, None), (1, 2)
     differentiable = False
-    varies = requires_host = True
+    requires_host = True
     pixels = False  # whether both corners belong to a box
 
     def setup(self) -> None:

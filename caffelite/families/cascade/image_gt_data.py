@@ -20,6 +20,7 @@ from ...detection.boxes import rounded
 from ...errors import CaffeliteError, Locator
 from ...layers.data import Feed
 from ...layers.layer import Shape, register
+from ...layers.varying import Varying
 from .field_maps import NO_BOX, covered_cells, fields_of, image_gt_labels, image_gt_shapes, image_gt_size
 from .object_lists import IMAGE_GT, ImageFiles, located, read_objects
 from .region_sample import Draws, RegionSample
@@ -138,7 +139,7 @@ def _random_factors(sample: RegionSample, param: pb.ImageGtDataParameter) -> np.
 
 
 @register
-class ImageGtData(Feed):
+class ImageGtData(Varying, Feed):
     """Images with objects, of a list of boxes, and the labels of maps of fields: data (N, C, H, W), C = 3, label
     maps (N, 6, h, w), one for each field_w, field_h and downsample_rate, and with output_gt_boxes the boxes (G, 7); N =
     batch_size, h = H / downsample_rate, rounded.

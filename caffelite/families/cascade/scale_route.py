@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 
 from ...layers.layer import Layer, Shape, register
+from ...layers.varying import Varying
 from . import stages
 from .box_output import PLANNED_RANGES
 
 
 @register
-class ScaleRoute(Layer):
+class ScaleRoute(Varying, Layer):
     """The boxes with a scale √(width · height) from low_scale to below high_scale, and what belongs to them: the same
     rows of each bottom.
 
@@ -23,7 +24,7 @@ class ScaleRoute(Layer):
     field = "scale_route_param"
     bottoms, tops = (1, None), (1, None)
     differentiable = False
-    varies = requires_host = True
+    requires_host = True
 
     def setup(self) -> None:
         p = self.p

@@ -91,10 +91,6 @@ class BinaryInnerProduct(Binarised, InnerProduct):
     binary_inner_product_layer.cpp.
     """
 
-    @classmethod
-    def variant(cls, spec: pb.LayerParameter) -> type[Layer]:
-        return cls
-
     @property
     def binarisation(self) -> pb.BinaryWeightsParameter:
         return self.spec.binary_inner_product_param

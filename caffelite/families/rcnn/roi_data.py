@@ -24,6 +24,7 @@ from ...devices.protocol import Device
 from ...errors import CaffeliteError, Locator, Where
 from ...layers.data import Feed
 from ...layers.layer import Shape, register
+from ...layers.varying import Varying
 
 IN_FAST_RCNN = (3, 5, 6)  # tops: data, rois, labels, bbox_targets, weights once, or inside and outside
 ROIS = 128  # of a batch of Fast R-CNN
@@ -161,7 +162,7 @@ def for_fast_rcnn(spec: pb.LayerParameter) -> bool:
 
 
 @register
-class RoIData(Feed):
+class RoIData(Varying, Feed):
     """An image with its objects, of COCO JSON, PASCAL VOC or a database of AnnotatedDatum: data (1, 3, H, W), im_info
     (1, 3), height, width and scale, gt_boxes (G, 5), x1, y1, x2, y2 and label, and optionally the objects in SSD's form
     (1, 1, G, 8); all are blobs (N, ...) with N = 1.

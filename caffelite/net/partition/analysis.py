@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ...devices.interfaces import Peer
 from ...errors import CaffeliteError
 from ...layers import Shape
+from ...layers.varying import varies
 from ..nodes import Graph, Node, Value
 from .division import Axis, LayerPlan, check_shared_parameters, part_layer, part_shape, plan
 from .placement import LayerPlacement, Placement
@@ -111,7 +112,7 @@ def check_stages(graph: Graph, placement: Placement) -> None:
     stages = {node: placement.layers.get(node.name, LayerPlacement()).stage for node in graph.nodes}
     for node in graph.nodes:
         layer = node.layer
-        if layer.varies and placement.devices > 1:
+        if varies(layer) and placement.devices > 1:
             what = "cannot run in a net that several devices divide: its shapes depend on the data"
             raise layer.outer_error(what, remedy="train without -split")
         for i, bottom in enumerate(node.bottoms):
