@@ -23,6 +23,7 @@ from caffelite import caffelite_pb2 as pb
 from caffelite.devices import algorithms
 from caffelite.devices.cpu import CPU, onednn
 from caffelite.errors import CaffeliteError
+from caffelite.layers.state import carried
 from caffelite.net import graph
 from caffelite.net.graph import Graph, Node
 from caffelite.net.net import Net
@@ -175,8 +176,8 @@ class Run:
             for value in node.tops:
                 net.dev.upload(net.data[value], move(self.arrays[value.name]))
         for node in net.graph.nodes:
-            for carried in node.layer.carried:
-                carried.fill(0)
+            for array in carried(node.layer):
+                array.fill(0)
         net.clear_loss()
 
     def forward(self, observe: Callable[[Node], None] | None = None) -> float:

@@ -26,7 +26,11 @@ CHANNELS = (1, 2, 3, 4, 16, 16, 20)  # 16 fill a vector of oneDNN's and of the k
 INTEGERS = (1, 1, 2, 2, 3, 4, 0, 5, 16, -1)
 FLOATS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, -0.5, 0.1)
 SETS_FIELDS = (0.1, 0.3, 0.3, 0.6)  # how likely a field is set, drawn for each layer
-DRAWN = {k: c for k, c in sorted(REGISTRY.items()) if c.bottoms[0] >= 1 and c.tops != (0, 0) and not c.writes}
+DRAWN = {
+    k: c
+    for k, c in sorted(REGISTRY.items())
+    if c.bottoms[0] >= 1 and c.tops != (0, 0) and not getattr(c, "writes", False)
+}
 
 
 @dataclass(frozen=True)

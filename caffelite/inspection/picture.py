@@ -11,6 +11,7 @@ from typing import Any
 
 from .. import caffelite_pb2 as pb
 from ..layers import REGISTRY
+from ..layers.feeding import Feeding
 from ..layers.layer import Layer
 from ..net.graph import Graph, Node, Value
 from ..net.partition.placement import Division, Placement
@@ -188,7 +189,7 @@ def _family(layer_type: type[Layer] | None) -> tuple[str, str]:
     """The color of a type of layers, and the text of the legend."""
     if layer_type is None:
         return OTHER
-    if layer_type.feeds:
+    if issubclass(layer_type, Feeding):
         return DATA
     return LOSS if layer_type.loss else FAMILIES.get(layer_type.__module__.rpartition(".")[2], OTHER)
 

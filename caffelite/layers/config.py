@@ -12,6 +12,7 @@ from ..devices.traits import DeviceTraits
 Shape = tuple[int, ...]
 SavedBlobs = Mapping[str, tuple[Shape, str | None]]  # by name: shape and dtype, None for the net's
 GRADIENT = "gradient"  # the saved blob that stores a gradient which forward computes already
+SENT = "sent"  # the saved blob that stays from one pass to the next
 
 
 class Format(NamedTuple):

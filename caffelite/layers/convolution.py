@@ -18,7 +18,7 @@ from .division import OutputDivision
 from .facets import Coordinates, Described
 from .fusing import Fusing, fusing
 from .image_layout import ImageLayout
-from .layer import Layer, Shape, register
+from .layer import Layer, Shape, gradient_of, register
 from .scale_bias import Scale
 
 ALGORITHMS = {
@@ -199,7 +199,7 @@ class Convolution(Fusing, Kernels):
             self.op.forward(bottom, self.weights(), self._bias, top, self.slope)
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        (dw, add_w), (db, add_b) = self._param_args(0), self._param_args(1)
+        (dw, add_w), (db, add_b) = gradient_of(self, 0), gradient_of(self, 1)
         for i, top in enumerate(dy):
             if top is not None:
                 if self._relu_backward:
@@ -254,7 +254,7 @@ class Deconvolution(Kernels):
                 self._bias(top, self.params[1].data, top)
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        (dw, add_w), (db, add_b) = self._param_args(0), self._param_args(1)
+        (dw, add_w), (db, add_b) = gradient_of(self, 0), gradient_of(self, 1)
         w = self.params[0].data
         for i, top in enumerate(dy):
             if top is None:

@@ -10,6 +10,7 @@ from ..devices.protocol import Device
 from .facets import Coordinates
 from .image_layout import ImageLayout
 from .layer import Layer, Shape, register
+from .state import LossScaled
 
 
 def elementwise(
@@ -22,7 +23,7 @@ def elementwise(
     no sense. about: what documents show instead of y and dx.
     """
 
-    class Elementwise(ImageLayout, Layer):
+    class Elementwise(LossScaled, ImageLayout, Layer):
         in_place = follows_layout = follows_precision = True
         couples_samples = False
         differentiable = dx is not None
@@ -54,7 +55,7 @@ def elementwise(
         def build(self, dev: Device) -> None:
             self._y, self._dx = (dev.map(self.as_stored(f), **self.constants) for f in (self.y, self.dx))
             if self.dx.scalars:
-                self._need_loss_scale(dev)
+                self.need_loss_scale(dev)
 
         def forward(self, x: list, y: list) -> None:
             self._y(*[x[0]] * len(self.y.arrays), y[0])

@@ -12,10 +12,11 @@ from ..devices.protocol import Device
 from . import require
 from .config import SavedBlobs
 from .division import OutputDivision
-from .facets import Described
+from .facets import Coordinates, Described
 from .fusing import Fusing
-from .layer import Layer, Shape, register, register_variant
+from .layer import Layer, Shape, gradient_of, register, register_variant
 from .rounding import RoundedProducts
+from .state import SavesByConfig
 from .unit_rows import UnitRows
 from .weight_products import WeightProduct
 
@@ -24,7 +25,8 @@ HALF_ROWS = 32  # with fewer, reading the weights is the work, and rounding them
 
 @register
 @Described(purpose="every output sums all inputs, each with a weight of its own")
-class InnerProduct(Fusing, OutputDivision, RoundedProducts, WeightProduct):
+@Coordinates("none")
+class InnerProduct(SavesByConfig, Fusing, OutputDivision, RoundedProducts, WeightProduct):
     """y = x w^T + b over the axes from ``axis`` on (default 1).
 
     x (M..., K...); w (N, K), stored (K, N) where transpose; b (N); y (M..., N), N = num_output. Defaults: bias_term
@@ -32,7 +34,6 @@ class InnerProduct(Fusing, OutputDivision, RoundedProducts, WeightProduct):
     """
 
     field = "inner_product_param"
-    sums_spatially = True
 
     def setup(self) -> None:
         require.positive(self, "num_output", "the number of units")
@@ -84,7 +85,7 @@ class InnerProduct(Fusing, OutputDivision, RoundedProducts, WeightProduct):
         self.op.forward(x[0], self.weights(), self._bias, y[0], self.slope, *self._rounded)
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        (dw, add_w), (db, add_b) = self._param_args(0), self._param_args(1)
+        (dw, add_w), (db, add_b) = gradient_of(self, 0), gradient_of(self, 1)
         if self.deferred:
             dw = None
         x = self._rounded or x
@@ -187,5 +188,5 @@ class InnerProductOfBlobs(Layer):
         self.op.forward(x[0], x[1], bias, y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        db, add = self._param_args(0) if self.learned else (dx[2] if len(dx) > 2 else None, False)
+        db, add = gradient_of(self, 0) if self.learned else (dx[2] if len(dx) > 2 else None, False)
         self.op.backward(x[0], x[1], dy[0], dx[0], dx[1], db, False, add)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import math
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from .. import caffelite_pb2 as pb
 from ..devices.context import ExecutionContext
@@ -75,17 +75,17 @@ class ParameterView:
 
 
 class Layer(LayerMessage, Compilable):
-    """A layer of one net: its type, message, shapes, parameters and mathematics. `Declarations` has its
-    declared properties, `Compilable` its interface to the compiler.
+    """A layer of one net: its type, message, shapes, parameters and mathematics. `Compilable` has its
+    declared properties.
 
-    A layer that ``graph.build`` makes is static. ``configured`` returns a copy with what the compiler decided about it,
-    ``bound`` a copy with a device and arrays, which then runs.
+    A layer that ``graph.build`` makes is static. ``nodes.configured`` makes a copy with what the compiler decided about
+    it, ``bound`` a copy with a device and arrays, which then runs.
     """
 
     def __init__(self, spec: pb.LayerParameter, phase: int, locate: Locator):
         super().__init__(spec, phase, locate)
         self.param_blobs: list[ParameterSpec] = []
-        self.saved_shapes: dict[str, tuple[Shape, str | None]] = {}  # for ``saved_blobs``
+        self.saved_shapes = {}
         self.setup()
 
     def setup(self) -> None:
@@ -98,10 +98,6 @@ class Layer(LayerMessage, Compilable):
 
     def build(self, dev: Device) -> None:
         """Makes the device operations for the shapes; again when these change."""
-
-    def feed(self, which: int, iteration: int, part: int) -> None:
-        """Before a forward pass, writes what it takes from the host into the device's input buffer, as pass
-        ``which``."""
 
     def forward(self, x: list, y: list) -> None:
         """x: bottoms, y: tops to write."""
@@ -119,29 +115,18 @@ class Layer(LayerMessage, Compilable):
         """What is wrong with the data of the last passes, or None. May wait for the device."""
         return None
 
-    def counted(self, top: int):
-        """How many samples the last pass's top is a mean of, a number or one for each of its values; None where that
-        never changes."""
-        return None
-
-    def bound(self, dev: Device, params: list[ParameterView], context: ExecutionContext) -> Self:
-        """A copy on a device. context: of the net."""
+    def bound(self, dev: Device, params: list[ParameterView], context: ExecutionContext, replica: bool = False) -> Self:
+        """A copy on a device. context: of the net. replica: the net is a replica of one with the same layers."""
         copied = copy.copy(self)
-        copied.dev, copied.params, copied.carried = dev, params, []
+        copied.dev, copied.params = dev, params
         copied.context = context
         return copied
-
-    def separate(self) -> None:
-        """Gives the layer of a replica objects of its own where ``bound`` copies references; before ``build``."""
 
     # What binding sets
     dev: Device
     params: list[ParameterView]
     context: ExecutionContext
-    source: Any  # of a layer that reads one
     saved: dict[str, Array]  # by name, as ``saved_blobs`` says
-    carried: Sequence[Array] = ()  # arrays that keep their values from one pass to the next; snapshots store them
-    loss_scale: Array | None = None  # see ``_need_loss_scale``; set by ``Net.scale_losses``
 
     # Helpers
 
@@ -157,26 +142,20 @@ class Layer(LayerMessage, Compilable):
         fillers.check(filler, shape, self.locate.at(self.field, *path))
         self.param_blobs.append(ParameterSpec(shape, filler, None, statistic, ignores_rate))
 
-    @property
-    def stream(self) -> int:
-        """The layer's key for random numbers: from its name, so that other layers may come and go."""
-        return zlib.crc32(self.name.encode())
-
-    def _need_loss_scale(self, dev: Device) -> None:
-        """Sets ``loss_scale`` to 1, a number of the device, where the net has not set it: what backward multiplies a
-        gradient by that does not follow from dy. For ``build``."""
-        if self.loss_scale is None:
-            self.loss_scale = dev.zeros(1)
-            dev.fill(self.loss_scale, 1)
-
-    def _param_args(self, index: int) -> tuple:
-        """A parameter's gradient (None where not wanted) and whether to add to it; absent parameters give None."""
-        if index >= len(self.params):
-            return None, False
-        p = self.params[index]
-        return (p.diff if p.wanted else None), p.add
-
 
 def split_axis(shape: Shape, axis: int) -> tuple[int, int, int]:
     """(N, C, P): the product of the axes before, the axis itself, the product of those after."""
     return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+
+
+def gradient_of(layer: Layer, index: int) -> tuple:
+    """A parameter's gradient (None where not wanted) and whether to add to it; absent parameters give None."""
+    if index >= len(layer.params):
+        return None, False
+    p = layer.params[index]
+    return (p.diff if p.wanted else None), p.add
+
+
+def random_key(layer: Layer) -> int:
+    """The layer's key for random numbers: from its name, so that other layers may come and go."""
+    return zlib.crc32(layer.name.encode())

@@ -9,7 +9,7 @@ from ..devices.formula import Formula
 from ..devices.protocol import Device
 from . import require
 from .facets import Described
-from .layer import Layer, Shape, register, register_variant
+from .layer import Layer, Shape, gradient_of, register, register_variant
 
 
 @register
@@ -79,7 +79,7 @@ class Normalize(Layer):
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         scale, unit = self.saved["scale"], self.saved["unit"]
-        ds, add = self._param_args(0)
+        ds, add = gradient_of(self, 0)
         if ds is not None:
             self._ds(dy[0], unit, ds, add=add)
         if dx[0] is None:

@@ -12,7 +12,7 @@ from ..devices.protocol import Device
 from .facets import Coordinates, Described
 from .fusing import Fusing
 from .image_layout import ImageLayout
-from .layer import Layer, Shape, register
+from .layer import Layer, Shape, gradient_of, register
 
 
 class Broadcast(ImageLayout, Layer):
@@ -57,7 +57,7 @@ class Broadcast(ImageLayout, Layer):
 
     def second_gradient(self, dx: list) -> tuple:
         """The operand's gradient (None where not wanted), and whether to add to it."""
-        return (dx[1], False) if len(dx) == 2 else self._param_args(0)
+        return (dx[1], False) if len(dx) == 2 else gradient_of(self, 0)
 
 
 @register
@@ -111,7 +111,7 @@ class Scale(Fusing, Broadcast):
         if ds is not None:
             self._ds(dy[0], x[0], ds, add=add)
         if self.p.bias_term:
-            db, add = self._param_args(len(self.params) - 1)
+            db, add = gradient_of(self, len(self.params) - 1)
             if db is not None:
                 self._db(dy[0], db, add=add)
         if dx[0] is not None:

@@ -8,13 +8,13 @@ from typing import Any
 from ..layers import Layer, LayerConfig
 from ..layers.activation import PReLU, ReLU
 from ..layers.fusing import fusing
-from .nodes import Graph, Node, Value
+from .nodes import Graph, Node, Value, configured
 
 
 def configure(node: Node, **decisions: Any) -> None:
     """Records decisions about a node's layer, in a copy of the layer."""
     config: LayerConfig = replace(node.layer.config, **decisions)
-    node.layer = node.layer.configured(config)
+    node.layer = configured(node.layer, config)
 
 
 @dataclass

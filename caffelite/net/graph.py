@@ -73,8 +73,8 @@ def build(
         return builder.graph(test_gradients)
     except BaseException:
         for node in builder.nodes:
-            if getattr(node.layer, "source", None) is not None:
-                node.layer.source.close()
+            if feeding(node.layer).source is not None:
+                feeding(node.layer).source.close()
         raise
 
 
@@ -142,10 +142,10 @@ class _Builder:
         bottoms = [self._bottom(spec, i, at, position) for i in range(len(spec.bottom))]
         if len(spec.loss_weight) not in (0, len(tops)):
             what = f"has {len(spec.loss_weight)} loss_weight for {len(tops)} tops"
-            raise layer.outer_error(what, "loss_weight", len(tops), expected=f"none, or {len(tops)}")
+            raise layer.error(what, "loss_weight", len(tops), expected=f"none, or {len(tops)}", outer=True)
         if len(spec.propagate_down) not in (0, len(bottoms)):
             what = f"has {len(spec.propagate_down)} propagate_down for {len(bottoms)} bottoms"
-            raise layer.outer_error(what, "propagate_down", len(bottoms), expected=f"none, or {len(bottoms)}")
+            raise layer.error(what, "propagate_down", len(bottoms), expected=f"none, or {len(bottoms)}", outer=True)
         self._tops(spec, tops, at)
         known = [b for b in bottoms if b is not None]
         if len(known) < len(bottoms):  # a mistake that is already reported hides the shape

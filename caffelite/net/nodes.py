@@ -6,12 +6,15 @@ compiler decides whether the two share memory.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from .. import caffelite_pb2 as pb
-from ..layers import CAFFE_FORMAT, Format, Layer, ParameterSpec, Shape
+from ..layers import CAFFE_FORMAT, Format, Layer, LayerConfig, ParameterSpec, Shape
 from ..layers.data import Input
+from ..layers.feeding import Feeding, feeding
 from ..layers.varying import Varying, varies
 from .sealing import Sealable
 
@@ -133,7 +136,17 @@ class Graph(Sealable):
 
     @property
     def feeds(self) -> list[Node]:
-        return [n for n in self.nodes if n.layer.feeds]
+        return [n for n in self.nodes if isinstance(n.layer, Feeding)]
+
+    @property
+    def sources(self) -> list[tuple[Node, Any]]:
+        """The layers with an open source of data."""
+        return [(n, source) for n in self.feeds if (source := feeding(n.layer).source) is not None]
+
+    def close(self) -> None:
+        """Closes the sources."""
+        for _, source in self.sources:
+            source.close()
 
     def varied(self) -> set[Node]:
         """The nodes whose blobs may change their shapes with the data, and which are stored as Caffe stores them: those
@@ -174,6 +187,13 @@ class Graph(Sealable):
         for parameter in self.parameters:
             parameter.seal()
         super().seal()
+
+
+def configured(layer: Layer, config: LayerConfig) -> Layer:
+    """A copy of a layer that has ``config``."""
+    copied = copy.copy(layer)
+    copied.config = config
+    return copied
 
 
 def copied(graph: Graph, layer_of: Callable[[Node], Layer]) -> tuple[Graph, Mapping[Node, Node], Mapping[Value, Value]]:

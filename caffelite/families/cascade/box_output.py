@@ -145,7 +145,9 @@ class BoxGroupOutput(Proposals):
         groups, places = self.p.box_group_param, 0
         if len(bottoms) != 2 * len(groups):
             expected = f"{2 * len(groups)}: probabilities and offsets for each box_group_param"
-            raise self.outer_error("has other bottoms than groups", "bottom", 0, expected=expected, found=len(bottoms))
+            raise self.error(
+                "has other bottoms than groups", "bottom", 0, expected=expected, found=len(bottoms), outer=True
+            )
         for i, group in enumerate(groups):
             if not group.field_w or len(group.field_w) != len(group.field_h) or not group.stride:
                 what = "field_w and field_h of one length, and a stride"

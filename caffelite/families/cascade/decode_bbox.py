@@ -33,7 +33,7 @@ class DecodeBBox(Varying, Layer):
     def setup(self) -> None:
         self.mean, self.deviation = normalisation(self)
         if len(self.spec.bottom) > 2 and self.phase != pb.TRAIN:
-            raise self.outer_error("has true boxes in TEST", "bottom", 2, expected="2 bottoms")
+            raise self.error("has true boxes in TEST", "bottom", 2, expected="2 bottoms", outer=True)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         offsets, boxes = bottoms[:2]

@@ -338,7 +338,7 @@ class DetectionData(ListFeed):
         if count != expected:
             what = f"has {count} tops for {maps} maps"
             kinds = "data, a label map each" + (", objects" if p.output_gt_boxes else "")
-            raise self.outer_error(what, "top", min(count - 1, expected), expected=f"{expected}: {kinds}")
+            raise self.error(what, "top", min(count - 1, expected), expected=f"{expected}: {kinds}", outer=True)
         if not p.batch_size:
             raise self.error("batch_size is missing", "batch_size", expected="1 or more", found=0)
         if p.coord_num != 4:

@@ -187,18 +187,18 @@ class ImageGtData(Varying, Feed):
             if descriptor.name not in TRANSFORMS:
                 remedy = "give scale in image_gt_data_param" if descriptor.name == "scale" else "leave it out"
                 what = f"{descriptor.name} does not act on ImageGtData"
-                raise self.outer_error(what, "transform_param", descriptor.name, remedy=remedy)
+                raise self.error(what, "transform_param", descriptor.name, remedy=remedy, outer=True)
         means = self.spec.transform_param.mean_value
         if len(means) not in (0, 1, 3):
             what, found = "wrong number of mean_value", len(means)
-            raise self.outer_error(what, "transform_param", "mean_value", 0, expected="1 or 3", found=found)
+            raise self.error(what, "transform_param", "mean_value", 0, expected="1 or 3", found=found, outer=True)
 
     def _check_tops(self, expected: int) -> None:
         count = len(self.spec.top)
         if count != expected:
             what = f"has {count} tops for {len(self.p.downsample_rate)} maps"
             kinds = "data, a label map each" + (", boxes" if self.p.output_gt_boxes else "")
-            raise self.outer_error(what, "top", min(count, expected), expected=f"{expected}: {kinds}")
+            raise self.error(what, "top", min(count, expected), expected=f"{expected}: {kinds}", outer=True)
 
     def _check_sizes(self) -> None:
         p = self.p

@@ -31,7 +31,7 @@ class ChannelScale(Layer):
         if not self.p.do_backward_scale or self.p.global_scale:
             self.constant_bottoms = frozenset({1})
         if len(self.spec.top) > 1 and not self.p.global_scale:
-            raise self.outer_error("has a second top without global_scale", "top", 1, expected="1 top")
+            raise self.error("has a second top without global_scale", "top", 1, expected="1 top", outer=True)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]

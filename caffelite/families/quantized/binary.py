@@ -10,6 +10,7 @@ from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...devices.protocol import Device
 from ...layers.convolution import Convolution
+from ...layers.facets import Coordinates
 from ...layers.inner_product import InnerProduct
 from ...layers.layer import Layer, Shape, register
 
@@ -83,6 +84,7 @@ class BinaryConvolution(Binarised, Convolution):
 
 
 @register
+@Coordinates("none")
 class BinaryInnerProduct(Binarised, InnerProduct):
     """An InnerProduct with binary weights: a · sign(w), a the mean of abs w of each output with use_alpha, else 1.
 

@@ -215,7 +215,7 @@ class RoIData(Varying, Feed):
         allowed = IN_FAST_RCNN if self.fast else (3, 4)
         if count not in allowed:
             expected = " or ".join(map(str, allowed))
-            raise self.outer_error(f"has {count} tops", "top", min(count, *allowed), expected=expected)
+            raise self.error(f"has {count} tops", "top", min(count, *allowed), expected=expected, outer=True)
         if self.fast and self.p.source:
             what = "cannot read the proposals that its tops need"
             raise self.error(what, "source", expected="3 tops: data, im_info, gt_boxes")
@@ -236,8 +236,8 @@ class RoIData(Varying, Feed):
         targets = (ROIS, 4 * (p.num_classes or 21))
         return [(2, *image), (ROIS, 5), (ROIS,), targets, targets, targets][:count]
 
-    def bound(self, dev: Device, params: list, context: ExecutionContext) -> Self:
-        copied = super().bound(dev, params, context)
+    def bound(self, dev: Device, params: list, context: ExecutionContext, replica: bool = False) -> Self:
+        copied = super().bound(dev, params, context, replica)
         if copied.source is not None:
             copied._size = tuple(copied.source.shapes[0][2:])
         return copied

@@ -45,7 +45,7 @@ class BN(ImageLayout, Layer):
         self.couples_samples = not (self.plain or self.stored)
         if len(self.spec.top) > 1 and not (self.segnet and self.couples_samples):
             what = "the second and third top are the moments of the batch"
-            raise self.outer_error(what, "top", 1, expected="caffe-segnet's BN with bn_mode: LEARN")
+            raise self.error(what, "top", 1, expected="caffe-segnet's BN with bn_mode: LEARN", outer=True)
         if not 0 <= p.momentum <= 1:
             raise self.error("a bad momentum", "momentum", expected="0 to 1", found=f"{p.momentum:g}")
 

@@ -88,8 +88,8 @@ class AnnotatedData(Varying, Feed):
         self.varies = self.requires_host = getattr(self.source, "gives_objects", False) and len(found) > 1
         return found
 
-    def bound(self, dev: Device, params: list, context: ExecutionContext) -> Self:
-        copied = super().bound(dev, params, context)
+    def bound(self, dev: Device, params: list, context: ExecutionContext, replica: bool = False) -> Self:
+        copied = super().bound(dev, params, context, replica)
         if dev.traits.captures:  # a graph needs one shape
             copied.varies = copied.requires_host = False
         return copied

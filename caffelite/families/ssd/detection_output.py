@@ -10,6 +10,7 @@ from ...devices.interfaces import DetectionOptions, Detections
 from ...devices.protocol import Device
 from ...layers.detection_base import DetectingLayer, check_classes
 from ...layers.layer import Shape, register
+from ...layers.state import Writing
 from ...layers.varying import Varying
 from ...prototxt import resolve
 from .multibox_loss import check_priors
@@ -19,7 +20,7 @@ LOWEST = -float(np.finfo(np.float32).max)
 
 
 @register
-class DetectionOutput(Varying, DetectingLayer):
+class DetectionOutput(Writing, Varying, DetectingLayer):
     """The boxes that a detector finds: decoded, those of high overlap with a better one of their class dropped.
 
     Bottoms: offsets (N, P·4), scores (N, P·C), priors (1, 2, P·4) as PriorBox makes them, and optionally images, which
