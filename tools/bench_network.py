@@ -1,8 +1,9 @@
 """Measures the iterations of nets on two machines with a network between them, beside what `caffelite plan` predicts.
 
 The machines are network namespaces of this one with TCP between them, each of whose links is limited to a rate. Each
-rank is pinned to a core. Milliseconds are those of the fastest iteration and of the fastest forecast. Columns: gradients summed while backward computes, at its end, and in 16 bits. The forecast is
-of float32; that of 16 bits has a link of twice the rate. Needs root.
+rank is pinned to a core. Milliseconds are those of the fastest iteration and of the fastest forecast. Columns:
+gradients summed while backward computes, at its end, and in 16 bits. The forecast is of float32; that of 16 bits has a
+link of twice the rate. Needs root.
 
 Example:
   python tools/bench_network.py --rates 1000 100 --nets lenet
