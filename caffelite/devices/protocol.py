@@ -276,7 +276,7 @@ class Device(Protocol):
     ) -> interfaces.Convolution:
         """x, y: shapes as N×C×H×W. half: x and y are of 16-bit numbers. name: of the layer, for warnings. algorithm:
         one of algorithms.py, for a CPU; None for the fastest. context: of the net, whose forward passes are within
-        ``context.forward_pass()``."""
+        ``context.forward_pass()``; None where these make the weights."""
 
     def pooling(
         self,

@@ -115,6 +115,8 @@ class Convolution(Fusing, Kernels):
     padded image. As in Caffe.
     """
 
+    makes_weights = False  # in each forward pass, so that they cannot be converted before it
+
     def sizes(self, spatial: Shape) -> Shape:
         return sliding.whole_windows(self, spatial, self.window)
 
@@ -165,7 +167,7 @@ class Convolution(Fusing, Kernels):
                 half=self.config.format.dtype is not None,
                 name=self.name,
                 algorithm=ALGORITHMS[self.p.algorithm],
-                context=self.context,
+                context=None if self.makes_weights else self.context,
             )
         else:
             self.op = sliding.convolution(dev, self.x_shape, self.y_shape, self.window, self.p.group, self.name)

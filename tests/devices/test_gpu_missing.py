@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from devices.host.backend import HostBackend
-from devices.host.fake_cupy import CUDAError, fake_cudnn, fake_cupy, host_product
+from devices.host.cupy import CUDAError, fake_cudnn, fake_cupy, host_product
 
 from caffelite import devices
 from caffelite.devices import cuda, open_device

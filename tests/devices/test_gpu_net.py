@@ -162,10 +162,11 @@ layer { name: "loss" type: "Reduction" bottom: "c" top: "loss" loss_weight: 1 re
 """
 
 
-def passes(precision: str):
-    """The kernels, blobs and gradients of each of eight passes, before which weights change; then another rebuilds."""
+def passes(precision: str, text: str = CONVOLUTIONS):
+    """The kernels, loss and gradients of each of twelve passes, before which weights change; the ninth with operations
+    that are built again."""
     dev, rng = plans.device(precision, backend=Named()), np.random.default_rng(3)
-    message = prototxt.parse(CONVOLUTIONS, pb.NetParameter).message
+    message = prototxt.parse(text, pb.NetParameter).message
     net, results = Net.of(graph.build(message, pb.NetState(phase=pb.TRAIN)), dev, seed=3, keep=True), []
     for iteration in range(12):
         dev.upload(net.params.data, rng.normal(scale=0.1, size=net.params.data.shape))
@@ -194,6 +195,18 @@ def test_weights_of_a_net_are_packed_by_one_launch(precision, monkeypatch):
     # The first convolution's, whose bottom has no gradient, are packed by themselves.
     assert packs[0] == (0, 2 * count - 1) and (1, 1) in packs[2:8] and (1, 1) in packs[10:]
     assert all(names.count("pack_weights") in (0, count) for names, *_ in alone[2:8])
+
+
+@pytest.mark.parametrize("precision", ["tf32", "fp16"])
+def test_weights_that_a_layer_makes_are_packed_after_that(precision, monkeypatch):
+    """Signs of weights, which BinaryConvolution makes in each forward pass."""
+    text = CONVOLUTIONS.replace('name: "c" type: "Convolution"', 'name: "c" type: "BinaryConvolution"')
+    together, _ = passes(precision, text)
+    monkeypatch.setattr(packing.Packing, "has", lambda *_: False)
+    alone, _ = passes(precision, text)
+    for (_, *mine), (_, *others) in zip(together, alone, strict=True):
+        for one, other in zip(mine, others, strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 def test_graphs_do_not_outlive_operations_that_are_built_again():

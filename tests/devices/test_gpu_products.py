@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 from devices.host.backend import HostBackend, decoded, encoded
-from devices.host.fake_cupy import array, fake_cudnn, fake_cupy, host_product
+from devices.host.cupy import array, fake_cudnn, fake_cupy, host_product
 
 from caffelite import devices
 from caffelite.devices import open_device

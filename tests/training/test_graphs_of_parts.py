@@ -276,15 +276,17 @@ def test_captured_parts_equal_eager_ones(job, ranks, split, more):
     same(found, expected)
 
 
-def test_a_stage_that_sends_past_another_one_starts(job, folder):
-    """Stage 0 sends the label to stage 2 before its convolution; stage 2 first waits for stage 1, that for stage 0."""
-    text = NET
-    for stage, name in enumerate(("conv", "ip1", "class")):
+@pytest.mark.parametrize("firsts", [("conv", "ip1", "class"), ("conv", "ip1", "drop1", "class")], ids=["3", "4"])
+def test_a_stage_that_sends_past_another_one_starts(job, folder, firsts):
+    """Stage 0 sends the label to the last stage before its convolution; that one first waits for those between, and
+    they for stage 0."""
+    text, ranks = NET, len(firsts)
+    for stage, name in enumerate(firsts):
         text = text.replace(f'name: "{name}" type', f'name: "{name}" placement {{ stage: {stage} }} type')
     (folder / "parts.prototxt").write_text(text)
-    eager, captured = job(3, "as requested"), job(3)
-    expected = eager.run(SOLVER, "stages=3")
-    same(captured.run(SOLVER, "stages=3"), expected)
+    eager, captured = job(ranks, "as requested"), job(ranks)
+    expected = eager.run(SOLVER, f"stages={ranks}")
+    same(captured.run(SOLVER, f"stages={ranks}"), expected)
     assert min(captured.launches) >= 8
 
 

@@ -1,37 +1,28 @@
 // Kernels that need no barrier and keep shapes: dropout, the gradient of a softmax with loss.
 
 // y = x · scale where a random word is at least threshold, else 0. x (N, D); row n draws from sample part · samples + n, four words a counter;
-// clock: the seed's two words, the iteration, the part.
+// clock: the seed's two words, the iteration, the part. x is the part of a wider array that begins at row first_row and column first; its first
+// numbers may share a counter with those before. It is stored as (N, D / channels, channels), and its words are drawn in the order of
+// (N, channels, D / channels).
 KERNEL dropout_forward(const blob* x, byte* mask, blob* y, const unsigned* clock, unsigned samples, unsigned stream, unsigned threshold,
-                       real scale, idx n, idx d) {
-  idx quads = (d + 3) / 4;
-  bool whole = d % 4 == 0 && wide<4>(x) && wide<4>(mask) && wide<4>(y);
+                       real scale, idx n, idx d, idx first_row, idx first, idx channels) {
+  const idx pixels = d / channels, quads = (first % 4 + d + 3) / 4;
+  const bool whole = channels == 1 && first % 4 == 0 && d % 4 == 0 && wide<4>(x) && wide<4>(mask) && wide<4>(y);
   EACH(i, n * quads) {
-    idx row = i / quads, quad = i % quads, at = row * d + 4 * quad, left = d - 4 * quad;
-    unsigned words[4] = {(unsigned)quad, clock[3] * samples + (unsigned)row, clock[2], stream};
-    philox(words, clock[0], clock[1]);
-    Pack<blob, 4> v = load_some<4>(x + at, whole, left);
-    Pack<byte, 4> kept;
-    for (int j = 0; j < 4; ++j) {
-      kept.at[j] = words[j] >= threshold;
-      v.at[j] = kept.at[j] ? real(v.at[j]) * scale : real(0);
-    }
-    store_some(mask + at, kept, whole, left);
-    store_some(y + at, v, whole, left);
-  }
-}
-
-// The part of a wider x that begins at row first_row and column first: x (N, D); its first numbers may share a counter with those before.
-// x is stored as (N, D / channels, channels), and its words are drawn in the order of (N, channels, D / channels).
-KERNEL dropout_forward_part(const blob* x, byte* mask, blob* y, const unsigned* clock, unsigned samples, unsigned stream, unsigned threshold,
-                            real scale, idx n, idx d, idx first_row, idx first, idx channels) {
-  idx pixels = d / channels;
-  idx quads = (first % 4 + d + 3) / 4;
-  EACH(i, n * quads) {
-    idx row = i / quads, quad = first / 4 + i % quads;
+    const idx row = i / quads, quad = first / 4 + i % quads;
     unsigned words[4] = {(unsigned)quad, clock[3] * samples + (unsigned)(first_row + row), clock[2], stream};
     philox(words, clock[0], clock[1]);
-    for (int j = 0; j < 4; ++j) {
+    if (whole) {
+      const idx at = row * d + i % quads * 4;
+      Pack<blob, 4> v = load<4>(x + at);
+      Pack<byte, 4> kept;
+      EACH_OF(j, 4) {
+        kept.at[j] = words[j] >= threshold;
+        v.at[j] = kept.at[j] ? real(v.at[j]) * scale : real(0);
+      }
+      store(mask + at, kept);
+      store(y + at, v);
+    } else EACH_OF(j, 4) {
       if (4 * quad + j < first || 4 * quad + j >= first + d) continue;
       idx number = 4 * quad + j - first, at = row * d + number % pixels * channels + number / pixels;
       bool kept = words[j] >= threshold;

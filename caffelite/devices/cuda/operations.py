@@ -199,16 +199,13 @@ class Dropout:
         channels: int = 0,
         scale: float | None = None,
     ):
-        self._inputs, self._n = context.input_buffer, part.rows if part else n
+        part = part or MaskPart(0, n, 0)
+        self._inputs, self._n = context.input_buffer, part.rows
         scale = float(1 / (1 - ratio) if scale is None else scale)
         words = (np.uint32(stream & 0xFFFFFFFF), np.uint32(min(int(ratio * 2**32), 2**32 - 1)))
-        name, quads = "dropout_forward", math.ceil(d / 4)
-        tail: tuple[float, ...] = (scale, n, d)
-        if part or channels:
-            part = part or MaskPart(0, n, 0)
-            name, quads = "dropout_forward_part", math.ceil((part.first_column % 4 + d) / 4)
-            tail = (*tail, part.first_row, part.first_column, max(1, channels))
-        self._forward = device.kernel("elementwise", name, n * quads, *words, *tail, size=n * d)
+        tail = *words, scale, n, d, part.first_row, part.first_column, max(1, channels)
+        threads = n * math.ceil((part.first_column % 4 + d) / 4)
+        self._forward = device.kernel("elementwise", "dropout_forward", threads, *tail, size=n * d)
         self._backward = device.kernel("elementwise", "dropout_backward", n * d, scale, n * d)
 
     def forward(self, x, mask, y) -> None:

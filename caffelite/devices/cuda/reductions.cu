@@ -15,23 +15,20 @@ __device__ real team_max(real v, idx team) {
   return v;
 }
 
+// A team's y = exp(x - max) of C numbers, P apart; returns their sum.
+__device__ real team_exponentials(const real* x, real* y, idx lane, idx team, idx c, idx p) {
+  real top = x[0], total = 0;
+  for (idx k = lane; k < c; k += team) top = x[k * p] > top ? x[k * p] : top;
+  top = team_max(top, team);
+  for (idx k = lane; k < c; k += team) total += y[k * p] = exp(x[k * p] - top);
+  return team_sum(total, team);
+}
+
 // y = exp(x - max) / sum over axis 1 of (N, C, P).
 KERNEL softmax_forward(const real* x, real* y, idx team, idx n, idx c, idx p) {
   EACH_TEAM(s, n * p) {
     idx base = s / p * c * p + s % p;
-    real top = x[base];
-    for (idx k = lane; k < c; k += team) {
-      real v = x[base + k * p];
-      top = v > top ? v : top;
-    }
-    top = team_max(top, team);
-    real total = 0;
-    for (idx k = lane; k < c; k += team) {
-      real e = exp(x[base + k * p] - top);
-      y[base + k * p] = e;
-      total += e;
-    }
-    total = team_sum(total, team);
+    real total = team_exponentials(x + base, y + base, lane, team, c, p);
     for (idx k = lane; k < c; k += team) y[base + k * p] /= total;
   }
 }
@@ -58,20 +55,10 @@ KERNEL softmax_loss(const real* x, const real* label, const real* weights, real*
   const real slope = weight / real(fixed > 1 ? fixed : 1);
   EACH_TEAM(s, n * p) {
     idx base = s / p * c * p + s % p;
-    real top = x[base], given = label[s], sum = 0, mine = 0;
+    real given = label[s], mine = 0;
     const bool counts = !(ignoring && given == ignore);
     const real factor = !weights ? real(1) : given >= 0 && given < c ? weights[(idx)given] : real(0);
-    for (idx k = lane; k < c; k += team) {
-      real v = x[base + k * p];
-      top = v > top ? v : top;
-    }
-    top = team_max(top, team);
-    for (idx k = lane; k < c; k += team) {
-      real e = exp(x[base + k * p] - top);
-      prob[base + k * p] = e;
-      sum += e;
-    }
-    sum = team_sum(sum, team);
+    const real sum = team_exponentials(x + base, prob + base, lane, team, c, p);
     for (idx k = lane; k < c; k += team) {
       real v = prob[base + k * p] / sum;
       prob[base + k * p] = v;

@@ -15,15 +15,16 @@ struct Shape {
   idx n, c, h, w, oh, ow, kh, kw, sh, sw, ph, pw;
 };
 
-// index: the winner's place, the first of equals; NaN wins. A byte holds it in its window, a·kw + b, an int in its plane, r·W + c.
-template <int K, class place>
-__device__ void max_pool(const blob* x, blob* y, place* index, const Shape& g) {
+// The mean of each window or, with MAX, its largest number, the first of equals; NaN wins. index: the place of the largest; a byte holds it in its
+// window, a·kw + b, an int in its plane, r·W + c.
+template <int K, bool MAX, class place>
+__device__ void pool(const blob* x, blob* y, place* index, const Shape& g) {
   idx packs = g.c / K;
   EACH(i, g.n * g.oh * g.ow * packs) {
     idx at = i / packs, h0 = at / g.ow % g.oh * g.sh - g.ph, w0 = at % g.ow * g.sw - g.pw;
     idx h1 = least(h0 + g.kh, g.h), w1 = least(w0 + g.kw, g.w);
     const blob* from = x + at / (g.oh * g.ow) * g.h * g.w * g.c + i % packs * K;
-    real best[K];
+    real size = real(extent(h0, g.kh, g.h, g.ph) * extent(w0, g.kw, g.w, g.pw)), result[K] = {};
     Pack<place, K> where;
     bool any = false;
     for (idx r = most(h0, 0); r < h1; ++r)
@@ -31,20 +32,23 @@ __device__ void max_pool(const blob* x, blob* y, place* index, const Shape& g) {
         Pack<blob, K> v = load<K>(from + (r * g.w + c) * g.c);
         EACH_OF(j, K) {
           real value = v.at[j];
-          if (any && !(value > best[j]) && value == value) continue;
-          best[j] = value;
-          where.at[j] = (place)(sizeof(place) == 1 ? (r - h0) * g.kw + c - w0 : r * g.w + c);
+          if (!MAX) {
+            result[j] += value;
+          } else if (!any || value > result[j] || value != value) {
+            result[j] = value;
+            where.at[j] = (place)(sizeof(place) == 1 ? (r - h0) * g.kw + c - w0 : r * g.w + c);
+          }
         }
       }
     Pack<blob, K> out;
-    EACH_OF(j, K) out.at[j] = best[j];
+    EACH_OF(j, K) out.at[j] = MAX ? result[j] : result[j] / size;
     store(y + i * K, out);
-    store(index + i * K, where);
+    if (MAX) store(index + i * K, where);
   }
 }
 
-template <int K, class place>
-__device__ void max_pool_gradient(const blob* dy, const place* index, blob* dx, const Shape& g) {
+template <int K, bool MAX, class place>
+__device__ void pool_gradient(const blob* dy, const place* index, blob* dx, const Shape& g) {
   idx packs = g.c / K;
   EACH(i, g.n * g.h * g.w * packs) {
     idx at = i / packs, r = at / g.w % g.h + g.ph, c = at % g.w + g.pw;
@@ -52,12 +56,14 @@ __device__ void max_pool_gradient(const blob* dy, const place* index, blob* dx, 
     real total[K] = {};
     for (idx u = first_window(r, g.kh, g.sh); u <= r1; ++u)
       for (idx v = first_window(c, g.kw, g.sw); v <= c1; ++v) {
-        idx there = from + (u * g.ow + v) * g.c;
-        idx place_of = sizeof(place) == 1 ? (r - u * g.sh) * g.kw + c - v * g.sw : (r - g.ph) * g.w + c - g.pw;
-        Pack<place, K> where = load<K>(index + there);
+        const idx there = from + (u * g.ow + v) * g.c;
+        const idx own = sizeof(place) == 1 ? (r - u * g.sh) * g.kw + c - v * g.sw : (r - g.ph) * g.w + c - g.pw;
+        const real size = real(extent(u * g.sh - g.ph, g.kh, g.h, g.ph) * extent(v * g.sw - g.pw, g.kw, g.w, g.pw));
+        Pack<place, K> where;
+        if (MAX) where = load<K>(index + there);
         Pack<blob, K> slope = load<K>(dy + there);
         EACH_OF(j, K)
-          if (where.at[j] == (place)place_of) total[j] += real(slope.at[j]);
+          if (!MAX || where.at[j] == (place)own) total[j] += MAX ? real(slope.at[j]) : real(slope.at[j]) / size;
       }
     Pack<blob, K> out;
     EACH_OF(j, K) out.at[j] = total[j];
@@ -65,77 +71,32 @@ __device__ void max_pool_gradient(const blob* dy, const place* index, blob* dx, 
   }
 }
 
-template <int K>
-__device__ void average_pool(const blob* x, blob* y, const Shape& g) {
-  idx packs = g.c / K;
-  EACH(i, g.n * g.oh * g.ow * packs) {
-    idx at = i / packs, h0 = at / g.ow % g.oh * g.sh - g.ph, w0 = at % g.ow * g.sw - g.pw;
-    idx h1 = least(h0 + g.kh, g.h), w1 = least(w0 + g.kw, g.w);
-    const blob* from = x + at / (g.oh * g.ow) * g.h * g.w * g.c + i % packs * K;
-    real total[K] = {}, size = real(extent(h0, g.kh, g.h, g.ph) * extent(w0, g.kw, g.w, g.pw));
-    for (idx r = most(h0, 0); r < h1; ++r)
-      for (idx c = most(w0, 0); c < w1; ++c) {
-        Pack<blob, K> v = load<K>(from + (r * g.w + c) * g.c);
-        EACH_OF(j, K) total[j] += real(v.at[j]);
-      }
-    Pack<blob, K> out;
-    EACH_OF(j, K) out.at[j] = total[j] / size;
-    store(y + i * K, out);
-  }
+template <bool MAX, class place>
+__device__ void pool_fours(const blob* x, blob* y, place* index, const Shape& g) {
+  g.c % 4 == 0 && wide<4>(x) && wide<4>(y) && wide<4>(index) ? pool<4, MAX>(x, y, index, g) : pool<1, MAX>(x, y, index, g);
 }
-
-template <int K>
-__device__ void average_pool_gradient(const blob* dy, blob* dx, const Shape& g) {
-  idx packs = g.c / K;
-  EACH(i, g.n * g.h * g.w * packs) {
-    idx at = i / packs, r = at / g.w % g.h + g.ph, c = at % g.w + g.pw, r1 = last_window(r, g.sh, g.oh), c1 = last_window(c, g.sw, g.ow);
-    const blob* from = dy + at / (g.h * g.w) * g.oh * g.ow * g.c + i % packs * K;
-    real total[K] = {};
-    for (idx u = first_window(r, g.kh, g.sh); u <= r1; ++u)
-      for (idx v = first_window(c, g.kw, g.sw); v <= c1; ++v) {
-        Pack<blob, K> slope = load<K>(from + (u * g.ow + v) * g.c);
-        real size = real(extent(u * g.sh - g.ph, g.kh, g.h, g.ph) * extent(v * g.sw - g.pw, g.kw, g.w, g.pw));
-        EACH_OF(j, K) total[j] += real(slope.at[j]) / size;
-      }
-    Pack<blob, K> out;
-    EACH_OF(j, K) out.at[j] = total[j];
-    store(dx + i * K, out);
-  }
-}
-
-template <class place>
-__device__ void max_pool_fours(const blob* x, blob* y, place* index, const Shape& g) {
-  g.c % 4 == 0 && wide<4>(x) && wide<4>(y) && wide<4>(index) ? max_pool<4>(x, y, index, g) : max_pool<1>(x, y, index, g);
-}
-template <class place>
-__device__ void max_pool_gradient_fours(const blob* dy, const place* index, blob* dx, const Shape& g) {
+template <bool MAX, class place>
+__device__ void pool_gradient_fours(const blob* dy, const place* index, blob* dx, const Shape& g) {
   bool fours = g.c % 4 == 0 && wide<4>(dy) && wide<4>(dx) && wide<4>(index);
-  fours ? max_pool_gradient<4>(dy, index, dx, g) : max_pool_gradient<1>(dy, index, dx, g);
+  fours ? pool_gradient<4, MAX>(dy, index, dx, g) : pool_gradient<1, MAX>(dy, index, dx, g);
 }
-// The places are bytes or ints; the other is null.
-KERNEL max_pool_forward(const blob* x, blob* y, byte* bytes, int* ints, idx n, idx c, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw,
-                        idx ph, idx pw) {
+// The places of the largest are bytes or ints; where both are null, windows have means.
+KERNEL pool_forward(const blob* x, blob* y, byte* bytes, int* ints, idx n, idx c, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw,
+                    idx ph, idx pw) {
   Shape g = {n, c, h, w, oh, ow, kh, kw, sh, sw, ph, pw};
-  bytes ? max_pool_fours(x, y, bytes, g) : max_pool_fours(x, y, ints, g);
+  bytes ? pool_fours<true>(x, y, bytes, g) : ints ? pool_fours<true>(x, y, ints, g) : pool_fours<false>(x, y, bytes, g);
 }
-KERNEL max_pool_backward(const blob* dy, const byte* bytes, const int* ints, blob* dx, idx n, idx c, idx h, idx w, idx oh, idx ow, idx kh, idx kw,
-                         idx sh, idx sw, idx ph, idx pw) {
+KERNEL pool_backward(const blob* dy, const byte* bytes, const int* ints, blob* dx, idx n, idx c, idx h, idx w, idx oh, idx ow, idx kh, idx kw,
+                     idx sh, idx sw, idx ph, idx pw) {
   Shape g = {n, c, h, w, oh, ow, kh, kw, sh, sw, ph, pw};
-  bytes ? max_pool_gradient_fours(dy, bytes, dx, g) : max_pool_gradient_fours(dy, ints, dx, g);
-}
-KERNEL average_pool_forward(const blob* x, blob* y, idx n, idx c, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph,
-                            idx pw) {
-  Shape g = {n, c, h, w, oh, ow, kh, kw, sh, sw, ph, pw};
-  c % 4 == 0 && wide<4>(x) && wide<4>(y) ? average_pool<4>(x, y, g) : average_pool<1>(x, y, g);
-}
-KERNEL average_pool_backward(const blob* dy, blob* dx, idx n, idx c, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw,
-                                  idx ph, idx pw) {
-  Shape g = {n, c, h, w, oh, ow, kh, kw, sh, sw, ph, pw};
-  c % 4 == 0 && wide<4>(dy) && wide<4>(dx) ? average_pool_gradient<4>(dy, dx, g) : average_pool_gradient<1>(dy, dx, g);
+  if (bytes) pool_gradient_fours<true>(dy, bytes, dx, g);
+  else if (ints) pool_gradient_fours<true>(dy, ints, dx, g);
+  else pool_gradient_fours<false>(dy, bytes, dx, g);
 }
 
 // Of every window the place (index) where its running sum reaches u · sum, u in (0, 1]; NaN wins, or the last where rounding lets none reach.
-// u is the first word that belongs to the output's place in its sample.
+// u is the first word that belongs to the output's place in its sample. Without a clock what that gives on average: the sum of squares over the
+// sum, which starts at float's least number.
 KERNEL stochastic_pool_forward(const blob* x, blob* y, int* index, const unsigned* clock, unsigned samples, unsigned stream, idx channels,
                                idx planes, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph,
                                idx pw) {
@@ -146,9 +107,17 @@ KERNEL stochastic_pool_forward(const blob* x, blob* y, int* index, const unsigne
     h0 = most(h0, 0);
     w0 = most(w0, 0);
     const blob* plane = x + i / (oh * ow) * h * w;
-    real total = 0, seen = 0;
+    real total = clock ? 0 : real(1.17549435e-38), squares = 0, seen = 0;
     for (idx r = h0; r < h1; ++r)
-      for (idx c = w0; c < w1; ++c) total += plane[r * w + c];
+      for (idx c = w0; c < w1; ++c) {
+        real v = plane[r * w + c];
+        total += v;
+        squares += v * v;
+      }
+    if (!clock) {
+      y[i] = squares / total;
+      continue;
+    }
     unsigned words[4] = {(unsigned)(i % each), clock[3] * samples + (unsigned)(i / each), clock[2], stream};
     philox(words, clock[0], clock[1]);
     real enough = real((words[0] + 1.0) * (1.0 / 4294967296.0)) * total;
@@ -161,23 +130,6 @@ KERNEL stochastic_pool_forward(const blob* x, blob* y, int* index, const unsigne
         y[i] = v;
         index[i] = (int)(r * w + c);
       }
-  }
-}
-
-// What stochastic pooling gives on average: the sum of squares over the sum, which starts at float's least number.
-KERNEL expected_pool_forward(const blob* x, blob* y, idx planes, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph, idx pw) {
-  EACH(i, planes * oh * ow) {
-    idx h0 = i / ow % oh * sh - ph, w0 = i % ow * sw - pw;
-    idx h1 = least(h0 + kh, h), w1 = least(w0 + kw, w);
-    const blob* plane = x + i / (oh * ow) * h * w;
-    real total = real(1.17549435e-38), squares = 0;
-    for (idx r = most(h0, 0); r < h1; ++r)
-      for (idx c = most(w0, 0); c < w1; ++c) {
-        real v = plane[r * w + c];
-        total += v;
-        squares += v * v;
-      }
-    y[i] = squares / total;
   }
 }
 

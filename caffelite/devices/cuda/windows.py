@@ -24,14 +24,15 @@ class MeanOrMaximum:
         self._indexed, size = method == "MAX", max(math.prod(x), math.prod(y))
         images = x[:2] if last else (x[0] * x[1], 1)
         geometry = *images, *x[2:], *y[2:], *_pairs(window)
-        kind, each = "max" if self._indexed else "average", 4 if images[1] % 4 == 0 else 1
+        each = 4 if images[1] % 4 == 0 else 1
         self._forward, self._backward = (
-            device.kernel("windows", f"{kind}_pool_{way}", math.prod(shape) // each, *geometry, size=size)
+            device.kernel("windows", f"pool_{way}", math.prod(shape) // each, *geometry, size=size)
             for way, shape in (("forward", y), ("backward", x))
         )
 
     def _places(self, index) -> tuple:
-        return () if not self._indexed else (index, None) if index.dtype == np.uint8 else (None, index)
+        bytes_ = self._indexed and index.dtype == np.uint8
+        return index if bytes_ else None, index if self._indexed and not bytes_ else None
 
     def forward(self, x, y, index) -> None:
         self._forward(x, y, *self._places(index))
@@ -56,12 +57,12 @@ class StochasticPooling(MeanOrMaximum):
         super().__init__(device, "MAX", x, y, window, last=False)
         self._inputs: Any = context.input_buffer if context else None
         self._n, geometry = x[0], (x[0] * x[1], *x[2:], *y[2:], *_pairs(window))
-        drawn = (np.uint32((stream or 0) & 0xFFFFFFFF), x[1]) if context else ()
-        name, size = "stochastic" if context else "expected", max(math.prod(x), math.prod(y))
-        self._draw = device.kernel("windows", f"{name}_pool_forward", math.prod(y), *drawn, *geometry, size=size)
+        drawn, size = (np.uint32((stream or 0) & 0xFFFFFFFF), x[1]), max(math.prod(x), math.prod(y))
+        self._draw = device.kernel("windows", "stochastic_pool_forward", math.prod(y), *drawn, *geometry, size=size)
 
     def forward(self, x, y, index) -> None:
-        self._draw(x, y, *((index, *self._inputs.random_key(self._n)) if self._inputs else ()))
+        drawn = (index, *self._inputs.random_key(self._n)) if self._inputs else (None, None, np.uint32(0))
+        self._draw(x, y, *drawn)
 
 
 def _pairs(window: Window) -> tuple[int, ...]:

@@ -73,6 +73,8 @@ class BinaryConvolution(Binarised, Convolution):
     zhaoweicai/hwgq binary_conv_layer.cpp.
     """
 
+    makes_weights = True
+
     @property
     def binarisation(self) -> pb.BinaryWeightsParameter:
         return self.spec.binary_convolution_param
