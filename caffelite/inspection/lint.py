@@ -241,8 +241,8 @@ def _not_finite(node: Node, findings: Findings) -> None:
 
 def test_size(graph: Graph, iterations: int, test: int, reading: Reading, findings: Findings) -> None:
     """Adds a finding if test_iter × batch is not the size of the test set."""
-    for node in graph.feeds:
-        length = getattr(getattr(node.layer, "source", None), "length", None)
+    for node, source in graph.sources:
+        length = getattr(source, "length", None)
         if not length:
             continue
         batch = node.tops[0].shape[0]

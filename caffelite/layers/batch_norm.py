@@ -98,10 +98,10 @@ class BatchNorm(Fusing, ImageLayout, Layer):
         return True
 
     def most_gradient_parts(self) -> int:
-        return 64 if self.config.fused_sum else 1
+        return 64 if "sum" in self.config.fused else 1
 
     def can_fuse_relu(self) -> bool:
-        return self.learnt or self.config.fused_scale
+        return self.learnt or "scale" in self.config.fused
 
     def backward_reads_bottom(self, index: int) -> bool:
         return self.can_fuse_relu()  # y may have lost what x says: the scale may be 0
@@ -123,9 +123,9 @@ class BatchNorm(Fusing, ImageLayout, Layer):
     def build(self, dev: Device) -> None:
         n, c, p = self.stored_split(self.split)
         m, split = n * p, (n, c, p)
-        self.slope, self.with_sum = self.config.relu_slope, self.config.fused_sum
+        self.slope, self.with_sum = self.config.fused.get("relu"), "sum" in self.config.fused
         # The learnt scale and perhaps bias: its own, or those of the fused Scale.
-        self.affine = list(self.fused_scale.params if self.config.fused_scale else self.params[3:])
+        self.affine = list(self.fused_scale.params if "scale" in self.config.fused else self.params[3:])
         self.dot, self.sum = dev.zeros(c), dev.zeros(c)
         if self.stored:
             self._mean = dev.map(Formula("where(f == 0, 0, v / f)", ("v",), ("f",)))

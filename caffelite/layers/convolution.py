@@ -148,7 +148,7 @@ class Convolution(Fusing, Kernels):
 
     def build(self, dev: Device) -> None:
         split = self.stored_split((*self.y_shape[:2], math.prod(self.y_shape[2:])))
-        self.slope, self._relu_backward = self.config.relu_slope, None
+        self.slope, self._relu_backward = self.config.fused.get("relu"), None
         self._bias = self.params[1].data if self.p.bias_term else None
         if self.slope is not None and self.relu_backward_overwrites():
             self._relu_backward = dev.relu_backward(*split, self.slope)

@@ -72,8 +72,8 @@ class Eltwise(Fusing, ImageLayout, Layer):
         if self.operation == ELTWISE.SUM:
             coeffs = {f"c{i}": c for i, c in enumerate(self.coefficients)}
             text, slope = " + ".join(f"c{i} * x{i}" for i in range(len(names))), {}
-            if self.config.relu_slope is not None:
-                text, slope = f"where({text} > 0, {text}, slope * ({text}))", {"slope": self.config.relu_slope}
+            if "relu" in self.config.fused:
+                text, slope = f"where({text} > 0, {text}, slope * ({text}))", {"slope": self.config.fused["relu"]}
             self._y = self._map(dev, Formula(text, names, constants=(*coeffs, *slope)), **coeffs, **slope)
             self._dx = [self._map(dev, Formula("c * dy", ("dy",), constants=("c",)), c=c) for c in coeffs.values()]
         elif self.operation == ELTWISE.PROD:

@@ -71,7 +71,7 @@ class InnerProduct(SavesByConfig, Fusing, OutputDivision, RoundedProducts, Weigh
         return not self.rounds_bottoms()
 
     def build(self, dev: Device) -> None:
-        self.slope = self.config.relu_slope
+        self.slope = self.config.fused.get("relu")
         self._bias = self.params[1].data if self.p.bias_term else None
         self._rounded = [self.saved["half 0"]] if self.rounds_bottoms() else []
         self.op = self.gradient_product(self.m)

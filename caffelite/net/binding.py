@@ -135,7 +135,7 @@ class Binding:
             if step.node.layer.config.prepared:
                 fusing(step.node.layer).folded = [node.layer for node in step.fused]
                 folded.update(step.fused)
-            elif step.node.layer.config.fused_scale:
+            elif "scale" in step.node.layer.config.fused:
                 fusing(step.node.layer).fused_scale = step.fused[0].layer
         for node in self.graph.nodes:
             if node not in folded and not (original and isinstance(node.layer, Feeding)):

@@ -19,7 +19,7 @@ from ..devices.protocol import CapturedGraph, Device, Ring
 from ..errors import CaffeliteError
 from ..layers import Shape
 from ..layers.detection_base import DetectionJudge
-from ..layers.feeding import Feeding, Scheduled, feeding
+from ..layers.feeding import Scheduled, feeding
 from ..layers.loss import Loss
 from ..layers.state import LossScaled
 from ..layers.weight_products import weight_product
@@ -97,10 +97,7 @@ class Net:
         for value, weight in self.compiled.constants:
             dev.fill(self.diff[value], weight)
         self._sources: list[Node] = replica_of._sources if replica_of else graph.feeds
-        self.fed: list[Node] = [
-            *self._sources,
-            *(n for n in graph.nodes if isinstance(n.layer, Scheduled) and not isinstance(n.layer, Feeding)),
-        ]
+        self.fed: list[Node] = [*self._sources, *graph.scheduled]
         self._shapes_before: dict[Node, list[Shape]] = {}  # of the layers with tops that ``set_shapes`` has changed
         self.starts: dict[Value, Array] = {}  # gradients that the user sets
         self._set_starts()

@@ -14,7 +14,7 @@ from typing import Any
 from .. import caffelite_pb2 as pb
 from ..layers import CAFFE_FORMAT, Format, Layer, LayerConfig, ParameterSpec, Shape
 from ..layers.data import Input
-from ..layers.feeding import Feeding, feeding
+from ..layers.feeding import Feeding, Scheduled, feeding
 from ..layers.varying import Varying, varies
 from .sealing import Sealable
 
@@ -137,6 +137,11 @@ class Graph(Sealable):
     @property
     def feeds(self) -> list[Node]:
         return [n for n in self.nodes if isinstance(n.layer, Feeding)]
+
+    @property
+    def scheduled(self) -> list[Node]:
+        """The nodes that take numbers of the iteration from the host, though their tops come from bottoms."""
+        return [n for n in self.nodes if isinstance(n.layer, Scheduled) and not isinstance(n.layer, Feeding)]
 
     @property
     def sources(self) -> list[tuple[Node, Any]]:

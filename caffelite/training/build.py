@@ -142,8 +142,8 @@ class _Plan:
         open_source = functools.partial(data.open_source, seed=self.seed, shard=shard)
         wiring = graph.build(spec.message, spec.state, spec.locate, open_source)
         if share is None:
-            sources = (getattr(node.layer, "source", None) for node in wiring.nodes)
-            self.epoch = epochs.epoch_of(filter(None, sources), self.p.iter_size, self.parts.shares)
+            sources = [source for _, source in wiring.sources]
+            self.epoch = epochs.epoch_of(sources, self.p.iter_size, self.parts.shares)
             self._class_weights = class_weights.measure(wiring)
         class_weights.set_weights(wiring, self._class_weights, spec)
         options = {"keep": self.asked.keep, **(self.asked.net_options or {}), "seed": self.seed}

@@ -133,7 +133,7 @@ def test_a_queued_run_starts_in_its_folder(folder, call):
     assert RunConfig.from_json(json.loads((folder / "later/run.json").read_text())["config"]) == config
 
 
-def test_a_run_has_eight_files_and_one_of_an_early_version_is_read(folder, call):
+def test_a_run_has_eight_files_and_earlier_ones_are_read(folder, call):
     call("train", "-solver", "solver.prototxt", "-iterations", 2, "-precision", "bf16")
     assert len([*(folder / "run_run").iterdir()]) == 8
     content = json.loads((folder / "run_run/run.json").read_text())
