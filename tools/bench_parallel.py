@@ -21,6 +21,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import bench_inputs
+
 ROOT = Path(__file__).resolve().parent.parent
 NETS = {"lenet": ("lenet", 64, (1, 28, 28), 60), "alexnet": ("alexnet", 16, (3, 227, 227), 3)}  # batch, image, laps
 MIB = 1 << 20
@@ -28,18 +30,16 @@ MIB = 1 << 20
 
 def solver_of(folder: Path, name: str, model: str, batch: int, shape: tuple[int, ...]) -> Path:
     """A solver of a net on random images that are made once, so that reading takes no part."""
-    from bench_inputs import classes, read
-
     from caffelite import caffelite_pb2 as pb
     from caffelite import prototxt
 
-    net, tops = read(str(ROOT / f"models/{model}/train_val.prototxt"), batch, shape)
+    net, tops = bench_inputs.read(str(ROOT / f"models/{model}/train_val.prototxt"), batch, shape)
     del net.layer[0]
     feed = pb.LayerParameter(name="input", type="DummyData", top=tops)
     feed.dummy_data_param.shape.add(dim=(batch, *shape))
     feed.dummy_data_param.shape.add(dim=(batch,))
     feed.dummy_data_param.data_filler.add(type="constant", value=0.5)
-    feed.dummy_data_param.data_filler.add(type="constant", value=classes(net) // 2)
+    feed.dummy_data_param.data_filler.add(type="constant", value=bench_inputs.classes(net) // 2)
     layers = list(net.layer)
     del net.layer[:]
     net.layer.append(feed)
@@ -57,8 +57,7 @@ def solver_of(folder: Path, name: str, model: str, batch: int, shape: tuple[int,
 def rank_of(solver: str, iterations: int, half: bool = False) -> None:
     """One rank: milliseconds an iteration, printed by rank 0. half: gradients travel in 16 bits."""
     rank = int(os.environ.get("PMI_RANK", 0))
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cores[rank % len(cores)]})
+    bench_inputs.pin(rank)
     from caffelite import devices, parallel, prototxt
     from caffelite.training import build_trainer
 
@@ -80,8 +79,7 @@ def rank_of(solver: str, iterations: int, half: bool = False) -> None:
 def all_reduce_of(megabytes: int, rounds: int) -> None:
     """One rank: seconds of our sums, and of a bare loop over the same bytes in one call and in chunks."""
     rank = int(os.environ.get("PMI_RANK", 0))
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cores[rank % len(cores)]})
+    bench_inputs.pin(rank)
     import numpy as np
 
     from caffelite.parallel.transports.mpi import CHUNK, MPIAllReduce, World
