@@ -100,7 +100,7 @@ def test_candidates_follow_from_the_geometry():
         return algorithms.candidates(x, y, Window(kernel, **window), groups, half)
 
     both = ["direct", "winograd2", "winograd4"]
-    assert found(WIDE, WIDE, pad=(1, 1)) == both
+    assert found(WIDE, WIDE, pad=(1, 1)) == found(WIDE, WIDE, pad=(1, 1), half=True) == both
     assert found(WIDE, WIDE, kernel=(5, 5), pad=(2, 2)) == ["direct", "winograd4"]
     assert found(WIDE, DEEP, kernel=(1, 1)) == ["direct", "product"]
     assert found(WIDE, DEEP, pad=(1, 1), groups=4) == both
@@ -115,7 +115,7 @@ def test_candidates_follow_from_the_geometry():
         found(WIDE, DEEP, kernel=(1, 1), groups=2),
         found(with_channels(50), WIDE),
         found(with_channels(18), WIDE),
-        found(WIDE, WIDE, pad=(1, 1), half=True),
+        found(WIDE, DEEP, kernel=(1, 1), half=True),
         found(WIDE, WIDE, kernel=(3, 5), pad=(1, 2)),
         found(WIDE, WIDE, kernel=(7, 7), pad=(3, 3)),
     ]

@@ -22,7 +22,7 @@ def test_flips_average_the_scores_of_both(tmp_path):
     before, after = block.split("# ... the layers from data to score\n")
     shape = "input_param { shape { dim: 5 dim: 2 dim: 6 dim: 7 } }"
     (tmp_path / "plain.prototxt").write_text(f'layer {{ name: "in" type: "Input" top: "data" {shape} }} {TRUNK}')
-    text = f'layer {{ name: "in" type: "Input" top: "images" {shape} }} {before} {TRUNK} {after}'
+    text = f'layer {{ name: "in" type: "Input" top: "image" {shape} }} {before} {TRUNK} {after}'
     (tmp_path / "both.prototxt").write_text(text)
     plain, both = (caffelite.Net(tmp_path / f"{name}.prototxt", phase=caffelite.TEST) for name in ("plain", "both"))
     try:
@@ -32,7 +32,7 @@ def test_flips_average_the_scores_of_both(tmp_path):
         images = np.random.default_rng(1).normal(size=(5, 2, 6, 7)).astype(np.float32)
         first, second = (plain.forward(data=x)["score"].copy() for x in (images, images[..., ::-1].copy()))
         assert abs(first - second).max() > 1
-        np.testing.assert_allclose(both.forward(images=images)["answer"], (first + second) / 2, rtol=1e-5, atol=1e-4)
+        np.testing.assert_allclose(both.forward(image=images)["mean_score"], (first + second) / 2, rtol=1e-5, atol=1e-4)
     finally:
         plain.close()
         both.close()

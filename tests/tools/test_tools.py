@@ -348,7 +348,7 @@ def test_kernel_resources_adds_the_kernels_of_nets(monkeypatch):
     assert (
         more[: len(alone)] == alone
         and len(more) > len(alone) + 2
-        and any("max_pool_forward" in source for source in tool.of_net(lenet, "fp32"))
+        and any("pool_forward" in source for source in tool.of_net(lenet, "fp32"))
     )
 
 
