@@ -119,3 +119,18 @@ def test_kernels_of_other_instructions_stay_beside_each_other(tmp_path):
         done = subprocess.run(command, env={**environment, **limit}, capture_output=True, text=True, check=True)
         hits.append((int(done.stdout), len(list(tmp_path.rglob("dense.row_bias*.nbc")))))
     assert hits == [(0, 1), (0, 2), (1, 2), (1, 2)]
+
+
+def test_compiled_kernels_load_without_numbas_registries():
+    """They take half the start of a small command, and only a compilation needs them."""
+    program = """
+import sys
+import caffelite
+from caffelite.zoo import trained
+
+net = caffelite.load("lenet_mnist")
+print(net.classify(trained.find("lenet_mnist").pictures[7])[0].label, "numba.np.arrayobj" in sys.modules)
+"""
+    for _ in range(2):  # the first one compiles what is missing
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "7 False\n"

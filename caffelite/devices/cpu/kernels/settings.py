@@ -4,11 +4,14 @@ import functools
 import hashlib
 import logging
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
-from numba.core import caching
+import llvmlite.binding
+from numba.core import caching, environment
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.runtime import _nrt_python  # type: ignore[attr-defined]
 
 log = logging.getLogger("caffelite")
 
@@ -81,6 +84,38 @@ class _Locator:
         return locator
 
 
+def _load(cache: Any, signature: Any, context: Any) -> Any:
+    """The machine code of a kernel from its file, None where there is none. Numba first fills its registries of what it
+    can compile, which takes half the start of a small command; a kernel that is compiled already needs the addresses of
+    its memory manager alone, and a compilation fills the registries by itself."""
+    if not isinstance(cache._cache_file, KernelFiles):
+        return _load_of_numba(cache, signature, context)
+    _know_memory_manager()
+    return cache._load_overload(signature, context)
+
+
+@functools.cache
+def _know_memory_manager() -> None:
+    for name, address in _nrt_python.c_helpers.items():
+        llvmlite.binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
+
+
+@functools.wraps(environment._rebuild_env)
+def _rebuild_env(module: str, constants: list[Any], name: str) -> Any:
+    """The environment of a function of Numba that a kernel calls: compiled code needs its constants alone, and not the
+    module, which would be imported."""
+    if not module.startswith("numba.") or module in sys.modules or environment.lookup_environment(name):
+        return _rebuild_of_numba(module, constants, name)
+    made = environment.Environment({"__name__": module})
+    made.consts[:], made.env_name = constants, name
+    environment.Environment._memo[name] = made
+    return made
+
+
+_rebuild_of_numba = environment._rebuild_env
+environment._rebuild_env = _rebuild_env  # kernels' files call it by this name
+_load_of_numba = FunctionCache.load_overload
+FunctionCache.load_overload = _load  # type: ignore[method-assign]
 caching.IndexDataCacheFile = _files  # type: ignore[assignment, misc]
 _locators: list[Any] = FunctionCache._impl_class._locator_classes
 _locators.insert(0, _Locator)
