@@ -141,7 +141,8 @@ def _padded(first, last, x, padded, top, left):
             continue
         width = x.shape[2]
         padded[image, row + top, :left] = 0
-        padded[image, row + top, left : left + width] = x[image, row]
+        for k in range(width):  # the assignment of a slice takes Numba a second to compile
+            padded[image, row + top, left + k] = x[image, row, k]
         padded[image, row + top, left + width :] = 0
 
 
@@ -188,7 +189,8 @@ def gradient(x, dy, shift, channel, channels, totals, edge, rows, steps, step, a
     output's window in an image; rows (tiles·ROWS): of each position from there; step: images that a tile sums at a
     time. Workspace: edge (groups·GROUP).
     """
-    edge[:channels] = dy[-1, -1, channel : channel + channels]
+    for k in range(channels):
+        edge[k] = dy[-1, -1, channel + k]
     tasks = totals.shape[0] * totals.shape[1] * totals.shape[2]
     launch(_gradient, tasks, (x, dy, shift, channel, channels, totals, edge, rows, steps, step, add))
 

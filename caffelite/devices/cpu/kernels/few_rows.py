@@ -199,7 +199,9 @@ def _backward(start, stop, x, w, dy, dx, dw, wants_data, wants_weights, add, spa
             if wants_data:
                 sums[:] = 0
             if wants_weights:
-                left[:, : end - begin] = x[:, begin:end]
+                for n in range(rows):
+                    for k in range(end - begin):
+                        left[n, k] = x[n, begin + k]
             for n in range(0, outputs, ROWS):
                 gradients, weights = dy.ctypes.data + n * 4, n * line + begin * 4
                 for k in range(0, (end - begin) * 4, TILE * 4):
@@ -208,7 +210,9 @@ def _backward(start, stop, x, w, dy, dx, dw, wants_data, wants_weights, add, spa
                     if wants_weights:
                         outer(gradients, step, left.ctypes.data + k, rows, dw.ctypes.data + weights + k, line, add)
             if wants_data:
-                dx[:, begin:end] = sums[:, : end - begin]
+                for n in range(rows):
+                    for k in range(end - begin):
+                        dx[n, begin + k] = sums[n, k]
 
 
 @njit(**SERIAL)

@@ -143,7 +143,8 @@ def cell_forward(gates, k, before, c, h):
     _sigmoids(gates[: 3 * d])
     _tanhs(gates[3 * d :])
     i, f, o, g = gates[:d], gates[d : 2 * d], gates[2 * d : 3 * d], gates[3 * d :]
-    c[:] = before
+    for j in range(d):
+        c[j] = before[j]
     _keep(k, c)
     for j in range(d):
         c[j] = f[j] * c[j] + i[j] * g[j]
