@@ -10,7 +10,11 @@ from .layers import require
 from .layers.arrays import ArrayLayer, filler, finite_differences
 from .layers.data import Feed
 from .layers.extension import elementwise, layer, register
-from .layers.layer import Layer, Shape, register_variant, split_axis
+from .layers.feeding import Scheduled
+from .layers.image_layout import ImageLayout
+from .layers.layer import Layer, Shape, gradient_of, register_variant, split_axis
+from .layers.state import Writing
+from .layers.varying import Varying
 
 __all__ = [
     "ArrayLayer",
@@ -18,12 +22,17 @@ __all__ = [
     "DataLayer",
     "Feed",
     "Formula",
+    "ImageLayout",
     "Layer",
+    "Scheduled",
     "Shape",
     "Source",
+    "Varying",
+    "Writing",
     "elementwise",
     "filler",
     "finite_differences",
+    "gradient_of",
     "layer",
     "register",
     "register_variant",

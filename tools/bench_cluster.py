@@ -17,6 +17,8 @@ import statistics
 import sys
 import time
 
+import bench_inputs
+
 ALGORITHMS = ("auto", "recursive_doubling", "reduce_scatter_allgather", "ring")
 VARIABLE = "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM"
 BUCKETS = 6  # of a net, by default
@@ -27,8 +29,7 @@ ROUND_SECONDS, MOST_ROUNDS = 0.3, 50  # of one size
 def rank_of(largest: int) -> None:
     """One rank: seconds by size, of the bare call and of our buckets; rank 0 prints them."""
     rank = int(os.environ.get("PMI_RANK", 0))
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cores[rank % len(cores)]})
+    bench_inputs.pin(rank)
     import numpy as np
 
     from caffelite.parallel.transports.mpi import MPIAllReduce, World

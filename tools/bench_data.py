@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import os
 import statistics
 import sys
 import tempfile
@@ -23,6 +22,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+
+from caffelite.system import usable_cores
 
 CROP, MEAN = 227, (104.0, 117.0, 123.0)
 
@@ -149,7 +150,7 @@ def images(args: argparse.Namespace) -> None:
     ours, theirs = (statistics.median(rates[name]) for name in rates)
     print(
         f"{args.workers} workers, batches of {args.batch}, {args.rounds} rounds of {args.seconds:g} s, "
-        f"{len(os.sched_getaffinity(0))} cores"
+        f"{len(usable_cores())} cores"
     )
     print(f"caffelite {ours:,.0f} images/s, PyTorch {theirs:,.0f} images/s, caffelite / PyTorch {ours / theirs:.2f}")
 
@@ -244,7 +245,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     kinds = {"images": images, "decoders": decoders, "lenet": lenet}
     parser.add_argument("what", choices=kinds)
-    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--workers", type=int, default=len(usable_cores()))
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--images", type=int, default=512, help="files to make")
     parser.add_argument("--rounds", type=int, default=5)

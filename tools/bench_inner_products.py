@@ -19,6 +19,8 @@ import time
 from collections.abc import Callable
 from unittest import mock
 
+from caffelite.system import usable_cores
+
 SHAPES = ("16x9216x4096", "16x4096x4096", "4x25088x4096", "4x4096x4096")
 PASSES = "forward", "data gradient", "weight gradient", "both gradients", "and update"
 RATE, MOMENTUM, DECAY = 0.0, 0.9, 5e-4  # a rate of 0 keeps the weights as they are
@@ -110,7 +112,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shapes", nargs="*", default=SHAPES, metavar="shape", help="rows×inputs×outputs")
     parser.add_argument("--rounds", type=int, default=7, help="timed runs of each pass (default 7)")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="default: all processors")
+    parser.add_argument("--threads", type=int, default=len(usable_cores()), help="default: all processors")
     args = parser.parse_args()
     os.environ["NUMBA_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = str(args.threads)
     from caffelite.devices import open_device

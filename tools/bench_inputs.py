@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 SHAPE = (3, 227, 227)
 STEPS = 50
 FEEDS = ("Data", "ImageData", "HDF5Data", "WindowData", "MemoryData", "DummyData", "Input")
+
+
+def pin(rank: int) -> None:
+    """Binds this process to a core of its own, as far as there are enough, where the system can."""
+    from caffelite.system import usable_cores
+
+    cores = usable_cores()
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {cores[rank % len(cores)]})
 
 
 def reads_codes(net) -> bool:

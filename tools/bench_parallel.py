@@ -21,25 +21,25 @@ import tempfile
 import time
 from pathlib import Path
 
+import bench_inputs
+
 ROOT = Path(__file__).resolve().parent.parent
-NETS = {"lenet": ("lenet", 64, (1, 28, 28), 60), "alexnet": ("alexnet", 16, (3, 227, 227), 3)}
+NETS = {"lenet": ("lenet", 64, (1, 28, 28), 60), "alexnet": ("alexnet", 16, (3, 227, 227), 3)}  # batch, image, laps
 MIB = 1 << 20
 
 
 def solver_of(folder: Path, name: str, model: str, batch: int, shape: tuple[int, ...]) -> Path:
     """A solver of a net on random images that are made once, so that reading takes no part."""
-    from bench_inputs import classes, read
-
     from caffelite import caffelite_pb2 as pb
     from caffelite import prototxt
 
-    net, tops = read(str(ROOT / f"models/{model}/train_val.prototxt"), batch, shape)
+    net, tops = bench_inputs.read(str(ROOT / f"models/{model}/train_val.prototxt"), batch, shape)
     del net.layer[0]
     feed = pb.LayerParameter(name="input", type="DummyData", top=tops)
     feed.dummy_data_param.shape.add(dim=(batch, *shape))
     feed.dummy_data_param.shape.add(dim=(batch,))
     feed.dummy_data_param.data_filler.add(type="constant", value=0.5)
-    feed.dummy_data_param.data_filler.add(type="constant", value=classes(net) // 2)
+    feed.dummy_data_param.data_filler.add(type="constant", value=bench_inputs.classes(net) // 2)
     layers = list(net.layer)
     del net.layer[:]
     net.layer.append(feed)
@@ -54,17 +54,17 @@ def solver_of(folder: Path, name: str, model: str, batch: int, shape: tuple[int,
     return solver
 
 
-def rank_of(solver: str, iterations: int) -> None:
-    """One rank: milliseconds an iteration, printed by rank 0."""
+def rank_of(solver: str, iterations: int, half: bool = False) -> None:
+    """One rank: milliseconds an iteration, printed by rank 0. half: gradients travel in 16 bits."""
     rank = int(os.environ.get("PMI_RANK", 0))
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cores[rank % len(cores)]})
+    bench_inputs.pin(rank)
     from caffelite import devices, parallel, prototxt
     from caffelite.training import build_trainer
 
     with parallel.session(0) as comm:
         document = prototxt.read_solver(solver)
-        run = build_trainer(document.message, document.locate, solver, devices.open_device(), comm=comm)
+        options = {"comm": comm, "fp16_gradients": half, "snapshots": False}
+        run = build_trainer(document.message, document.locate, solver, devices.open_device(), **options)
         run.step(2)
         laps = []
         for _ in range(iterations):
@@ -73,14 +73,13 @@ def rank_of(solver: str, iterations: int) -> None:
             run.step(1)
             laps.append(time.perf_counter() - begin)
         if not comm.rank:
-            print(json.dumps({"ms": statistics.median(laps) * 1e3, "batch": run.batch}))
+            print(json.dumps({"ms": statistics.median(laps) * 1e3, "least": min(laps) * 1e3}))
 
 
 def all_reduce_of(megabytes: int, rounds: int) -> None:
     """One rank: seconds of our sums, and of a bare loop over the same bytes in one call and in chunks."""
     rank = int(os.environ.get("PMI_RANK", 0))
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cores[rank % len(cores)]})
+    bench_inputs.pin(rank)
     import numpy as np
 
     from caffelite.parallel.transports.mpi import CHUNK, MPIAllReduce, World
@@ -126,22 +125,11 @@ def mpirun(ranks: int, *words: object, tool: str = __file__) -> dict:
     return json.loads(done.stdout.strip().split("\n")[-1])
 
 
-def planned(model: Path, ranks: int, bandwidth: float, machine: int) -> dict[int, float]:
-    """Milliseconds that `caffelite plan` predicts, by the number of processes."""
-    words = [
-        "-gpus",
-        ranks,
-        "-bandwidth",
-        f"{bandwidth:.3f}",
-        "-latency",
-        "20",
-        "-machine",
-        machine,
-        "-iterations",
-        "3",
-        "-model",
-        model,
-    ]
+def planned(model: Path, ranks: int, link: str, bandwidth: float, machine: int) -> dict[int, float]:
+    """Milliseconds that `caffelite plan` predicts, by the number of processes. link: the option that ``bandwidth``, in
+    GB/s, is of."""
+    words = ["-gpus", ranks, f"-{link}", f"{bandwidth:.5f}", "-latency", "20", "-machine", machine]
+    words += ["-iterations", "3", "-model", model]
     command = [sys.executable, "-c", "from caffelite.cli import main; main()", "plan", *map(str, words)]
     out = subprocess.run(
         command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True
@@ -155,10 +143,11 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, nargs="*", default=[2], help="numbers of ranks beside one (default 2)")
     parser.add_argument("--nets", nargs="*", default=list(NETS), choices=NETS, help="which nets (default all)")
     parser.add_argument("--rank", nargs=2, metavar=("SOLVER", "ITERATIONS"), help=argparse.SUPPRESS)
+    parser.add_argument("--half", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--all-reduce", nargs=2, type=int, metavar=("MB", "ROUNDS"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.rank:
-        rank_of(args.rank[0], int(args.rank[1]))
+        rank_of(args.rank[0], int(args.rank[1]), args.half)
         return
     if args.all_reduce:
         all_reduce_of(*args.all_reduce)
@@ -183,7 +172,7 @@ def main() -> None:
                     laps.setdefault(ranks, []).append(mpirun(ranks, "--rank", solver, NETS[name][3])["ms"])
             ms = {ranks: statistics.median(found) for ranks, found in laps.items()}
             most = max(args.ranks)
-            plan = planned(Path(folder) / f"{name}.prototxt", most, speed, most)
+            plan = planned(Path(folder) / f"{name}.prototxt", most, "bandwidth", speed, most)
             for ranks, found in ms.items():
                 print(
                     f"{name}, {NETS[name][1]} images a rank, {ranks} ranks: {found:.1f} ms, "

@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import bench_inputs
 import bench_parallel
 from bench_parallel import MIB, ROOT
 
@@ -37,8 +38,7 @@ def rank_of(solver: str, iterations: int, split: str) -> None:
     """One rank: milliseconds until all ranks have finished an iteration, and the share of the time in which each rank
     had its core, which ranks that wait keep busy; printed by rank 0."""
     rank = int(os.environ.get("PMI_RANK", 0))
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cores[rank % len(cores)]})
+    bench_inputs.pin(rank)
     from caffelite import devices, parallel, prototxt
     from caffelite.training import build_trainer
 

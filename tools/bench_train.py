@@ -189,6 +189,7 @@ def machine(args) -> str:
     from importlib import metadata
 
     from caffelite import __version__
+    from caffelite.system import usable_cores
 
     name = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
@@ -198,7 +199,7 @@ def machine(args) -> str:
             name,
         )
     parts = [
-        f"{name}, {len(os.sched_getaffinity(0))} cores",
+        f"{name}, {len(usable_cores())} cores",
         f"caffelite {__version__}",
         f"Python {platform.python_version()}",
     ]

@@ -26,6 +26,7 @@ from pathlib import Path
 from caffelite.runs.config import RunConfig
 from caffelite.runs.queue import edit, job
 from caffelite.runs.queue.edit import submit_run
+from caffelite.system import usable_cores
 
 ROOT = Path(__file__).parents[1]
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -182,7 +183,7 @@ def own() -> float:
 
 
 def report(given: argparse.Namespace, load: Load, rates: dict[bool, list[float]], used: dict[str, float]) -> None:
-    cores = len(os.sched_getaffinity(0))
+    cores = len(usable_cores())
     print(f"{given.clients} clients with streams of {given.jobs} running jobs, {cores} processor cores")
     if load.failures:
         sys.exit(f"{len(load.failures)} requests failed: {load.failures[0]}")

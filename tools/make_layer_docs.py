@@ -45,15 +45,6 @@ def _first_sentence(text: str) -> str:
     return " ".join(text.split("\n\n")[0].split()).split(". ")[0].rstrip(".")
 
 
-def variants(name: str, kind: type[Layer]) -> list[type[Layer]]:
-    """What may be built instead: the layer classes that ``kind.variant`` names, and those of other forks."""
-    choose = kind.__dict__.get("variant")
-    names = choose.__func__.__code__.co_names if choose else ()
-    known = vars(sys.modules[kind.__module__])
-    named = [known[n] for n in names if isinstance(known.get(n), type) and issubclass(known[n], Layer)]
-    return named + REGISTRY.variants(name)
-
-
 def file(kind: type[Layer]) -> str:
     path = kind.__module__.replace(".", "/") + ".py"
     return f"In [{path}](../{path})."
@@ -74,7 +65,7 @@ def text(kind: type[Layer]) -> str:
 
 def section(name: str, kind: type[Layer]) -> str:
     parts = [f"## {name}", text(kind)]
-    parts += [f"**Variant.** {text(other)}" for other in variants(name, kind)]
+    parts += [f"**Variant.** {text(other)}" for other in REGISTRY.variants(name)]
     if kind.field:
         parts.append(fields(kind))
     parts.append(file(kind))

@@ -4,6 +4,7 @@ Example:
   python tools/measure_new.py --data DATASETS --seeds 8
   python tools/measure_new.py --data DATASETS --set warmup_iter=0 --sets cifar shapes
   python tools/measure_new.py --data DATASETS --finetune
+  python tools/measure_new.py --data DATASETS --sets cifar --new net cifar10_resnet --finetune --others 5000
 
 A set has 5 classes of 48 training and 60 test pictures. DATASETS holds cifar10-jpg.tar.gz (train/CLASS/FILE,
 test/CLASS/FILE) and mnist/ with its four files. Fine-tuning starts from a net of the same kind, trained on the other
@@ -140,10 +141,11 @@ def train(folder: Path, name: str, fields: list[str]) -> float:
     return float(re.findall(r"Test net output #\d+: accuracy = (\S+)", log)[-1])
 
 
-def base(folder: Path, data: Path, name: str) -> list[str]:
-    """The -weights of a net that has learned the other five classes."""
-    write(folder / "others", SETS[name](data, CLASSES), 200)
-    caffelite(folder, "new", "base", "others")
+def base(folder: Path, data: Path, name: str, most: int, more: list[str]) -> list[str]:
+    """The -weights of a net that has learned the other five classes. most: training pictures of each. more: words for
+    caffelite new."""
+    write(folder / "others", SETS[name](data, CLASSES), most)
+    caffelite(folder, "new", "base", "others", *more)
     train(folder, "base", [])
     return ["-weights", next((folder / "base").glob("*.caffemodel")).relative_to(folder).as_posix()]
 
@@ -159,13 +161,16 @@ def main() -> None:
     )
     parser.add_argument("--new", nargs="+", default=[], metavar="WORD", help="more words for caffelite new, without -")
     parser.add_argument("--finetune", action="store_true", help="start from trained weights")
+    parser.add_argument(
+        "--others", type=int, default=200, metavar="N", help="pictures of each class that was learned before"
+    )
     given = parser.parse_args()
     more = [f"-{word}" if i % 2 == 0 else word for i, word in enumerate(given.new)]
     for name in given.sets:
         with tempfile.TemporaryDirectory() as made:
             folder, found = Path(made), []
             write(folder / "pictures", SETS[name](given.data, 0), TRAIN)
-            weights = base(folder, given.data, name) if given.finetune else []
+            weights = base(folder, given.data, name, given.others, more) if given.finetune else []
             for seed in range(given.first, given.first + given.seeds):
                 caffelite(folder, "new", f"seed{seed}", "pictures", "-seed", seed, *weights, *more)
                 found.append(train(folder, f"seed{seed}", given.fields))

@@ -85,19 +85,24 @@ class Model:
             p = {"source": f"{source}_{part}.txt", "batch_size": batch}
             self.add("HDF5Data", "data", top=tops, include=[{"phase": phase}], hdf5_data_param=p)
 
-    def classify(self, scores: str, loss: str = "loss", top_5: bool = False, smoothing: float = 0) -> None:
+    def classify(
+        self, scores: str, loss: str = "loss", top_5: bool = False, smoothing: float = 0, tested: str = ""
+    ) -> None:
         """Adds the output: probabilities in a deploy net, else loss and, in TEST, accuracy. smoothing: of
-        labels."""
+        labels. tested: the scores in TEST, where they are another blob."""
         if self.deploy:
             self.add("Softmax", "prob", scores)
             return
         self.section("Loss and test metrics.")
         fields = {"loss_param": {"label_smoothing": smoothing}} if smoothing else {}
-        self.add("SoftmaxWithLoss", loss, scores, "label", **fields)
-        test = [{"phase": pb.TEST}]
-        self.add("Accuracy", "accuracy", scores, "label", include=test)
+        train, test = [{"phase": pb.TRAIN}], [{"phase": pb.TEST}]
+        tested = tested or scores
+        if tested != scores:
+            self.add("SoftmaxWithLoss", loss, scores, "label", include=train, **fields)
+        self.add("SoftmaxWithLoss", loss, tested, "label", **({"include": test} if tested != scores else {}), **fields)
+        self.add("Accuracy", "accuracy", tested, "label", include=test)
         if top_5:
-            self.add("Accuracy", "accuracy_top_5", scores, "label", include=test, accuracy_param={"top_k": 5})
+            self.add("Accuracy", "accuracy_top_5", tested, "label", include=test, accuracy_param={"top_k": 5})
 
     def text(self) -> str:
         """The prototxt, with comments; blocks that fit on one line are on one line."""

@@ -23,6 +23,7 @@ from caffelite import caffelite_pb2 as pb
 from caffelite.devices import algorithms
 from caffelite.devices.cpu import CPU, onednn
 from caffelite.errors import CaffeliteError
+from caffelite.layers.state import carried
 from caffelite.net import graph
 from caffelite.net.graph import Graph, Node
 from caffelite.net.net import Net
@@ -160,7 +161,7 @@ class Run:
         """Weights that keep the size of values; statistics and scales are positive."""
         parameter = self.net.params.parameters[index]
         shape = parameter.blob.shape
-        if parameter.index in parameter.node.layer.statistics:
+        if parameter.blob.statistic:
             values = 0.5 + rng.random(shape)
         else:
             values = rng.normal(size=shape) / np.sqrt(max(1, np.prod(shape[1:])))
@@ -175,8 +176,8 @@ class Run:
             for value in node.tops:
                 net.dev.upload(net.data[value], move(self.arrays[value.name]))
         for node in net.graph.nodes:
-            for carried in node.layer.carried:
-                carried.fill(0)
+            for array in carried(node.layer):
+                array.fill(0)
         net.clear_loss()
 
     def forward(self, observe: Callable[[Node], None] | None = None) -> float:
@@ -202,7 +203,7 @@ class Run:
         net.check_faults()
         found |= _outputs(net)
         for i, parameter in enumerate(net.params.parameters):
-            if parameter.index in parameter.node.layer.statistics:
+            if parameter.blob.statistic:
                 found[f"statistics {parameter.node.name}[{parameter.index}]"] = np.array(net.params.blobs[i])
         if net.compiled.backward:
             net.backward(observe=None if plain else backward)

@@ -8,6 +8,7 @@ from string import ascii_lowercase
 
 from net_builder import Model
 
+TEST = [{"phase": "TEST"}]
 RATES = [{"lr_mult": 1, "decay_mult": 1}, {"lr_mult": 2, "decay_mult": 0}]  # of weights and bias, since AlexNet
 IMAGENET_MEAN = [104, 117, 123]  # blue, green, red
 XAVIER, MSRA = {"type": "xavier"}, {"type": "msra"}
@@ -59,6 +60,22 @@ def cifar10_quick(m: Model) -> None:
     for i, width in enumerate((64, 10), 1):
         x = m.fc(f"ip{i}", x, width, param=[{"lr_mult": 1}, {"lr_mult": 2}], weight_filler=gaussian(0.1))
     m.classify(x)
+
+
+def cifar10_leaky(m: Model, perturbed: bool = False) -> None:
+    """cifar10_quick's sizes with leaky ReLUs, dropout and initial weights for inputs scaled to about 1."""
+    transform = {"mean_file": "mean.binaryproto", "scale": 1 / 64}
+    more = {"mirror": True, "perturb_param": {"shift_x": 4, "shift_y": 4}} if perturbed else {}
+    x = m.data("cifar10", (3, 32, 32), (100, 100), transform=transform, shuffle=True, **more)
+    m.section("Three blocks of convolution and pooling: 32 x 16 x 16, 32 x 8 x 8, 64 x 4 x 4.")
+    rates, leaky = [{"lr_mult": 1}, {"lr_mult": 2}], {"relu_param": {"negative_slope": 0.1}}
+    for i, (width, method) in enumerate(((32, "MAX"), (32, "AVE"), (64, "AVE")), 1):
+        x = m.conv(f"conv{i}", x, width, 5, pad=2, param=rates, weight_filler=MSRA)
+        x = m.pool(f"pool{i}", m.on("ReLU", f"relu{i}", x, **leaky), method, 3, 2)
+    m.section("Classifier.")
+    x = m.fc("ip1", m.drop("drop3", x, 0.25), 64, param=rates, weight_filler=MSRA)
+    x = m.drop("drop4", m.on("ReLU", "relu4", x, **leaky), 0.25)
+    m.classify(m.fc("ip2", x, 10, param=rates, weight_filler=gaussian(0.1)))
 
 
 def cifar10_full(m: Model, augmented: bool = False) -> None:
@@ -244,23 +261,35 @@ def mnist_elastic(m: Model, perturbed: bool = True) -> None:
     m.classify(m.fc("score", x, 10, RATES, weight_filler=gaussian(0.01)))
 
 
-def cifar10_resnet(m: Model) -> None:
+def cifar10_resnet(m: Model, flips: bool = True) -> None:
+    """flips: in TEST the scores are the mean of those of an image and its mirror image."""
+    flips = flips and not m.deploy
     moved = {"shift_x": 4, "shift_y": 4, "cutout_size": 8}
     transform = {"mean_value": [114, 123, 125], "scale": 1 / 64}
     x = m.data("cifar10", (3, 32, 32), (128, 100), transform=transform, shuffle=True, mirror=True, perturb_param=moved)
+    if flips:
+        m.section("Test-time flips: an image's scores are the mean of its own and its mirror image's.")
+        m.net.layer[-1].top[0] = "image"
+        m.add("Reverse", "mirrored", "image", include=TEST, reverse_param={"axis": 3})
+        m.add("Concat", "views", "image", "mirrored", top=x, include=TEST, concat_param={"axis": 0})
     conv = partial(unit, m)
 
     def residual(name: str, x: str, width: int) -> str:
         return m.add("Eltwise", name, x, conv(f"{name}b", conv(f"{name}a", x, width), width))
 
-    m.section("Stage 1: 64 x 16 x 16, with a residual block.")
-    x = residual("res2", m.pool("pool2", conv("conv2", conv("conv1", x, 32), 64), "MAX", 2, 2), 64)
-    m.section("Stage 2: 128 x 8 x 8.")
-    x = m.pool("pool3", conv("conv3", x, 128), "MAX", 2, 2)
-    m.section("Stage 3: 256 x 4 x 4, with a residual block.")
-    x = residual("res4", m.pool("pool4", conv("conv4", x, 256), "MAX", 2, 2), 256)
+    m.section("Stage 1: 96 x 16 x 16, with a residual block.")
+    x = residual("res2", m.pool("pool2", conv("conv2", conv("conv1", x, 48), 96), "MAX", 2, 2), 96)
+    m.section("Stage 2: 192 x 8 x 8.")
+    x = m.pool("pool3", conv("conv3", x, 192), "MAX", 2, 2)
+    m.section("Stage 3: 384 x 4 x 4, with a residual block.")
+    x = residual("res4", m.pool("pool4", conv("conv4", x, 384), "MAX", 2, 2), 384)
     m.section("Classifier.")
-    m.classify(m.fc("score", m.pool("pool", x, "MAX"), 10, RATES, weight_filler=gaussian(0.01)), smoothing=0.1)
+    scores = tested = m.fc("score", m.pool("pool", x, "MAX"), 10, RATES, weight_filler=gaussian(0.01))
+    if flips:
+        views = ["score_image", "score_mirrored"]
+        m.add("Slice", "split_score", scores, top=views, include=TEST, slice_param={"axis": 0})
+        tested = m.add("Eltwise", "mean_score", *views, include=TEST, eltwise_param={"coeff": [0.5, 0.5]})
+    m.classify(scores, smoothing=0.1, tested=tested)
 
 
 def squeezenet(m: Model) -> None:
@@ -357,7 +386,7 @@ def lstm(m: Model) -> None:
     m.section("Prediction of the next character at every step.")
     x = m.fc("score", x, 128, axis=2, weight_filler=spread)
     m.add("SoftmaxWithLoss", "loss", x, "target", softmax_param={"axis": 2})
-    m.add("Accuracy", "accuracy", x, "target", include=[{"phase": "TEST"}], accuracy_param={"axis": 2})
+    m.add("Accuracy", "accuracy", x, "target", include=TEST, accuracy_param={"axis": 2})
 
 
 def fcn8s(m: Model) -> None:
@@ -403,4 +432,4 @@ def fcn8s(m: Model) -> None:
     x = cut("score", enlarged("upscore8", x, 8, False), "data", 31)
     m.section("A loss per pixel; label 255 is ignored.")
     m.add("SoftmaxWithLoss", "loss", x, "label", loss_param={"ignore_label": 255})
-    m.add("Accuracy", "accuracy", x, "label", include=[{"phase": "TEST"}], accuracy_param={"ignore_label": 255})
+    m.add("Accuracy", "accuracy", x, "label", include=TEST, accuracy_param={"ignore_label": 255})

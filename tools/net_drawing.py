@@ -17,6 +17,7 @@ from caffelite.errors import CaffeliteError, Locator, Where
 from caffelite.layers import REGISTRY, Layer, Shape, create
 from caffelite.layers.division import OutputDivision
 from caffelite.layers.fillers import FILLERS
+from caffelite.layers.image_layout import ImageLayout
 from caffelite.training.optim.updates import RULES
 
 ATTEMPTS, REPAIRS = 96, 12  # draws of a layer until one is valid; those that change one field of the draw before
@@ -25,7 +26,11 @@ CHANNELS = (1, 2, 3, 4, 16, 16, 20)  # 16 fill a vector of oneDNN's and of the k
 INTEGERS = (1, 1, 2, 2, 3, 4, 0, 5, 16, -1)
 FLOATS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, -0.5, 0.1)
 SETS_FIELDS = (0.1, 0.3, 0.3, 0.6)  # how likely a field is set, drawn for each layer
-DRAWN = {k: c for k, c in sorted(REGISTRY.items()) if c.bottoms[0] >= 1 and c.tops != (0, 0) and not c.writes}
+DRAWN = {
+    k: c
+    for k, c in sorted(REGISTRY.items())
+    if c.bottoms[0] >= 1 and c.tops != (0, 0) and not getattr(c, "writes", False)
+}
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,7 @@ class RandomNet:
 
 def _weight(cls: type[Layer]) -> int:
     """How often a type is drawn: most for layers about whose kernels and layouts a device decides."""
-    if issubclass(cls, OutputDivision) or (cls.follows_layout and not cls.in_place):
+    if issubclass(cls, OutputDivision) or (issubclass(cls, ImageLayout) and cls.follows_layout and not cls.in_place):
         return 8
     return 3 if cls.in_place else 1
 
@@ -281,12 +286,12 @@ class Drawing:
     def draw_rates(self, spec: pb.LayerParameter, layer: Layer) -> None:
         """Multipliers of some parameters; some are shared with all of their shape that are shared too."""
         rng = self.rng
-        shared = rng.random() < 0.3 and not layer.statistics
+        shared = rng.random() < 0.3 and not any(blob.statistic for blob in layer.param_blobs)
         for i, blob in enumerate(layer.param_blobs if shared or rng.random() < 0.3 else ()):
             param = spec.param.add()
             if shared:
                 param.name = f"{spec.type}_{i}_" + "x".join(map(str, blob.shape))
-            if i not in layer.statistics and not shared:
+            if not blob.statistic and not shared:
                 param.lr_mult, param.decay_mult = rng.choice((0, 0.5, 1, 2)), rng.choice((0, 1, 1))
 
     def draw_solver(self) -> None:

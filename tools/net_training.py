@@ -16,6 +16,7 @@ from caffelite import caffelite_pb2 as pb
 from caffelite import weights
 from caffelite.devices.cpu import CPU
 from caffelite.errors import NOWHERE, CaffeliteError
+from caffelite.layers.state import carried
 from caffelite.parallel import SingleProcess
 from caffelite.training import build_trainer
 
@@ -89,7 +90,8 @@ def draws_numbers(random: RandomNet) -> bool:
 def has_state(random: RandomNet) -> bool:
     """Whether a pass changes what the next one computes: statistics, recurrent states, rows made unit vectors."""
     run = Run(random, CPU("float64"), 0)
-    if any(node.layer.statistics or node.layer.carried for node in run.net.graph.nodes):
+    graph = run.net.graph
+    if any(p.blob.statistic for p in graph.parameters) or any(carried(node.layer) for node in graph.nodes):
         return True
     run.reset()
     before = [blob.copy() for blob in run.net.params.blobs]

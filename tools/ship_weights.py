@@ -26,7 +26,7 @@ from caffelite.zoo import catalog, trained
 
 RAW_DATA_TYPE, RAW_DATA, FLOAT16 = 10, 12, 2  # of NVCaffe's BlobProto
 SMALL = 4096  # values of a blob that stays float32: biases and statistics
-RECORDS = ("config.json", "run.json", "net.prototxt", "solver.prototxt", "losses.f32", "metrics.csv")
+RECORDS = ("run.json", "net.prototxt", "solver.prototxt", "losses.f32", "metrics.csv")
 
 
 def half_blob(values: np.ndarray) -> bytes:
@@ -90,6 +90,7 @@ def main() -> None:
     parser.add_argument("--pictures", type=Path, help="a folder of class folders")
     parser.add_argument("--before", type=Path, help="the run whose weights the run continued")
     parser.add_argument("--score", default="accuracy")
+    parser.add_argument("--deployed", type=Path, help="the net to deploy, where it is not the recipe's")
     args = parser.parse_args()
     recipe, folder = catalog.find(args.recipe), trained.FOLDER / args.name
     shutil.rmtree(folder, ignore_errors=True)
@@ -101,7 +102,7 @@ def main() -> None:
     if args.before:
         command = f"{copy_records(args.before, folder / 'run_before')} && {command}"
     options = ["-labels", str(folder / "labels.txt"), "-out", str(folder / "deploy.prototxt"), "-force"]
-    caffelite("deploy", "-model", str(recipe.net), "-weights", str(model), *options)
+    caffelite("deploy", "-model", str(args.deployed or recipe.net), "-weights", str(model), *options)
     deploy = folder / catalog.DEPLOY
     deploy.write_text(deploy.read_text().replace(f"{trained.FOLDER.parent}/", ""))
     if args.pictures:

@@ -10,6 +10,7 @@ from net_builder import Model
 from net_definitions import (
     alexnet,
     cifar10_full,
+    cifar10_leaky,
     cifar10_quick,
     cifar10_resnet,
     fcn8s,
@@ -70,10 +71,18 @@ CIFAR_IMAGES = (
 AUGMENTED = (
     "cuda-convnet's net of train_val.prototxt with augmentation: mirror, shift, rotation, scale, brightness and colour."
 )
+LEAKY = "CIFAR-10 quick's sizes with leaky ReLUs and dropout."
 
 NETS = {
     "cifar10_quick": Net(
-        "CIFAR-10 quick", cifar10_quick, f"CIFAR-10, the small fast net of cuda-convnet: {CIFAR_IMAGES}", CIFAR
+        "CIFAR-10 quick",
+        cifar10_quick,
+        f"CIFAR-10, the small fast net of cuda-convnet: {CIFAR_IMAGES}",
+        CIFAR,
+        {
+            "leaky": (f"{LEAKY} {CIFAR_IMAGES}", cifar10_leaky),
+            "perturbed": (f"{LEAKY[:-1]}, on moved images. {CIFAR_IMAGES}", partial(cifar10_leaky, perturbed=True)),
+        },
     ),
     "cifar10_full": Net(
         "CIFAR-10 full",

@@ -96,7 +96,7 @@ def copy_runs(folder: Path, count: int) -> None:
     for number in range(count):
         copy = folder / f"copy_{number}"
         copy.mkdir()
-        for name in (files.RUN, files.CONFIG, files.METRICS, files.LOSSES, files.HEARTBEAT, files.SOLVER):
+        for name in (files.RUN, files.METRICS, files.LOSSES, files.HEARTBEAT, files.SOLVER):
             os.link(folder / "digits_run" / name, copy / name)
 
 

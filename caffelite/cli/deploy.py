@@ -81,20 +81,10 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
     options.refuse_existing(out, force)
     document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
     graph = _graph(document, bool(samples), shape, level, stage)
-    sources = [node.layer.source for node in graph.feeds if getattr(node.layer, "source", None) is not None]
     try:
         converted = convert(graph, comma_separated(wanted))
         made, preprocessing = converted.message, converted.message.deploy_param
-        source = next(
-            (
-                s
-                for node in graph.feeds
-                if node.tops[0].name in converted.inputs
-                for s in sources
-                if s is node.layer.source
-            ),
-            None,
-        )
+        source = next((s for node, s in graph.sources if node.tops[0].name in converted.inputs), None)
         describe(
             preprocessing,
             source,
@@ -106,8 +96,7 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
         if samples:
             _prove(graph, converted, weights, samples, gpu)
     finally:
-        for source in sources:
-            source.close()
+        graph.close()
     if labels:
         preprocessing.label.extend(class_names.read(labels))
     elif names := _label_map(graph) or _names_beside(graph, model):

@@ -38,8 +38,8 @@ class _Test(click.ParamType):
 @click.option(
     "--net",
     metavar="NET",
-    help="lenet, cifar10_quick, cifar10_full, alexnet, caffenet, vgg16, googlenet, resnet18, resnet50, squeezenet, "
-    "mobilenet, or a train_val.prototxt. Default: by the size and number of the images.",
+    help="lenet, cifar10_quick, cifar10_full, cifar10_resnet, alexnet, caffenet, vgg16, googlenet, resnet18, "
+    "resnet50, squeezenet, mobilenet, or a train_val.prototxt. Default: by the size and number of the images.",
 )
 @click.option(
     "--size", type=click.IntRange(8, 4096), metavar="PIXELS", help="Side of the net's input. Default: the net's."
@@ -50,7 +50,9 @@ class _Test(click.ParamType):
     help="What a .csv table has: one class per image, several labels, or numbers. Default: by its content.",
 )
 @options.file_option(
-    "--weights", help="Start from the weights of a trained net: lower layers are frozen or learn slowly."
+    "--weights",
+    help="Start from the weights of a trained net, a file or the name of a net that ships with weights: lower layers "
+    "are frozen or learn slowly.",
 )
 @options.count_option("--batch", help="Images per iteration. Default: what suits the net.")
 @click.option("--gray/--colour", default=None, help="One channel or three. Default: as the images are.")
@@ -80,6 +82,7 @@ def new(name, data, memory, gpu, **choices) -> None:
     \b
     Examples:
       caffelite new pets pictures
+      caffelite new pets pictures -weights cifar10_resnet
       caffelite new pets pictures -weights squeezenet.caffemodel
       caffelite new ages faces.csv -test more_faces.csv
       caffelite new layer Softclip

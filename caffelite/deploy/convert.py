@@ -9,7 +9,7 @@ from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, did_you_mean
 from ..layers.detection_base import DetectingLayer
 from ..layers.facets import Compares
-from ..layers.feeding import feeding, is_input, make_input
+from ..layers.feeding import Feeding, feeding, is_input, make_input
 from ..layers.recurrent import Recurrent
 from ..net.graph import Graph, Node, Value
 
@@ -56,9 +56,11 @@ def convert(graph: Graph, wanted: Iterable[str] = (), batch: int = 1) -> Convert
     recurrent = any(isinstance(node.layer, Recurrent) for node in needed)
     for node in needed:
         made.layer.append(
-            _input(node, needed, scores, None if recurrent else batch) if node.layer.feeds else _bare(node.layer.spec)
+            _input(node, needed, scores, None if recurrent else batch)
+            if isinstance(node.layer, Feeding)
+            else _bare(node.layer.spec)
         )
-    if not any(node.layer.feeds for node in needed):
+    if not any(isinstance(node.layer, Feeding) for node in needed):
         raise CaffeliteError(
             "the outputs do not depend on any data", found=", ".join(value.name for value, _ in scores)
         )
@@ -119,7 +121,7 @@ def _scores(graph: Graph, notes: list[str]) -> list[tuple[Value, Node | None]]:
     judges = [node for node in graph.nodes if Compares.of(node.layer.spec.type).scores]
     if judges:
         return [(value, None) for value in dict.fromkeys(node.bottoms[0] for node in judges)]
-    return [(value, None) for value in graph.outputs if not value.node.layer.feeds]
+    return [(value, None) for value in graph.outputs if not isinstance(value.node.layer, Feeding)]
 
 
 def _ancestors(values: Iterable[Value]) -> list[Node]:

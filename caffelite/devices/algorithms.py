@@ -57,9 +57,9 @@ def candidates(x: Shape, y: Shape, window: Window, groups: int, half: bool) -> l
     names = [DIRECT]
     if is_depthwise(x, y, groups) and window.kernel == (3, 3) and window.dilation == (1, 1) and max(window.pad) <= 2:
         return names + [DEPTHWISE] * (window.stride in ((1, 1), (2, 2)))
-    if half or window.stride != (1, 1):
+    if window.stride != (1, 1):
         return names
-    if window.kernel == (1, 1) and not any(window.pad) and groups == 1:
+    if window.kernel == (1, 1) and not any(window.pad) and groups == 1 and not half:
         names.append(PRODUCT)
     if window.kernel in ((3, 3), (5, 5)) and window.dilation == (1, 1) and max(window.pad) < window.kernel[0]:
         if fills_vectors(x[1] // groups, y[1] // groups):
@@ -185,7 +185,8 @@ def workspace(x: Shape, y: Shape, window: Window, groups: int, half: bool, threa
                 passes.append(pass_sizes(m, c, tile_count(x, outputs), tile, threads))
                 if outputs == EXACT_TILE:
                     passes.append(gradient_sizes(c, m, tiles, tile, threads))
-            largest = max(largest, *(4 * sum(sizes) for sizes in passes))
+            images = half * (math.prod(x) + math.prod(y))
+            largest = max(largest, *(4 * (images + sum(sizes)) for sizes in passes))
         elif name == DEPTHWISE:
             packed, partial = depthwise_sizes(x, y)
             largest = max(4 * (9 + threads) * packed[1], backward * 4 * math.prod(partial))

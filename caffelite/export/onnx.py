@@ -14,7 +14,7 @@ from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, Mistakes, missing_extra
 from ..layers import REGISTRY
 from ..layers.exporting import EXAMPLES, OPERATORS
-from ..layers.feeding import is_input
+from ..layers.feeding import Feeding, is_input
 from ..layers.registry import import_beside_layers
 from ..net import graph as graphs
 from ..net.graph import Graph, Value
@@ -37,7 +37,7 @@ def add_layers(writer: Writer, transforms: dict[str, Transform]) -> None:
     for node in writer.graph.nodes:
         writer.begin(node)
         kind = node.layer.spec.type
-        if node.layer.feeds:
+        if isinstance(node.layer, Feeding):
             for value in node.tops:
                 how = transforms.get(value.name)
                 writer.names[value] = pixels.write(writer, value.name, how) if how else value.name
@@ -60,7 +60,12 @@ def plain_graph(message: pb.NetParameter, state: pb.NetState, locate: Locator) -
     """A deploy net's graph. Errors: a layer that reads data; those of `graph.build`."""
     for i, layer in enumerate(message.layer):
         kind = REGISTRY.get(layer.type)
-        if kind and kind.feeds and not is_input(layer) and graphs.keeps(layer, state, locate.at("layer", i)) is None:
+        if (
+            kind
+            and issubclass(kind, Feeding)
+            and not is_input(layer)
+            and graphs.keeps(layer, state, locate.at("layer", i)) is None
+        ):
             what, remedy = (
                 f'layer "{layer.name}" ({layer.type}) reads data',
                 "export a deploy net: caffelite deploy makes one",
@@ -86,7 +91,7 @@ def encode(graph: Graph, net: Net, free: Mapping[Value, tuple[int, ...]] = Mappi
     add_layers(writer, pixels.transforms(graph))
     helper, proto = writer.onnx.helper, writer.onnx.TensorProto
     feeds = [value for node in graph.feeds for value in node.tops]
-    outputs = [value for value in graph.outputs if not value.node.layer.feeds]
+    outputs = [value for value in graph.outputs if not isinstance(value.node.layer, Feeding)]
     names = {value: _output_name(value, graph) for value in outputs}
     for value, name in names.items():  # a blob's name for what leaves the net
         writer.nodes.append(helper.make_node("Identity", [writer.names[value]], [name], name=f"output {name}"))

@@ -32,17 +32,18 @@ def _transform(node: Node, graph: Graph) -> Transform:
     layer, shape, deploy = node.layer, node.tops[0].shape, graph.message.deploy_param
     if len(shape) != 4:
         what = "has a transform_param, and its top is no batch of images"
-        raise layer.outer_error(what, "transform_param", expected="N×C×H×W", found=f"shape {list(shape)}")
+        raise layer.error(what, "transform_param", expected="N×C×H×W", found=f"shape {list(shape)}", outer=True)
     stored = deploy.height or deploy.width or shape[2], deploy.width or deploy.height or shape[3]
     transform = Transform(
         layer.spec.transform_param, pb.TEST, (shape[1], *stored), layer.locate.at("transform_param"), key(0, layer.name)
     )
     if transform.shape != shape[1:]:
-        raise layer.outer_error(
+        raise layer.error(
             "transform_param and the input's shape differ",
             "transform_param",
             expected=list(shape[1:]),
             found=list(transform.shape),
+            outer=True,
         )
     return transform
 

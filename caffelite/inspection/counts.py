@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..layers.convolution import Deconvolution
+from ..layers.facets import Coordinates
 from ..net.graph import Graph, Node, Value
 from ..planner.costs import multiply_adds, traffic, work
 
@@ -43,7 +44,7 @@ def _field(node: Node, bottoms: list[Fields], top: Value) -> Fields:
     if all(b == () for b in bottoms):
         return ()
     spatial = [b for b in bottoms if b]
-    if node.layer.loss or node.layer.sums_spatially or EVERYTHING in bottoms:
+    if node.layer.loss or Coordinates.of(node.layer.spec.type).relation == "none" or EVERYTHING in bottoms:
         return EVERYTHING
     axes = min(len(fields) for fields in spatial)
     merged = tuple(Field(max(s[i].size for s in spatial), max(s[i].jump for s in spatial)) for i in range(axes))

@@ -179,7 +179,7 @@ def _trimmed(shape: Shape) -> Shape:
 
 def _totals(a: Graph, b: Graph) -> dict[str, tuple[float, float]]:
     def of(g: Graph) -> tuple[float, ...]:
-        parameters = sum(math.prod(p.blob.shape) for p in g.parameters if p.index not in p.node.layer.statistics)
+        parameters = sum(math.prod(p.blob.shape) for p in g.parameters if not p.blob.statistic)
         work = sum(map(counts.multiply_adds, g.nodes)) / max(counts.batch_of(g), 1)
         return len(g.nodes), parameters, work, counts.batch_of(g)
 

@@ -13,6 +13,7 @@ from ..devices.window import Window
 from ..layers import ParameterSpec, fillers, sliding
 from ..layers.concat_slice import Concat
 from ..layers.convolution import Deconvolution
+from ..layers.feeding import Feeding
 from ..layers.inner_product import InnerProduct
 from ..layers.pooling import Pooling
 from ..net.compile import compile
@@ -163,7 +164,7 @@ def _parameter(graph: Graph, node: Node, i: int, blob: ParameterSpec) -> str:
     if owner.node is not node or owner.index != i:
         return f'{text}; shared, as "{owner.name}", with layer {owner.node.name}, which owns it'
     text += f"; {initial_values(blob)}"
-    if i in node.layer.statistics:
+    if blob.statistic:
         return f"{text}; a statistic that the layer keeps itself"
     lr, decay = (1.0 if m is None else m for m in (owner.lr_mult, owner.decay_mult))
     return f"{text}; lr_mult {lr:g}" + (" (never changes)" if not lr else f", decay_mult {decay:g}")
@@ -237,7 +238,7 @@ def _why_not(graph: Graph, node: Node) -> str:
     if graph.phase == pb.TEST and not graph.message.force_backward:
         return "the phase is TEST, and nothing requires gradients (force_backward would)"
     if not layer.differentiable:
-        return "it brings the data" if layer.feeds else f"{layer.spec.type} has no gradient"
+        return "it brings the data" if isinstance(layer, Feeding) else f"{layer.spec.type} has no gradient"
     if not graph.losses:
         return "the net has no loss"
     wanted = any(p.wanted for p in node.params)

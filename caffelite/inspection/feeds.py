@@ -220,9 +220,22 @@ def stand_ins(net: pb.NetParameter, feeds: Feeds) -> Iterator[dict[str, Shape]]:
     tops = (top for spec in net.layer if spec.name in names for top in spec.top)
     labels = dict.fromkeys(top for top in tops if top in LABEL_TOPS and top not in feeds.labels)
     images = any(spec.type in REGISTRY and REGISTRY[spec.type].needs_images for spec in net.layer)
+    channels = _sliced_channels(net)
     for shape in (*IMAGE_SIZES, *_under_kernels(net)) if images else ROWS:
+        shapes = {top: (channels[top], *shape[1:]) if top in channels else shape for _, top in unshaped}
         for label in ((), (1, *shape[1:])) if images and labels else ((),):
-            yield dict.fromkeys(labels, label) | dict.fromkeys((top for _, top in unshaped), shape)
+            yield dict.fromkeys(labels, label) | shapes
+
+
+def _sliced_channels(net: pb.NetParameter) -> dict[str, int]:
+    """The channels of blobs that a Slice divides: its last top is taken to be as large as the one before."""
+    channels = {}
+    for spec in net.layer:
+        points = [0, *spec.slice_param.slice_point]
+        axis = spec.slice_param.slice_dim if spec.slice_param.HasField("slice_dim") else spec.slice_param.axis
+        if spec.type == "Slice" and spec.bottom and len(points) > 1 and axis == 1:
+            channels[spec.bottom[0]] = 2 * points[-1] - points[-2]
+    return channels
 
 
 def _under_kernels(net: pb.NetParameter) -> list[Shape]:

@@ -167,7 +167,8 @@ def _untrained(graph: Graph, reading: Reading, findings: Findings) -> None:
     if not any(n.backward for n in graph.nodes) and not graph.losses:
         return  # a deploy net, or one that only measures
     for node in graph.nodes:
-        wanted = [p for i, p in enumerate(node.params) if p.wanted and i not in node.layer.statistics]
+        pairs = zip(node.params, node.layer.param_blobs, strict=True)
+        wanted = any(p.wanted and not blob.statistic for p, blob in pairs)
         if wanted and not node.backward:
             what = (
                 f'nothing trains the weights of layer "{node.name}" ({node.layer.spec.type}): no loss gets a '
@@ -183,7 +184,7 @@ def _decay(graph: Graph, reading: Reading, findings: Findings) -> None:
     spared: dict[str, list[Parameter]] = {}
     for one in graph.parameters:
         kind = one.node.layer.spec.type
-        learns = one.lr_mult != 0 and one.node.backward and one.index not in one.node.layer.statistics
+        learns = one.lr_mult != 0 and one.node.backward and not one.blob.statistic
         if learns and one.decay_mult != 0:
             what = Described.of(kind).spared or ("biases" if len(one.blob.shape) == 1 and one.index == 1 else None)
             if what:
@@ -240,8 +241,8 @@ def _not_finite(node: Node, findings: Findings) -> None:
 
 def test_size(graph: Graph, iterations: int, test: int, reading: Reading, findings: Findings) -> None:
     """Adds a finding if test_iter × batch is not the size of the test set."""
-    for node in graph.feeds:
-        length = getattr(getattr(node.layer, "source", None), "length", None)
+    for node, source in graph.sources:
+        length = getattr(source, "length", None)
         if not length:
             continue
         batch = node.tops[0].shape[0]

@@ -67,11 +67,7 @@ class InspectedNet:
         """The net with zeros in place of data that is not there, which take as long to compute, and notes about
         guessed shapes. Errors: mistakes of the net; data that is there but cannot be read."""
         built, notes = self.graph(phase)
-        absent = {
-            node.name: [top.shape for top in node.tops]
-            for node in built.feeds
-            if isinstance(getattr(node.layer, "source", None), Absent)
-        }
+        absent = {n.name: [top.shape for top in n.tops] for n, source in built.sources if isinstance(source, Absent)}
         new, state = pb.NetParameter(), self._state(phase)
         new.CopyFrom(with_inputs(self.message, self.shapes))
         for spec in new.layer:

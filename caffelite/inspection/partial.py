@@ -84,9 +84,8 @@ def _needed(net: pb.NetParameter, built: Graph, feeds: Feeds) -> list[dict[str, 
 
 def close(built: Graph | None) -> None:
     """Closes the sources of a graph."""
-    for node in built.feeds if built else ():
-        if getattr(node.layer, "source", None) is not None:
-            node.layer.source.close()
+    if built:
+        built.close()
 
 
 def _try(

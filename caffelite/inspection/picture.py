@@ -11,6 +11,7 @@ from typing import Any
 
 from .. import caffelite_pb2 as pb
 from ..layers import REGISTRY
+from ..layers.feeding import Feeding
 from ..layers.layer import Layer
 from ..net.graph import Graph, Node, Value
 from ..net.partition.placement import Division, Placement
@@ -73,7 +74,7 @@ def picture(graph: Graph, placement: Placement | None = None) -> Scene:
         for reader, _ in value.readers
         if box_of[reader] is not box_of[value.node]
     )
-    parameters = sum(math.prod(p.blob.shape) for p in graph.parameters if p.index not in p.node.layer.statistics)
+    parameters = sum(math.prod(p.blob.shape) for p in graph.parameters if not p.blob.statistic)
     subtitle = f"{pb.Phase.Name(graph.phase)}, batches of {batch}, {len(graph.nodes)} layers, {parameters:,} parameters"
     if placement is not None:
         counted = (
@@ -188,7 +189,7 @@ def _family(layer_type: type[Layer] | None) -> tuple[str, str]:
     """The color of a type of layers, and the text of the legend."""
     if layer_type is None:
         return OTHER
-    if layer_type.feeds:
+    if issubclass(layer_type, Feeding):
         return DATA
     return LOSS if layer_type.loss else FAMILIES.get(layer_type.__module__.rpartition(".")[2], OTHER)
 

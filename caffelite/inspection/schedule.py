@@ -125,7 +125,7 @@ def schedule(
 def _data(inspected: InspectedNet) -> tuple[int, int | None]:
     """(samples an iteration, samples in the training set)."""
     graph, _ = inspected.graph(pb.TRAIN)
-    lengths = [getattr(getattr(n.layer, "source", None), "length", None) for n in graph.feeds]
+    lengths = [getattr(source, "length", None) for _, source in graph.sources]
     iter_size = inspected.solver.iter_size if inspected.solver else 1
     return counts.batch_of(graph) * iter_size, next((length for length in lengths if length), None)
 

@@ -134,11 +134,11 @@ def _provisional(solver: Reading, findings: Findings) -> tuple[pb.SolverParamete
 def in_iterations(solver: Reading, train: Graph | None, findings: Findings) -> Reading | None:
     """The solver with iterations in place of its epoch fields, as far as the data of its train net is there; with
     assumed ones where it is not. None where the fields are wrong; the mistake is added."""
-    sources = [getattr(node.layer, "source", None) for node in train.feeds] if train else []
+    sources = [source for _, source in train.sources] if train else []
     if train is None or any(isinstance(source, Absent) for source in sources):
         resolved = Findings().run(epochs.provisional, solver.message, solver.locate)  # `check` reports its mistakes
     else:
-        epoch = epochs.epoch_of([source for source in sources if source], solver.message.iter_size, 1)
+        epoch = epochs.epoch_of(sources, solver.message.iter_size, 1)
         resolved = findings.run(epochs.resolve, solver.message, solver.locate, epoch)
     if not resolved:
         return None

@@ -75,7 +75,7 @@ def table(graph: Graph, guessed: list[str]) -> Table:
     for parameter in graph.parameters:
         own[parameter.node].append(parameter)
     rows = [_row(own[node], planned, node, fields, batch) for node in graph.nodes]
-    statistics = sum(math.prod(p.blob.shape) for p in graph.parameters if p.index in p.node.layer.statistics)
+    statistics = sum(math.prod(p.blob.shape) for p in graph.parameters if p.blob.statistic)
     total = sum(row.parameters for row in rows)
     return Table(
         pb.Phase.Name(graph.phase),

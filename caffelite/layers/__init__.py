@@ -27,7 +27,7 @@ def create(spec: pb.LayerParameter, phase: int, locate: Locator) -> Layer:
             expected=f"one of {len(REGISTRY)} types",
             remedy="; ".join(filter(None, (_near(spec.type), HINT))) if spec.type else None,
         )
-    return REGISTRY.variant(spec).variant(spec)(spec, phase, locate)
+    return REGISTRY.variant(spec)(spec, phase, locate)
 
 
 def _fits(kind: type[Layer], spec: pb.LayerParameter) -> bool:

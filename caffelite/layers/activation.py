@@ -12,10 +12,12 @@ from ..devices.formula import Formula
 from ..devices.interfaces import MaskPart
 from ..devices.protocol import Device
 from . import require
+from .division import Positioned
 from .elementwise import elementwise
 from .facets import Coordinates, Described
 from .fusing import Fusing
-from .layer import Layer, Shape, register, split_axis
+from .image_layout import ImageLayout
+from .layer import Layer, Shape, gradient_of, random_key, register, split_axis
 
 # ReLU reads its top, which a fused convolution leaves in memory anyway; a negative slope below 0 makes the top's sign
 # useless.
@@ -84,7 +86,7 @@ elementwise(
     purpose="sets random values to 0 in training, so that the net does not rely on any one of them", own_top=True
 )
 @Coordinates("same")
-class Dropout(Layer):
+class Dropout(Positioned, ImageLayout, Layer):
     """In TRAIN y = x · mask / (1 - dropout_ratio), mask 1 with probability 1 - dropout_ratio (default 0.5); in TEST y =
     x, unless sample_weights_test. With scale_train: false y = x · mask, and in TEST y = x (1 - dropout_ratio).
 
@@ -134,7 +136,7 @@ class Dropout(Layer):
                 more["channels"] = self.channels
             if not self.p.scale_train:
                 more["scale"] = 1.0
-            self.op = dev.dropout(self.rows, self.width, self.p.dropout_ratio, self.stream, self.context, **more)
+            self.op = dev.dropout(self.rows, self.width, self.p.dropout_ratio, random_key(self), self.context, **more)
         elif not self.view:
             self._scaled = dev.map(
                 self.as_stored(Formula("factor * x", ("x",), constants=("factor",))), factor=self.factor
@@ -193,7 +195,7 @@ class Insanity(Layer):
         low, high = self.p.lb, self.p.ub
         y, dx = "where(x > 0, x, x / a)", "where(x > 0, dy, dy / a)"
         if self.training:
-            self._draw = dev.uniform(self.rows, self.width, low, high, self.stream, self.context)
+            self._draw = dev.uniform(self.rows, self.width, low, high, random_key(self), self.context)
             self._y, self._dx = dev.map(Formula(y, ("x", "a"))), dev.map(Formula(dx, ("x", "dy", "a")))
             return
         mean = {"a": (high - low) / (math.log(abs(high)) - math.log(abs(low))) if low != -high else math.inf}
@@ -213,7 +215,7 @@ class Insanity(Layer):
 @register
 @Described(spared="slopes")
 @Coordinates("same")
-class PReLU(Fusing, Layer):
+class PReLU(Fusing, ImageLayout, Layer):
     """y = x where x > 0, else a · x; a learned for each channel, or one for all with channel_shared; a starts at 0.25.
 
     x, y (N, C, ...); a (C), or () where shared. Errors: a bottom of fewer than 2 axes. Source: He et al. 2015.
@@ -258,7 +260,7 @@ class PReLU(Fusing, Layer):
         self._y(x[0], self.params[0].data, y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        da, add = self._param_args(0)
+        da, add = gradient_of(self, 0)
         if da is not None:
             self._da(x[0], dy[0], da, add=add)
         if dx[0] is not None:
@@ -360,7 +362,7 @@ elementwise(
 
 
 @register
-class SeLuDropout(Layer):
+class SeLuDropout(ImageLayout, Layer):
     """In TRAIN y = a · (x or, with probability dropout_ratio, alpha) + b, which keeps mean 0 and variance 1; in TEST
     y = x.
 
@@ -403,7 +405,7 @@ class SeLuDropout(Layer):
         ratio, alpha = self.p.dropout_ratio, self.p.alpha
         q = 1 - ratio
         a = 1 / math.sqrt(q + alpha * alpha * q * ratio)
-        self.op = dev.dropout(self.rows, self.width, ratio, self.stream, self.context)
+        self.op = dev.dropout(self.rows, self.width, ratio, random_key(self), self.context)
         self._ones, self._kept = dev.empty(self.count), dev.empty(self.count)
         dev.fill(self._ones, 1)
         text = "where(k > 0, a * x + b, c)"

@@ -13,7 +13,7 @@ from .. import caffelite_pb2 as pb
 from ..devices.interfaces import Array
 from ..devices.protocol import Device
 from ..prototxt import say_once
-from .layer import Layer, Shape
+from .layer import Layer, Shape, gradient_of
 
 
 def filler(kind: str = "constant", **fields: Any) -> pb.FillerParameter:
@@ -52,7 +52,7 @@ class ArrayLayer(Layer):
             what = (
                 "its gradient is computed by finite differences: one pass for each number of its bottoms and parameters"
             )
-            say_once(f'{self.where()}: layer "{self.name}" ({self.spec.type}): {what}, for experiments only')
+            say_once(f'{self.locate()}: layer "{self.name}" ({self.spec.type}): {what}, for experiments only')
 
     def forward(self, x: list, y: list) -> None:
         inputs = (*x, *(param.data for param in self.params))
@@ -70,7 +70,7 @@ class ArrayLayer(Layer):
             if array is not None:
                 self._write(f'gradient: bottom "{name}"', array, xp.zeros_like(array) if value is None else value)
         for i, value in enumerate(gradients[len(x) :]):
-            array, add = self._param_args(i)
+            array, add = gradient_of(self, i)
             if array is not None:
                 value = xp.zeros_like(array) if value is None else value
                 self._write(f"gradient: parameter {i}", array, array + value if add else value)

@@ -14,6 +14,7 @@ from .compilation import Compilable
 from .eltwise import Eltwise
 from .facets import Coordinates, Described
 from .fusing import Fusing
+from .image_layout import ImageLayout
 from .layer import Layer, Shape, register, split_axis
 from .scale_bias import Scale
 
@@ -33,7 +34,7 @@ LEARNT = (
     spared="batch norm",
 )
 @Coordinates("same")
-class BatchNorm(Fusing, Layer):
+class BatchNorm(Fusing, ImageLayout, Layer):
     """y = (x - μ_c) / √(σ²_c + eps) [· scale_c + bias_c], moments over the batch and positions of each channel.
 
     x, y (N, C, ...); a Scale layer may follow. Three blobs that no solver touches: running sums of means (C) and
@@ -46,7 +47,6 @@ class BatchNorm(Fusing, Layer):
 
     field = "batch_norm_param"
     in_place = follows_layout = follows_precision = True
-    statistics = frozenset({0, 1, 2})
 
     def setup(self) -> None:
         p = self.p
@@ -64,7 +64,7 @@ class BatchNorm(Fusing, Layer):
         self.split = (1, 1, shape[0]) if len(shape) == 1 else split_axis(shape, 1)
         c = self.split[1]
         for size in ((c,), (c,), (1,)):
-            self.add_param(size, pb.FillerParameter())
+            self.add_param(size, pb.FillerParameter(), statistic=True)
         self.saved_shapes |= {"mean": ((c,), None), "scale": ((c,), None)}
         if self.learnt:
             filler = "filler" if self.p.HasField("filler") else "scale_filler"
@@ -98,10 +98,10 @@ class BatchNorm(Fusing, Layer):
         return True
 
     def most_gradient_parts(self) -> int:
-        return 64 if self.config.fused_sum else 1
+        return 64 if "sum" in self.config.fused else 1
 
     def can_fuse_relu(self) -> bool:
-        return self.learnt or self.config.fused_scale
+        return self.learnt or "scale" in self.config.fused
 
     def backward_reads_bottom(self, index: int) -> bool:
         return self.can_fuse_relu()  # y may have lost what x says: the scale may be 0
@@ -123,9 +123,9 @@ class BatchNorm(Fusing, Layer):
     def build(self, dev: Device) -> None:
         n, c, p = self.stored_split(self.split)
         m, split = n * p, (n, c, p)
-        self.slope, self.with_sum = self.config.relu_slope, self.config.fused_sum
+        self.slope, self.with_sum = self.config.fused.get("relu"), "sum" in self.config.fused
         # The learnt scale and perhaps bias: its own, or those of the fused Scale.
-        self.affine = list(self.fused_scale.params if self.config.fused_scale else self.params[3:])
+        self.affine = list(self.fused_scale.params if "scale" in self.config.fused else self.params[3:])
         self.dot, self.sum = dev.zeros(c), dev.zeros(c)
         if self.stored:
             self._mean = dev.map(Formula("where(f == 0, 0, v / f)", ("v",), ("f",)))

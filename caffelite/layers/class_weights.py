@@ -30,14 +30,16 @@ def check(layer: Any) -> None:
     if layer.spec.loss_param.weight_by_label_freqs:
         if layer.spec.type != "SoftmaxWithLoss":
             what = "takes no weight_by_label_freqs"
-            raise layer.outer_error(what, "loss_param", "weight_by_label_freqs", expected="SoftmaxWithLoss")
+            raise layer.error(what, "loss_param", "weight_by_label_freqs", expected="SoftmaxWithLoss", outer=True)
         names = ["weight_by_label_freqs", *names]
     if names and not layer.takes_class_weights:
         expected = "SoftmaxWithLoss or SigmoidCrossEntropyLoss"
-        raise layer.outer_error("takes no class weights", "loss_param", names[0], expected=expected)
+        raise layer.error("takes no class weights", "loss_param", names[0], expected=expected, outer=True)
     if len(names) > 1:
         places = ", ".join(f"{name} ({layer.locate('loss_param', name)})" for name in names)
-        raise layer.outer_error("several kinds of class weights", "loss_param", names[1], found=places, remedy=REMEDY)
+        raise layer.error(
+            "several kinds of class weights", "loss_param", names[1], found=places, remedy=REMEDY, outer=True
+        )
 
 
 def read(layer: Any, classes: int) -> np.ndarray | None:
@@ -88,7 +90,7 @@ def upload(layer: Any, dev: Device) -> Array | None:
     if layer.class_weights is None:
         if layer.spec.loss_param.class_weight_balanced:
             what, remedy = "class_weight_balanced needs the labels of a training set", "give class_weight instead"
-            raise layer.outer_error(what, "loss_param", "class_weight_balanced", remedy=remedy)
+            raise layer.error(what, "loss_param", "class_weight_balanced", remedy=remedy, outer=True)
         return None
     found = dev.empty(layer.classes)
     dev.upload(found, layer.class_weights)

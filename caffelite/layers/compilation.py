@@ -1,42 +1,44 @@
-"""The interface between compiler and layer: what the compiler queries, and how a layer reads the decisions."""
+"""What a layer type declares: how it may be wired and stored, and what its passes read."""
 
 from __future__ import annotations
 
-import copy
-from dataclasses import replace
-from typing import Self
-
-from ..devices.formula import Formula
-from ..devices.traits import DeviceTraits
-from .config import LayerConfig, SavedBlobs, Shape
-from .declarations import Declarations
+from .config import LayerConfig, Shape
 
 
-class Compilable(Declarations):
-    """The answers of a layer that needs, reads and fuses nothing special. All may depend on ``config``, but for
-    ``multiply_adds`` and ``prefers_channels_last``."""
+class Compilable:
+    """The properties of a layer that needs, reads and fuses nothing special. Some types set them from the message or
+    the shapes; the answers of methods, but for ``multiply_adds``, may depend on ``config``.
 
+    - ``bottoms``, ``tops``: fewest and most (None: any number);
+    - ``field``: its message in LayerParameter;
+    - ``in_place``: the first top may overwrite the first bottom; ``view``: the top is the bottom under another shape;
+    - ``loss``: its first top has loss_weight 1 unless the message gives another;
+    - ``differentiable``: backward exists; ``constant_bottoms``: bottoms that never get a gradient (labels);
+      ``constant_tops``: tops whose gradient goes no further down;
+    - ``files``: the fields of its message that name files to read, or ``message.field`` of another one;
+    - ``requires_host``: its passes need the host and cannot be captured in a graph;
+    - ``needs_images``: its bottoms are images;
+    - ``couples_samples``: the numbers of a sample (its index on axis 0) may depend on other samples of the batch, or a
+      loss of the batch is not the mean of the losses of its equal parts;
+    - ``saved_shapes``: what forward keeps for backward, by name: shape and dtype (None: the net's).
+    """
+
+    type = ""
+    field = ""
+    bottoms: tuple[int, int | None] = (1, 1)
+    tops: tuple[int, int | None] = (1, 1)
+    constant_bottoms: frozenset[int] = frozenset()
+    constant_tops: frozenset[int] = frozenset()
+    files: tuple[str, ...] = ()
+    differentiable = True
+    in_place = view = loss = requires_host = needs_images = False
+    couples_samples = True
     config = LayerConfig()
-    saved_shapes: dict[str, tuple[Shape, str | None]]  # what ``saved_blobs`` returns by default
-    saved_always: frozenset[str] = frozenset()  # the saved blobs that stay from one pass to the next
-
-    def configured(self, config: LayerConfig) -> Self:
-        """A copy that has ``config``."""
-        copied = copy.copy(self)
-        copied.config = config
-        return copied
+    saved_shapes: dict[str, tuple[Shape, str | None]]
 
     def multiply_adds(self, bottoms: list[Shape], tops: list[Shape]) -> int:
         """Products with learned weights in one forward pass."""
         return 0
-
-    def prefers_channels_last(self, traits: DeviceTraits) -> bool:
-        """Whether the layer runs faster on channels_last images on a device of these traits."""
-        return False
-
-    def saved_blobs(self) -> SavedBlobs:
-        """What forward keeps for backward, by name: shape, dtype (None: the net's)."""
-        return self.saved_shapes
 
     def backward_reads_bottom(self, index: int) -> bool:
         return True
@@ -44,30 +46,7 @@ class Compilable(Declarations):
     def backward_reads_top(self, index: int) -> bool:
         return True
 
-    # A part of the layer, where several devices divide it
-
     def divisible(self, axis: int) -> bool:
         """Whether a part of each top along ``axis`` (0: samples, 1: channels) depends on the same part of the bottoms
         alone, and on all of each parameter or the same part of it."""
         return axis == 0 and not self.couples_samples
-
-    def set_part(self, axis: int, index: int, count: int) -> None:
-        """Called after ``shapes`` for part ``index`` of ``count`` along ``axis``."""
-
-    # Images as they are stored
-
-    @property
-    def channels_last(self) -> bool:
-        """Whether its images are stored as N×H×W×C."""
-        return self.config.format.channels_last
-
-    def stored_split(self, split: tuple[int, int, int]) -> tuple[int, int, int]:
-        """(N, C, P) of an image as it is stored: (N·P, C, 1) where it is channels_last."""
-        n, c, p = split
-        return (n * p, c, 1) if self.channels_last else split
-
-    def as_stored(self, formula: Formula, *others: str) -> Formula:
-        """A formula over images as they are stored: of 16-bit ones, all its arrays but ``others`` are of that dtype."""
-        if self.config.format.dtype is None:
-            return formula
-        return replace(formula, halves=tuple(name for name in (*formula.arrays, "out") if name not in others))

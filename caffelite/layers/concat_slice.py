@@ -9,10 +9,11 @@ from collections.abc import Collection
 from ..devices.protocol import Device
 from .facets import Described
 from .fusing import Fusing
+from .image_layout import ImageLayout
 from .layer import Layer, Shape, register
 
 
-class Joint(Layer):
+class Joint(ImageLayout, Layer):
     """One blob (outer, total, inner) on one side, on the other blobs that hold ``sizes`` of its ``axis`` each."""
 
     old_axis = ""  # the axis's name in old files

@@ -17,7 +17,8 @@ from .compilation import Compilable
 from .division import OutputDivision
 from .facets import Coordinates, Described
 from .fusing import Fusing, fusing
-from .layer import Layer, Shape, register
+from .image_layout import ImageLayout
+from .layer import Layer, Shape, gradient_of, register
 from .scale_bias import Scale
 
 ALGORITHMS = {
@@ -28,7 +29,7 @@ ALGORITHMS = {
 }
 
 
-class Kernels(OutputDivision):
+class Kernels(ImageLayout, OutputDivision):
     """A layer of learned kernels over x (N..., C, spatial...), channels at ``axis`` (default 1); any number of bottoms
     share them."""
 
@@ -147,7 +148,7 @@ class Convolution(Fusing, Kernels):
 
     def build(self, dev: Device) -> None:
         split = self.stored_split((*self.y_shape[:2], math.prod(self.y_shape[2:])))
-        self.slope, self._relu_backward = self.config.relu_slope, None
+        self.slope, self._relu_backward = self.config.fused.get("relu"), None
         self._bias = self.params[1].data if self.p.bias_term else None
         if self.slope is not None and self.relu_backward_overwrites():
             self._relu_backward = dev.relu_backward(*split, self.slope)
@@ -198,7 +199,7 @@ class Convolution(Fusing, Kernels):
             self.op.forward(bottom, self.weights(), self._bias, top, self.slope)
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        (dw, add_w), (db, add_b) = self._param_args(0), self._param_args(1)
+        (dw, add_w), (db, add_b) = gradient_of(self, 0), gradient_of(self, 1)
         for i, top in enumerate(dy):
             if top is not None:
                 if self._relu_backward:
@@ -253,7 +254,7 @@ class Deconvolution(Kernels):
                 self._bias(top, self.params[1].data, top)
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        (dw, add_w), (db, add_b) = self._param_args(0), self._param_args(1)
+        (dw, add_w), (db, add_b) = gradient_of(self, 0), gradient_of(self, 1)
         w = self.params[0].data
         for i, top in enumerate(dy):
             if top is None:

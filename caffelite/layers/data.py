@@ -16,7 +16,7 @@ from ..devices.protocol import Device
 from ..errors import Locator
 from . import fillers
 from .feeding import Feeding
-from .layer import Layer, Shape, register
+from .layer import Layer, Shape, gradient_of, register
 
 
 def no_files(param: Any, path: Path) -> Iterator[str]:
@@ -32,7 +32,7 @@ class Feed(Feeding, Layer):
 
     bottoms = (0, 0)
     tops: tuple[int, int | None] = (1, None)
-    feeds = reads_source = batched = True
+    reads_source = batched = True
     differentiable = couples_samples = False
     divides_samples = False
     source: Any = None
@@ -70,12 +70,13 @@ class Feed(Feeding, Layer):
         found = list(self.source.shapes)
         self.converts_pixels = self._pixel_transform() is not None
         if len(found) < len(self.spec.top):
-            raise self.outer_error(
+            raise self.error(
                 f"its source fills {len(found)} tops",
                 "top",
                 len(found),
                 expected=f"at most {len(found)}",
                 found=len(self.spec.top),
+                outer=True,
             )
         parts = self._part[1] if self._part else 1
         return [(shape[0] // parts, *shape[1:]) for shape in found[: len(self.spec.top)]]
@@ -89,7 +90,7 @@ class Feed(Feeding, Layer):
         transform = self._pixel_transform()
         self._finish = None
         if transform:
-            pixels = transform.mean, transform.scale, self.context, self.channels_last
+            pixels = transform.mean, transform.scale, self.context, self.config.format.channels_last
             self._finish = dev.preprocess(self.source.shapes[0], *pixels)
         if self._finish:
             self.source.allocate = self._finish.host_buffer
@@ -152,7 +153,7 @@ class DummyData(Feeding, Layer):
 
     field = "dummy_data_param"
     bottoms, tops = (0, 0), (1, None)
-    feeds = filled_once = sets_shapes = True
+    filled_once = sets_shapes = True
     differentiable = couples_samples = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
@@ -172,8 +173,8 @@ class DummyData(Feeding, Layer):
     def set_shapes(self, shapes: list[Shape]) -> None:
         self.found = shapes
 
-    def bound(self, dev: Device, params: list, context: ExecutionContext) -> Self:
-        copied = super().bound(dev, params, context)
+    def bound(self, dev: Device, params: list, context: ExecutionContext, replica: bool = False) -> Self:
+        copied = super().bound(dev, params, context, replica)
         copied.filled = False
         return copied
 
@@ -215,7 +216,7 @@ class MemoryData(Feeding, Layer):
 
     field = "memory_data_param"
     bottoms, tops = (0, 0), (1, 2)
-    feeds = batched = True
+    batched = True
     differentiable = couples_samples = False
 
     def setup(self) -> None:
@@ -264,7 +265,7 @@ class Input(Feeding, Layer):
 
     field = "input_param"
     bottoms, tops = (0, 0), (1, None)
-    feeds = filled_once = sets_shapes = True
+    filled_once = sets_shapes = True
     differentiable = couples_samples = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
@@ -300,6 +301,6 @@ class Parameter(Layer):
         self.dev.copy(self.params[0].data, y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        dw, add = self._param_args(0)
+        dw, add = gradient_of(self, 0)
         if dw is not None:
             (self.dev.add if add else self.dev.copy)(dy[0], dw)

@@ -8,6 +8,14 @@ from .. import caffelite_pb2 as pb
 from .layer import Layer
 
 
+class Positioned:
+    """A layer whose numbers depend on which part of the whole a device has."""
+
+    def set_part(self, axis: int, index: int, count: int) -> None:
+        """Called after ``shapes`` for part ``index`` of ``count`` along ``axis``."""
+        raise NotImplementedError
+
+
 class OutputDivision(Layer):
     """A layer whose ``num_output`` outputs can be divided, unless a subclass does not ``divide_outputs``."""
 

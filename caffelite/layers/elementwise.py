@@ -8,7 +8,9 @@ from collections.abc import Callable
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from .facets import Coordinates
+from .image_layout import ImageLayout
 from .layer import Layer, Shape, register
+from .state import LossScaled
 
 
 def elementwise(
@@ -21,7 +23,7 @@ def elementwise(
     no sense. about: what documents show instead of y and dx.
     """
 
-    class Elementwise(Layer):
+    class Elementwise(LossScaled, ImageLayout, Layer):
         in_place = follows_layout = follows_precision = True
         couples_samples = False
         differentiable = dx is not None
@@ -53,7 +55,7 @@ def elementwise(
         def build(self, dev: Device) -> None:
             self._y, self._dx = (dev.map(self.as_stored(f), **self.constants) for f in (self.y, self.dx))
             if self.dx.scalars:
-                self._need_loss_scale(dev)
+                self.need_loss_scale(dev)
 
         def forward(self, x: list, y: list) -> None:
             self._y(*[x[0]] * len(self.y.arrays), y[0])

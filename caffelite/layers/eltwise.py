@@ -8,6 +8,7 @@ from ..devices.protocol import Device
 from ..prototxt import say_once
 from .facets import Coordinates, Described
 from .fusing import Fusing
+from .image_layout import ImageLayout
 from .layer import Layer, Shape, register
 
 ELTWISE = pb.EltwiseParameter
@@ -16,7 +17,7 @@ ELTWISE = pb.EltwiseParameter
 @register
 @Described(purpose="adds a shortcut, through which gradients reach the lower layers unchanged")
 @Coordinates("same")
-class Eltwise(Fusing, Layer):
+class Eltwise(Fusing, ImageLayout, Layer):
     """Bottoms of one shape joined element by element: SUM (default) Σ coeff_i · x_i (coeff 1), PROD Π x_i, MAX,
     for which coeff has no effect.
 
@@ -71,8 +72,8 @@ class Eltwise(Fusing, Layer):
         if self.operation == ELTWISE.SUM:
             coeffs = {f"c{i}": c for i, c in enumerate(self.coefficients)}
             text, slope = " + ".join(f"c{i} * x{i}" for i in range(len(names))), {}
-            if self.config.relu_slope is not None:
-                text, slope = f"where({text} > 0, {text}, slope * ({text}))", {"slope": self.config.relu_slope}
+            if "relu" in self.config.fused:
+                text, slope = f"where({text} > 0, {text}, slope * ({text}))", {"slope": self.config.fused["relu"]}
             self._y = self._map(dev, Formula(text, names, constants=(*coeffs, *slope)), **coeffs, **slope)
             self._dx = [self._map(dev, Formula("c * dy", ("dy",), constants=("c",)), c=c) for c in coeffs.values()]
         elif self.operation == ELTWISE.PROD:

@@ -10,7 +10,7 @@ from ..devices.formula import Formula
 from ..devices.protocol import Device
 from . import require
 from .division import OutputDivision
-from .layer import Shape, register
+from .layer import Shape, gradient_of, register
 
 
 @register
@@ -52,7 +52,7 @@ class Embed(OutputDivision):
             self._bias(y[0], self.params[1].data, y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        (dw, add_w), (db, add_b) = self._param_args(0), self._param_args(1)
+        (dw, add_w), (db, add_b) = gradient_of(self, 0), gradient_of(self, 1)
         if dw is not None:
             self.op.backward(x[0], dy[0], dw, add_w)
         if db is not None:

@@ -18,10 +18,13 @@ from ..errors import CaffeliteError
 from ..prototxt import schema
 from ..prototxt.dialects import CONVERTED
 from . import elementwise as formulas
-from .feeding import feeding_type
+from .feeding import Scheduled, feeding_type
+from .image_layout import ImageLayout
 from .layer import REGISTRY, Layer
 from .registry import FAMILIES
+from .state import Writing
 from .user_code import described
+from .varying import Varying
 
 log = logging.getLogger("caffelite")
 
@@ -33,6 +36,7 @@ OF_FORKS = frozenset(
     "Axpy Gather Insanity L1Loss Lstm Mish Normalize Permute Pooling3D Reverse SeLu SeLuDropout SmoothL1Loss "
     "Transpose".split()
 )
+BASES = ImageLayout, Scheduled, Varying, Writing  # of what few types declare
 _ours: dict[str, type[Layer]] = {}  # the types that users have added
 
 
@@ -48,6 +52,7 @@ def layer(name: str, *, field: str = "", number: int | None = None) -> Callable[
     def add(cls: Kind) -> Kind:
         file = _file_of(cls)
         _claim(name, file or cls.__module__)
+        _check_bases(cls)
         text, typed = cls.__dict__.get("fields"), _typed(cls)
         if text and typed:
             raise CaffeliteError(f"{name}: has both fields and typed attributes", remedy=f"put {typed[0]} into fields")
@@ -95,8 +100,18 @@ def elementwise(name: str, *, y: str, dx: str | None = None, number: int | None 
     return kind
 
 
+def _check_bases(cls: type[Layer]) -> None:
+    """Errors: what a base class reads that this class does not derive from."""
+    for base in BASES:
+        own = [name for name in vars(base) if not name.startswith("_") and name in cls.__dict__]
+        if own and not issubclass(cls, base):
+            remedy = f"class {cls.__name__}({base.__name__}, {cls.__bases__[0].__name__})"
+            raise CaffeliteError(f"{cls.__name__}.{own[0]} is read of a {base.__name__} only", remedy=remedy)
+
+
 def register(cls: Kind) -> Kind:
     """Registers a class under its ``type``, or its name, with a message that the schema has already."""
+    _check_bases(cls)
     name = cls.type or cls.__name__
     _claim(name, _file_of(cls) or cls.__module__)
     _ours[name] = cls

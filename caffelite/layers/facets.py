@@ -48,6 +48,14 @@ class Described(Facet):
 @dataclass(frozen=True)
 class Coordinates(Facet):
     """Which coordinates a layer's top has, by those of its first bottom: the same, of windows, of what each is spread
-    to, or those behind an offset."""
+    to, those behind an offset, or none, because each number may depend on all of them."""
 
-    relation: Literal["same", "window", "spread", "offset", ""] = ""
+    relation: Literal["same", "window", "spread", "offset", "none", ""] = ""
+
+
+@dataclass(frozen=True)
+class Learned(Facet):
+    """What a layer does to the gradients of its neighbors."""
+
+    takes_over: bool = False  # it gives its bottom its top's gradient memory, as Caffe's Flatten does
+    only_shapes: bool = False  # its tops depend on the shapes of its bottoms, not on what is learned below

@@ -10,7 +10,15 @@ from .config import Shape
 from .layer import Layer
 
 
-class Feeding:
+class Scheduled:
+    """A layer that takes numbers from the host which depend on the iteration."""
+
+    def feed(self, which: int, iteration: int, part: int) -> None:
+        """Before a forward pass, writes what it takes from the host into the device's input buffer, as pass
+        ``which``."""
+
+
+class Feeding(Scheduled):
     """The answers of a layer whose tops do not come from outside; those that ``feed`` derive from it. Ask
     ``feeding(layer)``, or ``feeding_type`` about a type:
 
@@ -24,7 +32,7 @@ class Feeding:
 
     reads_source = reads_images = reads_objects = labels_pixels = batched = filled_once = sets_shapes = False
     transforms_images = stores_images = converts_pixels = mixes_samples = False
-    source: Any
+    source: Any = None  # of a layer that reads one, once it is open
 
     @staticmethod
     def shapes_without_data(spec: pb.LayerParameter) -> list[Shape]:

@@ -13,13 +13,14 @@ import numpy as np
 from ..devices.protocol import Device
 from ..system import reserve
 from .layer import Layer, Shape, register
+from .state import Writing
 
 SLACK = 1 << 16  # bytes that HDF5 needs besides the rows of a batch, at most
 NAMES = "data", "label"
 
 
 @register
-class HDF5Output(Layer):
+class HDF5Output(Writing, Layer):
     """Appends its two bottoms, (N, ...) each, to the data sets "data" and "label" of hdf5_output_param.file_name. Each
     run creates a new file; of several processes each one its own, out_rank1.h5 beside out_rank0.h5.
 

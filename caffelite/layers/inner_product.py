@@ -12,10 +12,11 @@ from ..devices.protocol import Device
 from . import require
 from .config import SavedBlobs
 from .division import OutputDivision
-from .facets import Described
+from .facets import Coordinates, Described
 from .fusing import Fusing
-from .layer import Layer, Shape, register
+from .layer import Layer, Shape, gradient_of, register, register_variant
 from .rounding import RoundedProducts
+from .state import SavesByConfig
 from .unit_rows import UnitRows
 from .weight_products import WeightProduct
 
@@ -24,7 +25,8 @@ HALF_ROWS = 32  # with fewer, reading the weights is the work, and rounding them
 
 @register
 @Described(purpose="every output sums all inputs, each with a weight of its own")
-class InnerProduct(Fusing, OutputDivision, RoundedProducts, WeightProduct):
+@Coordinates("none")
+class InnerProduct(SavesByConfig, Fusing, OutputDivision, RoundedProducts, WeightProduct):
     """y = x w^T + b over the axes from ``axis`` on (default 1).
 
     x (M..., K...); w (N, K), stored (K, N) where transpose; b (N); y (M..., N), N = num_output. Defaults: bias_term
@@ -32,13 +34,6 @@ class InnerProduct(Fusing, OutputDivision, RoundedProducts, WeightProduct):
     """
 
     field = "inner_product_param"
-    sums_spatially = True
-
-    @classmethod
-    def variant(cls, spec: pb.LayerParameter) -> type[Layer]:
-        if len(spec.bottom) > 1:
-            return InnerProductOfBlobs
-        return NormalisedInnerProduct if spec.inner_product_param.normalize else cls
 
     def setup(self) -> None:
         require.positive(self, "num_output", "the number of units")
@@ -76,7 +71,7 @@ class InnerProduct(Fusing, OutputDivision, RoundedProducts, WeightProduct):
         return not self.rounds_bottoms()
 
     def build(self, dev: Device) -> None:
-        self.slope = self.config.relu_slope
+        self.slope = self.config.fused.get("relu")
         self._bias = self.params[1].data if self.p.bias_term else None
         self._rounded = [self.saved["half 0"]] if self.rounds_bottoms() else []
         self.op = self.gradient_product(self.m)
@@ -90,7 +85,7 @@ class InnerProduct(Fusing, OutputDivision, RoundedProducts, WeightProduct):
         self.op.forward(x[0], self.weights(), self._bias, y[0], self.slope, *self._rounded)
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        (dw, add_w), (db, add_b) = self._param_args(0), self._param_args(1)
+        (dw, add_w), (db, add_b) = gradient_of(self, 0), gradient_of(self, 1)
         if self.deferred:
             dw = None
         x = self._rounded or x
@@ -115,11 +110,13 @@ class InnerProduct(Fusing, OutputDivision, RoundedProducts, WeightProduct):
         return self.params[0].data
 
 
+@register_variant(lambda spec: len(spec.bottom) == 1 and spec.inner_product_param.normalize)
 class NormalisedInnerProduct(InnerProduct):
     """`InnerProduct` with normalize: TRAIN stores the weights with each row w scaled to w / √(|w|² + 1e-6), TEST
     computes with such rows. The gradient of the weights is that of x w^T. Errors: transpose. Source: Wang et al. 2017
     (NormFace), as in happynear/caffe-windows, inner_product_layer.cpp."""
 
+    type = "InnerProduct"
     divide_outputs = False
 
     def setup(self) -> None:
@@ -146,6 +143,7 @@ class NormalisedInnerProduct(InnerProduct):
         super().forward(x, y)
 
 
+@register_variant(lambda spec: len(spec.bottom) > 1)
 class InnerProductOfBlobs(Layer):
     """`InnerProduct` with weights from a second bottom: y = x w^T + b.
 
@@ -153,7 +151,7 @@ class InnerProductOfBlobs(Layer):
     bias_term (default true). num_output has no effect. As in happynear/caffe-windows, inner_product_layer.cpp.
     """
 
-    field = "inner_product_param"
+    type, field = "InnerProduct", "inner_product_param"
     bottoms = (2, 3)
     couples_samples = False
 
@@ -190,5 +188,5 @@ class InnerProductOfBlobs(Layer):
         self.op.forward(x[0], x[1], bias, y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        db, add = self._param_args(0) if self.learned else (dx[2] if len(dx) > 2 else None, False)
+        db, add = gradient_of(self, 0) if self.learned else (dx[2] if len(dx) > 2 else None, False)
         self.op.backward(x[0], x[1], dy[0], dx[0], dx[1], db, False, add)

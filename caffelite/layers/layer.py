@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import math
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from .. import caffelite_pb2 as pb
 from ..devices.context import ExecutionContext
@@ -29,7 +29,7 @@ def register(cls: type[Layer]) -> type[Layer]:
 
 
 def register_variant(applies: Applies) -> Callable[[type[Layer]], type[Layer]]:
-    """Registers what a fork has for a type of another fork. applies: whether a message is that of this fork."""
+    """Registers what else a type may be, as a fork has it. applies: whether a message is one of this class."""
 
     def add(cls: type[Layer]) -> type[Layer]:
         REGISTRY.add_variant(cls.type, applies, cls)
@@ -50,11 +50,14 @@ class ParameterPart:
 @dataclass(frozen=True)
 class ParameterSpec:
     """A parameter of a layer: its shape, and the filler that initialises it. part: of a parameter that several devices
-    divide; the filler fills the whole one."""
+    divide; the filler fills the whole one. statistic: the layer itself changes it, and no solver; ignores_rate: then a
+    learning rate for it has no effect, and is no mistake."""
 
     shape: Shape
     filler: pb.FillerParameter
     part: ParameterPart | None = None
+    statistic: bool = False
+    ignores_rate: bool = False
 
 
 @dataclass(eq=False)
@@ -72,23 +75,18 @@ class ParameterView:
 
 
 class Layer(LayerMessage, Compilable):
-    """A layer of one net: its type, message, shapes, parameters and mathematics. `Declarations` has its
-    declared properties, `Compilable` its interface to the compiler.
+    """A layer of one net: its type, message, shapes, parameters and mathematics. `Compilable` has its
+    declared properties.
 
-    A layer that ``graph.build`` makes is static. ``configured`` returns a copy with what the compiler decided about it,
-    ``bound`` a copy with a device and arrays, which then runs.
+    A layer that ``graph.build`` makes is static. ``nodes.configured`` makes a copy with what the compiler decided about
+    it, ``bound`` a copy with a device and arrays, which then runs.
     """
 
     def __init__(self, spec: pb.LayerParameter, phase: int, locate: Locator):
         super().__init__(spec, phase, locate)
         self.param_blobs: list[ParameterSpec] = []
-        self.saved_shapes: dict[str, tuple[Shape, str | None]] = {}  # for ``saved_blobs``
+        self.saved_shapes = {}
         self.setup()
-
-    @classmethod
-    def variant(cls, spec: pb.LayerParameter) -> type[Layer]:
-        """The class of a layer with this message, where forks have given a type several meanings."""
-        return cls
 
     def setup(self) -> None:
         """Checks of the message that need no shapes."""
@@ -100,10 +98,6 @@ class Layer(LayerMessage, Compilable):
 
     def build(self, dev: Device) -> None:
         """Makes the device operations for the shapes; again when these change."""
-
-    def feed(self, which: int, iteration: int, part: int) -> None:
-        """Before a forward pass, writes what it takes from the host into the device's input buffer, as pass
-        ``which``."""
 
     def forward(self, x: list, y: list) -> None:
         """x: bottoms, y: tops to write."""
@@ -121,58 +115,47 @@ class Layer(LayerMessage, Compilable):
         """What is wrong with the data of the last passes, or None. May wait for the device."""
         return None
 
-    def counted(self, top: int):
-        """How many samples the last pass's top is a mean of, a number or one for each of its values; None where that
-        never changes."""
-        return None
-
-    def bound(self, dev: Device, params: list[ParameterView], context: ExecutionContext) -> Self:
-        """A copy on a device. context: of the net."""
+    def bound(self, dev: Device, params: list[ParameterView], context: ExecutionContext, replica: bool = False) -> Self:
+        """A copy on a device. context: of the net. replica: the net is a replica of one with the same layers."""
         copied = copy.copy(self)
-        copied.dev, copied.params, copied.carried = dev, params, []
+        copied.dev, copied.params = dev, params
         copied.context = context
         return copied
-
-    def separate(self) -> None:
-        """Gives the layer of a replica objects of its own where ``bound`` copies references; before ``build``."""
 
     # What binding sets
     dev: Device
     params: list[ParameterView]
     context: ExecutionContext
-    source: Any  # of a layer that reads one
     saved: dict[str, Array]  # by name, as ``saved_blobs`` says
-    carried: Sequence[Array] = ()  # arrays that keep their values from one pass to the next; snapshots store them
-    # where it varies or may vary: reshapes the tops and all that follows; returns the tops
-    resize: Callable[[list[Shape]], list]
-    loss_scale: Array | None = None  # see ``_need_loss_scale``; set by ``Net.scale_losses``
 
     # Helpers
 
-    def add_param(self, shape: Shape, filler: pb.FillerParameter, *path: str | int) -> None:
+    def add_param(
+        self,
+        shape: Shape,
+        filler: pb.FillerParameter,
+        *path: str | int,
+        statistic: bool = False,
+        ignores_rate: bool = False,
+    ) -> None:
+        """Adds a ``ParameterSpec``. path: of the filler within the layer's message."""
         fillers.check(filler, shape, self.locate.at(self.field, *path))
-        self.param_blobs.append(ParameterSpec(shape, filler))
-
-    @property
-    def stream(self) -> int:
-        """The layer's key for random numbers: from its name, so that other layers may come and go."""
-        return zlib.crc32(self.name.encode())
-
-    def _need_loss_scale(self, dev: Device) -> None:
-        """Sets ``loss_scale`` to 1, a number of the device, where the net has not set it: what backward multiplies a
-        gradient by that does not follow from dy. For ``build``."""
-        if self.loss_scale is None:
-            self.loss_scale = dev.zeros(1)
-            dev.fill(self.loss_scale, 1)
-
-    def _param_args(self, index: int) -> tuple:
-        """A parameter's gradient (None where not wanted) and whether to add to it; absent parameters give None."""
-        if index >= len(self.params):
-            return None, False
-        p = self.params[index]
-        return (p.diff if p.wanted else None), p.add
+        self.param_blobs.append(ParameterSpec(shape, filler, None, statistic, ignores_rate))
 
 
 def split_axis(shape: Shape, axis: int) -> tuple[int, int, int]:
     """(N, C, P): the product of the axes before, the axis itself, the product of those after."""
     return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+
+
+def gradient_of(layer: Layer, index: int) -> tuple:
+    """A parameter's gradient (None where not wanted) and whether to add to it; absent parameters give None."""
+    if index >= len(layer.params):
+        return None, False
+    p = layer.params[index]
+    return (p.diff if p.wanted else None), p.add
+
+
+def random_key(layer: Layer) -> int:
+    """The layer's key for random numbers: from its name, so that other layers may come and go."""
+    return zlib.crc32(layer.name.encode())

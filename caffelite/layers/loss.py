@@ -17,6 +17,7 @@ from .facets import Compares, Described
 from .labels import label_fault
 from .layer import Layer, Shape, register, split_axis
 from .soft_targets import SoftTargets
+from .state import SavesByConfig
 
 LOSS = pb.LossParameter
 
@@ -41,7 +42,7 @@ class Loss(Layer):
         class_weights.check(self)
         if self.spec.loss_param.label_smoothing and self.spec.type != "SoftmaxWithLoss":
             what = "takes no label_smoothing"
-            raise self.outer_error(what, "loss_param", "label_smoothing", expected="SoftmaxWithLoss")
+            raise self.error(what, "loss_param", "label_smoothing", expected="SoftmaxWithLoss", outer=True)
 
     def divisible(self, axis: int) -> bool:
         return False
@@ -71,8 +72,12 @@ class Loss(Layer):
             fixed = self.spec.loss_param.pre_fixed_normalizer
             if not 0 < fixed < math.inf:
                 where = "loss_param", "pre_fixed_normalizer"
-                raise self.outer_error(
-                    "a bad pre_fixed_normalizer", *where, expected="a finite number above 0", found=f"{fixed:g}"
+                raise self.error(
+                    "a bad pre_fixed_normalizer",
+                    *where,
+                    expected="a finite number above 0",
+                    found=f"{fixed:g}",
+                    outer=True,
                 )
             return max(1.0, fixed)
         if some:
@@ -119,7 +124,7 @@ class Divisor:
 
 @register
 @Compares(classes=True, probability="Softmax")
-class SoftmaxWithLoss(Loss):
+class SoftmaxWithLoss(SavesByConfig, Loss):
     """loss = -Σ log softmax(x)[label] / divisor along softmax_param.axis (default 1).
 
     x (N, C, P...), label (N, P...), integers 0 to C - 1; tops: the loss () and optionally the probabilities, like
@@ -164,18 +169,23 @@ class SoftmaxWithLoss(Loss):
         if self.ignored() is not None or self.weighted_mean or p.weight_by_label_freqs or len(self.spec.top) > 2:
             what = f'the labels "{self.spec.bottom[1]}" are distributions, as of mixup_param'
             remedy = "leave out class weights, ignore_label and a third top"
-            raise self.outer_error(what, "bottom", 1, remedy=remedy)
+            raise self.error(what, "bottom", 1, remedy=remedy, outer=True)
 
     def _check_smoothing(self) -> float:
         p = self.spec.loss_param
         if not 0 <= p.label_smoothing <= 1:
             found = f"{p.label_smoothing:g}"
-            raise self.outer_error(
-                "a bad label_smoothing", "loss_param", "label_smoothing", expected="from 0 to 1", found=found
+            raise self.error(
+                "a bad label_smoothing",
+                "loss_param",
+                "label_smoothing",
+                expected="from 0 to 1",
+                found=found,
+                outer=True,
             )
         if p.label_smoothing and (self.ignored() is not None or self.weighted_mean or p.weight_by_label_freqs):
             what = "label_smoothing excludes class weights and ignore_label"
-            raise self.outer_error(what, "loss_param", "label_smoothing", remedy="leave one out")
+            raise self.error(what, "loss_param", "label_smoothing", remedy="leave one out", outer=True)
         return p.label_smoothing
 
     def saved_blobs(self) -> SavedBlobs:

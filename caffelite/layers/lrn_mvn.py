@@ -11,6 +11,7 @@ from ..devices.formula import Formula
 from ..devices.protocol import Device
 from . import require
 from .facets import Coordinates, Described
+from .image_layout import ImageLayout
 from .layer import Layer, Shape, register, split_axis
 
 
@@ -75,7 +76,7 @@ class MVN(Layer):
 @register
 @Described(purpose="divides each value by the strength of its neighbours, so that none dominates")
 @Coordinates("same")
-class LRN(Layer):
+class LRN(ImageLayout, Layer):
     """y = x · s^-beta, s = k + alpha / local_size · Σ x² over local_size channels, or 1 + alpha · mean of x² over a
     square of that side.
 

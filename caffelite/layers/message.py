@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import caffelite_pb2 as pb
-from ..errors import CaffeliteError, Locator, Where
+from ..errors import CaffeliteError, Locator
 
 
 class LayerMessage:
@@ -18,23 +18,15 @@ class LayerMessage:
         self.name = spec.name
         self.p: Any = getattr(spec, self.field) if self.field else None
 
-    def where(self, *path: str | int) -> Where:
-        return self.locate(*((self.field, *path) if self.field and path else path))
-
-    def error(self, what: str, *path: str | int, **parts: Any) -> CaffeliteError:
-        return CaffeliteError(f'layer "{self.name}" ({self.spec.type}): {what}', where=self.where(*path), **parts)
-
-    def outer_error(self, what: str, *path: str | int, **parts: Any) -> CaffeliteError:
-        """An error in a field that every layer has."""
-        return CaffeliteError(f'layer "{self.name}" ({self.spec.type}): {what}', where=self.locate(*path), **parts)
+    def error(self, what: str, *path: str | int, outer: bool = False, **parts: Any) -> CaffeliteError:
+        """An error in a field of the layer's own message. outer: in one that every layer has."""
+        own = (self.field,) if self.field and path and not outer else ()
+        return CaffeliteError(
+            f'layer "{self.name}" ({self.spec.type}): {what}', where=self.locate(*own, *path), **parts
+        )
 
     def bottom_error(self, index: int, what: str, **parts: Any) -> CaffeliteError:
-        blob = self.spec.bottom[index]
-        return CaffeliteError(
-            f'layer "{self.name}" ({self.spec.type}): bottom "{blob}" {what}',
-            where=self.locate("bottom", index),
-            **parts,
-        )
+        return self.error(f'bottom "{self.spec.bottom[index]}" {what}', "bottom", index, outer=True, **parts)
 
     def axis(self, value: int, rank: int, name: str = "axis", end: bool = False) -> int:
         """A possibly negative axis made absolute; one that the bottom does not have is an error."""

@@ -9,7 +9,7 @@ from ..devices.formula import Formula
 from ..devices.protocol import Device
 from . import require
 from .facets import Described
-from .layer import Layer, Shape, register
+from .layer import Layer, Shape, gradient_of, register, register_variant
 
 
 @register
@@ -24,11 +24,6 @@ class Normalize(Layer):
 
     field = "norm_param"
     couples_samples = False
-
-    @classmethod
-    def variant(cls, spec: pb.LayerParameter) -> type[Layer]:
-        normface = spec.HasField("normalize_param") or len(spec.top) > 1
-        return UnitNorm if normface and not spec.HasField("norm_param") else cls
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
@@ -84,7 +79,7 @@ class Normalize(Layer):
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         scale, unit = self.saved["scale"], self.saved["unit"]
-        ds, add = self._param_args(0)
+        ds, add = gradient_of(self, 0)
         if ds is not None:
             self._ds(dy[0], unit, ds, add=add)
         if dx[0] is None:
@@ -121,6 +116,11 @@ class ChannelRows:
             self._dev.transpose(rows.reshape(self.n, self.p, self.c), blob.reshape(self.n, self.c, self.p))
 
 
+def _normface(spec: pb.LayerParameter) -> bool:
+    return not spec.HasField("norm_param") and (spec.HasField("normalize_param") or len(spec.top) > 1)
+
+
+@register_variant(_normface)
 class UnitNorm(Layer):
     """`Normalize` with normalize_param: y = x / |x| over the channels at each position, |x| = √(Σ x² + 1e-6), or
     Σ |x| + 1e-6 where normalize_type is "L1".
@@ -130,6 +130,7 @@ class UnitNorm(Layer):
     normalize_layer.cpp.
     """
 
+    type = "Normalize"
     field = "normalize_param"
     tops = (1, 2)
     couples_samples = False

@@ -10,7 +10,9 @@ from ..devices.protocol import Device
 from . import sliding
 from .config import SavedBlobs
 from .facets import Coordinates, Described
-from .layer import Layer, Shape, register
+from .image_layout import ImageLayout
+from .layer import Layer, Shape, random_key, register
+from .state import SavesByConfig
 
 METHODS = pb.PoolingParameter.PoolMethod
 
@@ -76,7 +78,7 @@ class Pooled(Layer):
 @register
 @Described(purpose="makes the blob smaller and the answer independent of small shifts")
 @Coordinates("window")
-class Pooling(Pooled):
+class Pooling(SavesByConfig, ImageLayout, Pooled):
     """One number of each window, channel by channel: the largest (MAX), the mean (AVE), or STOCHASTIC: in TRAIN one
     that is drawn with probability x / Σx, in TEST what to expect of that, Σx² / Σx.
 
@@ -95,8 +97,12 @@ class Pooling(Pooled):
     def setup(self) -> None:
         super().setup()
         if len(self.spec.top) > 1 and self.method != "MAX":
-            raise self.outer_error(
-                "a second top, the winners' places, is for MAX pooling", "top", 1, found=f"pool: {self.method}"
+            raise self.error(
+                "a second top, the winners' places, is for MAX pooling",
+                "top",
+                1,
+                found=f"pool: {self.method}",
+                outer=True,
             )
         p = self.p
         self.up = p.round_mode == pb.PoolingParameter.CEIL and p.ceil_mode
@@ -171,7 +177,11 @@ class Pooling(Pooled):
             self.op = dev.channels_last_pooling(self.method, self.x_shape, self.y_shape, self.window, **half)
         else:
             self.op = self.operation(
-                dev, sliding.image(self.x_shape), sliding.image(self.y_shape), sliding.flat(self.window), self.stream
+                dev,
+                sliding.image(self.x_shape),
+                sliding.image(self.y_shape),
+                sliding.flat(self.window),
+                random_key(self),
             )
 
     def forward(self, x: list, y: list) -> None:
@@ -243,8 +253,8 @@ class Pooling3D(Pooled):
         return axis < 2
 
     def build(self, dev: Device) -> None:
-        self.of_places = self.operation(dev, *self.spatial, self.images, self.stream)
-        self.of_frames = self.operation(dev, *self.temporal, self.frames, self.stream)
+        self.of_places = self.operation(dev, *self.spatial, self.images, random_key(self))
+        self.of_frames = self.operation(dev, *self.temporal, self.frames, random_key(self))
 
     def forward(self, x: list, y: list) -> None:
         frames = self.saved["frames"]

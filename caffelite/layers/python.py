@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 import types
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from .. import caffelite_pb2 as pb
 from .. import user_modules
+from ..devices.context import ExecutionContext
 from ..devices.protocol import Device
 from ..errors import quoted
-from .layer import Layer, Shape, register
+from .layer import Layer, Shape, gradient_of, register
 from .user_code import caffe_importable, conversion, described, load
+from .varying import Varying
 
 
 class HostBlob:
@@ -86,7 +88,7 @@ class UserLayer:
 
 
 @register
-class Python(Layer):
+class Python(Varying, Layer):
     """Runs a class of the user's: python_param { module, layer, param_str }. The module is searched in a folder
     given by -python or CAFFELITE_PYTHON, and on PYTHONPATH; never in the current folder or in that of
     the prototxt, unless one of these names it. Commands that run no net import it only with -python. Where no caffe is
@@ -103,7 +105,8 @@ class Python(Layer):
 
     field = "python_param"
     bottoms, tops = (0, None), (0, None)
-    requires_host = may_vary = True
+    requires_host = True
+    varies = False
 
     def setup(self) -> None:
         for name in ("module", "layer"):
@@ -187,10 +190,14 @@ class Python(Layer):
             self._call("setup", self.bottom, self.top)
         self._call("reshape", self.bottom, self.top)
 
-    def separate(self) -> None:
-        self.user, shapes = None, [blob.shape for blob in self.bottom]
-        self._reshape(shapes)
-        self.started = True
+    def bound(self, dev: Device, params: list, context: ExecutionContext, replica: bool = False) -> Self:
+        """A replica has an object of the class of its own."""
+        copied = super().bound(dev, params, context, replica)
+        if replica:
+            copied.user = None
+            copied._reshape([blob.shape for blob in copied.bottom])
+            copied.started = True
+        return copied
 
     def backward_reads_bottom(self, index: int) -> bool:
         return False  # host copies do
@@ -229,7 +236,7 @@ class Python(Layer):
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         for blob, gradient in zip(self.top, dy, strict=True):
             blob.diff[...] = 0 if gradient is None else self.dev.download(gradient)
-        gradients = [self._param_args(i) for i in range(len(self.user.blobs))]
+        gradients = [gradient_of(self, i) for i in range(len(self.user.blobs))]
         earlier = [np.array(self.dev.download(g)) if g is not None and add else 0 for g, add in gradients]
         for blob in (*self.bottom, *self.user.blobs):
             blob.diff[...] = 0

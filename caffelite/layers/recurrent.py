@@ -12,12 +12,14 @@ from ..devices.interfaces import Array
 from ..devices.protocol import Device
 from . import require
 from .config import SavedBlobs
+from .facets import Coordinates
 from .inner_product import HALF_ROWS
-from .layer import Layer, Shape, register
+from .layer import Layer, Shape, gradient_of, register
 from .rounding import RoundedProducts
+from .state import Carrying, SavesByConfig
 
 
-class Recurrent(RoundedProducts):
+class Recurrent(Carrying, RoundedProducts):
     """Steps over x (T, N, ...) with a state; cont (T, N) is 0 where a sequence starts and 1 where it continues.
 
     A third bottom x_static (N, ...) is an input of every step. The state is kept from one pass to the next. With
@@ -27,7 +29,6 @@ class Recurrent(RoundedProducts):
     field = "recurrent_param"
     bottoms, tops = (2, None), (1, None)
     constant_bottoms = frozenset({1})
-    sums_spatially = True
     states: tuple[str, ...] = ("h",)
     gates = 1
     sums = "wide"  # where forward leaves them; backward leaves their gradient in "wide"
@@ -39,12 +40,16 @@ class Recurrent(RoundedProducts):
         ends = [f"{s}_0" for s in self.exposed], [f"{s}_T" for s in self.exposed]
         if bottoms not in (least, least + 1):
             expected = ", ".join(["x, cont[, x_static]", *ends[0]])
-            raise self.outer_error(
-                f"has {bottoms} bottoms", "bottom", max(0, min(bottoms, least + 2) - 1), expected=expected
+            raise self.error(
+                f"has {bottoms} bottoms",
+                "bottom",
+                max(0, min(bottoms, least + 2) - 1),
+                expected=expected,
+                outer=True,
             )
         if len(self.spec.top) != tops:
             place, expected = min(len(self.spec.top), tops + 1) - 1, ", ".join([self.states[0], *ends[1]])
-            raise self.outer_error(f"has {len(self.spec.top)} tops", "top", max(0, place), expected=expected)
+            raise self.error(f"has {len(self.spec.top)} tops", "top", max(0, place), expected=expected, outer=True)
         self.static = bottoms > least
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
@@ -110,14 +115,14 @@ class Recurrent(RoundedProducts):
 
     def end_backward(self, x: list, dx: list) -> None:
         """Everything that the sums' gradient "wide" gives at once for all steps."""
-        wide, (dw, add_w), (db, add_b) = self.saved["wide"], self._param_args(0), self._param_args(1)
+        wide, (dw, add_w), (db, add_b) = self.saved["wide"], gradient_of(self, 0), gradient_of(self, 1)
         below = self.saved["half 0"] if self.half else x[0]
         self.from_x.backward(below, self.params[0].data, wide, dx[0], dw, db, add_w, add_b)
         if self.static:
-            dw, add = self._param_args(2)
+            dw, add = gradient_of(self, 2)
             self._sum(wide, self.step)
             self.from_static.backward(x[2], self.params[2].data, self.step, dx[2], dw, None, add)
-        dw, add = self._param_args(2 + self.static)
+        dw, add = gradient_of(self, 2 + self.static)
         if dw is not None:
             self.from_all_h.backward(self.saved["hidden"], self.params[2 + self.static].data, wide, None, dw, None, add)
         for gradient, target in zip(
@@ -128,6 +133,7 @@ class Recurrent(RoundedProducts):
 
 
 @register
+@Coordinates("none")
 class RNN(Recurrent):
     """h_t = tanh(W_xh x_t + W_xs x_static + W_hh (cont_t · h_{t-1}) + b_h); y_t = tanh(W_ho h_t + b_o).
 
@@ -176,7 +182,7 @@ class RNN(Recurrent):
             self.dev.fill(above, 0)
         else:
             self._slope(dy[0], y[0], above)
-        (dw, add_w), (db, add_b) = (self._param_args(len(self.params) - i) for i in (2, 1))
+        (dw, add_w), (db, add_b) = (gradient_of(self, len(self.params) - i) for i in (2, 1))
         self.out.backward(h, self.params[-2].data, above, from_above, dw, db, add_w, add_b)
         self.begin_backward(dy)
         for t in reversed(range(self.t)):
@@ -189,7 +195,8 @@ class RNN(Recurrent):
 
 
 @register
-class LSTM(Recurrent):
+@Coordinates("none")
+class LSTM(SavesByConfig, Recurrent):
     """c_t = σ(f)·cont_t·c_{t-1} + σ(i)·tanh(g), h_t = σ(o)·tanh(c_t), (i, f, o, g) = W_xc x_t + W_xs x_static + W_hc
     (cont_t·h_{t-1}) + b.
 
@@ -284,7 +291,8 @@ class LSTMUnit(Layer):
 
 
 @register
-class Lstm(Layer):
+@Coordinates("none")
+class Lstm(Carrying, Layer):
     """The LSTM of a fork: c_t = σ(f)·k·c_{t-1} + σ(i)·tanh(g), h_t = σ(o)·tanh(c_t), (i, f, o, g) = W_x x_t + W_h
     (k·h_{t-1}) + b.
 
@@ -300,7 +308,6 @@ class Lstm(Layer):
     field = "lstm_param"
     bottoms = (1, 2)
     constant_bottoms = frozenset({1})
-    sums_spatially = True
 
     def setup(self) -> None:
         require.positive(self, "num_output", "the number of units")
@@ -374,7 +381,7 @@ class Lstm(Layer):
         else:
             weights = self.params[1].data
             self.op.backward(saved["gates"], saved["k"], weights, saved["c"], dy[0], self._dh, self._dc, wide)
-        (dw, add_w), (dh, add_h), (db, add_b) = (self._param_args(i) for i in range(3))
+        (dw, add_w), (dh, add_h), (db, add_b) = (gradient_of(self, i) for i in range(3))
         self.from_x.backward(x[0], self.params[0].data, wide, dx[0], dw, db, add_w, add_b)
         if dh is not None:
             self.from_all_h.backward(saved["hidden"], self.params[1].data, wide, None, dh, None, add_h)

@@ -7,7 +7,7 @@ import math
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
-from .facets import Described
+from .facets import Coordinates, Described
 from .layer import Layer, Shape, register
 
 REDUCTION = pb.ReductionParameter
@@ -15,6 +15,7 @@ REDUCTION = pb.ReductionParameter
 
 @register
 @Described(logged=True)
+@Coordinates("none")
 class Reduction(Layer):
     """y = coeff · Σ x (SUM, the default), Σ |x| (ASUM), Σ x² (SUMSQ) or the mean of x (MEAN), over the axes from
     ``axis`` on (default 0).
@@ -23,7 +24,6 @@ class Reduction(Layer):
     """
 
     field = "reduction_param"
-    sums_spatially = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]))

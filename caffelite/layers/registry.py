@@ -34,7 +34,6 @@ class Registry(Mapping[str, Kind]):
             self._kinds[name] = kind
 
     def add_variant(self, name: str, applies: Applies, kind: Kind) -> None:
-        """What a fork has for a type of another fork. applies: whether a message is that of this fork."""
         self._variants.append((name, applies, kind))
 
     def remove(self, name: str) -> Kind:

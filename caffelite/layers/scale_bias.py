@@ -11,10 +11,11 @@ from ..devices.formula import Formula
 from ..devices.protocol import Device
 from .facets import Coordinates, Described
 from .fusing import Fusing
-from .layer import Layer, Shape, register
+from .image_layout import ImageLayout
+from .layer import Layer, Shape, gradient_of, register
 
 
-class Broadcast(Layer):
+class Broadcast(ImageLayout, Layer):
     """A layer with a second operand, learned or a second bottom, that spans the axes from ``axis`` (default 1) of the
     first.
 
@@ -56,7 +57,7 @@ class Broadcast(Layer):
 
     def second_gradient(self, dx: list) -> tuple:
         """The operand's gradient (None where not wanted), and whether to add to it."""
-        return (dx[1], False) if len(dx) == 2 else self._param_args(0)
+        return (dx[1], False) if len(dx) == 2 else gradient_of(self, 0)
 
 
 @register
@@ -110,7 +111,7 @@ class Scale(Fusing, Broadcast):
         if ds is not None:
             self._ds(dy[0], x[0], ds, add=add)
         if self.p.bias_term:
-            db, add = self._param_args(len(self.params) - 1)
+            db, add = gradient_of(self, len(self.params) - 1)
             if db is not None:
                 self._db(dy[0], db, add=add)
         if dx[0] is not None:

@@ -9,19 +9,20 @@ import numpy as np
 from ..devices.protocol import Device
 from ..errors import CaffeliteError
 from ..prototxt import say_once
-from .facets import Coordinates, Described
+from .facets import Coordinates, Described, Learned
 from .layer import Layer, Shape, register
+from .varying import Varying
 
 
 @register
 @Described(purpose="one row of numbers for each image")
+@Learned(takes_over=True)
 class Flatten(Layer):
     """Joins the axes ``axis`` (default 1) to ``end_axis`` (default -1) into one: (N, C, H, W) → (N, C·H·W); with
     end_axis one less than axis it inserts an axis of 1. As in Caffe."""
 
     field = "flatten_param"
     view = True
-    takes_over_gradient = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
@@ -59,7 +60,6 @@ class Reshape(Flatten):
     """
 
     field = "reshape_param"
-    takes_over_gradient = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape, dims = bottoms[0], list(self.p.shape.dim)
@@ -300,7 +300,7 @@ class BatchReindex(Layer):
 
 
 @register
-class Filter(Layer):
+class Filter(Varying, Layer):
     """Selects the samples with a nonzero selector, the last bottom: (N, ...), …, selector (N) → (M, ...), …, a top for
     each other bottom.
 
@@ -310,13 +310,13 @@ class Filter(Layer):
     """
 
     bottoms, tops = (2, None), (1, None)
-    varies = requires_host = True
+    requires_host = True
 
     def setup(self) -> None:
         self.data = len(self.spec.bottom) - 1
         if len(self.spec.top) != self.data:
             what = f"has {len(self.spec.top)} tops for {self.data} bottoms and a selector"
-            raise self.outer_error(what, "top", min(self.data, len(self.spec.top)), expected=self.data)
+            raise self.error(what, "top", min(self.data, len(self.spec.top)), expected=self.data, outer=True)
         self.constant_bottoms = frozenset({self.data})
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:

@@ -7,11 +7,13 @@ import math
 from ..devices import Window
 from ..devices.protocol import Device
 from . import require
-from .layer import Shape, register
+from .facets import Coordinates
+from .layer import Shape, random_key, register
 from .pooling import Pooled, no_padding, pooled
 
 
 @register
+@Coordinates("none")
 class SPP(Pooled):
     """Spatial pyramid pooling: level l pools each channel to 2^l × 2^l values; the levels are concatenated.
 
@@ -21,7 +23,7 @@ class SPP(Pooled):
     """
 
     field = "spp_param"
-    sums_spatially = needs_images = True
+    needs_images = True
 
     def setup(self) -> None:
         super().setup()
@@ -59,7 +61,9 @@ class SPP(Pooled):
         return [(n, self.ends[-1])]
 
     def build(self, dev: Device) -> None:
-        self.ops = [self.operation(dev, self.x_shape, y, k, self.stream + i) for i, (k, y) in enumerate(self.levels)]
+        self.ops = [
+            self.operation(dev, self.x_shape, y, k, random_key(self) + i) for i, (k, y) in enumerate(self.levels)
+        ]
 
     def forward(self, x: list, y: list) -> None:
         if len(self.ops) == 1:

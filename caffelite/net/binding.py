@@ -19,7 +19,10 @@ from ..devices.formula import Formula
 from ..devices.interfaces import Array
 from ..devices.protocol import Device
 from ..layers import Shape
+from ..layers.feeding import Feeding
 from ..layers.fusing import fusing
+from ..layers.state import Carrying, carried, saved_blobs
+from ..layers.varying import Varying
 from .compile import CompiledNet
 from .nodes import Graph, Node, Value, copied
 from .packing import ALIGN, Storage, aligned
@@ -124,24 +127,23 @@ class Binding:
         """Replaces the layers by bound ones, and makes the calls of all steps. original: of the net that this one is a
         replica of; its layers keep their fields of the input buffer and their recurrent state here."""
         for node in self.graph.nodes:
-            layer = node.layer = node.layer.bound(self.dev, params.views(node), self.context)
-            if original:
-                layer.separate()
-            if layer.varies or layer.may_vary:
+            layer = node.layer = node.layer.bound(self.dev, params.views(node), self.context, original is not None)
+            if isinstance(layer, Varying):
                 layer.resize = functools.partial(self._resize, node)
         folded: set[Node] = set()  # these run as part of a convolution alone, and need no operations
         for step in self.compiled.forward:
             if step.node.layer.config.prepared:
                 fusing(step.node.layer).folded = [node.layer for node in step.fused]
                 folded.update(step.fused)
-            elif step.node.layer.config.fused_scale:
+            elif "scale" in step.node.layer.config.fused:
                 fusing(step.node.layer).fused_scale = step.fused[0].layer
         for node in self.graph.nodes:
-            if node not in folded and not (original and node.layer.feeds):
+            if node not in folded and not (original and isinstance(node.layer, Feeding)):
                 self.build(node)
         if original:
             for node, other in zip(self.graph.nodes, original.nodes, strict=True):
-                node.layer.carried = other.layer.carried
+                if isinstance(node.layer, Carrying):
+                    node.layer.carried = carried(other.layer)
         self._make_calls()
 
     def build(self, node: Node) -> None:
@@ -149,7 +151,7 @@ class Binding:
         layer, storages = node.layer, self.compiled.saved.get(node, {})
         layer.saved = {
             name: self._view_of(storages[name], tuple(shape), stored_dtype(dtype))
-            for name, (shape, dtype) in layer.saved_blobs().items()
+            for name, (shape, dtype) in saved_blobs(layer).items()
             if name in storages
         }
         layer.build(self.dev)
@@ -232,7 +234,7 @@ class Binding:
             layer.param_blobs = params
         if actual != expected:
             what = "its parameters change their shape with the data"
-            raise layer.outer_error(what, expected=expected, found=actual)
+            raise layer.error(what, expected=expected, found=actual, outer=True)
         self.reshape_tops(node, tops)
         self._operations.take(layer, bottoms, functools.partial(self.build, node))
         self.outdated.discard(node)
@@ -255,10 +257,10 @@ class Binding:
         layer = value.node.layer
         if value in self.compiled.data_slices or value in self.compiled.diff_slices:
             what = f'"{value.name}" changes its shape, and is stored within a Concat\'s top'
-            raise layer.outer_error(what, "top", value.top, remedy="give the Concat another bottom")
+            raise layer.error(what, "top", value.top, remedy="give the Concat another bottom", outer=True)
         if value.channels_last and len(shape) != len(value.shape):
             what = f'"{value.name}" cannot have another number of axes'
-            raise layer.outer_error(what, "top", value.top, expected=len(value.shape), found=list(shape))
+            raise layer.error(what, "top", value.top, expected=len(value.shape), found=list(shape), outer=True)
 
 
 class Operations:

@@ -1,20 +1,37 @@
-"""Finds chains of layers that run as one step: a layer followed by a Scale, a sum and a ReLU."""
+"""Finds chains of layers that run as one step, by rules: a layer followed by a Scale, a sum and a ReLU."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
-from ..layers import Layer, LayerConfig
+from ..layers import LayerConfig
 from ..layers.activation import PReLU, ReLU
 from ..layers.fusing import fusing
-from .nodes import Graph, Node, Value
+from .nodes import Graph, Node, Value, configured
 
 
 def configure(node: Node, **decisions: Any) -> None:
     """Records decisions about a node's layer, in a copy of the layer."""
     config: LayerConfig = replace(node.layer.config, **decisions)
-    node.layer = node.layer.configured(config)
+    node.layer = configured(node.layer, config)
+
+
+Rule = Callable[[Node, Node, Node], float | None]
+RULES: dict[str, Rule] = {}  # in the order in which the layers follow each other
+
+
+def rule(name: str) -> Callable[[Rule], Rule]:
+    """Registers (node, last, follower) → a number for the node's ``config.fused``, or None: whether a layer can do the
+    work of a follower, which alone reads the top of ``last``: the node, or what runs as part of it already."""
+
+    def add(fits: Rule) -> Rule:
+        RULES[name] = fits
+        return fits
+
+    return add
 
 
 @dataclass
@@ -49,27 +66,23 @@ def fuse(graph: Graph, prepares: bool = False) -> Fusions:
                 fusions.chains[node] = tuple(chain)
         elif node not in fusions.backward_in and node not in folded and (chain := _chain(node, fusions)):
             fusions.chains[node] = tuple(chain)
-            if node.layer.config.fused_scale or fusing(node.layer).can_fuse_relu_backward():
+            if "scale" in node.layer.config.fused or fusing(node.layer).can_fuse_relu_backward():
                 fusions.backward_in |= dict.fromkeys(chain, node)
     return fusions
 
 
 def _chain(node: Node, fusions: Fusions) -> list[Node]:
-    """The nodes behind a node that run as part of it."""
+    """The nodes behind a node that run as part of it, each by a rule."""
     chain: list[Node] = []
-    scale = _only_reader(node)
-    if scale and fusing(node.layer).can_fuse(scale.layer) and scale.gradient_to[0] == scale.backward:
-        configure(node, fused_scale=True)
-        chain.append(scale)
-    if fused_sum := _sum(node, chain):
-        total, fusions.summands[node] = fused_sum
-        configure(node, fused_sum=True)
-        chain.append(total)
-    relu = _only_reader(chain[-1] if chain else node)
-    able = fusing(node.layer).can_fuse_relu() and (chain or not node.layer.backward_reads_top(0))
-    if relu and able and _is_plain_relu(relu):
-        configure(node, relu_slope=relu.layer.p.negative_slope)
-        chain.append(relu)
+    for name, fits in RULES.items():
+        last = chain[-1] if chain else node
+        follower = _only_reader(last)
+        value = fits(node, last, follower) if follower else None
+        if follower and value is not None:
+            configure(node, fused=MappingProxyType({**node.layer.config.fused, name: value}))
+            chain.append(follower)
+            if len(follower.bottoms) > 1:
+                fusions.summands[node] = _other(follower, last)
     return chain
 
 
@@ -81,22 +94,38 @@ def _folded(node: Node) -> list[Node]:
         chain.append(reader)
         if isinstance(reader.layer, PReLU):
             return chain
-    if reader and fusing(node.layer).can_fuse_relu() and _is_plain_relu(reader):
-        configure(node, relu_slope=reader.layer.p.negative_slope)
+    if reader and (slope := RULES["relu"](node, node, reader)) is not None:
+        configure(node, fused=MappingProxyType({"relu": slope}))
         chain.append(reader)
     return chain
 
 
-def _sum(node: Node, chain: list[Node]) -> tuple[Node, Value] | None:
-    """The node that adds another blob, computed before, to a chain's result, if ``node`` can fuse it; with the
-    other blob."""
-    last = chain[-1] if chain else node
-    total = _only_reader(last)
-    if not total or not fusing(node.layer).can_fuse_sum(total.layer):
+@rule("scale")
+def _scale(node: Node, last: Node, scale: Node) -> float | None:
+    return 1 if fusing(node.layer).can_fuse(scale.layer) and scale.gradient_to[0] == scale.backward else None
+
+
+@rule("sum")
+def _sum(node: Node, last: Node, total: Node) -> float | None:
+    """A sum with another blob that is computed before."""
+    if not fusing(node.layer).can_fuse_sum(total.layer):
         return None
-    other = total.bottoms[total.bottoms[0] is last.tops[0]]
     gradients = all(total.gradient_to) if total.backward else not node.backward
-    return (total, other) if gradients and other.node.index <= node.index else None
+    return 1 if gradients and _other(total, last).node.index <= node.index else None
+
+
+@rule("relu")
+def _relu(node: Node, last: Node, relu: Node) -> float | None:
+    """A ReLU that computes its gradient from its top and may overwrite the top's gradient: its slope."""
+    layer = relu.layer
+    plain = isinstance(layer, ReLU) and not layer.backward_reads_bottom(0) and not any(relu.loss_weights)
+    able = fusing(node.layer).can_fuse_relu() and (last is not node or not node.layer.backward_reads_top(0))
+    return layer.p.negative_slope if plain and able else None
+
+
+def _other(total: Node, last: Node) -> Value:
+    """The bottom of a sum that ``last`` does not compute."""
+    return total.bottoms[total.bottoms[0] is last.tops[0]]
 
 
 def _only_reader(node: Node) -> Node | None:
@@ -104,9 +133,3 @@ def _only_reader(node: Node) -> Node | None:
     if len(node.tops) != 1 or len(node.tops[0].readers) != 1 or any(node.loss_weights):
         return None
     return node.tops[0].readers[0][0]
-
-
-def _is_plain_relu(node: Node) -> bool:
-    """Whether a node is a ReLU that computes its gradient from its top and may overwrite the top's gradient."""
-    layer: Layer = node.layer
-    return isinstance(layer, ReLU) and not layer.backward_reads_bottom(0) and not any(node.loss_weights)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..layers.activation import ReLU
+from ..layers.feeding import Feeding
 from ..layers.fusing import fusing
 from .fusion import Fusions, configure
 from .memory import DataMemory, Storages
@@ -58,7 +59,7 @@ class GradientMemory:
         for value, storage in self.diff.items():
             if self.lifetimes.keep:
                 storage.use(0).use(self.lifetimes.span)
-            elif value.node.layer.feeds:  # only the user reads gradients of fed blobs
+            elif isinstance(value.node.layer, Feeding):  # only the user reads gradients of fed blobs
                 storage.use(self.lifetimes.span)
 
     def _add_part(self, value: Value, storage: Storage) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from .. import caffelite_pb2 as pb
 from ..errors import Collector
 from ..layers.data import Parameter as ParameterLayer
+from ..layers.facets import Learned
 from .nodes import Graph, Node, Value
 
 Refused = Mapping[Node, list[int]]  # bottoms of a node that would need a gradient which the layer cannot compute
@@ -50,7 +51,7 @@ def _stop_parameters_taken_over(graph: Graph) -> None:
         if not isinstance(node.layer, ParameterLayer):
             continue
         readers = [reader for reader, _ in node.tops[0].readers]
-        if [reader.layer.takes_over_gradient for reader in readers] == [True]:
+        if [Learned.of(reader.layer.spec.type).takes_over for reader in readers] == [True]:
             node.params[0].wanted = False
             graph.notes.append(
                 f'layer "{node.name}" learns nothing, as in Caffe: its only reader, "{readers[0].name}", takes its '
@@ -107,11 +108,11 @@ def _check(node: Node, refused: list[int], mistakes: Collector) -> None:
     layer, bottoms = node.layer, node.bottoms
     if not layer.differentiable and any(node.loss_weights) and any(b.gradient for b in bottoms):
         what = "has a loss_weight, but no gradient"
-        mistakes.add(layer.outer_error(what, "loss_weight", 0, remedy="drop loss_weight"))
+        mistakes.add(layer.error(what, "loss_weight", 0, remedy="drop loss_weight", outer=True))
     for i in sorted(refused):
         what = f'can give its bottom "{bottoms[i].name}" no gradient'
         value = "false" if len(bottoms) == 1 else f"false for bottom {i}, one value a bottom"
-        mistakes.add(layer.outer_error(what, "propagate_down", i, remedy=f"propagate_down: {value}"))
+        mistakes.add(layer.error(what, "propagate_down", i, remedy=f"propagate_down: {value}", outer=True))
 
 
 def _mark_values(graph: Graph, starts: set[Value], learned: set[Value]) -> None:
@@ -123,7 +124,7 @@ def _mark_values(graph: Graph, starts: set[Value], learned: set[Value]) -> None:
         if not any(top.gradient for top in node.tops):
             node.backward, node.gradient_to = False, [False] * len(node.bottoms)
         read = any(reader.backward for top in node.tops for reader, _ in top.readers)
-        stops = not node.layer.differentiable and not node.layer.reads_shapes_only
+        stops = not node.layer.differentiable and not Learned.of(node.layer.spec.type).only_shapes
         if read and stops and learned & set(node.bottoms):
             graph.notes.append(
                 f'layer "{node.name}" ({node.layer.spec.type}) passes no gradient on: nothing is learned through it'

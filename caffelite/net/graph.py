@@ -73,8 +73,8 @@ def build(
         return builder.graph(test_gradients)
     except BaseException:
         for node in builder.nodes:
-            if getattr(node.layer, "source", None) is not None:
-                node.layer.source.close()
+            if feeding(node.layer).source is not None:
+                feeding(node.layer).source.close()
         raise
 
 
@@ -142,10 +142,10 @@ class _Builder:
         bottoms = [self._bottom(spec, i, at, position) for i in range(len(spec.bottom))]
         if len(spec.loss_weight) not in (0, len(tops)):
             what = f"has {len(spec.loss_weight)} loss_weight for {len(tops)} tops"
-            raise layer.outer_error(what, "loss_weight", len(tops), expected=f"none, or {len(tops)}")
+            raise layer.error(what, "loss_weight", len(tops), expected=f"none, or {len(tops)}", outer=True)
         if len(spec.propagate_down) not in (0, len(bottoms)):
             what = f"has {len(spec.propagate_down)} propagate_down for {len(bottoms)} bottoms"
-            raise layer.outer_error(what, "propagate_down", len(bottoms), expected=f"none, or {len(bottoms)}")
+            raise layer.error(what, "propagate_down", len(bottoms), expected=f"none, or {len(bottoms)}", outer=True)
         self._tops(spec, tops, at)
         known = [b for b in bottoms if b is not None]
         if len(known) < len(bottoms):  # a mistake that is already reported hides the shape
@@ -237,8 +237,8 @@ class _Builder:
         for i, blob in enumerate(layer.param_blobs):
             _check_size(layer, f"parameter {i}", blob.shape, at(layer.field))
             spec = specs[i] if i < len(specs) else pb.ParamSpec()
-            if i in layer.statistics:
-                spec = _frozen(layer, spec, at.at("param", i))
+            if blob.statistic:
+                spec = _frozen(layer, spec, blob.ignores_rate, at.at("param", i))
             owner = self.by_param_name.get(spec.name) if spec.name else None
             if owner is None:
                 lr = spec.lr_mult if spec.HasField("lr_mult") else None
@@ -272,10 +272,10 @@ class _Builder:
             setattr(first, mult, value)
 
 
-def _frozen(layer: Layer, spec: pb.ParamSpec, at: Locator) -> pb.ParamSpec:
+def _frozen(layer: Layer, spec: pb.ParamSpec, ignores_rate: bool, at: Locator) -> pb.ParamSpec:
     """The spec of a parameter that no solver changes; a rate for it is a mistake, as in Caffe, unless the layer ignores
     it."""
-    if spec.HasField("lr_mult") and spec.lr_mult and not layer.ignores_rates:
+    if spec.HasField("lr_mult") and spec.lr_mult and not ignores_rate:
         what = f'layer "{layer.name}" ({layer.spec.type}): its blobs are statistics, not parameters to learn'
         raise CaffeliteError(what, where=at("lr_mult"), expected="lr_mult: 0, or none", found=f"{spec.lr_mult:g}")
     frozen = pb.ParamSpec()

@@ -13,6 +13,7 @@ from functools import partial
 from ..devices.interfaces import Inference
 from ..devices.protocol import Device
 from ..layers.fusing import fusing
+from ..layers.varying import Varying
 from .compile import CompiledNet
 from .nodes import Node
 from .steps import Step
@@ -31,7 +32,7 @@ class InferencePass:
         self._weights = inference.watch([param.data for layer in layers for param in layer.params])
         self._joined: list[tuple[int, Callable]] = []  # calls that replace the steps after a first pass
         # Layers whose tops change their shape replace the calls of a pass while it runs.
-        self._joins = not any(node.layer.varies or node.layer.may_vary for node in compiled.graph.nodes)
+        self._joins = not any(isinstance(node.layer, Varying) for node in compiled.graph.nodes)
         self._first: Callable | None = None  # of the calls that were joined: a reshaped net has others
 
     def run(self, observe: Callable | None = None) -> None:

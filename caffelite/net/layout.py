@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from ..devices.traits import DeviceTraits
 from ..layers import CAFFE_FORMAT, Format, LayerConfig
 from ..layers.feeding import feeding
+from ..layers.image_layout import image_layout
 from .copies import Rounding, Transposition
-from .nodes import Graph, Node, Value, replaced
+from .nodes import Graph, Node, Value, configured, replaced
 
 IMAGE_AXES = 4
 
@@ -20,7 +21,7 @@ IMAGE_AXES = 4
 def choose_layouts(graph: Graph, traits: DeviceTraits) -> dict[Node, Format]:
     """The format in which each layer takes its images. All stay as Caffe has them where the convolutions have, on
     average, less than ``traits.little_work``: there the copies would cost more than the layout saves."""
-    preferring = [node for node in graph.nodes if node.layer.prefers_channels_last(traits)]
+    preferring = [node for node in graph.nodes if image_layout(node.layer).prefers_channels_last(traits)]
     work = sum(
         node.layer.multiply_adds([b.shape for b in node.bottoms], [t.shape for t in node.tops]) for node in preferring
     )
@@ -31,7 +32,7 @@ def choose_layouts(graph: Graph, traits: DeviceTraits) -> dict[Node, Format]:
     chosen: dict[Node, Format] = {}
     for node in graph.nodes:
         first = next((chosen[b.node] for b in node.bottoms if len(b.shape) == IMAGE_AXES), CAFFE_FORMAT)
-        layer = node.layer
+        layer = image_layout(node.layer)
         if layer.prefers_channels_last(traits):
             chosen[node] = preferred
         elif layer.follows_layout and first.channels_last and node not in varied:
@@ -87,7 +88,7 @@ def insert_copies(
     copies = Copies(graph.phase)
     for node in graph.nodes:
         form = formats[node]
-        new = nodes[node] = node.unwired(node.layer.configured(LayerConfig(traits, form)))
+        new = nodes[node] = node.unwired(configured(node.layer, LayerConfig(traits, form)))
         for i, bottom in enumerate(node.bottoms):
             value = copies.stored_as(values[bottom], form)
             value.readers.append((new, i))

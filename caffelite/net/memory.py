@@ -8,6 +8,8 @@ from collections.abc import Callable
 from types import MappingProxyType
 
 from ..layers import GRADIENT
+from ..layers.config import SENT
+from ..layers.state import saved_blobs
 from .fusion import configure
 from .nodes import Node, Value
 from .packing import Storage, aligned
@@ -75,7 +77,7 @@ class DataMemory:
 
     def store_saved(self, node: Node, fuse: bool) -> None:
         """Assigns storages to the blobs that a layer saves; records them in the layer's config."""
-        blobs = dict(node.layer.saved_blobs())
+        blobs = dict(saved_blobs(node.layer))
         early = GRADIENT in blobs
         if early and not (fuse and node.backward and node.gradient_to[0] and node.tops[0] in self.constant_gradients):
             early = False
@@ -85,7 +87,7 @@ class DataMemory:
         for name, (shape, dtype) in blobs.items():
             size = math.prod(shape) * self.storages.itemsize(dtype)
             storage = self.saved[node][name] = self.storages.new(size, node.index)
-            if name in node.layer.saved_always or (self.lifetimes.keep and node.backward):
+            if name == SENT or (self.lifetimes.keep and node.backward):
                 storage.use(0).use(self.lifetimes.span)
             elif node.backward:
                 storage.use(self.lifetimes.backward_time(node))

@@ -19,8 +19,9 @@ from ..devices.protocol import CapturedGraph, Device, Ring
 from ..errors import CaffeliteError
 from ..layers import Shape
 from ..layers.detection_base import DetectionJudge
-from ..layers.feeding import feeding
+from ..layers.feeding import Scheduled, feeding
 from ..layers.loss import Loss
+from ..layers.state import LossScaled
 from ..layers.weight_products import weight_product
 from . import parameters
 from .binding import Binding, instance
@@ -96,7 +97,7 @@ class Net:
         for value, weight in self.compiled.constants:
             dev.fill(self.diff[value], weight)
         self._sources: list[Node] = replica_of._sources if replica_of else graph.feeds
-        self.fed: list[Node] = [*self._sources, *(node for node in graph.nodes if node.layer.scheduled)]
+        self.fed: list[Node] = [*self._sources, *graph.scheduled]
         self._shapes_before: dict[Node, list[Shape]] = {}  # of the layers with tops that ``set_shapes`` has changed
         self.starts: dict[Value, Array] = {}  # gradients that the user sets
         self._set_starts()
@@ -242,6 +243,7 @@ class Net:
         for which, (iteration, part) in enumerate(clocks):
             input_buffer.set_clock(which, iteration, part)
             for node in self.fed if nodes is None else nodes:
+                assert isinstance(node.layer, Scheduled)
                 node.layer.feed(which, iteration, part)
             if more:
                 more(which)
@@ -342,7 +344,8 @@ class Net:
         starts = [*self.compiled.starts, *self.compiled.constants]
         scaled = Formula("weight * factor", (), ("factor",), ("weight",))
         for node in self.graph.nodes:
-            node.layer.loss_scale = factor
+            if isinstance(node.layer, LossScaled):
+                node.layer.loss_scale = factor
         self.seeds = [
             (value, functools.partial(self.dev.map(scaled, weight=weight), factor)) for value, weight in starts
         ]
@@ -376,7 +379,7 @@ class Net:
             if isinstance(value.node.layer, DetectionJudge):
                 continue  # its mean is the mean average precision
             what = f'output "{value.name}" changes its shape with the data, and has no mean'
-            raise value.node.layer.outer_error(what, "top", value.top, remedy="give it to a Silence layer")
+            raise value.node.layer.error(what, "top", value.top, remedy="give it to a Silence layer", outer=True)
         return [(v, weights.get(v, 0.0), self.dev.download(self.data[v]).reshape(-1)) for v in self.graph.outputs]
 
     def recorded(self, passes: Sequence[int]) -> Iterator[list[tuple[Value, float, np.ndarray]]]:
@@ -426,7 +429,7 @@ class Net:
         return parameters.load(self.graph, self.dev, blobs, source)
 
     def sources(self) -> Iterable[tuple[str, Any]]:
-        return [(n.name, n.layer.source) for n in self.graph.nodes if getattr(n.layer, "source", None) is not None]
+        return [(node.name, source) for node, source in self.graph.sources]
 
     def close(self) -> None:
         """Ends the threads of its sources."""

@@ -6,12 +6,16 @@ compiler decides whether the two share memory.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from .. import caffelite_pb2 as pb
-from ..layers import CAFFE_FORMAT, Format, Layer, ParameterSpec, Shape
+from ..layers import CAFFE_FORMAT, Format, Layer, LayerConfig, ParameterSpec, Shape
 from ..layers.data import Input
+from ..layers.feeding import Feeding, Scheduled, feeding
+from ..layers.varying import Varying, varies
 from .sealing import Sealable
 
 AUTOMATIC = (
@@ -132,20 +136,35 @@ class Graph(Sealable):
 
     @property
     def feeds(self) -> list[Node]:
-        return [n for n in self.nodes if n.layer.feeds]
+        return [n for n in self.nodes if isinstance(n.layer, Feeding)]
+
+    @property
+    def scheduled(self) -> list[Node]:
+        """The nodes that take numbers of the iteration from the host, though their tops come from bottoms."""
+        return [n for n in self.nodes if isinstance(n.layer, Scheduled) and not isinstance(n.layer, Feeding)]
+
+    @property
+    def sources(self) -> list[tuple[Node, Any]]:
+        """The layers with an open source of data."""
+        return [(n, source) for n in self.feeds if (source := feeding(n.layer).source) is not None]
+
+    def close(self) -> None:
+        """Closes the sources."""
+        for _, source in self.sources:
+            source.close()
 
     def varied(self) -> set[Node]:
         """The nodes whose blobs may change their shapes with the data, and which are stored as Caffe stores them: those
         of layers that vary and all that follow; all nodes where gradients pass through such a layer."""
-        if any(node.layer.varies and node.layer.differentiable for node in self.nodes):
+        if any(varies(node.layer) and node.layer.differentiable for node in self.nodes):
             return set(self.nodes)
         varied: set[Node] = set()
         changing: set[Value] = set()
         for node in self.nodes:
             follows = not changing.isdisjoint(node.bottoms)
-            if node.layer.varies or follows:
+            if varies(node.layer) or follows:
                 varied.add(node)
-                which = node.layer.varied_tops
+                which = node.layer.varied_tops if isinstance(node.layer, Varying) else None
                 changing.update(top for top in node.tops if follows or which is None or top.top in which)
         return varied
 
@@ -173,6 +192,13 @@ class Graph(Sealable):
         for parameter in self.parameters:
             parameter.seal()
         super().seal()
+
+
+def configured(layer: Layer, config: LayerConfig) -> Layer:
+    """A copy of a layer that has ``config``."""
+    copied = copy.copy(layer)
+    copied.config = config
+    return copied
 
 
 def copied(graph: Graph, layer_of: Callable[[Node], Layer]) -> tuple[Graph, Mapping[Node, Node], Mapping[Value, Value]]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from ..devices.context import ExecutionContext
 from ..devices.interfaces import Array
 from ..devices.protocol import Device
-from ..layers.feeding import feeding
+from ..layers.feeding import Feeding, feeding
 from .nodes import Node
 
 Call = tuple[Node, Callable]
@@ -82,7 +82,7 @@ class _Piece:
             call()
 
     def _signature(self) -> tuple:
-        return tuple(feeding(node.layer).signature() for node in self._nodes if node.layer.feeds)
+        return tuple(feeding(node.layer).signature() for node in self._nodes if isinstance(node.layer, Feeding))
 
 
 def _same(call: Callable, other: Callable) -> bool:

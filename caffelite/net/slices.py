@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from ..layers.feeding import Feeding
 from ..layers.fusing import fusing
 from .fusion import configure
 from .nodes import Graph, Node, Value
@@ -49,7 +50,7 @@ def _candidates(node: Node) -> Iterator[tuple[int, Value, Slice]]:
     themselves."""
     for i, (bottom, region) in enumerate(zip(node.bottoms, fusing(node.layer).top_slices(), strict=False)):
         maker = bottom.node.layer
-        own = not (maker.view or maker.feeds or fusing(maker).top_slices()) and len(bottom.readers) == 1
+        own = not (maker.view or isinstance(maker, Feeding) or fusing(maker).top_slices()) and len(bottom.readers) == 1
         if own and bottom.dtype == node.tops[0].dtype:
             yield i, bottom, Slice(*region)
 

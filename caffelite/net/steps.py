@@ -83,7 +83,7 @@ class Lifetimes:
         if maker.layer.backward_reads_top(value.top):
             return True
         overwrites = fusing(maker.layer).relu_backward_overwrites()
-        return maker is not value.node and (overwrites or maker.layer.config.fused_sum)
+        return maker is not value.node and (overwrites or "sum" in maker.layer.config.fused)
 
     def gradient_read(self, value: Value) -> int:
         """When a value's gradient is read for the last time."""

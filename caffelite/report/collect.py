@@ -13,6 +13,7 @@ from ..data.order import BalancedOrder
 from ..layers.accuracy import Accuracy
 from ..layers.loss import SoftmaxWithLoss
 from ..layers.softmax import Softmax
+from ..layers.state import writes
 from ..net.graph import Graph, Node, Value
 from ..net.net import Net
 from .detection import Detections, detection_head
@@ -91,7 +92,7 @@ class OutputCollector:
         alike &= not any(isinstance(getattr(source, "order", None), BalancedOrder) for source in sources)
         # With several data sets no single one can be counted, nor with sampler BALANCED, which repeats samples. A net
         # that writes files runs full batches, as in Caffe.
-        self.source: Any = sources[0] if alike and not any(node.layer.writes for node in net.graph.nodes) else None
+        self.source: Any = sources[0] if alike and not any(writes(node.layer) for node in net.graph.nodes) else None
 
     @property
     def once(self) -> tuple[int, int] | None:

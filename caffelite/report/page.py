@@ -93,8 +93,8 @@ def detected_names(collector: OutputCollector, labels: list[str] | None) -> list
 
 def _data_layer(collector: OutputCollector) -> str | None:
     """The layer that reads the tested samples, as prototxt with absolute paths; None where it reads no images."""
-    for node in collector.net.graph.nodes:
-        if collector.source is not None and getattr(node.layer, "source", None) is collector.source:
+    for node, source in collector.net.graph.sources:
+        if source is collector.source:
             with contextlib.suppress(CaffeliteError):
                 return prototxt.write(stored.independent(node.layer.spec, node.layer.locate))
     return None

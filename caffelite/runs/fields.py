@@ -13,7 +13,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from .. import caffelite_pb2 as pb
-from .. import prototxt, stored
+from .. import prototxt
 from ..errors import CaffeliteError
 from . import folder as files
 
@@ -77,7 +77,7 @@ def read(folder: Path) -> RunFields:
     path = folder / files.SOLVER
     if not path.exists():
         raise CaffeliteError(f"{folder} holds no {files.SOLVER}", expected="the folder of a run that has started")
-    config, options = stored.read(folder / files.CONFIG, stored.ANY), {}
+    config, options = files.configuration(folder), {}
     for name, option in OPTIONS.items():
         if option and (value := config.get(name)):
             options[option] = ",".join(map(str, value)) if isinstance(value, list) else str(value)

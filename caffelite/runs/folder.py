@@ -2,8 +2,8 @@
 
 solver.prototxt     the complete solver with its nets; training it again repeats the run
 net.prototxt        the train net
-config.json         the configuration of the run (see config.py)
-run.json            each session of the run: id, command, working directory, versions, outcome; seed and data
+run.json            the configuration of the run (see config.py); each session: id, command, working directory,
+                    versions, outcome; seed and data
 lock                locked (flock) by the process that trains, for as long as it lives
 outcome.json        how the run failed where run.json could not say so: before its first session, or by another
                     process of its job
@@ -15,6 +15,9 @@ events/             for TensorBoard, where they were requested
 notes.json          tags and a note of the user
 pause.json          the process that was requested to stop
 resume.txt          what the process that resumed the run printed
+
+Of a run that waits in a queue:
+config.json         its configuration, until it starts
 
 Of a run that is a job of a queue (see queue/job.py), and of any other job:
 job.json            the command, its place in the queue, what it needs
@@ -66,6 +69,12 @@ def load(folder: Path) -> dict[str, Any]:
     if not content.get("sessions") or not stored.fits(content["sessions"], [{}]):
         raise CaffeliteError(f"{folder / RUN} lists no session", expected="a file that caffelite train wrote")
     return content
+
+
+def configuration(folder: Path) -> dict[str, Any]:
+    """The configuration of a run, {} where none is recorded. A run that waits, and one of an early version, has a file
+    of its own for it."""
+    return stored.read(folder / RUN, {"config": stored.ANY}).get("config") or stored.read(folder / CONFIG, stored.ANY)
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -297,9 +297,8 @@ class Overfit(Hook):
         self._batches = batches
         self._first = self._last = float("nan")
         passes = batches * trainer.parts.divisions  # a micro-batch is a part of a batch
-        for node in trainer.net.graph.feeds:
-            if getattr(node.layer, "source", None) is not None:
-                trainer.replace_source(node, Repeated(node.layer.source, passes))
+        for node, source in trainer.net.graph.sources:
+            trainer.replace_source(node, Repeated(source, passes))
 
     def losses(self, state: TrainingState, first: int, values: Sequence[float]) -> None:
         self._first = values[0] if first == 0 else self._first

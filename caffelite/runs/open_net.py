@@ -68,9 +68,7 @@ def _class_weights(build: Callable[[int], graph.Graph], message: pb.NetParameter
     try:
         return class_weights.measure(train)
     finally:
-        for node in train.feeds:
-            if getattr(node.layer, "source", None) is not None:
-                node.layer.source.close()
+        train.close()
 
 
 def load_weights(net: Net, files: Sequence[str], complete: graph.Graph | None = None) -> None:

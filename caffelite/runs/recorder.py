@@ -152,12 +152,12 @@ class Recorder(Hook):
         sessions.append(self._session(trainer))
         files.write_atomically(self.folder / files.SOLVER, prototxt.write(complete))
         files.write_atomically(self.folder / files.NET, prototxt.write(resolved.net(train)))
-        if self._config is not None:
-            files.write_json(self.folder / files.CONFIG, self._config)
-        self._run = {"sessions": sessions, "seed": trainer.seed, "data": _data([train, *tests])}
+        config = {"config": self._config} if self._config is not None else {}
+        self._run = {**config, "sessions": sessions, "seed": trainer.seed, "data": _data([train, *tests])}
         if epoch := trainer.epoch:
             self._run["epoch"] = {"samples": epoch.samples, "batch": epoch.batch, "fields": trainer.epoch_fields}
         files.write_json(self.folder / files.RUN, self._run)
+        (self.folder / files.CONFIG).unlink(missing_ok=True)
         self._heartbeat = Heartbeat(self.folder, lambda: trainer.iteration)
         self._columns = [*FIXED, *_outputs(trainer)]
         self._open_tables(trainer.iteration)

@@ -27,9 +27,9 @@ class Snapshot:
 
 def config(folder: Path) -> RunConfig:
     """The configuration of a run. Errors: the folder has none."""
-    content = stored.read(folder / files.CONFIG, stored.ANY)
+    content = files.configuration(folder)
     if not content:
-        raise CaffeliteError(f"{folder} has no {files.CONFIG}", expected="the folder of a run")
+        raise CaffeliteError(f"{folder} records no configuration", expected="the folder of a run")
     return RunConfig.from_json(content)
 
 

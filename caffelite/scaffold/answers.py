@@ -14,7 +14,6 @@ from ..errors import CaffeliteError, Collector, Where
 from .dataset import CLASSES, LABELS, NUMBERS, Dataset, Subset
 
 SEPARATORS = re.compile(r"[;|]")
-MOST_CLASSES = 1000  # that whole numbers in one column may stand for
 
 Row = tuple[Where, list[str]]
 

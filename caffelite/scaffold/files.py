@@ -249,7 +249,7 @@ def write_deploy(folder: Path, data: Dataset, run: Run) -> None:
     source_graph = graph.build(
         document.message, state, document.locate, functools.partial(data_package.open_source, seed=0)
     )
-    source: DataSource = source_graph.feeds[0].layer.source
+    source: DataSource = source_graph.sources[0][1]
     try:
         made = convert(source_graph, ["numbers"] if data.task == NUMBERS else []).message
         deploy = made.deploy_param

@@ -14,6 +14,7 @@ from .. import prototxt
 from ..errors import CaffeliteError, Locator
 from ..layers import REGISTRY
 from ..layers.activation import ReLU
+from ..layers.batch_norm import BatchNorm
 from ..layers.facets import Compares, Described
 from .dataset import CLASSES, LABELS
 
@@ -81,6 +82,7 @@ def adapt(net: pb.NetParameter, name: str, head: Head, locate: Locator) -> Netwo
     Errors: a net without a SoftmaxWithLoss at the end of a chain from its data; one that changed data axes.
     """
     losses = [layer for layer in net.layer if Compares.of(layer.type).probability and Compares.of(layer.type).classes]
+    losses = [layer for layer in losses if not layer.include or any(r.phase == pb.TRAIN for r in layer.include)]
     if not losses:
         raise CaffeliteError(
             "this net is no classifier", where=locate(), expected="a SoftmaxWithLoss", remedy="choose another with -net"
@@ -125,7 +127,7 @@ def _spare(layer: pb.LayerParameter) -> None:
         layer.param.add(lr_mult=1, decay_mult=min(decay, 1.0))
         if p.bias_term:
             layer.param.add(lr_mult=2, decay_mult=0)
-    elif Described.of(layer.type).spared and not kind.statistics:
+    elif Described.of(layer.type).spared and not issubclass(kind, BatchNorm):
         del layer.param[:]
         for _ in range(1 + getattr(getattr(layer, kind.field), "bias_term", False)):
             layer.param.add(lr_mult=1, decay_mult=0)
@@ -283,7 +285,7 @@ def freeze(made: Network, frozen: list[str]) -> None:
             blobs.update(layer.top)
             for param in layer.param:
                 param.lr_mult, param.decay_mult = 0, 0
-            if REGISTRY[layer.type].statistics:
+            if issubclass(REGISTRY[layer.type], BatchNorm):
                 layer.batch_norm_param.use_global_stats = True
         else:
             blobs.difference_update(layer.top)

@@ -29,6 +29,7 @@ PRESETS = {
     "lenet": Preset("lenet", 28, 0, 0.02, 64, 0.0005, 100_000, epochs=FEW_EPOCHS),
     "cifar10_quick": Preset("cifar10_quick", 32, 0, 0.01, 50, 0.002, 120_000, epochs=FEW_EPOCHS),
     "cifar10_full": Preset("cifar10_full", 32, 0, 0.03, 50, 0.001, 120_000, epochs=FEW_EPOCHS),
+    "cifar10_resnet": Preset("cifar10_resnet", 32, 0, 0.05, 64, 0.0005, 120_000, epochs=FEW_EPOCHS),
     "alexnet": Preset("alexnet", 227, 29, 0.01, 128, 0.0005, LARGE),
     "caffenet": Preset("caffenet", 227, 29, 0.01, 128, 0.0005, LARGE),
     "vgg16": Preset("vgg16", 224, 32, 0.01, 32, 0.0005, LARGE),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from ..inspection.reading import Findings
 from ..inspection.target import traits
 from ..layers import Shape
 from ..zoo import catalog
+from ..zoo import trained as shipped
 from . import files, finetune, measure, network, pixels, presets, reading, schedule
 from .dataset import CLASSES, LABELS, NUMBERS, Dataset, Subset, held_out, in_hash_order
 from .measure import Measured
@@ -33,10 +35,11 @@ SHOWN_NAMES = 10
 
 @dataclass(frozen=True)
 class Request:
-    """What the user wants. folder: of the project. source: its data; None: FOLDER_train_lmdb. test: a fraction to hold
-    out, a second source, or None. net: a preset or a train_val.prototxt. size: of the input in pixels. task: classes,
-    labels or numbers. weights: to start from. gray: None: as the images are. skip: leave unreadable images out.
-    memory: bytes. gpu: None is the CPU. Errors: CaffeliteError for values out of range."""
+    """What the user wants. folder: of the project. source: its data; None: FOLDER_train_lmdb. test: a fraction to
+    hold out, a second source, or None. net: a preset or a train_val.prototxt. size: of the input in pixels. task:
+    classes, labels or numbers. weights: to start from, a file or the name of a shipped net. gray: None: as the images
+    are. skip: leave unreadable images out. memory: bytes. gpu: None is the CPU. Errors: CaffeliteError for values out
+    of range."""
 
     folder: Path
     source: Path | None = None
@@ -93,6 +96,9 @@ class _Making:
         self.decided: list[str] = []
         self.left_out: list[str] = []
         self.split: list[Path] = []  # the databases to split the data into
+        self.weights, self.shipped = request.weights, shipped.weights(request.weights) if request.weights else None
+        if self.shipped:  # the project has a copy, so that it needs no installed caffelite of this version
+            self.weights = self.folder / self.shipped.name
         if not re.fullmatch(r"[^\x00-\x1f\"'\\]+", str(request.folder)) or not request.folder.name:
             raise CaffeliteError(
                 "a bad name for a folder", expected="a path without quotes", found=repr(str(request.folder))
@@ -102,7 +108,7 @@ class _Making:
         request = self.request
         names = [files.NET, files.SOLVER, files.DEPLOY, files.NAMES, files.README]
         check_free([self.folder / name for name in names], request.force)
-        trained = finetune.read(request.weights) if request.weights else None
+        trained = finetune.read(self.shipped or request.weights) if request.weights else None
         data = self.read()
         measured = self.measure_images(data)
         train, test, exact = self.parts(data)
@@ -127,11 +133,13 @@ class _Making:
         whole = pb.NetParameter(name=self.name, layer=[*layers, *net.layers])
         net_text = files.net_text(self.name, about, layer_texts, net, self.tops(whole, shapes))
         texts = files.texts(self.folder, data, train, test, run, net_text, self.decided)
-        paths = [self.folder / name for name in (*texts, files.DEPLOY)]
+        paths = [self.folder / name for name in (*texts, files.DEPLOY, *([self.shipped.name] if self.shipped else []))]
         with together([*self.split, *paths], request.force):
             if self.split:
                 reading.split_database(data.train, len(test), request.seed, self.split, self.progress)
             files.write(self.folder, texts)
+            if self.shipped:
+                shutil.copyfile(self.shipped, self.folder / self.shipped.name)
             files.write_deploy(self.folder, data, run)
             findings = check(str(self.folder / files.SOLVER))
         following = files.following(self.folder, data, test, run)
@@ -250,7 +258,7 @@ class _Making:
             elif trained:
                 every = {name: prototxt.read_net(catalog.find(name).net).message for name in presets.PRESETS}
                 preset = presets.PRESETS[finetune.likely_net(trained, every)]
-                chosen = Chosen(preset, preset.side, f"the layers of {trained.path} have its names")
+                chosen = Chosen(preset, preset.side, f"the layers of {request.weights} have its names")
             else:
                 chosen = presets.choose(measured.side, self.colour(measured), count)
             if request.size:
@@ -310,7 +318,7 @@ class _Making:
         held = f"frozen (lr_mult 0): {', '.join(frozen)}" if frozen else "no layer is frozen"
         net.notes[net.last] = "new: it learns ten times as fast as the layers below, which are trained already"
         self.decided.append(
-            f"Weights: {trained.path} fits {len(fit.matched)} layers. {why[0].upper()}{why[1:]}; {held}; "
+            f"Weights: {self.request.weights} fits {len(fit.matched)} layers. {why[0].upper()}{why[1:]}; {held}; "
             f"learning slowly: {', '.join(slow) or 'none'}; learning ten times as fast: {', '.join(fit.new)}."
         )
 
@@ -346,7 +354,7 @@ class _Making:
             batch.parts,
             preset.decay,
             request.seed,
-            request.weights,
+            self.weights,
             net.last,
         )
         passes = f" in {batch.parts} parts" if batch.parts > 1 else ""

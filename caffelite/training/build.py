@@ -14,6 +14,7 @@ from .. import caffelite_pb2 as pb
 from .. import data
 from ..devices.protocol import Device
 from ..errors import CaffeliteError, Locator
+from ..layers.state import carried
 from ..net import graph
 from ..net.net import Net
 from ..net.partition import resolve
@@ -141,8 +142,8 @@ class _Plan:
         open_source = functools.partial(data.open_source, seed=self.seed, shard=shard)
         wiring = graph.build(spec.message, spec.state, spec.locate, open_source)
         if share is None:
-            sources = (getattr(node.layer, "source", None) for node in wiring.nodes)
-            self.epoch = epochs.epoch_of(filter(None, sources), self.p.iter_size, self.parts.shares)
+            sources = [source for _, source in wiring.sources]
+            self.epoch = epochs.epoch_of(sources, self.p.iter_size, self.parts.shares)
             self._class_weights = class_weights.measure(wiring)
         class_weights.set_weights(wiring, self._class_weights, spec)
         options = {"keep": self.asked.keep, **(self.asked.net_options or {}), "seed": self.seed}
@@ -170,10 +171,10 @@ class _Plan:
         labelled = [("train", self.net)] + [(f"test {i}", net) for i, (net, _) in enumerate(self.tests)]
         sources = [SourceState(label, *source) for label, net in labelled for source in net.sources()]
         recurrent = [
-            RecurrentState(label, node.name, node.layer.carried)
+            RecurrentState(label, node.name, arrays)
             for label, net in labelled
             for node in net.graph.nodes
-            if node.layer.carried
+            if (arrays := carried(node.layer))
         ]
         return TrainingState(
             run=self.owner.run,
@@ -288,9 +289,7 @@ def _placed(
 ) -> tuple[Placement, MeshShape]:
     """The placement of the layers of a train net, and the arrangement of the processes."""
     wiring = graph.build(train.message, train.state, train.locate, functools.partial(data.open_source, seed=0))
-    for node in wiring.nodes:
-        if getattr(node.layer, "source", None) is not None:
-            node.layer.source.close()
+    wiring.close()
     request = resolve.parse_split(split) if split else None
     if request and not resolve.has_messages(wiring):
         asked = request.devices or request.stages * request.shards

@@ -50,7 +50,7 @@ def set_weights(graph: Graph, measured: Mapping[str, np.ndarray], spec: NetSpec 
         if values is None or len(values) != layer.classes:
             what = f"class_weight_balanced measures no weights for its {layer.classes} classes in the train net"
             remedy = "give the layer the name and the classes of one of the train net, or give class_weight"
-            raise layer.outer_error(what, "loss_param", "class_weight_balanced", remedy=remedy)
+            raise layer.error(what, "loss_param", "class_weight_balanced", remedy=remedy, outer=True)
         layer.class_weights = values
         if spec:
             class_weights.replace(spec.message.layer[node.place], values)
@@ -70,7 +70,7 @@ def _measure(node: Node, layer: Loss) -> np.ndarray:
         maker = f'layer "{value.node.name}" ({value.node.layer.spec.type})'
         what = f'class_weight_balanced cannot read the labels "{value.name}" from {maker}'
         expected = "a top of Data, ImageData or HDF5Data"
-        raise layer.outer_error(what, *field, expected=expected, remedy="give class_weight instead")
+        raise layer.error(what, *field, expected=expected, remedy="give class_weight instead", outer=True)
     if isinstance(getattr(source, "order", None) or getattr(source, "balanced", None), BalancedOrder):
         text = 'layer "%s": sampler BALANCED draws every class equally often already; class_weight_balanced weighs them'
         log.warning(f"{text} too", layer.name)

@@ -8,6 +8,7 @@ from typing import Any
 from ..devices.interfaces import Array
 from ..devices.protocol import Device
 from ..layers.data import Feed
+from ..layers.feeding import feeding
 from ..layers.hdf5_output import HDF5Output
 from ..net.graph import Graph
 from ..net.net import Net
@@ -119,12 +120,11 @@ class DividedNets(CompleteNets):
         for node in mine.nodes:
             if isinstance(node.layer, Feed):
                 node.layer.divide_source()
-        kept = {id(getattr(node.layer, "source", None)) for node in mine.nodes}
-        for node in graph.nodes:
-            source = getattr(node.layer, "source", None)
-            if source is not None and id(source) not in kept:
+        kept = {id(source) for _, source in mine.sources}
+        for node, source in graph.sources:
+            if id(source) not in kept:
                 source.close()
-                node.layer.source = None
+                feeding(node.layer).source = None
         assert self.mesh.links
         self.mesh.links.connect(whole.links())
         net = Net.of(mine, dev, links=self.mesh.links, **options)

@@ -190,8 +190,10 @@ def _one_by_one(net: Net, passes: Iterable[int], observe: Callable[[Node], None]
 
 
 def _counted(value: Value) -> Any:
-    """What ``Layer.counted`` returns for an output."""
-    return value.node.layer.counted(value.top)
+    """How many samples an output of the last pass is a mean of, a number or one for each of its values; None where that
+    never changes."""
+    layer = value.node.layer
+    return layer.counted(value.top) if isinstance(layer, Accuracy | SoftmaxWithLoss) else None
 
 
 def show(phase: str, outputs: Iterable[tuple[str, float, np.ndarray]]) -> None:

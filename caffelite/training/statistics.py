@@ -13,7 +13,8 @@ def average_statistics(net: Net, comm: SingleProcess) -> None:
     if comm.size == 1:
         return
     layers = [node.layer for node in net.graph.nodes]
-    kept = [p.data for layer in layers for i, p in enumerate(layer.params) if i in layer.statistics]
+    pairs = [pair for layer in layers for pair in zip(layer.params, layer.param_blobs, strict=True)]
+    kept = [param.data for param, blob in pairs if blob.statistic]
     if kept:
         mine = np.concatenate([net.dev.download(array).reshape(-1).astype(float) for array in kept])
         means = comm.total(mine, "an agreement") / comm.size

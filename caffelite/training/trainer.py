@@ -13,6 +13,7 @@ from .. import caffelite_pb2 as pb
 from .. import data
 from ..devices.protocol import Device
 from ..errors import CaffeliteError, Locator
+from ..layers.feeding import feeding
 from ..net import graph
 from ..net.net import Net
 from ..parallel import UPDATE, SingleProcess
@@ -254,7 +255,7 @@ class Trainer:
 
     def replace_source(self, node: graph.Node, source: data.Source) -> None:
         """Gives a data layer of the train net another source."""
-        node.layer.source = source
+        feeding(node.layer).source = source
         self.net.rebuild(node)
         self.iteration_parts.renew_replicas()
         entry = next(entry for entry in self.state.sources if (entry.net, entry.layer) == ("train", node.name))

@@ -92,6 +92,12 @@ def model(text: str) -> str:
     return text
 
 
+def weights(path: Path) -> Path | None:
+    """The weights of a shipped net where ``path`` is the name of one and of no file, else None."""
+    named = model(str(path))
+    return None if named == str(path) else Path(named).with_name(f"{path}.caffemodel")
+
+
 def copy(one: TrainedNet, folder: Path, force: bool = False) -> list[Path]:
     """Copies a net with its recipe, weights, labels, pictures and the recorded run, and returns the paths. Errors: one
     of the files exists and not force; a file is not what was shipped."""

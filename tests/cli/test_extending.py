@@ -214,6 +214,7 @@ def test_fields_as_text():
     [
         ({"__annotations__": {"rate": complex}}, "Odd.rate is no field; expected float, int, bool, str"),
         ({"__annotations__": {"axis": int}}, "Odd.axis is an attribute of every layer"),
+        ({"varies": True}, r"Odd.varies is read of a Varying only; class Odd\(Varying, Layer\)"),
         ({"fields": "optional float x"}, "a field cannot be read"),
         ({"fields": "optional half x = 1;"}, 'field "x" has an unknown type'),
         ({"fields": "optional float x = 1; optional float y = 1;"}, "cannot be added to the schema"),

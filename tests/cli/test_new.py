@@ -10,6 +10,7 @@ import pytest
 from projects import trained
 
 import caffelite
+import caffelite.zoo.trained
 from caffelite import prototxt
 from caffelite.data.writers import write_lmdb
 from caffelite.errors import CaffeliteError
@@ -325,6 +326,18 @@ def test_weights_start_a_project_and_freeze_layers(call, there):
     assert net["data"].transform_param.scale == before.scale
     log = call("train", "-solver", "next/solver.prototxt", "-iterations", 2).err
     assert "matched conv1, conv2, conv3, ip1" in log and "ip2_next" in log
+
+
+def test_a_shipped_net_starts_a_project_that_has_its_weights(call, there):
+    made = call("new", "next", "pictures", "-weights", "cifar10_resnet")
+    assert made.status == 0 and "Net: cifar10_resnet" in made.out, made.err
+    silent(call, "next")
+    shipped = (caffelite.zoo.trained.find("cifar10_resnet").folder / "cifar10_resnet.caffemodel").read_bytes()
+    assert Path("next/cifar10_resnet.caffemodel").read_bytes() == shipped
+    log = call("train", "-solver", "next/solver.prototxt", "-iterations", 1).err
+    assert "matched conv1, " in log and "score_next" in log
+    again = call("new", "next", "pictures", "-weights", "cifar10_resnet")
+    assert again.status == 2 and "already exists" in again.err
 
 
 def test_lrn_becomes_batch_norm_also_in_the_next_project(call, there):

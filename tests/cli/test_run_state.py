@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from caffelite.errors import CaffeliteError
+from caffelite.runs import fields, launch, lock, recorder, registry, snapshots
 from caffelite.runs import folder as files
-from caffelite.runs import launch, lock, recorder, registry
 from caffelite.runs.config import RunConfig
 from caffelite.runs.log import LogFile
 
@@ -130,7 +130,17 @@ def test_a_queued_run_starts_in_its_folder(folder, call):
     assert registry.state("later") == "queued"
     call(*["train", *config.arguments()])
     assert registry.state("later") == "finished" and not (folder / "later_1").exists()
-    assert RunConfig.from_json(json.loads((folder / "later/config.json").read_text())) == config
+    assert RunConfig.from_json(json.loads((folder / "later/run.json").read_text())["config"]) == config
+
+
+def test_a_run_has_eight_files_and_earlier_ones_are_read(folder, call):
+    call("train", "-solver", "solver.prototxt", "-iterations", 2, "-precision", "bf16")
+    assert len([*(folder / "run_run").iterdir()]) == 8
+    content = json.loads((folder / "run_run/run.json").read_text())
+    (folder / "run_run/config.json").write_text(json.dumps(content.pop("config")))
+    (folder / "run_run/run.json").write_text(json.dumps(content))
+    assert snapshots.config(folder / "run_run").precision == "bf16"
+    assert fields.read(folder / "run_run").get("-precision") == "bf16"
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,8 @@ def cluster(tmp_path_factory) -> Iterator[Cluster]:
     three = Cluster(tmp_path_factory.mktemp("cluster"))
     with ExitStack() as stack:
         environment = stack.enter_context(pytest.MonkeyPatch.context())
-        for name, value in {"SLURM_CONF": str(three.configuration), "PYTHONPATH": str(ROOT), **THREADS}.items():
+        path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        for name, value in {"SLURM_CONF": str(three.configuration), "PYTHONPATH": path, **THREADS}.items():
             environment.setenv(name, value)
         stack.callback(three.stop)
         three.start()
@@ -201,15 +202,35 @@ def test_the_script_of_the_page_is_requeued_on_its_signal(cluster, root, referen
     assert trained(root, "script") == reference_of_two
 
 
+def sweep_words(*words: str) -> list[str]:
+    return ["sweep", "-solver", "solvers/digits_solver.prototxt", "-set", "test_iter=1", *words]
+
+
 def test_a_sweep_over_three_nodes_has_the_results_of_one_here(cluster, root):
-    settings = "base_lr=0.01,0.02,0.03", "momentum=0.8,0.85,0.9,0.95"
-    words = ["sweep", "-solver", "solvers/digits_solver.prototxt", "-set", "max_iter=20", "-set", "test_iter=1"]
-    words += [word for each in settings for word in ("-set", each)]
+    settings = "max_iter=20", "base_lr=0.01,0.02,0.03", "momentum=0.8,0.85,0.9,0.95"
+    words = sweep_words(*(word for each in settings for word in ("-set", each)))
     run(root, *words, "-folder", "local", "-jobs", "2")
     run(root, *words, "-folder", "cluster", "-engine", "slurm", "-slurm", "exclusive")  # one trial a node at a time
     nodes = {each.slot for each in job.jobs(root / "cluster")}
     assert nodes == {f"node {node}" for node in NODES}
     assert (root / "cluster/results.csv").read_bytes() == (root / "local/results.csv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "kind, options", [("halving", ("-halving", "-factor", "2")), ("optuna", ("-sampler", "optuna"))]
+)
+def test_sweeps_that_learn_from_results_have_those_of_one_here(cluster, root, kind, options):
+    if kind == "optuna":
+        pytest.importorskip("optuna")
+    words = sweep_words(
+        "-set", "max_iter=20", "-set", "base_lr=log(0.0001,0.05)", "-random", "4", *options, "-jobs", "2"
+    )
+    run(root, *words, "-folder", f"{kind}_local")
+    run(root, *words, "-folder", f"{kind}_cluster", "-engine", "slurm")
+    slots = [each.slot for each in job.jobs(root / f"{kind}_cluster")]
+    assert len(slots) == 4 and all(slot.removeprefix("node ") in NODES for slot in slots)
+    results = [(root / f"{kind}_{where}/results.csv").read_bytes() for where in ("local", "cluster")]
+    assert results[0] == results[1]
 
 
 def test_priority_and_cancel_reach_slurm(cluster, root):

@@ -9,7 +9,7 @@ from textnet import bind, feed, inputs, run
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.devices import Window, algorithms, open_device
-from caffelite.devices.cpu.winograd import WinogradConvolution
+from caffelite.devices.cpu.winograd import WidenedWinogradConvolution, WinogradConvolution
 
 # (N, C, H, W), M, kernel, pad, groups: several panels and blocks, borders of all kinds, images smaller than a tile
 SHAPES = [
@@ -219,3 +219,32 @@ def test_weights_transformed_panel_by_panel_give_the_same_bits(dev, monkeypatch,
         results.append(passes(op, images)[:2])
     for a, b in zip(*results, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "x".join(map(str, (*shape[0], *shape[2::2]))))
+def test_bfloat16_images_are_widened_and_their_results_rounded(dev, seed, shape):
+    (x, w, b, dy), window = problem(seed, *shape)
+    groups, (to_half, to_float) = x.shape[1] // w.shape[1], dev.conversions()
+
+    def rounded(image):
+        half, wide = np.empty(image.shape, np.uint16), np.empty_like(image)
+        to_half(np.ascontiguousarray(image), half)
+        to_float(half, wide)
+        return half, wide
+
+    (half_x, wide_x), (half_dy, wide_dy) = rounded(last(x)), rounded(last(dy))
+    for outputs in (n for n, size in BOUNDS if size == shape[2]):
+        how = x.shape, dy.shape, window, outputs, groups
+        op, wide_op = WidenedWinogradConvolution(dev, *how), WinogradConvolution(dev, *how)
+        y, dx, dw = np.empty_like(half_dy), np.empty_like(half_x), np.empty_like(w)
+        wide_y, wide_dx, wide_dw = np.empty_like(wide_dy), np.empty_like(wide_x), np.empty_like(w)
+        op.forward(half_x, w, b, y, 0.0)
+        wide_op.forward(wide_x, w, b, wide_y, 0.0)
+        np.testing.assert_array_equal(y, rounded(wide_y)[0])
+        op.data_gradient(half_dy, w, dx)
+        wide_op.data_gradient(wide_dy, w, wide_dx)
+        np.testing.assert_array_equal(dx, rounded(wide_dx)[0])
+        if outputs == algorithms.EXACT_TILE:
+            op.weight_gradient(half_x, half_dy, dw)
+            wide_op.weight_gradient(wide_x, wide_dy, wide_dw)
+            np.testing.assert_array_equal(dw, wide_dw)

@@ -8,6 +8,7 @@ from caffelite import prototxt
 from caffelite.data.writers import write_mean
 from caffelite.errors import CaffeliteError
 from caffelite.inspection.feeds import Feeds
+from caffelite.inspection.nets import InspectedNet
 from caffelite.net import graph
 
 LAYER = """layer {{ name: "in" type: "{}" top: "data" top: "label" transform_param {{ mean_file: "m.binaryproto" {} }}
@@ -49,3 +50,17 @@ def test_a_crop_beyond_the_mean_is_a_mistake(fed):
         CaffeliteError, match=r"net\.prototxt:1:.*crop_size is larger than the image; expected at most 8, found 9"
     ):
         fed("Data", "crop_size: 9", "data_param")
+
+
+def test_a_slice_says_how_many_channels_missing_data_has():
+    """Pairs of images in one blob: 5 + 5 channels."""
+    text = """
+        layer { name: "pairs" type: "Data" top: "pairs" top: "label" data_param { source: "none" batch_size: 2 } }
+        layer { name: "pair" type: "Slice" bottom: "pairs" top: "a" top: "b" slice_param { slice_point: 5 } }
+        layer { name: "sum" type: "Eltwise" bottom: "a" bottom: "b" top: "sum" }
+        layer { name: "conv" type: "Convolution" bottom: "sum" top: "conv"
+          convolution_param { num_output: 2 kernel_size: 3 } }
+    """
+    document = prototxt.parse(text, pb.NetParameter)
+    built, notes = InspectedNet(document.message, document.locate, {}).graph(pb.TRAIN)
+    assert built.values["pairs"].shape[:2] == (2, 10) and "-shape pairs=10x" in notes[-1]

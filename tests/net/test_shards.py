@@ -9,6 +9,7 @@ from test_stages import FILL, dense, layer
 from textnet import build, feed, inputs
 
 from caffelite.errors import CaffeliteError
+from caffelite.layers.feeding import Feeding
 from caffelite.net.partition.partition import partition
 from caffelite.net.partition.placement import DevicePosition, Division, LayerPlacement, Placement
 
@@ -266,7 +267,7 @@ def test_convolutions_by_samples_and_products_by_outputs(shards, count):
 
 def test_stages_of_shards():
     graph = build(CONVOLUTIONS)
-    names = [node.name for node in graph.nodes if not node.layer.feeds]
+    names = [node.name for node in graph.nodes if not isinstance(node.layer, Feeding)]
     for cut in (3, 6, 8):
         layers = {name: LayerPlacement(i >= cut, Division.WHOLE) for i, name in enumerate(names)}
         for name in ("c1", "c2", "f1", "f2"):

@@ -79,3 +79,20 @@ def test_each_bucket_is_posted_when_backward_has_completed_it():
         assert lengths == [0, 1, 1, 3] and [part[0] for part in transport.posted] == [20, 10, 0]
         reducer.finish()
         assert transport.done and reducer.read_loss(loss).tolist() == [False, True]
+
+
+def test_a_wait_offers_the_core_only_after_a_moment(monkeypatch):
+    from caffelite.parallel.transports import mpi
+
+    offers = []
+    clock = iter([0.0, *(i * mpi.SPIN / 2 for i in range(100))])
+    monkeypatch.setattr(mpi.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(mpi, "yield_core", lambda: offers.append(len(calls)))
+    calls = []
+
+    def progress():
+        calls.append(None)
+        return len(calls) == 6
+
+    mpi.wait(progress)
+    assert offers == [4, 5]

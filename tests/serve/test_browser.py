@@ -254,7 +254,7 @@ def test_a_thousand_runs_are_listed(browser, tmp_path):
     for i in range(999):
         copy = tmp_path / f"copy_{i}"
         copy.mkdir()
-        for name in ("run.json", "config.json", "metrics.csv", "losses.f32", "heartbeat.json", "solver.prototxt"):
+        for name in ("run.json", "metrics.csv", "losses.f32", "heartbeat.json", "solver.prototxt"):
             os.link(first / name, copy / name)
     server = Server(tmp_path, *NO_JOBS)
     try:

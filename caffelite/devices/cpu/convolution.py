@@ -14,7 +14,7 @@ from ..window import Window
 from .choices import Choices
 from .depthwise import DepthwiseConvolution
 from .onednn_operations import Convolution, InnerProduct
-from .winograd import WinogradConvolution
+from .winograd import WidenedWinogradConvolution, WinogradConvolution
 
 Operation = Convolution | InnerProduct | WinogradConvolution | DepthwiseConvolution
 Run = Callable[[], None]
@@ -117,7 +117,8 @@ def convolution(
         return direct
     operations: dict[str, Operation] = {DIRECT: direct}
     tiled = [name for name in names if name in WINOGRAD]
-    operations |= {name: WinogradConvolution(device, x, y, window, WINOGRAD[name], groups) for name in tiled}
+    winograd = WidenedWinogradConvolution if half else WinogradConvolution
+    operations |= {name: winograd(device, x, y, window, WINOGRAD[name], groups) for name in tiled}
     if PRODUCT in names:
         operations[PRODUCT] = InnerProduct(device, library, x[0] * x[2] * x[3], x[1], y[1])
     if DEPTHWISE in names:
@@ -126,5 +127,5 @@ def convolution(
     problem = "convolution of {} to {}, kernel {}, pad {}".format(*sizes) + f", {groups} groups" * (groups > 1)
     if DEPTHWISE in names:
         problem = "depthwise convolution of {} to {}, kernel {}, pad {}, stride {}".format(*sizes)
-        problem += ", bfloat16" * half
+    problem += ", bfloat16" * half
     return MeasuredConvolution(choices, operations, problem, algorithm, algorithms.keeps_order(x, y, window, groups))

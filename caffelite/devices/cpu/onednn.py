@@ -15,7 +15,6 @@ import logging
 import os
 import sys
 import weakref
-from collections.abc import Sequence
 from importlib import metadata
 from operator import is_
 from pathlib import Path
@@ -244,12 +243,6 @@ class Primitive:
             self._bind(arrays)
         if status := self._library.execute(*self._call):
             raise RuntimeError(f"oneDNN failed with status {status}")
-
-    def run_at(self, at: Sequence[int], *arrays: np.ndarray) -> None:
-        """``run`` with other byte offsets."""
-        if list(at) != self.at:
-            self.at, self._bound = list(at), (None,) * len(arrays)
-        self.run(*arrays)
 
     def _bind(self, arrays: tuple[np.ndarray, ...]) -> None:
         """Keeps the arrays, so that no other ones can take their identities."""

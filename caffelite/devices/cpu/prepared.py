@@ -101,7 +101,7 @@ class PreparedConvolution:
         self._device, self._choices, self._groups = device, choices, groups
         self._library = library
         names = algorithms.candidates(x, y, window, groups, half) if choices else [DIRECT]
-        self._names = [name for name in names if name == DEPTHWISE or name in WINOGRAD]
+        self._names = [name for name in names if name == DEPTHWISE or name in WINOGRAD and not half]
         if choices and groups == 1 and not half:
             self._names.insert(0, COLUMNS)
         if algorithm:

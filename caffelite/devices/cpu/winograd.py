@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .. import algorithms
 from ..algorithms import LANES, PANEL, Tile, rounded
 from ..window import Window
+from .formula_kernels import FormulaKernels
 from .kernels import winograd
-from .memory import Memory
 
 LINE = 64  # bytes: parts of the workspace start on cache lines
 
@@ -47,7 +49,13 @@ class WinogradConvolution:
     """
 
     def __init__(
-        self, device: Memory, x: tuple[int, ...], y: tuple[int, ...], window: Window, outputs: int, groups: int = 1
+        self,
+        device: FormulaKernels,
+        x: tuple[int, ...],
+        y: tuple[int, ...],
+        window: Window,
+        outputs: int,
+        groups: int = 1,
     ):
         size, threads = window.kernel[0], device.threads
         self._device, self._tile, self._groups = device, Tile(outputs, size), groups
@@ -140,3 +148,46 @@ class WinogradConvolution:
             where = *which, forward.pad, first, last, inputs, gradients, self._zeros, self._tables
             winograd.transform_images(x, dy, panels, *where)
             winograd.multiply_images(inputs, gradients, panels, channels, last - first, square, products, first > 0)
+
+
+class WidenedWinogradConvolution(WinogradConvolution):
+    """The same of bfloat16 images, which are converted to float32 in the workspace and back: where the processor
+    multiplies bfloat16 numbers fast, fewer multiplications of float32 numbers may still be faster."""
+
+    def __init__(
+        self,
+        device: FormulaKernels,
+        x: tuple[int, ...],
+        y: tuple[int, ...],
+        window: Window,
+        outputs: int,
+        groups: int = 1,
+    ):
+        super().__init__(device, x, y, window, outputs, groups)
+        self._image_sizes = math.prod(x), math.prod(y)
+        self._to_half, self._to_float = device.conversions()
+
+    def _parts(self, sizes: tuple[int, ...]) -> list[np.ndarray]:
+        return super()._parts((*self._image_sizes, *sizes))[2:]
+
+    def _images(self, sizes: tuple[int, ...]) -> list[np.ndarray]:
+        """The room for x and y in the workspace of a pass with parts of these sizes."""
+        return super()._parts((*self._image_sizes, *sizes))[:2]
+
+    def forward(self, x, w, b, y, slope: float | None = None) -> None:
+        wide_x, wide_y = self._images(self._forward.sizes)
+        self._to_float(x, wide_x)
+        super().forward(wide_x, w, b, wide_y, slope)
+        self._to_half(wide_y, y)
+
+    def data_gradient(self, dy, w, dx) -> None:
+        wide_x, wide_y = self._images(self._data.sizes)
+        self._to_float(dy, wide_y)
+        super().data_gradient(wide_y, w, wide_x)
+        self._to_half(wide_x, dx)
+
+    def weight_gradient(self, x, dy, dw, add: bool = False) -> None:
+        wide_x, wide_y = self._images(self._gradient_sizes)
+        self._to_float(x, wide_x)
+        self._to_float(dy, wide_y)
+        super().weight_gradient(wide_x, wide_y, dw, add)

@@ -9,11 +9,12 @@ import numpy as np
 
 from ...devices.formula import Formula
 from ...devices.protocol import Device
+from ...layers.feeding import Scheduled
 from ...layers.layer import Layer, Shape, register
 
 
 @register
-class GradientScaler(Layer):
+class GradientScaler(Scheduled, Layer):
     """y = x and dx = -λ dy, so that layers below learn what a loss above must not: any shape.
 
     λ rises from lower_bound (default 0) to upper_bound (1) with the iteration i: λ = 2 h / (1 + e^(-alpha p)) - h +
@@ -23,7 +24,7 @@ class GradientScaler(Layer):
     """
 
     field = "gradient_scaler_param"
-    in_place = scheduled = True
+    in_place = True
     couples_samples = False
     _factor: Any = None  # λ, in the input buffer; stays when the layer is built again
 

@@ -7,13 +7,14 @@ import math
 import numpy as np
 
 from ...layers.layer import Layer, Shape, register
+from ...layers.varying import Varying
 from . import stages
 from .offsets import check_nms_type, normalisation
 
 PLANNED_RANGES = 4  # of scales, over which boxes are spread, for the memory of a pass before the first one
 
 
-class Proposals(Layer):
+class Proposals(Varying, Layer):
     """Boxes that maps of scores and offsets propose: (R, 5), rows of image, xmin, ymin, xmax, ymax; the second top has
     the scores as sixth column (R, 6).
 
@@ -23,7 +24,7 @@ class Proposals(Layer):
 
     bottoms, tops = (1, None), (1, 2)
     differentiable = False
-    varies = requires_host = True
+    requires_host = True
     pixels = False  # whether both corners belong to a box
 
     def setup(self) -> None:
@@ -144,7 +145,9 @@ class BoxGroupOutput(Proposals):
         groups, places = self.p.box_group_param, 0
         if len(bottoms) != 2 * len(groups):
             expected = f"{2 * len(groups)}: probabilities and offsets for each box_group_param"
-            raise self.outer_error("has other bottoms than groups", "bottom", 0, expected=expected, found=len(bottoms))
+            raise self.error(
+                "has other bottoms than groups", "bottom", 0, expected=expected, found=len(bottoms), outer=True
+            )
         for i, group in enumerate(groups):
             if not group.field_w or len(group.field_w) != len(group.field_h) or not group.stride:
                 what = "field_w and field_h of one length, and a stride"

@@ -9,12 +9,13 @@ import numpy as np
 from ... import caffelite_pb2 as pb
 from ...errors import CaffeliteError
 from ...layers.layer import Layer, Shape, register
+from ...layers.varying import Varying
 from . import stages
 from .offsets import normalisation
 
 
 @register
-class DecodeBBox(Layer):
+class DecodeBBox(Varying, Layer):
     """The boxes of the next stage: offsets of the class "object" applied to boxes.
 
     offsets (R, 8), those of background first, boxes (R, 5), rows of image, xmin, ymin, xmax, ymax, and in TRAIN
@@ -27,12 +28,12 @@ class DecodeBBox(Layer):
     field = "decode_bbox_param"
     bottoms = (2, 3)
     differentiable = False
-    varies = requires_host = True
+    requires_host = True
 
     def setup(self) -> None:
         self.mean, self.deviation = normalisation(self)
         if len(self.spec.bottom) > 2 and self.phase != pb.TRAIN:
-            raise self.outer_error("has true boxes in TEST", "bottom", 2, expected="2 bottoms")
+            raise self.error("has true boxes in TEST", "bottom", 2, expected="2 bottoms", outer=True)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         offsets, boxes = bottoms[:2]

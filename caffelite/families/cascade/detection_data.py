@@ -25,6 +25,7 @@ from ...devices.protocol import Device
 from ...errors import CaffeliteError, Locator
 from ...layers.data import Feed
 from ...layers.layer import Shape, register
+from ...layers.varying import Varying
 from .field_maps import LABEL_CHANNELS, Objects, detection_labels, detection_size, in_multiples, map_size
 from .object_lists import DETECTION, ImageFiles, ListedImage, located, read_objects
 from .region_sample import Draws, RegionSample
@@ -255,11 +256,11 @@ class EvalSource(ListSource):
         write_objects(sample.objects._replace(boxes=sample.boxes), i, rows)
 
 
-class ListFeed(Feed):
+class ListFeed(Varying, Feed):
     """The base class of layers whose batches differ in size and in the number of objects."""
 
     files = ("source", "root_folder")
-    varies = requires_host = transforms_images = True
+    requires_host = transforms_images = True
 
     def build(self, dev: Device) -> None:
         """Nothing: a pass uploads its batch."""
@@ -337,7 +338,7 @@ class DetectionData(ListFeed):
         if count != expected:
             what = f"has {count} tops for {maps} maps"
             kinds = "data, a label map each" + (", objects" if p.output_gt_boxes else "")
-            raise self.outer_error(what, "top", min(count - 1, expected), expected=f"{expected}: {kinds}")
+            raise self.error(what, "top", min(count - 1, expected), expected=f"{expected}: {kinds}", outer=True)
         if not p.batch_size:
             raise self.error("batch_size is missing", "batch_size", expected="1 or more", found=0)
         if p.coord_num != 4:

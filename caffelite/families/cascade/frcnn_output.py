@@ -10,6 +10,8 @@ from ...detection import boxes
 from ...detection.saving import Saving
 from ...devices.protocol import Device
 from ...layers.layer import Layer, Shape, register
+from ...layers.state import Writing
+from ...layers.varying import Varying
 from ...prototxt import resolve
 from . import stages
 from .offsets import check_boxes, check_nms_type, normalisation
@@ -18,7 +20,7 @@ COLUMNS = 7  # image, x1, y1, x2, y2, class, score
 
 
 @register
-class FrcnnOutput(Layer):
+class FrcnnOutput(Writing, Varying, Layer):
     """The objects that a stage of a cascade finds in an image: probabilities (R, K), offsets (R, W), boxes (R, 5) or
     (R, 6), image, x1, y1, x2, y2, score, and sizes (1, 2), height and width → (D + 1, 7), rows image, x1, y1, x2, y2,
     class, probability, in pixels.
@@ -34,7 +36,7 @@ class FrcnnOutput(Layer):
     bottoms = (4, 4)
     constant_bottoms = frozenset(range(4))
     differentiable = False
-    varies = requires_host = True
+    requires_host = True
 
     def setup(self) -> None:
         check_nms_type(self)

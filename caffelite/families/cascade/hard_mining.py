@@ -33,7 +33,7 @@ class HardMining(Layer):
                 raise self.error(f"a bad {name}", name, expected="1 or more", found=0)
         if len(self.spec.top) != len(self.spec.bottom) - 1:
             expected, found = len(self.spec.bottom) - 1, len(self.spec.top)
-            raise self.outer_error("has other tops than bottoms", "top", 0, expected=expected, found=found)
+            raise self.error("has other tops than bottoms", "top", 0, expected=expected, found=found, outer=True)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         check_boxes(self, bottoms[1], 1)

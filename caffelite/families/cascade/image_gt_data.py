@@ -20,6 +20,7 @@ from ...detection.boxes import rounded
 from ...errors import CaffeliteError, Locator
 from ...layers.data import Feed
 from ...layers.layer import Shape, register
+from ...layers.varying import Varying
 from .field_maps import NO_BOX, covered_cells, fields_of, image_gt_labels, image_gt_shapes, image_gt_size
 from .object_lists import IMAGE_GT, ImageFiles, located, read_objects
 from .region_sample import Draws, RegionSample
@@ -138,7 +139,7 @@ def _random_factors(sample: RegionSample, param: pb.ImageGtDataParameter) -> np.
 
 
 @register
-class ImageGtData(Feed):
+class ImageGtData(Varying, Feed):
     """Images with objects, of a list of boxes, and the labels of maps of fields: data (N, C, H, W), C = 3, label
     maps (N, 6, h, w), one for each field_w, field_h and downsample_rate, and with output_gt_boxes the boxes (G, 7); N =
     batch_size, h = H / downsample_rate, rounded.
@@ -186,18 +187,18 @@ class ImageGtData(Feed):
             if descriptor.name not in TRANSFORMS:
                 remedy = "give scale in image_gt_data_param" if descriptor.name == "scale" else "leave it out"
                 what = f"{descriptor.name} does not act on ImageGtData"
-                raise self.outer_error(what, "transform_param", descriptor.name, remedy=remedy)
+                raise self.error(what, "transform_param", descriptor.name, remedy=remedy, outer=True)
         means = self.spec.transform_param.mean_value
         if len(means) not in (0, 1, 3):
             what, found = "wrong number of mean_value", len(means)
-            raise self.outer_error(what, "transform_param", "mean_value", 0, expected="1 or 3", found=found)
+            raise self.error(what, "transform_param", "mean_value", 0, expected="1 or 3", found=found, outer=True)
 
     def _check_tops(self, expected: int) -> None:
         count = len(self.spec.top)
         if count != expected:
             what = f"has {count} tops for {len(self.p.downsample_rate)} maps"
             kinds = "data, a label map each" + (", boxes" if self.p.output_gt_boxes else "")
-            raise self.outer_error(what, "top", min(count, expected), expected=f"{expected}: {kinds}")
+            raise self.error(what, "top", min(count, expected), expected=f"{expected}: {kinds}", outer=True)
 
     def _check_sizes(self) -> None:
         p = self.p

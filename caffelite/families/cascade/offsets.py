@@ -20,7 +20,7 @@ def normalisation(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
     if len(mean) != 4 or len(deviation) != 4 or not (deviation > 0).all():
         found = f"{len(mean)} means, {len(deviation)} deviations from {deviation.min():g}"
         expected = "4 of bbox_mean and 4 of bbox_std above 0"
-        raise layer.outer_error("a bad bbox_reg_param", "bbox_reg_param", expected=expected, found=found)
+        raise layer.error("a bad bbox_reg_param", "bbox_reg_param", expected=expected, found=found, outer=True)
     return mean, deviation
 
 

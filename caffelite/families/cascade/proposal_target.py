@@ -11,6 +11,7 @@ from ...detection.matching import sampled
 from ...devices.protocol import Device
 from ...layers import fillers
 from ...layers.layer import Layer, Shape, register_variant
+from ...layers.varying import Varying
 from .offsets import check_boxes, normalisation
 
 LEAST_SIDE = 32  # of a random box
@@ -24,7 +25,7 @@ FIELDS = (  # of proposal_target_param, which make it this layer
 
 
 @register_variant(lambda spec: any(map(spec.proposal_target_param.HasField, FIELDS)))
-class CascadeProposalTarget(Layer):
+class CascadeProposalTarget(Varying, Layer):
     """The sample of boxes that a stage of a cascade learns from: boxes (R, 5), image, x1, y1, x2, y2, and objects
     (G, C), image, x1, y1, x2, y2, label, ignored, … → boxes (S, 5), labels (S), offsets, inside and outside weights
     (S, W), the matched objects (S, 6), label, x1, y1, x2, y2, overlap, and optionally weights (S); W is 4 · cls_num, or
@@ -44,7 +45,7 @@ class CascadeProposalTarget(Layer):
     bottoms, tops = (2, 2), (6, 7)
     constant_bottoms = frozenset(range(2))
     differentiable = False
-    varies = requires_host = True
+    requires_host = True
 
     def setup(self) -> None:
         p = self.p

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 
 from ...layers.layer import Layer, Shape, register
+from ...layers.varying import Varying
 from . import stages
 from .box_output import PLANNED_RANGES
 
 
 @register
-class ScaleRoute(Layer):
+class ScaleRoute(Varying, Layer):
     """The boxes with a scale √(width · height) from low_scale to below high_scale, and what belongs to them: the same
     rows of each bottom.
 
@@ -23,14 +24,14 @@ class ScaleRoute(Layer):
     field = "scale_route_param"
     bottoms, tops = (1, None), (1, None)
     differentiable = False
-    varies = requires_host = True
+    requires_host = True
 
     def setup(self) -> None:
         p = self.p
         if len(self.spec.top) != len(self.spec.bottom):
             last = min(len(self.spec.top), len(self.spec.bottom))
             what = f"has {len(self.spec.top)} tops for {len(self.spec.bottom)} bottoms"
-            raise self.outer_error(what, "top", last - 1, expected=len(self.spec.bottom))
+            raise self.error(what, "top", last - 1, expected=len(self.spec.bottom), outer=True)
         self.low = p.low_scale if p.HasField("low_scale") else 0.0
         self.high = p.high_scale if p.HasField("high_scale") else math.inf
         if not 0 <= self.low < self.high:

@@ -9,6 +9,7 @@ import numpy as np
 from ... import caffelite_pb2 as pb
 from ...devices.protocol import Device
 from ...layers import fillers, require
+from ...layers.feeding import Scheduled
 from ...layers.layer import Layer, Shape, register
 from . import pictures
 from .coverage import Grid, Object
@@ -18,7 +19,7 @@ PROBABILITIES = ("crop_prob", "scale_prob", "flip_prob", "rotation_prob", "hue_r
 
 
 @register
-class DetectNetTransformation(Layer):
+class DetectNetTransformation(Scheduled, Layer):
     """Images of image_size, less the mean, and grids of labels: images (N, 3, H, W) of 0 to 255, labels (N, ...), rows
     of as many numbers as the second of the first row says: the number of objects, then x, y, width, height, angle,
     class of each → images (N, 3, image_size_y, image_size_x), grids (N, 8 + classes, image_size_y / stride,
@@ -38,7 +39,7 @@ class DetectNetTransformation(Layer):
     bottoms, tops = (2, 2), (2, 2)
     constant_bottoms = frozenset({0, 1})
     differentiable = couples_samples = False
-    requires_host = needs_images = scheduled = True
+    requires_host = needs_images = True
     _iteration: Any = None  # in the input buffer
 
     def setup(self) -> None:
@@ -47,14 +48,18 @@ class DetectNetTransformation(Layer):
         transform, augmentation = self.spec.transform_param, self.spec.detectnet_augmentation_param
         if transform.mean_file or len(transform.mean_value) not in (0, 1, 3):
             found = "mean_file" if transform.mean_file else f"{len(transform.mean_value)} values"
-            raise self.outer_error(
-                "needs a mean of its own", "transform_param", expected="1 or 3 mean_value", found=found
+            raise self.error(
+                "needs a mean of its own",
+                "transform_param",
+                expected="1 or 3 mean_value",
+                found=found,
+                outer=True,
             )
         for name in PROBABILITIES:
             value = getattr(augmentation, name)
             if not 0 <= value <= 1:
                 path = "detectnet_augmentation_param", name
-                raise self.outer_error(f"a bad {name}", *path, expected="0 to 1", found=f"{value:g}")
+                raise self.error(f"a bad {name}", *path, expected="0 to 1", found=f"{value:g}", outer=True)
         self.mean = np.array(list(transform.mean_value) or [0.0]).reshape(-1, 1, 1) / 255
         self.grid = Grid(self.p)
 

@@ -8,12 +8,13 @@ from ...devices.formula import Formula
 from ...devices.protocol import Device
 from ...layers import require
 from ...layers.labels import label_fault
-from ...layers.layer import Shape, register
+from ...layers.layer import Shape, gradient_of, register
 from ...layers.loss import Loss
+from ...layers.state import LossScaled
 
 
 @register
-class CenterLoss(Loss):
+class CenterLoss(LossScaled, Loss):
     """loss = Σ |x - c|² / 2M, c the centre of the label's class: pulls the features of a class together.
 
     x (M..., K...), label (M), integers 0 to N - 1; centres (N, K), N = num_output; loss (). The gradient of a centre is
@@ -45,7 +46,7 @@ class CenterLoss(Loss):
         self.op, self._count = dev.take(n, k, m), dev.take(n, 1, m)
         self._ones, self._counts, self._sums = dev.empty(m), dev.empty(n), dev.empty((n, k))
         dev.fill(self._ones, 1)
-        self._need_loss_scale(dev)
+        self.need_loss_scale(dev)
         self._distance = dev.map(Formula("x - c", ("x", "c")))
         self._sum = dev.sum(Formula("d * d", ("d",)), 0.5 / m)
         self._dx = dev.map(Formula("d * dloss / m", ("d",), ("dloss",), ("m",)), m=m)
@@ -60,7 +61,7 @@ class CenterLoss(Loss):
         self._sum(distance, y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        distance, (dc, add) = self.saved["distance"], self._param_args(0)
+        distance, (dc, add) = self.saved["distance"], gradient_of(self, 0)
         if dc is not None:
             self._count.backward(x[1], self._ones, self._counts, False)
             self.op.backward(x[1], distance, self._sums, False)

@@ -28,11 +28,10 @@ class ChannelScale(Layer):
     couples_samples = False
 
     def setup(self) -> None:
-        self.statistics = frozenset({0}) if self.p.global_scale else frozenset()
         if not self.p.do_backward_scale or self.p.global_scale:
             self.constant_bottoms = frozenset({1})
         if len(self.spec.top) > 1 and not self.p.global_scale:
-            raise self.outer_error("has a second top without global_scale", "top", 1, expected="1 top")
+            raise self.error("has a second top without global_scale", "top", 1, expected="1 top", outer=True)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
@@ -44,7 +43,7 @@ class ChannelScale(Layer):
         self.shape = shape
         if self.p.global_scale:
             start = pb.FillerParameter(type="constant", value=self.p.init_global_scale)
-            self.add_param((1,), start)
+            self.add_param((1,), start, statistic=True)
         return [shape, (1,)][: len(self.spec.top)]
 
     def backward_reads_top(self, index: int) -> bool:

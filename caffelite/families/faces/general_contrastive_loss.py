@@ -10,10 +10,11 @@ from ...devices.protocol import Device
 from ...layers import require
 from ...layers.layer import Shape, register
 from ...layers.loss import Loss
+from ...layers.state import Carrying
 
 
 @register
-class GeneralContrastiveLoss(Loss):
+class GeneralContrastiveLoss(Carrying, Loss):
     """loss = Σ w⁺ · t / N + Σ w⁻ · max(negative_margin - x, 0) / N: the first sum over the labels' distances x, t = x -
     positive_margin from 0 to positive_outlier_thresh; the second over those of the other classes.
 

@@ -8,7 +8,7 @@ from ... import caffelite_pb2 as pb
 from ...devices.protocol import Device
 from ...layers import require
 from ...layers.labels import label_fault
-from ...layers.layer import Layer, Shape, register
+from ...layers.layer import Layer, Shape, gradient_of, register
 from ...layers.unit_rows import UnitRows
 from .label_index import LabelIndex
 
@@ -34,7 +34,7 @@ class InnerDistance(Layer):
         most = 2 + self.labelled
         if not 1 + self.labelled <= len(self.spec.bottom) <= most:
             what = f"has {len(self.spec.bottom)} bottoms"
-            raise self.outer_error(what, "bottom", 0, expected=f"{1 + self.labelled} or {most}")
+            raise self.error(what, "bottom", 0, expected=f"{1 + self.labelled} or {most}", outer=True)
         if p.distance_type not in ("L1", "L2"):
             what = "an unknown distance_type"
             raise self.error(what, "distance_type", expected='"L1" or "L2"', found=f'"{p.distance_type}"')
@@ -87,7 +87,7 @@ class InnerDistance(Layer):
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         weights, slopes = self._weights(x), dy[0]
-        dw, add = self._param_args(0) if self.learned else (dx[1], False)
+        dw, add = gradient_of(self, 0) if self.learned else (dx[1], False)
         if dx[0] is not None:
             self.op.backward_x(x[0], weights, slopes, dx[0])
         if dw is None:

@@ -12,19 +12,20 @@ from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...devices.protocol import Device
 from ...layers import require
+from ...layers.feeding import Scheduled
 from ...layers.labels import label_fault
 from ...layers.layer import Layer, Shape, register
 from .label_index import LabelIndex, grown, limited
 
 
-class ByLabel(Layer):
+class ByLabel(Scheduled, Layer):
     """y of x, different for the label's score. x, y (N, C...), label (N); the second top has the number that
     ``scheduled_number`` returns."""
 
     bottoms, tops = (2, 2), (1, 2)
     constant_bottoms = frozenset({1})
     constant_tops = frozenset({1})
-    in_place = scheduled = True
+    in_place = True
     couples_samples = False
     _number: Any = None  # of the input buffer; stays when the layer is built again
 

@@ -6,7 +6,7 @@ import re
 
 from ...devices.formula import Formula
 from ...devices.protocol import Device
-from ...layers.layer import register
+from ...layers.layer import gradient_of, register
 from .label_index import LabelIndex
 from .margin_inner_product import _PSI, _SIGN, MARGIN, MarginInnerProduct
 
@@ -78,7 +78,7 @@ class LargeMarginInnerProduct(MarginInnerProduct):
         self._take.forward(self._w_norms, x[1], self._norms)
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        (dw, add), saved, weights = self._param_args(0), self.saved, self.params[0].data
+        (dw, add), saved, weights = gradient_of(self, 0), self.saved, self.params[0].data
         if self.p.type == MARGIN.SINGLE:
             return self.op.backward(x[0], weights, dy[0], dx[0], dw, None, add)
         number, classes = saved["lambda"], self._index.classes

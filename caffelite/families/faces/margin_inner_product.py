@@ -12,8 +12,9 @@ from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...devices.protocol import Device
 from ...layers import require
+from ...layers.feeding import Scheduled
 from ...layers.labels import label_fault
-from ...layers.layer import Layer, Shape, register
+from ...layers.layer import Layer, Shape, gradient_of, register
 from ...layers.unit_rows import UnitRows
 from .label_index import LabelIndex, grown
 
@@ -38,7 +39,7 @@ _SIGN = {MARGIN.TRIPLE: "sign(abs(c) - 0.5)", MARGIN.QUADRUPLE: "sign(c) * sign(
 
 
 @register
-class MarginInnerProduct(Layer):
+class MarginInnerProduct(Scheduled, Layer):
     """y = x w of weights with |w| = 1; for the label's class y = (|x| ψ(cos θ) + λ x w) / (1 + λ), θ the angle of x
     and w.
 
@@ -56,7 +57,6 @@ class MarginInnerProduct(Layer):
     constant_bottoms = frozenset({1})
     constant_tops = frozenset({1})
     couples_samples = False
-    scheduled = True
     _number: Any = None  # λ, in the input buffer; stays when the layer is built again
 
     def setup(self) -> None:
@@ -132,7 +132,7 @@ class MarginInnerProduct(Layer):
         self._put(y[0], classes, x[1], self._target, y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        (dw, add), saved, weights = self._param_args(0), self.saved, self._unit_weights()
+        (dw, add), saved, weights = gradient_of(self, 0), self.saved, self._unit_weights()
         if self.p.type == MARGIN.SINGLE:
             return self.op.backward(x[0], weights, dy[0], dx[0], dw, None, add)
         self.op.backward(x[0], weights, dy[0], None, dw, None, add)

@@ -32,7 +32,7 @@ class Mean(Layer):
             raise self.error("has no value", "value", expected="one number for each channel")
         if len(self.spec.top) != len(self.spec.bottom):
             what = f"has {len(self.spec.top)} tops for {len(self.spec.bottom)} bottoms"
-            raise self.outer_error(what, "top", 0, expected="one for each")
+            raise self.error(what, "top", 0, expected="one for each", outer=True)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         for i, shape in enumerate(bottoms):

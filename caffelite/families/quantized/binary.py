@@ -10,6 +10,7 @@ from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...devices.protocol import Device
 from ...layers.convolution import Convolution
+from ...layers.facets import Coordinates
 from ...layers.inner_product import InnerProduct
 from ...layers.layer import Layer, Shape, register
 
@@ -83,6 +84,7 @@ class BinaryConvolution(Binarised, Convolution):
 
 
 @register
+@Coordinates("none")
 class BinaryInnerProduct(Binarised, InnerProduct):
     """An InnerProduct with binary weights: a · sign(w), a the mean of abs w of each output with use_alpha, else 1.
 
@@ -90,10 +92,6 @@ class BinaryInnerProduct(Binarised, InnerProduct):
     use_binarization false (default true): an InnerProduct. Errors: transpose. Source: zhaoweicai/hwgq
     binary_inner_product_layer.cpp.
     """
-
-    @classmethod
-    def variant(cls, spec: pb.LayerParameter) -> type[Layer]:
-        return cls
 
     @property
     def binarisation(self) -> pb.BinaryWeightsParameter:

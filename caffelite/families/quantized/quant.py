@@ -6,13 +6,14 @@ import math
 
 from ...devices.formula import Formula
 from ...devices.protocol import Device
+from ...layers.image_layout import ImageLayout
 from ...layers.layer import Layer, Shape, register
 
 MOST_CENTERS = 64  # nested conditions of a formula
 
 
 @register
-class Quant(Layer):
+class Quant(ImageLayout, Layer):
     """Quantised activations; backward is the gradient of ``backward_func``, a function that is close to it.
 
     x, y of one shape. forward_func: "hwgq" (default) gives -negative_slope where x <= 0, else the center whose interval

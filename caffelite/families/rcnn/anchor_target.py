@@ -8,12 +8,14 @@ import numpy as np
 
 from ...detection import boxes
 from ...layers import fillers, require
+from ...layers.facets import Learned
 from ...layers.layer import Layer, Shape, register
 from . import anchors
 from .anchors import Anchored
 
 
 @register
+@Learned(only_shapes=True)
 class AnchorTarget(Anchored):
     """What a region proposal network shall say of one image: scores (1, 2·A, H, W), of which only the shape counts,
     boxes (G, 5), x1, y1, x2, y2 and label, im_info (1, 3), and optionally the image → labels (1, 1, A·H, W), 1, 0 or
@@ -31,7 +33,6 @@ class AnchorTarget(Anchored):
     field = "anchor_target_param"
     bottoms, tops = (3, 4), (4, 4)
     constant_bottoms = frozenset(range(4))
-    reads_shapes_only = True  # of what is learned
 
     def setup(self) -> None:
         super().setup()

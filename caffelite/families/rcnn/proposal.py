@@ -13,12 +13,13 @@ from ...devices.interfaces import ProposalOptions, Proposals
 from ...devices.protocol import Device
 from ...layers import require
 from ...layers.layer import Shape, register
+from ...layers.varying import Varying
 from . import anchors
 from .anchors import Anchored
 
 
 @register
-class Proposal(Anchored):
+class Proposal(Varying, Anchored):
     """Boxes where objects may be: scores (N, 2·A, H, W), background first, offsets (N, 4·A, H, W) and im_info (N, 3),
     height, width and scale of each image → boxes (R, 5), image, x1, y1, x2, y2, and optionally their scores (R). A is
     the number of ratios times scales.
@@ -38,7 +39,6 @@ class Proposal(Anchored):
     field = "proposal_param"
     bottoms, tops = (3, 3), (1, 2)
     constant_bottoms = frozenset(range(3))
-    varies = True
 
     def setup(self) -> None:
         super().setup()

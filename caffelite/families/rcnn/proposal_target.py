@@ -11,6 +11,7 @@ from ...detection.matching import sampled
 from ...devices.protocol import Device
 from ...layers import fillers
 from ...layers.layer import Layer, Shape, register
+from ...layers.varying import Varying
 from .anchor_target import check_objects, real_objects
 
 MEAN, STD = (0.0, 0.0, 0.0, 0.0), (0.1, 0.1, 0.2, 0.2)  # of offsets
@@ -25,7 +26,7 @@ def four(layer: Layer, name: str, known: tuple[float, ...]) -> tuple[float, ...]
 
 
 @register
-class ProposalTarget(Layer):
+class ProposalTarget(Varying, Layer):
     """A random sample of the boxes of one image, and what a detector shall say of them: boxes (R, 5), image, x1, y1,
     x2, y2, and objects (G, 5), x1, y1, x2, y2, label → boxes (S, 5), labels (S), offsets, inside weights and outside
     weights (S, 4·K), K = num_classes.
@@ -43,7 +44,7 @@ class ProposalTarget(Layer):
     bottoms, tops = (2, 2), (5, 5)
     constant_bottoms = frozenset(range(2))
     differentiable = False
-    varies = requires_host = True
+    requires_host = True
 
     def setup(self) -> None:
         p = self.p

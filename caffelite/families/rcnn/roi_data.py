@@ -24,6 +24,7 @@ from ...devices.protocol import Device
 from ...errors import CaffeliteError, Locator, Where
 from ...layers.data import Feed
 from ...layers.layer import Shape, register
+from ...layers.varying import Varying
 
 IN_FAST_RCNN = (3, 5, 6)  # tops: data, rois, labels, bbox_targets, weights once, or inside and outside
 ROIS = 128  # of a batch of Fast R-CNN
@@ -161,7 +162,7 @@ def for_fast_rcnn(spec: pb.LayerParameter) -> bool:
 
 
 @register
-class RoIData(Feed):
+class RoIData(Varying, Feed):
     """An image with its objects, of COCO JSON, PASCAL VOC or a database of AnnotatedDatum: data (1, 3, H, W), im_info
     (1, 3), height, width and scale, gt_boxes (G, 5), x1, y1, x2, y2 and label, and optionally the objects in SSD's form
     (1, 1, G, 8); all are blobs (N, ...) with N = 1.
@@ -214,7 +215,7 @@ class RoIData(Feed):
         allowed = IN_FAST_RCNN if self.fast else (3, 4)
         if count not in allowed:
             expected = " or ".join(map(str, allowed))
-            raise self.outer_error(f"has {count} tops", "top", min(count, *allowed), expected=expected)
+            raise self.error(f"has {count} tops", "top", min(count, *allowed), expected=expected, outer=True)
         if self.fast and self.p.source:
             what = "cannot read the proposals that its tops need"
             raise self.error(what, "source", expected="3 tops: data, im_info, gt_boxes")
@@ -235,8 +236,8 @@ class RoIData(Feed):
         targets = (ROIS, 4 * (p.num_classes or 21))
         return [(2, *image), (ROIS, 5), (ROIS,), targets, targets, targets][:count]
 
-    def bound(self, dev: Device, params: list, context: ExecutionContext) -> Self:
-        copied = super().bound(dev, params, context)
+    def bound(self, dev: Device, params: list, context: ExecutionContext, replica: bool = False) -> Self:
+        copied = super().bound(dev, params, context, replica)
         if copied.source is not None:
             copied._size = tuple(copied.source.shapes[0][2:])
         return copied

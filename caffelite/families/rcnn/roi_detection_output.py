@@ -11,11 +11,12 @@ from ...devices.protocol import Device
 from ...layers import require
 from ...layers.detection_base import DetectingLayer
 from ...layers.layer import Shape, register
+from ...layers.varying import Varying
 from .proposal_target import MEAN, STD, four
 
 
 @register
-class RoIDetectionOutput(DetectingLayer):
+class RoIDetectionOutput(Varying, DetectingLayer):
     """The objects in images: boxes (R, 5), image, x1, y1, x2, y2, probabilities (R, K), offsets (R, 4·K), or (R, 8) for
     all classes, and im_info (N, 3) → (1, 1, D, 7), rows (image, class, score, xmin, ymin, xmax, ymax), corners as
     shares of the image.
@@ -30,7 +31,7 @@ class RoIDetectionOutput(DetectingLayer):
     bottoms = (4, 4)
     constant_bottoms = frozenset(range(4))
     differentiable = False
-    varies = requires_host = True
+    requires_host = True
 
     def setup(self) -> None:
         p = self.p

@@ -8,6 +8,7 @@ from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...devices.protocol import Device
 from ...layers import require
+from ...layers.image_layout import ImageLayout
 from ...layers.layer import Layer, Shape, register, split_axis
 
 SEGNET = ("bn_mode", "scale_filler", "shift_filler")  # the fields by which it is that of caffe-segnet
@@ -15,7 +16,7 @@ SEGNET_EPS = 1e-9
 
 
 @register
-class BN(Layer):
+class BN(ImageLayout, Layer):
     """y = a_c · (x - μ_c) / √(σ²_c + eps) + b_c, moments over the batch and positions of each channel, a and b learned.
 
     x, y (N, C, P...); a, b (1, C, 1, 1), both 0 unless a filler is given. PSPNet's and TSN's (the default): two more
@@ -30,7 +31,6 @@ class BN(Layer):
     tops = (1, 3)
     constant_tops = frozenset({1, 2})
     in_place = follows_layout = follows_precision = True
-    ignores_rates = True
 
     def setup(self) -> None:
         p = self.p
@@ -43,10 +43,9 @@ class BN(Layer):
         self.plain = self.segnet and p.bn_mode == pb.BNParameter.INFERENCE
         self.stored = not self.segnet and (p.frozen or self.phase == pb.TEST)
         self.couples_samples = not (self.plain or self.stored)
-        self.statistics = frozenset() if self.segnet else frozenset(range(4)) if p.frozen else frozenset({2, 3})
         if len(self.spec.top) > 1 and not (self.segnet and self.couples_samples):
             what = "the second and third top are the moments of the batch"
-            raise self.outer_error(what, "top", 1, expected="caffe-segnet's BN with bn_mode: LEARN")
+            raise self.error(what, "top", 1, expected="caffe-segnet's BN with bn_mode: LEARN", outer=True)
         if not 0 <= p.momentum <= 1:
             raise self.error("a bad momentum", "momentum", expected="0 to 1", found=f"{p.momentum:g}")
 
@@ -55,11 +54,13 @@ class BN(Layer):
         require.channels(self, bottoms)
         self.split = split_axis(shape, 1)
         c, each = shape[1], (1, shape[1], 1, 1)
+        frozen = {"statistic": not self.segnet and self.p.frozen, "ignores_rate": True}
         for name in ("scale_filler", "shift_filler") if self.segnet else ("slope_filler", "bias_filler"):
-            self.add_param(each, getattr(self.p, name), name)
+            self.add_param(each, getattr(self.p, name), name, **frozen)
         if not self.segnet:
-            self.add_param(each, pb.FillerParameter())
-            self.add_param(each, pb.FillerParameter(type="constant", value=float(self.p.frozen)))
+            for value in (0.0, float(self.p.frozen)):
+                filler = pb.FillerParameter(type="constant", value=value)
+                self.add_param(each, filler, statistic=True, ignores_rate=True)
         self.saved_shapes |= {"mean": ((c,), None), "scale": ((c,), None)}
         return [shape, each, each][: len(self.spec.top)]
 

@@ -11,6 +11,7 @@ from ... import inputs
 from ...devices.protocol import Device
 from ...layers import require
 from ...layers.layer import Layer, Shape, register
+from ...layers.state import Writing
 from ...prototxt import resolve
 
 # The types of a MAT-file's elements, and the class and the type of arrays by their dtype
@@ -34,7 +35,7 @@ def mat_file(array: np.ndarray) -> bytes:
 
 
 @register
-class MatWrite(Layer):
+class MatWrite(Writing, Layer):
     """Writes each bottom, in every period-th pass, to a MAT-file: prefix, then the name that source lists for the pass,
     less its last ``strip`` characters, or "iter_" and the number of the pass, then "_blob_", the bottom's number and
     ".mat".

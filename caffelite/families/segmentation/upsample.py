@@ -39,7 +39,7 @@ class Upsample(Layer):
             name = "scale_h" if p.HasField("scale_h") else "scale"
             raise self.error("a bad factor", name, expected="2 or more", found=min(self.factors))
         if not self.masked and (fields := [f for f in ("upsample_h", "pad_out_h", "pad_out_w") if p.HasField(f)]):
-            raise self.outer_error(f"{fields[0]} needs a second bottom, the places", "upsample_param", fields[0])
+            raise self.error(f"{fields[0]} needs a second bottom, the places", "upsample_param", fields[0], outer=True)
         for name, factor in zip(("pad_out_h", "pad_out_w"), self.factors, strict=True):
             if getattr(p, name) and factor != 2 and not self.sized:
                 raise self.error(f"{name} is for a factor of 2", name, found=f"factor {factor}")

@@ -8,7 +8,7 @@ from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...devices.protocol import Device
 from ...layers import require
-from ...layers.layer import Layer, Shape, register
+from ...layers.layer import Layer, Shape, random_key, register
 
 
 @register
@@ -52,7 +52,7 @@ class SpatialDropout(Layer):
         if self.training:
             self._ones = dev.empty((self.n, self.c))
             dev.fill(self._ones, 1)
-            self._draw = dev.dropout(self.n, self.c, self.p.dropout_ratio, self.stream, self.context)
+            self._draw = dev.dropout(self.n, self.c, self.p.dropout_ratio, random_key(self), self.context)
             formula = Formula("factor * x", ("x", "factor"))
             self._scaled = dev.channel_map(formula, ("factor",), 1, self.n * self.c, self.places)
 

@@ -31,6 +31,7 @@ from ...devices.protocol import Device
 from ...errors import CaffeliteError, Locator
 from ...layers.data import Feed, no_files
 from ...layers.layer import Shape, register
+from ...layers.varying import Varying
 from ...prototxt import say_once
 from .batch_sampler import BatchSamplers, Expansion, cut, emitted
 
@@ -44,7 +45,7 @@ GEOMETRY = (
 
 
 @register
-class AnnotatedData(Feed):
+class AnnotatedData(Varying, Feed):
     """Images of a database with the objects in them: data (N, C, H, W) and objects (1, 1, G, 8), rows (item, class,
     instance, xmin, ymin, xmax, ymax, difficult), boxes as shares of the image; N = data_param.batch_size.
 
@@ -87,8 +88,8 @@ class AnnotatedData(Feed):
         self.varies = self.requires_host = getattr(self.source, "gives_objects", False) and len(found) > 1
         return found
 
-    def bound(self, dev: Device, params: list, context: ExecutionContext) -> Self:
-        copied = super().bound(dev, params, context)
+    def bound(self, dev: Device, params: list, context: ExecutionContext, replica: bool = False) -> Self:
+        copied = super().bound(dev, params, context, replica)
         if dev.traits.captures:  # a graph needs one shape
             copied.varies = copied.requires_host = False
         return copied

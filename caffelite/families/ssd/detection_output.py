@@ -10,6 +10,8 @@ from ...devices.interfaces import DetectionOptions, Detections
 from ...devices.protocol import Device
 from ...layers.detection_base import DetectingLayer, check_classes
 from ...layers.layer import Shape, register
+from ...layers.state import Writing
+from ...layers.varying import Varying
 from ...prototxt import resolve
 from .multibox_loss import check_priors
 
@@ -18,7 +20,7 @@ LOWEST = -float(np.finfo(np.float32).max)
 
 
 @register
-class DetectionOutput(DetectingLayer):
+class DetectionOutput(Writing, Varying, DetectingLayer):
     """The boxes that a detector finds: decoded, those of high overlap with a better one of their class dropped.
 
     Bottoms: offsets (N, P·4), scores (N, P·C), priors (1, 2, P·4) as PriorBox makes them, and optionally images, which
@@ -34,7 +36,7 @@ class DetectionOutput(DetectingLayer):
     field = "detection_output_param"
     bottoms = (3, 4)
     differentiable = False
-    varies = requires_host = True
+    requires_host = True
 
     @property
     def detected_classes(self) -> int:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from ...devices.protocol import Device
+from ...layers.facets import Learned
 from ...layers.layer import Layer, Shape, register
 
 SAME_RATIO = 1e-6
@@ -23,7 +24,6 @@ class Priors(Layer):
     field = "prior_box_param"
     bottoms = (2, 2)
     differentiable = False
-    reads_shapes_only = True
 
     def setup(self) -> None:
         p = self.p
@@ -106,6 +106,7 @@ class Priors(Layer):
 
 
 @register
+@Learned(only_shapes=True)
 class PriorBox(Priors):
     """Boxes of all sizes and ratios around each place of a feature map: feature (N, C, H, W), image (N, C', H', W') →
     (1, 2, H·W·B·4), corners as shares of the image and then variances.
@@ -162,6 +163,7 @@ class PriorBox(Priors):
 
 
 @register
+@Learned(only_shapes=True)
 class PriorBoxClustered(Priors):
     """Boxes of given widths and heights around each place of a feature map: feature (N, C, H, W), image (N, C', H',
     W') → (1, 2, H·W·B·4); top and other fields as PriorBox.

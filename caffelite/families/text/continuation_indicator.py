@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from ...layers import require
+from ...layers.facets import Learned
 from ...layers.layer import Layer, Shape, register
 
 
 @register
+@Learned(only_shapes=True)
 class ContinuationIndicator(Layer):
     """y (T, N) is 0 at the first step and 1 at the others, as RNN and LSTM read it: sequences of one length that start
     with the batch.
@@ -19,7 +21,6 @@ class ContinuationIndicator(Layer):
     field = "continuation_indicator_param"
     bottoms = (0, 1)
     differentiable = False
-    reads_shapes_only = True
 
     def setup(self) -> None:
         require.positive(self, "time_step", "the number of steps of a sequence")

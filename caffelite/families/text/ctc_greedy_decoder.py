@@ -60,7 +60,7 @@ class CTCGreedyDecoder(Layer):
     def _check_tops(self, most: int) -> None:
         if len(self.spec.top) > most:
             what = f"has {len(self.spec.top)} tops for {len(self.spec.bottom)} bottoms"
-            raise self.outer_error(what, "top", most, expected=f"at most {most}")
+            raise self.error(what, "top", most, expected=f"at most {most}", outer=True)
 
     def backward_reads_bottom(self, index: int) -> bool:
         return False

@@ -50,10 +50,10 @@ class SoftmaxWithLossExpectation(ArrayLoss):
     def setup(self) -> None:
         super().setup()
         if self.spec.loss_param.is_siftflow:
-            raise self.outer_error("is_siftflow is not supported", "loss_param", "is_siftflow", expected="false")
+            raise self.error("is_siftflow is not supported", "loss_param", "is_siftflow", expected="false", outer=True)
         if self.ignored() is None:
             what, expected = "ignore_label is missing", "the label of pixels whose class is not known, as in 255"
-            raise self.outer_error(what, "loss_param", expected=expected)
+            raise self.error(what, "loss_param", expected=expected, outer=True)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         n, self.classes, *pixels = (*bottoms[0], 1, 1)[: max(2, len(bottoms[0]))]

@@ -7,10 +7,11 @@ import numpy as np
 from ...layers import require
 from ...layers.detection_base import DetectingLayer
 from ...layers.layer import Shape, register
+from ...layers.varying import Varying
 from . import grids
 
 
-class YoloOutput(DetectingLayer):
+class YoloOutput(Varying, DetectingLayer):
     """The boxes of grids of predictions: (1, 1, M, 7), rows of image, class + 1, confidence, xmin, ymin, xmax, ymax.
 
     M depends on the data; until the first pass it is the number of predictions. Where nothing is found there is one row
@@ -19,7 +20,7 @@ class YoloOutput(DetectingLayer):
 
     bottoms = (1, None)
     differentiable = False
-    varies = requires_host = True
+    requires_host = True
 
     def anchors(self, index: int) -> np.ndarray:
         """The widths and heights (A, 2) of the anchors of a bottom, as shares of its image."""

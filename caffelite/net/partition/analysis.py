@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ...devices.interfaces import Peer
 from ...errors import CaffeliteError
 from ...layers import Shape
+from ...layers.varying import varies
 from ..nodes import Graph, Node, Value
 from .division import Axis, LayerPlan, check_shared_parameters, part_layer, part_shape, plan
 from .placement import LayerPlacement, Placement
@@ -111,14 +112,14 @@ def check_stages(graph: Graph, placement: Placement) -> None:
     stages = {node: placement.layers.get(node.name, LayerPlacement()).stage for node in graph.nodes}
     for node in graph.nodes:
         layer = node.layer
-        if layer.varies and placement.devices > 1:
+        if varies(layer) and placement.devices > 1:
             what = "cannot run in a net that several devices divide: its shapes depend on the data"
-            raise layer.outer_error(what, remedy="train without -split")
+            raise layer.error(what, remedy="train without -split", outer=True)
         for i, bottom in enumerate(node.bottoms):
             if stages[bottom.node] > stages[node]:
                 what = f'runs on stage {stages[node]}, but its bottom "{bottom.name}" is computed on stage'
                 remedy = f"place it on stage {stages[bottom.node]} or later"
-                raise layer.outer_error(f"{what} {stages[bottom.node]}", "bottom", i, remedy=remedy)
+                raise layer.error(f"{what} {stages[bottom.node]}", "bottom", i, remedy=remedy, outer=True)
         for i, ref in enumerate(node.params):
             owner = graph.parameters[ref.owner]
             if stages[owner.node] != stages[node]:

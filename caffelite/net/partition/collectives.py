@@ -6,11 +6,12 @@ import math
 from typing import Any
 
 from ...layers import Shape
+from ...layers.image_layout import ImageLayout
 from ..nodes import Value
 from .transfers import PartLayer
 
 
-class Along(PartLayer):
+class Along(ImageLayout, PartLayer):
     """A layer between a value of shape ``whole`` and the part of it that this device, ``shard`` of ``shards``, has
     along ``axis``."""
 
@@ -96,7 +97,7 @@ class ShardSlice(Along):
         self.gather(dy[0], dx[0])
 
 
-class SumGradients(PartLayer):
+class SumGradients(ImageLayout, PartLayer):
     """A value before layers that divide their outputs: each device has a part of its gradient, which backward sums."""
 
     type = "SumGradients"

@@ -10,7 +10,7 @@ from ... import layers
 from ...errors import CaffeliteError
 from ...layers import Layer, ParameterPart, Shape
 from ...layers.data import Feed
-from ...layers.division import divides_outputs
+from ...layers.division import Positioned, divides_outputs
 from ..nodes import Graph, Node, Value
 from .placement import Division, LayerPlacement, Placement
 
@@ -123,11 +123,11 @@ class LayerPlanner:
         what = f"{self.shards} devices cannot divide its samples"
         if layer.couples_samples and not layer.divisible(0):
             remedy = "divide its outputs, or place it without a division"
-            raise layer.outer_error(f"{what}: they depend on each other", "placement", "division", remedy=remedy)
+            raise layer.error(f"{what}: they depend on each other", "placement", "division", remedy=remedy, outer=True)
         if not (plan := self.along(node, stage, 0)):
             shapes = ", ".join(f'"{v.name}" {list(v.shape)}' for v in (*node.bottoms, *node.tops))
             expected = f"bottoms and tops with a multiple of {self.shards} samples"
-            raise layer.outer_error(what, "placement", "division", expected=expected, found=shapes or "no bottom")
+            raise layer.error(what, "placement", "division", expected=expected, found=shapes or "no bottom", outer=True)
         return plan
 
     def by_outputs(self, node: Node, stage: int) -> LayerPlan:
@@ -136,7 +136,7 @@ class LayerPlanner:
         if not divides_outputs(layer):
             what = f"{self.shards} devices cannot divide its outputs"
             remedy = "leave out shards: it works on parts where its bottoms are divided and it can"
-            raise layer.outer_error(what, "placement", "shards", remedy=remedy)
+            raise layer.error(what, "placement", "shards", remedy=remedy, outer=True)
         message = layer.output_part(self.shards)
         axis = layer.input_part_axis(self.shards)
         needs = tuple(Need(axis) if axis is not None else Need(None, wanted) for wanted in node.gradient_to)
@@ -161,7 +161,8 @@ def part_layer(node: Node, plan: LayerPlan, shard: int, shards: int) -> tuple[La
         part_shape(bottom.shape, need.axis, shards) for bottom, need in zip(node.bottoms, plan.needs, strict=True)
     ]
     tops = [tuple(int(d) for d in shape) for shape in layer.shapes(bottoms)]
-    layer.set_part(plan.axis or 0, shard, shards)
+    if isinstance(layer, Positioned):
+        layer.set_part(plan.axis or 0, shard, shards)
     for i, (own, whole) in enumerate(zip(layer.param_blobs, node.layer.param_blobs, strict=True)):
         if own.shape != whole.shape:
             axis = _divided(whole.shape, own.shape)
@@ -182,4 +183,6 @@ def check_shared_parameters(graph: Graph, plans: Mapping[Node, LayerPlan], shard
             if (part, sums) != (other, others):
                 what = f'divides parameter "{graph.parameters[ref.owner].name}" differently than layer "{first.name}"'
                 remedy = "give both the same placement"
-                raise node.layer.outer_error(f"{what}, with which it shares it", "param", i, "name", remedy=remedy)
+                raise node.layer.error(
+                    f"{what}, with which it shares it", "param", i, "name", remedy=remedy, outer=True
+                )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...layers.state import writes
 from ..nodes import AUTOMATIC, Graph, Node, Parameter, ParameterRef, Value
 from .analysis import Analysis, Transfer
 from .collectives import AllGather, ShardSlice, SumGradients
@@ -82,7 +83,7 @@ class _Builder:
             self._as_needed(bottom, need, wanted)
             for bottom, need, wanted in zip(node.bottoms, plan.needs, node.gradient_to, strict=True)
         ]
-        if node.layer.writes and self.shard:
+        if writes(node.layer) and self.shard:
             return  # the first device writes the file
         layer = node.layer if plan.message is None else part_layer(node, plan, self.shard, self.shards)[0]
         new = self._made[node] = node.unwired(layer)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ... import caffelite_pb2 as pb
 from ...errors import CaffeliteError
 from ...layers.division import divides_outputs
+from ...layers.feeding import Feeding
 from ..nodes import Graph, Node
 from .division import feeds_divided
 from .placement import Division, LayerPlacement, Placement
@@ -88,12 +89,12 @@ def from_messages(graph: Graph, micro_batches: int = 1) -> Placement:
         if message.shards < 1 or message.HasField("division") and message.shards == 1:
             expected = "the number of devices that divide the layer"
             where = ("placement", "shards")
-            raise node.layer.outer_error("a bad placement", *where, expected=expected, found=message.shards)
+            raise node.layer.error("a bad placement", *where, expected=expected, found=message.shards, outer=True)
         if message.shards > 1:
             if first is not None and message.shards != shards:
                 what = f'{message.shards} devices divide it, but {shards} divide layer "{first}"'
                 remedy = "give all divided layers the same shards"
-                raise node.layer.outer_error(what, "placement", "shards", remedy=remedy)
+                raise node.layer.error(what, "placement", "shards", remedy=remedy, outer=True)
             shards, first = message.shards, first or node.name
             by_batch = message.division == pb.PlacementParameter.BATCH
             division = Division.BATCH if by_batch else Division.OUTPUTS
@@ -102,7 +103,7 @@ def from_messages(graph: Graph, micro_batches: int = 1) -> Placement:
     if empty := sorted(set(range(count)) - set(stages.values())):
         last = next(node for node in graph.nodes if stages[node] == count - 1)
         what = f"is on stage {count - 1}, but no layer is on stage {empty[0]}"
-        raise last.layer.outer_error(what, "placement", "stage", remedy="number the stages from 0 without gaps")
+        raise last.layer.error(what, "placement", "stage", remedy="number the stages from 0 without gaps", outer=True)
     return Placement(count, shards, micro_batches, layers)
 
 
@@ -141,7 +142,7 @@ def check_micro_batches(graph: Graph, count: int) -> None:
         if node.layer.couples_samples:
             what = f"its samples depend on each other, so that {count} micro-batches are not the batch"
             remedy = "leave micro_batches at 1; iter_size also fills a pipeline"
-            raise node.layer.outer_error(what, remedy=remedy)
+            raise node.layer.error(what, remedy=remedy, outer=True)
 
 
 def _work(node: Node) -> int:
@@ -182,7 +183,7 @@ def cut_stages(graph: Graph, work: Sequence[float], stages: int) -> list[int]:
 
 def _separable(graph: Graph) -> list[int]:
     """The indices of nodes before which a net can be cut: a layer that computes is on each side, and no parameter."""
-    computing = [node.index for node in graph.nodes if not node.layer.feeds]
+    computing = [node.index for node in graph.nodes if not isinstance(node.layer, Feeding)]
     closed: set[int] = set()
     for node in graph.nodes:
         for ref in node.params:
@@ -230,7 +231,7 @@ def _alike(graph: Graph, divisions: Mapping[Node, Division]) -> dict[Node, Divis
 def _hybrid(graph: Graph, shards: int) -> dict[Node, Division]:
     """Inner products by outputs, and by samples what comes before them. Errors: samples that depend on each other."""
     products = _divided_outputs(graph, shards)
-    products = {node: d for node, d in products.items() if node.layer.sums_spatially or not node.layer.needs_images}
+    products = {node: d for node, d in products.items() if not node.layer.needs_images}
     divisions: dict[Node, Division] = {}
     behind: set[Node] = set()
     for node in graph.nodes:
@@ -239,7 +240,7 @@ def _hybrid(graph: Graph, shards: int) -> dict[Node, Division]:
         elif node.bottoms and node.params:
             if node.layer.couples_samples:
                 what = "hybrid divides the samples before the inner products, but its samples depend on each other"
-                raise node.layer.outer_error(what, remedy="use stages or shards in -split")
+                raise node.layer.error(what, remedy="use stages or shards in -split", outer=True)
             divisions[node] = Division.BATCH
     for node in graph.nodes:
         if feeds_divided(node, divisions.keys()) and all(top.shape[0] % shards == 0 for top in node.tops):

@@ -9,6 +9,7 @@ from ...devices.interfaces import Links, Peer, Pending
 from ...devices.protocol import Device
 from ...errors import NOWHERE
 from ...layers import Layer, Shape
+from ...layers.config import SENT
 from ..nodes import Value
 
 
@@ -49,8 +50,7 @@ class Send(PartLayer):
         super().__init__(value, phase)
         self.peer, self.tag, self.gradient = peer, tag, gradient
         if not gradient:
-            self.saved_shapes["sent"] = (shape, None)
-            self.saved_always = frozenset({"sent"})
+            self.saved_shapes[SENT] = (shape, None)
 
     def backward_reads_bottom(self, index: int) -> bool:
         return self.gradient
@@ -63,7 +63,7 @@ class Send(PartLayer):
         if not self.gradient:
             if self._pending:
                 self._pending.wait()
-            array = self.saved["sent"]
+            array = self.saved[SENT]
             self.dev.copy(x[0], array)
         self._pending = self.links.send(array, self.peer, self.tag)
 
@@ -86,8 +86,7 @@ class Receive(PartLayer):
         super().__init__(value, phase)
         self.peer, self.tag = peer, tag
         if gradient:
-            self.saved_shapes["sent"] = (shape, None)
-            self.saved_always = frozenset({"sent"})
+            self.saved_shapes[SENT] = (shape, None)
 
     def build(self, dev: Device) -> None:
         self._pending: Pending | None = None
@@ -98,5 +97,5 @@ class Receive(PartLayer):
     def backward(self, x: list[Any], y: list[Any], dy: list[Any], dx: list[Any]) -> None:
         if self._pending:
             self._pending.wait()
-        self.dev.copy(dy[0], self.saved["sent"])
-        self._pending = self.links.send(self.saved["sent"], self.peer, self.tag + 1)
+        self.dev.copy(dy[0], self.saved[SENT])
+        self._pending = self.links.send(self.saved[SENT], self.peer, self.tag + 1)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...system import yield_core
 from ..reducer import Transport
+from .mpi import wait
 
 CHUNK = 1 << 20  # elements of one exchange
 SCALE = 2  # float16 numbers that hold one float32: the factor of a part
@@ -99,6 +99,5 @@ class HalfPrecisionAllReduce:
         return self._inner.progress() and not pending
 
     def finish(self) -> None:
-        while not self.progress():
-            yield_core()
+        wait(self.progress)
         self._posted = 0

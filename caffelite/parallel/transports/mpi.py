@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from ...system import yield_core
 
 CHUNK = 1 << 20  # elements of one all-reduce: several at a time are faster than one of all
 MOST_PENDING = 4  # all-reduces at a time
+SPIN = 0.002  # seconds of waiting before the core is offered to others: a sum of a few MiB takes less
 # (size, rank) in the environment: of Hydra and SLURM's PMI, of Open MPI
 _MANAGERS = (("PMI_SIZE", "PMI_RANK"), ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"))
 
@@ -31,6 +34,15 @@ def launched_rank() -> int:
     """The rank of this process, known before MPI is initialised."""
     ranks = (os.environ.get(name, "") for name in (*(rank for _, rank in _MANAGERS), "SLURM_PROCID"))
     return next((int(rank) for rank in ranks if rank.isdecimal()), 0)
+
+
+def wait(progress: Callable[[], bool]) -> None:
+    """Calls ``progress`` until all is done. After a moment it offers the core in between, to another rank that needs
+    it; another program may keep it for milliseconds."""
+    spin = time.perf_counter() + SPIN
+    while not progress():
+        if time.perf_counter() > spin:
+            yield_core()
 
 
 class Communicator:
@@ -118,5 +130,4 @@ class MPIAllReduce:
         return not self._pending
 
     def finish(self) -> None:
-        while not self.progress():
-            yield_core()  # another rank may need this core
+        wait(self.progress)

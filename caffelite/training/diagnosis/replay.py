@@ -13,6 +13,7 @@ from ... import caffelite_pb2 as pb
 from ... import inputs, prototxt, stored, weights
 from ...devices.protocol import Device
 from ...errors import CaffeliteError, Locator
+from ...layers.state import carried
 from ...net import graph
 from ...net.net import Net
 from ..checkpoint import snapshot
@@ -96,8 +97,9 @@ def replay(folder: Path, dev: Device) -> Iterator[TracedArray]:
     resume = snapshot.read_state(state).resume
     kept = {entry.layer: entry.blob for entry in resume.carried if entry.net == "train"} if resume else {}
     for node in net.graph.nodes:
-        count = len(node.layer.carried)
-        for array, blob in zip(node.layer.carried, kept.get(node.name, ())[report["rank"] * count :], strict=False):
+        arrays = carried(node.layer)
+        mine = kept.get(node.name, ())[report["rank"] * len(arrays) :]
+        for array, blob in zip(arrays, mine, strict=False):
             if len(blob.data) != array.size:
                 raise _no_bundle(folder, f'{state.name} does not fit layer "{node.name}"')
             dev.upload(array, np.array(blob.data, dev.dtype).reshape(array.shape))

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
+from ...layers.feeding import Feeding
 from ...net.graph import Node
 from ..iteration import Passes
 
@@ -72,7 +73,7 @@ class Tracer:
         net, step = self._passes.running, self._steps[node]
         download = net.dev.download
         arrays = [download(net.shown(net.data[v], v)) for v in step.tops]
-        if self._received and node.layer.feeds:
+        if self._received and isinstance(node.layer, Feeding):
             self._received(self._passes.part, node, arrays)
         for one in (node, *step.fused) if not self._passes.part else ():
             for i, param in enumerate(one.layer.params):

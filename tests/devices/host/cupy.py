@@ -134,6 +134,14 @@ def _runtime(count, capability, runtime_version, reads_any_memory):
     )
 
 
+def _zeros(shape, dtype):
+    return np.zeros(shape, dtype).view(Array)
+
+
+def _ndarray(shape, dtype, memptr):
+    return np.ndarray(shape, dtype, memptr.array.view(np.ndarray), memptr.offset).view(Array)
+
+
 def fake_cupy(
     count=1, capability=(9, 0), runtime_version=13020, reads_any_memory=False, new_stream=None, event=streams.Event
 ):
@@ -171,9 +179,6 @@ def fake_cupy(
         made.ptr = made
         return made
 
-    def zeros(shape, dtype):
-        return np.zeros(shape, dtype).view(Array)
-
     cuda = SimpleNamespace(
         runtime=_runtime(count, capability, runtime_version, reads_any_memory),
         Device=Device,
@@ -186,14 +191,12 @@ def fake_cupy(
     )
     return SimpleNamespace(
         __version__="14.0",
-        empty=zeros,
-        zeros=zeros,
+        empty=_zeros,
+        zeros=_zeros,
         RawModule=module,
         copyto=np.copyto,
         add=np.add,
-        ndarray=lambda shape, dtype, memptr: np.ndarray(
-            shape, dtype, memptr.array.view(np.ndarray), memptr.offset
-        ).view(Array),
+        ndarray=_ndarray,
         cuda=cuda,
         __launches__=launches,
         __here__=here,

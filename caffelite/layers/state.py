@@ -1,0 +1,54 @@
+"""What layers of few types keep, are given or write besides their tops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..devices.interfaces import Array
+from ..devices.protocol import Device
+from .config import SavedBlobs
+from .layer import Layer
+
+
+class Carrying:
+    """A layer with arrays that keep their values from one pass to the next; snapshots store them."""
+
+    carried: Sequence[Array] = ()
+
+
+def carried(layer: Layer) -> Sequence[Array]:
+    return layer.carried if isinstance(layer, Carrying) else ()
+
+
+class LossScaled:
+    """A layer whose backward multiplies by ``loss_scale`` what does not follow from the gradient of its tops."""
+
+    loss_scale: Array | None = None  # a number of the device; set by ``Net.scale_losses``
+
+    def need_loss_scale(self, dev: Device) -> None:
+        """Sets ``loss_scale`` to 1 where the net has not set it. For ``build``."""
+        if self.loss_scale is None:
+            self.loss_scale = dev.zeros(1)
+            dev.fill(self.loss_scale, 1)
+
+
+class SavesByConfig:
+    """A layer that saves other blobs than ``saved_shapes``, by what the compiler decided."""
+
+    def saved_blobs(self) -> SavedBlobs:
+        raise NotImplementedError
+
+
+def saved_blobs(layer: Layer) -> SavedBlobs:
+    """What forward keeps for backward, by name: shape, dtype (None: the net's)."""
+    return layer.saved_blobs() if isinstance(layer, SavesByConfig) else layer.saved_shapes
+
+
+class Writing:
+    """A layer with a forward pass that may write a file, where it ``writes``."""
+
+    writes = False
+
+
+def writes(layer: Layer) -> bool:
+    return isinstance(layer, Writing) and layer.writes
