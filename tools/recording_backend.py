@@ -93,9 +93,9 @@ def touched(name: str, named: dict[str, tuple[Parameter, np.ndarray]]) -> tuple[
         return sizes["part"], sizes["part"]
     if name == "sum_out":
         return sizes["part"] * (len(sizes) - 1), sizes["part"]
-    if name == "pack_all":  # the weights of all tiles
+    if name in ("pack_all", "unpack_all"):  # the weights of all tiles
         first, stop = named["table"][1][:, 4:].sum(0)
-        sizes["w"], sizes["packed"] = ((stop - first) * named[key][1].itemsize for key in ("w", "packed"))
+        sizes |= {key: (stop - first) * named[key][1].itemsize for key in named.keys() - {"table"}}
     if name == "preprocess":  # of a data set no more than the batch
         pixels = "bytes" if "bytes" in named else "floats"
         sizes[pixels] = named["out"][1].size * named[pixels][1].itemsize

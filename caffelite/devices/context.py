@@ -73,8 +73,11 @@ class InputBuffer(Protocol):
 class Packing(Protocol):
     """Weights that convolutions need in another form."""
 
-    def begun(self) -> AbstractContextManager[None]:
+    def forward_pass(self) -> AbstractContextManager[None]:
         """Inside it they have that form; nothing may write weights."""
+
+    def backward_pass(self, add: bool) -> AbstractContextManager[None]:
+        """Inside it their gradients may have that form; nothing may read or write these."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,8 @@ class ExecutionContext:
 
     input_buffer: the values that the host sends for each pass. stream: the device's stream of computation, None on a
     CPU, where an operation has finished when it returns. links: to the devices that hold the other parts of the net;
-    None where this device holds the complete net. packing: packs the weights of the net's convolutions at once.
+    None where this device holds the complete net. packing: converts the weights of the net's convolutions and their
+    gradients at once.
     """
 
     input_buffer: InputBuffer
@@ -94,7 +98,12 @@ class ExecutionContext:
 
     def forward_pass(self) -> AbstractContextManager[None]:
         """Encloses a forward pass in which nothing but the device's operations writes."""
-        return self.packing.begun() if self.packing else nullcontext()
+        return self.packing.forward_pass() if self.packing else nullcontext()
+
+    def backward_pass(self, add: bool) -> AbstractContextManager[None]:
+        """Encloses a backward pass of a net without shared parameters; nothing but one operation writes a parameter's
+        gradient, which is complete at the end. add: all of them are accumulated."""
+        return self.packing.backward_pass(add) if self.packing else nullcontext()
 
     @property
     def seed(self) -> int:

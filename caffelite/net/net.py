@@ -307,10 +307,18 @@ class Net:
 
     def run_backward(self, add: bool = False, observe: Callable | None = None) -> None:
         self._begin_backward(add)
-        for node, run in self._backward:
-            run()
-            if observe:
-                observe(node)
+        with self.context.backward_pass(add) if not (observe or self._shares) else contextlib.nullcontext():
+            for node, run in self._backward:
+                run()
+                if observe:
+                    observe(node)
+
+    @functools.cached_property
+    def _shares(self) -> bool:
+        """Whether layers share a parameter that learns."""
+        nodes = (node for step in self.compiled.backward for node in (step.node, *step.fused))
+        owners = [ref.owner for node in nodes for ref in node.params if ref.wanted]
+        return len(owners) > len(set(owners))
 
     def _begin_backward(self, add: bool) -> None:
         self.set_add(add)

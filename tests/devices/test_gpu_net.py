@@ -175,38 +175,68 @@ def passes(precision: str, text: str = CONVOLUTIONS):
         dev.backend.names.clear()
         net.clear_loss()
         net.forward(iteration)
-        net.backward()
+        net.backward(iteration % 4 == 3)
         results.append(([*dev.backend.names], dev.download(net.loss), dev.download(net.params.diff)))
     return results, dev
 
 
-@pytest.mark.parametrize("precision", ["tf32", "fp16"])
-def test_weights_of_a_net_are_packed_by_one_launch(precision, monkeypatch):
-    """The bits are those of weights that are packed one by one, also where weights and operations change."""
-    together, dev = passes(precision)
+def compared(monkeypatch, precision: str, text: str = CONVOLUTIONS):
+    """The kernels of each pass where weights and gradients are converted together, and one by one: with the same
+    bits."""
+    together, dev = passes(precision, text)
     assert dev.backend.graphs and not dev.why_eager()
-    monkeypatch.setattr(packing.Packing, "has", lambda *_: False)
-    alone, _ = passes(precision)
+    monkeypatch.setattr(packing.Conversions, "has", lambda *_: False)
+    alone, _ = passes(precision, text)
     for (_, *mine), (_, *others) in zip(together, alone, strict=True):
         for one, other in zip(mine, others, strict=True):
             np.testing.assert_array_equal(one, other)
+    return [names for names, *_ in together], [names for names, *_ in alone]
+
+
+@pytest.mark.parametrize("precision", ["tf32", "fp16"])
+def test_weights_of_a_net_are_packed_by_one_launch(precision, monkeypatch):
+    """Also where weights and operations change; so are gradients unpacked."""
+    together, alone = compared(monkeypatch, precision)
     count = 3 if precision == "fp16" else 2
-    packs = [(names.count("pack_all"), names.count("pack_weights")) for names, *_ in together]
+    packs = [(names.count("pack_all"), names.count("pack_weights")) for names in together]
     # The first convolution's, whose bottom has no gradient, are packed by themselves.
     assert packs[0] == (0, 2 * count - 1) and (1, 1) in packs[2:8] and (1, 1) in packs[10:]
-    assert all(names.count("pack_weights") in (0, count) for names, *_ in alone[2:8])
+    assert all(names.count("pack_weights") <= count for names in alone[2:8])
+    unpacks = [(names.count("unpack_all"), names.count("unpack_weights")) for names in together]
+    assert unpacks[0] == (0, count) and (1, 0) in unpacks[2:8] and (0, count) in unpacks[8:] and (1, 0) in unpacks[10:]
+    assert not any("unpack_all" in names for names in alone)
+
+
+FURTHER = """
+layer { name: "d" type: "Convolution" bottom: "c" top: "d" param { name: "shared" }
+  convolution_param { num_output: 8 kernel_size: 3 bias_term: false } }
+layer { name: "loss of d" type: "Reduction" bottom: "d" top: "loss of d" loss_weight: 1
+  reduction_param { operation: SUMSQ } }
+"""
+
+
+@pytest.mark.parametrize("precision", ["tf32", "fp16"])
+def test_gradients_of_shared_parameters_are_unpacked_one_by_one(precision, monkeypatch):
+    text = CONVOLUTIONS.replace('top: "a"', 'top: "a" param { name: "shared" }') + FURTHER
+    together, _ = compared(monkeypatch, precision, text)
+    assert not any("unpack_all" in names for names in together)
+
+
+@pytest.mark.parametrize("precision", ["tf32", "fp16"])
+def test_gradients_of_several_bottoms_are_unpacked_one_by_one(precision, monkeypatch):
+    text = CONVOLUTIONS.replace('bottom: "b" top: "c"', 'bottom: "b" bottom: "b" top: "c" top: "c2"')
+    together, _ = compared(monkeypatch, precision, text + FURTHER.replace('bottom: "c" top', 'bottom: "c2" top'))
+    assert any("unpack_all" in names and names.count("unpack_weights") == 2 for names in together)
 
 
 @pytest.mark.parametrize("precision", ["tf32", "fp16"])
 def test_weights_that_a_layer_makes_are_packed_after_that(precision, monkeypatch):
     """Signs of weights, which BinaryConvolution makes in each forward pass."""
-    text = CONVOLUTIONS.replace('name: "c" type: "Convolution"', 'name: "c" type: "BinaryConvolution"')
-    together, _ = passes(precision, text)
-    monkeypatch.setattr(packing.Packing, "has", lambda *_: False)
-    alone, _ = passes(precision, text)
-    for (_, *mine), (_, *others) in zip(together, alone, strict=True):
-        for one, other in zip(mine, others, strict=True):
-            np.testing.assert_array_equal(one, other)
+    compared(
+        monkeypatch,
+        precision,
+        CONVOLUTIONS.replace('name: "c" type: "Convolution"', 'name: "c" type: "BinaryConvolution"'),
+    )
 
 
 def test_graphs_do_not_outlive_operations_that_are_built_again():

@@ -50,13 +50,14 @@ class Convolution:
         self._turns = last and c > 1 and p > 1  # else both orders are one
         sizes = (m, c, p) if self._turns else (m, c * p, 1)
         self._order = sizes[1:]
-        self._pack, self._unpack = (
+        self._pack, self.unpack = (
             device.kernel("weights", name, m * c * p, *sizes) for name in ("pack_weights", "unpack_weights")
         )
         pixels = math.prod(y[2:])
         self._bias = operations.Biased(device, *((y[0] * pixels, m, 1) if last else (y[0], m, pixels)))
         self._kept: Array = None  # the weights as plans need them, once there was a backward pass
         self._kept_bias: Array = None
+        self._packed_gradients: Array = None  # that wait for the end of a backward pass
         self._fresh = False  # whether a forward pass has put them there, and no backward pass has followed
         self._wholes: dict[str, Array] = {}  # contiguous arrays that replace slices, by kind of problem
 
@@ -131,7 +132,7 @@ class Convolution:
         if self._kept is None or self._packing is None:
             return False
         bias = [] if packed_bias is None else [Member(b, packed_bias, 1, 1)]
-        return self._packing.has(self, [Member(w, self._kept, *self._order), *bias])
+        return self._packing.weights.has(self, [Member(w, self._kept, *self._order), *bias])
 
     def _weight_gradient(self, problem: Problem, x, dy, dw, add: bool) -> bool:
         """dw = [dw +] the weights' gradient; whether there is a plan for it."""
@@ -139,14 +140,18 @@ class Convolution:
         if plan is None:
             return False
         dtype = np.dtype(problem.numbers)
-        room, out = _room(dw.size, dtype), dw
+        packs = self._turns or dtype.itemsize == 2  # cuDNN's gradients are of dy's dtype, in its own order
+        packing = self._packing if packs and self._packing and self._packing.may_wait(self, add) else None
+        if packing and (self._packed_gradients is None or self._packed_gradients.dtype != dtype):
+            self._packed_gradients = self._device.empty(dw.shape, dtype)
+        fresh = packs or add  # cuDNN overwrites
+        room, out = _room(dw.size, dtype) if fresh and not packing else 0, self._packed_gradients if packing else dw
         space = self._device.workspace(room + max(1, plan.workspace), np.uint8)
-        fresh = add or self._turns or dtype.itemsize == 2  # cuDNN overwrites, with dy's dtype in its own order
-        if fresh:
+        if room:
             out = self._device.view(space, 0, dw.shape, dtype)
         plan.run((x, dy), out, space[room:])
-        if fresh:
-            self._unpack(out, dw, add)
+        if fresh and not (packing and packing.waits(self, Member(dw, out, *self._order))):
+            self.unpack(out, dw, add)
         return True
 
     def _need(self, solve, problem: Problem, *arrays) -> None:

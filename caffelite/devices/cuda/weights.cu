@@ -19,6 +19,18 @@ KERNEL pack_all(const real* w, blob* packed, const long long* table, idx tiles) 
   }
 }
 
+// dw = [dw +] the gradients of packed weights, with such a table.
+KERNEL unpack_all(real* dw, const blob* packed, const long long* table, idx keep, idx tiles) {
+  for (idx t = blockIdx.x; t < tiles; t += gridDim.x) {
+    const long long* row = table + t * 6;
+    real* to = dw + row[0];
+    const blob* from = packed + row[1];
+    const idx c = (idx)row[2], p = (idx)row[3];
+    for (idx i = (idx)row[4] + threadIdx.x; i < row[5]; i += blockDim.x)
+      to[i] = real(from[(i / (c * p) * p + i % p) * c + i / p % c]) + (keep ? to[i] : real(0));
+  }
+}
+
 // dw = [dw +] the gradient of packed weights; p = 1: of weights in Caffe's order.
 KERNEL unpack_weights(const blob* packed, real* dw, idx keep, idx m, idx c, idx p) {
   EACH(i, m * c * p) dw[i] = real(packed[(i / (c * p) * p + i % p) * c + i / p % c]) + (keep ? dw[i] : real(0));

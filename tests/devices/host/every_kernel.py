@@ -247,11 +247,13 @@ class Runs:
             sizes = (2, 4, 6, 6), (2, 8, 4, 4), Window((3, 3))
             op = self.dev.convolution(*sizes, channels_last=True, context=context)
             x, dx = (self.normal(2, 6, 6, 4, dtype=half) for _ in range(2))
-            w, b, y = self.normal(8, 4, 3, 3), self.normal(8), self.normal(2, 4, 4, 8, dtype=half)
+            w, dw = self.normal(8, 4, 3, 3), self.normal(8, 4, 3, 3)
+            b, y = self.normal(8), self.normal(2, 4, 4, 8, dtype=half)
             for bias in (b, None, None):
                 with context.forward_pass():
                     op.forward(x, w, bias, y, 0.1)
-                op.backward(x, w, y, dx, self.normal(8, 4, 3, 3), self.normal(8))
+                with context.backward_pass(False):
+                    op.backward(x, w, y, dx, dw, self.normal(8))
 
 
 GROUPS = [name for name in vars(Runs) if name not in ("put", "normal", "index") and not name.startswith("_")]
