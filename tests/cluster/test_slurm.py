@@ -150,7 +150,7 @@ def test_a_training_on_a_node_that_dies_continues_elsewhere(cluster, root, refer
     id = add(root, *training("moved"))
     with head(root):
         goes_on(root, id, lambda: has_snapshot(root, "moved"), "a snapshot is written")
-        goes_on(root, id, lambda: edit.find(root, id).slot, "SLURM's table, which is read once in a while, has the node")
+        goes_on(root, id, lambda: edit.find(root, id).slot, "SLURM's table has the node")
         running = edit.find(root, id)
         first = running.slot.removeprefix("node ")
         cluster.kill_node(first)
