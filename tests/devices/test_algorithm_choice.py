@@ -48,6 +48,23 @@ def test_the_clearly_fastest_is_chosen(new, seconds, best):
     assert found.choose("a", found.timed(**seconds)) == best
 
 
+@pytest.mark.parametrize("disturbed", [{0, 1, 2}, {3, 4}, {5}])
+def test_another_program_does_not_decide(new, disturbed):
+    """Whatever falls into a burst of work of other programs takes ten times as long."""
+    found, calls = new(), []
+
+    def busy(step):
+        def run():
+            for _ in range(10 if len(calls) in disturbed else 1):
+                step()
+            calls.append(step)
+
+        return run
+
+    timed = found.timed(direct=1.5, winograd4=1.0)
+    assert found.choose("a", {name: busy(step) for name, step in timed.items()}) == "winograd4"
+
+
 def test_a_choice_is_kept_on_disk_by_thread_count(new):
     one, again, other = new(), new(), new(threads=1)
     one.choose("a", one.timed(direct=2.0, product=1.0))

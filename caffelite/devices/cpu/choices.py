@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import math
 import os
 import platform
 import time
@@ -18,9 +19,10 @@ from ..cache import ChoiceCache
 from ..processor import features
 from ..protocol import Gather
 
-REVISION = 5  # of the kernels that are measured: where another one was measured, it is done again
-ROUNDS = 3  # measurements of each algorithm; the shortest counts
-SLOW = 1.5  # an algorithm with a first time of more than this multiple of the best is not measured further
+REVISION = 6  # of kernels and measurements: what was chosen with another one is measured again
+PASSES = 2  # over all algorithms: another program that works for a moment disturbs one of them
+ROUNDS = 2  # measurements of an algorithm in a pass; the shortest of all counts
+SLOW = 1.5  # an algorithm that takes more than this multiple of the best is not measured in the next pass
 GAIN = 0.92  # an algorithm replaces one that stands before it if it takes at most this share of its time
 
 
@@ -37,6 +39,24 @@ def _processor() -> str:
 def _features() -> str:
     """A digest of the processor's features, which a virtual machine may hide."""
     return hashlib.sha256(f"{os.environ.get('NUMBA_CPU_NAME')} {features()}".encode()).hexdigest()[:12]
+
+
+def _fastest(runs: Mapping[str, Callable[[], None]]) -> str:
+    times: dict[str, float] = {}
+    for _ in range(PASSES):
+        for name, run in runs.items():
+            if times.get(name, 0) > SLOW * min(times.values(), default=0):
+                continue
+            run()  # compiles, and brings weights and images into the caches
+            for _ in range(ROUNDS):
+                begin = time.perf_counter()
+                run()
+                times[name] = min(times.get(name, math.inf), time.perf_counter() - begin)
+    best = next(iter(runs))
+    for name, shortest in times.items():
+        if shortest < GAIN * times[best]:
+            best = name
+    return best
 
 
 class Choices:
@@ -77,18 +97,7 @@ class Choices:
         kept = self._cache.get(key)
         if kept is not None and kept in runs:
             return kept
-        best, least = "", float("inf")
-        for name, run in runs.items():
-            run()  # compiles, and brings weights and images into the caches
-            shortest = float("inf")
-            for _ in range(ROUNDS):
-                begin = time.perf_counter()
-                run()
-                shortest = min(shortest, time.perf_counter() - begin)
-                if shortest > SLOW * least:
-                    break
-            if shortest < GAIN * least:
-                best, least = name, shortest
+        best = _fastest(runs)
         self._cache.put(key, best)
         return best
 
