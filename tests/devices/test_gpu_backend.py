@@ -55,6 +55,17 @@ def test_backend_by_cupy(monkeypatch, seed):
     dev.synchronize()
 
 
+def test_bits_of_bfloat16_are_not_added(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy())
+    monkeypatch.setattr(backend, "Blas", lambda cupy, stream, strict: host_product)
+    dev = GPU(0, precision="bf16")
+    whole, half = dev.zeros((3, 4)), dev.zeros((3, 4), np.uint16)
+    with pytest.raises(AssertionError):
+        dev.add(whole[:, :2], half[:, :2])
+    with pytest.raises(AssertionError):
+        dev.add(half[:, :2], whole[:, :2])
+
+
 def test_captures_by_cupy(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy())
     monkeypatch.setattr(backend, "Blas", lambda cupy, stream, strict: host_product)

@@ -128,8 +128,16 @@ def test_without_a_plan_the_reason_is_known_and_nothing_kept(offer, tmp_path, of
     "failure",
     [
         RuntimeError("CUDNN_STATUS_EXECUTION_FAILED"),
-        NotSupported("CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING"),
-        NotSupported("CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER"),
+        *(
+            kind(f"CUDNN_STATUS_NOT_SUPPORTED_{word}")
+            for kind in (NotSupported, RuntimeError)
+            for word in (
+                "RUNTIME_PREREQUISITE_MISSING",
+                "SUBLIBRARY_UNAVAILABLE",
+                "INCOMPATIBLE_CUDA_DRIVER",
+                "INCOMPATIBLE_CUDART",
+            )
+        ),
     ],
 )
 def test_a_plan_that_may_run_another_time_keeps_no_choice(offer, tmp_path, failure):
@@ -137,6 +145,13 @@ def test_a_plan_that_may_run_another_time_keeps_no_choice(offer, tmp_path, failu
     assert chosen(offer({"a": failure, "b": None}, {"b": 2.0})) == "b"
     assert kept(tmp_path) == {}
     assert chosen(offer({"a": None, "b": None}, {"a": 1.0, "b": 2.0})) == "a"
+
+
+def test_choices_of_another_driver_are_others(offer, tmp_path, monkeypatch):
+    chosen(offer({"a": None}, {"a": 1.0}))
+    monkeypatch.setattr(Clock, "driver", lambda self: "13010")
+    assert chosen(offer({"a": None, "b": None}, {"a": 2.0, "b": 1.0})) == "b"
+    assert {path.name for path in tmp_path.iterdir()} == {f"cudnn-H100-9.28.0-driver-{d}.json" for d in (13000, 13010)}
 
 
 def test_a_plan_that_is_not_supported_does_not_count(offer, tmp_path):

@@ -113,7 +113,7 @@ class CuPyBackend:
         self._cupy.copyto(target, source)
 
     def add(self, source, target) -> None:
-        assert target.dtype != BFLOAT16
+        assert BFLOAT16 not in (source.dtype, target.dtype)
         self.here()
         self._cupy.add(target, source, out=target)
 

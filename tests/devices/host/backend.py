@@ -216,7 +216,7 @@ class HostBackend:
 
     @queued
     def add(self, source, target) -> None:
-        assert target.dtype != np.uint16, "bits of bfloat16"
+        assert np.uint16 not in (source.dtype, target.dtype), "bits of bfloat16"
         np.add(target, source, out=target)
 
     def address(self, array) -> int:
