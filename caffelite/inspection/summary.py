@@ -16,7 +16,7 @@ from ..devices import algorithms
 from ..devices.traits import DeviceTraits
 from ..errors import CaffeliteError
 from ..layers import Shape
-from ..layers.convolution import Kernels
+from ..layers.convolution import Convolution, Kernels
 from ..layers.feeding import feeding
 from ..net.compile import CompiledNet, Options, compile
 from ..net.fused_updates import fused_updates, gradient_bytes
@@ -208,7 +208,7 @@ def prefetched(graph: Graph) -> int:
 
 def scratch(planned: CompiledNet, threads: int) -> int:
     """Bytes of scratch memory of the largest operation: for each thread a tile of columns and, in backward, a sum of
-    the kernel's gradient; or what the algorithm of a convolution needs that needs most."""
+    the kernel's gradient; or what the algorithm of a convolution needs that needs most. And what is ``packed``."""
     kernels = [(n, n.layer) for n in planned.graph.nodes if isinstance(n.layer, Kernels)]
     backward = {step.node for step in planned.backward}
     largest = max((math.prod(layer.param_blobs[0].shape) for n, layer in kernels if n in backward), default=0)
@@ -225,7 +225,22 @@ def scratch(planned: CompiledNet, threads: int) -> int:
         for n, layer in kernels
         if layer.channels_last and planned.traits.host_memory
     ]
-    return max(threads * (bool(kernels) * TILE + BYTES * largest), *by_algorithm, 0)
+    return max(threads * (bool(kernels) * TILE + BYTES * largest), *by_algorithm, 0) + packed(planned)
+
+
+def packed(planned: CompiledNet) -> int:
+    """Bytes that a GPU's convolutions keep in the order and dtype of cuDNN's plans: gradients of weights, until the end
+    of a backward pass, and weights and bias where a bottom's gradient is computed from them."""
+    total = 0
+    for node in () if planned.traits.host_memory else {step.node for step in planned.backward}:
+        layer = node.layer
+        if isinstance(layer, Convolution) and layer.channels_last:
+            shape, half = layer.param_blobs[0].shape, layer.config.format.dtype is not None
+            gradients = math.prod(shape) if node.params[0].wanted and not layer.makes_weights else 0
+            weights = math.prod(shape) + shape[0] if any(node.gradient_to) else 0
+            if half or (shape[1] > 1 and math.prod(shape[2:]) > 1):  # else both orders are one
+                total += (2 if half else BYTES) * (gradients + weights)
+    return total
 
 
 TILE = 1 << 20

@@ -11,6 +11,7 @@ from caffelite import prototxt
 from caffelite.devices import Window, open_device
 from caffelite.devices.cuda import packing
 from caffelite.errors import NOWHERE
+from caffelite.inspection import summary
 from caffelite.net import graph
 from caffelite.net.net import Net
 from caffelite.training.optim.updates import Updater
@@ -257,3 +258,28 @@ def test_graphs_do_not_outlive_operations_that_are_built_again():
         losses.append(float(dev.download(net.loss)[0]))
         assert bool(dev.backend.graphs) != bool(eager)
     assert losses[0] == losses[1] > 0
+
+
+PACKED = """
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 8 dim: 9 dim: 9 } } }
+layer { name: "a" type: "Convolution" bottom: "x" top: "a" convolution_param { num_output: 16 kernel_size: 3 } }
+layer { name: "point" type: "Convolution" bottom: "a" top: "b" convolution_param { num_output: 8 kernel_size: 1 } }
+layer { name: "fixed" type: "Convolution" bottom: "b" top: "c" param { lr_mult: 0 } param { lr_mult: 0 }
+  convolution_param { num_output: 8 kernel_size: 3 } }
+layer { name: "depth" type: "Convolution" bottom: "c" top: "d" convolution_param {
+  num_output: 8 kernel_size: 3 group: 8 } }
+layer { name: "loss" type: "Reduction" bottom: "d" top: "loss" loss_weight: 1 }
+"""
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bf16", "fp32"])
+def test_packed_weights_and_gradients_are_forecast(precision):
+    message = prototxt.parse(PACKED, pb.NetParameter).message
+    net = Net.of(graph.build(message, pb.NetState(phase=pb.TRAIN)), plans.device(precision))
+    for i in range(3):
+        net.forward(i)
+        net.backward()
+    ops = [node.layer.op for node in net.compiled.graph.nodes if node.layer.spec.type == "Convolution"]
+    kept = [a for op in ops for a in (op._kept, op._kept_bias, op._packed_gradients) if a is not None]
+    assert sum(a.nbytes for a in kept) == summary.packed(net.compiled)
+    assert bool(kept) == (precision != "fp32")
