@@ -1,6 +1,8 @@
 """mpirun, small nets and their data, for the tests here."""
 
+import contextlib
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -8,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import command_jobs
 import numpy as np
 import pytest
 
@@ -126,3 +129,13 @@ def outputs(process: subprocess.Popen, timeout: float) -> tuple[str, str]:
 def finish(process: subprocess.Popen, timeout: float = 120) -> str:
     """What a job that must succeed wrote on standard error."""
     return outputs(process, timeout)[1]
+
+
+def run_all(ranks: int, commands: dict[str, list[str]], folder: Path) -> dict[str, tuple[list[int], str]]:
+    """The statuses of all ranks, and what they wrote on standard error, of several commands that one job runs one after
+    the other; without a job, in this process, for a single rank."""
+    if ranks == 1:
+        with contextlib.chdir(folder):
+            return {name: ([status], err) for name, (status, err) in command_jobs.run(commands).items()}
+    job = mpirun(ranks, sys.executable, command_jobs.__file__, json.dumps(commands), cwd=folder)
+    return json.loads(outputs(job, 300)[0])

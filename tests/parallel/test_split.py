@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import split_jobs
-from launching import COMMAND, SOLVER, finish, mpirun, needs_mpi, prepare, shipped
+from launching import SOLVER, finish, mpirun, needs_mpi, prepare, run_all, shipped
 
 from caffelite import weights
 from caffelite.training.checkpoint import snapshot
@@ -79,24 +79,90 @@ def test_parts_train_as_one_process(trained, name, ranks, split):
 TEXT = SOLVER.replace("max_iter: 50", "max_iter: 24") + (
     'test_iter: 5 test_interval: 10 display: 10 snapshot: 12 ema_decay: 0.9 clip_gradients: 0.5 best_score: "accuracy" '
 )
+PARTS, SHARDS, STAGES = "stages=2,micro_batches=3", "shards=2", "stages=2"
+CROSS, STRONG = "stages=2,shards=2", ("-scaling", "strong")
+# (ranks, split, error)
+IMPOSSIBLE = [
+    (1, "stages=2", "processes"),
+    (4, "stages=3", "processes"),
+    (2, "stages=9", "stages"),
+    (2, "stages=2,micro_batches=5", "a batch of 12 cannot be divided into 5 micro-batches"),
+    (2, "sideways", "not understood|cannot be read"),
+]
 
 
-def run(folder: Path, prefix: str, *options: str, ranks: int = 1, extra: str = "") -> str:
-    """The log of a run whose snapshots begin with a prefix."""
-    (folder / "solver.prototxt").write_text(TEXT + f'snapshot_prefix: "{prefix}" {extra}')
-    return finish(mpirun(ranks, *COMMAND, *options, cwd=folder))
+def command(folder: Path, prefix: str, split: str = "", *options: str, extra: str = "", net: str = "mlp") -> list[str]:
+    """That of a run whose snapshots begin with a prefix."""
+    text = TEXT.replace("mlp.prototxt", f"{net}.prototxt")
+    (folder / f"{prefix}_solver").write_text(f'{text} snapshot_prefix: "{prefix}" {extra}')
+    return ["train", "-solver", f"{prefix}_solver", *(("-split", split) if split else ()), *options]
 
 
-PARTS = "-split", "stages=2,micro_batches=3"
+def write_variants(folder: Path) -> None:
+    """Nets with placements: stages that are cut where no layers are fused, since a blob between fused layers is not the
+    one that Caffe has; a layer whose samples are divided and others whose outputs are; a layer that no file has."""
+    net = (folder / "mlp.prototxt").read_text()
+    (folder / "cut.prototxt").write_text(net.replace('{ name: "ip2"', '{ name: "ip2" placement { stage: 1 }'))
+    (folder / "other.prototxt").write_text(net.replace('name: "ip2"', 'name: "other" placement { stage: 1 }'))
+    more = """layer { name: "ip3" type: "InnerProduct" bottom: "ip2" top: "ip3"
+      inner_product_param { num_output: 10 weight_filler { type: "xavier" } } }"""
+    first, last = net.split('layer { name: "loss"')
+    net = f'{first}{more}\nlayer {{ name: "loss"{last}'.replace('"ip2" bottom: "label"', '"ip3" bottom: "label"')
+    (folder / "three.prototxt").write_text(net)
+    for name, shards in (("ip1", "shards: 2 division: BATCH"), ("ip2", "shards: 2"), ("ip3", "shards: 2")):
+        net = net.replace(f'{{ name: "{name}"', f'{{ name: "{name}" placement {{ {shards} }}')
+    (folder / "three_shards.prototxt").write_text(net)
 
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory):
-    """A folder with a net that can be divided; the logs of its runs by one process, "alone", and by two, "parts"."""
+    """A folder with nets that can be divided, and what the commands below wrote there, by name: alone, then in a job of
+    two ranks, then in one of four."""
     folder = tmp_path_factory.mktemp("wide")
     prepare(folder)
     widen(folder)
-    return folder, {"alone": run(folder, "alone"), "parts": run(folder, "parts", *PARTS, ranks=2)}
+    write_variants(folder)
+    debug = {"extra": "debug_info: true iter_size: 2"}, {"extra": "debug_info: true"}
+    start, whole = ("-snapshot", "parts_iter_12.solverstate"), ("-snapshot", "alone_iter_12.solverstate")
+    runs = {
+        1: {
+            "alone": ("", {}),
+            "cut_alone": ("", debug[0]),
+            "three_alone": ("", debug[1] | {"net": "three"}),
+            "overfit_alone": ("", "-overfit", "2", {}),
+        },
+        2: {
+            "parts": (PARTS, {}),
+            "shards": (SHARDS, {}),
+            "cut": ("micro_batches=3", debug[0] | {"net": "cut"}),
+            "three": ("", debug[1] | {"net": "three_shards"}),
+            "overfit": (PARTS, "-overfit", "2", {}),
+            "same": (PARTS, *start, {}),
+            "sharded": (SHARDS, *start, {}),
+            "divided": (STAGES, *whole, {}),
+            "tuned": ("", "-weights", "alone_iter_24.caffemodel", {"net": "other"}),
+        },
+        4: {
+            "cross": (CROSS, {}),
+            "groups": (STAGES, *STRONG, {}),
+            "crossed": (CROSS, *start, {}),
+            "grouped": (STAGES, *STRONG, *start, {}),
+        },
+    }
+    for ranks, split, _ in IMPOSSIBLE:
+        runs[ranks][f"{ranks} {split}"] = (split, {})
+    found = {}
+    for ranks, every in runs.items():
+        words = {name: command(folder, name, *options, **more) for name, (*options, more) in every.items()}
+        found |= run_all(ranks, words, folder)
+    found |= run_all(1, {"joined": command(folder, "joined", "", *start)}, folder)
+    return folder, found
+
+
+@pytest.fixture
+def logs(wide):
+    """The logs of the commands that did not fail, by name."""
+    return {name: err for name, (statuses, err) in wide[1].items() if not any(statuses)}
 
 
 def numbers(log: str) -> list[tuple[str, float]]:
@@ -130,99 +196,49 @@ def assert_same_snapshot(found: Path, expected: Path) -> None:
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-5 * max(1e-3, np.abs(other).max()))
 
 
-def test_the_log_and_the_snapshots_are_those_of_one_process(wide):
-    folder, logs = wide
-    for name, ranks, *options in (
-        ("shards", 2, "-split", "shards=2"),
-        ("cross", 4, "-split", "stages=2,shards=2"),
-        ("groups", 4, "-split", "stages=2", "-scaling", "strong"),
-    ):
-        logs[name] = run(folder, name, *options, ranks=ranks)
-    for name in logs.keys() - {"alone"}:
-        assert_same_numbers(logs[name], logs["alone"])
-        for iteration in (12, 24):
-            end = f"_iter_{iteration}.solverstate"
-            assert_same_snapshot(folder / f"{name}{end}", folder / f"alone{end}")
+@pytest.mark.parametrize("name", ["parts", "shards", "cross", "groups"])
+def test_the_log_and_the_snapshots_are_those_of_one_process(wide, logs, name):
+    assert_same_numbers(logs[name], logs["alone"])
+    for iteration in (12, 24):
+        end = f"_iter_{iteration}.solverstate"
+        assert_same_snapshot(wide[0] / f"{name}{end}", wide[0] / f"alone{end}")
     words = "4 processes (MPI, CPU), 2 groups x 2 stages x 1 shard, strong scaling: 6 samples each"
-    assert words in logs["groups"]
-
-
-def test_debug_info_covers_all_stages(folder):
-    """The stages are cut where no layers are fused: a blob between fused layers is not the one that Caffe has."""
-    extra = "debug_info: true iter_size: 2"
-    alone = run(folder, "alone", extra=extra)
-    assert "[Backward]" in alone and "[Update]" in alone
-    net = (folder / "mlp.prototxt").read_text()
-    (folder / "mlp.prototxt").write_text(net.replace('{ name: "ip2"', '{ name: "ip2" placement { stage: 1 }'))
-    assert_same_numbers(run(folder, "parts", "-split", "micro_batches=3", ranks=2, extra=extra), alone)
-
-
-def test_debug_info_sums_the_partial_gradients_of_shards(folder):
-    """The samples of the first layer are divided: each shard has a summand of its weights' gradient. The outputs of the
-    others are divided: each has a summand of their bottoms' gradients."""
-    net = (folder / "mlp.prototxt").read_text()
-    more = """layer { name: "ip3" type: "InnerProduct" bottom: "ip2" top: "ip3"
-      inner_product_param { num_output: 10 weight_filler { type: "xavier" } } }"""
-    first, last = net.split('layer { name: "loss"')
-    net = f'{first}{more}\nlayer {{ name: "loss"{last}'.replace('"ip2" bottom: "label"', '"ip3" bottom: "label"')
-    (folder / "mlp.prototxt").write_text(net)
-    extra = "debug_info: true"
-    alone = run(folder, "alone", extra=extra)
-    for name, shards in (("ip1", "shards: 2 division: BATCH"), ("ip2", "shards: 2"), ("ip3", "shards: 2")):
-        net = net.replace(f'{{ name: "{name}"', f'{{ name: "{name}" placement {{ {shards} }}')
-    (folder / "mlp.prototxt").write_text(net)
-    assert_same_numbers(run(folder, "parts", ranks=2, extra=extra), alone)
-
-
-def test_overfit_repeats_the_same_batches_in_parts(folder):
-    options = ("-overfit", "2")
-    alone = run(folder, "alone", *options)
-    assert "Loss of the same 2 batches" in alone
-    assert_same_numbers(run(folder, "parts", "-split", "stages=2,micro_batches=3", *options, ranks=2), alone)
-
-
-def test_a_run_resumes_on_another_division(wide):
-    folder, _ = wide
-    exact = weights.read_model(folder / "parts_iter_24.caffemodel")
-    for prefix, start, ranks, *options in (
-        ("same", "parts", 2, *PARTS),
-        ("joined", "parts", 1),
-        ("sharded", "parts", 2, "-split", "shards=2"),
-        ("crossed", "parts", 4, "-split", "stages=2,shards=2"),
-        ("divided", "alone", 2, "-split", "stages=2"),
-        ("grouped", "parts", 4, "-split", "stages=2", "-scaling", "strong"),
-    ):
-        log = run(folder, prefix, "-snapshot", f"{start}_iter_12.solverstate", *options, ranks=ranks)
-        assert "no exact continuation" not in log
-        assert_same_snapshot(folder / f"{prefix}_iter_24.solverstate", folder / "alone_iter_24.solverstate")
-        if prefix == "same":
-            found = weights.read_model(folder / "same_iter_24.caffemodel")
-            assert all(np.array_equal(a, b) for name in exact for a, b in zip(found[name], exact[name], strict=True))
+    assert (words in logs[name]) == (name == "groups")
 
 
 @pytest.mark.parametrize(
-    "ranks, split, error",
+    "name, said",
     [
-        (1, "stages=2", "processes"),
-        (3, "stages=2", "processes"),
-        (2, "stages=9", "stages"),
-        (2, "stages=2,micro_batches=5", "a batch of 12 cannot be divided into 5 micro-batches"),
-        (2, "sideways", "not understood|cannot be read"),
+        ("cut", ["[Backward]", "[Update]"]),  # debug_info covers all stages
+        # Each shard has a summand of the weights' gradient of a layer whose samples are divided, and of the gradient of
+        # the bottom of one whose outputs are.
+        ("three", ["[Backward]"]),
+        ("overfit", ["Loss of the same 2 batches"]),
     ],
 )
-def test_an_impossible_division_is_refused_before_the_start(folder, ranks, split, error):
-    (folder / "solver.prototxt").write_text(TEXT + 'snapshot_prefix: "none"')
-    process = mpirun(ranks, *COMMAND, "-split", split, cwd=folder)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 2 and len(re.findall("^caffelite: ", err, re.MULTILINE)) == 1, out + err
+def test_debug_info_and_overfit_say_the_same_in_parts(logs, name, said):
+    assert all(text in logs[f"{name}_alone"] for text in said)
+    assert_same_numbers(logs[name], logs[f"{name}_alone"])
+
+
+@pytest.mark.parametrize("name", ["same", "joined", "sharded", "crossed", "divided", "grouped"])
+def test_a_run_resumes_on_another_division(wide, logs, name):
+    folder = wide[0]
+    assert "no exact continuation" not in logs[name]
+    assert_same_snapshot(folder / f"{name}_iter_24.solverstate", folder / "alone_iter_24.solverstate")
+    if name == "same":
+        found, exact = (weights.read_model(folder / f"{each}_iter_24.caffemodel") for each in (name, "parts"))
+        assert all(np.array_equal(a, b) for name in exact for a, b in zip(found[name], exact[name], strict=True))
+
+
+@pytest.mark.parametrize("ranks, split, error", IMPOSSIBLE)
+def test_an_impossible_division_is_refused_before_the_start(wide, ranks, split, error):
+    statuses, err = wide[1][f"{ranks} {split}"]
+    assert statuses == [2] * ranks and len(re.findall("^caffelite: ", err, re.MULTILINE)) == 1, err
     assert re.search(error, err) and "Traceback" not in err and "Iteration 0" not in err, err
 
 
-def test_weights_are_matched_with_the_complete_net(wide):
+def test_weights_are_matched_with_the_complete_net(logs):
     """A file with layers of one stage only, and one that the net lacks."""
-    folder, _ = wide
-    net = (folder / "mlp.prototxt").read_text()
-    (folder / "mlp.prototxt").write_text(net.replace('name: "ip2"', 'name: "other" placement { stage: 1 }'))
-    log = run(folder, "tuned", "-weights", "alone_iter_24.caffemodel", ranks=2)
-    (folder / "mlp.prototxt").write_text(net)
+    log = logs["tuned"]
     assert "matched ip1" in log and "skipped, not in the net: ip2" in log and "as the fillers made them: other" in log
