@@ -28,9 +28,9 @@ from .target import CPU
 
 BYTES = 4  # of a number
 LINEAR = algorithms.FEW_ROWS + 1  # from this batch on no inner product has few rows
-KERNELS = 26 << 20  # compiled kernels and the libraries that they call, once they are loaded: measured
+KERNELS = 24 << 20  # compiled kernels and the libraries that they call, once they are loaded: measured
 CONVOLUTION = 400 << 10  # code that oneDNN makes for the passes of one more convolution: measured, a mean
-WINOGRAD = 6 << 20  # kernels of Winograd's algorithms, where a convolution of a net may take one: measured
+WINOGRAD = 5 << 20  # kernels of Winograd's algorithms, where a convolution of a net may take one: measured
 PREFETCHED = 4  # batches besides the current one, unless data_param sets another number
 
 
