@@ -46,10 +46,14 @@ def server(tmp_path_factory):
     root = tmp_path_factory.mktemp("root")
     found = Server(root)
     yield found
-    for each in job.jobs(root):
+    kill_jobs(root)
+    found.end()
+
+
+def kill_jobs(root) -> None:
+    for each in reversed(job.jobs(root)):
         if each.state in job.PENDING:
             edit.cancel(root, each.id, edit.KILL)
-    found.end()
 
 
 @pytest.fixture
@@ -65,7 +69,8 @@ def project(server):
     folder.mkdir(exist_ok=True)
     (folder / "net.prototxt").write_text(NET)
     (folder / "solver.prototxt").write_text(SOLVER)
-    return folder
+    yield folder
+    kill_jobs(server.root)
 
 
 def start_button(page):
@@ -191,6 +196,35 @@ def test_the_order_of_jobs_survives_a_restart(page, project, server, monkeypatch
     page.locator(f'tr[data-job="{fourth}"][data-state="stopped"]').wait_for()
     page.locator(f'tr[data-job="{second}"][data-state="running"] button', has_text="Kill").click()
     page.locator(f'tr[data-job="{second}"][data-state="killed"]').wait_for()
+
+
+def test_a_late_answer_leaves_the_row_under_the_pointer(page, project, server, monkeypatch):
+    from caffelite.runs.config import RunConfig
+
+    monkeypatch.chdir(server.root)
+    config = RunConfig("tiny/solver.prototxt", overrides=(LONG,))
+    first, second, third = [submit_run(server.root, config).id for _ in range(3)]
+    page.goto("/queue")
+    page.locator(f'tr[data-job="{first}"][data-state="running"]').wait_for()
+    wait(lambda: queued(page) == [second, third])
+    page.evaluate("for (let timer = 1; timer < 1000; timer++) clearInterval(timer)")  # only the move asks for the rows
+    late = []
+    page.route("**/queue", lambda request: late.append(request))
+    page.locator(f'tr[data-job="{third}"] button[title="Move up"]').focus()
+    page.keyboard.press("Enter")
+    wait(lambda: page.evaluate("true") and late)
+    row = page.locator(f'tr[data-job="{second}"]').element_handle()
+    box = row.bounding_box()
+    page.mouse.move(box["x"] + 30, box["y"] + 4)
+    page.mouse.down()
+    for request in late:
+        with page.expect_event("requestfinished"):
+            request.continue_()
+    page.unroute("**/queue")
+    page.evaluate("new Promise((done) => setTimeout(done, 100))")
+    assert row.evaluate("row => row.isConnected")
+    page.mouse.up()
+    wait(lambda: queued(page) == [third, second])
 
 
 def test_digits_train_from_an_empty_folder(page, server):

@@ -5,23 +5,29 @@ const problem = document.getElementById("problem");
 let dragged = null;
 let busy = false;
 let pressed = false; // a pointer is down: what it is on must stay
+let late = false; // rows that were asked for at once came while a pointer held them
 
 function content() {
   return document.getElementById("jobs");
 }
 
-function isHeld() {
-  return pressed || dragged !== null || document.activeElement?.matches("input[type=number]") === true;
+function isHeld(force) {
+  if (pressed || dragged !== null) return true;
+  return !force && document.activeElement?.matches("input[type=number]") === true;
 }
 
 async function refresh(force) {
-  if (!force && (isHeld() || busy || document.hidden)) return;
+  if (!force && (isHeld(false) || busy || document.hidden)) return;
   busy = true;
   try {
     const answer = await fetch(location.pathname, { headers: { Accept: "text/html" } });
     if (!answer.ok) return;
     const next = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("jobs");
-    if (!next || next.innerHTML === content().innerHTML || (!force && isHeld())) return;
+    if (!next || next.innerHTML === content().innerHTML) return;
+    if (isHeld(force)) {
+      late = late || force;
+      return;
+    }
     const focus = document.activeElement?.dataset?.focus;
     const current = content().querySelector("tr.current")?.dataset.job;
     content().replaceWith(document.adoptNode(next));
@@ -60,8 +66,15 @@ document.addEventListener("submit", (event) => {
   send(form.getAttribute("action"), new FormData(form));
 });
 
+function release() {
+  pressed = false;
+  if (!late || dragged !== null) return;
+  late = false;
+  refresh(true);
+}
+
 document.addEventListener("pointerdown", () => (pressed = true));
-for (const end of ["pointerup", "pointercancel", "dragend"]) document.addEventListener(end, () => (pressed = false));
+for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, release);
 
 document.addEventListener("dragstart", (event) => {
   dragged = event.target.closest?.("#queued tbody tr") ?? null;
@@ -88,6 +101,7 @@ document.addEventListener("dragend", () => {
   if (!dragged) return;
   const moved = dragged;
   dragged = null;
+  pressed = late = false;
   moved.classList.remove("dragged");
   const place = [...moved.parentElement.children].indexOf(moved) + 1;
   send("/queue/move", { job: moved.dataset.job, position: place });
