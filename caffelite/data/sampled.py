@@ -36,6 +36,9 @@ class DataLayer(Feed):
     def open(self) -> None:
         """Opens what samples are read from."""
 
+    def close(self) -> None:
+        """Closes what ``open`` opened."""
+
     def length(self) -> int:
         """The number of samples in an epoch."""
         raise NotImplementedError("the class has no length")
@@ -56,13 +59,17 @@ class SampledSource(Source):
     def __init__(self, layer: DataLayer, seed: int):
         size = layer.samples_per_batch()
         layer.open()
-        length = layer.length()
-        if length < 1:
-            raise layer.error("has no samples", expected="a length of 1 or more", found=length)
-        self._layer, self._seed = layer, seed
-        shuffle = key(seed, layer.name, "shuffle") if getattr(layer.p, "shuffle", False) else None
-        self._order = Order(length, shuffle)
-        self._first = [value.shape for value in self._values(0, 0)]
+        try:
+            length = layer.length()
+            if length < 1:
+                raise layer.error("has no samples", expected="a length of 1 or more", found=length)
+            self._layer, self._seed = layer, seed
+            shuffle = key(seed, layer.name, "shuffle") if getattr(layer.p, "shuffle", False) else None
+            self._order = Order(length, shuffle)
+            self._first = [value.shape for value in self._values(0, 0)]
+        except BaseException:
+            layer.close()
+            raise
         shapes = [(size, *shape) for shape in self._first]
         super().__init__(shapes, length, layer.spec.data_param.prefetch, workers())
 
@@ -83,3 +90,6 @@ class SampledSource(Source):
             raise self._layer.error(what, expected=expected, found=shapes)
         for array, value in zip(batch.arrays, values, strict=True):
             array[row] = value
+
+    def release(self) -> None:
+        self._layer.close()

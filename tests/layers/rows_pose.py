@@ -74,6 +74,7 @@ FED = [np.arange(2 * 3 * 4 * 4.0).reshape(2, 3, 4, 4), np.arange(2 * 5 * 2 * 2.0
 SIZES = "batchsize: 2 cropsize: 4 outsize: 4 label_width: 2 label_height: 2"
 
 ROWS = [
+    Row("CPMData", "cpm_transform_param { num_parts: 43 }", [], lambda: FED, tops=2, source=FED),
     Row("DataHeatmap", f"heatmap_data_param {{ {SIZES} }}", [], lambda: FED, tops=2, source=FED),
     Row(
         "EuclideanLossHeatmap",
