@@ -35,14 +35,15 @@ class Picture:
 
 @register
 class CPMData(DataLayer):
-    """Images of people and what a net for poses learns of them: data (N, 6, H, W), blue, green and red as (pixel - 128)
-    / 256, then zeros, and label (N, C, H / stride, W / stride), C = 2 num_parts + 2; N = data_param.batch_size.
+    """Images of people and what a net for poses learns of them: data (N, C, H, W), blue, green and red as (pixel - 128)
+    / 256, then three channels of zeros, and label (N, D, H/stride, W/stride), D = 2 num_parts + 2; N =
+    data_param.batch_size.
 
     A record is a Datum of six planes, as the fork's genLMDB.py writes: the image, the description of its people, the
     mask of people whose joints are known, a mask that is not read. Of the maps the first num_parts + 1 are weights, the
-    mask between 0 and 1, and 0 where the person's joint of that index is not in the data set. The others are x and y of the
-    unit vector along each limb, 1 cell to either side of it; e^(-d² / 2σ²) of each joint, d pixels away, of all people
-    together at most 1; and the background, 1 less the largest of these.
+    mask between 0 and 1, and 0 where the person's joint of that index is not in the data set. The others are x and y of
+    the unit vector along each limb, 1 cell to either side of it; e^(-d² / 2σ²) of each joint, d pixels away, of all
+    people together at most 1; and the background, 1 less the largest of these.
 
     In TRAIN the person gets the height target_dist, times a number from scale_min to scale_max with scale_prob; the
     image is rotated by up to max_rotate_degree, cut around the person, give or take center_perterb_max, to crop_size_x
