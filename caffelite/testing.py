@@ -43,9 +43,9 @@ def check_layer(
     if reference is not None:
         expected = reference(*arrays, *case.parameters)
         expected = expected if isinstance(expected, tuple) else (expected,)
-        for i, (found, wanted) in enumerate(zip(given, expected, strict=True)):
-            assert found.shape == np.shape(wanted), f"top {i}: expected shape {np.shape(wanted)}, found {found.shape}"
-            np.testing.assert_allclose(found, wanted, tolerance, tolerance, err_msg=f"{kind}: forward, top {i}")
+        for i, (value, wanted) in enumerate(zip(given, expected, strict=True)):
+            assert value.shape == np.shape(wanted), f"top {i}: expected shape {np.shape(wanted)}, found {value.shape}"
+            np.testing.assert_allclose(value, wanted, tolerance, tolerance, err_msg=f"{kind}: forward, top {i}")
     if REGISTRY[kind].differentiable and arrays:
         case.check_gradient(arrays, tolerance)
         case.check_nan(arrays)
@@ -106,8 +106,8 @@ class _Case:
         values = {value.name: value for node in net.graph.feeds for value in node.tops}
         names = [f"x{i}" for i in range(len(arrays)) if i not in self.type.constant_bottoms]
         spots = [net.data[values[name]] for name in names] + [net.params.data]
-        found = [self.device.download(net.diff[values[name]]) for name in names]
-        gradients = [np.array(gradient) for gradient in (*found, self.device.download(net.params.diff))]
+        differences = [self.device.download(net.diff[values[name]]) for name in names]
+        gradients = [np.array(gradient) for gradient in (*differences, self.device.download(net.params.diff))]
         starts = [np.array(self.device.download(spot)) for spot in spots]
         for name, which in [*((name, [i]) for i, name in enumerate(names)), ("all", range(len(spots)))]:
             for _ in range(DIRECTIONS):

@@ -99,11 +99,11 @@ class RemoteShard:
                         out.write(chunk)
                         shown.update(len(chunk))
                 if out.tell() != self.size:
-                    found = out.tell()
-                    if found > self.size:
+                    received = out.tell()
+                    if received > self.size:
                         out.seek(0)
                         out.truncate()
-                    raise OSError(f"{found} of {self.size} bytes came")
+                    raise OSError(f"{received} of {self.size} bytes came")
 
             self._tried(rest)
 

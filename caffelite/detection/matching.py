@@ -17,22 +17,22 @@ def match(overlaps: np.ndarray, threshold: float | None, excluded: np.ndarray | 
     overlaps: of boxes with objects (P, G). Each object first gets the box that overlaps it most, the largest overlap
     first. Then each other box gets the object that it overlaps most, from the threshold on; None: it gets none.
     """
-    found = np.full(len(overlaps), UNMATCHED)
+    matches = np.full(len(overlaps), UNMATCHED)
     left = np.where(overlaps > LEAST_OVERLAP, overlaps, 0)
     if excluded is not None:
-        found[excluded], left[excluded] = EXCLUDED, 0
+        matches[excluded], left[excluded] = EXCLUDED, 0
     best = left.copy()
     for _ in range(left.shape[1]):
         index, known = np.unravel_index(left.argmax(), left.shape) if left.size else (0, 0)
         if not left.size or left[index, known] <= 0:
             break
-        found[index] = known
+        matches[index] = known
         left[index], left[:, known] = 0, 0
     if threshold is not None and best.shape[1]:
         most = best.argmax(1)
-        chosen = (found == UNMATCHED) & (best.max(1) >= max(threshold, LEAST_OVERLAP))
-        found[chosen] = most[chosen]
-    return found
+        chosen = (matches == UNMATCHED) & (best.max(1) >= max(threshold, LEAST_OVERLAP))
+        matches[chosen] = most[chosen]
+    return matches
 
 
 def hardest(losses: np.ndarray, eligible: np.ndarray, count: int) -> np.ndarray:

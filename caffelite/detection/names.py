@@ -30,7 +30,7 @@ def read_sizes(path: str | os.PathLike, named_at: Where | None = None) -> list[t
     except (OSError, UnicodeDecodeError) as mistake:
         what = f"cannot read {path}: {inputs.reason(mistake)}"
         raise CaffeliteError(what, where=named_at or Where(str(path))) from None
-    found = []
+    sizes = []
     for number, line in enumerate(lines, 1):
         words = line.rsplit(maxsplit=2)
         if not words:
@@ -38,7 +38,7 @@ def read_sizes(path: str | os.PathLike, named_at: Where | None = None) -> list[t
         if len(words) != 3 or not (words[1].isdecimal() and words[2].isdecimal() and int(words[1]) and int(words[2])):
             where = Where(str(path), number)
             raise CaffeliteError("a line is not understood", where=where, expected='"name height width"')
-        found.append((words[0], (int(words[1]), int(words[2]))))
-    if not found:
+        sizes.append((words[0], (int(words[1]), int(words[2]))))
+    if not sizes:
         raise CaffeliteError("no images in the list", where=Where(str(path)))
-    return found
+    return sizes

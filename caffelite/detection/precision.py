@@ -52,17 +52,17 @@ def mean_precision(rows: np.ndarray, version: str) -> tuple[float, dict[int, flo
     counts: dict[int, int] = {}
     for _, label, count, _, _ in rows[rows[:, 0] == -1]:
         counts[int(label)] = counts.get(int(label), 0) + int(count)
-    found = rows[(rows[:, 0] != -1) & ((rows[:, 3] != 0) | (rows[:, 4] != 0))]
+    evaluated = rows[(rows[:, 0] != -1) & ((rows[:, 3] != 0) | (rows[:, 4] != 0))]
     each = {
         label: average_precision(mine[:, 2], mine[:, 3], count, version)
         for label, count in sorted(counts.items())
-        for mine in (found[found[:, 1] == label],)
+        for mine in (evaluated[evaluated[:, 1] == label],)
     }
     return (sum(each.values()) / len(each) if each else 0.0), each
 
 
 def judge(
-    found: np.ndarray,
+    detections: np.ndarray,
     scores: np.ndarray,
     known: np.ndarray,
     difficult: np.ndarray,
@@ -74,10 +74,10 @@ def judge(
     In the order of falling scores each detection is compared with the object (M, 4) that it overlaps most. It is right
     if that is at least ``threshold`` and the object has no detection yet. It does not count if the object is difficult.
     """
-    right, counted = np.zeros(len(found), bool), np.ones(len(found), bool)
+    right, counted = np.zeros(len(detections), bool), np.ones(len(detections), bool)
     if not len(known):
         return right, counted
-    table, taken = overlaps(found, known, pixels), np.zeros(len(known), bool)
+    table, taken = overlaps(detections, known, pixels), np.zeros(len(known), bool)
     for i in np.argsort(-scores, kind="stable"):
         best = table[i].argmax()
         if table[i, best] >= threshold:
@@ -88,19 +88,19 @@ def judge(
 
 
 def judge_coco(
-    found: np.ndarray, scores: np.ndarray, known: np.ndarray, ignored: np.ndarray, threshold: float
+    detections: np.ndarray, scores: np.ndarray, known: np.ndarray, ignored: np.ndarray, threshold: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """The same as in COCO: a detection takes the free object that it overlaps most, of those that count before those
     that are ignored (crowds, difficult ones), which any number may take; of ignored ones the share of the detection
     counts."""
-    right, counted = np.zeros(len(found), bool), np.ones(len(found), bool)
+    right, counted = np.zeros(len(detections), bool), np.ones(len(detections), bool)
     order = np.argsort(-scores, kind="stable")
     counted[order[COCO_MOST:]] = False
     if not len(known):
         return right, counted
-    table, taken = overlaps(found, known), np.zeros(len(known), bool)
+    table, taken = overlaps(detections, known), np.zeros(len(known), bool)
     with np.errstate(invalid="ignore", divide="ignore"):
-        share = intersections(found, known) / areas(found)[:, None]
+        share = intersections(detections, known) / areas(detections)[:, None]
     crowd = np.where(np.isfinite(share), share, 0)
     for i in order[:COCO_MOST]:
         free = np.where(taken | ignored, -1, table[i])
@@ -119,8 +119,8 @@ def class_precision(images: Iterable[Image], version: str, threshold: float) -> 
     ``average_precision``."""
     scores, hits, positives = [], [], 0
     compare = judge_coco if version == "COCO" else judge
-    for found, values, known, difficult in images:
-        right, counted = compare(found, values, known, difficult, threshold)
+    for detections, values, known, difficult in images:
+        right, counted = compare(detections, values, known, difficult, threshold)
         scores.append(values[counted])
         hits.append(right[counted])
         positives += int((~difficult).sum())

@@ -52,20 +52,20 @@ def build_fitting(
     """As ``build``; labels of missing data whose shape was assumed get the one that the layers need which read them,
     and the feeds with these shapes come third."""
     errors = Findings()
-    found, whole = build(reading, state, errors, feeds)
-    for labels in _needed(reading.message, found, feeds) if found and not whole else ():
+    fitting, whole = build(reading, state, errors, feeds)
+    for labels in _needed(reading.message, fitting, feeds) if fitting and not whole else ():
         others, fit = Findings(), Feeds(feeds.given, feeds.labels | labels, feeds.guesses)
         built, whole_now = build(reading, state, others, fit)
-        if built and found and len(built.nodes) > len(found.nodes):
-            close(found)
-            found, whole, errors, feeds = built, whole_now, others, fit
+        if built and fitting and len(built.nodes) > len(fitting.nodes):
+            close(fitting)
+            fitting, whole, errors, feeds = built, whole_now, others, fit
         else:
             close(built)
         if whole:
             break
     for finding in errors:
         findings.add(finding.kind, finding.error)
-    return found, whole, feeds
+    return fitting, whole, feeds
 
 
 def _needed(net: pb.NetParameter, built: Graph, feeds: Feeds) -> list[dict[str, Shape]]:

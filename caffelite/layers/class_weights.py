@@ -92,9 +92,9 @@ def upload(layer: Any, dev: Device) -> Array | None:
             what, remedy = "class_weight_balanced needs the labels of a training set", "give class_weight instead"
             raise layer.error(what, "loss_param", "class_weight_balanced", remedy=remedy, outer=True)
         return None
-    found = dev.empty(layer.classes)
-    dev.upload(found, layer.class_weights)
-    return found
+    weights = dev.empty(layer.classes)
+    dev.upload(weights, layer.class_weights)
+    return weights
 
 
 def replace(message: pb.LayerParameter, values: np.ndarray) -> None:

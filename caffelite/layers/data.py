@@ -67,19 +67,19 @@ class Feed(Feeding, Layer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         if self.source is None:
             raise self.error("its data is not available")
-        found = list(self.source.shapes)
+        shapes = list(self.source.shapes)
         self.converts_pixels = self._pixel_transform() is not None
-        if len(found) < len(self.spec.top):
+        if len(shapes) < len(self.spec.top):
             raise self.error(
-                f"its source fills {len(found)} tops",
+                f"its source fills {len(shapes)} tops",
                 "top",
-                len(found),
-                expected=f"at most {len(found)}",
+                len(shapes),
+                expected=f"at most {len(shapes)}",
                 found=len(self.spec.top),
                 outer=True,
             )
         parts = self._part[1] if self._part else 1
-        return [(shape[0] // parts, *shape[1:]) for shape in found[: len(self.spec.top)]]
+        return [(shape[0] // parts, *shape[1:]) for shape in shapes[: len(self.spec.top)]]
 
     def _pixel_transform(self) -> Any:
         """The transform of pixels that the device is to convert, or None."""
@@ -94,8 +94,8 @@ class Feed(Feeding, Layer):
             self._finish = dev.preprocess(self.source.shapes[0], *pixels)
         if self._finish:
             self.source.allocate = self._finish.host_buffer
-        found = self.source.shapes[: len(self.spec.top)]
-        self._arrays = [self.context.input_buffer.field(shape) for shape in (found[1:] if transform else found)]
+        shapes = self.source.shapes[: len(self.spec.top)]
+        self._arrays = [self.context.input_buffer.field(shape) for shape in (shapes[1:] if transform else shapes)]
 
     def feed(self, which: int, iteration: int, part: int) -> None:
         if self._finish:
@@ -128,13 +128,13 @@ def legacy_shapes(layer: Layer) -> list[Shape]:
     old = [p.num, p.channels, p.height, p.width]
     if len(p.shape) and any(old):
         raise layer.error("gives shape and num/channels/height/width", "shape", remedy="keep shape")
-    found = [tuple(s.dim) for s in p.shape] or [tuple(dims) for dims in zip(*old, strict=False)]
-    positive(layer, found, *[("shape", i) for i in range(len(found))])
+    shapes = [tuple(s.dim) for s in p.shape] or [tuple(dims) for dims in zip(*old, strict=False)]
+    positive(layer, shapes, *[("shape", i) for i in range(len(shapes))])
     if any(old) and len({len(values) for values in old}) != 1:
         raise layer.error("num, channels, height and width differ in number", "num", expected="the same number of each")
-    if len(found) not in (1, tops):
-        raise layer.error(f"has {len(found)} shapes for {tops} tops", "shape", expected=f"1 or {tops}")
-    return found * tops if len(found) == 1 else found
+    if len(shapes) not in (1, tops):
+        raise layer.error(f"has {len(shapes)} shapes for {tops} tops", "shape", expected=f"1 or {tops}")
+    return shapes * tops if len(shapes) == 1 else shapes
 
 
 def positive(layer: Layer, shapes: list[Shape], *paths: tuple) -> list[Shape]:
@@ -157,21 +157,21 @@ class DummyData(Feeding, Layer):
     differentiable = couples_samples = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        found = list(self.p.data_filler) or [pb.FillerParameter()]
-        if len(found) not in (1, len(self.spec.top)):
+        messages = list(self.p.data_filler) or [pb.FillerParameter()]
+        if len(messages) not in (1, len(self.spec.top)):
             raise self.error(
-                f"has {len(found)} fillers for {len(self.spec.top)} tops",
+                f"has {len(messages)} fillers for {len(self.spec.top)} tops",
                 "data_filler",
                 expected=f"0, 1 or {len(self.spec.top)}",
             )
-        self.fillers = found * len(self.spec.top) if len(found) == 1 else found
-        self.found = legacy_shapes(self)
-        for i, (filler, shape) in enumerate(zip(self.fillers, self.found, strict=True)):
-            fillers.check(filler, shape, self.locate.at(self.field, "data_filler", min(i, len(found) - 1)))
-        return self.found
+        self.fillers = messages * len(self.spec.top) if len(messages) == 1 else messages
+        self.top_shapes = legacy_shapes(self)
+        for i, (filler, shape) in enumerate(zip(self.fillers, self.top_shapes, strict=True)):
+            fillers.check(filler, shape, self.locate.at(self.field, "data_filler", min(i, len(messages) - 1)))
+        return self.top_shapes
 
     def set_shapes(self, shapes: list[Shape]) -> None:
-        self.found = shapes
+        self.top_shapes = shapes
 
     def bound(self, dev: Device, params: list, context: ExecutionContext, replica: bool = False) -> Self:
         copied = super().bound(dev, params, context, replica)
@@ -181,16 +181,16 @@ class DummyData(Feeding, Layer):
     def build(self, dev: Device) -> None:
         self.filled = False
         self._random = {
-            i: self.context.input_buffer.field(self.found[i])
+            i: self.context.input_buffer.field(self.top_shapes[i])
             for i, filler in enumerate(self.fillers)
             if filler.type != "constant"
         }
 
     def feed(self, which: int, iteration: int, part: int) -> None:
         for i, field in self._random.items():
-            first = part * (self.found[i][:1] or (1,))[0]
+            first = part * (self.top_shapes[i][:1] or (1,))[0]
             generator = functools.partial(self._generator, i, iteration, first)
-            field.set(which, fillers.fill_rows(self.fillers[i], self.found[i], generator))
+            field.set(which, fillers.fill_rows(self.fillers[i], self.top_shapes[i], generator))
 
     def _generator(self, top: int, iteration: int, first: int, row: int) -> np.random.Generator:
         """The random numbers of a row. first: the number of the batch's first row."""
@@ -269,13 +269,15 @@ class Input(Feeding, Layer):
     differentiable = couples_samples = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        found = [tuple(s.dim) for s in self.p.shape]
-        if len(found) not in (1, len(self.spec.top)):
+        shapes = [tuple(s.dim) for s in self.p.shape]
+        if len(shapes) not in (1, len(self.spec.top)):
             raise self.error(
-                f"has {len(found)} shapes for {len(self.spec.top)} tops", "shape", expected=f"1 or {len(self.spec.top)}"
+                f"has {len(shapes)} shapes for {len(self.spec.top)} tops",
+                "shape",
+                expected=f"1 or {len(self.spec.top)}",
             )
-        positive(self, found, *[("shape", i) for i in range(len(found))])
-        return found * len(self.spec.top) if len(found) == 1 else found
+        positive(self, shapes, *[("shape", i) for i in range(len(shapes))])
+        return shapes * len(self.spec.top) if len(shapes) == 1 else shapes
 
     def forward(self, x: list, y: list) -> None:
         pass

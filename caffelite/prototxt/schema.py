@@ -53,15 +53,15 @@ def has_field(field: str) -> bool:
 
 def read_fields(text: str, message: str) -> DescriptorProto:
     """The message of fields and enums as in a .proto file. Errors: a line that is neither."""
-    found, plain = DescriptorProto(name=message), re.sub(r"//[^\n]*", "", text)
+    descriptor, plain = DescriptorProto(name=message), re.sub(r"//[^\n]*", "", text)
     for enum in _ENUM.finditer(plain):
-        kind = found.enum_type.add(name=enum["name"])
+        kind = descriptor.enum_type.add(name=enum["name"])
         for name, number in _VALUE.findall(enum["values"]):
             kind.value.add(name=name, number=int(number))
     plain = _ENUM.sub("", plain)
     for match in _FIELD.finditer(plain):
-        field = found.field.add(name=match["name"], number=int(match["number"]), label=LABELS[match["label"]])
-        _set_type(field, match["type"], found)
+        field = descriptor.field.add(name=match["name"], number=int(match["number"]), label=LABELS[match["label"]])
+        _set_type(field, match["type"], descriptor)
         if match["default"]:
             field.default_value = match["default"].strip('"')
     if rest := _FIELD.sub("", plain).strip():
@@ -69,7 +69,7 @@ def read_fields(text: str, message: str) -> DescriptorProto:
         raise CaffeliteError(
             f"{message}: a field cannot be read", expected="as in: optional float scale = 1 [default = 1];", found=line
         )
-    return found
+    return descriptor
 
 
 def _set_type(field: FieldDescriptorProto, name: str, message: DescriptorProto) -> None:

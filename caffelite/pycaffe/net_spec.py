@@ -193,8 +193,8 @@ class NetSpec:
 
     def update(self, name: str, params: Mapping[str, Any]) -> None:
         """Sets more parameters of the layer of a top, as in SSD's Caffe."""
-        found = self.tops[name]
-        (found.fn if isinstance(found, Top) else found).params.update(params)
+        top = self.tops[name]
+        (top.fn if isinstance(top, Top) else top).params.update(params)
 
     def to_proto(self) -> pb.NetParameter:
         """The net with all layers that the named tops need."""

@@ -24,8 +24,8 @@ CONNECTIONS = {"http": http.client.HTTPConnection, "https": http.client.HTTPSCon
 
 def resolve(host: str, port: int) -> list[str]:
     """The addresses of a host. Errors: OSError, UnicodeError."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in addresses))
 
 
 def is_public(address: str) -> bool:

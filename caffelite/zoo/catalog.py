@@ -48,17 +48,17 @@ class Cost:
 
 def shipped() -> list[ShippedNet]:
     """All shipped nets, in the order of models/README.md. A net has the name of its solver's file."""
-    found: list[ShippedNet] = []
+    nets: list[ShippedNet] = []
     for row in _ROW.finditer(inputs.read_text(FOLDER / "models" / "README.md")):
         paper, data, command, parameters, accuracy = row["cells"].split(" | ")
         net, solver = FOLDER / "models" / row["net"], FOLDER / command.strip("`").rsplit(maxsplit=1)[-1]
-        paper = found[-1].paper + paper.removeprefix("the same") if paper.startswith("the same") else paper
-        data = found[-1].data if data == "the same" else data
+        paper = nets[-1].paper + paper.removeprefix("the same") if paper.startswith("the same") else paper
+        data = nets[-1].data if data == "the same" else data
         deploy = net.with_name(DEPLOY)
         name = solver.stem.removesuffix("_solver")
         count = int(parameters.replace(",", ""))
-        found.append(ShippedNet(name, net, solver, deploy if deploy.exists() else None, paper, data, count, accuracy))
-    return found
+        nets.append(ShippedNet(name, net, solver, deploy if deploy.exists() else None, paper, data, count, accuracy))
+    return nets
 
 
 def find(name: str, others: Iterable[str] = ()) -> ShippedNet:
@@ -75,11 +75,11 @@ def find(name: str, others: Iterable[str] = ()) -> ShippedNet:
 def cost(one: ShippedNet) -> Cost:
     """Input shape and multiply-adds, from the TEST net, or the TRAIN net where TEST needs a stage; its data need not
     exist."""
-    found = load_net(str(one.net), None, {})
+    loaded = load_net(str(one.net), None, {})
     try:
-        graph, notes = found.graph(pb.TEST)
+        graph, notes = loaded.graph(pb.TEST)
     except CaffeliteError:
-        graph, notes = found.graph(pb.TRAIN)
+        graph, notes = loaded.graph(pb.TRAIN)
     if any(note.startswith("the shape of a sample is not known") for note in notes):
         return Cost(None, None)
     return Cost(graph.feeds[0].tops[0].shape[1:], summary.table(graph, notes).multiply_adds)

@@ -99,11 +99,11 @@ def download(source: Published, path: Path, progress: Progress = lambda done, to
             raise _failed(source, f"{mistake.code} {mistake.reason}", part) from None
     except (OSError, http.client.HTTPException) as mistake:
         raise _failed(source, str(getattr(mistake, "reason", mistake)), part) from None
-    found = _digest(part)
-    if found != source.sha1:
+    digest = _digest(part)
+    if digest != source.sha1:
         part.unlink()
         what, remedy = f"{source.url} is not the published file", "try again, or get the file by other means"
-        raise CaffeliteError(what, where=Where(str(path)), expected=f"SHA-1 {source.sha1}", found=found, remedy=remedy)
+        raise CaffeliteError(what, where=Where(str(path)), expected=f"SHA-1 {source.sha1}", found=digest, remedy=remedy)
     part.replace(path)
 
 

@@ -54,12 +54,12 @@ class WindowSource(Source):
         if not self._size:
             raise CaffeliteError("WindowData needs a crop_size", where=at("crop_size"), expected="at least 1", found=0)
         if 2 * self._pad >= self._size:
-            found = self._pad
+            windows = self._pad
             raise CaffeliteError(
                 "context_pad leaves nothing of the window",
                 where=locate("window_data_param", "context_pad"),
                 expected=f"less than half of crop_size {self._size}",
-                found=found,
+                found=windows,
             )
         if not 0 <= param.fg_fraction <= 1:
             where, fraction = locate("window_data_param", "fg_fraction"), f"{param.fg_fraction:g}"
@@ -87,8 +87,8 @@ class WindowSource(Source):
             if wanted and not getattr(self._windows, kind):
                 raise CaffeliteError(f"no windows for {kind}", where=Where(str(path)), expected=f"some with {what}")
         self._orders = [
-            Order(max(1, len(found)), key(seed, layer.name, "shuffle", kind))
-            for kind, found in (("background", self._windows.background), ("objects", self._windows.objects))
+            Order(max(1, len(windows)), key(seed, layer.name, "shuffle", kind))
+            for kind, windows in (("background", self._windows.background), ("objects", self._windows.objects))
         ]
         self._flips = key(seed, layer.name, "transform")
         self._kept: dict[int, np.ndarray] | None = {} if param.cache_images else None

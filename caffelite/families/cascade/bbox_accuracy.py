@@ -63,6 +63,6 @@ class BboxAccuracy(Layer):
             raise self.error(what, expected=f"1 to {classes - 1}", found=int(columns.max()))
         moves = offsets.reshape(len(offsets), classes, 4)[np.arange(len(columns)), columns]
         moved = stages.decode_boxes(moves * self.deviation + self.mean, rois)
-        for top, found in zip(y, (moved, rois), strict=False):
-            mean = stages.paired_overlaps(found, matches[:, 1:5]).mean() if len(found) else -1.0
+        for top, predictions in zip(y, (moved, rois), strict=False):
+            mean = stages.paired_overlaps(predictions, matches[:, 1:5]).mean() if len(predictions) else -1.0
             self.dev.upload(top, np.full(top.shape, mean, self.dev.dtype))

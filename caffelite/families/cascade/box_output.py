@@ -71,15 +71,15 @@ class Proposals(Varying, Layer):
             limits = self.p.max_nms_num, self.p.max_post_nms_num
             kept = stages.proposals(boxes, scores, self.p.iou_thr, self.p.nms_type, self.pixels, *limits)
             rows.append(np.column_stack([np.full(len(kept), image), boxes[kept], scores[kept]]))
-        found = np.concatenate(rows)
-        if not len(found):
-            found = np.array([[0, 1, 1, 10, 10, 0.0]])
-        if y[0].shape[0] != len(found):
-            y = self.resize([(len(found), width) for width in (5, 6)[: len(y)]])
-        self.dev.upload(y[0], found[:, :5].reshape(y[0].shape))
+        rois = np.concatenate(rows)
+        if not len(rois):
+            rois = np.array([[0, 1, 1, 10, 10, 0.0]])
+        if y[0].shape[0] != len(rois):
+            y = self.resize([(len(rois), width) for width in (5, 6)[: len(y)]])
+        self.dev.upload(y[0], rois[:, :5].reshape(y[0].shape))
         if len(y) > 1:
             alone = not any(len(r) for r in rows)
-            self.dev.upload(y[1], np.zeros(y[1].shape) if alone else found)
+            self.dev.upload(y[1], np.zeros(y[1].shape) if alone else rois)
 
 
 @register
@@ -118,10 +118,10 @@ class BoxOutput(Proposals):
             classes, offsets = table[image, :-4], table[image, -4:]
             score = classes[1:].max(0) - classes[0]
             anchor = p.field_w[i], p.field_h[i]
-            found = self.decode(offsets, anchor, p.downsample_rate[i])
+            corners = self.decode(offsets, anchor, p.downsample_rate[i])
             height, width = score.shape
-            low = np.maximum(found[:, :2], 0)
-            size = np.minimum(found[:, 2:] - found[:, :2], np.array([width, height]) * p.downsample_rate[i] - low)
+            low = np.maximum(corners[:, :2], 0)
+            size = np.minimum(corners[:, 2:] - corners[:, :2], np.array([width, height]) * p.downsample_rate[i] - low)
             boxes.append(np.concatenate([low, low + size], 1))
             scores.append(score.reshape(-1))
         return self.large_enough(np.concatenate(boxes), np.concatenate(scores))
@@ -174,8 +174,8 @@ class BoxGroupOutput(Proposals):
             for k, anchor in enumerate(zip(group.field_w, group.field_h, strict=True)):
                 at = image * len(group.field_w) + k
                 score, offsets = 1 - maps[2 * i][at, 0], maps[2 * i + 1][at]
-                found = self.decode(offsets, anchor, group.stride)
-                high = np.minimum(found[:, 2:], np.array([score.shape[1], score.shape[0]]) * group.stride)
-                boxes.append(np.concatenate([np.maximum(found[:, :2], 0), high], 1))
+                corners = self.decode(offsets, anchor, group.stride)
+                high = np.minimum(corners[:, 2:], np.array([score.shape[1], score.shape[0]]) * group.stride)
+                boxes.append(np.concatenate([np.maximum(corners[:, :2], 0), high], 1))
                 scores.append(score.reshape(-1))
         return self.large_enough(np.concatenate(boxes), np.concatenate(scores))

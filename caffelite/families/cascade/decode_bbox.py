@@ -54,15 +54,15 @@ class DecodeBBox(Varying, Layer):
 
     def forward(self, x: list, y: list) -> None:
         offsets, boxes = (self.dev.download(array).astype(float).reshape(len(array), -1) for array in x[:2])
-        found = stages.decode_boxes(offsets[:, 4:] * self.deviation + self.mean, boxes[:, 1:])
-        kept = np.ones(len(found), bool)
+        decoded = stages.decode_boxes(offsets[:, 4:] * self.deviation + self.mean, boxes[:, 1:])
+        valid = np.ones(len(decoded), bool)
         if self.phase == pb.TRAIN:
-            kept &= (found[:, :2] <= found[:, 2:]).all(1)
+            valid &= (decoded[:, :2] <= decoded[:, 2:]).all(1)
             if len(x) > 2:
-                kept &= self.dev.download(x[2]).reshape(len(found), -1)[:, -1] < self.p.gt_iou_thr
-        if not kept.any():
+                valid &= self.dev.download(x[2]).reshape(len(decoded), -1)[:, -1] < self.p.gt_iou_thr
+        if not valid.any():
             raise CaffeliteError(f'layer "{self.name}" (DecodeBBox): no box of the batch is left')
-        rows = np.column_stack([boxes[:, 0], found])[kept]
+        rows = np.column_stack([boxes[:, 0], decoded])[valid]
         if len(rows) != y[0].shape[0]:
             y = self.resize([(len(rows), *self.trailing)])
         self.dev.upload(y[0], rows.reshape(y[0].shape))

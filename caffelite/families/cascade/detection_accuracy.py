@@ -34,23 +34,23 @@ class FieldAccuracy(FieldLayer):
         maps = self.read(x)
         objects = maps.objects
         counted, right = objects | maps.background(self.p.bg_threshold), self.correct(maps)
-        found = [right[cells].mean() if cells.any() else -1.0 for cells in (counted, objects)]
-        self.dev.upload(y[0], np.array(found).reshape(1, 1, 1, 2))
+        accuracies = [right[cells].mean() if cells.any() else -1.0 for cells in (counted, objects)]
+        self.dev.upload(y[0], np.array(accuracies).reshape(1, 1, 1, 2))
         if len(y) > 1:
             self.dev.upload(y[1], np.array(self._overlap(maps, objects)).reshape(1, 1, 1, 1))
 
     def _overlap(self, maps: Maps, objects: np.ndarray) -> float:
         """The mean IoU of predicted and true boxes."""
         normal, ratios = (self.deviation, self.mean), (self.p.field_whr, self.p.field_xyr)
-        found = []
+        overlaps = []
         for i, field in enumerate(self.fields_of_maps(len(objects))):
             places = objects[i].reshape(-1)
             anchor = (field.width, field.height)
             boxes = stages.decode_map(maps.offsets[i], anchor, field.stride, ratios, normal, False)[places]
             middle, sides = np.split(maps.targets[i].reshape(4, -1).T[places], 2, axis=1)
             true = np.concatenate([middle - sides / 2, middle + sides / 2], 1)
-            found.append(field_maps.overlaps_of_pairs(boxes, true, self.least_side))
-        values = np.concatenate(found)
+            overlaps.append(field_maps.overlaps_of_pairs(boxes, true, self.least_side))
+        values = np.concatenate(overlaps)
         return float(values.mean()) if len(values) else -1.0
 
 

@@ -318,8 +318,8 @@ class DetectionData(ListFeed):
 
     @staticmethod
     def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
-        found, path = located(layer, "detection_data_param", locate)
-        return DetectionSource(found, phase, path, locate, seed)
+        spec, path = located(layer, "detection_data_param", locate)
+        return DetectionSource(spec, phase, path, locate, seed)
 
     @staticmethod
     def listed_files(param: Any, path: Path) -> Iterator[str]:
@@ -384,8 +384,11 @@ class DetectionData(ListFeed):
 
 def _detection_shapes(param: pb.DetectionDataParameter, size: tuple[int, int], objects: int) -> list[Shape]:
     maps = [map_size(size, stride) for stride in param.stride]
-    found: list[Shape] = [(param.batch_size, 3, *size), *((param.batch_size, LABEL_CHANNELS, *cells) for cells in maps)]
-    return [*found, (objects, 8)] if param.output_gt_boxes else found
+    shapes: list[Shape] = [
+        (param.batch_size, 3, *size),
+        *((param.batch_size, LABEL_CHANNELS, *cells) for cells in maps),
+    ]
+    return [*shapes, (objects, 8)] if param.output_gt_boxes else shapes
 
 
 @register
@@ -403,8 +406,8 @@ class EvalData(ListFeed):
 
     @staticmethod
     def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
-        found, path = located(layer, "eval_data_param", locate)
-        return EvalSource(found, phase, path, locate, seed)
+        spec, path = located(layer, "eval_data_param", locate)
+        return EvalSource(spec, phase, path, locate, seed)
 
     @staticmethod
     def listed_files(param: Any, path: Path) -> Iterator[str]:
@@ -432,5 +435,5 @@ class EvalData(ListFeed):
 
 def _eval_shapes(spec: pb.LayerParameter, size: tuple[int, int], objects: int) -> list[Shape]:
     batch = spec.eval_data_param.batch_size
-    found: list[Shape] = [(batch, 3, *size), (objects, 8), (batch, 2)]
-    return found[: len(spec.top)]
+    shapes: list[Shape] = [(batch, 3, *size), (objects, 8), (batch, 2)]
+    return shapes[: len(spec.top)]

@@ -28,27 +28,27 @@ class CascadeDetectionEvaluate(DetectionEvaluation):
         return [(len(self.labels) + bottoms[0][0], 5)]
 
     @staticmethod
-    def ssd_rows(found: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def ssd_rows(detections: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Detections and objects in the columns of ``DetectionEvaluate``."""
-        return found.reshape(-1, 7)[:, [0, 5, 6, 1, 2, 3, 4]], known.reshape(-1, 8)[:, [0, 5, 6, 1, 2, 3, 4, 7]]
+        return detections.reshape(-1, 7)[:, [0, 5, 6, 1, 2, 3, 4]], known.reshape(-1, 8)[:, [0, 5, 6, 1, 2, 3, 4, 7]]
 
-    def judged_items(self, found: np.ndarray) -> np.ndarray:
+    def judged_items(self, detections: np.ndarray) -> np.ndarray:
         """The images of all rows: FrcnnOutput writes one for each image."""
-        return np.unique(found[found[:, 0] != -1, 0])
+        return np.unique(detections[detections[:, 0] != -1, 0])
 
     def forward(self, x: list, y: list) -> None:
         self._net_sizes = self.dev.download(x[2]).reshape(-1, 2)
         super().forward(x, y)
 
-    def in_pixels(self, item: int, found: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
+    def in_pixels(self, item: int, detections: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
         if not self._sizes:
-            return found, known, True
+            return detections, known, True
         if not 0 <= item < len(self._net_sizes):
             what = f'has a detection of image {item}, bottom "{self.spec.bottom[2]}" has no size of it'
             raise self.bottom_error(0, what, expected=f"0 to {len(self._net_sizes) - 1}")
         height, width = np.array(self.next_size()) / self._net_sizes[item]
-        scale = np.array([width, height] * 2, found.dtype)
-        found, known = found.copy(), known.copy()
-        for rows in (found, known):
+        scale = np.array([width, height] * 2, detections.dtype)
+        detections, known = detections.copy(), known.copy()
+        for rows in (detections, known):
             rows[:, 3:7] *= scale
-        return found, known, True
+        return detections, known, True

@@ -166,16 +166,16 @@ class DetectionLoss(FieldLoss):
             drawn = generator.integers(0, len(chosen), min(wanted, MOST_DRAWS * len(chosen)))
             chosen[drawn[candidates[drawn]]] = True
         if p.sample_mode != "random":
-            places = np.flatnonzero(candidates)
+            indices = np.flatnonzero(candidates)
             for known in range(1, p.cls_num):
                 wanted = max(LEAST_CANDIDATES, int(counts[known] * p.bg_multiple * share))
-                chosen[highest(maps.scores[image, known].reshape(-1), places, wanted)] = True
+                chosen[highest(maps.scores[image, known].reshape(-1), indices, wanted)] = True
 
 
-def highest(scores: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
+def highest(scores: np.ndarray, indices: np.ndarray, count: int) -> np.ndarray:
     """The ``count`` places with the highest scores, of equal ones the last; NaN is the lowest."""
-    found = np.where(np.isnan(scores[places]), -np.inf, scores[places])
-    return places[np.lexsort((-places, -found))[:count]]
+    values = np.where(np.isnan(scores[indices]), -np.inf, scores[indices])
+    return indices[np.lexsort((-indices, -values))[:count]]
 
 
 @register

@@ -146,8 +146,10 @@ def image_gt_labels(
         usable = _inside(window, shape) & (coverages(boxes, objects.regions).sum(1) < IGNORED_COVER)
         return Cells(boxes, usable, usable)
 
-    found = (cells(field, window, out.shape[1:]) for field, window, out in zip(fields, windows, maps, strict=True))
-    _label(fields, found, objects, Rules(threshold, LEAST_OVERLAP, False, False), maps)
+    cells_of_fields = (
+        cells(field, window, out.shape[1:]) for field, window, out in zip(fields, windows, maps, strict=True)
+    )
+    _label(fields, cells_of_fields, objects, Rules(threshold, LEAST_OVERLAP, False, False), maps)
 
 
 def detection_labels(
@@ -168,8 +170,8 @@ def detection_labels(
         covered = coverages(boxes, objects.regions, pixels=True).sum(1) >= param.ignore_fg_threshold
         return Cells(boxes, usable, usable & ~covered)
 
-    found = (cells(field, out.shape[1:]) for field, out in zip(fields, maps, strict=True))
-    _label(fields, found, objects, Rules(param.fg_threshold, param.pickup_iou_thr, True, True), maps)
+    cells_of_fields = (cells(field, out.shape[1:]) for field, out in zip(fields, maps, strict=True))
+    _label(fields, cells_of_fields, objects, Rules(param.fg_threshold, param.pickup_iou_thr, True, True), maps)
 
 
 def _label(fields: list[Field], cells: Iterable[Cells], objects: Objects, rules: Rules, maps: list[np.ndarray]) -> None:

@@ -81,10 +81,10 @@ class FrcnnOutput(Writing, Varying, Layer):
         moved = stages.decode_boxes(moves, rois[:, None, 1:5])
         with np.errstate(invalid="ignore"):
             moved = np.concatenate([np.maximum(moved[..., :2], 0), np.minimum(moved[..., 2:], (width, height))], -1)
-        found = self._found(scores, moved)
+        detections = self._found(scores, moved)
         if self.writes:
-            self._save(found, height, width)
-        rows = np.concatenate([[[0.0, *[-1.0] * (COLUMNS - 1)]], found])
+            self._save(detections, height, width)
+        rows = np.concatenate([[[0.0, *[-1.0] * (COLUMNS - 1)]], detections])
         if len(rows) != self.count:
             self.count = len(rows)
             y = self.resize([(self.count, COLUMNS)])
@@ -105,8 +105,8 @@ class FrcnnOutput(Writing, Varying, Layer):
             rows = rows[np.sort(np.argsort(-rows[:, 6], kind="stable")[:most])]
         return rows
 
-    def _save(self, found: np.ndarray, height: float, width: float) -> None:
+    def _save(self, detections: np.ndarray, height: float, width: float) -> None:
         if self._saving is None:
             self._saving = Saving(self.p.save_output_param, self.locate.at(self.field, "save_output_param"), resolve)
-        corners = found[:, 1:5] / ([width, height] * 2)
-        self._saving.add(np.column_stack([found[:, 0], found[:, 5:], corners]))
+        corners = detections[:, 1:5] / ([width, height] * 2)
+        self._saving.add(np.column_stack([detections[:, 0], detections[:, 5:], corners]))

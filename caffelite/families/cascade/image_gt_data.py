@@ -162,8 +162,8 @@ class ImageGtData(Varying, Feed):
 
     @staticmethod
     def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
-        found, path = located(layer, "image_gt_data_param", locate)
-        return ImageGtSource(found, phase, path, locate, seed)
+        spec, path = located(layer, "image_gt_data_param", locate)
+        return ImageGtSource(spec, phase, path, locate, seed)
 
     @staticmethod
     def listed_files(param: Any, path: Path) -> Iterator[str]:
@@ -240,8 +240,8 @@ class ImageGtData(Varying, Feed):
             field.set(which, array)
         if self.varies:
             rows = arrays[-1]
-            found = rows[rows[:, 5] != NO_BOX]
-            self._rows = found if len(found) else np.array([WITHOUT_BOX], rows.dtype)
+            objects = rows[rows[:, 5] != NO_BOX]
+            self._rows = objects if len(objects) else np.array([WITHOUT_BOX], rows.dtype)
 
     def forward(self, x: list, y: list) -> None:
         if not self.varies:

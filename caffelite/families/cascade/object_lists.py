@@ -52,7 +52,7 @@ def read_objects(path: Path, root: str, form: Format) -> list[ListedImage]:
 
     Errors: the first line that is not understood; a label below 1; another number of channels than 3; no images.
     """
-    found, lines = [], WindowLines(path)
+    objects, lines = [], WindowLines(path)
     for picture in lines.pictures(root):
         if picture.shape[0] != 3 or min(picture.shape) < 1:
             expected = "3 channels, height and width of 1 or more"
@@ -60,10 +60,10 @@ def read_objects(path: Path, root: str, form: Format) -> list[ListedImage]:
         rows = _numbers(lines, "objects", (form.label, *form.flags))
         regions = _numbers(lines, form.regions, ())
         difficult = rows[:, 2] != 0 if "difficult" in form.flags else np.zeros(len(rows), bool)
-        found.append(ListedImage(picture, Objects(rows[:, -4:], rows[:, 0], rows[:, 1] != 0, difficult, regions)))
-    if not found:
+        objects.append(ListedImage(picture, Objects(rows[:, -4:], rows[:, 0], rows[:, 1] != 0, difficult, regions)))
+    if not objects:
         raise CaffeliteError("no images in the list", where=lines.end)
-    return found
+    return objects
 
 
 def _numbers(lines: WindowLines, what: str, names: tuple[str, ...]) -> np.ndarray:
@@ -120,9 +120,9 @@ class ImageFiles:
 
 def located(layer: pb.LayerParameter, field: str, locate: Locator) -> tuple[pb.LayerParameter, Path]:
     """A copy of a layer whose root_folder can be put before names, and the path of its list. field: its message."""
-    found, at = pb.LayerParameter(), locate.at(field)
-    found.CopyFrom(layer)
-    param = getattr(found, field)
+    spec, at = pb.LayerParameter(), locate.at(field)
+    spec.CopyFrom(layer)
+    param = getattr(spec, field)
     path = source_path(param, at)
     param.root_folder = root_folder_of(param.root_folder, at)
-    return found, path
+    return spec, path

@@ -75,8 +75,8 @@ class CascadeProposalTarget(Varying, Layer):
 
     def _tops(self, count: int) -> list[Shape]:
         wide = (count, 4 * self.columns)
-        found: list[Shape] = [(count, 5), (count,), wide, wide, wide, (count, 6), (count,)]
-        return found[: len(self.spec.top)]
+        shapes: list[Shape] = [(count, 5), (count,), wide, wide, wide, (count, 6), (count,)]
+        return shapes[: len(self.spec.top)]
 
     def build(self, dev: Device) -> None:
         """Nothing: the host computes all."""
@@ -165,7 +165,7 @@ class CascadeProposalTarget(Varying, Layer):
         every: np.ndarray,
         objects: np.ndarray,
         kept: np.ndarray,
-        found: int,
+        positive_count: int,
         overlap: np.ndarray,
         near: np.ndarray,
     ) -> list[np.ndarray]:
@@ -173,21 +173,21 @@ class CascadeProposalTarget(Varying, Layer):
         p, count = self.p, len(kept)
         labels, matches = np.zeros(count), np.zeros((count, 6))
         targets, weights = np.zeros((2, count, self.columns, 4))
-        if found:
-            first, rows = kept[:found], np.arange(found)
+        if positive_count:
+            first, rows = kept[:positive_count], np.arange(positive_count)
             matched = objects[near[first]]
-            labels[:found] = matched[:, 5]
-            columns = np.minimum(labels[:found], self.columns - 1).astype(int)
+            labels[:positive_count] = matched[:, 5]
+            columns = np.minimum(labels[:positive_count], self.columns - 1).astype(int)
             moves = boxes.rcnn_encode(every[first, 1:], matched[:, 1:5])
             targets[rows, columns] = (moves - self.mean) / self.deviation
             within = (overlap[first] >= p.bbox_thr_lw) & (overlap[first] <= p.bbox_thr_hg)
             weights[rows, columns] = within[:, None]
-            matches[:found] = np.column_stack([matched[:, 5], matched[:, 1:5], overlap[first]])
+            matches[:positive_count] = np.column_stack([matched[:, 5], matched[:, 1:5], overlap[first]])
         scores = np.ones(count)
         if p.iou_weighted:
-            scores[:found] = matches[:found, 5]
-        positive, negative = scores[:found].sum(), scores[found:].sum()
+            scores[:positive_count] = matches[:positive_count, 5]
+        positive, negative = scores[:positive_count].sum(), scores[positive_count:].sum()
         if positive:
-            scores[:found] *= p.fg_fraction * count / positive
-            scores[found:] *= (1 - p.fg_fraction) * count / negative if negative else 1
+            scores[:positive_count] *= p.fg_fraction * count / positive
+            scores[positive_count:] *= (1 - p.fg_fraction) * count / negative if negative else 1
         return [every[kept], labels, targets, weights, weights, matches, scores]

@@ -68,14 +68,12 @@ class Lattice:
 
     def filtered(self, values: np.ndarray, transposed: bool = False) -> np.ndarray:
         """(C, P) → (C, P). transposed: by the transposed matrix."""
-        found = np.zeros((self.size + 1, len(values)))
+        sums = np.zeros((self.size + 1, len(values)))
         for channel, row in enumerate(values):
             spread = (self.weights * row[:, None]).reshape(-1)
-            found[:-1, channel] = np.bincount(self.corners.reshape(-1), spread, self.size)
+            sums[:-1, channel] = np.bincount(self.corners.reshape(-1), spread, self.size)
         for before, after in self.neighbors[::-1] if transposed else self.neighbors:
-            found[: self.size] += 0.5 * (found[before] + found[after])
+            sums[: self.size] += 0.5 * (sums[before] + sums[after])
         corners = zip(self.corners.T, self.weights.T, strict=True)  # one after the other: all at once take much memory
-        total = sum(
-            (found[corner] * weight[:, None] for corner, weight in corners), np.zeros((self.count, len(values)))
-        )
+        total = sum((sums[corner] * weight[:, None] for corner, weight in corners), np.zeros((self.count, len(values))))
         return total.T / (1 + 2.0**-self.axes)

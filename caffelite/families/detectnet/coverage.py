@@ -55,12 +55,12 @@ class Grid:
     def labels(self, objects: list[Object]) -> np.ndarray:
         """Channels: foreground; left, top, right, bottom less the cell's; 1 / width, 1 / height; the cell's area by the
         region's, or 1; then the coverage of each class. Later objects replace earlier ones."""
-        found = np.zeros((self.channels, *self.size))
+        labels = np.zeros((self.channels, *self.size))
         for item in filter(None, map(self._kept, objects)):
-            self._add(found, item)
-        return found
+            self._add(labels, item)
+        return labels
 
-    def _add(self, found: np.ndarray, item: Object) -> None:
+    def _add(self, labels: np.ndarray, item: Object) -> None:
         stride = self.p.stride
         wide, high = self._side(item.width), self._side(item.height)
         left, top = item.x + (item.width - wide) / 2, item.y + (item.height - high) / 2
@@ -72,7 +72,7 @@ class Grid:
             area = overlap(left, left + wide, x, x + stride) * overlap(top, top + high, y, y + stride)
             if area / stride**2 <= EMPTY:
                 continue
-            cell = found[:, row, column]
+            cell = labels[:, row, column]
             corners = item.x - x, item.y - y, item.x + item.width - x, item.y + item.height - y
             cell[:FIELDS] = 1, *corners, 1 / item.width, 1 / item.height, max(0 if self.p.obj_norm else 1, norm)
             cell[FIELDS:] = 0

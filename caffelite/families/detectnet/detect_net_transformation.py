@@ -92,11 +92,11 @@ class DetectNetTransformation(Scheduled, Layer):
         self._iteration.copy_to(self._value)
         iteration = int(self.dev.download(self._value)[0])
         images, labels = (self.dev.download(blob).astype(float) for blob in x)
-        found = []
+        transformed = []
         for n, image in enumerate(images):
             random = fillers.generator(self.context.seed, self.name, iteration, n)
-            found.append(self._transformed(image / 255, self._objects(labels[n]), random))
-        for top, arrays in zip(y, zip(*found, strict=True), strict=True):
+            transformed.append(self._transformed(image / 255, self._objects(labels[n]), random))
+        for top, arrays in zip(y, zip(*transformed, strict=True), strict=True):
             self.dev.upload(top, np.stack(arrays))
 
     def _transformed(

@@ -71,10 +71,10 @@ class Turn:
 
 def cropped(image: np.ndarray, x: int, y: int, height: int, width: int) -> np.ndarray:
     """The part from (x, y) on, which may lie outside; 0 there."""
-    found = np.zeros((3, height, width))
+    target = np.zeros((3, height, width))
     rows = slice(max(0, y), max(0, min(image.shape[1], y + height)))
     columns = slice(max(0, x), max(0, min(image.shape[2], x + width)))
     part = image[:, rows, columns]
     top, left = rows.start - y, columns.start - x
-    found[:, top : top + part.shape[1], left : left + part.shape[2]] = part
-    return found
+    target[:, top : top + part.shape[1], left : left + part.shape[2]] = part
+    return target

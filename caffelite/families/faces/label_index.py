@@ -43,13 +43,13 @@ def grown(layer: Layer, field: str, i: int, power: float) -> float:
     """(1 + gamma · i)^power; ``field`` of the layer's message is gamma. Errors: a power that is no number."""
     gamma = getattr(layer.p, field)
     try:
-        found = (1 + gamma * i) ** power
+        result = (1 + gamma * i) ** power
     except (ZeroDivisionError, OverflowError):
-        found = math.inf
-    if isinstance(found, complex) or not math.isfinite(found):
+        result = math.inf
+    if isinstance(result, complex) or not math.isfinite(result):
         what = f"(1 + {field} · i)^{power:g} is no finite number at i = {i}"
         raise layer.error(what, field, expected=f"1 + {field} · i above 0, and a smaller power", found=f"{gamma:g}")
-    return found
+    return result
 
 
 def limited(value: float, least: float, most: float) -> float:

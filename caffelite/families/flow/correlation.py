@@ -115,10 +115,10 @@ class Correlation(Layer):
                 da[here] += above * b[there]
                 db[there] += above * a[here]
         down, across = self.pad
-        for found, padded in zip(dx, (da, db), strict=True):
-            if found is not None:
+        for gradient, padded in zip(dx, (da, db), strict=True):
+            if gradient is not None:
                 inner = padded[:, :, down : padded.shape[2] - down, across : padded.shape[3] - across]
-                self.dev.upload(found, np.ascontiguousarray(inner))
+                self.dev.upload(gradient, np.ascontiguousarray(inner))
 
 
 @register

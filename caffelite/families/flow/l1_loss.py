@@ -74,6 +74,6 @@ class FlowL1Loss(Loss):
         else:
             slopes = np.sign(d) * (np.abs(d) >= self.p.plateau)
         slopes = weight * slopes * known
-        for found, sign in zip(dx, (1, -1), strict=False):
-            if found is not None:
-                self.dev.upload(found, (sign * slopes).reshape(found.shape))
+        for gradient, sign in zip(dx, (1, -1), strict=False):
+            if gradient is not None:
+                self.dev.upload(gradient, (sign * slopes).reshape(gradient.shape))

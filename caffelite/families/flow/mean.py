@@ -67,8 +67,8 @@ class Mean(Layer):
             apply(bottom, shift, top)
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        for above, found in zip(dy, dx, strict=True):
-            if found is not None and above is None:
-                self.dev.fill(found, 0)
-            elif found is not None:
-                self._dx(above, found)
+        for above, gradient in zip(dy, dx, strict=True):
+            if gradient is not None and above is None:
+                self.dev.fill(gradient, 0)
+            elif gradient is not None:
+                self._dx(above, gradient)

@@ -67,5 +67,5 @@ class LiftedStructSimilaritySoftmaxLoss(Loss):
             slopes[[i, j]] -= term * shares
         slopes = np.divide(slopes, distances, out=np.zeros_like(slopes), where=distances != 0)
         slopes = (slopes + slopes.T) * (float(self.dev.download(dy[0]).reshape(-1)[0]) / max(1, len(pairs)))
-        found = slopes.sum(1)[:, None] * samples - slopes @ samples
-        self.dev.upload(dx[0], found.reshape(dx[0].shape))
+        gradient = slopes.sum(1)[:, None] * samples - slopes @ samples
+        self.dev.upload(dx[0], gradient.reshape(dx[0].shape))

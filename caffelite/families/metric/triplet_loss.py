@@ -56,6 +56,6 @@ class TripletLoss(Loss):
         self._sum(gap, y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        for slope, found in zip(self._slopes, dx, strict=True):
-            if found is not None:
-                slope(*x, self.saved["gap"], dy[0], found)
+        for slope, gradient in zip(self._slopes, dx, strict=True):
+            if gradient is not None:
+                slope(*x, self.saved["gap"], dy[0], gradient)

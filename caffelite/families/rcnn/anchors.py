@@ -25,14 +25,14 @@ def base_anchors(
     ``base_size`` pixels. The sides of a ratio are rounded before they are scaled: halves up, or to the even number."""
     area, centre = float(base_size * base_size), 0.5 * (base_size - 1)
     nearest = np.rint if halves_to_even else lambda side: np.floor(side + 0.5)
-    found = []
+    anchors = []
     for ratio in ratios:
         width = nearest(np.sqrt(area / ratio))
         height = nearest(width * ratio)
         for scale in scales:
             half = 0.5 * (np.array([width, height]) * scale - 1)
-            found.append([*(centre - half), *(centre + half)])
-    return np.array(found)
+            anchors.append([*(centre - half), *(centre + half)])
+    return np.array(anchors)
 
 
 def shifted(base: np.ndarray, stride: int, height: int, width: int) -> np.ndarray:

@@ -90,6 +90,6 @@ class BoxAnnotatorOHEM(Layer):
         for image in np.unique(images):
             kept[order[images[order] == image][: self.p.roi_per_img]] = True
         mask = kept.reshape(self.n, 1, self.places)
-        found = np.where(kept, labels, self.p.ignore_label), weights.reshape(self.n, -1, self.places) * mask
-        for top, values in zip(y, found, strict=True):
+        mined = np.where(kept, labels, self.p.ignore_label), weights.reshape(self.n, -1, self.places) * mask
+        for top, values in zip(y, mined, strict=True):
             self.dev.upload(top, np.ascontiguousarray(values, self.dev.dtype).reshape(top.shape))

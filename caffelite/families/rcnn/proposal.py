@@ -88,14 +88,14 @@ class Proposal(Varying, Anchored):
     def forward(self, x: list, y: list) -> None:
         rows, best = [], []
         info = self.dev.download(x[2]).reshape(self.images, -1)
-        for n, (found, values) in enumerate(
+        for n, (rois, values) in enumerate(
             self._by_kernels(self.op, x) if self.op else self._on_host(x[0], x[1], info)
         ):
-            if not len(found):
+            if not len(rois):
                 height, width = info[n, :2]
-                found = np.array([[0, 0, width - 1, height - 1]], found.dtype)
+                rois = np.array([[0, 0, width - 1, height - 1]], rois.dtype)
                 values = np.zeros(1, values.dtype)
-            rows.append(np.insert(found, 0, n, 1))
+            rows.append(np.insert(rois, 0, n, 1))
             best.append(values)
         every = np.concatenate(rows)
         if len(every) != self.count:
@@ -121,16 +121,16 @@ class Proposal(Varying, Anchored):
     def _propose(self, scores: np.ndarray, moves: np.ndarray, info: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The boxes of an image, N×4, and their scores."""
         height, width, scale = info
-        places = anchors.shifted(self.base.astype(moves.dtype), self.p.feat_stride, *self.map)
+        shifted = anchors.shifted(self.base.astype(moves.dtype), self.p.feat_stride, *self.map)
         with np.errstate(invalid="ignore", over="ignore"):
-            found = boxes.rcnn_clip(boxes.rcnn_decode(places, moves), height, width)
-            small = ((found[:, 2:] - found[:, :2] + 1) < self.p.min_size * scale).any(1)
-        usable = np.isfinite(scores) & np.isfinite(found).all(1)
+            rois = boxes.rcnn_clip(boxes.rcnn_decode(shifted, moves), height, width)
+            small = ((rois[:, 2:] - rois[:, :2] + 1) < self.p.min_size * scale).any(1)
+        usable = np.isfinite(scores) & np.isfinite(rois).all(1)
         if self.of_python:
             usable &= ~small
         else:
             scores = np.where(small, 0, scores)
         chosen = np.flatnonzero(usable)
         order = chosen[np.argsort(-scores[chosen], kind="stable")][: self.before]
-        order = order[boxes.rcnn_suppress(found[order], self.threshold, self.after)]
-        return found[order], scores[order]
+        order = order[boxes.rcnn_suppress(rois[order], self.threshold, self.after)]
+        return rois[order], scores[order]

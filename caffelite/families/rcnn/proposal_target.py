@@ -93,11 +93,11 @@ class ProposalTarget(Varying, Layer):
         every = np.concatenate([rois[:, 1:].astype(np.float64), objects[:, :4]])
         kept, labels, nearest = self._sample(every, objects)
         targets, inside = np.zeros((2, len(kept), classes, 4))
-        found = np.flatnonzero(labels > 0)
-        if len(found):
-            columns = np.minimum(labels[found], 1 if classes == 2 else classes - 1).astype(int)
-            moves = boxes.rcnn_encode(every[kept[found]], objects[nearest[kept[found]], :4])
-            targets[found, columns], inside[found, columns] = (moves - self.mean) / self.std, 1
+        positive = np.flatnonzero(labels > 0)
+        if len(positive):
+            columns = np.minimum(labels[positive], 1 if classes == 2 else classes - 1).astype(int)
+            moves = boxes.rcnn_encode(every[kept[positive]], objects[nearest[kept[positive]], :4])
+            targets[positive, columns], inside[positive, columns] = (moves - self.mean) / self.std, 1
         if len(kept) != self.count:
             self.count = len(kept)
             y = self.resize(self._tops(self.count))

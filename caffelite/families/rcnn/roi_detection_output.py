@@ -72,11 +72,11 @@ class RoIDetectionOutput(Varying, DetectingLayer):
         rois, scores, offsets, info = (self.dev.download(blob) for blob in x)
         rois, scores = rois.reshape(self.rois, 5), scores.reshape(self.rois, self.classes)
         moves = offsets.reshape(self.rois, self.columns, 4) * self.std + self.mean
-        found = []
+        detections = []
         for image, size in enumerate(info.reshape(self.images, -1)):
             mine = rois[:, 0] == image
-            found.append(self._image(image, rois[mine, 1:], scores[mine], moves[mine], *size[:2]))
-        rows = np.concatenate(found)
+            detections.append(self._image(image, rois[mine, 1:], scores[mine], moves[mine], *size[:2]))
+        rows = np.concatenate(detections)
         if not len(rows):
             rows = np.array([[0, -1, 0, 0, 0, 0, 0]])
         if len(rows) != self.count:
@@ -93,14 +93,16 @@ class RoIDetectionOutput(Varying, DetectingLayer):
             chosen = np.flatnonzero(scores[:, label] >= self.p.confidence_threshold)
             chosen = chosen[np.argsort(-scores[chosen, label], kind="stable")]
             with np.errstate(invalid="ignore", over="ignore"):
-                found = boxes.rcnn_decode(rois[chosen].astype(np.float64), moves[chosen, min(label, self.columns - 1)])
-                found = np.maximum(np.minimum(found, most), 0)
-            finite = np.isfinite(found).all(1)
-            chosen, found = chosen[finite], found[finite]
-            kept = boxes.rcnn_suppress(found, self.p.nms_threshold, len(found))
+                corners = boxes.rcnn_decode(
+                    rois[chosen].astype(np.float64), moves[chosen, min(label, self.columns - 1)]
+                )
+                corners = np.maximum(np.minimum(corners, most), 0)
+            finite = np.isfinite(corners).all(1)
+            chosen, corners = chosen[finite], corners[finite]
+            kept = boxes.rcnn_suppress(corners, self.p.nms_threshold, len(corners))
             rows = np.zeros((len(kept), 7))
             rows[:, 0], rows[:, 1], rows[:, 2] = image, label, scores[chosen[kept], label]
-            rows[:, 3:] = found[kept] / most
+            rows[:, 3:] = corners[kept] / most
             parts.append(rows)
         every = np.concatenate(parts)
         if len(every) > self.p.keep_top_k:

@@ -129,9 +129,9 @@ class BN(ImageLayout, Layer):
         wanted = any(param.wanted for param in self.params[:2])
         if wanted or (self.couples_samples and dx[0] is not None):
             self._sums(dy[0], x[0], u, s, (self.total, self.dot))
-        for param, found in zip(self.params, (self.dot, self.total), strict=False):
+        for param, gradient in zip(self.params, (self.dot, self.total), strict=False):
             if param.wanted:
-                (self.dev.add if param.add else self.dev.copy)(found, param.diff.reshape(-1))
+                (self.dev.add if param.add else self.dev.copy)(gradient, param.diff.reshape(-1))
         if dx[0] is None:
             return
         if self.couples_samples:

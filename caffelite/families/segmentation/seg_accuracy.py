@@ -44,8 +44,8 @@ class SegAccuracy(Layer):
         n, classes, p = self.split
         scores = self.dev.download(x[0]).reshape(self.split)
         labels = self.dev.download(x[1]).reshape(n, p)
-        found = classes - 1 - np.argmax(scores[:, ::-1], 1)
-        found[np.isnan(scores).any(1)] = classes
+        predictions = classes - 1 - np.argmax(scores[:, ::-1], 1)
+        predictions[np.isnan(scores).any(1)] = classes
         counted = ~np.isin(labels, list(self.p.ignore_label))
         named = (labels >= 0) & (labels < classes) & (labels == np.floor(labels))
         if not self.wrong and (counted & ~named).any():
@@ -53,7 +53,7 @@ class SegAccuracy(Layer):
         counted &= named
         if self.p.reset:
             self.counts[:] = 0
-        pairs = labels[counted].astype(np.int64) * (classes + 1) + found[counted]
+        pairs = labels[counted].astype(np.int64) * (classes + 1) + predictions[counted]
         self.counts += np.bincount(pairs, minlength=self.counts.size).reshape(self.counts.shape)
         self.dev.upload(y[0], np.array(scores_of(self.counts), float).reshape(1, 1, 1, 3))
 
@@ -69,9 +69,9 @@ def scores_of(counts: np.ndarray) -> tuple[float, float, float]:
     """Accuracy, mean recall and mean intersection over union of a confusion matrix (C, C or more): label × prediction.
     0 where nothing was counted, but 1 as the intersection over union of a class that does not occur."""
     hits, labelled = np.diag(counts).astype(float), counts.sum(1).astype(float)
-    found = counts[:, : len(counts)].sum(0)
+    predicted = counts[:, : len(counts)].sum(0)
     total, occurs = labelled.sum(), labelled > 0
-    union = labelled + found - hits
+    union = labelled + predicted - hits
     recall = (hits[occurs] / labelled[occurs]).mean() if occurs.any() else 0.0
     overlap = np.where(hits == union, 1.0, hits / np.maximum(union, 1))
     return (hits.sum() / total if total else 0.0), float(recall), float(overlap.mean())

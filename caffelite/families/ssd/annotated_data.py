@@ -84,9 +84,9 @@ class AnnotatedData(Varying, Feed):
             raise
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        found = super().shapes(bottoms)
-        self.varies = self.requires_host = getattr(self.source, "gives_objects", False) and len(found) > 1
-        return found
+        shapes = super().shapes(bottoms)
+        self.varies = self.requires_host = getattr(self.source, "gives_objects", False) and len(shapes) > 1
+        return shapes
 
     def bound(self, dev: Device, params: list, context: ExecutionContext, replica: bool = False) -> Self:
         copied = super().bound(dev, params, context, replica)
@@ -192,12 +192,12 @@ class AnnotatedSource(Source):
         numbers = self.order(position, len(picks))
         choice = self.transform.choose(position, len(numbers))
         picks[:, 1:3], picks[:, 3] = 0, choice.flips
-        found: list[Objects | None] = [None] * len(numbers)
+        all_objects: list[Objects | None] = [None] * len(numbers)
         labels = batch.arrays[0] if batch.arrays else None
-        counter = _Countdown(len(numbers), partial(_write_labels, found, labels)) if self.gives_objects else None
+        counter = _Countdown(len(numbers), partial(_write_labels, all_objects, labels)) if self.gives_objects else None
         for start in range(0, len(numbers), IMAGES_PER_TASK):
             contents = self.database.read(numbers[start : start + IMAGES_PER_TASK])
-            yield partial(self._process, contents, position, start, choice, pixels, found, labels, counter)
+            yield partial(self._process, contents, position, start, choice, pixels, all_objects, labels, counter)
 
     def _process(
         self,
@@ -206,7 +206,7 @@ class AnnotatedSource(Source):
         start: int,
         choice: Choice,
         pixels: np.ndarray,
-        found: list[Objects | None],
+        all_objects: list[Objects | None],
         labels: np.ndarray | None,
         counter: _Countdown | None,
     ) -> None:
@@ -223,7 +223,7 @@ class AnnotatedSource(Source):
             except ValueError as mistake:
                 raise self.database.error(i, content, str(mistake)) from None
             if counter:
-                found[i] = self._placed(objects, choice, i)
+                all_objects[i] = self._placed(objects, choice, i)
                 counter.step()
             elif labels is not None:
                 labels[i] = label
@@ -297,14 +297,14 @@ class _Countdown:
             self._then()
 
 
-def _write_labels(found: list[Objects | None], labels: np.ndarray | None) -> None:
+def _write_labels(all_objects: list[Objects | None], labels: np.ndarray | None) -> None:
     """The label blob of a batch's objects."""
     if labels is None:
         return
     rows = labels.reshape(-1, ROW)
     rows[...] = -1
     at = 0
-    for item, objects in enumerate(found):
+    for item, objects in enumerate(all_objects):
         if objects is None or not len(objects.boxes):
             continue
         end = at + len(objects.boxes)

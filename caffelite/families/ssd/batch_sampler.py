@@ -62,13 +62,13 @@ class BatchSamplers:
 
     def __call__(self, boxes: np.ndarray, position: int) -> np.ndarray | None:
         """A part (4) of an image with these boxes, or None where none is accepted."""
-        found = [WHOLE[None][:0]]
+        drawn = [WHOLE[None][:0]]
         for i, sampler in self._samplers:
             numbers = uniform(of_sample(key(*self._key, i), position, WORDS * sampler.max_trials)).reshape(-1, WORDS)
             parts = _drawn(sampler.sampler, numbers)
             accepted = parts[_accepted(sampler.sample_constraint, parts, boxes)]
-            found.append(accepted[: sampler.max_sample] if sampler.HasField("max_sample") else accepted)
-        every = np.concatenate(found)
+            drawn.append(accepted[: sampler.max_sample] if sampler.HasField("max_sample") else accepted)
+        every = np.concatenate(drawn)
         if not len(every):
             return None
         return every[int(uniform(of_sample(self._key, position, 1))[0] * len(every))]

@@ -30,10 +30,10 @@ class DetectionEvaluate(DetectionEvaluation):
         return [(1, 1, len(self.labels) + bottoms[0][2], 5)]
 
     @staticmethod
-    def ssd_rows(found: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def ssd_rows(detections: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Detections (D, 7) and objects (G, 8) in the columns above, of the values of the bottoms."""
-        return found.reshape(-1, 7), known.reshape(-1, 8)
+        return detections.reshape(-1, 7), known.reshape(-1, 8)
 
-    def judged_items(self, found: np.ndarray) -> np.ndarray:
+    def judged_items(self, detections: np.ndarray) -> np.ndarray:
         """The images of detections (D, 7), in ascending order."""
-        return np.unique(found[found[:, 1] != -1, 0])
+        return np.unique(detections[detections[:, 1] != -1, 0])

@@ -92,10 +92,10 @@ class DetectionOutput(Writing, Varying, DetectingLayer):
         self.op = dev.detections(options) if by_kernels else None
 
     def forward(self, x: list, y: list) -> None:
-        found = self._by_kernels(self.op, x) if self.op else self._on_host(x)
+        detections = self._by_kernels(self.op, x) if self.op else self._on_host(x)
         if self.writes:
-            self._save(found)
-        rows = np.concatenate(found)
+            self._save(detections)
+        rows = np.concatenate(detections)
         if not len(rows):
             rows = np.full((self.n, 7), -1.0)
             rows[:, 0] = np.arange(self.n)
@@ -120,11 +120,11 @@ class DetectionOutput(Writing, Varying, DetectingLayer):
         offsets = offsets.reshape(self.n, self.priors, self.location_classes, 4)
         scores = scores.reshape(self.n, self.priors, self.classes)
         encoding = None if self.p.variance_encoded_in_target else variances
-        found = []
+        detections = []
         for i in range(self.n):
             decoded = boxes.decode(offsets[i], boxes_[:, None], _each(encoding), self.p.code_type)
-            found.append(self._image(i, [self._stays(decoded, scores[i], label) for label in self.labels]))
-        return found
+            detections.append(self._image(i, [self._stays(decoded, scores[i], label) for label in self.labels]))
+        return detections
 
     def _stays(self, decoded: np.ndarray, scores: np.ndarray, label: int) -> np.ndarray:
         """Score and corners (M, 5) of the boxes of a class that stay. decoded (P, L, 4); scores (P, C)."""
@@ -143,10 +143,10 @@ class DetectionOutput(Writing, Varying, DetectingLayer):
             rows = rows[np.sort(np.argsort(-rows[:, 2], kind="stable")[: self.p.keep_top_k])]
         return rows
 
-    def _save(self, found: list[np.ndarray]) -> None:
+    def _save(self, detections: list[np.ndarray]) -> None:
         if self._saving is None:
             self._saving = Saving(self.p.save_output_param, self.locate.at(self.field, "save_output_param"), resolve)
-        for rows in found:
+        for rows in detections:
             self._saving.add(rows)
 
 

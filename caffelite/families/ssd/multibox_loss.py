@@ -242,7 +242,7 @@ class _Image:
         self.p, self.offsets, self.priors, self.objects = p, offsets, priors, objects
         self.variances = variances
         self.encoding = None if p.encode_variance_in_target else variances
-        self.found = np.full(len(priors), matching.UNMATCHED)
+        self.matches = np.full(len(priors), matching.UNMATCHED)
         self.overlap = np.zeros(len(priors), priors.dtype)
         if objects:
             self._match(objects)
@@ -257,13 +257,13 @@ class _Image:
         threshold = p.overlap_threshold if p.match_type == PARAM.PER_PREDICTION else None
         if p.use_prior_for_matching or p.share_location:
             candidates = self.priors if p.use_prior_for_matching else self._predicted()
-            self.found, self.overlap = self._matched(candidates, objects.boxes, threshold)
+            self.matches, self.overlap = self._matched(candidates, objects.boxes, threshold)
             return
         for known in np.unique(objects.labels):  # each class with the boxes of its own offsets
             mine = np.flatnonzero(objects.labels == known)
-            found, overlap = self._matched(self._predicted(known), objects.boxes[mine], threshold)
-            fresh = (found >= 0) & ((self.found < 0) | (overlap > self.overlap))
-            self.found[fresh], self.overlap[fresh] = mine[found[fresh]], overlap[fresh]
+            matches, overlap = self._matched(self._predicted(known), objects.boxes[mine], threshold)
+            fresh = (matches >= 0) & ((self.matches < 0) | (overlap > self.overlap))
+            self.matches[fresh], self.overlap[fresh] = mine[matches[fresh]], overlap[fresh]
 
     def _matched(
         self, candidates: np.ndarray, known: np.ndarray, threshold: float | None
@@ -280,23 +280,23 @@ class _Image:
         labels = np.full(len(self.priors), p.background_label_id)
         if p.mining_type == PARAM.NONE and p.conf_loss_type == PARAM.LOGISTIC:
             labels[:] = -1
-        positive = self.found >= 0
+        positive = self.matches >= 0
         if self.objects:
-            known = self.objects.labels[self.found[positive]]
+            known = self.objects.labels[self.matches[positive]]
             labels[positive] = p.background_label_id + 1 if p.map_object_to_agnostic else known
         if p.mining_type == PARAM.NONE:
             rows = np.arange(len(self.priors))
         else:
             negative = self._mine(confidence.each(image, labels), positive) if self.objects else np.zeros(0, int)
-            rows = np.concatenate([np.flatnonzero(self.found >= 0), negative])
-        self.matched = np.flatnonzero(self.found >= 0)
+            rows = np.concatenate([np.flatnonzero(self.matches >= 0), negative])
+        self.matched = np.flatnonzero(self.matches >= 0)
         return rows, labels[rows]
 
     def _mine(self, losses: np.ndarray, positive: np.ndarray) -> np.ndarray:
         """The unmatched priors in the loss."""
         p = self.p
         if p.mining_type == PARAM.MAX_NEGATIVE:
-            eligible = (self.found == matching.UNMATCHED) & (self.overlap < np.float32(p.neg_overlap))
+            eligible = (self.matches == matching.UNMATCHED) & (self.overlap < np.float32(p.neg_overlap))
             count = int(positive.sum() * np.float32(p.neg_pos_ratio))
         else:
             self.matched = np.flatnonzero(positive)
@@ -307,20 +307,20 @@ class _Image:
         chosen = np.zeros(len(losses), bool)
         chosen[matching.hardest(losses, eligible, count)] = True
         if p.mining_type == PARAM.HARD_EXAMPLE:
-            unmatched = self.found == matching.UNMATCHED
-            self.found[positive & ~chosen] = matching.UNMATCHED
+            unmatched = self.matches == matching.UNMATCHED
+            self.matches[positive & ~chosen] = matching.UNMATCHED
             return np.flatnonzero(chosen & unmatched)
         return np.flatnonzero(chosen)
 
     def _unsuppressed(self, losses: np.ndarray, eligible: np.ndarray) -> np.ndarray:
-        p, places = self.p, np.flatnonzero(eligible)
-        found = (self.priors if p.use_prior_for_nms else self._predicted())[places]
-        large = boxes.areas(found) >= SMALLEST_AREA
-        places, found = places[large], found[large]
+        p, indices = self.p, np.flatnonzero(eligible)
+        candidates = (self.priors if p.use_prior_for_nms else self._predicted())[indices]
+        large = boxes.areas(candidates) >= SMALLEST_AREA
+        indices, candidates = indices[large], candidates[large]
         most = p.nms_param.top_k if p.nms_param.HasField("top_k") else -1
-        kept = boxes.suppress(found, losses[places], p.nms_param.nms_threshold, most=most)
+        kept = boxes.suppress(candidates, losses[indices], p.nms_param.nms_threshold, most=most)
         stays = np.zeros(len(losses), bool)
-        stays[places[kept]] = True
+        stays[indices[kept]] = True
         return stays
 
     # offsets
@@ -329,7 +329,7 @@ class _Image:
         """Offsets minus targets (M, 4) of the matched priors, in units of the variances."""
         assert self.objects is not None
         p, rows = self.p, self.matched
-        known = self.found[rows]
+        known = self.matches[rows]
         variances = None if self.encoding is None else self.encoding[rows]
         target = boxes.encode(self.objects.boxes[known], self.priors[rows], variances, p.code_type)
         differences = self.offsets[rows, self._location_classes(known)] - target
@@ -350,10 +350,10 @@ class _Image:
 
     def location_losses(self) -> np.ndarray:
         """The loss (P) of the offsets of each prior; 0 where it is not matched."""
-        found = np.zeros(len(self.priors), self.offsets.dtype)
+        losses = np.zeros(len(self.priors), self.offsets.dtype)
         if len(self.matched):
-            found[self.matched] = self._terms(self._differences()).sum(-1)
-        return found
+            losses[self.matched] = self._terms(self._differences()).sum(-1)
+        return losses
 
     def location_loss(self, gradient: np.ndarray) -> float:
         """The sum over the matched priors; writes loc_weight times its gradient into ``gradient`` (P, L, 4)."""
@@ -363,5 +363,5 @@ class _Image:
         slope = differences if self.p.loc_loss_type == PARAM.L2 else np.clip(differences, -1, 1)
         if self.p.encode_variance_in_target:
             slope = slope / self.variances[self.matched]
-        gradient[self.matched, self._location_classes(self.found[self.matched])] = self.p.loc_weight * slope
+        gradient[self.matched, self._location_classes(self.matches[self.matched])] = self.p.loc_weight * slope
         return float(self._terms(differences).sum(dtype=np.float64))

@@ -97,9 +97,9 @@ class Priors(Layer):
         return np.stack([boxes.reshape(-1), variances.reshape(-1)])[None]
 
     def build(self, dev: Device) -> None:
-        found = self.computed()
-        self._boxes = dev.empty(found.shape)
-        dev.upload(self._boxes, found)
+        boxes = self.computed()
+        self._boxes = dev.empty(boxes.shape)
+        dev.upload(self._boxes, boxes)
 
     def forward(self, x: list, y: list) -> None:
         self.dev.copy(self._boxes, y[0])
@@ -138,28 +138,28 @@ class PriorBox(Priors):
         for i, density in enumerate(densities):
             if not 1 <= density <= MOST_DENSE:
                 raise self.error("a bad density", "density", i, expected=f"1 to {MOST_DENSE}", found=density)
-        found = []
+        sizes = []
         for i, side in enumerate(least):
-            found += [(side - 1, side - 1)] * densities[i] ** 2 if densities else [(side, side)]
-            found += [(math.sqrt(side * most[i]),) * 2] if most else []
-            found += [(side * math.sqrt(r), side / math.sqrt(r)) for r in self._ratios()]
-        return np.array(found)
+            sizes += [(side - 1, side - 1)] * densities[i] ** 2 if densities else [(side, side)]
+            sizes += [(math.sqrt(side * most[i]),) * 2] if most else []
+            sizes += [(side * math.sqrt(r), side / math.sqrt(r)) for r in self._ratios()]
+        return np.array(sizes)
 
     def _shifts(self) -> np.ndarray:
-        found = []
+        shifts = []
         others = np.zeros((len(self._ratios()) + bool(self.p.max_size), 2))
         for density in self.p.density or [1] * len(self.p.min_size):
             line = (np.arange(density) - density // 2) / density
-            found += [np.stack(np.meshgrid(line, line), -1).reshape(-1, 2), others]
-        return np.concatenate(found)
+            shifts += [np.stack(np.meshgrid(line, line), -1).reshape(-1, 2), others]
+        return np.concatenate(shifts)
 
     def _ratios(self) -> list[float]:
         """The ratios other than 1, each once."""
-        found = [1.0]
+        ratios = [1.0]
         for ratio in self._positive("aspect_ratio"):
-            if all(abs(ratio - other) >= SAME_RATIO for other in found):
-                found += [ratio, 1 / ratio] if self.p.flip else [ratio]
-        return found[1:]
+            if all(abs(ratio - other) >= SAME_RATIO for other in ratios):
+                ratios += [ratio, 1 / ratio] if self.p.flip else [ratio]
+        return ratios[1:]
 
 
 @register

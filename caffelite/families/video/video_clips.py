@@ -92,7 +92,7 @@ class VideoClipsSource(VideoFramesSource):
 
     def _of_file(self, video: Video, position: int) -> list[np.ndarray]:
         start = self._first(video, self._count(video), position) if self._jitter else video.frames
-        capture, found = self._open(video), []
+        capture, frames = self._open(video), []
         try:
             for number in range(start + self._reach):
                 if (number - start) % self._param.sampling_rate or number < start:
@@ -104,10 +104,10 @@ class VideoClipsSource(VideoFramesSource):
                     expected = f"{start + self._reach} or more"
                     raise CaffeliteError(what, where=video.where, expected=expected, found=number)
                 if image is not None:
-                    found.append(self._resized(channels_first(image)))
+                    frames.append(self._resized(channels_first(image)))
         finally:
             capture.release()
-        return found
+        return frames
 
     def _open(self, video: Video) -> Any:
         try:

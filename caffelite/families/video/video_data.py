@@ -86,8 +86,8 @@ class VideoSource(Source):
             self._open()
         skipped = self._every - 1 if self._camera and self._next else number - self._next if not self._camera else 0
         readable = all(self._capture.grab() for _ in range(skipped))
-        found, image = self._capture.read() if readable else (False, None)
-        if image is None or not found:
+        decoded, image = self._capture.read() if readable else (False, None)
+        if image is None or not decoded:
             field = "device_id" if self._camera else "video_file"
             raise CaffeliteError(f"cannot read frame {number}", where=self._where(field))
         self._next = number + 1

@@ -88,13 +88,13 @@ class MalisLoss(Loss):
         axes = np.eye(3, dtype=int)[3 - count :] if len(x) < 4 else None
         offsets = self.dev.download(x[3]).astype(int).reshape(count, 3) if axes is None else axes
         voxels = np.arange(math.prod(size)).reshape(size)
-        found = []
+        edges = []
         for channel, offset in enumerate(offsets):
             here = tuple(slice(max(0, -o), max(0, n - max(0, o))) for o, n in zip(offset, size, strict=True))
             there = tuple(slice(max(0, o), max(0, n + min(0, o))) for o, n in zip(offset, size, strict=True))
             first = voxels[here].reshape(-1)
-            found.append((channel * voxels.size + first, first, voxels[there].reshape(-1)))
-        return tuple(np.concatenate(part) for part in zip(*found, strict=True))  # type: ignore[return-value]
+            edges.append((channel * voxels.size + first, first, voxels[there].reshape(-1)))
+        return tuple(np.concatenate(part) for part in zip(*edges, strict=True))  # type: ignore[return-value]
 
     @staticmethod
     def _grown(weights: np.ndarray, edges: tuple, labels: np.ndarray, alike: bool) -> tuple[float, np.ndarray]:

@@ -40,10 +40,10 @@ class UniqueLabel(ArrayLayer):
         forced = xp.asarray(list(self.p.force_label), x[0].dtype)
         for i, image in enumerate(x[0].reshape(len(x[0]), -1)):
             image = image[~xp.isin(image, xp.asarray(list(self.p.ignore_label), image.dtype))]
-            found = xp.unique(xp.concatenate([image, forced]))
-            if len(found) > self.p.max_labels:
-                what = f'bottom "{self.spec.bottom[0]}" has {len(found)} labels (sample {i} of the batch)'
+            labels = xp.unique(xp.concatenate([image, forced]))
+            if len(labels) > self.p.max_labels:
+                what = f'bottom "{self.spec.bottom[0]}" has {len(labels)} labels (sample {i} of the batch)'
                 self._fault = self._fault or f"{what}; expected at most max_labels, {self.p.max_labels}"
-            found = found[: self.p.max_labels]
-            y[i, : len(found)] = found
+            labels = labels[: self.p.max_labels]
+            y[i, : len(labels)] = labels
         return y[..., None, None]

@@ -65,10 +65,10 @@ class EvalDetection(DetectionJudge):
         predictions = self.dev.download(x[0]).reshape(self.grid).astype(float)
         known = grids.truths(self.dev.download(x[1]), n)
         out = np.zeros((n, classes + self.p.side**2 * self.p.num_object * 4))
-        for i, (found, objects) in enumerate(zip(self._boxes(predictions), known, strict=True)):
+        for i, (detections, objects) in enumerate(zip(self._boxes(predictions), known, strict=True)):
             self._check(i, objects)
             out[i, :classes] = np.bincount(objects[:, 0].astype(int), minlength=classes)
-            rows = self._judged(found, objects)
+            rows = self._judged(detections, objects)
             out[i, classes : classes + rows.size] = rows.ravel()
         self.dev.upload(y[0], out)
 
@@ -88,19 +88,19 @@ class EvalDetection(DetectionJudge):
         if self.p.score_type != SCORES.OBJ:
             score = shares.max(2) * (score if self.p.score_type == SCORES.MULTIPLY else 1)
         overlap = np.nextafter(self.p.nms, -1) if self.p.nms >= 0 else np.inf
-        found = []
+        detections = []
         for own, likely, one in zip(corners, shares.argmax(2), score, strict=True):
             usable = np.flatnonzero(np.isfinite(own).all(1) & np.isfinite(one))
             stays = usable[boxes.suppress(own[usable], one[usable], float(overlap))]
             rows = np.column_stack([likely[stays], one[stays], own[stays]])
-            found.append(rows[rows[:, 1] >= LEAST_SCORE])
-        return found
+            detections.append(rows[rows[:, 1] >= LEAST_SCORE])
+        return detections
 
-    def _judged(self, found: np.ndarray, objects: np.ndarray) -> np.ndarray:
+    def _judged(self, detections: np.ndarray, objects: np.ndarray) -> np.ndarray:
         """Rows (M, 4) of class, score, right and wrong, by class."""
         parts, known = [np.zeros((0, 4))], boxes.from_centers(objects[:, 1:3], objects[:, 3:5])
-        for label in np.unique(found[:, 0]):
-            mine, truths = found[found[:, 0] == label], known[objects[:, 0] == label]
+        for label in np.unique(detections[:, 0]):
+            mine, truths = detections[detections[:, 0] == label], known[objects[:, 0] == label]
             easy = np.zeros(len(truths), bool)
             right, _ = precision.judge(mine[:, 2:], mine[:, 1], truths, easy, self.p.threshold)
             parts.append(np.column_stack([mine[:, :2], right, ~right]))
@@ -110,6 +110,6 @@ class EvalDetection(DetectionJudge):
         """The values of the top as rows (R, 5) of a DetectionEvaluate."""
         classes, table = self.p.num_class, values.reshape(self.grid[0], -1)
         counts = [(-1, label, count, -1, -1) for label, count in enumerate(table[:, :classes].sum(0))]
-        found = table[:, classes:].reshape(-1, 4)
-        found = found[found[:, 2:].any(1)]
-        return np.concatenate([np.array(counts, float), np.column_stack([np.zeros(len(found)), found])])
+        judged = table[:, classes:].reshape(-1, 4)
+        judged = judged[judged[:, 2:].any(1)]
+        return np.concatenate([np.array(counts, float), np.column_stack([np.zeros(len(judged)), judged])])

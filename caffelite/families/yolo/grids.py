@@ -44,14 +44,14 @@ def rows(numbers: np.ndarray) -> np.ndarray:
     return numbers.transpose(0, 3, 4, 1, 2).reshape(n, height * width * a, k)
 
 
-def corners(found: np.ndarray) -> np.ndarray:
+def corners(boxes: np.ndarray) -> np.ndarray:
     """Boxes (N, A, 4, H, W) as (xmin, ymin, xmax, ymax)."""
     with np.errstate(invalid="ignore"):
-        return np.concatenate([found[:, :, :2] - found[:, :, 2:] / 2, found[:, :, :2] + found[:, :, 2:] / 2], 2)
+        return np.concatenate([boxes[:, :, :2] - boxes[:, :, 2:] / 2, boxes[:, :, :2] + boxes[:, :, 2:] / 2], 2)
 
 
 def detections(
-    found: np.ndarray, scores: np.ndarray, least: float, overlap: float, inclusive: bool = False
+    boxes: np.ndarray, scores: np.ndarray, least: float, overlap: float, inclusive: bool = False
 ) -> np.ndarray:
     """The boxes of an image that stay, best first: rows (M, 6) of class + 1, score, xmin, ymin, xmax, ymax.
 
@@ -59,13 +59,13 @@ def detections(
     equal) and its IoU with each better box, of any class, is below ``overlap``. Boxes that are not finite, or have no
     area, do not count.
     """
-    usable = np.isfinite(found).all(1)
-    usable[usable] = areas(found[usable]) > 0
+    usable = np.isfinite(boxes).all(1)
+    usable[usable] = areas(boxes[usable]) > 0
     chosen = ((scores >= least) if inclusive else (scores > least)) & usable[:, None]
     box, kind = np.nonzero(chosen)
     score = scores[box, kind]
-    stays = suppress(found[box], score, float(np.nextafter(overlap, -1)))
-    return np.column_stack([kind[stays] + 1, score[stays], found[box[stays]]]).reshape(-1, 6)
+    stays = suppress(boxes[box], score, float(np.nextafter(overlap, -1)))
+    return np.column_stack([kind[stays] + 1, score[stays], boxes[box[stays]]]).reshape(-1, 6)
 
 
 def truths(labels: np.ndarray, batch: int) -> list[np.ndarray]:
@@ -130,11 +130,11 @@ def overlap_slopes(box: np.ndarray, truth: np.ndarray, kind: str) -> np.ndarray:
         hull = around.prod()
         added = (hull * d_union - union * d_around) / hull**2
         slopes = added if apart else slopes + added
-    found = np.concatenate([slopes[0] + slopes[1], slopes[1] - slopes[0]])
+    gradients = np.concatenate([slopes[0] + slopes[1], slopes[1] - slopes[0]])
     if kind in ("DIOU", "CIOU"):
         added = _distance_slopes(box, truth, kind, common / union)
-        found = added if apart else found + added
-    return found
+        gradients = added if apart else gradients + added
+    return gradients
 
 
 def _low(box: np.ndarray) -> np.ndarray:

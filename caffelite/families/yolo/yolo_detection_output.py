@@ -74,11 +74,11 @@ class YoloOutput(Varying, DetectingLayer):
     backward_reads_top = backward_reads_bottom
 
     def forward(self, x: list, y: list) -> None:
-        found = [
+        outputs = [
             self.boxes(self.dev.download(array).reshape(grid).astype(float), sizes)
             for array, grid, sizes in zip(x, self.grids, self.sizes, strict=True)
         ]
-        boxes, scores = (np.concatenate(parts, 1) for parts in zip(*found, strict=True))
+        boxes, scores = (np.concatenate(parts, 1) for parts in zip(*outputs, strict=True))
         kept = [
             grids.detections(b, s, self.p.confidence_threshold, self.p.nms_threshold, self.inclusive)
             for b, s in zip(boxes, scores, strict=True)
@@ -119,11 +119,11 @@ class YoloDetectionOutput(YoloOutput):
         return self.anchor_sizes(range(self.p.num_box))
 
     def boxes(self, predictions: np.ndarray, anchors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        found = grids.corners(grids.boxes(predictions, anchors))
+        corners = grids.corners(grids.boxes(predictions, anchors))
         scores = grids.sigmoid(predictions[:, :, 4:5]) * grids.softmax(predictions[:, :, 5:])
         best = scores == scores.max(2, keepdims=True)
         first = best & (np.cumsum(best, 2) == 1)  # a box has one class, the first of equals
-        return grids.rows(found), grids.rows(np.where(first, scores, -np.inf))
+        return grids.rows(corners), grids.rows(np.where(first, scores, -np.inf))
 
 
 @register

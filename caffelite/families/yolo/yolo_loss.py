@@ -168,20 +168,20 @@ class RegionLoss(YoloLoss):
     def errors(self, predictions: np.ndarray, truths: list[np.ndarray]) -> tuple[np.ndarray, float]:
         p, errors = self.p, np.zeros(predictions.shape)
         grid = np.array([self.grid[4], self.grid[3]], float)
-        found = grids.boxes(predictions, self.sizes / grid).transpose(0, 1, 3, 4, 2)
+        boxes = grids.boxes(predictions, self.sizes / grid).transpose(0, 1, 3, 4, 2)
         places, objects = grids.sigmoid(predictions[:, :, :2]), grids.sigmoid(predictions[:, :, 4])
         classes = grids.softmax(predictions[:, :, 5:])
         errors[:, :, 4] = p.noobject_scale * objects * slope(objects)
         for image, table in enumerate(truths):
             for truth in table:
-                matched = grids.overlaps(found[image], truth[1:]) > p.thresh
+                matched = grids.overlaps(boxes[image], truth[1:]) > p.thresh
                 errors[image, :, 4][matched] = 0
         for image, table in enumerate(truths):
             for truth in table:
-                cell = self.cell(image, self._anchor(found[image], truth), truth)
+                cell = self.cell(image, self._anchor(boxes[image], truth), truth)
                 at = cell.image, cell.anchor, slice(None), cell.row, cell.column
                 here = at[0], at[1], at[3], at[4]
-                iou, place = float(grids.overlaps(found[here], truth[1:])), places[at]
+                iou, place = float(grids.overlaps(boxes[here], truth[1:])), places[at]
                 scale = p.coord_scale * (1 if p.rescore else 2 - truth[3] * truth[4])
                 target = truth[1:3] * grid - [cell.column, cell.row]
                 size = np.log(truth[3:] * grid / self.sizes[cell.anchor])
@@ -192,11 +192,11 @@ class RegionLoss(YoloLoss):
                 own[5:] = -p.class_scale * ((np.arange(p.num_class) == int(truth[0])) - classes[at])
         return errors, float((errors**2).sum())
 
-    def _anchor(self, found: np.ndarray, truth: np.ndarray) -> int:
+    def _anchor(self, boxes: np.ndarray, truth: np.ndarray) -> int:
         """The anchor whose size is the most similar to that of a true box."""
         grid = np.array([self.grid[4], self.grid[3]], float)
         cell = self.cell(0, 0, truth)
-        sizes = self.sizes / grid if self.p.bias_match else found[:, cell.row, cell.column, 2:]
+        sizes = self.sizes / grid if self.p.bias_match else boxes[:, cell.row, cell.column, 2:]
         return int(np.argmax(np.nan_to_num(grids.overlaps(_centered(sizes), _centered(truth[None, 3:])), nan=0.0)))
 
 
@@ -239,19 +239,19 @@ class Yolov3(YoloLoss):
     def errors(self, predictions: np.ndarray, truths: list[np.ndarray]) -> tuple[np.ndarray, float]:
         p, activated = self.p, grids.sigmoid(predictions)
         self._image = np.array([self.grid[4], self.grid[3]], float) * p.anchors_scale  # its width and height
-        found = grids.boxes(predictions, self.sizes[self.mask] / self._image).transpose(0, 1, 3, 4, 2)
+        boxes = grids.boxes(predictions, self.sizes[self.mask] / self._image).transpose(0, 1, 3, 4, 2)
         kind = "IOU" if self.kind == "MSE" else self.kind
         errors: np.ndarray = np.zeros(predictions.shape)
         errors[:, :, 4] = activated[:, :, 4]
         for image, table in enumerate(truths):
             for truth in table:
-                errors[image, :, 4][grids.overlaps(found[image], truth[1:], kind) > p.thresh] = 0
+                errors[image, :, 4][grids.overlaps(boxes[image], truth[1:], kind) > p.thresh] = 0
         missing = []
         for image, table in enumerate(truths):
             for truth in table:
                 for anchor in self._anchors(truth, kind):
                     cell = self.cell(image, anchor, truth)
-                    missing.append(1 - self._learn(cell, truth, predictions, activated, found, errors))
+                    missing.append(1 - self._learn(cell, truth, predictions, activated, boxes, errors))
         if self.kind == "MSE":
             loss = (errors**2).sum()
         else:
@@ -276,12 +276,12 @@ class Yolov3(YoloLoss):
         truth: np.ndarray,
         predictions: np.ndarray,
         activated: np.ndarray,
-        found: np.ndarray,
+        boxes: np.ndarray,
         errors: np.ndarray,
     ) -> float:
         """Sets the errors of the prediction that learns a true box; returns its IoU, of the kind of the loss."""
         p, at = self.p, (cell.image, cell.anchor, slice(None), cell.row, cell.column)
-        own, box = errors[at], found[cell.image, cell.anchor, cell.row, cell.column]
+        own, box = errors[at], boxes[cell.image, cell.anchor, cell.row, cell.column]
         if self.kind == "MSE":
             scale, grid = p.coord_scale * (2 - truth[3] * truth[4]), self._image / p.anchors_scale
             own[:2] = -scale * (truth[1:3] * grid - [cell.column, cell.row] - activated[at][:2])

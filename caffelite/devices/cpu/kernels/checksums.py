@@ -20,12 +20,12 @@ CHUNK = 1 << 18  # words whose checksum a task computes
 
 
 @body
-def _checksums(first, last, words, found):
+def _checksums(first, last, words, sums):
     for t in range(first, last):
-        found[t] = checksum(words[t * CHUNK : (t + 1) * CHUNK])
+        sums[t] = checksum(words[t * CHUNK : (t + 1) * CHUNK])
 
 
 @njit(**SERIAL)
-def checksums(words, found):
+def checksums(words, sums):
     """found: the checksums of each CHUNK of ``words``."""
-    launch(_checksums, found.size, (words, found))
+    launch(_checksums, sums.size, (words, sums))

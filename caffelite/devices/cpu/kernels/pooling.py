@@ -145,13 +145,13 @@ def _stochastic_pool_forward(
                 place = plane % channels * size + oh * y.shape[2] + ow
                 word = philox(place, sample + plane // channels, iteration, stream, low, high)[0]
                 least = x.dtype.type((np.float64(word) + 1) * 2.0**-32) * total
-                found, seen = False, x.dtype.type(0)
+                reached, seen = False, x.dtype.type(0)
                 for h in range(h0, h1):
                     for w in range(w0, w1):
-                        if not found:  # the last of the window where rounding lets none reach
+                        if not reached:  # the last of the window where rounding lets none reach
                             v = x[plane, h, w]
                             seen += v
-                            found = seen >= least or v != v
+                            reached = seen >= least or v != v
                             y[plane, oh, ow] = v
                             index[plane, oh, ow] = h * width + w
 
