@@ -13,7 +13,7 @@ SAME_LETTERS = 0.8  # the ratio of difflib from which two names resemble each ot
 
 @dataclass(frozen=True)
 class Where:
-    """A place in a file; line and column count from 1, 0 means unknown."""
+    """A position in a file; line and column count from 1, 0 means unknown."""
 
     file: str
     line: int = 0
@@ -30,23 +30,23 @@ class Locator:
     is not in the file gives the position of the nearest enclosing message.
     """
 
-    def __init__(self, file: str, places: Mapping[tuple, tuple[int, int]] | None = None, prefix: tuple = ()):
-        self.file, self.places, self._prefix = file, places or {}, prefix
+    def __init__(self, file: str, positions: Mapping[tuple, tuple[int, int]] | None = None, prefix: tuple = ()):
+        self.file, self.positions, self._prefix = file, positions or {}, prefix
 
     def __call__(self, *path: str | int) -> Where:
         full = self._prefix + path
         for end in range(len(full), -1, -1):
-            if full[:end] in self.places:
-                return Where(self.file, *self.places[full[:end]])
+            if full[:end] in self.positions:
+                return Where(self.file, *self.positions[full[:end]])
         return Where(self.file)
 
     def at(self, *path: str | int) -> Locator:
-        return Locator(self.file, self.places, self._prefix + path)
+        return Locator(self.file, self.positions, self._prefix + path)
 
     def moved(self, moves: Mapping[tuple, tuple]) -> Locator:
-        """The same places by new paths: what begins with a key of ``moves`` (the longest counts) begins with its
+        """The same positions by new paths: what begins with a key of ``moves`` (the longest counts) begins with its
         value."""
-        return Locator(self.file, moved_paths(self.places, moves, self._prefix), self._prefix)
+        return Locator(self.file, moved_paths(self.positions, moves, self._prefix), self._prefix)
 
 
 Item = TypeVar("Item")

@@ -39,18 +39,18 @@ def check_layer(
     """
     arrays = [np.array(bottom, np.float64) for bottom in bottoms]
     case = _Case(kind, settings, tops, phase, open_device(gpu, "float64"), seed)
-    given = case.forward(arrays)
+    outputs = case.forward(arrays)
     if reference is not None:
         expected = reference(*arrays, *case.parameters)
         expected = expected if isinstance(expected, tuple) else (expected,)
-        for i, (value, wanted) in enumerate(zip(given, expected, strict=True)):
+        for i, (value, wanted) in enumerate(zip(outputs, expected, strict=True)):
             assert value.shape == np.shape(wanted), f"top {i}: expected shape {np.shape(wanted)}, found {value.shape}"
             np.testing.assert_allclose(value, wanted, tolerance, tolerance, err_msg=f"{kind}: forward, top {i}")
     if REGISTRY[kind].differentiable and arrays:
         case.check_gradient(arrays, tolerance)
         case.check_nan(arrays)
     if arrays and all(array.ndim for array in arrays):
-        case.check_batch_of_one(arrays, given, tolerance)
+        case.check_batch_of_one(arrays, outputs, tolerance)
 
 
 class _Case:
@@ -132,11 +132,11 @@ class _Case:
             for top in tops if not self.type.couples_samples else ():
                 assert not top.ndim or not np.isnan(top[1:]).any(), f"{self.kind}: NaN reaches other samples"
 
-    def check_batch_of_one(self, arrays: list[np.ndarray], given: list[np.ndarray], tolerance: float) -> None:
+    def check_batch_of_one(self, arrays: list[np.ndarray], outputs: list[np.ndarray], tolerance: float) -> None:
         for i, top in enumerate(self.forward([array[:1] for array in arrays])):
             if not self.type.couples_samples and top.ndim:
                 what = f"{self.kind}: a batch of one, top {i}"
-                np.testing.assert_allclose(top, given[i][:1], tolerance, tolerance, err_msg=what)
+                np.testing.assert_allclose(top, outputs[i][:1], tolerance, tolerance, err_msg=what)
 
 
 def _input(name: str, shape: tuple[int, ...]) -> str:

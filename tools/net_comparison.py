@@ -266,7 +266,7 @@ class Judged:
 def _outputs(net: Net) -> Arrays:
     """By blob and by number of its version among the outputs: the same names where ``nothing_in_place`` has others."""
     found, versions = {}, Counter[str]()
-    for value in sorted(net.graph.outputs, key=lambda value: value.source.place):
+    for value in sorted(net.graph.outputs, key=lambda value: value.source.layer_index):
         blob = value.name.partition(".")[0]
         found[f"output {blob} {versions[blob]}"] = np.array(net.dev.download(net.data[value])).reshape(-1)
         versions[blob] += 1

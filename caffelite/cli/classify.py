@@ -175,15 +175,17 @@ def _classify(
     session.ready()
     entries, scores = list[dict](), list["np.ndarray"]()
     pages: dict[str, np.ndarray] = {}
-    for answer in _reported(len(session.files), classifier.predictions(session.files, session.report)):
-        entry = _entry(answer, classifier.labels, count, groups, classifier.classifies)
+    for prediction in _reported(len(session.files), classifier.predictions(session.files, session.report)):
+        entry = _entry(prediction, classifier.labels, count, groups, classifier.classifies)
         entries.append(entry)
         if truth:
-            scores.append(answer.scores)
+            scores.append(prediction.scores)
         elif not as_json and not table:
             _show(entry, classifier.answer)
         if folder:
-            pages[image_results.free_name(answer.file.stem, pages)] = _page(classifier.preparation, answer.file, entry)
+            pages[image_results.free_name(prediction.file.stem, pages)] = _page(
+                classifier.preparation, prediction.file, entry
+            )
     if folder and pages:
         image_results.write_pictures(folder, pages)
     if table:
@@ -192,13 +194,13 @@ def _classify(
     _print_end(entries, session, as_json, compared)
 
 
-def _reported(total: int, answers: Iterable) -> Iterator:
+def _reported(total: int, predictions: Iterable) -> Iterator:
     """The answers; a job reports how many there are."""
     from ..progress import bar
 
     with bar(total, unit="image", shown=False) as shown:
-        for answer in answers:
-            yield answer
+        for prediction in predictions:
+            yield prediction
             shown.update()
 
 
@@ -255,13 +257,13 @@ def _open(
     return classifier
 
 
-def _entry(answer, labels: list[str], count: int, groups, classified: bool = True) -> dict:
+def _entry(prediction, labels: list[str], count: int, groups, classified: bool = True) -> dict:
     """classified: only the best ``count`` answers count; else all numbers."""
-    entry = {"file": str(answer.file), "seconds": round(answer.seconds, 6), "notes": answer.notes}
-    best = answer.top(count if classified else len(labels))
-    entry["answers"] = [{"label": labels[i], "class": i, "score": float(answer.scores[i])} for i in best]
+    entry = {"file": str(prediction.file), "seconds": round(prediction.seconds, 6), "notes": prediction.notes}
+    best = prediction.top(count if classified else len(labels))
+    entry["answers"] = [{"label": labels[i], "class": i, "score": float(prediction.scores[i])} for i in best]
     if groups:
-        entry["general"] = [asdict(general) for general in groups.answers(answer.scores)]
+        entry["general"] = [asdict(general) for general in groups.answers(prediction.scores)]
     return entry
 
 

@@ -48,7 +48,7 @@ def explain(layer, model, solver, shape, set_fields, phase, level, stage, as_jso
         options.print_json(asdict(explanation))
         return
     lines = [
-        f"{explanation.layer} ({explanation.type}) in {explanation.phase}: {explanation.place}",
+        f"{explanation.layer} ({explanation.type}) in {explanation.phase}: {explanation.position}",
         *textwrap.wrap(explanation.about, 110),
     ]
     for name, head in HEADS.items():

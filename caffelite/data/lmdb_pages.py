@@ -78,17 +78,17 @@ class Pages:
             self.close()
             raise
 
-    def check_unchanged(self, kept: bool) -> None:
+    def check_unchanged(self, retained: bool) -> None:
         """Raises Changed where the pages that were read so far may hold what a later transaction wrote.
 
-        kept: a reader's lock keeps our transaction's pages. Without it they may be used again from the second
+        retained: a reader's lock keeps our transaction's pages. Without it they may be used again from the second
         transaction after ours on.
         """
         metas = b"".join(os.pread(self._file, _META_BYTES, at) for at in (0, self.meta.page_bytes))
         if metas == self._checked_metas:
             return
         now = max(meta.transaction for meta in self._metas())
-        if now < self.meta.transaction or now > self.meta.transaction + 1 and not kept:
+        if now < self.meta.transaction or now > self.meta.transaction + 1 and not retained:
             raise Changed("another program writes to it")
         self._checked_metas = metas
 
@@ -96,8 +96,8 @@ class Pages:
         """For each record its page and the place of its node there, N×2 of int64: what `record` takes."""
         parts = []
         for number, _ in self._leaves():
-            places = self._page(number, _LEAF)[1]
-            parts.append(np.column_stack([np.full(len(places), number), places]))
+            offsets = self._page(number, _LEAF)[1]
+            parts.append(np.column_stack([np.full(len(offsets), number), offsets]))
         return np.concatenate(parts).astype(np.int64) if parts else np.empty((0, 2), np.int64)
 
     def walk(self, start: int = 0) -> Iterator[Callable[[], tuple[bytes, bytes]]]:
@@ -110,10 +110,10 @@ class Pages:
             start = max(0, start - count)
 
     def _nth(self, number: int, leaf: Callable[[], tuple[bytes, tuple[int, ...]]], index: int) -> tuple[bytes, bytes]:
-        page, places = leaf()
-        if index >= len(places):
+        page, offsets = leaf()
+        if index >= len(offsets):
             raise Damaged(f"page {number} has other than the nodes that it had")
-        return self._record(number, page, places[index])
+        return self._record(number, page, offsets[index])
 
     def record(self, number: int, offset: int) -> tuple[bytes, bytes]:
         """The key and the value of a node, by a row of `index`: no more of its page than the node is read."""
@@ -189,10 +189,10 @@ class Pages:
             raise Damaged(f"it names page {number} of {self.meta.pages}")
         page = self._read(self.meta.page_bytes, number * self.meta.page_bytes)
         lower, upper = self._header(number, kind, page)
-        places = struct.unpack_from(f"<{(lower - _START) // 2}H", page, _START)
-        if not places or min(places) < upper or max(places) + 8 > len(page):
+        offsets = struct.unpack_from(f"<{(lower - _START) // 2}H", page, _START)
+        if not offsets or min(offsets) < upper or max(offsets) + 8 > len(page):
             raise Damaged(f"page {number} has a node outside it")
-        return page, places
+        return page, offsets
 
     def _leaves(self) -> Iterator[tuple[int, int]]:
         """Each leaf's page and how many nodes it has, in the order of the keys; of leaves the headers are read."""
@@ -209,8 +209,8 @@ class Pages:
                     break
                 yield number, count
                 continue
-            page, places = self._page(number, _BRANCH)
-            nodes = [_NODE.unpack_from(page, offset) for offset in places]
+            page, offsets = self._page(number, _BRANCH)
+            nodes = [_NODE.unpack_from(page, offset) for offset in offsets]
             waiting += [(low | high << 16 | more << 32, level + 1) for low, high, more, _ in reversed(nodes)]
         if total != self.meta.entries:
             raise Damaged(f"it has other than the {self.meta.entries} records that it says")

@@ -103,11 +103,11 @@ class Lmdb:
             pages.check_unchanged(self.locked)
         return index
 
-    def read(self, places: np.ndarray) -> list[Record]:
+    def read(self, offsets: np.ndarray) -> list[Record]:
         """The records of rows of ``index``."""
         pages = self._opened()
         with self._reported("read"):
-            records = [pages.record(*position) for position in places.tolist()]
+            records = [pages.record(*position) for position in offsets.tolist()]
             pages.check_unchanged(self.locked)
         return records
 

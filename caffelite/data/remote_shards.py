@@ -215,9 +215,9 @@ class ShardCache:
     def index(self, shard: RemoteShard, make: Callable[[io.FileIO], list[Sample]]) -> list[Sample]:
         """What ``make`` returns of a shard's copy; kept, so that the shard need not be copied for it again."""
         path = self._folder / f"{shard.name}.index"
-        kept = stored.read(path, INDEX)
-        if len(kept) == len(INDEX) and len({len(column) for column in kept.values()}) == 1:
-            return list(zip(*(kept[name] for name in INDEX), strict=True))
+        cached = stored.read(path, INDEX)
+        if len(cached) == len(INDEX) and len({len(column) for column in cached.values()}) == 1:
+            return list(zip(*(cached[name] for name in INDEX), strict=True))
         with self.opened(shard) as file:
             made = make(file)
         draft = path.with_suffix(f".{os.getpid()}.index")

@@ -111,7 +111,7 @@ class Transform:
                     "perturbations need bytes", where=self.locate(), expected="uint8", found=image.dtype, remedy=remedy
                 )
             pixels = channels_last(image)
-            for step in self._augmentation.places:
+            for step in self._augmentation.moves:
                 pixels = step(pixels, position)
             pixels = channels_first(pixels)
         top, left = self._corners(per_sample(self.key, position, 1), np.array([pixels.shape[1:]]))[0]

@@ -161,7 +161,7 @@ class Detector:
             seconds = (time.perf_counter() - begun) / len(chunk)
             for i, (file, size, notes) in enumerate(chunk):
                 mine = table[(table[:, 0] == i) & (table[:, 1] != -1) & (table[:, 2] >= least)]
-                yield Detected(file, self._found(mine, size), seconds, notes)
+                yield Detected(file, self._detections(mine, size), seconds, notes)
 
     def _set_inputs(self, rows: np.ndarray) -> None:
         """The images, and their size where the net has an input for it."""
@@ -171,7 +171,7 @@ class Detector:
             inputs[top].reshape(self.batch, 3)[:] = (*self.preparation.shape[1:], 1)
         self.net.set_inputs(**inputs)
 
-    def _found(self, rows: np.ndarray, size: tuple[int, ...]) -> list[Detection]:
+    def _detections(self, rows: np.ndarray, size: tuple[int, ...]) -> list[Detection]:
         """The objects of an image of some height and width."""
         boxes = rows[:, 3:7].astype(float)
         stored, shape = self.preparation.size, self.preparation.shape[1:]

@@ -50,8 +50,8 @@ def prove(
     else:
         preparation = Preparation(converted.message, NOWHERE)
     fed_here = {value.name: value for node in validation.graph.feeds for value in node.tops}
-    nodes = {node.place: node for node in validation.graph.nodes}  # the net has a copy of the converted graph
-    scores = {name: nodes[value.node.place].tops[value.top] for name, value in converted.scores.items()}
+    nodes = {node.layer_index: node for node in validation.graph.nodes}  # the net has a copy of the converted graph
+    scores = {name: nodes[value.node.layer_index].tops[value.top] for name, value in converted.scores.items()}
     tested, worst, most = 0, 0.0, 1e-30
     while tested < samples:
         start = source.position if source is not None else 0

@@ -160,17 +160,17 @@ def suppress(
     above: float = -np.inf,
     eta: float = 1,
     pixels: bool = False,
-    kept: int = -1,
+    most_kept: int = -1,
 ) -> np.ndarray:
     """Non-maximum suppression: the indices of the boxes (N, 4) that stay, highest score first.
 
     A box is dropped where it overlaps one of a higher score that stays by more than the threshold. most, above: only
     the first boxes of ``by_score`` are looked at. eta: below 1, each box that stays multiplies the threshold by it, as
-    long as that is above 0.5. kept: stop when so many stay, -1: never.
+    long as that is above 0.5. most_kept: stop when so many stay, -1: never.
     """
     order = by_score(scores, most, above)
     if eta < 1:
-        return _suppress_adaptively(boxes, order, threshold, eta, pixels, kept)
+        return _suppress_adaptively(boxes, order, threshold, eta, pixels, most_kept)
     boxes, left = boxes[order], np.ones(len(order), bool)
     stays: list[int] = []
     # Blocks of a table of all overlaps: faster than a row at a time, and small enough for a cache
@@ -179,13 +179,13 @@ def suppress(
         own = overlaps(block, block, pixels) > threshold
         mine: list[int] = []
         for i in np.flatnonzero(left[start : start + BLOCK]).tolist():
-            if len(stays) + len(mine) == kept:
+            if len(stays) + len(mine) == most_kept:
                 break
             if left[start + i]:
                 mine.append(i)
                 left[start + i + 1 : start + len(block)] &= ~own[i, i + 1 :]
         stays += [start + i for i in mine]
-        if len(stays) == kept:
+        if len(stays) == most_kept:
             break
         later = start + BLOCK + np.flatnonzero(left[start + BLOCK :])
         if len(later) and mine:
@@ -194,11 +194,11 @@ def suppress(
 
 
 def _suppress_adaptively(
-    boxes: np.ndarray, order: np.ndarray, threshold: float, eta: float, pixels: bool, kept: int
+    boxes: np.ndarray, order: np.ndarray, threshold: float, eta: float, pixels: bool, most_kept: int
 ) -> np.ndarray:
     stays: list[int] = []
     for index in order:
-        if len(stays) == kept:
+        if len(stays) == most_kept:
             break
         if (overlaps(boxes[index : index + 1], boxes[stays], pixels) <= threshold).all():
             stays.append(index)
@@ -213,12 +213,12 @@ def rcnn_suppress(boxes: np.ndarray, threshold: float, most: int) -> np.ndarray:
     x1, y1, x2, y2 = (np.ascontiguousarray(boxes[:, k]) for k in range(4))
     areas = (x2 - x1 + 1) * (y2 - y1 + 1)
     left = np.arange(len(boxes))
-    kept: list[int] = []
-    while len(left) and len(kept) < most:
+    chosen: list[int] = []
+    while len(left) and len(chosen) < most:
         best, left = left[0], left[1:]
-        kept.append(best)
+        chosen.append(best)
         width = np.minimum(x2[best], x2[left]) - np.maximum(x1[best], x1[left]) + 1
         height = np.minimum(y2[best], y2[left]) - np.maximum(y1[best], y1[left]) + 1
         common = np.maximum(width, 0) * np.maximum(height, 0)
         left = left[~(common / (areas[best] + areas[left] - common) > threshold)]
-    return np.array(kept, np.intp)
+    return np.array(chosen, np.intp)

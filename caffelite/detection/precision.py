@@ -40,8 +40,8 @@ def average_precision(scores: np.ndarray, hits: np.ndarray, positives: int, vers
         from_recall = [best[recall >= r - 1e-9] for r in np.linspace(0, 1, 11)]
         return float(sum(part[0] if len(part) else 0 for part in from_recall) / 11)
     if version == "COCO":
-        places = np.searchsorted(recall, COCO_RECALLS, side="left")
-        return float(np.append(best, 0)[places].mean())
+        indices = np.searchsorted(recall, COCO_RECALLS, side="left")
+        return float(np.append(best, 0)[indices].mean())
     steps = np.diff(recall, prepend=0)
     return float((steps * (best if version == "MaxIntegral" else precision)).sum())
 

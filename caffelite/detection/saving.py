@@ -58,7 +58,7 @@ class Saving:
             where, expected = locate("num_test_image"), f"1 to {len(self._images)}, the lines of name_size_file"
             raise CaffeliteError("wrong num_test_image", where=where, expected=expected, found=self._count)
         self._position = 0
-        self._found: list[tuple[str, int, float, list[float]]] = []
+        self._boxes: list[tuple[str, int, float, list[float]]] = []
 
     def add(self, rows: np.ndarray) -> None:
         """The rows (D, 7) of the next image, as DetectionOutput makes them."""
@@ -71,11 +71,11 @@ class Saving:
                 where = self._locate("label_map_file")
                 raise CaffeliteError(f"class {label} has no name in the label map", where=where)
             sides = [round(v * 100) / 100 if math.isfinite(v) else 0.0 for v in (left, top, right - left, bottom - top)]
-            self._found.append((name, label, float(row[2]), sides))
+            self._boxes.append((name, label, float(row[2]), sides))
         self._position += 1
         if self._position == self._count:
             self._write()
-            self._position, self._found = 0, []
+            self._position, self._boxes = 0, []
 
     def _write(self) -> None:
         folder, prefix = Path(self._param.output_directory), self._param.output_name_prefix
@@ -95,13 +95,13 @@ class Saving:
         if self._param.output_format == "COCO":
             records = [
                 {"image_id": int(i) if i.isdecimal() else i, "category_id": label, "bbox": sides, "score": score}
-                for i, label, score, sides in self._found
+                for i, label, score, sides in self._boxes
             ]
             return [(".json", json.dumps(records, indent=1) + "\n")]
         if self._param.output_format == "ILSVRC":
-            return [(".txt", "".join(self._line(i, s, b, str(label)) for i, label, s, b in self._found))]
+            return [(".txt", "".join(self._line(i, s, b, str(label)) for i, label, s, b in self._boxes))]
         return [
-            (f"{name}.txt", "".join(self._line(i, s, b) for i, label, s, b in self._found if label == known))
+            (f"{name}.txt", "".join(self._line(i, s, b) for i, label, s, b in self._boxes if label == known))
             for known, name in self._names.items()
             if known
         ]

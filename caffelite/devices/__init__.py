@@ -45,8 +45,8 @@ def open_device(
     from .cuda import GPU
 
     key = gpu, dtype, precision or "tf32", deterministic, "-eager" if eager else ""
-    kept = _opened.__dict__.setdefault("devices", weakref.WeakValueDictionary())
-    device = kept.get(key)
+    devices = _opened.__dict__.setdefault("devices", weakref.WeakValueDictionary())
+    device = devices.get(key)
     if device is None:
-        device = kept[key] = GPU(gpu, dtype, precision=key[2], deterministic=deterministic, eager=key[4])
+        device = devices[key] = GPU(gpu, dtype, precision=key[2], deterministic=deterministic, eager=key[4])
     return device

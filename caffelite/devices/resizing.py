@@ -25,11 +25,11 @@ class Axis(NamedTuple):
 def aligned(size: int, start: int, length: int, count: int) -> Axis:
     """``count`` outputs over ``length`` of ``size`` inputs, from ``start`` on; the first and the last of both
     coincide."""
-    places = np.arange(count, dtype=np.int64) * (length - 1)
+    positions = np.arange(count, dtype=np.int64) * (length - 1)
     steps = max(1, count - 1)
-    low = places // steps
+    low = positions // steps
     high = np.minimum(low + 1, length - 1)
-    share = np.where(high > low, places % steps / steps, 0.0)
+    share = np.where(high > low, positions % steps / steps, 0.0)
     inputs = np.arange(size, dtype=np.int64) - start
     first, last = np.searchsorted(high, inputs), np.searchsorted(low, inputs, "right")
     first, last = (np.where((0 <= inputs) & (inputs < length), ends, 0) for ends in (first, last))

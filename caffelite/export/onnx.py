@@ -47,7 +47,9 @@ def add_layers(writer: Writer, transforms: dict[str, Transform]) -> None:
             writer.names |= {value: value.name for value in node.tops}
             continue
         try:
-            tops = OPERATORS[kind](writer, node, [writer.names[b] for b in node.bottoms], writer.params[node.place])
+            tops = OPERATORS[kind](
+                writer, node, [writer.names[b] for b in node.bottoms], writer.params[node.layer_index]
+            )
         except CaffeliteError as mistake:
             mistakes.append(mistake)
             tops = [value.name for value in node.tops]
@@ -83,9 +85,9 @@ def encode(graph: Graph, net: Net, free: Mapping[Value, tuple[int, ...]] = Mappi
     weights. Errors: a layer that ONNX cannot express; onnx is not installed.
     """
     params = {
-        node.place: [net.dev.download(param.data) for param in node.layer.params]
+        node.layer_index: [net.dev.download(param.data) for param in node.layer.params]
         for node in net.graph.nodes
-        if node.place >= 0
+        if node.layer_index >= 0
     }
     writer = Writer(graph, params, free)
     add_layers(writer, pixels.transforms(graph))

@@ -33,7 +33,7 @@ class Explanation:
     layer: str
     type: str
     phase: str
-    place: str
+    position: str
     about: str
     shape: list[str] = field(default_factory=list)
     parameters: list[str] = field(default_factory=list)

@@ -130,7 +130,7 @@ def _undone(graph: Graph, reading: Reading, findings: Findings) -> None:
     for kind, nodes in undone.items():
         what = f"{kind} cannot work in place, its bottom's numbers are still needed: {_names([n.name for n in nodes])}"
         where, remedy = (
-            reading.locate("layer", nodes[0].place, "top", 0),
+            reading.locate("layer", nodes[0].layer_index, "top", 0),
             "tops get memory of their own; give them different names to make that visible",
         )
         findings.say("note", what, where, remedy=remedy)
@@ -158,7 +158,7 @@ def _unread(graph: Graph, reading: Reading, findings: Findings) -> None:
             findings.say(
                 "lint",
                 what,
-                reading.locate("layer", node.place, "top", i),
+                reading.locate("layer", node.layer_index, "top", i),
                 remedy="give it to a Silence layer, or drop it",
             )
 
@@ -175,7 +175,10 @@ def _untrained(graph: Graph, reading: Reading, findings: Findings) -> None:
                 "gradient to it"
             )
             findings.say(
-                "lint", what, reading.locate("layer", node.place), remedy="set param { lr_mult: 0 } if this is intended"
+                "lint",
+                what,
+                reading.locate("layer", node.layer_index),
+                remedy="set param { lr_mult: 0 } if this is intended",
             )
 
 
@@ -191,7 +194,7 @@ def _decay(graph: Graph, reading: Reading, findings: Findings) -> None:
                 spared.setdefault(what, []).append(one)
     for what, ones in spared.items():
         shown = _names([one.node.name for one in ones])
-        where = reading.locate("layer", ones[0].node.place, "param", ones[0].index)
+        where = reading.locate("layer", ones[0].node.layer_index, "param", ones[0].index)
         findings.say(
             "note", f"weight_decay pulls on the {what} of {shown}", where, remedy="param { decay_mult: 0 } spares them"
         )

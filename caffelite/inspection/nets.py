@@ -42,14 +42,14 @@ class InspectedNet:
         labels = label_shapes(net)
         feeds = Feeds(self.shapes, labels)
         try:
-            return self._found(self._build(net, phase, feeds), feeds)
+            return self._result(self._build(net, phase, feeds), feeds)
         except CaffeliteError as first:
             fewest = first
             candidates = list(stand_ins(net, feeds))
             for shapes in candidates:
                 guess = self._guess(shapes, labels)
                 try:
-                    return self._found(self._build(net, phase, guess), guess, feeds.unshaped, shapes)
+                    return self._result(self._build(net, phase, guess), guess, feeds.unshaped, shapes)
                 except CaffeliteError as error:
                     fewest = min(fewest, error, key=mistakes_in)
             likeliest = candidates[0] if candidates else {}
@@ -57,7 +57,7 @@ class InspectedNet:
             fitting, whole, fit = partial.build_fitting(Reading(net, self.locate), self._state(phase), Findings(), fit)
             if fitting is None or not whole:
                 raise fewest from None  # what no guess mends
-            return self._found(fitting, fit, feeds.unshaped, likeliest)
+            return self._result(fitting, fit, feeds.unshaped, likeliest)
 
     def _guess(self, shapes: dict[str, Shape], labels: dict[str, Shape]) -> Feeds:
         """Feeds with these shapes where the user gave none."""
@@ -92,7 +92,7 @@ class InspectedNet:
                 built, findings, feeds = self._partial(net, phase, shapes)
             if built is None or len(built.nodes) == len(built.feeds):
                 raise
-        return *self._found(built, feeds, unshaped, shapes), [finding.error for finding in findings]
+        return *self._result(built, feeds, unshaped, shapes), [finding.error for finding in findings]
 
     def _partial(
         self, net: pb.NetParameter, phase: int, shapes: dict[str, Shape]
@@ -106,7 +106,7 @@ class InspectedNet:
             phase, self.message, next((s for s in self.states if s.phase == phase), None), self.level, self.stages
         )
 
-    def _found(
+    def _result(
         self,
         built: Graph,
         feeds: Feeds,

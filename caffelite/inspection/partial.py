@@ -27,11 +27,11 @@ def build(reading: Reading, state: pb.NetState, findings: Findings, feeds: Feeds
     net, locate = reading.message, reading.locate
     layers = _Layers(net, locate)
     texts = set(reading.broken)
-    broken = {place for where in texts if (place := layers.at(where)) is not None}
+    broken = {position for where in texts if (position := layers.at(where)) is not None}
     built, errors = _try(net, state, locate, feeds)
     if broken:
         reported = [e for e in errors if layers.of(e) in broken and layers.is_leaf(e)]
-        reported = [e for e in reported if _place(e) not in texts]
+        reported = [e for e in reported if _position(e) not in texts]
         built, errors = _try(_poisoned(net, broken), state, locate, feeds)
         errors = reported + [e for e in errors if layers.of(e) not in broken]
     faulty: set[int] = set()
@@ -41,7 +41,7 @@ def build(reading: Reading, state: pb.NetState, findings: Findings, feeds: Feeds
             findings.add("note" if error in feeds.missing or isinstance(error, NotImported) else "mistake", error)
         if built or None in wrong or wrong <= faulty:
             return built, not faulty
-        faulty |= {place for place in wrong if place is not None}
+        faulty |= {position for position in wrong if position is not None}
         built, errors = _try(_without(net, state, faulty), state, locate, feeds)
         wrong = {layers.of(e) for e in errors}
 
@@ -97,7 +97,7 @@ def _try(
         return None, error.mistakes if isinstance(error, Mistakes) else [error]
 
 
-def _place(error: CaffeliteError) -> tuple[int, int] | None:
+def _position(error: CaffeliteError) -> tuple[int, int] | None:
     """Line and column."""
     return (error.where.line, error.where.column) if error.where else None
 
@@ -110,29 +110,29 @@ class _Layers:
         starts = [(where.line, where.column) for where in (locate("layer", i) for i in range(len(net.layer)))]
         self.order = sorted(range(len(starts)), key=starts.__getitem__)
         self.starts = [starts[i] for i in self.order]
-        self.blocks = {path[:length] for path in locate.places for length in range(len(path))}
+        self.blocks = {path[:length] for path in locate.positions for length in range(len(path))}
         self.paths: dict[tuple[int, int], list[tuple]] = {}
-        for path, place in locate.places.items():
-            self.paths.setdefault(place, []).append(path)
+        for path, position in locate.positions.items():
+            self.paths.setdefault(position, []).append(path)
 
-    def at(self, place: tuple[int, int]) -> int | None:
+    def at(self, position: tuple[int, int]) -> int | None:
         """The index of the layer that contains a place. A line indented no deeper than the layer is outside it."""
-        before = bisect_right(self.starts, place) - 1
-        if before < 0 or not any(place):
+        before = bisect_right(self.starts, position) - 1
+        if before < 0 or not any(position):
             return None
         line, column = self.starts[before]
-        return None if place[0] > line and place[1] <= column else self.order[before]
+        return None if position[0] > line and position[1] <= column else self.order[before]
 
     def of(self, error: CaffeliteError) -> int | None:
-        place = _place(error)
-        if place is None or error.where is None or error.where.file != self.file:
+        position = _position(error)
+        if position is None or error.where is None or error.where.file != self.file:
             return None
-        return self.at(place)
+        return self.at(position)
 
     def is_leaf(self, error: CaffeliteError) -> bool:
         """Whether an error is at a value, not at a block that may lack a value because of a mistake in the text."""
-        place = _place(error)
-        paths = self.paths.get(place, []) if place else []
+        position = _position(error)
+        paths = self.paths.get(position, []) if position else []
         return bool(paths) and not any(path in self.blocks for path in paths)
 
 

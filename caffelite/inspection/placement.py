@@ -132,15 +132,15 @@ def _across(ranks: list[list[Vertex]]) -> None:
     edges = [(v, other) for v in number for other in v.down]
     adjacent = [(a, b) for rank in ranks for a, b in zip(rank, rank[1:], strict=False)]
     rows = [((a, 1), (b, -1), (None, -1)) for a, b in edges] + [((a, -1), (b, 1), (None, -1)) for a, b in edges]
-    places, values = [], []
+    positions, values = [], []
     for row, terms in enumerate(rows + [((a, 1), (b, -1)) for a, b in adjacent]):
         for vertex, value in terms:
-            places.append((row, number[vertex] if vertex else len(number) + row % len(edges)))
+            positions.append((row, number[vertex] if vertex else len(number) + row % len(edges)))
             values.append(value)
     limits = np.array([0.0] * len(rows) + [-_gap(a, b) for a, b in adjacent])
     cost = np.array([1e-4] * len(number) + [_pull(a, b) for a, b in edges])
     if len(limits):
-        matrix = csr_array((values, np.array(places).T), (len(limits), len(cost)))
+        matrix = csr_array((values, np.array(positions).T), (len(limits), len(cost)))
         for vertex, x in zip(number, linprog(cost, matrix, limits).x, strict=False):
             vertex.x = float(x)
     _centre(ranks, edges)

@@ -87,13 +87,14 @@ def read(
         return None
     unknown_types.tolerate(message, reader)
     findings.run(reader.raise_any)
-    for (holder, name), places in reader.fork_fields.items():
+    for (holder, name), positions in reader.fork_fields.items():
         kind = "lint" if name in forks.ROUNDS else "note"
-        for place in places:
-            findings.say(kind, forks.ignored(holder, name), Where(str(path), *place))
+        for position in positions:
+            findings.say(kind, forks.ignored(holder, name), Where(str(path), *position))
     suspects = set(re.findall(r'"(\w+)"', " ".join(str(mistake) for _, mistake in reader.mistakes)))
     return _modern(
-        Reading(message, Locator(str(path), reader.places), [place for place, _ in reader.mistakes], suspects), findings
+        Reading(message, Locator(str(path), reader.positions), [position for position, _ in reader.mistakes], suspects),
+        findings,
     )
 
 
@@ -143,7 +144,7 @@ def _modern(reading: Reading, findings: Findings) -> Reading | None:
     if isinstance(reading.message, pb.SolverParameter):
         new = findings.run(upgrade_solver, reading.message, locate)
     else:
-        new = findings.run(upgrade_net, reading.message, locate, not locate.places)
+        new = findings.run(upgrade_net, reading.message, locate, not locate.positions)
     if new is None:
         return None
     for where, what in new.notes:

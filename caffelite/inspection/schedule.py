@@ -68,7 +68,7 @@ def schedule(
     """The schedule of a solver's file with ``overrides``. samples: the size of the training set, if the data is not
     there. processes: how many train together, each with the batch of the prototxt."""
     document = overrides.solver(prototxt.read_solver(path, unknown_types.tolerate))
-    given, (p, locate) = document.message, epochs.provisional(document.message, document.locate)
+    message, (p, locate) = document.message, epochs.provisional(document.message, document.locate)
     rate, rule = rates.policy(p, locate), updates.check(p, locate)
     if p.max_iter < 1:
         raise CaffeliteError(
@@ -82,12 +82,12 @@ def schedule(
         if samples is None:
             notes.append("epochs are not known without the data; give the size of the training set with -samples N")
     except CaffeliteError as error:
-        if epochs.given(given):
+        if epochs.given(message):
             raise
         notes.append(f"epochs are not known: {error}")
-    if epochs.given(given):
+    if epochs.given(message):
         epoch, remedy = batch and samples and epochs.Epoch(samples, batch), "give its size with -samples N"
-        p, locate = epochs.resolve(given, document.locate, epoch or None, remedy)
+        p, locate = epochs.resolve(message, document.locate, epoch or None, remedy)
         rate = rates.policy(p, locate)
     if rate.plateau:
         notes.append('the rate of "plateau" falls when the loss stops falling, which is not known in advance')
@@ -109,7 +109,7 @@ def schedule(
         saved,
         snapshot.prefix(p, path),
         notes,
-        epochs.meanings(given, p),
+        epochs.meanings(message, p),
     )
     turns = _turns(p, rate)
     run.moments = [Moment(i, run.epoch(i), rate(i), what) for i, what in sorted(turns.items())]
@@ -182,12 +182,12 @@ def chart(run: Run, form: str) -> bytes:
         shown(f"{run.rule}, {run.policy}: {run.solver}"), loc="left", color=INK, fontsize=11, fontweight="bold"
     )
     axes.grid(color=GRID)
-    for row, (name, places, colour) in enumerate((("tests", run.tests, TEST), ("snapshots", run.snapshots, SAVE))):
-        marks.plot(places, [row] * len(places), "|", color=colour, markersize=11, markeredgewidth=1.4)
+    for row, (name, iterations, colour) in enumerate((("tests", run.tests, TEST), ("snapshots", run.snapshots, SAVE))):
+        marks.plot(iterations, [row] * len(iterations), "|", color=colour, markersize=11, markeredgewidth=1.4)
         marks.text(
             1.005,
             1 - (row + 0.5) / 2,
-            f"{len(places)} {name}",
+            f"{len(iterations)} {name}",
             transform=marks.transAxes,
             color=colour,
             va="center",

@@ -33,7 +33,7 @@ class _Routed(Locator):
     """A locator for nets that replace their file names: their places are in their own files."""
 
     def __init__(self, base: Locator, routes: dict[tuple, Locator]):
-        super().__init__(base.file, base.places)
+        super().__init__(base.file, base.positions)
         self.routes = routes
 
     def at(self, *path: str | int) -> Locator:

@@ -67,7 +67,7 @@ def memory(
     for stage in range(placement.stages):
         for shard in range(placement.shards):
             piece = partition(graph, placement, DevicePosition(stage, shard))
-            names = [node.name for node in piece.nodes if node.place >= 0]
+            names = [node.name for node in piece.nodes if node.layer_index >= 0]
             flights = min(placement.stages - stage, placement.micro_batches)
             deferred = (
                 kept_bytes(piece, placement.micro_batches) if defers(placement.stages, placement.micro_batches) else 0

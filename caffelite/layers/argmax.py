@@ -39,7 +39,7 @@ class ArgMax(Layer):
                 "top_k must be within the number of values", "top_k", expected=f"1 to {self.split[1]}", found=k
             )
         saved = (self.split[0], k, self.split[2]), None
-        self.saved_shapes.update(values=saved, places=saved, flipped=(self.split, None))
+        self.saved_shapes.update(values=saved, index=saved, flipped=(self.split, None))
         return [top]
 
     def build(self, dev: Device) -> None:
@@ -48,13 +48,13 @@ class ArgMax(Layer):
 
     def forward(self, x: list, y: list) -> None:
         # The operation takes the first of equals, so it is given the numbers back to front.
-        values, places, flipped = (self.saved[name] for name in ("values", "places", "flipped"))
+        values, index, flipped = (self.saved[name] for name in ("values", "index", "flipped"))
         self.dev.assign(x[0].reshape(self.split)[:, ::-1], flipped)
-        self.op.forward(flipped, values, places)
-        self._turn(places, places)
+        self.op.forward(flipped, values, index)
+        self._turn(index, index)
         if self.p.HasField("axis"):
-            self.dev.assign((values if self.p.out_max_val else places).reshape(y[0].shape), y[0])
+            self.dev.assign((values if self.p.out_max_val else index).reshape(y[0].shape), y[0])
             return
         tops = y[0].reshape(self.split[0], -1, self.p.top_k)
-        for i, top in enumerate((places, values)[: tops.shape[1]]):
+        for i, top in enumerate((index, values)[: tops.shape[1]]):
             self.dev.assign(top.reshape(self.split[0], self.p.top_k), tops[:, i])

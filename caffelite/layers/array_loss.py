@@ -23,8 +23,8 @@ class ArrayLoss(ArrayLayer, Loss):
         counts = xp.ones(labels.shape, bool) if ignored is None else classes != ignored
         wrong = counts & ~((labels == classes) & (fewest <= labels) & (labels <= most))
         if wrong.any():
-            place = int(wrong.reshape(-1).argmax())
-            sample = place * len(labels) // labels.size
+            index = int(wrong.reshape(-1).argmax())
+            sample = index * len(labels) // labels.size
             what = f'a label in bottom "{self.spec.bottom[1]}" is no class (sample {sample} of the batch)'
             self._fault = self._fault or f"{what}; expected integers {fewest} to {most}"
         return xp.where(counts & ~wrong, classes, fewest).astype("int64"), counts

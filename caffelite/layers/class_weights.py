@@ -36,9 +36,9 @@ def check(layer: Any) -> None:
         expected = "SoftmaxWithLoss or SigmoidCrossEntropyLoss"
         raise layer.error("takes no class weights", "loss_param", names[0], expected=expected, outer=True)
     if len(names) > 1:
-        places = ", ".join(f"{name} ({layer.locate('loss_param', name)})" for name in names)
+        fields = ", ".join(f"{name} ({layer.locate('loss_param', name)})" for name in names)
         raise layer.error(
-            "several kinds of class weights", "loss_param", names[1], found=places, remedy=REMEDY, outer=True
+            "several kinds of class weights", "loss_param", names[1], found=fields, remedy=REMEDY, outer=True
         )
 
 
@@ -67,13 +67,13 @@ def read(layer: Any, classes: int) -> np.ndarray | None:
 
 def of_file(layer: LayerMessage, name: str, message: str, field: str) -> tuple[list[float], Where]:
     """The numbers on the lines of the file that a field of a message names, and the file."""
-    place = layer.locate(message, field)
+    position = layer.locate(message, field)
     path = resolve(name, layer.locate)
     try:
         lines = inputs.read_text(path, inputs.LIST).splitlines()
     except (OSError, UnicodeDecodeError) as mistake:
         what = f"cannot read {field} {path}: {inputs.reason(mistake)}"
-        raise CaffeliteError(what, where=place, expected="a text file with one number on each line") from None
+        raise CaffeliteError(what, where=position, expected="a text file with one number on each line") from None
     values = []
     for number, line in enumerate(lines, 1):
         if text := line.strip():

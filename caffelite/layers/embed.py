@@ -31,7 +31,7 @@ class Embed(OutputDivision):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         rows, width = self.p.input_dim, self.p.num_output
-        self.place, self.count = bottoms[0], math.prod(bottoms[0])
+        self.index_shape, self.count = bottoms[0], math.prod(bottoms[0])
         self.add_param((rows, width), self.p.weight_filler, "weight_filler")
         if self.p.bias_term:
             self.add_param((width,), self.p.bias_filler, "bias_filler")
@@ -62,7 +62,7 @@ class Embed(OutputDivision):
         bad = int(self.dev.download(self.op.bad)[0])
         if not bad:
             return None
-        index = [int(i) for i in np.unravel_index(bad - 1, self.place)] if self.place else []
+        index = [int(i) for i in np.unravel_index(bad - 1, self.index_shape)] if self.index_shape else []
         return (
             f'a number in bottom "{self.spec.bottom[0]}" names no row (at {index}); expected integers 0 to '
             f"{self.p.input_dim - 1}"

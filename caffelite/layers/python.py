@@ -141,12 +141,12 @@ class Python(Varying, Layer):
             if isinstance(mistake, ModuleNotFoundError) and mistake.name and f"{name}.".startswith(f"{mistake.name}."):
                 expected = " or ".join(["one on PYTHONPATH", *user_modules.folders()])
                 raise self.error(
-                    f'there is no module "{name}"', "module", expected=expected, remedy=self._found(name)
+                    f'there is no module "{name}"', "module", expected=expected, remedy=self._remedy(name)
                 ) from None
             what = f'module "{name}" {described(mistake, None)}'
             raise self.error(what, "module", remedy=conversion(mistake, None)) from mistake
 
-    def _found(self, name: str) -> str:
+    def _remedy(self, name: str) -> str:
         """The remedy for a module that is not found; it may be in a folder that is not searched by default."""
         parts = name.split(".")
         for folder in (Path(self.locate.file).parent, Path()):

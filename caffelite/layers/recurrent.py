@@ -48,8 +48,8 @@ class Recurrent(Carrying, RoundedProducts):
                 outer=True,
             )
         if len(self.spec.top) != tops:
-            place, expected = min(len(self.spec.top), tops + 1) - 1, ", ".join([self.states[0], *ends[1]])
-            raise self.error(f"has {len(self.spec.top)} tops", "top", max(0, place), expected=expected, outer=True)
+            index, expected = min(len(self.spec.top), tops + 1) - 1, ", ".join([self.states[0], *ends[1]])
+            raise self.error(f"has {len(self.spec.top)} tops", "top", max(0, index), expected=expected, outer=True)
         self.static = bottoms > least
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:

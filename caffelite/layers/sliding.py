@@ -149,11 +149,11 @@ class Volumes:
             [(k, *self._met(size, count, k * d - p, s)) for k in range(kernel)]
             for size, count, kernel, s, p, d in per_axis
         ]
-        places = [tuple(zip(*sides, strict=True)) for sides in itertools.product(*kernels)]
+        offsets = [tuple(zip(*sides, strict=True)) for sides in itertools.product(*kernels)]
         every = slice(None)
         # (place in the kernel, the images that it meets in x, their outputs)
-        self.places = [
-            (offset, (every, every, *met), (every, every, *outs)) for offset, met, outs in places if None not in met
+        self.offsets = [
+            (offset, (every, every, *met), (every, every, *outs)) for offset, met, outs in offsets if None not in met
         ]
 
     @staticmethod
@@ -196,7 +196,7 @@ class VolumeConvolution(Volumes):
 
     def forward(self, x, w, b, y, slope: None = None) -> None:
         self.dev.fill(y, 0)
-        for offset, met, outs in self.places:
+        for offset, met, outs in self.offsets:
             self.collect(x, met, outs)
             self.dev.assign(self._weights(w, offset), self.kernel)
             self.op.forward(self.images, self.kernel, None, self.rows, None)
@@ -209,7 +209,7 @@ class VolumeConvolution(Volumes):
             if array is not None:
                 self.dev.fill(array, 0)
         self.dev.assign(dy.reshape(self.y), self.rows.transpose(self.swap))
-        for offset, met, outs in self.places if dx is not None or dw is not None else ():
+        for offset, met, outs in self.offsets if dx is not None or dw is not None else ():
             if dw is not None:
                 self.collect(x, met, outs)
                 self.op.backward(self.images, self.kernel, self.rows, None, self.dkernel, None)
@@ -245,14 +245,14 @@ class VolumeColumns(Volumes):
 
     def forward(self, x, columns) -> None:
         self.dev.fill(columns, 0)
-        for offset, met, outs in self.places:
+        for offset, met, outs in self.offsets:
             self.collect(x, met, outs)
             self.op.forward(self.images, self.columns)
             self.dev.assign(self.columns.transpose(self.deal), self._at(columns, offset))
 
     def backward(self, dcolumns, dx) -> None:
         self.dev.fill(dx, 0)
-        for offset, met, outs in self.places:
+        for offset, met, outs in self.offsets:
             self.dev.assign(self._at(dcolumns, offset), self.columns.transpose(self.deal))
             self.op.backward(self.columns, self.images)
             self.scatter(dx, met, outs)

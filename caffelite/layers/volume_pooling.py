@@ -90,10 +90,10 @@ class VolumePooling(Layer):
     def build(self, dev: Device) -> None:
         """Nothing: the host computes all."""
 
-    def _places(self) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    def _offsets(self) -> Iterator[tuple[int, tuple[Any, ...]]]:
         """For each place of the kernel its number, and the values of a padded blob there, one of each window."""
-        for number, place in enumerate(np.ndindex(self.kernel)):
-            starts = (step * at for step, at in zip(self.dilation, place, strict=True))
+        for number, offset in enumerate(np.ndindex(self.kernel)):
+            starts = (step * at for step, at in zip(self.dilation, offset, strict=True))
             axes = zip(starts, self.counts, self.stride, strict=True)
             yield number, (..., *(slice(start, start + (count - 1) * step + 1, step) for start, count, step in axes))
 
@@ -111,8 +111,8 @@ class VolumePooling(Layer):
         image = self.dev.download(x[0])
         padded = np.pad(image, self._borders(image.shape[2:]), constant_values=-np.inf)
         top, index = np.full(y[0].shape, -np.inf, image.dtype), np.zeros(y[0].shape, np.int32)
-        for number, place in self._places():
-            values = padded[place]
+        for number, offset in self._offsets():
+            values = padded[offset]
             larger = (values > top) | np.isnan(values)
             top, index = np.where(larger, values, top), np.where(larger, number, index)
         self.dev.upload(y[0], top)
@@ -122,7 +122,7 @@ class VolumePooling(Layer):
         above, index = self.dev.download(dy[0]), self.dev.download(self.saved["index"])
         borders = self._borders(dx[0].shape[2:])
         padded = np.zeros([before + size + after for size, (before, after) in zip(dx[0].shape, borders, strict=True)])
-        for number, place in self._places():
-            padded[place] += np.where(index == number, above, 0)
+        for number, offset in self._offsets():
+            padded[offset] += np.where(index == number, above, 0)
         inner = tuple(slice(before, before + size) for size, (before, _) in zip(dx[0].shape, borders, strict=True))
         self.dev.upload(dx[0], np.ascontiguousarray(padded[inner], self.dev.dtype))

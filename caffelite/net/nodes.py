@@ -53,7 +53,7 @@ class Value(Sealable):
     def source(self) -> Node:
         """The layer whose result this is, also where the compiler copied that."""
         node = self.node
-        while node.place < 0 and node.bottoms:
+        while node.layer_index < 0 and node.bottoms:
             node = node.bottoms[0].node
         return node
 
@@ -85,11 +85,11 @@ class Parameter(Sealable):
 
 @dataclass(eq=False)
 class Node(Sealable):
-    """A layer in its net. ``index``: its position among the layers that run; ``place``: its position in the file, -1
+    """A layer in its net. ``index``: its position among the layers that run; ``layer_index``: its position in the file, -1
     for a copy that the compiler inserted."""
 
     index: int
-    place: int
+    layer_index: int
     layer: Layer
     bottoms: list[Value] = field(default_factory=list)
     tops: list[Value] = field(default_factory=list)
@@ -106,7 +106,7 @@ class Node(Sealable):
         """A copy with another layer and neither bottoms nor tops."""
         params = [ParameterRef(p.owner, p.wanted) for p in self.params]
         weights, gradient_to = [*self.loss_weights], [*self.gradient_to]
-        return Node(self.index, self.place, layer, [], [], params, weights, self.backward, gradient_to)
+        return Node(self.index, self.layer_index, layer, [], [], params, weights, self.backward, gradient_to)
 
 
 @dataclass(eq=False)
@@ -132,7 +132,7 @@ class Graph(Sealable):
     def outputs(self) -> list[Value]:
         unread = [v for v in self.values.values() if not v.readers]
         outputs = dict.fromkeys([*(v for v, _ in self.losses if v.name in self.values), *unread])
-        return sorted(outputs, key=lambda v: (v.name, v.source.place))
+        return sorted(outputs, key=lambda v: (v.name, v.source.layer_index))
 
     @property
     def feeds(self) -> list[Node]:

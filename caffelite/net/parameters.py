@@ -158,7 +158,7 @@ class Loaded:
 def layer_blobs(graph: Graph, dev: Device) -> Iterator[tuple[Node, list[np.ndarray]]]:
     """Every layer of a bound graph with its parameters as host arrays, as a caffemodel stores them."""
     for node in graph.nodes:
-        if node.place >= 0:  # no inserted copy
+        if node.layer_index >= 0:  # no inserted copy
             yield node, [dev.download(p.data) for p in node.layer.params]
 
 

@@ -81,7 +81,7 @@ class PartialPasses:
 
 def _inserted(node: Node) -> bool:
     """Whether the compiler inserted the node."""
-    return node.place < 0
+    return node.layer_index < 0
 
 
 def _run(calls: Sequence[Call], selected: set[Node], before: Observer | None, after: Observer | None) -> None:

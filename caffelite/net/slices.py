@@ -60,7 +60,7 @@ def _fits(
 ) -> bool:
     """Whether a bottom can be stored at ``region`` in the top: kernels can read and write it there, and nobody
     overwrites the top while the bottom is still read."""
-    if bottom in lifetimes.kept:
+    if bottom in lifetimes.retained:
         return False
     if _overwrite_requested(reader.tops[0]) and lifetimes.last_read(bottom) > reader.index:
         return False

@@ -49,8 +49,8 @@ class Lifetimes:
     nodes). keep: all blobs, and what layers save for backward, stay as they are between passes too, so that any layers
     can run again; kept: these values stay to the end of the pass."""
 
-    def __init__(self, graph: Graph, fusions: Fusions, keep: bool, kept: Collection[Value]):
-        self.fusions, self.keep, self.kept = fusions, keep, kept
+    def __init__(self, graph: Graph, fusions: Fusions, keep: bool, retained: Collection[Value]):
+        self.fusions, self.keep, self.retained = fusions, keep, retained
         self.count = len(graph.nodes)
         self.span = 2 * self.count
         self._last_reads: dict[Value, int] = {}
@@ -66,7 +66,7 @@ class Lifetimes:
 
     def read_until(self, value: Value, but: Node | None = None) -> int:
         """When a value's data is read for the last time, by layers other than ``but``'s forward step."""
-        if value in self.kept or self.keep:
+        if value in self.retained or self.keep:
             return FOREVER
         times = [reader.index for reader, _ in value.readers if reader is not but]
         times += [self.backward_time(r) for r, i in value.readers if r.backward and r.layer.backward_reads_bottom(i)]

@@ -77,7 +77,7 @@ def modern(document: Document) -> Document:
     if isinstance(document.message, pb.SolverParameter):
         new = upgrade_solver(document.message, document.locate)
     else:
-        new = upgrade_net(document.message, document.locate, weights_only=not document.locate.places)
+        new = upgrade_net(document.message, document.locate, weights_only=not document.locate.positions)
     file = document.locate.file
     for where, note in new.notes:
         say_once(f"{where}: {note}")
@@ -145,10 +145,10 @@ def parse(text: str, message_type: type[Message], file: str = "<text>", tolerate
     if reader.mistakes and tolerate:
         tolerate(message, reader)
     reader.raise_any()
-    for (holder, field), places in reader.fork_fields.items():
-        more = f" ({len(places)} times in this file)" if len(places) > 1 else ""
-        say_once(f"{Where(file, *places[0])}: {forks.ignored(holder, field)}{more}")
-    return Document(message, Locator(file, reader.places))
+    for (holder, field), positions in reader.fork_fields.items():
+        more = f" ({len(positions)} times in this file)" if len(positions) > 1 else ""
+        say_once(f"{Where(file, *positions[0])}: {forks.ignored(holder, field)}{more}")
+    return Document(message, Locator(file, reader.positions))
 
 
 def mistaken(reader: Reader, message_type: type[Message]) -> type[Message] | None:

@@ -22,22 +22,24 @@ FORM = "FIELD=VALUE, or LAYER.FIELD=VALUE"
 class OptionLocator(Locator):
     """A locator that gives the option as the place of a field that an option set."""
 
-    def __init__(self, file: str, places: Mapping[tuple, tuple[int, int]], prefix: tuple, options: Mapping[tuple, str]):
-        super().__init__(file, places, prefix)
+    def __init__(
+        self, file: str, positions: Mapping[tuple, tuple[int, int]], prefix: tuple, options: Mapping[tuple, str]
+    ):
+        super().__init__(file, positions, prefix)
         self.options = options
 
     def __call__(self, *path: str | int) -> Where:
         full = self._prefix + path
         prefixes = (full[:end] for end in range(len(full), 0, -1))
-        nearest = next((prefix for prefix in prefixes if prefix in self.options or prefix in self.places), ())
+        nearest = next((prefix for prefix in prefixes if prefix in self.options or prefix in self.positions), ())
         return Where(f"-set {self.options[nearest]}") if nearest in self.options else super().__call__(*path)
 
     def at(self, *path: str | int) -> Locator:
-        return OptionLocator(self.file, self.places, self._prefix + path, self.options)
+        return OptionLocator(self.file, self.positions, self._prefix + path, self.options)
 
     def moved(self, moves: Mapping[tuple, tuple]) -> Locator:
         options = moved_paths(self.options, moves, self._prefix)
-        return OptionLocator(self.file, super().moved(moves).places, self._prefix, options)
+        return OptionLocator(self.file, super().moved(moves).positions, self._prefix, options)
 
 
 class Overrides:
@@ -76,9 +78,9 @@ class Overrides:
         for spec in specs:
             changes = []
             for text, path in self.layers:
-                places = _layers(spec.message, path)
-                matched |= {text} if places else set()
-                changes += [(text, rest, ("layer", i)) for i, rest in places]
+                indices = _layers(spec.message, path)
+                matched |= {text} if indices else set()
+                changes += [(text, rest, ("layer", i)) for i, rest in indices]
             names |= dict.fromkeys(layer.name for layer in spec.message.layer)
             changed = self._changed(Document(spec.message, spec.locate), changes)
             spec.message, spec.locate = changed.message, changed.locate
@@ -118,7 +120,7 @@ class Overrides:
                     )
         mistakes.raise_any()
         locate = document.locate
-        return Document(message, OptionLocator(locate.file, locate.places, locate._prefix, options))
+        return Document(message, OptionLocator(locate.file, locate.positions, locate._prefix, options))
 
 
 def _layers(net: pb.NetParameter, path: str) -> list[tuple[int, str]]:
@@ -127,10 +129,10 @@ def _layers(net: pb.NetParameter, path: str) -> list[tuple[int, str]]:
     for name in {layer.name for layer in net.layer if layer.name}:
         match = re.match(rf"{re.escape(name)}(?:\[(\d{{1,18}})\])?\.(.+)", path)
         if match and len(name) > best:
-            places = [i for i, layer in enumerate(net.layer) if layer.name == name]
+            indices = [i for i, layer in enumerate(net.layer) if layer.name == name]
             best, paths = (
                 len(name),
-                [(i, match[2]) for i in (places if match[1] is None else places[int(match[1]) :][:1])],
+                [(i, match[2]) for i in (indices if match[1] is None else indices[int(match[1]) :][:1])],
             )
     return paths
 
@@ -201,10 +203,10 @@ def _element(values: Any, name: str, index: int | None) -> Message:
         raise CaffeliteError(
             f'there are {len(values)} "{name}"', expected=f"{name}[0] to {name}[{len(values) - 1}]", found=name
         )
-    place = index or 0
-    if place > len(values):
-        raise _beyond(name, place, len(values))
-    return values.add() if place == len(values) else values[place]
+    position = index or 0
+    if position > len(values):
+        raise _beyond(name, position, len(values))
+    return values.add() if position == len(values) else values[position]
 
 
 def _beyond(name: str, index: int, count: int) -> CaffeliteError:

@@ -85,7 +85,7 @@ def upgrade_solver(solver: pb.SolverParameter, locate: Locator) -> Modern:
         modern = upgrade_net(net, locate.at(*path))
         if modern.dialects:
             net.CopyFrom(modern.message)
-            locate = Locator(modern.locate.file, modern.locate.places)
+            locate = Locator(modern.locate.file, modern.locate.positions)
             dialects += [d for d in modern.dialects if d not in dialects]
         notes += modern.notes
     return Modern(new if dialects else solver, locate, dialects, notes)

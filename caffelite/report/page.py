@@ -56,7 +56,13 @@ def report(collector: OutputCollector, scores: list[dict], about: dict, labels: 
             "cells": [{"label": a, "answer": b, "samples": listed} for (a, b), listed in sorted(judged.cells.items())],
             "data_layer": _data_layer(collector),
             "worst": [
-                {"sample": m.sample, "label": names[m.label], "answer": names[m.answer], "score": m.score, "own": m.own}
+                {
+                    "sample": m.sample,
+                    "label": names[m.label],
+                    "answer": names[m.prediction],
+                    "score": m.score,
+                    "own": m.own,
+                }
                 for m in judged.worst
             ],
         }

@@ -249,7 +249,7 @@ def mistakes(judged: Classification, source: object, labels: list[str]) -> bytes
     ]
     if len({image.shape for image in images}) > 1 or images[0].shape[0] not in (1, 3):
         images = [_square(image) for image in images]
-    captions = [f"{labels[m.label]} > {labels[m.answer]}  {100 * m.score:.0f}%" for m in judged.worst]
+    captions = [f"{labels[m.label]} > {labels[m.prediction]}  {100 * m.score:.0f}%" for m in judged.worst]
     return contact_sheet(list(np.stack(images)), captions)[0]
 
 

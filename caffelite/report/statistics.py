@@ -132,7 +132,7 @@ class Mistake:
 
     sample: int
     label: int
-    answer: int
+    prediction: int
     score: float
     own: float
 

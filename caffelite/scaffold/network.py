@@ -218,11 +218,11 @@ def _add_number_head(made: Network, head: Head, scores: str) -> None:
     """All numbers as one blob, in one unit."""
     scale, shift = head.scale[0], head.shift[0]
     power = f'name: "numbers" type: "Power" power_param {{ scale: {scale} shift: {shift} }}'
-    numbers = _add(made, power, [scores], UNITS)
+    powers = _add(made, power, [scores], UNITS)
     loss = f'name: "loss" type: "EuclideanLoss" loss_weight: {1 / scale**2:.6g}'
     note = f"half the squared error; loss_weight 1 / {scale:g}^2 makes it one of spread 1"
-    _add(made, loss, [numbers, "label"], note)
-    difference = _add_difference(made, numbers, "answer minus label")
+    _add(made, loss, [powers, "label"], note)
+    difference = _add_difference(made, powers, "answer minus label")
     error = _add(made, f'name: "error" type: "AbsVal" {TESTS}', [difference], SIZE)
     mean = f'name: "mae" type: "Reduction" {TESTS} reduction_param {{ operation: MEAN }}'
     _add(made, mean, [error], "mean absolute error in the data's units; only tests need it")

@@ -132,8 +132,8 @@ def _is_list(path: str, changed: int) -> bool:
         with open(path, encoding="utf-8-sig", errors="strict", newline="") as lines:
             if path.lower().endswith(".csv"):
                 rows = csv.reader((lines.readline(MOST_LINE) for _ in range(2)), skipinitialspace=True)
-                _, (name, *numbers) = rows
-                return bool(numbers) and name.strip().lower().endswith(IMAGES) and None not in map(number, numbers)
+                _, (name, *values) = rows
+                return bool(values) and name.strip().lower().endswith(IMAGES) and None not in map(number, values)
             name, _, label = lines.readline(MOST_LINE).strip().rpartition(" ")
             return label.isdigit() and name.lower().endswith(IMAGES)
     except (OSError, ValueError, csv.Error):

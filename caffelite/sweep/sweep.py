@@ -95,12 +95,12 @@ class Sweep:
                 done = [row for number in left if (row := self._result(number, rung))]
                 rows |= {row.number: row for row in done}
                 if len(done) < len(left):
-                    return self._found(rows, complete=False)
+                    return self._summary(rows, complete=False)
                 if rung != steps[-1]:
                     left = promoted(done, self.config.factor, self.score.lowest)
                     log.info("Iteration %d: %d of %d settings continue", rung, len(left), len(done))
             results = [rows[number] for number in settings]
-        return self._found(rows, complete=not self._stop.requested or len(rows) == self._sampler.total)
+        return self._summary(rows, complete=not self._stop.requested or len(rows) == self._sampler.total)
 
     # the folder
 
@@ -222,7 +222,7 @@ class Sweep:
         )
         log.info("%s, iteration %d: %s%s: %s", trial.name, result.iteration, text, seed, value)
 
-    def _found(self, rows: dict[int, SettingResult], complete: bool) -> SweepResults:
+    def _summary(self, rows: dict[int, SettingResult], complete: bool) -> SweepResults:
         """The results, written to the folder too."""
         order = ranked(list(rows.values()), self.score.lowest)
         seeds, total = list(self.config.all_seeds), self._sampler.total

@@ -53,7 +53,7 @@ def set_weights(graph: Graph, measured: Mapping[str, np.ndarray], spec: NetSpec 
             raise layer.error(what, "loss_param", "class_weight_balanced", remedy=remedy, outer=True)
         layer.class_weights = values
         if spec:
-            class_weights.replace(spec.message.layer[node.place], values)
+            class_weights.replace(spec.message.layer[node.layer_index], values)
 
 
 def _asking(graph: Graph) -> list[tuple[Node, Loss]]:

@@ -72,12 +72,12 @@ def restored(p: pb.SolverParameter, epoch: dict[str, Any]) -> pb.SolverParameter
     in_epochs = pb.SolverParameter()
     in_epochs.CopyFrom(p)
     try:
-        for name, numbers in epoch["fields"].items():
+        for name, values in epoch["fields"].items():
             in_epochs.ClearField(counterpart(p, name))
             if name == "step_epoch":
-                in_epochs.step_epoch.extend(numbers)
+                in_epochs.step_epoch.extend(values)
             else:
-                setattr(in_epochs, name, *numbers)
+                setattr(in_epochs, name, *values)
         again = resolve(in_epochs, Locator("<run>"), Epoch(epoch["samples"], epoch["batch"]))[0]
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, CaffeliteError):
         return p

@@ -55,9 +55,9 @@ def train_net(
     tolerate: prototxt.Tolerate = unknown_types.tolerate,
 ) -> NetSpec:
     """The one net to train: train_net, train_net_param, net or net_param. tolerate: see ``prototxt.parse``."""
-    given = [f for f in ("train_net_param", "train_net", "net_param", "net") if p.HasField(f)]
-    own = [f for f in given if f.startswith("train")]
-    chosen = own or given
+    present = [f for f in ("train_net_param", "train_net", "net_param", "net") if p.HasField(f)]
+    own = [f for f in present if f.startswith("train")]
+    chosen = own or present
     if len(chosen) != 1:
         fields = ", ".join(chosen) or "none"
         where, expected = (

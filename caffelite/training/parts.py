@@ -120,9 +120,9 @@ class DividedNets(CompleteNets):
         for node in mine.nodes:
             if isinstance(node.layer, Feed):
                 node.layer.divide_source()
-        kept = {id(source) for _, source in mine.sources}
+        used = {id(source) for _, source in mine.sources}
         for node, source in graph.sources:
-            if id(source) not in kept:
+            if id(source) not in used:
                 source.close()
                 feeding(node.layer).source = None
         assert self.mesh.links

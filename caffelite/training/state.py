@@ -58,9 +58,9 @@ class LossWindow:
 
     def restore(self, losses: Sequence[float]) -> None:
         """Holds these losses, oldest first, all of them reported."""
-        kept = list(losses)[-len(self._ring) :]
-        self._ring.reset(np.array(kept).reshape(-1, 1))
-        self.recorded = self.reported = len(kept)
+        recent = list(losses)[-len(self._ring) :]
+        self._ring.reset(np.array(recent).reshape(-1, 1))
+        self.recorded = self.reported = len(recent)
 
 
 @dataclass

@@ -14,10 +14,10 @@ def average_statistics(net: Net, comm: SingleProcess) -> None:
         return
     layers = [node.layer for node in net.graph.nodes]
     pairs = [pair for layer in layers for pair in zip(layer.params, layer.param_blobs, strict=True)]
-    kept = [param.data for param, blob in pairs if blob.statistic]
-    if kept:
-        mine = np.concatenate([net.dev.download(array).reshape(-1).astype(float) for array in kept])
+    statistics = [param.data for param, blob in pairs if blob.statistic]
+    if statistics:
+        mine = np.concatenate([net.dev.download(array).reshape(-1).astype(float) for array in statistics])
         means = comm.total(mine, "an agreement") / comm.size
-        ends = np.cumsum([array.size for array in kept])[:-1]
-        for array, mean in zip(kept, np.split(means, ends), strict=True):
+        ends = np.cumsum([array.size for array in statistics])[:-1]
+        for array, mean in zip(statistics, np.split(means, ends), strict=True):
             net.dev.upload(array, mean.reshape(array.shape).astype(net.dev.dtype))

@@ -291,17 +291,17 @@ def _decode_hdf5_model(data: bytes, path: str | Path) -> dict[str, list[Any]]:
     seen: set[int] = set()
 
     def gather(group, name: str) -> None:
-        if (place := hdf5.address(group)) in seen:
+        if (address := hdf5.address(group)) in seen:
             raise ValueError(f"{name} is in the file twice, or within itself")
-        seen.add(place)
+        seen.add(address)
         items: dict[str, Any] = dict(hdf5.members(group))
         sets = {key: item for key, item in items.items() if not hasattr(item, "items")}
-        numbers = sorted(int(key) for key in sets if _is_number(key))
-        if len(numbers) < len(sets) or sets and not name:
+        indices = sorted(int(key) for key in sets if _is_number(key))
+        if len(indices) < len(sets) or sets and not name:
             raise ValueError(f"data set {name}/{next(iter(sets))}")
-        if numbers:
-            blobs = {number: hdf5.values(sets[str(number)], len(data)) for number in numbers}
-            layers[name] = [blobs.get(i) for i in range(min(numbers[-1] + 1, 2 * len(numbers) + 64))]
+        if indices:
+            blobs = {number: hdf5.values(sets[str(number)], len(data)) for number in indices}
+            layers[name] = [blobs.get(i) for i in range(min(indices[-1] + 1, 2 * len(indices) + 64))]
         for key, item in items.items():
             if hasattr(item, "items"):
                 if key.isdecimal() and name and not len(item):

@@ -108,9 +108,9 @@ def download(source: Published, path: Path, progress: Progress = lambda done, to
 
 
 def _failed(source: Published, reason: str, part: Path) -> CaffeliteError:
-    kept = f"; {part.stat().st_size:,} bytes stay in {part}" if part.is_file() else ""
+    remains = f"; {part.stat().st_size:,} bytes stay in {part}" if part.is_file() else ""
     remedy = f"repeat the command, which continues, or save the file as {part.with_suffix('')}"
-    return CaffeliteError(f"cannot download {source.url}: {reason}{kept}", remedy=remedy)
+    return CaffeliteError(f"cannot download {source.url}: {reason}{remains}", remedy=remedy)
 
 
 def _receive(url: str, part: Path, progress: Progress) -> None:

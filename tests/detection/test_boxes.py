@@ -83,7 +83,10 @@ def test_suppress(rng, eta, pixels):
             threshold *= eta if threshold > 0.5 else 1
     mine = boxes.suppress(found, scores, 0.55, most=40, above=0.2, eta=eta, pixels=pixels)
     assert mine.tolist() == stays
-    assert boxes.suppress(found, scores, 0.55, most=40, above=0.2, eta=eta, pixels=pixels, kept=3).tolist() == stays[:3]
+    assert (
+        boxes.suppress(found, scores, 0.55, most=40, above=0.2, eta=eta, pixels=pixels, most_kept=3).tolist()
+        == stays[:3]
+    )
 
 
 def test_suppress_of_nothing():

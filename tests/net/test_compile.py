@@ -113,10 +113,10 @@ def test_images_have_the_format_that_a_device_prefers(name, form):
     compiled = compile(build(TEXT), TRAITS[name])
     formats = {v.name: v.format for source, v in compiled.values.items() if len(source.shape) == 4}
     assert formats == {"data": CAFFE_FORMAT, **dict.fromkeys(("c1", "n1", "c2", "e", "cat", "p"), form)}
-    inserted = {type(node.layer) for node in compiled.graph.nodes if node.place < 0}
+    inserted = {type(node.layer) for node in compiled.graph.nodes if node.layer_index < 0}
     expected = {Transposition} if form.channels_last else set()
     assert inserted == (expected | {Rounding} if form.dtype else expected)
-    assert all(node.layer.config.traits == TRAITS[name] for node in compiled.graph.nodes if node.place >= 0)
+    assert all(node.layer.config.traits == TRAITS[name] for node in compiled.graph.nodes if node.layer_index >= 0)
 
 
 def config(traits: DeviceTraits, name: str) -> LayerConfig:

@@ -60,7 +60,7 @@ def test_a_chain_of_layers_is_copied_only_at_both_ends():
     graph = compiled(CHAIN + dense("c2", "scores"))
     assert copies(graph) == ["↑data", "↓c2"]
     assert all(
-        v.channels_last == (v.name not in ("data", "scores")) for n in graph.nodes if n.place >= 0 for v in n.tops
+        v.channels_last == (v.name not in ("data", "scores")) for n in graph.nodes if n.layer_index >= 0 for v in n.tops
     )
 
 
@@ -183,7 +183,7 @@ def test_outputs_of_one_name_keep_their_order(traits, over, last):
 def test_a_chain_is_rounded_once_on_the_way_in():
     graph = compiled(CHAIN + layer("BatchNorm", "c2", "b2") + dense("b2", "scores"), BFLOAT16)
     assert roundings(graph) == ["↑data", "↓b2"] and copies(graph) == ["↑data", "↓b2"]
-    assert {n.name: n.tops[0].dtype for n in graph.nodes if n.place >= 0} == {
+    assert {n.name: n.tops[0].dtype for n in graph.nodes if n.layer_index >= 0} == {
         "data": None,
         **dict.fromkeys(("c1", "p1", "n1", "c2", "b2"), "bfloat16"),
         "scores": None,
@@ -223,7 +223,7 @@ def test_narrow_blobs_take_half_the_memory():
         for traits in (CHANNELS_LAST, BFLOAT16)
     )
     sizes = [
-        {value.name: storage.bytes for value, storage in found.items() if value.node.place >= 0}
+        {value.name: storage.bytes for value, storage in found.items() if value.node.layer_index >= 0}
         for plan in (wide, narrow)
         for found in (plan.data, plan.diff)
     ]

@@ -88,5 +88,5 @@ def test_stages_of_random_nets_can_be_compiled(seed):
         return
     parts = [partition(graph, found, DevicePosition(stage)) for stage in range(2)]
     assert all(compile(part, CPU).forward for part in parts)
-    own = [{n.name for n in part.nodes if n.place >= 0} for part in parts]
+    own = [{n.name for n in part.nodes if n.layer_index >= 0} for part in parts]
     assert own[0] | own[1] == {n.name for n in graph.nodes} and not own[0] & own[1]

@@ -46,7 +46,7 @@ def test_confusion_precision_recall():
     assert (one["precision"], one["recall"], one["samples"]) == (1, 0.5, 2)
     assert found.confused() == [(1, 0, 1)]
     assert found.surprise == pytest.approx(-np.log([0.6, 0.7, 0.4, 0.8]).sum())
-    assert [(m.sample, m.label, m.answer, m.score, m.own) for m in found.worst] == [(2, 1, 0, 0.5, 0.4)]
+    assert [(m.sample, m.label, m.prediction, m.score, m.own) for m in found.worst] == [(2, 1, 0, 0.5, 0.4)]
 
 
 def test_a_tie_is_no_hit():

@@ -19,7 +19,7 @@ class Augmentation:
     """The perturbations of a transform_param: everything besides mean, crop, mirror and scale. Both phases check all
     fields; only TRAIN applies them.
 
-    places: perturbations before the crop; looks: those after it. resizes: images may differ in size from each other and
+    moves: perturbations before the crop; looks: those after it. resizes: images may differ in size from each other and
     from the crop; grows: images may also be smaller than the crop. Errors: a wrong value, colour fields for gray
     images, OpenCV is missing.
     """
@@ -55,12 +55,12 @@ class Augmentation:
             Cutout(perturb, filling),
             Erasing(perturb, filling),
         ]
-        self.places: list[Perturbation] = [size] if size else []
+        self.moves: list[Perturbation] = [size] if size else []
         if train:
-            self.places += [step for step in (part, warp, elastic) if step and step.active]
+            self.moves += [step for step in (part, warp, elastic) if step and step.active]
         self.looks = [step for step in looks if train and step.active]
         self.resizes, self.grows = bool(size or part and train), bool(size and size.grows or part and train)
-        for step in self.places + self.looks:
+        for step in self.moves + self.looks:
             step.seed(key)
         if self:
             opencv("a perturbation of images")
@@ -76,4 +76,4 @@ class Augmentation:
                 )
 
     def __bool__(self) -> bool:
-        return bool(self.places or self.looks)
+        return bool(self.moves or self.looks)

@@ -94,9 +94,9 @@ class Choices:
 
     def _measured(self, problem: str, runs: Mapping[str, Callable[[], None]]) -> str:
         key = f"{problem}; {self._setting}"
-        kept = self._cache.get(key)
-        if kept is not None and kept in runs:
-            return kept
+        cached = self._cache.get(key)
+        if cached is not None and cached in runs:
+            return cached
         best = _fastest(runs)
         self._cache.put(key, best)
         return best

@@ -50,8 +50,8 @@ class FormulaKernels(Memory):
         """part = whole[:, start : start + S] + the same columns of the arrays ``more``."""
         arrays = (whole, *more)
         if len(arrays) > 1 and part.dtype != BFLOAT16:
-            given = (*arrays[:SUMMED], *[whole] * (SUMMED - len(arrays)))
-            channels_last.sum_columns(*given, len(arrays[:SUMMED]), start, part)
+            arguments = (*arrays[:SUMMED], *[whole] * (SUMMED - len(arrays)))
+            channels_last.sum_columns(*arguments, len(arrays[:SUMMED]), start, part)
             more = arrays[SUMMED:]
         else:
             channels_last.copy_out(whole, start, part)
@@ -307,14 +307,14 @@ class FormulaKernels(Memory):
     def _rule(self, formula: Formula, constants: dict[str, float]) -> Callable[[np.ndarray], Sequence[Any]]:
         """What gives the constants of an update rule for an iteration's numbers, see ``updater``."""
         others = [n for n in formula.constants if n not in ("rate", "decay")]
-        given = {n: self.dtype.type(constants[n]) for n in others if n in constants}
-        fixed = tuple(given.values())
-        if len(given) == len(others):
+        bound = {n: self.dtype.type(constants[n]) for n in others if n in constants}
+        fixed = tuple(bound.values())
+        if len(bound) == len(others):
             return lambda _: fixed
 
         def values(numbers: np.ndarray) -> Sequence[Any]:
             left = iter(numbers[1:])
-            return [given[n] if n in given else next(left) for n in others]
+            return [bound[n] if n in bound else next(left) for n in others]
 
         return values
 

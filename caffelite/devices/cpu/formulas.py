@@ -100,8 +100,8 @@ class Map:
         ]
         over = same[0] if same and same[0] in self._formula.arrays else None
         self._run, first = self._kernel(over)
-        given = [a.reshape(s) for n, a, s in zip(names, arrays, self._shapes, strict=True) if n != over]
-        self._arguments = out.reshape(self._out), *first, *given, *self._values
+        arguments = [a.reshape(s) for n, a, s in zip(names, arrays, self._shapes, strict=True) if n != over]
+        self._arguments = out.reshape(self._out), *first, *arguments, *self._values
         self._seen = operands
 
 
@@ -291,11 +291,11 @@ def _fill(loop: _Loop, formula: Formula, dtype: str, constants: tuple[str, ...],
     """
     names = [f"{a}_array__" for a in (*formula.arrays, *formula.scalars) if a != over] + list(constants)
     scalars = "\n".join(f"    {s} = {s}_array__[0]" for s in formula.scalars)
-    halves, places = (
+    halves, elements = (
         formula.halves,
         {a: f"{'out__' if a == over else f'{a}_array__'}[i__]" for a in formula.arrays if formula.uses(a)},
     )
-    loads = "; ".join(_load(name, place, halves) for name, place in places.items())
+    loads = "; ".join(_load(name, element, halves) for name, element in elements.items())
     parts = {"scalars": scalars, "loads": loads, "formula": formula.typed("T"), **more}
     parts["result"] = f"narrow__({parts['formula']})" if "out" in halves else parts["formula"]
     return _kernel(loop, dtype, halves, names, parts)
@@ -366,8 +366,8 @@ def column_sums_kernel(
         "totals": "; ".join([f"rough{k}__[j__] += {f.typed('T')}" for k, f in enumerate(several)] + store),
     }
     loop = _COLUMN_SUMS._replace(arguments=f"{'out__, ' * kept}{_COLUMN_SUMS.arguments}")
-    given = [*(f"{a}_array__" for a in names if a != over), *constants]
-    return _kernel(loop, dtype, halves, given, parts)
+    arguments = [*(f"{a}_array__" for a in names if a != over), *constants]
+    return _kernel(loop, dtype, halves, arguments, parts)
 
 
 def update_kernel(formula: Formula, dtype: str):

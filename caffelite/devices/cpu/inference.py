@@ -83,11 +83,11 @@ class Watch:
 
     def __init__(self, arrays: Sequence[np.ndarray]):
         self._words = [array.reshape(-1).view(np.uint32) for array in _joined(arrays)]
-        self._found: list[bytes] | None = None
+        self._checksums: list[bytes] | None = None
 
     def changed(self) -> bool:
-        before, self._found = self._found, [self._checksum(words) for words in self._words]
-        return self._found != before
+        before, self._checksums = self._checksums, [self._checksum(words) for words in self._words]
+        return self._checksums != before
 
     @staticmethod
     def _checksum(words: np.ndarray) -> bytes:
@@ -110,9 +110,9 @@ def _joined(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         start = (array.ctypes.data - base.ctypes.data) // 4
         bases[id(base)] = base
         ranges.setdefault(id(base), []).append((start, start + array.size))
-    for key, places in ranges.items():
+    for key, indices in ranges.items():
         flat, joined = bases[key].reshape(-1).view(np.float32), [[0, 0]]
-        for start, stop in sorted(set(places)):
+        for start, stop in sorted(set(indices)):
             if start > joined[-1][1] + GAP:
                 joined.append([start, stop])
             joined[-1][1] = max(joined[-1][1], stop)

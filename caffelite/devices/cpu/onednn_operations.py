@@ -102,8 +102,8 @@ class DirectConvolution:
         self._none = np.empty(0, np.float32)
         (kh, kw), (sh, sw), _, (dh, dw) = window
         rows, columns = np.arange(out_h) * sh * width, np.arange(out_w) * sw
-        places = (rows[:, None] + columns).reshape(-1) * c
-        self._places = np.pad(places, (0, -len(places) % direct.ROWS), "edge").astype(np.int64)
+        starts = (rows[:, None] + columns).reshape(-1) * c
+        self._starts = np.pad(starts, (0, -len(starts) % direct.ROWS), "edge").astype(np.int64)
         pixels = (np.arange(kh)[:, None] * dh * width + np.arange(kw) * dw).reshape(-1) * c
         self._offsets = (np.arange(c)[:, None] + pixels).reshape(-1).astype(np.int64)
         self._packed = -(-m // direct.GROUP), len(self._offsets), direct.GROUP
@@ -112,10 +112,10 @@ class DirectConvolution:
         self._seen: tuple = (None,) * 6
 
     def forward(self, x, w, b, y, slope: float | None = None) -> None:
-        given = x, w, b, y, slope, self._device.space(self._room)
-        if not all(map(is_, given, self._seen)):
-            self._bind(*given)
-            self._seen = given
+        arguments = x, w, b, y, slope, self._device.space(self._room)
+        if not all(map(is_, arguments, self._seen)):
+            self._bind(*arguments)
+            self._seen = arguments
         direct.pack(*self._packing)
         direct.forward(*self._arguments)
 
@@ -123,7 +123,7 @@ class DirectConvolution:
         packed = self._device.view(space, 0, self._packed)
         self._packing = w.reshape(w.shape[0], -1), packed
         after = self._none if b is None else b, b is not None, np.float32(slope or 0), slope is not None
-        tables = self._places, self._offsets, self._device.view(space, packed.nbytes, self._tile)
+        tables = self._starts, self._offsets, self._device.view(space, packed.nbytes, self._tile)
         self._arguments = x.reshape(self._x), packed, *after, y.reshape(self._y), *tables
 
 
@@ -217,16 +217,16 @@ class InnerProduct:
         )
         if half:
             sizes = [-(-2 * count // LINE) * LINE for count in (n * k, m * n)]
-            self._places = 0, sizes[0], sum(sizes)  # of w, dy and the scratchpad in the workspace
+            self._offsets = 0, sizes[0], sum(sizes)  # of w, dy and the scratchpad in the workspace
             self._narrow_x, self._narrow_w, self._narrow_dy = (self._rounding(count) for count in (m * k, n * k, m * n))
-            self._narrow_dy.at[1] = self._places[1]
+            self._narrow_dy.at[1] = self._offsets[1]
 
     def _rounding(self, count: int) -> onednn.Primitive:
         library = self._library
         return library.reorder(library.layout((count,), (1,)), library.layout((count,), (1,), onednn.BF16))
 
-    def _make_product(self, a, b, bias, out, places: tuple[int, int], slope: float | None = None, add: bool = False):
-        """out = a b + bias; places: where a and b start in their arrays, in bytes."""
+    def _make_product(self, a, b, bias, out, offsets: tuple[int, int], slope: float | None = None, add: bool = False):
+        """out = a b + bias; offsets: where a and b start in their arrays, in bytes."""
         library, kind = self._library, onednn.BF16 if self._half else onednn.F32
         layouts = (
             library.layout(a[0], a[1], kind),
@@ -236,19 +236,19 @@ class InnerProduct:
         )
         descriptor = library.describe("matmul", *layouts, library.attributes(slope, add))
         primitive = descriptor.primitive("x", "w", *(["b"] if bias else []), "y", "scratch")
-        scratch = self._places[2] if self._half else 0
-        primitive.at[0], primitive.at[1], primitive.at[-1] = *places, scratch
+        scratch = self._offsets[2] if self._half else 0
+        primitive.at[0], primitive.at[1], primitive.at[-1] = *offsets, scratch
         return primitive.run, scratch + descriptor.bytes("scratch")
 
     def _make_forward(self, biased: bool, slope: float | None):
         return self._make_product(self._x, self._turned, self._b if biased else None, self._y, (0, 0), slope)
 
     def _make_weights(self, add: bool):
-        place = self._places[1] if self._half else 0
-        return self._make_product(self._dy_turned, self._x, None, self._w, (place, 0), None, add)
+        offset = self._offsets[1] if self._half else 0
+        return self._make_product(self._dy_turned, self._x, None, self._w, (offset, 0), None, add)
 
     def _make_data(self):
-        return self._make_product(self._y, self._w, None, self._x, self._places[1::-1] if self._half else (0, 0))
+        return self._make_product(self._y, self._w, None, self._x, self._offsets[1::-1] if self._half else (0, 0))
 
     def _run(self, product, *arrays) -> None:
         run, scratch = product
@@ -302,8 +302,8 @@ class _Packed:
 
     def run(self, *arrays) -> None:
         space = self._device.space(self._bytes)
-        given = [*arrays, space]
+        arguments = [*arrays, space]
         if self._reorder:
             self._reorder.run(arrays[self._place], space)
-            given[self._place] = space
-        self._primitive.run(*given)
+            arguments[self._place] = space
+        self._primitive.run(*arguments)

@@ -153,14 +153,14 @@ class SoftmaxLoss:
 
     def forward(self, x, label, prob, loss, total=None, weight: float = 1.0, gradient=None) -> None:
         """See interfaces.SoftmaxLoss."""
-        given = x.reshape(self._shape), prob.reshape(self._shape), label.reshape(self._labels)
+        arguments = x.reshape(self._shape), prob.reshape(self._shape), label.reshape(self._labels)
         self._weight[0] = weight
         totals = (self._unused if total is None else total), self._weight[0]
         args = (*self._ignore, self._fixed, self._tiny, loss.reshape(-1), self.divisor, self.bad, *totals)
         if self._weights is None:
-            scores.softmax_loss_forward(*given, *args)
+            scores.softmax_loss_forward(*arguments, *args)
         else:
-            scores.weighted_softmax_loss_forward(*given, self._weights, *args)
+            scores.weighted_softmax_loss_forward(*arguments, self._weights, *args)
         if gradient is not None:
             self.backward(prob, label, self._weight, gradient)
 

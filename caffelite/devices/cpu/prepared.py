@@ -52,15 +52,15 @@ class ColumnsConvolution:
         threads = self._device.active_threads
         count = threads * self._block * self._depth
         space = self._device.space(4 * (count + threads * PANEL * LANES))
-        given = x, y, space, threads
-        if any(a is not b for a, b in zip(given, self._seen, strict=True)):
+        arguments = x, y, space, threads
+        if any(a is not b for a, b in zip(arguments, self._seen, strict=True)):
             parts = (
                 self._device.view(space, 0, (threads, self._block, self._depth), np.float32),
                 self._device.view(space, 4 * count, (threads, PANEL * LANES), np.float32),
             )
             arrays = x.reshape(self._x), self._packed, self._starts, *self._after, y.reshape(self._y)
             self._arguments = *arrays, self._outputs, self._window, self._block, *parts
-            self._kernel, self._seen = columns.convolve_alone if threads == 1 else columns.convolve, given
+            self._kernel, self._seen = columns.convolve_alone if threads == 1 else columns.convolve, arguments
         self._kernel(*self._arguments)
 
     @property

@@ -71,13 +71,13 @@ class WinogradConvolution:
 
     def _parts(self, sizes: tuple[int, ...]) -> list[np.ndarray]:
         """Parts of the workspace, which start on cache lines."""
-        places = [0]
+        offsets = [0]
         for size in sizes:
-            places.append(places[-1] + rounded(4 * size, LINE))
-        space = self._device.space(places[-1] + LINE)
+            offsets.append(offsets[-1] + rounded(4 * size, LINE))
+        space = self._device.space(offsets[-1] + LINE)
         start = -space.ctypes.data % LINE
-        areas = zip(places, sizes, strict=False)
-        return [self._device.view(space, start + place, (size,), np.float32) for place, size in areas]
+        areas = zip(offsets, sizes, strict=False)
+        return [self._device.view(space, start + offset, (size,), np.float32) for offset, size in areas]
 
     def _run(self, geometry: _Geometry, x, w, rotated: bool, bias, slope: float | None, y) -> None:
         first, blocks, rough = self._parts(geometry.sizes)

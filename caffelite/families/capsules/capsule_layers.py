@@ -55,8 +55,8 @@ class CapsuleMask(ArrayLayer):
         return [bottoms[0]]
 
     def _longest(self, xp: ModuleType, x: Any) -> Any:
-        places = (x.reshape(self.split) ** 2).sum(2).argmax(1)
-        return (xp.arange(self.split[1]) == places[:, None])[..., None]
+        indices = (x.reshape(self.split) ** 2).sum(2).argmax(1)
+        return (xp.arange(self.split[1]) == indices[:, None])[..., None]
 
     def compute(self, xp: ModuleType, *x: Any) -> Any:
         return xp.where(self._longest(xp, x[0]), x[0].reshape(self.split), 0).reshape(x[0].shape)
@@ -89,5 +89,5 @@ class CapsuleReshape(ArrayLayer):
         return x[0].reshape(self.split).swapaxes(2, 3).reshape(n, -1, dim)
 
     def gradient(self, xp: ModuleType, x: tuple, y: tuple, dy: tuple) -> Any:
-        n, count, dim, places = self.split
-        return dy[0].reshape(n, count, places, dim).swapaxes(2, 3).reshape(x[0].shape)
+        n, count, dim, positions = self.split
+        return dy[0].reshape(n, count, positions, dim).swapaxes(2, 3).reshape(x[0].shape)

@@ -36,10 +36,10 @@ class Proposals(Varying, Layer):
                 raise self.error(f"a bad {name}", name, expected="a finite number above 0", found=found)
         self.mean, self.deviation = normalisation(self)
 
-    def planned(self, batch: int, places: int) -> list[Shape]:
-        """The shapes of the tops before the first pass; ``places`` of each image."""
+    def planned(self, batch: int, positions: int) -> list[Shape]:
+        """The shapes of the tops before the first pass; ``positions`` of each image."""
         self.batch = batch
-        most = min(places, self.p.max_nms_num or places)
+        most = min(positions, self.p.max_nms_num or positions)
         count = batch * min(most, self.p.max_post_nms_num or most)
         tops: list[Shape] = [(max(1, count), 5), (max(1, count), 6)]
         return tops[: len(self.spec.top)]
@@ -69,8 +69,8 @@ class Proposals(Varying, Layer):
             with np.errstate(invalid="ignore"):  # numbers that are not finite are no boxes
                 boxes, scores = self.candidates(image, maps)
             limits = self.p.max_nms_num, self.p.max_post_nms_num
-            kept = stages.proposals(boxes, scores, self.p.iou_thr, self.p.nms_type, self.pixels, *limits)
-            rows.append(np.column_stack([np.full(len(kept), image), boxes[kept], scores[kept]]))
+            stays = stages.proposals(boxes, scores, self.p.iou_thr, self.p.nms_type, self.pixels, *limits)
+            rows.append(np.column_stack([np.full(len(stays), image), boxes[stays], scores[stays]]))
         rois = np.concatenate(rows)
         if not len(rois):
             rois = np.array([[0, 1, 1, 10, 10, 0.0]])
@@ -98,7 +98,7 @@ class BoxOutput(Proposals):
     field = "box_output_param"
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        places = 0
+        positions = 0
         for name in ("field_w", "field_h", "downsample_rate"):
             if len(getattr(self.p, name)) != len(bottoms):
                 found = len(getattr(self.p, name))
@@ -107,8 +107,8 @@ class BoxOutput(Proposals):
             if len(shape) != 4 or shape[1] < 6 or shape[:2] != bottoms[0][:2]:
                 expected = "N×(K + 4)×H×W, K of 2 or more, as of the first bottom"
                 raise self.bottom_error(i, "is no map of boxes", expected=expected, found=f"shape {list(shape)}")
-            places += shape[2] * shape[3]
-        return self.planned(bottoms[0][0], places)
+            positions += shape[2] * shape[3]
+        return self.planned(bottoms[0][0], positions)
 
     def candidates(self, image: int, maps: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         p = self.p
@@ -142,7 +142,7 @@ class BoxGroupOutput(Proposals):
     pixels = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        groups, places = self.p.box_group_param, 0
+        groups, positions = self.p.box_group_param, 0
         if len(bottoms) != 2 * len(groups):
             expected = f"{2 * len(groups)}: probabilities and offsets for each box_group_param"
             raise self.error(
@@ -163,8 +163,8 @@ class BoxGroupOutput(Proposals):
             if batch != bottoms[0][0] // len(groups[0].field_w):
                 what = f"{bottoms[0][0] // len(groups[0].field_w)} images"
                 raise self.bottom_error(2 * i, "does not fit", expected=what, found=f"{batch} images")
-            places += fields * scores[2] * scores[3]
-        return self.planned(bottoms[0][0] // len(groups[0].field_w), places)
+            positions += fields * scores[2] * scores[3]
+        return self.planned(bottoms[0][0] // len(groups[0].field_w), positions)
 
     def candidates(self, image: int, maps: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         p = self.p

@@ -44,10 +44,10 @@ class FieldAccuracy(FieldLayer):
         normal, ratios = (self.deviation, self.mean), (self.p.field_whr, self.p.field_xyr)
         overlaps = []
         for i, field in enumerate(self.fields_of_maps(len(objects))):
-            places = objects[i].reshape(-1)
+            indices = objects[i].reshape(-1)
             anchor = (field.width, field.height)
-            boxes = stages.decode_map(maps.offsets[i], anchor, field.stride, ratios, normal, False)[places]
-            middle, sides = np.split(maps.targets[i].reshape(4, -1).T[places], 2, axis=1)
+            boxes = stages.decode_map(maps.offsets[i], anchor, field.stride, ratios, normal, False)[indices]
+            middle, sides = np.split(maps.targets[i].reshape(4, -1).T[indices], 2, axis=1)
             true = np.concatenate([middle - sides / 2, middle + sides / 2], 1)
             overlaps.append(field_maps.overlaps_of_pairs(boxes, true, self.least_side))
         values = np.concatenate(overlaps)

@@ -75,10 +75,10 @@ class ListSource(Source):
             raise CaffeliteError(what, where=where, expected=expected, found=found)
         return RegionSample(pixels, image.objects, words, DRAWS)
 
-    def start(self, batch: Batch, numbers: list[int], size: tuple[int, int], rows: np.ndarray) -> list[np.ndarray]:
+    def start(self, batch: Batch, indices: list[int], size: tuple[int, int], rows: np.ndarray) -> list[np.ndarray]:
         """Writes what is known of a batch before its images are read. rows: the array of objects. Returns the rows of
         each image."""
-        counts = [len(self._images[number].objects.boxes) for number in numbers]
+        counts = [len(self._images[number].objects.boxes) for number in indices]
         rows = rows.reshape(-1, ROW_LENGTH)
         batch.arrays[-1][:] = (*size, max(1, sum(counts)))
         if not sum(counts):
@@ -174,11 +174,11 @@ class DetectionSource(ListSource):
 
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
         count = self._param.batch_size
-        numbers = self._order(position, count).tolist()
+        indices = self._order(position, count).tolist()
         ratio = _template_ratio(self._param, of_sample(self._draws, position, WORDS))
-        size = detection_size(self._param, self._images[numbers[0]].picture.shape[1:], ratio)
-        rows = self.start(batch, numbers, size, batch.arrays[-2])
-        for i, number in enumerate(numbers):
+        size = detection_size(self._param, self._images[indices[0]].picture.shape[1:], ratio)
+        rows = self.start(batch, indices, size, batch.arrays[-2])
+        for i, number in enumerate(indices):
             words = of_sample(self._draws, position + i, WORDS)
             args = number, self._files.read(number), words, position + i, ratio
             yield partial(self._process, args, size, i, rows[i], batch)
@@ -238,11 +238,11 @@ class EvalSource(ListSource):
 
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
         count = self._param.batch_size
-        numbers = [(position + i) % len(self._images) for i in range(count)]
-        size = self._size(numbers[0])
+        indices = [(position + i) % len(self._images) for i in range(count)]
+        size = self._size(indices[0])
         batch.arrays[2].reshape(-1, 2)[:] = size
-        rows = self.start(batch, numbers, size, batch.arrays[1])
-        for i, number in enumerate(numbers):
+        rows = self.start(batch, indices, size, batch.arrays[1])
+        for i, number in enumerate(indices):
             yield partial(self._process, number, self._files.read(number), size, i, rows[i], batch)
 
     def _process(

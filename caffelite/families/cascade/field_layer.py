@@ -114,8 +114,8 @@ class FieldLayer(Layer):
         if wrong is not None and not self._fault:
             blob, last = self.spec.bottom[len(x) - 1], classes - 1
             expected = "0 or more" if self.p.objectness else f"0 to {last}"
-            sample, place = divmod(wrong, maps.labels[0].size)
-            what = f'a label in bottom "{blob}" is no class (map {sample} of the batch, position {place})'
+            sample, position = divmod(wrong, maps.labels[0].size)
+            what = f'a label in bottom "{blob}" is no class (map {sample} of the batch, position {position})'
             self._fault = f"{what}; expected integers {expected}"
         return maps
 

@@ -81,7 +81,7 @@ class FrcnnOutput(Writing, Varying, Layer):
         moved = stages.decode_boxes(moves, rois[:, None, 1:5])
         with np.errstate(invalid="ignore"):
             moved = np.concatenate([np.maximum(moved[..., :2], 0), np.minimum(moved[..., 2:], (width, height))], -1)
-        detections = self._found(scores, moved)
+        detections = self._detections(scores, moved)
         if self.writes:
             self._save(detections, height, width)
         rows = np.concatenate([[[0.0, *[-1.0] * (COLUMNS - 1)]], detections])
@@ -90,16 +90,16 @@ class FrcnnOutput(Writing, Varying, Layer):
             y = self.resize([(self.count, COLUMNS)])
         self.dev.upload(y[0], rows.reshape(y[0].shape))
 
-    def _found(self, scores: np.ndarray, moved: np.ndarray) -> np.ndarray:
+    def _detections(self, scores: np.ndarray, moved: np.ndarray) -> np.ndarray:
         """The rows (D, 7) by class and falling probability. moved: (R, 2 or K, 4)."""
         parts = [np.zeros((0, COLUMNS))]
         for label in range(1, self.classes):
             mine = moved[:, min(label, self.columns - 1)]
             usable = np.where(np.isfinite(mine).all(1), scores[:, label], np.nan)
             order = boxes.by_score(usable, above=np.nextafter(self.p.conf_thr, -np.inf))
-            kept = order[stages.suppress(mine[order], self.p.iou_thr, self.p.nms_type, True)]
-            head, tail = np.zeros(len(kept)), np.full(len(kept), label)
-            parts.append(np.column_stack([head, mine[kept], tail, scores[kept, label]]))
+            stays = order[stages.suppress(mine[order], self.p.iou_thr, self.p.nms_type, True)]
+            head, tail = np.zeros(len(stays)), np.full(len(stays), label)
+            parts.append(np.column_stack([head, mine[stays], tail, scores[stays, label]]))
         rows, most = np.concatenate(parts), self.p.max_det_num
         if 0 < most < len(rows):
             rows = rows[np.sort(np.argsort(-rows[:, 6], kind="stable")[:most])]

@@ -43,8 +43,8 @@ class HardMining(Layer):
         for i, shape in enumerate(bottoms):
             if shape[:1] != (count,):
                 raise self.bottom_error(i, "does not fit", expected=f"{count} rows", found=list(shape))
-        self.kept = min(count, self.p.num_image * self.p.num_roi_per_image)
-        return [(self.kept, *shape[1:]) for shape in bottoms[1:]]
+        self.count = min(count, self.p.num_image * self.p.num_roi_per_image)
+        return [(self.count, *shape[1:]) for shape in bottoms[1:]]
 
     def backward_reads_bottom(self, index: int) -> bool:
         return False
@@ -60,6 +60,8 @@ class HardMining(Layer):
             expected = f"0 to {self.p.num_image - 1}, by num_image"
             raise self.error("a box of no image", "num_image", expected=expected, found=f"{wrong[0]:g}")
         losses = losses.reshape(-1).astype(float)
-        kept = stages.hardest(np.where(np.isnan(losses), -np.inf, losses), images, self.p.num_roi_per_image, self.kept)
+        hardest = stages.hardest(
+            np.where(np.isnan(losses), -np.inf, losses), images, self.p.num_roi_per_image, self.count
+        )
         for array, top in zip(arrays, y, strict=True):
-            self.dev.upload(top, array[kept])
+            self.dev.upload(top, array[hardest])

@@ -53,7 +53,7 @@ class ImageGtSource(Source):
         mean = np.array(layer.transform_param.mean_value or [0], np.float32)
         self._mean, self._factor = mean, np.float32(param.scale)
         repeats = [param.fg_img_multiple if (~a.objects.ignored).any() else 1 for a in self._images]
-        self._numbers = np.repeat(np.arange(len(self._images)), repeats)
+        self._indices = np.repeat(np.arange(len(self._images)), repeats)
         self._files = ImageFiles(self._images, param.cache_images)
         most = max(len(a.objects.boxes) for a in self._images)
         listed = self._images[-1].picture.shape[1:]
@@ -67,19 +67,19 @@ class ImageGtSource(Source):
             where, found = locate("image_gt_data_param", "resize_width"), f"{param.resize_height}×{param.resize_width}"
             what, expected = "resize_height and resize_width make images too large", f"at most {MOST_PIXELS} pixels"
             raise CaffeliteError(what, where=where, expected=expected, found=found)
-        if not len(self._numbers):
+        if not len(self._indices):
             where = locate("image_gt_data_param", "fg_img_multiple")
             raise CaffeliteError("fg_img_multiple leaves no image", where=where, expected="1 or more", found=0)
-        self._order = Order(len(self._numbers), key(seed, layer.name, "shuffle") if param.shuffle else None)
+        self._order = Order(len(self._indices), key(seed, layer.name, "shuffle") if param.shuffle else None)
         self._draws = key(seed, layer.name, "transform")
         self.listed = self._images
         super().__init__(
-            image_gt_shapes(param, self._size, most), len(self._numbers), layer.data_param.prefetch, workers()
+            image_gt_shapes(param, self._size, most), len(self._indices), layer.data_param.prefetch, workers()
         )
 
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
-        numbers = self._numbers[self._order(position, self.shapes[0][0])]
-        for i, number in enumerate(numbers.tolist()):
+        indices = self._indices[self._order(position, self.shapes[0][0])]
+        for i, number in enumerate(indices.tolist()):
             words = of_sample(self._draws, position + i, WORDS)
             yield partial(self._process, number, self._files.read(number), words, i, batch)
 

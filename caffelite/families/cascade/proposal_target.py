@@ -164,17 +164,17 @@ class CascadeProposalTarget(Varying, Layer):
         self,
         every: np.ndarray,
         objects: np.ndarray,
-        kept: np.ndarray,
+        sampled: np.ndarray,
         positive_count: int,
         overlap: np.ndarray,
         near: np.ndarray,
     ) -> list[np.ndarray]:
-        """The values of all tops; the first ``found`` of the boxes ``kept`` are objects."""
-        p, count = self.p, len(kept)
+        """The values of all tops; the first ``positive_count`` of the boxes ``sampled`` are objects."""
+        p, count = self.p, len(sampled)
         labels, matches = np.zeros(count), np.zeros((count, 6))
         targets, weights = np.zeros((2, count, self.columns, 4))
         if positive_count:
-            first, rows = kept[:positive_count], np.arange(positive_count)
+            first, rows = sampled[:positive_count], np.arange(positive_count)
             matched = objects[near[first]]
             labels[:positive_count] = matched[:, 5]
             columns = np.minimum(labels[:positive_count], self.columns - 1).astype(int)
@@ -190,4 +190,4 @@ class CascadeProposalTarget(Varying, Layer):
         if positive:
             scores[:positive_count] *= p.fg_fraction * count / positive
             scores[positive_count:] *= (1 - p.fg_fraction) * count / negative if negative else 1
-        return [every[kept], labels, targets, weights, weights, matches, scores]
+        return [every[sampled], labels, targets, weights, weights, matches, scores]

@@ -37,8 +37,8 @@ class ScaleRoute(Varying, Layer):
         if not 0 <= self.low < self.high:
             found = f"{self.low:g} and {self.high:g}"
             raise self.error("bad scales", "low_scale", expected="0 <= low_scale < high_scale", found=found)
-        given = [v for v in (self.low, self.high) if 0 < v < math.inf]
-        self.middle = math.sqrt(given[0] * given[-1]) if given else 256.0
+        bounds = [v for v in (self.low, self.high) if 0 < v < math.inf]
+        self.middle = math.sqrt(bounds[0] * bounds[-1]) if bounds else 256.0
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         if not bottoms[0] or math.prod(bottoms[0][1:]) != 5:
@@ -58,8 +58,8 @@ class ScaleRoute(Varying, Layer):
     def forward(self, x: list, y: list) -> None:
         arrays = [self.dev.download(array) for array in x]
         boxes = arrays[0].reshape(len(arrays[0]), -1)[:, 1:].astype(float)
-        kept = stages.routed(boxes, self.low, self.high, self.middle)
-        if len(kept) != y[0].shape[0]:
-            y = self.resize([(len(kept), *array.shape[1:]) for array in arrays])
+        routed = stages.routed(boxes, self.low, self.high, self.middle)
+        if len(routed) != y[0].shape[0]:
+            y = self.resize([(len(routed), *array.shape[1:]) for array in arrays])
         for array, top in zip(arrays, y, strict=True):
-            self.dev.upload(top, array[kept])
+            self.dev.upload(top, array[routed])

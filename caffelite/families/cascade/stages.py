@@ -29,7 +29,7 @@ def decode_map(
     deviation and mean of the offsets. pixels: the maximum is the last pixel.
     """
     height, width = offsets.shape[1:]
-    deviation, mean = (numbers.reshape(4, 1, 1) for numbers in normal)
+    deviation, mean = (values.reshape(4, 1, 1) for values in normal)
     moved, size = offsets * deviation + mean, np.array(anchor, float).reshape(2, 1, 1)
     cells = np.array(np.meshgrid(np.arange(width), np.arange(height)), float)
     centers = np.clip(moved[:2], -1 / ratios[1], 1 / ratios[1]) * size + (cells + 0.5) * stride
@@ -94,8 +94,8 @@ def proposals(
     """The indices of the boxes that stay, best first. before, after: how many at most before and after suppression, 0:
     all."""
     order = by_score(scores, before or -1)
-    kept = order[suppress(boxes[order], threshold, kind, pixels)]
-    return kept[:after] if after else kept
+    stays = order[suppress(boxes[order], threshold, kind, pixels)]
+    return stays[:after] if after else stays
 
 
 def routed(boxes: np.ndarray, low: float, high: float, middle: float) -> np.ndarray:

@@ -58,15 +58,15 @@ class DenseCRF(Layer):
     def build(self, dev: Device) -> None:
         """Nothing: the host computes all."""
 
-    def _kernels(self, places: np.ndarray, colors: np.ndarray | None) -> list[tuple[Lattice, np.ndarray]]:
+    def _kernels(self, positions: np.ndarray, colors: np.ndarray | None) -> list[tuple[Lattice, np.ndarray]]:
         """Each lattice, and its weight divided by the sums of weights."""
         p = self.p
-        features = [(w, places / std) for w, std in zip(p.pos_w, p.pos_xy_std, strict=True)]
+        features = [(w, positions / std) for w, std in zip(p.pos_w, p.pos_xy_std, strict=True)]
         if colors is not None:
             for w, std, hue in zip(p.bi_w, p.bi_xy_std, p.bi_rgb_std, strict=True):
-                features.append((w, np.concatenate([places / std, colors / hue], 1)))
+                features.append((w, np.concatenate([positions / std, colors / hue], 1)))
         lattices = [(w, Lattice(points)) for w, points in features]
-        ones = np.ones((1, len(places)))
+        ones = np.ones((1, len(positions)))
         return [(lattice, w / (lattice.filtered(ones) + EMPTY)) for w, lattice in lattices]
 
     def forward(self, x: list, y: list) -> None:

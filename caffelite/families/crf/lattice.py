@@ -63,8 +63,8 @@ class Lattice:
     @staticmethod
     def _find(codes: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         """The places of codes; where there is none, one behind the last."""
-        places = np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)
-        return np.where(codes[places] == wanted, places, len(codes))
+        indices = np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)
+        return np.where(codes[indices] == wanted, indices, len(codes))
 
     def filtered(self, values: np.ndarray, transposed: bool = False) -> np.ndarray:
         """(C, P) → (C, P). transposed: by the transposed matrix."""

@@ -81,12 +81,12 @@ class MultiStageMeanfield(ArrayLayer):
     def build(self, dev: Device) -> None:
         super().build(dev)
         y, x = np.mgrid[: self.size[0], : self.size[1]].reshape(2, -1)
-        self.places = np.stack([x, y], 1)
-        self.near = Lattice(self.places / self.p.theta_gamma)
+        self.positions = np.stack([x, y], 1)
+        self.near = Lattice(self.positions / self.p.theta_gamma)
 
     def _field(self, image: np.ndarray) -> Field:
         colors = image.reshape(3, -1).T / self.p.theta_beta
-        alike = Lattice(np.concatenate([self.places / self.p.theta_alpha, colors], 1))
+        alike = Lattice(np.concatenate([self.positions / self.p.theta_alpha, colors], 1))
         return Field((self.near, alike))
 
     def _read(self, x: tuple) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -97,14 +97,14 @@ class MultiStageMeanfield(ArrayLayer):
     def _steps(self, field: Field, unary: np.ndarray, scores: np.ndarray, matrices: list) -> tuple[np.ndarray, list]:
         """The scores after all iterations, and of each its beliefs, messages and their sum."""
         near, alike, pairwise = matrices
-        kept = []
+        steps = []
         for _ in range(self.p.num_iterations):
             beliefs = softmax(scores)
             messages = field.messages(beliefs)
             total = near @ messages[0] + alike @ messages[1]
-            kept.append((beliefs, messages, total))
+            steps.append((beliefs, messages, total))
             scores = unary - pairwise @ total
-        return scores, kept
+        return scores, steps
 
     def compute(self, xp: ModuleType, *x: Any) -> Any:
         (unary, first, images), matrices = self._read(x)

@@ -24,11 +24,11 @@ def recolored(image: np.ndarray, turn: float, saturation: float) -> np.ndarray:
 
 def _cubic(size: int, count: int) -> np.ndarray:
     """The weights of ``size`` values for each of ``count``; beyond the edge is the last value."""
-    places = (np.arange(count) + 0.5) * size / count - 0.5
-    first = np.floor(places).astype(int)
+    positions = (np.arange(count) + 0.5) * size / count - 0.5
+    first = np.floor(positions).astype(int)
     weights = np.zeros((count, size))
     for step in range(-1, 3):
-        d = np.abs(places - first - step)
+        d = np.abs(positions - first - step)
         near = (SHARPNESS + 2) * d**3 - (SHARPNESS + 3) * d**2 + 1
         far = SHARPNESS * (d**3 - 5 * d**2 + 8 * d - 4)
         np.add.at(weights, (np.arange(count), np.clip(first + step, 0, size - 1)), np.where(d <= 1, near, far))
@@ -57,8 +57,8 @@ class Turn:
     def image(self, image: np.ndarray) -> np.ndarray:
         """Interpolated between four pixels; 0 outside."""
         rows, columns = np.mgrid[: self.height, : self.width]
-        places = np.stack([columns - self.after[0], rows - self.after[1]]).reshape(2, -1)
-        x, y = self.matrix.T @ places + self.before[:, None]
+        positions = np.stack([columns - self.after[0], rows - self.after[1]]).reshape(2, -1)
+        x, y = self.matrix.T @ positions + self.before[:, None]
         left, top = np.floor(x).astype(int), np.floor(y).astype(int)
         inside = (left >= 0) & (top >= 0) & (left < image.shape[2] - 1) & (top < image.shape[1] - 1)
         left, top, x, y = (np.where(inside, part, 0) for part in (left, top, x, y))

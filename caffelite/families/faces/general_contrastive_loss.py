@@ -55,9 +55,9 @@ class GeneralContrastiveLoss(Carrying, Loss):
         self._margin = p.negative_margin + mean
         with np.errstate(over="ignore"):
             near, powers = own | (distances < self._margin), np.exp(-distances)
-        kept = np.minimum(np.maximum(distances - p.positive_margin, 0), p.positive_outlier_thresh)
+        clipped = np.minimum(np.maximum(distances - p.positive_margin, 0), p.positive_outlier_thresh)
         apart = np.where(near & ~own, self._margin - distances, np.where(np.isnan(distances), np.nan, 0))
-        pulled, pushed = np.where(own, kept, 0), np.where(own, 0, apart)
+        pulled, pushed = np.where(own, clipped, 0), np.where(own, 0, apart)
         terms = pulled * p.positive_weight
         terms += p.negative_weight * (np.where(near & ~own, powers, pushed) if p.exp_negative_weight else pushed)
         self._mask = self._counted(distances, own, terms)

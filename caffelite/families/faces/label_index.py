@@ -18,13 +18,13 @@ class LabelIndex:
     def __init__(self, dev: Device, n: int, c: int):
         self.split = n, c, 1
         self._dev = dev
-        self.classes, self._table, self._found = dev.empty((n, c)), dev.empty((c, 1)), dev.empty(n)
+        self.classes, self._table, self._gathered = dev.empty((n, c)), dev.empty((c, 1)), dev.empty(n)
         dev.upload(self.classes, np.arange(c))
         dev.upload(self._table, np.arange(c)[:, None])
         self.op = dev.take(c, 1, n)  # detects labels out of range
 
     def check(self, labels) -> None:
-        self.op.forward(self._table, labels, self._found)
+        self.op.forward(self._table, labels, self._gathered)
 
     def map(
         self, text: str, arrays: tuple[str, ...], rows: tuple[str, ...] = (), scalars: tuple[str, ...] = ()

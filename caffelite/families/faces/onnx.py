@@ -13,8 +13,8 @@ def flip(w: Writer, node: Node, x: list[str], _) -> list[str]:
     axes = [axis for axis, flipped in ((2, node.layer.p.flip_height), (3, node.layer.p.flip_width)) if flipped]
     if not axes:
         return x
-    given = [[-1] * len(axes), [ALL] * len(axes), axes, [-1] * len(axes)]
-    return [w.add("Slice", [x[0], *(w.numbers(values) for values in given)])]
+    slices = [[-1] * len(axes), [ALL] * len(axes), axes, [-1] * len(axes)]
+    return [w.add("Slice", [x[0], *(w.numbers(values) for values in slices)])]
 
 
 @operator("InnerDistance")

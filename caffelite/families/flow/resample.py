@@ -36,12 +36,12 @@ class Resample(Resized):
 
     def _axis(self, before: int, after: int, ratio: float, other: float) -> np.ndarray:
         """The weights (OH, H) of pixels along an axis."""
-        places = np.arange(after) * ratio + other / 2 - 0.5
+        positions = np.arange(after) * ratio + other / 2 - 0.5
         if self.p.type == RESAMPLE.NEAREST:
-            return nearest(places, before)
+            return nearest(positions, before)
         wide = ratio if self.p.antialias and max(ratio, other) > 1 else 1
         kernel = bicubic if self.p.type == RESAMPLE.CUBIC else triangle
-        return normalized(kernel((places[:, None] - np.arange(before)) / wide))
+        return normalized(kernel((positions[:, None] - np.arange(before)) / wide))
 
     def forward(self, x: list, y: list) -> None:
         rows, columns = self._weights

@@ -57,7 +57,7 @@ def normalized(weights: np.ndarray) -> np.ndarray:
     return np.divide(weights, total, out=np.zeros_like(weights), where=total != 0)
 
 
-def nearest(places: np.ndarray, size: int) -> np.ndarray:
+def nearest(positions: np.ndarray, size: int) -> np.ndarray:
     """Weights (places, size): 1 for the nearest pixel, of two the farther one."""
-    index = np.clip(np.floor(places + 0.5), 0, size - 1)
+    index = np.clip(np.floor(positions + 0.5), 0, size - 1)
     return (index[:, None] == np.arange(size)).astype(float)

@@ -17,10 +17,10 @@ class DepthwiseConvolution(Convolution):
     """
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        given, shape = self.spec.convolution_param, bottoms[0]
-        axis = self.axis(given.axis, len(shape)) if given.axis < len(shape) else len(shape)
+        param, shape = self.spec.convolution_param, bottoms[0]
+        axis = self.axis(param.axis, len(shape)) if param.axis < len(shape) else len(shape)
         self.p = pb.ConvolutionParameter()
-        self.p.CopyFrom(given)
+        self.p.CopyFrom(param)
         if axis < len(shape):
             self.set_group(shape[axis])
         return super().shapes(bottoms)

@@ -11,8 +11,8 @@ from ...layers.onnx import kernels
 @operator("ReLU6")
 def relu6(w: Writer, node: Node, x: list[str], _) -> list[str]:
     slope = node.layer.p.negative_slope
-    given = w.add("LeakyRelu", x, alpha=slope) if slope else w.add("Relu", x)
-    return [w.add("Min", [given, w.scalar(6)])]
+    rectified = w.add("LeakyRelu", x, alpha=slope) if slope else w.add("Relu", x)
+    return [w.add("Min", [rectified, w.scalar(6)])]
 
 
 @operator("ShuffleChannel")

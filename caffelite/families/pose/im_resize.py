@@ -53,9 +53,9 @@ class ImResize(ArrayLayer):
         if border < 0 or inner < 1:
             expected = f"borders from 0 to less than half of {before} pixels"
             raise self.error("a bad start_scale or scale_gap", "scale_gap", expected=expected, found=border)
-        places = (np.arange(after) - (after / inner / 2 - 0.5)) * inner / after
-        first = np.maximum(np.trunc(places + 1e-5), 0).astype(int)
-        d = places - first
+        positions = (np.arange(after) - (after / inner / 2 - 0.5)) * inner / after
+        first = np.maximum(np.trunc(positions + 1e-5), 0).astype(int)
+        d = positions - first
         taps = (-d / 2 + d**2 - d**3 / 2, 1 - 2.5 * d**2 + 1.5 * d**3, d / 2 + 2 * d**2 - 1.5 * d**3, (d**3 - d**2) / 2)
         weights = np.zeros((after, before))
         for step, tap in zip((-1, 0, 1, 2), taps, strict=True):

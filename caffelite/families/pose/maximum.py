@@ -25,6 +25,6 @@ class Maximum(ArrayLayer):
 
     def compute(self, xp: ModuleType, *x: Any) -> Any:
         flat = x[0].reshape(*x[0].shape[:2], -1)
-        places = flat.argmax(2)
-        rows = [places % x[0].shape[3], places // x[0].shape[3], flat.max(2)]
+        indices = flat.argmax(2)
+        rows = [indices % x[0].shape[3], indices // x[0].shape[3], flat.max(2)]
         return xp.stack([row.astype(flat.dtype) for row in rows], -1)[:, :, None]

@@ -55,9 +55,9 @@ class Nms(ArrayLayer):
         for dy, dx in np.argwhere(np.ones((3, 3))) - 1:
             if (dy or dx) and inner.size:
                 peak &= inner > values[1 + dy : values.shape[0] - 1 + dy, 1 + dx : values.shape[1] - 1 + dx]
-        places = np.argwhere(peak) + 1
-        rows[0, 0] = len(places)
-        for row, (y, x) in zip(rows[1:], places, strict=False):
+        positions = np.argwhere(peak) + 1
+        rows[0, 0] = len(positions)
+        for row, (y, x) in zip(rows[1:], positions, strict=False):
             top, left = max(1, y - NEAR), max(1, x - NEAR)
             near = np.maximum(values[top : y + NEAR + 1, left : x + NEAR + 1], 0)
             across, down = np.arange(near.shape[1]) + left, np.arange(near.shape[0]) + top

@@ -100,8 +100,8 @@ def read_people(plane: np.ndarray, joints: int) -> People:
         raise ValueError("the description of people has numbers that are not finite")
     if not 0 < scale < np.inf:
         raise ValueError(f"the height of a person must be above 0, found {scale:g}")
-    places, states = values[:, :2].transpose(0, 2, 1) - 1, values[:, 2]
-    outside = (places < 0).any(-1) | (places >= (width, height)).any(-1)
+    positions, states = values[:, :2].transpose(0, 2, 1) - 1, values[:, 2]
+    outside = (positions < 0).any(-1) | (positions >= (width, height)).any(-1)
     visible = np.where(outside, OUTSIDE, (states != 0).astype(int))
     visible[0][states[0] == UNLABELED] = UNLABELED
-    return People(center, scale, places, visible)
+    return People(center, scale, positions, visible)

@@ -58,11 +58,13 @@ class AnchorTarget(Anchored):
     def forward(self, x: list, y: list) -> None:
         objects = real_objects(self.dev.download(x[1]))
         height, width = (float(v) for v in self.dev.download(x[2]).reshape(-1)[:2])
-        places = anchors.shifted(self.base, self.p.feat_stride, *self.map)
+        shifted = anchors.shifted(self.base, self.p.feat_stride, *self.map)
         border = self.p.allowed_border
-        within = (places[:, :2] >= -border).all(1) & (places[:, 2] < width + border) & (places[:, 3] < height + border)
+        within = (
+            (shifted[:, :2] >= -border).all(1) & (shifted[:, 2] < width + border) & (shifted[:, 3] < height + border)
+        )
         inside = np.flatnonzero(within)
-        labels, targets = self._labels(places[inside], objects)
+        labels, targets = self._labels(shifted[inside], objects)
         drawn = fillers.generator(self.context.seed, self.name, 0, *self.context.clock)
         self._sample(labels, drawn)
         weights = np.zeros((2, len(inside), 4))
@@ -72,21 +74,21 @@ class AnchorTarget(Anchored):
         if self.p.positive_weight != -1:
             positive, negative = self.p.positive_weight / ones, (1 - self.p.positive_weight) / zeros
         weights[1, labels == 1], weights[1, labels == 0] = positive, negative
-        every = np.full(len(places), -1.0)
+        every = np.full(len(shifted), -1.0)
         every[inside] = labels
         self._upload(y[0], every[:, None], 1)
         for top, values in zip(y[1:], (targets, *weights), strict=True):
-            spread = np.zeros((len(places), 4))
+            spread = np.zeros((len(shifted), 4))
             spread[inside] = values
             self._upload(top, spread, 4)
 
-    def _labels(self, places: np.ndarray, objects: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _labels(self, shifted: np.ndarray, objects: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Labels of all anchors inside the image, and their offsets to the objects that they overlap most."""
-        labels = np.full(len(places), -1.0)
-        if not len(objects) or not len(places):
+        labels = np.full(len(shifted), -1.0)
+        if not len(objects) or not len(shifted):
             labels[:] = 0
-            return labels, np.zeros((len(places), 4))
-        common = boxes.rcnn_overlaps(places, objects[:, :4])
+            return labels, np.zeros((len(shifted), 4))
+        common = boxes.rcnn_overlaps(shifted, objects[:, :4])
         nearest, most = common.argmax(1), common.max(1)
         best = common.max(0)
         negative = most < self.p.negative_overlap
@@ -95,7 +97,7 @@ class AnchorTarget(Anchored):
         labels[most >= self.p.positive_overlap] = 1
         if self.p.clobber_positives:
             labels[negative] = 0
-        return labels, boxes.rcnn_encode(places, objects[nearest, :4])
+        return labels, boxes.rcnn_encode(shifted, objects[nearest, :4])
 
     def _sample(self, labels: np.ndarray, drawn: np.random.Generator) -> None:
         most = int(self.p.fg_fraction * self.p.batch_size)

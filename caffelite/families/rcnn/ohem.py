@@ -68,12 +68,12 @@ class BoxAnnotatorOHEM(Layer):
         if len(rois) < 2 or rois[1] != 5:
             expected = "N×5×...: image, x1, y1, x2, y2"
             raise self.bottom_error(0, "is no list of boxes", expected=expected, found=f"shape {list(rois)}")
-        self.n, self.places = rois[0], math.prod(rois[2:])
+        self.n, self.positions = rois[0], math.prod(rois[2:])
         for i in (1, 2):
-            if math.prod(bottoms[i]) != self.n * self.places:
-                expected = f"{self.n * self.places} values, one for each box"
+            if math.prod(bottoms[i]) != self.n * self.positions:
+                expected = f"{self.n * self.positions} values, one for each box"
                 raise self.bottom_error(i, "does not fit", expected=expected, found=f"shape {list(bottoms[i])}")
-        if weights[:1] != (self.n,) or math.prod(weights) % (self.n * self.places):
+        if weights[:1] != (self.n,) or math.prod(weights) % (self.n * self.positions):
             expected = f"{self.n}×C, and the places of the boxes"
             raise self.bottom_error(3, "does not fit", expected=expected, found=f"shape {list(weights)}")
         return [labels, weights]
@@ -83,13 +83,13 @@ class BoxAnnotatorOHEM(Layer):
 
     def forward(self, x: list, y: list) -> None:
         rois, losses, labels, weights = (self.dev.download(blob) for blob in x)
-        images = rois.reshape(self.n, 5, self.places)[:, 0].reshape(-1)
+        images = rois.reshape(self.n, 5, self.positions)[:, 0].reshape(-1)
         losses, labels = losses.reshape(-1), labels.reshape(-1)
-        kept = np.zeros(len(losses), bool)
+        hardest = np.zeros(len(losses), bool)
         order = np.argsort(-losses, kind="stable")
         for image in np.unique(images):
-            kept[order[images[order] == image][: self.p.roi_per_img]] = True
-        mask = kept.reshape(self.n, 1, self.places)
-        mined = np.where(kept, labels, self.p.ignore_label), weights.reshape(self.n, -1, self.places) * mask
+            hardest[order[images[order] == image][: self.p.roi_per_img]] = True
+        mask = hardest.reshape(self.n, 1, self.positions)
+        mined = np.where(hardest, labels, self.p.ignore_label), weights.reshape(self.n, -1, self.positions) * mask
         for top, values in zip(y, mined, strict=True):
             self.dev.upload(top, np.ascontiguousarray(values, self.dev.dtype).reshape(top.shape))

@@ -21,8 +21,8 @@ def boxes(node: Node, rng: np.random.Generator) -> np.ndarray:
     assert isinstance(layer, RegionPooled)
     images, _, height, width = layer.x_shape
     corners = np.sort(rng.uniform(0, 1, (2, shape[0], 2)) * [width, height] / layer.p.spatial_scale, 0)
-    numbers = rng.integers(0, images, shape[0])
-    return np.column_stack([numbers, *corners]).reshape(shape).astype(np.float32)
+    indices = rng.integers(0, images, shape[0])
+    return np.column_stack([indices, *corners]).reshape(shape).astype(np.float32)
 
 
 EXAMPLES.update({(kind, 1): boxes for kind in ("ROIPooling", "PSROIPooling", "ROIAlign")})

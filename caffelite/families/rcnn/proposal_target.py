@@ -91,17 +91,17 @@ class ProposalTarget(Varying, Layer):
             what = f'a label in bottom "{self.spec.bottom[1]}" is no class'
             raise self.error(what, expected=f"1 to {classes - 1}", found=f"{objects[:, 4].max():g}")
         every = np.concatenate([rois[:, 1:].astype(np.float64), objects[:, :4]])
-        kept, labels, nearest = self._sample(every, objects)
-        targets, inside = np.zeros((2, len(kept), classes, 4))
+        sampled, labels, nearest = self._sample(every, objects)
+        targets, inside = np.zeros((2, len(sampled), classes, 4))
         positive = np.flatnonzero(labels > 0)
         if len(positive):
             columns = np.minimum(labels[positive], 1 if classes == 2 else classes - 1).astype(int)
-            moves = boxes.rcnn_encode(every[kept[positive]], objects[nearest[kept[positive]], :4])
+            moves = boxes.rcnn_encode(every[sampled[positive]], objects[nearest[sampled[positive]], :4])
             targets[positive, columns], inside[positive, columns] = (moves - self.mean) / self.std, 1
-        if len(kept) != self.count:
-            self.count = len(kept)
+        if len(sampled) != self.count:
+            self.count = len(sampled)
             y = self.resize(self._tops(self.count))
-        chosen = np.insert(every[kept], 0, 0, 1)
+        chosen = np.insert(every[sampled], 0, 0, 1)
         for top, values in zip(y, (chosen, labels, targets, inside, inside), strict=True):
             self.dev.upload(top, np.ascontiguousarray(values, self.dev.dtype).reshape(top.shape))
 
@@ -122,8 +122,8 @@ class ProposalTarget(Varying, Layer):
             wanted = int(np.rint(p.fg_fraction * p.batch_size))
             positive = sampled(drawn, positive, wanted)
             negative = sampled(drawn, negative, p.batch_size - len(positive))
-        kept = np.concatenate([positive, negative])
-        labels = np.zeros(len(kept))
+        chosen = np.concatenate([positive, negative])
+        labels = np.zeros(len(chosen))
         if len(positive):
             labels[: len(positive)] = objects[nearest[positive], 4]
-        return kept, labels, nearest
+        return chosen, labels, nearest

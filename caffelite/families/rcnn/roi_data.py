@@ -106,11 +106,11 @@ class RoISource(Source):
         return image.boxes if self._difficult else image.boxes[~image.difficult]
 
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
-        numbers = self._order(position, 1)
-        number = int(numbers[0])
+        indices = self._order(position, 1)
+        number = int(indices[0])
         flip = bool(self._mirror and below(per_sample(self._flips, position, 1)[:, 0], 2)[0])
         if self._database:
-            load = partial(self._database.image, number, self._database.read(numbers)[0])
+            load = partial(self._database.image, number, self._database.read(indices)[0])
             yield partial(self._process, self._images[number], lambda: load()[0], flip, batch)
             return
         file = self._images[number].file

@@ -99,10 +99,10 @@ class RoIDetectionOutput(Varying, DetectingLayer):
                 corners = np.maximum(np.minimum(corners, most), 0)
             finite = np.isfinite(corners).all(1)
             chosen, corners = chosen[finite], corners[finite]
-            kept = boxes.rcnn_suppress(corners, self.p.nms_threshold, len(corners))
-            rows = np.zeros((len(kept), 7))
-            rows[:, 0], rows[:, 1], rows[:, 2] = image, label, scores[chosen[kept], label]
-            rows[:, 3:] = corners[kept] / most
+            stays = boxes.rcnn_suppress(corners, self.p.nms_threshold, len(corners))
+            rows = np.zeros((len(stays), 7))
+            rows[:, 0], rows[:, 1], rows[:, 2] = image, label, scores[chosen[stays], label]
+            rows[:, 3:] = corners[stays] / most
             parts.append(rows)
         every = np.concatenate(parts)
         if len(every) > self.p.keep_top_k:

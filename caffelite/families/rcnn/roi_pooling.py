@@ -54,9 +54,9 @@ class RegionPooled(Layer):
             self.op.backward(dy[0], x[1], self.saved.get("index"), dx[0])
 
     def faults(self) -> str | None:
-        place = int(self.dev.download(self.op.bad)[0])
+        row = int(self.dev.download(self.op.bad)[0])
         what = f'"{self.spec.bottom[0]}" has images 0 to {self.x_shape[0] - 1}'
-        return f'box {place - 1} of bottom "{self.spec.bottom[1]}" is of no image; {what}' if place else None
+        return f'box {row - 1} of bottom "{self.spec.bottom[1]}" is of no image; {what}' if row else None
 
 
 @register

@@ -50,8 +50,8 @@ class DeformableConvolution(ArrayLayer):
         )
         if min(size) < 1:
             raise self.error(f"its kernel {list(k.kernel)} does not fit", "kernel_size", found=f"an image of {image}")
-        self.places, self.size = math.prod(k.kernel), size
-        wanted = (n, 2 * p.deformable_group * self.places, *size)
+        self.taps, self.size = math.prod(k.kernel), size
+        wanted = (n, 2 * p.deformable_group * self.taps, *size)
         if bottoms[1] != wanted:
             expected = f"{list(wanted)}, 2 · deformable_group · kernel channels"
             raise self.bottom_error(1, "does not fit", expected=expected, found=list(bottoms[1]))
@@ -61,16 +61,16 @@ class DeformableConvolution(ArrayLayer):
         return [(n, p.num_output, *size)]
 
     def multiply_adds(self, bottoms: list[Shape], tops: list[Shape]) -> int:
-        return math.prod(tops[0]) * bottoms[0][1] // self.p.group * self.places
+        return math.prod(tops[0]) * bottoms[0][1] // self.p.group * self.taps
 
     def _points(self, xp: ModuleType, x: Any, offsets: Any) -> Points:
         """Of a sample: (C, kernel, OH, OW)."""
         k, (channels, height, width) = self.window, x.shape[1:]
-        place = xp.arange(self.places).reshape(-1, 1, 1)
-        moves = offsets.reshape(self.p.deformable_group, self.places, 2, *self.size)
+        tap = xp.arange(self.taps).reshape(-1, 1, 1)
+        moves = offsets.reshape(self.p.deformable_group, self.taps, 2, *self.size)
         moves = moves.repeat(channels // self.p.deformable_group, 0)
-        row = (xp.arange(self.size[0]) * k.stride[0] - k.pad[0])[:, None] + place // k.kernel[1] * k.dilation[0]
-        column = xp.arange(self.size[1]) * k.stride[1] - k.pad[1] + place % k.kernel[1] * k.dilation[1]
+        row = (xp.arange(self.size[0]) * k.stride[0] - k.pad[0])[:, None] + tap // k.kernel[1] * k.dilation[0]
+        column = xp.arange(self.size[1]) * k.stride[1] - k.pad[1] + tap % k.kernel[1] * k.dilation[1]
         row, column = row + moves[:, :, 0], column + moves[:, :, 1]
         inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
         return Points(xp, x.shape, 0, xp.arange(channels).reshape(-1, 1, 1, 1), row, column, inside)
@@ -98,9 +98,9 @@ class DeformableConvolution(ArrayLayer):
             one, above = image[i : i + 1], dy[0][i].reshape(self.p.group, -1, math.prod(self.size))
             points = self._points(xp, one, offsets[i])
             dw += (above @ self._columns(points.values(one)).transpose(0, 2, 1)).reshape(dw.shape)
-            values = (matrix.transpose(0, 2, 1) @ above).reshape(image.shape[1], self.places, *self.size)
+            values = (matrix.transpose(0, 2, 1) @ above).reshape(image.shape[1], self.taps, *self.size)
             points.add(dx[i : i + 1], values)
             each = [values * slope for slope in points.slopes(one)]
-            sums = [part.reshape(self.p.deformable_group, -1, self.places, *self.size).sum(1) for part in each]
+            sums = [part.reshape(self.p.deformable_group, -1, self.taps, *self.size).sum(1) for part in each]
             moves[i] = xp.stack(sums, 2).reshape(offsets.shape[1:])
         return (dx, moves, dw, dy[0].sum((0, 2, 3)))[: len(x)]

@@ -66,7 +66,7 @@ class DeformablePSROIPooling(BoxLayer):
         if not p.no_trans:
             label, high, wide = self._cell_index(xp)
             moves = tuple(x[2][:, 2 * label + side, high, wide] * p.trans_std for side in (0, 1))
-        places, self.extents = [], []
+        positions, self.extents = [], []
         for side in (0, 1):  # columns, rows
             first = xp.floor(corners[:, side] + 0.5) * scale - 0.5
             last = (xp.floor(corners[:, side + 2] + 0.5) + 1) * scale - 0.5
@@ -74,9 +74,9 @@ class DeformablePSROIPooling(BoxLayer):
             cell = xp.arange(group).reshape(-1, 1) if side else xp.arange(group)
             start = first.reshape(-1, 1, 1, 1) + cell * extent / group + moves[side] * extent
             inner = xp.arange(per).reshape(-1, 1) if side else xp.arange(per)
-            places.append(start[..., None, None] + inner * (extent / group / per)[..., None, None])
+            positions.append(start[..., None, None] + inner * (extent / group / per)[..., None, None])
             self.extents.append(extent)
-        column, row = places
+        column, row = positions
         channels = xp.arange(p.output_dim * group * group).reshape(1, -1, group, group, 1, 1)
         inside = in_reach(x[0].shape, row, column)
         self.counts = xp.broadcast_to(inside, inside.shape[:4] + (per, per)).sum((4, 5))

@@ -31,8 +31,8 @@ class MaskResize(ArrayLayer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.images(self, bottoms)
         factors = self.p.factor_height, self.p.factor_width
-        given = self.p.output_height, self.p.output_width
-        sides = zip(given, factors, bottoms[0][2:], strict=True)
+        size = self.p.output_height, self.p.output_width
+        sides = zip(size, factors, bottoms[0][2:], strict=True)
         self.size = tuple(int(side * factor) if factor > 0 else output for output, factor, side in sides)
         if min(self.size) < 1:
             raise self.bottom_error(0, "is too small", expected=f"sides that {max(factors):g} does not make 0")

@@ -45,9 +45,9 @@ class MultiROIPooling(ArrayLayer):
 
     def _points(self, xp: ModuleType, x: tuple) -> list[Points]:
         n, c, height, width = x[0].shape
-        p, places = self.p, x[1].reshape(n, -1, 2) * self.p.spatial_scale
-        column = rounded(xp, places[..., 0] - p.pooled_w // 2).reshape(n, -1, 1, 1, 1) + xp.arange(p.pooled_w)
-        row = rounded(xp, places[..., 1] - p.pooled_h // 2).reshape(n, -1, 1, 1, 1) + xp.arange(p.pooled_h)[:, None]
+        p, centers = self.p, x[1].reshape(n, -1, 2) * self.p.spatial_scale
+        column = rounded(xp, centers[..., 0] - p.pooled_w // 2).reshape(n, -1, 1, 1, 1) + xp.arange(p.pooled_w)
+        row = rounded(xp, centers[..., 1] - p.pooled_h // 2).reshape(n, -1, 1, 1, 1) + xp.arange(p.pooled_h)[:, None]
         inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
         sample, channel = xp.arange(n).reshape(-1, 1, 1, 1), xp.arange(c).reshape(-1, 1, 1)
         each = range(p.top_num)

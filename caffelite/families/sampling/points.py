@@ -17,12 +17,12 @@ class Points:
         self.xp, self.inside = xp, inside
         self.index = sample, channel
         self.corners, self.fractions, self.within = [], [], []
-        for place, size in ((row, shape[2]), (column, shape[3])):
-            near = xp.clip(xp.where(inside, place, 0), 0, size - 1)
+        for position, size in ((row, shape[2]), (column, shape[3])):
+            near = xp.clip(xp.where(inside, position, 0), 0, size - 1)
             low = xp.floor(near).astype("int64")
             self.corners.append((low, xp.minimum(low + 1, size - 1)))
             self.fractions.append(near - low)
-            self.within.append((place >= 0) & (place <= size - 1))
+            self.within.append((position >= 0) & (position <= size - 1))
 
     def _pixels(self, below: int, right: int) -> tuple:
         return (*self.index, self.corners[0][below], self.corners[1][right])

@@ -43,8 +43,8 @@ class PSROIAlign(BoxLayer):
         cells = xp.arange(group)
         start = xp.clip(first[:, None] + cells * step, 0, size - 1)
         end = xp.clip(first[:, None] + (cells + 1) * step, 0, size - 1)
-        places = start[..., None] + xp.arange(1, points + 1) * (step / (points + 1))[..., None]
-        return places, places < end[..., None]
+        positions = start[..., None] + xp.arange(1, points + 1) * (step / (points + 1))[..., None]
+        return positions, positions < end[..., None]
 
     def points(self, xp: ModuleType, x: tuple) -> Points:
         (sample, corners), group = self.boxes(x), self.p.group_size

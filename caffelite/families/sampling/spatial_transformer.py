@@ -59,16 +59,16 @@ class SpatialTransformer(ArrayLayer):
         rows = [self.fixed[i] + xp.zeros_like(x[:, 0, 0, 0]) if i in self.fixed else next(free) for i in range(6)]
         down, across = (xp.arange(side) * (2 / side) - 1 for side in self.out)
         grid = xp.stack([*xp.meshgrid(down, across, indexing="ij"), xp.ones(self.out)]).astype(x.dtype)
-        places = (xp.stack(rows, 1).reshape(-1, 2, 3) @ grid.reshape(3, -1)).reshape(-1, 2, *self.out)
-        return grid, (places[:, 0] + 1) * (x.shape[2] / 2), (places[:, 1] + 1) * (x.shape[3] / 2)
+        positions = (xp.stack(rows, 1).reshape(-1, 2, 3) @ grid.reshape(3, -1)).reshape(-1, 2, *self.out)
+        return grid, (positions[:, 0] + 1) * (x.shape[2] / 2), (positions[:, 1] + 1) * (x.shape[3] / 2)
 
     def _corner(self, xp: ModuleType, x: Any, points: list, corner: tuple[int, int]) -> tuple[tuple, list, Any]:
         """The index of a corner's pixels, its weights by row and by column, and where it is in the image."""
         index, weights, within = [xp.arange(len(x))[:, None, None], slice(None)], [], xp.asarray(True)
-        for place, size, far in zip(points, x.shape[2:], corner, strict=True):
-            pixel = xp.floor(place) + far
+        for position, size, far in zip(points, x.shape[2:], corner, strict=True):
+            pixel = xp.floor(position) + far
             within = within & (pixel >= 0) & (pixel < size)
-            weights.append(1 - xp.abs(place - pixel))
+            weights.append(1 - xp.abs(position - pixel))
             index.append(xp.clip(xp.nan_to_num(pixel), 0, size - 1).astype("int64"))
         return tuple(index), weights, within
 
@@ -96,7 +96,7 @@ class SpatialTransformer(ArrayLayer):
             value = (each * image[index]).sum(3)
             for i, far in enumerate(corner):
                 by_place[i] = by_place[i] + (value if far else -value) * weights[1 - i]
-        halves = [by_place[i] * (side / 2) for i, side in enumerate(image.shape[2:])]
-        all_six = xp.stack([(half * line).sum((1, 2)) for half in halves for line in grid], 1)
+        scaled = [by_place[i] * (side / 2) for i, side in enumerate(image.shape[2:])]
+        all_six = xp.stack([(half * line).sum((1, 2)) for half in scaled for line in grid], 1)
         free = [i for i in range(6) if i not in self.fixed]
         return slopes, all_six[:, free].reshape(theta.shape)

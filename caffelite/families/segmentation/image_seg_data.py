@@ -112,24 +112,24 @@ class SegmentationSource(Source):
 
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
         size = len(batch.arrays[0])
-        numbers, draws = self._order(position, size).tolist(), per_sample(self._key, position, size)
+        indices, draws = self._order(position, size).tolist(), per_sample(self._key, position, size)
         for start in range(0, size, IMAGES_PER_TASK):
             part = slice(start, start + IMAGES_PER_TASK)
-            yield partial(self._process, numbers[part], draws[part], start, batch.arrays)
+            yield partial(self._process, indices[part], draws[part], start, batch.arrays)
 
-    def _process(self, numbers: list[int], draws: np.ndarray, start: int, arrays: list[np.ndarray]) -> None:
+    def _process(self, indices: list[int], draws: np.ndarray, start: int, arrays: list[np.ndarray]) -> None:
         """Writes the pairs of these numbers into the rows of a batch from ``start`` on."""
-        for i, (number, words) in enumerate(zip(numbers, draws, strict=True), start):
+        for i, (number, words) in enumerate(zip(indices, draws, strict=True), start):
             pair = self._pairs[number]
             image, labels = self._load(pair)
             if self._settings.factors:
                 image, labels = self._resized(image, labels, words)
             sides = image.shape[1:]
             try:
-                place = self._place(sides, words)
+                window = self._place(sides, words)
             except CaffeliteError as mistake:
                 raise CaffeliteError(f'image "{pair.image}": {mistake.what}', where=pair.where) from None
-            top, left, flip = place
+            top, left, flip = window
             cut = (slice(top, top + self._size[0]), slice(left, left + self._size[1]))
             pixels = image[:, *cut].astype(np.float32)
             if self._mean is not None:
@@ -247,10 +247,10 @@ def cut_out(image: np.ndarray, window: tuple[int, int, int, int], beyond: int) -
 
 def _window(words: list[str]) -> tuple[int, int, int, int] | None:
     """The corners at the end of a line; None where they are no window."""
-    numbers = [whole_number(word) for word in words[-4:]]
-    if len(numbers) < 4 or None in numbers:
+    values = [whole_number(word) for word in words[-4:]]
+    if len(values) < 4 or None in values:
         return None
-    x1, y1, x2, y2 = (int(number or 0) for number in numbers)
+    x1, y1, x2, y2 = (int(number or 0) for number in values)
     largest = max(map(abs, (x1, y1, x2, y2)))
     return (x1, y1, x2, y2) if x1 <= x2 and y1 <= y2 and largest < MOST_SIDE else None
 

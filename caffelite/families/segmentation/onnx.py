@@ -19,18 +19,18 @@ def bn(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) -> list[st
     if layer.plain:
         scale, bias = (w.constant(node, i, array.reshape(-1, *[1] * (rank - 2))) for i, array in enumerate(params))
         return [w.add("Add", [w.add("Mul", [x[0], scale]), bias])]
-    given = [w.constant(node, i, array.reshape(-1)) for i, array in enumerate(params)]
-    return [w.add("BatchNormalization", [*x, *given], epsilon=layer.p.eps)]
+    constants = [w.constant(node, i, array.reshape(-1)) for i, array in enumerate(params)]
+    return [w.add("BatchNormalization", [*x, *constants], epsilon=layer.p.eps)]
 
 
 @operator("Interp")
 def interp(w: Writer, node: Node, x: list[str], _) -> list[str]:
-    layer, given = layer_of(node, Interp), x[0]
+    layer, image = layer_of(node, Interp), x[0]
     begin = -layer.p.pad_beg
     ends = [begin + size for size in layer.part]
     if begin or ends != list(layer.x_shape[2:]):
-        given = w.add("Slice", [given, w.numbers([begin] * 2), w.numbers(ends), w.numbers([2, 3])])
-    return [_resized(w, given, layer.y_shape[2:], mode="linear", coordinate_transformation_mode="align_corners")]
+        image = w.add("Slice", [image, w.numbers([begin] * 2), w.numbers(ends), w.numbers([2, 3])])
+    return [_resized(w, image, layer.y_shape[2:], mode="linear", coordinate_transformation_mode="align_corners")]
 
 
 @operator("Upsample")

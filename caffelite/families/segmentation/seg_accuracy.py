@@ -60,8 +60,10 @@ class SegAccuracy(Layer):
     def faults(self) -> str | None:
         if not self.wrong:
             return None
-        sample, place = divmod(self.wrong - 1, self.split[2])
-        what = f'a label in bottom "{self.spec.bottom[1]}" is no class (sample {sample} of the batch, position {place})'
+        sample, position = divmod(self.wrong - 1, self.split[2])
+        what = (
+            f'a label in bottom "{self.spec.bottom[1]}" is no class (sample {sample} of the batch, position {position})'
+        )
         return f"{what}; expected integers 0 to {self.split[1] - 1}, or an ignore_label"
 
 

@@ -90,9 +90,9 @@ class Upsample(Layer):
             (self.dev.add if i else self.dev.assign)(part, bottom)
 
     def faults(self) -> str | None:
-        place = int(self.dev.download(self.op.bad)[0]) if self.masked else 0
-        if not place:
+        wrong = int(self.dev.download(self.op.bad)[0]) if self.masked else 0
+        if not wrong:
             return None
         height, width = self.y_shape[2:]
-        what = f'place {place - 1} of bottom "{self.spec.bottom[1]}" is outside of the top'
+        what = f'place {wrong - 1} of bottom "{self.spec.bottom[1]}" is outside of the top'
         return f"{what}, {height}×{width} pixels a plane: does its size match the image that was pooled?"

@@ -34,7 +34,7 @@ class SpatialDropout(Layer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.channels(self, bottoms)
         self.n, self.c = bottoms[0][:2]
-        self.places = math.prod(bottoms[0][2:])
+        self.pixels = math.prod(bottoms[0][2:])
         if self.training:
             self.saved_shapes["mask"] = ((self.n, self.c), "uint8")
             self.saved_shapes["factor"] = ((self.n, self.c), None)
@@ -54,7 +54,7 @@ class SpatialDropout(Layer):
             dev.fill(self._ones, 1)
             self._draw = dev.dropout(self.n, self.c, self.p.dropout_ratio, random_key(self), self.context)
             formula = Formula("factor * x", ("x", "factor"))
-            self._scaled = dev.channel_map(formula, ("factor",), 1, self.n * self.c, self.places)
+            self._scaled = dev.channel_map(formula, ("factor",), 1, self.n * self.c, self.pixels)
 
     def forward(self, x: list, y: list) -> None:
         if self.training:

@@ -189,14 +189,14 @@ class AnnotatedSource(Source):
 
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
         pixels, picks = batch.images()
-        numbers = self.order(position, len(picks))
-        choice = self.transform.choose(position, len(numbers))
+        indices = self.order(position, len(picks))
+        choice = self.transform.choose(position, len(indices))
         picks[:, 1:3], picks[:, 3] = 0, choice.flips
-        all_objects: list[Objects | None] = [None] * len(numbers)
+        all_objects: list[Objects | None] = [None] * len(indices)
         labels = batch.arrays[0] if batch.arrays else None
-        counter = _Countdown(len(numbers), partial(_write_labels, all_objects, labels)) if self.gives_objects else None
-        for start in range(0, len(numbers), IMAGES_PER_TASK):
-            contents = self.database.read(numbers[start : start + IMAGES_PER_TASK])
+        counter = _Countdown(len(indices), partial(_write_labels, all_objects, labels)) if self.gives_objects else None
+        for start in range(0, len(indices), IMAGES_PER_TASK):
+            contents = self.database.read(indices[start : start + IMAGES_PER_TASK])
             yield partial(self._process, contents, position, start, choice, pixels, all_objects, labels, counter)
 
     def _process(

@@ -64,8 +64,8 @@ class BatchSamplers:
         """A part (4) of an image with these boxes, or None where none is accepted."""
         drawn = [WHOLE[None][:0]]
         for i, sampler in self._samplers:
-            numbers = uniform(of_sample(key(*self._key, i), position, WORDS * sampler.max_trials)).reshape(-1, WORDS)
-            parts = _drawn(sampler.sampler, numbers)
+            uniforms = uniform(of_sample(key(*self._key, i), position, WORDS * sampler.max_trials)).reshape(-1, WORDS)
+            parts = _drawn(sampler.sampler, uniforms)
             accepted = parts[_accepted(sampler.sample_constraint, parts, boxes)]
             drawn.append(accepted[: sampler.max_sample] if sampler.HasField("max_sample") else accepted)
         every = np.concatenate(drawn)
@@ -74,13 +74,13 @@ class BatchSamplers:
         return every[int(uniform(of_sample(self._key, position, 1))[0] * len(every))]
 
 
-def _drawn(sampler: pb.BBoxSampler, numbers: np.ndarray) -> np.ndarray:
+def _drawn(sampler: pb.BBoxSampler, uniforms: np.ndarray) -> np.ndarray:
     """Parts (T, 4) of random numbers (T, 4)."""
-    scale = sampler.min_scale + (sampler.max_scale - sampler.min_scale) * numbers[:, 0]
-    ratio = sampler.min_aspect_ratio + (sampler.max_aspect_ratio - sampler.min_aspect_ratio) * numbers[:, 1]
+    scale = sampler.min_scale + (sampler.max_scale - sampler.min_scale) * uniforms[:, 0]
+    ratio = sampler.min_aspect_ratio + (sampler.max_aspect_ratio - sampler.min_aspect_ratio) * uniforms[:, 1]
     ratio = np.clip(ratio, scale**2, scale**-2)
     sides = np.stack([scale * np.sqrt(ratio), scale / np.sqrt(ratio)], 1)
-    low = numbers[:, 2:] * (1 - sides)
+    low = uniforms[:, 2:] * (1 - sides)
     return np.concatenate([low, low + sides], 1)
 
 

@@ -129,8 +129,8 @@ class DetectionOutput(Writing, Varying, DetectingLayer):
     def _stays(self, decoded: np.ndarray, scores: np.ndarray, label: int) -> np.ndarray:
         """Score and corners (M, 5) of the boxes of a class that stay. decoded (P, L, 4); scores (P, C)."""
         nms, mine = self.p.nms_param, decoded[:, 0 if self.p.share_location else label]
-        kept = boxes.suppress(mine, scores[:, label], nms.nms_threshold, most=self.most, above=self.above, eta=nms.eta)
-        return np.concatenate([scores[kept, label, None], mine[kept]], 1)
+        stays = boxes.suppress(mine, scores[:, label], nms.nms_threshold, most=self.most, above=self.above, eta=nms.eta)
+        return np.concatenate([scores[stays, label, None], mine[stays]], 1)
 
     def _image(self, item: int, stays: list[np.ndarray]) -> np.ndarray:
         """The rows (D, 7) of an image. stays: of each class (M, 5)."""

@@ -252,7 +252,7 @@ class _Image:
         return boxes.decode(self.offsets[:, known], self.priors, self.encoding, self.p.code_type)
 
     def _match(self, objects: Objects) -> None:
-        """Fills ``found``, the object of each prior, and ``overlap``, with the object that it overlaps most."""
+        """Fills ``matches``, the object of each prior, and ``overlap``, with the object that it overlaps most."""
         p = self.p
         threshold = p.overlap_threshold if p.match_type == PARAM.PER_PREDICTION else None
         if p.use_prior_for_matching or p.share_location:
@@ -318,9 +318,9 @@ class _Image:
         large = boxes.areas(candidates) >= SMALLEST_AREA
         indices, candidates = indices[large], candidates[large]
         most = p.nms_param.top_k if p.nms_param.HasField("top_k") else -1
-        kept = boxes.suppress(candidates, losses[indices], p.nms_param.nms_threshold, most=most)
+        chosen = boxes.suppress(candidates, losses[indices], p.nms_param.nms_threshold, most=most)
         stays = np.zeros(len(losses), bool)
-        stays[indices[kept]] = True
+        stays[indices[chosen]] = True
         return stays
 
     # offsets

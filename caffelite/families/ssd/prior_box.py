@@ -28,16 +28,16 @@ class Priors(Layer):
     def setup(self) -> None:
         p = self.p
         for one, pair in (("img_size", ("img_h", "img_w")), ("step", ("step_h", "step_w"))):
-            given = [name for name in pair if p.HasField(name)]
-            if given and p.HasField(one):
-                raise self.error(f"{one} and {given[0]} exclude each other", given[0], remedy="leave one out")
+            named = [name for name in pair if p.HasField(name)]
+            if named and p.HasField(one):
+                raise self.error(f"{one} and {named[0]} exclude each other", named[0], remedy="leave one out")
             for name in (one, *pair):
                 value = getattr(p, name)
                 if p.HasField(name) and not (math.isfinite(value) and value > 0):
                     raise self.error(f"{name} must be above 0", name, expected="above 0", found=f"{value:g}")
-            if len(given) == 1:
-                other = pair[1 - pair.index(given[0])]
-                raise self.error(f"{given[0]} without {other}", given[0], remedy=f"set {other} too, or only {one}")
+            if len(named) == 1:
+                other = pair[1 - pair.index(named[0])]
+                raise self.error(f"{named[0]} without {other}", named[0], remedy=f"set {other} too, or only {one}")
         if len(p.variance) not in (0, 1, 4):
             raise self.error("wrong number of variance", "variance", 0, expected="0, 1 or 4", found=len(p.variance))
         self._positive("variance")
@@ -69,8 +69,8 @@ class Priors(Layer):
         for i in (0, 1):
             if len(bottoms[i]) != 4:
                 raise self.bottom_error(i, "is no image", expected="N×C×H×W", found=list(bottoms[i]))
-        self.places, self.image = bottoms[0][2:], self._image(bottoms[1][2:])
-        return [(1, 2, math.prod(self.places) * len(self.sizes) * 4)]
+        self.map_size, self.image = bottoms[0][2:], self._image(bottoms[1][2:])
+        return [(1, 2, math.prod(self.map_size) * len(self.sizes) * 4)]
 
     def _image(self, shape: Shape) -> Shape:
         """Height and width of the image, in pixels."""
@@ -86,9 +86,9 @@ class Priors(Layer):
     def computed(self) -> np.ndarray:
         """The top, float64: boxes as shares of the image, then variances."""
         p, image = self.p, np.array(self.image, float)
-        given = (p.step_h, p.step_w) if p.step_h else (p.step, p.step) if p.step else image / np.array(self.places)
-        steps = np.array(given)
-        rows, columns = ((np.arange(n) + p.offset) * step for n, step in zip(self.places, steps, strict=True))
+        explicit = (p.step_h, p.step_w) if p.step_h else (p.step, p.step) if p.step else image / np.array(self.map_size)
+        steps = np.array(explicit)
+        rows, columns = ((np.arange(n) + p.offset) * step for n, step in zip(self.map_size, steps, strict=True))
         centers = np.stack(np.meshgrid(columns, rows), -1).reshape(-1, 1, 2) + self.shifts * steps[::-1]
         boxes = np.concatenate([centers - self.sizes / 2, centers + self.sizes / 2], -1) / np.tile(image[::-1], 2)
         if p.clip:

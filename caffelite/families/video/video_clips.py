@@ -32,18 +32,18 @@ def read_clips(path: Path, root: str, counted: bool) -> list[Video]:
         lines = inputs.read(path, inputs.LIST).decode("utf-8", "surrogateescape").split("\n")
     except OSError as mistake:
         raise CaffeliteError(f"cannot read the list: {inputs.reason(mistake)}", where=Where(str(path))) from None
-    numbers, clips = 2 if counted else 1, []
+    columns, clips = 2 if counted else 1, []
     for number, line in enumerate(lines, 1):
         where, words = Where(str(path), number), line.split()
         if not words:
             continue
-        values = [whole_number(word) for word in words[-numbers:]] if len(words) > numbers else []
+        values = [whole_number(word) for word in words[-columns:]] if len(words) > columns else []
         if not values or None in values or counted and values[0] is not None and values[0] < 0 or "\0" in line:
             found, expected = f'"{shortened(line.strip())}"', f'"VIDEO {"START " if counted else ""}LABEL"'
             raise CaffeliteError("a line is not understood", where=where, expected=expected, found=found)
         label = values[-1]
         assert label is not None
-        clips.append(Video(root + " ".join(words[:-numbers]), (values[0] or 0) if counted else 0, label, where))
+        clips.append(Video(root + " ".join(words[:-columns]), (values[0] or 0) if counted else 0, label, where))
     if not clips:
         raise CaffeliteError("the list is empty", where=Where(str(path)), expected="lines of a video and a label")
     return clips
@@ -87,8 +87,8 @@ class VideoClipsSource(VideoFramesSource):
         start = video.frames
         if self._jitter:
             start = 1 + self._first(video, video.frames, position) * self._training
-        numbers = range(start, start + self._reach, self._param.sampling_rate)
-        return self._images(video, [FRAME.format(number) for number in numbers], True)
+        indices = range(start, start + self._reach, self._param.sampling_rate)
+        return self._images(video, [FRAME.format(number) for number in indices], True)
 
     def _of_file(self, video: Video, position: int) -> list[np.ndarray]:
         start = self._first(video, self._count(video), position) if self._jitter else video.frames

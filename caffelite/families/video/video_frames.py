@@ -124,8 +124,8 @@ class VideoFramesSource(Source):
 
     def _frames(self, video: Video, starts: list[int]) -> np.ndarray:
         """C×H×W of a sample."""
-        numbers = [start + i for start in starts for i in range(1, self._param.new_length + 1)]
-        names = [self._name(number, axis) for number in numbers for axis in (AXES if self._flow else AXES[:1])]
+        indices = [start + i for start in starts for i in range(1, self._param.new_length + 1)]
+        names = [self._name(number, axis) for number in indices for axis in (AXES if self._flow else AXES[:1])]
         return np.concatenate(self._images(video, names, not (self._flow or self._param.grayscale)))
 
     def _images(self, video: Video, names: list[str], color: bool) -> list[np.ndarray]:

@@ -60,8 +60,8 @@ class MergeCrop(Layer):
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         parts = (dy[0], dy[0]) if self.adds else (dy[0][:, : self.channels], dy[0][:, self.channels :])
-        for learns, part, slope, place in zip(self.learning, parts, dx, (..., self.middle), strict=True):
+        for learns, part, slope, window in zip(self.learning, parts, dx, (..., self.middle), strict=True):
             if slope is not None:
                 self.dev.fill(slope, 0)
                 if learns:
-                    self.dev.assign(part, slope[place])
+                    self.dev.assign(part, slope[window])

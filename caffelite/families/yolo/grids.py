@@ -38,10 +38,10 @@ def boxes(predictions: np.ndarray, anchors: np.ndarray) -> np.ndarray:
     return np.concatenate([centers, sizes], 2)
 
 
-def rows(numbers: np.ndarray) -> np.ndarray:
+def rows(values: np.ndarray) -> np.ndarray:
     """Numbers (N, A, K, H, W) as rows (N, H · W · A, K): cell by cell, anchor by anchor."""
-    n, a, k, height, width = numbers.shape
-    return numbers.transpose(0, 3, 4, 1, 2).reshape(n, height * width * a, k)
+    n, a, k, height, width = values.shape
+    return values.transpose(0, 3, 4, 1, 2).reshape(n, height * width * a, k)
 
 
 def corners(boxes: np.ndarray) -> np.ndarray:
@@ -55,7 +55,7 @@ def detections(
 ) -> np.ndarray:
     """The boxes of an image that stay, best first: rows (M, 6) of class + 1, score, xmin, ymin, xmax, ymax.
 
-    found (R, 4): corners. scores (R, K): of each class. A box stays where its score is above ``least`` (inclusive: or
+    boxes (R, 4): corners. scores (R, K): of each class. A box stays where its score is above ``least`` (inclusive: or
     equal) and its IoU with each better box, of any class, is below ``overlap``. Boxes that are not finite, or have no
     area, do not count.
     """

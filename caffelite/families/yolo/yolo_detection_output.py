@@ -44,8 +44,8 @@ class YoloOutput(Varying, DetectingLayer):
         sizes, least = np.array(self.p.biases, float), 2 * (max(indices) + 1)
         if len(sizes) < least or not (sizes > 0).all():
             found = f"{len(sizes)} values from {sizes.min():g}" if len(sizes) else "none"
-            place = ("biases", 0) if len(sizes) else ("biases",)
-            raise self.error("bad biases", *place, expected=f"{least} sizes above 0", found=found)
+            field = ("biases", 0) if len(sizes) else ("biases",)
+            raise self.error("bad biases", *field, expected=f"{least} sizes above 0", found=found)
         return sizes[: len(sizes) // 2 * 2].reshape(-1, 2)[list(indices)]
 
     def setup(self) -> None:
@@ -79,11 +79,11 @@ class YoloOutput(Varying, DetectingLayer):
             for array, grid, sizes in zip(x, self.grids, self.sizes, strict=True)
         ]
         boxes, scores = (np.concatenate(parts, 1) for parts in zip(*outputs, strict=True))
-        kept = [
+        detections = [
             grids.detections(b, s, self.p.confidence_threshold, self.p.nms_threshold, self.inclusive)
             for b, s in zip(boxes, scores, strict=True)
         ]
-        rows = np.concatenate([np.column_stack([np.full(len(k), i), k]) for i, k in enumerate(kept)])
+        rows = np.concatenate([np.column_stack([np.full(len(k), i), k]) for i, k in enumerate(detections)])
         if not len(rows):
             rows = np.column_stack([np.arange(self.batch), np.full((self.batch, 6), -1.0)])
         if y[0].shape != (1, 1, len(rows), 7):
@@ -163,10 +163,10 @@ class Yolov3DetectionOutput(YoloOutput):
         certain, first = 1.0, 5
         if self.p.gaussian_box:
             certain, first = 1 - grids.sigmoid(predictions[:, :, 1:8:2]).mean(2, keepdims=True), 9
-            places = predictions[:, :, 0:8:2]
+            corners = predictions[:, :, 0:8:2]
         else:
-            places = predictions[:, :, :4]
+            corners = predictions[:, :, :4]
         scores = (
             certain * grids.sigmoid(predictions[:, :, first - 1 : first]) * grids.sigmoid(predictions[:, :, first:])
         )
-        return grids.rows(grids.corners(grids.boxes(places, anchors))), grids.rows(scores)
+        return grids.rows(grids.corners(grids.boxes(corners, anchors))), grids.rows(scores)

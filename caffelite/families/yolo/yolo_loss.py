@@ -47,8 +47,8 @@ class YoloLoss(Layer):
         sizes = np.array(self.p.biases, float)
         if len(sizes) < 2 * least or not (sizes > 0).all():
             found = f"{len(sizes)} values from {sizes.min():g}" if len(sizes) else "none"
-            place = ("biases", 0) if len(sizes) else ("biases",)
-            raise self.error("bad biases", *place, expected=f"{2 * least} sizes above 0", found=found)
+            field = ("biases", 0) if len(sizes) else ("biases",)
+            raise self.error("bad biases", *field, expected=f"{2 * least} sizes above 0", found=found)
         return sizes[: len(sizes) // 2 * 2].reshape(-1, 2)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
@@ -169,7 +169,7 @@ class RegionLoss(YoloLoss):
         p, errors = self.p, np.zeros(predictions.shape)
         grid = np.array([self.grid[4], self.grid[3]], float)
         boxes = grids.boxes(predictions, self.sizes / grid).transpose(0, 1, 3, 4, 2)
-        places, objects = grids.sigmoid(predictions[:, :, :2]), grids.sigmoid(predictions[:, :, 4])
+        offsets, objects = grids.sigmoid(predictions[:, :, :2]), grids.sigmoid(predictions[:, :, 4])
         classes = grids.softmax(predictions[:, :, 5:])
         errors[:, :, 4] = p.noobject_scale * objects * slope(objects)
         for image, table in enumerate(truths):
@@ -181,12 +181,12 @@ class RegionLoss(YoloLoss):
                 cell = self.cell(image, self._anchor(boxes[image], truth), truth)
                 at = cell.image, cell.anchor, slice(None), cell.row, cell.column
                 here = at[0], at[1], at[3], at[4]
-                iou, place = float(grids.overlaps(boxes[here], truth[1:])), places[at]
+                iou, offset = float(grids.overlaps(boxes[here], truth[1:])), offsets[at]
                 scale = p.coord_scale * (1 if p.rescore else 2 - truth[3] * truth[4])
                 target = truth[1:3] * grid - [cell.column, cell.row]
                 size = np.log(truth[3:] * grid / self.sizes[cell.anchor])
                 own = errors[at]
-                own[:2] = -scale * (target - place) * slope(place)
+                own[:2] = -scale * (target - offset) * slope(offset)
                 own[2:4] = -scale * (size - predictions[at][2:4])
                 own[4] = -p.object_scale * ((iou if p.rescore else 1) - objects[here]) * slope(objects[here])
                 own[5:] = -p.class_scale * ((np.arange(p.num_class) == int(truth[0])) - classes[at])

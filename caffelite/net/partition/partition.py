@@ -175,7 +175,7 @@ def _read(value: Value, reader: Node, i: int) -> None:
 def partial_gradient(value: Value) -> bool:
     """Whether each device of a stage computes a summand of the gradient of a value in a part's graph."""
     node = value.node
-    while node.place < 0 and not isinstance(node.layer, PartLayer):  # a copy in another layout or dtype
+    while node.layer_index < 0 and not isinstance(node.layer, PartLayer):  # a copy in another layout or dtype
         node = node.bottoms[0].node
     return isinstance(node.layer, SumGradients) or isinstance(node.layer, AllGather) and node.layer.partial
 

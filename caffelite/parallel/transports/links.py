@@ -90,8 +90,8 @@ class MPILinks:
         at = self._stage.rank
         mine = flat[starts[at] : ends[at + 1]]
         received = self._buffer(mine.size * size, array.dtype)
-        places = [mine.size * i for i in range(size)]
-        self._wait_stage(self._stage.Ialltoallv([flat, (counts, starts)], [received, ([mine.size] * size, places)]))
+        offsets = [mine.size * i for i in range(size)]
+        self._wait_stage(self._stage.Ialltoallv([flat, (counts, starts)], [received, ([mine.size] * size, offsets)]))
         _sum_rows(received.reshape(size, -1), mine)
         self._wait_stage(self._stage.Iallgatherv(self._mpi.IN_PLACE, [flat, (counts, starts)]))
 

@@ -35,7 +35,7 @@ class Unknown(NamedTuple):
 
     path: tuple
     name: str
-    place: tuple[int, int]
+    position: tuple[int, int]
     error: CaffeliteError
 
 
@@ -44,7 +44,7 @@ class Reader(Tokens):
 
     def __init__(self, text: str, file: str):
         super().__init__(text, file)
-        self.places: dict[tuple, tuple[int, int]] = {}
+        self.positions: dict[tuple, tuple[int, int]] = {}
         self.fork_fields: dict[
             tuple[str, str], list[tuple[int, int]]
         ] = {}  # (message, field or field: word) that only forks have → places
@@ -58,8 +58,8 @@ class Reader(Tokens):
     def drop_unknown(self, ignored: Callable[[Unknown], bool]) -> list[Unknown]:
         """Removes from the mistakes the unknown fields for which ``ignored`` is true; returns those fields."""
         known = [one for one in self.unknowns if ignored(one)]
-        places = {one.place for one in known}
-        self.mistakes = [(place, mistake) for place, mistake in self.mistakes if place not in places]
+        positions = {one.position for one in known}
+        self.mistakes = [(position, mistake) for position, mistake in self.mistakes if position not in positions]
         return known
 
     def next_field(self, line: int) -> None:
@@ -102,7 +102,7 @@ class Reader(Tokens):
         """Skips the value of an unknown field."""
         colon = self.kinds[self.at] == ":"
         self.at += colon
-        line = self.place(self.at if colon else self.at - 1)[0]
+        line = self.position(self.at if colon else self.at - 1)[0]
         if self.kinds[self.at] in BRACKETS:
             self.skip_block()
         elif self.kinds[self.at] == "string":
@@ -166,7 +166,7 @@ class Reader(Tokens):
         outward = next((n for n, outer in enumerate(reversed(self.open), inner) if name in outer.fields.by_name), 0)
         if not 0 < outward <= self.unclosed:
             return False
-        (line, column), (opened, indent) = self.place(self.at), self.place(block.at)
+        (line, column), (opened, indent) = self.position(self.at), self.position(block.at)
         return column <= indent if line != opened else block.fields is not NOTHING
 
     def missing_closer(self, block: Block) -> None:
@@ -200,13 +200,13 @@ class Reader(Tokens):
                 self.mistake(
                     start, f'"{name}" has no value', expected=f'":" and {wanted(field)}', found=self.token_text(self.at)
                 )
-                self.next_field(self.place(start)[0])
+                self.next_field(self.position(start)[0])
                 return
             self.mistake(self.at, f'missing ":" after "{name}"')
         path = (*path, name)
         if field.repeated:
             values = getattr(message, name)
-            self.places.setdefault(path, self.place(start))
+            self.positions.setdefault(path, self.position(start))
             if self.kinds[self.at] == "[":
                 self.list(field, values, path, start)
             else:
@@ -214,10 +214,10 @@ class Reader(Tokens):
         elif field.kind == "block":
             inner = getattr(message, name)
             inner.SetInParent()
-            self.places[path] = self.place(start)
+            self.positions[path] = self.position(start)
             self.nested(field, inner, path, start)
         else:
-            value, self.places[path] = self.scalar(field, start)
+            value, self.positions[path] = self.scalar(field, start)
             if value is not None:
                 setattr(message, name, value)
 
@@ -230,11 +230,11 @@ class Reader(Tokens):
             else:
                 kind = getattr(message, "type", "")
                 remedy = meant(name, descriptor, kind if isinstance(kind, str) else "")
-        place, what = self.place(start), f"unknown field {shown(name)} in {descriptor.name}"
-        self.mistake_at(place, what, remedy=remedy)
-        if place[0] not in self.broken:
-            error = CaffeliteError(what, where=Where(self.file, *place), remedy=remedy)
-            self.unknowns.append(Unknown(path, name, place, error))
+        position, what = self.position(start), f"unknown field {shown(name)} in {descriptor.name}"
+        self.mistake_at(position, what, remedy=remedy)
+        if position[0] not in self.broken:
+            error = CaffeliteError(what, where=Where(self.file, *position), remedy=remedy)
+            self.unknowns.append(Unknown(path, name, position, error))
         self.skip_value()
 
     def fork_field(self, name: str, start: int, message: str) -> None:
@@ -263,11 +263,13 @@ class Reader(Tokens):
                 remedy="remove it to go on with a net that does without",
             )
         else:
-            self.fork_fields.setdefault((message, name), []).append(self.place(start))
+            self.fork_fields.setdefault((message, name), []).append(self.position(start))
 
     def bare_value(self) -> bool:
         """Whether a word on the same line may be the value of a field with a missing colon."""
-        return self.kinds[self.at] == "name" and not self.begins_field() and self.line() == self.place(self.at - 1)[0]
+        return (
+            self.kinds[self.at] == "name" and not self.begins_field() and self.line() == self.position(self.at - 1)[0]
+        )
 
     def list(self, field: Field, values: Any, path: tuple, start: int) -> None:
         """Reads ``[a, b]``."""
@@ -294,10 +296,10 @@ class Reader(Tokens):
         """Adds one value to a repeated field."""
         path = (*path, len(values))
         if field.kind == "block":
-            self.places[path] = self.place(start)
+            self.positions[path] = self.position(start)
             self.nested(field, values.add(), path, start)
             return
-        value, self.places[path] = self.scalar(field, start)
+        value, self.positions[path] = self.scalar(field, start)
         if value is not None:
             values.append(value)
 
@@ -321,19 +323,19 @@ class Reader(Tokens):
         if self.kinds[at] in STOPS or self.kinds[at] == ":" or self.begins_field():
             self.mistake(start, f'"{field.name}" has no value', expected=wanted(field), found=self.token_text(at))
             self.at += self.kinds[at] == ":"
-            return None, self.place(at)
+            return None, self.position(at)
         try:
-            return self.value(field), self.place(at)
+            return self.value(field), self.position(at)
         except ForkValue as word:
             self.fork_fields.setdefault((self.open[-1].fields.message, f"{field.name}: {word}"), []).append(
-                self.place(at)
+                self.position(at)
             )
-            return None, self.place(at)
+            return None, self.position(at)
         except Wrong as wrong:
             what = f'wrong value for "{field.name}"'
             self.mistake(at, what, expected=wrong.expected, found=self.token_text(at), remedy=wrong.remedy)
-        self.next_field(self.place(at)[0])
-        return None, self.place(at)
+        self.next_field(self.position(at)[0])
+        return None, self.position(at)
 
     def value(self, field: Field) -> Any:
         at = self.at
@@ -384,7 +386,7 @@ class Reader(Tokens):
                 or 0xD800 <= code <= 0xDFFF
             ):
                 self.mistake_at(
-                    self.place_of(self.starts[at] + match.start()),
+                    self.position_of(self.starts[at] + match.start()),
                     f"unknown escape {shown(match.group(), quote='')} in a string",
                 )
             elif letter:

@@ -39,7 +39,7 @@ class Tokens:
     """The tokens of a text; ``at`` is the index of the current one. The last one is END.
 
     kinds: a sign itself, or name, number, string, unclosed or strange; texts, starts: the text of each token and its
-    offset. mistakes: (place, error).
+    offset. mistakes: (position, error).
     """
 
     def __init__(self, text: str, file: str):
@@ -73,34 +73,34 @@ class Tokens:
         starts.append(len(self.text))
 
     def strange(self, kind: str, token: str, start: int) -> None:
-        place = self.place_of(start)
+        position = self.position_of(start)
         if kind == "unclosed":
             self.lost_text = True
             self.mistake_at(
-                place,
+                position,
                 "unterminated string",
                 expected=f"a closing {token[0]} on the same line",
                 found=shown(token, quote=""),
             )
         elif kind == "remark":
-            self.mistake_at(place, f"unexpected {shown(token[:2])}", remedy='comments begin with "#"')
+            self.mistake_at(position, f"unexpected {shown(token[:2])}", remedy='comments begin with "#"')
         else:
             remedy = "strings have straight quotes" if token in "“”‘’„«»`" else None
-            self.mistake_at(place, f"unexpected character {shown(token)}", remedy=remedy)
-        self.broken.add(place[0])
+            self.mistake_at(position, f"unexpected character {shown(token)}", remedy=remedy)
+        self.broken.add(position[0])
 
-    def place(self, at: int) -> tuple[int, int]:
-        return self.place_of(self.starts[at])
+    def position(self, at: int) -> tuple[int, int]:
+        return self.position_of(self.starts[at])
 
-    def place_of(self, start: int) -> tuple[int, int]:
+    def position_of(self, start: int) -> tuple[int, int]:
         line = bisect_right(self.line_starts, start)
         return line, start - self.line_starts[line - 1] + 1
 
     def line(self) -> int:
-        return self.place(self.at)[0]
+        return self.position(self.at)[0]
 
     def named(self, at: int) -> str:
-        return "line {}, column {}".format(*self.place(at))
+        return "line {}, column {}".format(*self.position(at))
 
     def token_text(self, at: int) -> str:
         kind, text = self.kinds[at], self.texts[at]
@@ -115,11 +115,11 @@ class Tokens:
         )
 
     def mistake(self, at: int, what: str, **more: str | None) -> None:
-        self.mistake_at(self.place(at), what, **more)
+        self.mistake_at(self.position(at), what, **more)
 
-    def mistake_at(self, place: tuple[int, int], what: str, **more: str | None) -> None:
-        if place[0] not in self.broken:
-            self.mistakes.append((place, CaffeliteError(what, where=Where(self.file, *place), **more)))
+    def mistake_at(self, position: tuple[int, int], what: str, **more: str | None) -> None:
+        if position[0] not in self.broken:
+            self.mistakes.append((position, CaffeliteError(what, where=Where(self.file, *position), **more)))
 
     def raise_any(self) -> None:
         collector = Collector()

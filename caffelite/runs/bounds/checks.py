@@ -45,11 +45,11 @@ def refused(bounds: Bounds, message: Message, locate: Locator, base: Path | None
     base: where relative paths start; None: this process's folder. As for a run, a path that does not exist there may be
     next to the prototxt.
     """
-    for place, net in nets_in(message):
+    for path, net in nets_in(message):
         for i, layer in enumerate(net.layer):
             if layer.type == "Python" and not bounds.python:
                 named = printable(f'"{layer.name}" of module "{layer.python_param.module}"', keep="")
-                where = locate(*place, "layer", i, "type")
+                where = locate(*path, "layer", i, "type")
                 yield CaffeliteError(REFUSED_PYTHON, where=where, found=named, remedy=PYTHON_REMEDY)
     if bounds.roots is None:
         return
@@ -60,9 +60,9 @@ def refused(bounds: Bounds, message: Message, locate: Locator, base: Path | None
         except Outside as error:
             held.add(each.at)
             yield _at(error, locate(*each.at))
-    for place, net in nets_in(message):
+    for path, net in nets_in(message):
         for i, layer in enumerate(net.layer):
-            at = (*place, "layer", i)
+            at = (*path, "layer", i)
             if not any(each[: len(at)] == at for each in held):
                 yield from _refused_data(bounds, layer, locate.at(*at), base or Path.cwd())
 
@@ -125,7 +125,7 @@ def refused_run(
     document = overrides.solver(Document(reading.message, reading.locate))
     own, locate = pb.SolverParameter(), document.locate
     own.CopyFrom(document.message)
-    specs = [SimpleNamespace(message=net, locate=locate.at(*place)) for place, net in nets_in(document.message)]
+    specs = [SimpleNamespace(message=net, locate=locate.at(*path)) for path, net in nets_in(document.message)]
     for name in ("net_param", "train_net_param", "test_net_param"):
         own.ClearField(name)
     mistakes = list(refused(bounds, own, locate, base))

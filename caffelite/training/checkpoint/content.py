@@ -81,7 +81,7 @@ class NetParameters:
     def layers(self) -> Iterator[tuple[pb.LayerParameter, list[tuple[tuple[int, ...], int]]]]:
         """Every layer with the shape and the index of each of its parameters."""
         for node in self._graph.nodes:
-            if node.place < 0:  # an inserted copy
+            if node.layer_index < 0:  # an inserted copy
                 continue
             blobs = zip(node.layer.param_blobs, node.params, strict=True)
             yield node.layer.spec, [(tuple(blob.shape), ref.owner) for blob, ref in blobs]
@@ -102,7 +102,7 @@ class PartParameters(NetParameters):
         assert parts.mesh.links
         self._links, self._position, self._root = parts.mesh.links, parts.mesh.position, not parts.mesh.model.rank
         self._places, self._shards = parts.places(net), parts.placement.shards
-        owners = [i for i, place in enumerate(self._places) if place.stage == self._position.stage]
+        owners = [i for i, location in enumerate(self._places) if location.stage == self._position.stage]
         self._local = {owner: i for i, owner in enumerate(owners)}
 
     def pieces(self, flat: Array | None, index: int) -> Iterator[np.ndarray]:
@@ -110,12 +110,12 @@ class PartParameters(NetParameters):
             yield from super().pieces(flat, index)
             return
         self._connect()
-        place = self._places[index]
-        shards = 1 if place.axis is None else self._shards
-        if place.axis and self._root:  # the parts of the devices interleave
+        location = self._places[index]
+        shards = 1 if location.axis is None else self._shards
+        if location.axis and self._root:  # the parts of the devices interleave
             parts = [np.concatenate([*self._part(flat, index, shard)]) for shard in range(shards)]
-            shape = part_shape(place.shape, place.axis, shards)
-            yield np.concatenate([part.reshape(shape) for part in parts], place.axis).reshape(-1)
+            shape = part_shape(location.shape, location.axis, shards)
+            yield np.concatenate([part.reshape(shape) for part in parts], location.axis).reshape(-1)
             return
         for shard in range(shards):
             yield from self._part(flat, index, shard)
@@ -124,18 +124,20 @@ class PartParameters(NetParameters):
         """Makes the links from all devices with parameters to that of rank 0."""
         root = (0, 0)
         devices = {
-            (place.stage, shard) for place in self._places for shard in range(1 if place.axis is None else self._shards)
+            (location.stage, shard)
+            for location in self._places
+            for shard in range(1 if location.axis is None else self._shards)
         }
         self._links.connect((device, root) for device in devices - {root})
 
     def _part(self, flat: Array, index: int, shard: int) -> Iterator[np.ndarray]:
         """On rank 0 what a device has of a parameter, piece by piece. That device sends them."""
-        place = self._places[index]
-        here = (place.stage, shard) == (self._position.stage, self._position.shard)
+        location = self._places[index]
+        here = (location.stage, shard) == (self._position.stage, self._position.shard)
         if here and self._root:
             yield from self._downloaded(self._params.cut(flat, self._local[index]))
         elif here or self._root:
-            size = math.prod(part_shape(place.shape, place.axis, self._shards))
+            size = math.prod(part_shape(location.shape, location.axis, self._shards))
             mine = self._params.cut(flat, self._local[index]).reshape(-1) if here else None
             for start in range(0, size, PIECE):
                 end = min(size, start + PIECE)
@@ -143,18 +145,18 @@ class PartParameters(NetParameters):
                     self._links.send(mine[start:end], (0, 0), TAG).wait()
                     continue
                 received = self._dev.empty((end - start,))
-                self._links.receive(received, (place.stage, shard), TAG)
+                self._links.receive(received, (location.stage, shard), TAG)
                 yield self._dev.download(received)
 
     def load(self, flat: Array, index: int, values: np.ndarray) -> None:
         if index not in self._local:
             return
-        place = self._places[index]
-        if place.axis is not None:
-            width = place.shape[place.axis] // self._shards
+        location = self._places[index]
+        if location.axis is not None:
+            width = location.shape[location.axis] // self._shards
             start = self._position.shard * width
-            cut = (slice(None),) * place.axis + (slice(start, start + width),)
-            values = np.ascontiguousarray(values.reshape(place.shape)[cut])
+            cut = (slice(None),) * location.axis + (slice(start, start + width),)
+            values = np.ascontiguousarray(values.reshape(location.shape)[cut])
         super().load(flat, self._local[index], values)
 
 
@@ -403,11 +405,11 @@ class Content:
 
     def _load_histories(self, state: TrainingState, blobs: list[np.ndarray], path: Path) -> None:
         shapes = self._parameters.shapes()
-        places = [(flat, i) for flat in state.histories for i in range(len(shapes))]
-        if len(blobs) != len(places):
-            what, expected = f"{path} has the history of another net or solver type", len(places)
+        buffers = [(flat, i) for flat in state.histories for i in range(len(shapes))]
+        if len(blobs) != len(buffers):
+            what, expected = f"{path} has the history of another net or solver type", len(buffers)
             raise CaffeliteError(what, expected=f"{expected} blobs for type {self._solver_type}", found=len(blobs))
-        for (flat, i), blob in zip(places, blobs, strict=True):
+        for (flat, i), blob in zip(buffers, blobs, strict=True):
             if blob.size != math.prod(shapes[i]):
                 what = f"{path}: history of parameter {self._parameters.label(i)} does not fit"
                 raise CaffeliteError(what, expected=list(shapes[i]), found=list(blob.shape))
@@ -426,12 +428,12 @@ class Content:
             self._parameters.load(state.average.flat, i, blob)
         state.average.started = True
 
-    def _load_recurrent(self, state: TrainingState, kept: dict[tuple[str, str], Sequence[pb.BlobProto]]) -> None:
+    def _load_recurrent(self, state: TrainingState, states: dict[tuple[str, str], Sequence[pb.BlobProto]]) -> None:
         """Gives each process its recurrent state; of another number of processes, each its share of the sequences
         (axis 0) of all."""
         rank, size = self._parts.mesh.data.rank, self._parts.mesh.data.size
         for recurrent in state.recurrent:
-            saved = kept.get((recurrent.net, recurrent.layer), ())
+            saved = states.get((recurrent.net, recurrent.layer), ())
             blobs = [np.array(b.data, self._dev.dtype).reshape(tuple(b.shape.dim)) for b in saved]
             for i, array in enumerate(recurrent.arrays):
                 parts = blobs[i :: len(recurrent.arrays)]
@@ -456,11 +458,11 @@ IGNORED = (
 def config_hash(p: pb.SolverParameter, net: pb.NetParameter, processes: int) -> str:
     """The hash of a solver and its train net, in hexadecimal; the same for any number of processes that read the same
     batches together."""
-    kept = pb.SolverParameter()
-    kept.CopyFrom(p)
+    relevant = pb.SolverParameter()
+    relevant.CopyFrom(p)
     for name in IGNORED:
-        kept.ClearField(name)
+        relevant.ClearField(name)
     if "max_iter" in POLICIES[p.lr_policy].fields:
-        kept.max_iter = p.max_iter
-    parts = [message.SerializeToString(deterministic=True) for message in (kept, effective(net, processes))]
+        relevant.max_iter = p.max_iter
+    parts = [message.SerializeToString(deterministic=True) for message in (relevant, effective(net, processes))]
     return hashlib.blake2b(b"".join(parts), digest_size=16).hexdigest()

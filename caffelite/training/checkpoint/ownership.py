@@ -182,11 +182,11 @@ def _moment(began: int) -> str:
 def _record_folders(prefix: str) -> Iterator[Path]:
     """The folders of records of this prefix's runs, the latest first."""
     name = Path(prefix).name + RECORDS
-    numbers = {}
+    counts = {}
     for folder in Path(prefix).parent.glob(f"{glob.escape(name)}*"):
         if (match := re.fullmatch(r"(?:_(\d{1,6}))?", folder.name[len(name) :])) and folder.is_dir():
-            numbers[folder] = int(match[1] or 10**6)
-    yield from sorted(numbers, key=numbers.__getitem__, reverse=True)
+            counts[folder] = int(match[1] or 10**6)
+    yield from sorted(counts, key=counts.__getitem__, reverse=True)
 
 
 def _ids(folder: Path, name: str) -> set[str]:

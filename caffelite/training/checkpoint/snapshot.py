@@ -209,9 +209,9 @@ def _decode_hdf5_state(data: bytes, path: Path) -> State:
             history = [hdf5.values(blobs[str(i)], len(data)) for i in range(len(blobs))]
             model = str(members["learned_net"].asstr()[()]) if "learned_net" in members else ""
             model.encode()
-            numbers = {name: np.ravel(members[name][()])[0] for name in _NUMBERS if name in members}
-            iteration, step, event = (int(numbers.get(name, 0)) for name in _NUMBERS[:3])
-            plateau = (float(numbers["minimum_loss"]), event) if "minimum_loss" in numbers else None
+            scalars = {name: np.ravel(members[name][()])[0] for name in _NUMBERS if name in members}
+            iteration, step, event = (int(scalars.get(name, 0)) for name in _NUMBERS[:3])
+            plateau = (float(scalars["minimum_loss"]), event) if "minimum_loss" in scalars else None
             resume = (
                 pb.ResumeState.FromString(np.asarray(members[_RESUME], np.uint8).tobytes())
                 if _RESUME in members

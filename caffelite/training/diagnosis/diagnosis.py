@@ -248,9 +248,9 @@ class Diagnosis:
         if checkpoint is None:
             return
         log.info("The weights are already corrupted: repeating from %s to find the first fault", checkpoint)
-        kept = state.rate_factor, state.nan_recoveries
+        restored = state.rate_factor, state.nan_recoveries
         self.checkpoints.restore(state, checkpoint)
-        state.rate_factor, state.nan_recoveries = kept
+        state.rate_factor, state.nan_recoveries = restored
         norms.clear()
         while state.iteration <= bad:
             state.start.record()

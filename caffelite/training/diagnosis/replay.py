@@ -95,10 +95,10 @@ def replay(folder: Path, dev: Device) -> Iterator[TracedArray]:
     net = Net.of(wiring, dev, seed=seed, random_seed=seed, keep=True)
     net.load(weights.read_model(model, copy=False), str(model))
     resume = snapshot.read_state(state).resume
-    kept = {entry.layer: entry.blob for entry in resume.carried if entry.net == "train"} if resume else {}
+    states = {entry.layer: entry.blob for entry in resume.carried if entry.net == "train"} if resume else {}
     for node in net.graph.nodes:
         arrays = carried(node.layer)
-        mine = kept.get(node.name, ())[report["rank"] * len(arrays) :]
+        mine = states.get(node.name, ())[report["rank"] * len(arrays) :]
         for array, blob in zip(arrays, mine, strict=False):
             if len(blob.data) != array.size:
                 raise _no_bundle(folder, f'{state.name} does not fit layer "{node.name}"')

@@ -49,8 +49,8 @@ def statistics(part: int, direction: str, node: Node, what: str, array: np.ndarr
     nans = int(np.isnan(array).sum())
     rows = np.flatnonzero(~finite.reshape(len(array), -1).all(1)).tolist() if array.ndim and not finite.all() else []
     least, greatest, mean = (good.min(), good.max(), np.abs(good).mean()) if good.size else (np.nan,) * 3
-    numbers = float(least), float(greatest), float(mean), nans, int(array.size - good.size) - nans
-    return TracedArray(part, direction, node.name, node.layer.spec.type, what, list(array.shape), *numbers, rows)
+    values = float(least), float(greatest), float(mean), nans, int(array.size - good.size) - nans
+    return TracedArray(part, direction, node.name, node.layer.spec.type, what, list(array.shape), *values, rows)
 
 
 class Tracer:

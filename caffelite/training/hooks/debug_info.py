@@ -33,7 +33,7 @@ class DebugInfo(Hook):
         return ([self.forward], [self.backward]) if state.displays else ((), ())
 
     def forward(self, node: Node) -> None:
-        if node.place < 0:  # not one of the file's layers
+        if node.layer_index < 0:  # not one of the file's layers
             return
         net, text = self._iteration.running, "    [Forward] Layer %s, top blob %s data: %.6g"
         for value in node.tops:
@@ -43,7 +43,7 @@ class DebugInfo(Hook):
             self._log(PARAMETER, text, (node.name, i), net.mean_abs(param.data))
 
     def backward(self, node: Node) -> None:
-        if node.place < 0:
+        if node.layer_index < 0:
             return
         net, text = self._iteration.running, "    [Backward] Layer %s, bottom blob %s diff: %.6g"
         for i, value in enumerate(node.bottoms):

@@ -192,8 +192,8 @@ def policy(p: pb.SolverParameter, locate: Locator) -> Schedule:
     needs = POLICIES[p.lr_policy].fields
     for name in needs:
         value = getattr(p, name)
-        given = p.HasField(name) if isinstance(value, int | float) else len(value)
-        if not given:
+        present = p.HasField(name) if isinstance(value, int | float) else len(value)
+        if not present:
             raise CaffeliteError(
                 f'lr_policy "{p.lr_policy}" needs {name}', where=locate("lr_policy"), remedy=f"set {name}"
             )

@@ -136,7 +136,7 @@ def test_elastic_border_and_probability(perturbed, picture):
 
 
 def sizes(transform, text, image, count=200, phase=pb.TRAIN):
-    step = transform(text, image.shape, phase)._augmentation.places[0]
+    step = transform(text, image.shape, phase)._augmentation.moves[0]
     return np.array([step(channels_last(image), i).shape[:2] for i in range(count)])
 
 

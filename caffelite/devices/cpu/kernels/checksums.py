@@ -27,5 +27,5 @@ def _checksums(first, last, words, sums):
 
 @njit(**SERIAL)
 def checksums(words, sums):
-    """found: the checksums of each CHUNK of ``words``."""
+    """sums: the checksums of each CHUNK of ``words``."""
     launch(_checksums, sums.size, (words, sums))

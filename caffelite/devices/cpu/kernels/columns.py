@@ -83,10 +83,10 @@ def convolve_blocks(x, packed, starts, bias, slopes, y, outputs, window, block, 
             _gather(x, outputs, window, begin, count, columns)
         right = packed.ctypes.data
         for j in range(starts.size - 1):
-            vectors, place = starts[j + 1] - starts[j], starts[j] * BYTES
+            vectors, address = starts[j + 1] - starts[j], starts[j] * BYTES
             channels = min(y.shape[1], starts[j + 1] * LANES) - starts[j] * LANES
-            after = unused.ctypes.data, bias.ctypes.data + place, slopes.ctypes.data + place, channels
-            out = y.ctypes.data + begin * row + place
+            after = unused.ctypes.data, bias.ctypes.data + address, slopes.ctypes.data + address, channels
+            out = y.ctypes.data + begin * row + address
             if vectors == 4:
                 for r in range(0, count, _ROWS4):
                     source = left + r * depth * 4, depth * 4, count - r

@@ -57,11 +57,11 @@ def convolve_rows(x, packed, bias, slope, y, pad, stride, unused, table, zeros, 
             _fill_sources(source, x[image], row, column, wide, zeros.ctypes.data)
             base = y.ctypes.data + (r * width + left) * size
             _fill_row(target, base, size, width - left, unused.ctypes.data)
-            places = source.ctypes.data, target.ctypes.data, packed.ctypes.data, packed.shape[1] * 4
+            addresses = source.ctypes.data, target.ctypes.data, packed.ctypes.data, packed.shape[1] * 4
             if stride == 1:
-                _block1(*places, bias.ctypes.data, slope, channels, x.dtype.type(0))
+                _block1(*addresses, bias.ctypes.data, slope, channels, x.dtype.type(0))
             else:
-                _block2(*places, bias.ctypes.data, slope, channels, x.dtype.type(0))
+                _block2(*addresses, bias.ctypes.data, slope, channels, x.dtype.type(0))
 
 
 @body
@@ -136,11 +136,11 @@ def _sum_parts(first, last, x, dy, pad, stride, partial, tables, zeros):
                 _fill_sources(source, x[image], row, column, wide, zeros.ctypes.data)
                 base = dy.ctypes.data + (r * width + left) * size
                 _fill_row(gradients, base, size, width - left, zeros.ctypes.data)
-                places = source.ctypes.data, gradients.ctypes.data, sums.ctypes.data, sums.shape[1] * 4
+                addresses = source.ctypes.data, gradients.ctypes.data, sums.ctypes.data, sums.shape[1] * 4
                 if stride == 1:
-                    _gradient1(*places, channels, x.dtype.type(0))
+                    _gradient1(*addresses, channels, x.dtype.type(0))
                 else:
-                    _gradient2(*places, channels, x.dtype.type(0))
+                    _gradient2(*addresses, channels, x.dtype.type(0))
 
 
 @body

@@ -101,14 +101,14 @@ def pack(w, packed):
 
 
 @body
-def _forward(first, last, x, packed, bias, biased, slope, rectified, y, places, offsets, space):
+def _forward(first, last, x, packed, bias, biased, slope, rectified, y, starts, offsets, space):
     count, outputs, channels = x.shape[0], y.shape[1], y.shape[2]
     threads, depth = space.shape[0], offsets.size
     for t in range(first, last):
         for image in range(t * count // threads, (t + 1) * count // threads):
             source, total = x.ctypes.data + image * x.shape[1] * 4, space.ctypes.data + t * ROWS * GROUP * 4
             for start in range(0, outputs, ROWS):
-                where = places.ctypes.data + start * 8
+                where = starts.ctypes.data + start * 8
                 for g in range(packed.shape[0]):
                     begin = g * GROUP
                     wide = min(GROUP, channels - begin)
@@ -123,13 +123,13 @@ def _forward(first, last, x, packed, bias, biased, slope, rectified, y, places, 
 
 
 @njit(**SERIAL)
-def forward(x, packed, bias, biased, slope, rectified, y, places, offsets, space):
+def forward(x, packed, bias, biased, slope, rectified, y, starts, offsets, space):
     """y (N, P, M) = the convolution of x (N, H·W·C) + bias (M), then leaky ReLU where rectified.
 
-    places (⌈P / ROWS⌉·ROWS): the offset of each output's window in an image; offsets (K): of each position from
+    starts (⌈P / ROWS⌉·ROWS): the offset of each output's window in an image; offsets (K): of each position from
     there, in Caffe's order; packed (groups, K, GROUP); space (threads, ROWS·GROUP): workspace.
     """
-    launch(_forward, space.shape[0], (x, packed, bias, biased, slope, rectified, y, places, offsets, space))
+    launch(_forward, space.shape[0], (x, packed, bias, biased, slope, rectified, y, starts, offsets, space))
 
 
 @body

@@ -37,16 +37,16 @@ def philox(c0, c1, c2, c3, k0, k1):
 
 
 @njit(**SERIAL)
-def _draw(kept, first, threshold, sample, iteration, stream, low, high):
-    """kept (D): 1 where the random word of the sample's number ``first`` + i is at least threshold, else 0."""
-    width = kept.size
+def _draw(mask, first, threshold, sample, iteration, stream, low, high):
+    """mask (D): 1 where the random word of the sample's number ``first`` + i is at least threshold, else 0."""
+    width = mask.size
     start = min(width, -first % 4)
     quads = (width - start) // 4
     quad = (first + start) // 4
     for i in range(start):
         words = philox(first // 4, sample, iteration, stream, low, high)
-        kept[i] = words[(first + i) % 4] >= threshold
-    whole = kept[start : start + 4 * quads]
+        mask[i] = words[(first + i) % 4] >= threshold
+    whole = mask[start : start + 4 * quads]
     for q in range(whole.size // 4):
         w0, w1, w2, w3 = philox(quad + q, sample, iteration, stream, low, high)
         whole[4 * q] = w0 >= threshold
@@ -55,7 +55,7 @@ def _draw(kept, first, threshold, sample, iteration, stream, low, high):
         whole[4 * q + 3] = w3 >= threshold
     for i in range(start + 4 * quads, width):
         words = philox(quad + quads, sample, iteration, stream, low, high)
-        kept[i] = words[(first + i) % 4] >= threshold
+        mask[i] = words[(first + i) % 4] >= threshold
 
 
 @njit(**SERIAL)

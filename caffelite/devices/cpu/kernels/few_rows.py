@@ -34,9 +34,9 @@ def _dots(_context: Any, a: Any, a_row: Any, b: Any, b_row: Any, steps: Any, sum
     def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         a, a_row, b, b_row, steps, sums = arguments
         vectors = Vectors(builder, None)
-        places = [(i, j) for i in range(ROWS) for j in range(ROWS)]
-        at = {(i, j): builder.add(sums, integer(BYTES * (i * ROWS + j))) for i, j in places}
-        totals = {place: cgutils.alloca_once_value(builder, vectors.load(at[place])) for place in places}
+        cells = [(i, j) for i in range(ROWS) for j in range(ROWS)]
+        at = {(i, j): builder.add(sums, integer(BYTES * (i * ROWS + j))) for i, j in cells}
+        totals = {cell: cgutils.alloca_once_value(builder, vectors.load(at[cell])) for cell in cells}
         left, right = (
             [builder.add(start, builder.mul(row, integer(i))) for i in range(ROWS)]
             for start, row in ((a, a_row), (b, b_row))
@@ -45,10 +45,10 @@ def _dots(_context: Any, a: Any, a_row: Any, b: Any, b_row: Any, steps: Any, sum
             shift = builder.mul(k, integer(BYTES))
             x = [vectors.load(builder.add(row, shift)) for row in left]
             w = [vectors.load(builder.add(row, shift)) for row in right]
-            for i, j in places:
+            for i, j in cells:
                 builder.store(vectors.fma(x[i], w[j], builder.load(totals[i, j])), totals[i, j])
-        for place in places:
-            vectors.store(builder.load(totals[place]), at[place])
+        for cell in cells:
+            vectors.store(builder.load(totals[cell]), at[cell])
         return context.get_dummy_value()
 
     return types.void(*[types.intp] * 6), codegen
@@ -89,8 +89,8 @@ def outer(_context: Any, dy: Any, dy_row: Any, x: Any, count: Any, dw: Any, row:
             _prefetch(builder, builder.add(address, builder.mul(row, integer(AHEAD))), True)
         zero = splat(VECTOR, 0.0)
         totals = {
-            place: cgutils.alloca_once_value(builder, builder.select(add, vectors.load(address), zero))
-            for place, address in at.items()
+            cell: cgutils.alloca_once_value(builder, builder.select(add, vectors.load(address), zero))
+            for cell, address in at.items()
         }
         with cgutils.for_range_slice(builder, integer(0), count, integer(1)) as (m, _):
             factors, source = _factors(builder, dy, dy_row, m), builder.add(x, builder.mul(m, integer(4 * BLOCK)))
@@ -98,8 +98,8 @@ def outer(_context: Any, dy: Any, dy_row: Any, x: Any, count: Any, dw: Any, row:
                 value = vectors.load(builder.add(source, integer(BYTES * v)))
                 for j in range(ROWS):
                     builder.store(vectors.fma(factors[j], value, builder.load(totals[j, v])), totals[j, v])
-        for place, address in at.items():
-            vectors.store(builder.load(totals[place]), address)
+        for cell, address in at.items():
+            vectors.store(builder.load(totals[cell]), address)
         return context.get_dummy_value()
 
     return types.void(*[types.intp] * 6, types.boolean), codegen

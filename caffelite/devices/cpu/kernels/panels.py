@@ -102,13 +102,13 @@ def _tile(typingctx, a, row, b, c, line, depth, rows, columns, number):
         count, align = spread(columns, ir.VectorType(word, lanes)), ir.Constant(index, size)
         there = []
         for v in range(VECTORS):
-            numbers = ir.Constant(ir.VectorType(word, lanes), [v * lanes + j for j in range(lanes)])
-            there.append(builder.icmp_signed("<", numbers, count))
+            indices = ir.Constant(ir.VectorType(word, lanes), [v * lanes + j for j in range(lanes)])
+            there.append(builder.icmp_signed("<", indices, count))
 
         def tile(height: int) -> None:
             sums = [cgutils.alloca_once(builder, vector) for _ in range(height * VECTORS)]
-            for place in sums:
-                builder.store(zeros, place)
+            for cell in sums:
+                builder.store(zeros, cell)
             sources = [builder.add(a, builder.mul(whole(r), row)) for r in range(height)]
             with cgutils.for_range_slice(builder, whole(0), depth, whole(1)) as (k, _):
                 panel = builder.add(b, builder.mul(k, whole(WIDTH)))
@@ -122,12 +122,12 @@ def _tile(typingctx, a, row, b, c, line, depth, rows, columns, number):
                         builder.load(pointer(builder.add(sources[r], shift), unit), align=2 if pairs else size), factors
                     )
                     for v in range(VECTORS):
-                        place = sums[r * VECTORS + v]
-                        builder.store(multiply_add(value, weights[v], builder.load(place)), place)
-            for i, place in enumerate(sums):
+                        cell = sums[r * VECTORS + v]
+                        builder.store(multiply_add(value, weights[v], builder.load(cell)), cell)
+            for i, cell in enumerate(sums):
                 r, v = divmod(i, VECTORS)
                 target = pointer(builder.add(builder.add(c, builder.mul(whole(r), line)), whole(v * VECTOR)), vector)
-                total = builder.fadd(builder.call(load, [target, align, there[v], zeros]), builder.load(place))
+                total = builder.fadd(builder.call(load, [target, align, there[v], zeros]), builder.load(cell))
                 builder.call(store, [total, target, align, there[v]])
 
         behind = builder.append_basic_block("behind")

@@ -164,12 +164,12 @@ def launch(_context: Any, body: Any, count: Any, arguments: Any) -> Any:
         callback = _callback(context, builder.module, _compile(context, body.dispatcher, kinds), shared)
         record = cgutils.alloca_once(builder, shared.kind)
         total = context.cast(builder, values[1], count, types.intp)
-        given = cgutils.unpack_tuple(builder, values[2], len(kinds))
-        given = [
+        members = cgutils.unpack_tuple(builder, values[2], len(kinds))
+        members = [
             _borrowed(context, builder, kind, context.cast(builder, value, source, kind))
-            for value, source, kind in zip(given, arguments.types, kinds, strict=True)
+            for value, source, kind in zip(members, arguments.types, kinds, strict=True)
         ]
-        shared.store_arguments(builder, record, given)
+        shared.store_arguments(builder, record, members)
         shared.store(builder, record, shared.count, total)
         shared.store(builder, record, shared.code, ir.Constant(shared.kind.elements[shared.code], 0))
         with builder.if_then(builder.icmp_signed(">", total, _WORD(0))):

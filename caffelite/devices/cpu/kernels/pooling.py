@@ -142,8 +142,8 @@ def _stochastic_pool_forward(
                 for h in range(h0, h1):
                     for w in range(w0, w1):
                         total += x[plane, h, w]
-                place = plane % channels * size + oh * y.shape[2] + ow
-                word = philox(place, sample + plane // channels, iteration, stream, low, high)[0]
+                counter = plane % channels * size + oh * y.shape[2] + ow
+                word = philox(counter, sample + plane // channels, iteration, stream, low, high)[0]
                 least = x.dtype.type((np.float64(word) + 1) * 2.0**-32) * total
                 reached, seen = False, x.dtype.type(0)
                 for h in range(h0, h1):

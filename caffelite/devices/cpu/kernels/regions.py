@@ -202,12 +202,12 @@ def _point(low, high, pad, scale, cells, i, size):
     start, end = (low - margin) * scale - kind(0.5), (high + margin) * scale - kind(0.5)
     if not end > start:
         return -1, -1, kind(0)
-    place = start + kind(i) * ((end - start) / kind(cells))
-    if place < kind(-0.5) or place > kind(size) - kind(0.5):
+    position = start + kind(i) * ((end - start) / kind(cells))
+    if position < kind(-0.5) or position > kind(size) - kind(0.5):
         return -1, -1, kind(0)
-    first = int(np.floor(place))
+    first = int(np.floor(position))
     a, b = min(max(first, 0), size - 1), min(max(first + 1, 0), size - 1)
-    return a, b, min(max(place, kind(0)), kind(size - 1)) - kind(a)
+    return a, b, min(max(position, kind(0)), kind(size - 1)) - kind(a)
 
 
 @body

@@ -60,34 +60,34 @@ def interpolate_backward(dy, low_rows, high_rows, row_shares, low_columns, high_
 
 
 @body
-def _unpool(first, last, x, places, y, wrong):
+def _unpool(first, last, x, index, y, wrong):
     for plane in range(first, last):
         y[plane] = 0
         wrong[plane] = 0
         for i in range(x.shape[1]):
-            place = places[plane, i]
-            if 0 <= place < y.shape[1]:
-                y[plane, int(place)] = x[plane, i]
+            target = index[plane, i]
+            if 0 <= target < y.shape[1]:
+                y[plane, int(target)] = x[plane, i]
             elif wrong[plane] == 0:
                 wrong[plane] = 1 + i
 
 
 @njit(**SERIAL)
-def unpool(x, places, y, wrong):
+def unpool(x, index, y, wrong):
     """y (N·C, Q) = 0, but for x (N·C, P) at its places (N·C, P), the last of equals; wrong (N·C): 1 + the index of the
     first place of a plane outside of 0 to Q - 1, or 0."""
-    launch(_unpool, x.shape[0], (x, places, y, wrong))
+    launch(_unpool, x.shape[0], (x, index, y, wrong))
 
 
 @body(distinct=True)
-def _unpool_backward(first, last, dy, places, dx):
+def _unpool_backward(first, last, dy, index, dx):
     for plane in range(first, last):
         for i in range(dx.shape[1]):
-            place = places[plane, i]
-            dx[plane, i] = dy[plane, int(place)] if 0 <= place < dy.shape[1] else 0
+            source = index[plane, i]
+            dx[plane, i] = dy[plane, int(source)] if 0 <= source < dy.shape[1] else 0
 
 
 @njit(**SERIAL)
-def unpool_backward(dy, places, dx):
+def unpool_backward(dy, index, dx):
     """dx (N·C, P) = dy (N·C, Q) at the places, 0 where there is none."""
-    launch(_unpool_backward, dx.shape[0], (dy, places, dx))
+    launch(_unpool_backward, dx.shape[0], (dy, index, dx))

@@ -57,14 +57,14 @@ def softmax_loss_forward(x, prob, label, ignore, ignoring, fixed, tiny, loss, di
     summed, counted = 0.0, 0
     for n in range(prob.shape[0]):
         for p in range(prob.shape[2]):
-            given = label[n, p]
-            if ignoring and given == ignore:
+            truth = label[n, p]
+            if ignoring and truth == ignore:
                 continue
-            if not (0 <= given < prob.shape[1]) or given != np.floor(given):
+            if not (0 <= truth < prob.shape[1]) or truth != np.floor(truth):
                 if bad[0] == 0:
                     bad[0] = 1 + n * prob.shape[2] + p
                 continue
-            v = prob[n, int(given), p]
+            v = prob[n, int(truth), p]
             summed -= np.log(v if not v < tiny else tiny)
             counted += 1
     divisor[0] = max(1.0, counted if fixed < 0 else fixed)
@@ -77,13 +77,13 @@ def _softmax_loss_backward(first, last, prob, label, ignore, ignoring, dloss, di
     scale = dloss[0] / divisor[0]
     for n in range(first, last):
         for p in range(prob.shape[2]):
-            given = label[n, p]
-            if ignoring and given == ignore:
+            truth = label[n, p]
+            if ignoring and truth == ignore:
                 for c in range(prob.shape[1]):
                     dx[n, c, p] = 0
                 continue
             for c in range(prob.shape[1]):
-                dx[n, c, p] = (prob[n, c, p] - (1 if c == given else 0)) * scale
+                dx[n, c, p] = (prob[n, c, p] - (1 if c == truth else 0)) * scale
 
 
 @njit(**SERIAL)
@@ -102,16 +102,16 @@ def weighted_softmax_loss_forward(
     summed, factors = 0.0, 0.0
     for n in range(prob.shape[0]):
         for p in range(prob.shape[2]):
-            given = label[n, p]
-            if ignoring and given == ignore:
+            truth = label[n, p]
+            if ignoring and truth == ignore:
                 continue
-            if not (0 <= given < prob.shape[1]) or given != np.floor(given):
+            if not (0 <= truth < prob.shape[1]) or truth != np.floor(truth):
                 if bad[0] == 0:
                     bad[0] = 1 + n * prob.shape[2] + p
                 continue
-            v = prob[n, int(given), p]
-            summed -= weights[int(given)] * np.log(v if not v < tiny else tiny)
-            factors += weights[int(given)]
+            v = prob[n, int(truth), p]
+            summed -= weights[int(truth)] * np.log(v if not v < tiny else tiny)
+            factors += weights[int(truth)]
     divisor[0] = max(1.0, fixed) if fixed >= 0 else factors if factors > 0 else 1.0
     loss[0] = summed / divisor[0]
     total[0] += weight * loss[0]
@@ -122,14 +122,14 @@ def _weighted_softmax_loss_backward(first, last, prob, label, weights, ignore, i
     scale = dloss[0] / divisor[0]
     for n in range(first, last):
         for p in range(prob.shape[2]):
-            given = label[n, p]
-            if (ignoring and given == ignore) or not (0 <= given < prob.shape[1]):
+            truth = label[n, p]
+            if (ignoring and truth == ignore) or not (0 <= truth < prob.shape[1]):
                 for c in range(prob.shape[1]):
                     dx[n, c, p] = 0
                 continue
-            weight = weights[int(given)] * scale
+            weight = weights[int(truth)] * scale
             for c in range(prob.shape[1]):
-                dx[n, c, p] = (prob[n, c, p] - (1 if c == given else 0)) * weight
+                dx[n, c, p] = (prob[n, c, p] - (1 if c == truth else 0)) * weight
 
 
 @njit(**SERIAL)
@@ -150,14 +150,14 @@ def accuracy(x, label, top_k, ignore, ignoring, score, per_class, counts, bad):
     per_class[:] = 0
     for n in range(x.shape[0]):
         for p in range(x.shape[2]):
-            given = label[n, p]
-            if ignoring and given == ignore:
+            truth = label[n, p]
+            if ignoring and truth == ignore:
                 continue
-            if not (0 <= given < x.shape[1]) or given != np.floor(given):
+            if not (0 <= truth < x.shape[1]) or truth != np.floor(truth):
                 if bad[0] == 0:
                     bad[0] = 1 + n * x.shape[2] + p
                 continue
-            which = int(given)
+            which = int(truth)
             mine = x[n, which, p]
             better = 0
             for c in range(x.shape[1]):

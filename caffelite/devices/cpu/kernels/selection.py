@@ -63,26 +63,28 @@ def _comes_first(a, i, b, j):
 
 
 @body
-def _top_k(begin, end, x, values, places):
+def _top_k(begin, end, x, values, index):
     n, k, width = values.shape
     for s in range(begin, end):
         i, p = s // width, s % width
-        last, place = x[i, 0, p], -1
+        last, position = x[i, 0, p], -1
         for j in range(k):
             best, where = last, -1
             for c in range(x.shape[1]):
                 v = x[i, c, p]
-                if (place < 0 or _comes_first(last, place, v, c)) and (where < 0 or _comes_first(v, c, best, where)):
+                if (position < 0 or _comes_first(last, position, v, c)) and (
+                    where < 0 or _comes_first(v, c, best, where)
+                ):
                     best, where = v, c
             values[i, j, p] = best
-            places[i, j, p] = where
-            last, place = best, where
+            index[i, j, p] = where
+            last, position = best, where
 
 
 @njit(**SERIAL)
-def top_k(x, values, places):
+def top_k(x, values, index):
     """The k largest over axis 1 of x (N, C, P) in order: values and places (N, k, P)."""
-    launch(_top_k, values.shape[0] * values.shape[2], (x, values, places))
+    launch(_top_k, values.shape[0] * values.shape[2], (x, values, index))
 
 
 @body

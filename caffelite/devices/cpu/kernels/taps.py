@@ -58,10 +58,10 @@ def block(stride: int) -> Any:
             slopes = broadcast(builder, slope, VECTOR)
             rows = [builder.add(weights, builder.mul(pitch, integer(q))) for q in range(SIDE * SIDE)]
 
-            def body(vectors: Vectors, at: Any, place: Any) -> None:
-                totals = [vectors.load(builder.add(bias, place))] * BLOCK
+            def body(vectors: Vectors, at: Any, offset: Any) -> None:
+                totals = [vectors.load(builder.add(bias, offset))] * BLOCK
                 for i in range(SIDE):
-                    factors = [vectors.load(builder.add(rows[i * SIDE + j], place)) for j in range(SIDE)]
+                    factors = [vectors.load(builder.add(rows[i * SIDE + j], offset)) for j in range(SIDE)]
                     for c in range(width):
                         uses = [(p, c - p * stride) for p in range(BLOCK) if 0 <= c - p * stride < SIDE]
                         if uses:
@@ -95,12 +95,12 @@ def block_gradient(stride: int) -> Any:
             source, gradients, sums, pitch, channels, _ = arguments
             rows = [builder.add(sums, builder.mul(pitch, integer(q))) for q in range(SIDE * SIDE)]
 
-            def body(vectors: Vectors, at: Any, place: Any) -> None:
+            def body(vectors: Vectors, at: Any, offset: Any) -> None:
                 slopes = [
                     vectors.load_image(builder.add(_entry(builder, gradients, p), at), half) for p in range(BLOCK)
                 ]
                 for i in range(SIDE):
-                    targets = [builder.add(rows[i * SIDE + j], place) for j in range(SIDE)]
+                    targets = [builder.add(rows[i * SIDE + j], offset) for j in range(SIDE)]
                     totals = [vectors.load(address) for address in targets]
                     for c in range(width):
                         uses = [(p, c - p * stride) for p in range(BLOCK) if 0 <= c - p * stride < SIDE]
@@ -130,15 +130,15 @@ def pixel(_context, source, factors, count, target, channels, number):
         source, factors, count, target, channels, _ = arguments
 
         def entry(table: Any, index: Any) -> Any:
-            place = builder.add(table, builder.mul(index, integer(8)))
-            return builder.load(builder.inttoptr(place, WORD.as_pointer()))
+            address = builder.add(table, builder.mul(index, integer(8)))
+            return builder.load(builder.inttoptr(address, WORD.as_pointer()))
 
-        def body(vectors: Vectors, at: Any, place: Any) -> None:
+        def body(vectors: Vectors, at: Any, offset: Any) -> None:
             total = cgutils.alloca_once(builder, VECTOR)
             builder.store(splat(VECTOR, 0.0), total)
             with cgutils.for_range_slice(builder, integer(0), count, integer(1)) as (k, _):
                 image = vectors.load_image(builder.add(entry(source, k), at), half)
-                factor = vectors.load(builder.add(entry(factors, k), place))
+                factor = vectors.load(builder.add(entry(factors, k), offset))
                 builder.store(vectors.fma(image, factor, builder.load(total)), total)
             vectors.store_image(builder.load(total), builder.add(target, at), half)
 

@@ -21,7 +21,7 @@ def tile(rows: int, vectors: int) -> Any:
     Addresses, and the bytes from row to row of a and y. unused: of vectors·LANES numbers that nobody reads. bias and
     slopes have vectors·LANES numbers; channels: how many y has, more than (vectors - 1)·LANES.
     """
-    places = [(r, v) for r in range(rows) for v in range(vectors)]
+    cells = [(r, v) for r in range(rows) for v in range(vectors)]
 
     @intrinsic
     def run(_context, a, a_row, count, b, depth, y, y_row, unused, bias, slopes, channels):
@@ -33,7 +33,7 @@ def tile(rows: int, vectors: int) -> Any:
                 present = builder.icmp_signed("<", integer(r), count)
                 sources.append(builder.select(present, builder.add(a, builder.mul(a_row, integer(r))), a))
                 targets.append(builder.select(present, builder.add(y, builder.mul(y_row, integer(r))), unused))
-            sums = {place: cgutils.alloca_once_value(builder, splat(VECTOR, 0.0)) for place in places}
+            sums = {cell: cgutils.alloca_once_value(builder, splat(VECTOR, 0.0)) for cell in cells}
             with cgutils.for_range_slice(builder, integer(0), depth, integer(1)) as (k, _):
                 at, row = builder.mul(k, integer(4)), builder.add(b, builder.mul(k, integer(vectors * BYTES)))
                 factors = [plain.load(builder.add(row, integer(BYTES * v))) for v in range(vectors)]

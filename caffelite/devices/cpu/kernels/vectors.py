@@ -61,7 +61,7 @@ def product(rows: int, vectors: int) -> Any:
     Addresses and strides in bytes: ``a_row`` and ``a_k`` of a, ``b_k`` of b's rows, ``c_row`` of c's. k is positive.
     The product stays in registers while the kernel iterates over k, and then joins c.
     """
-    places = [(r, v) for r in range(rows) for v in range(vectors)]
+    cells = [(r, v) for r in range(rows) for v in range(vectors)]
 
     @intrinsic
     def run(_context, a, a_row, a_k, b, b_k, c, c_row, k, add):
@@ -71,7 +71,7 @@ def product(rows: int, vectors: int) -> Any:
             first = [builder.mul(a_row, _integer(r)) for r in range(rows)]
             out = {
                 (r, v): builder.add(builder.add(c, builder.mul(c_row, _integer(r))), _integer(BYTES * v))
-                for r, v in places
+                for r, v in cells
             }
             before, function = builder.basic_block, builder.function
             body, end = (function.append_basic_block(name) for name in ("body", "end"))
@@ -84,7 +84,7 @@ def product(rows: int, vectors: int) -> Any:
                 return phi
 
             i, at_a, at_b = (variable(_WORD, start) for start in (_integer(0), a, b))
-            sums = {place: variable(_VECTOR, _constant(0.0)) for place in places}
+            sums = {cell: variable(_VECTOR, _constant(0.0)) for cell in cells}
             factors = [_load(builder, builder.add(at_b, _integer(BYTES * v))) for v in range(vectors)]
             totals = {}
             for r in range(rows):
@@ -92,13 +92,13 @@ def product(rows: int, vectors: int) -> Any:
                 value = _broadcast(builder, builder.load(address, align=4))
                 totals |= {(r, v): fma(value, factors[v], sums[r, v]) for v in range(vectors)}
             steps = [(i, builder.add(i, _integer(1))), (at_a, builder.add(at_a, a_k)), (at_b, builder.add(at_b, b_k))]
-            for phi, value in [*steps, *((sums[place], totals[place]) for place in places)]:
+            for phi, value in [*steps, *((sums[cell], totals[cell]) for cell in cells)]:
                 phi.add_incoming(value, body)
             builder.cbranch(builder.icmp_signed("<", steps[0][1], k), body, end)
             builder.position_at_end(end)
-            for place in places:
-                present = builder.select(add, _load(builder, out[place]), _constant(0.0))
-                _store(builder, builder.fadd(present, totals[place]), out[place])
+            for cell in cells:
+                present = builder.select(add, _load(builder, out[cell]), _constant(0.0))
+                _store(builder, builder.fadd(present, totals[cell]), out[cell])
             return context.get_dummy_value()
 
         return types.void(*[types.intp] * 8, types.boolean), codegen

@@ -350,8 +350,8 @@ def _transform_images(begin, end, x, dy, starts, group, groups, pad, first, last
             for j in range(starts.size - 1):
                 vectors = starts[j + 1] - starts[j]
                 _fill_table(source, dy[image], group * width + starts[j] * LANES, top, left, OUTPUTS, nothing)
-                place, pitch = _panel(gradients, starts, j, square, count)
-                _fill_strided(target[:square], place + i * vectors * BYTES, pitch)
+                address, pitch = _panel(gradients, starts, j, square, count)
+                _fill_strided(target[:square], address + i * vectors * BYTES, pitch)
                 _output_gradient4(source.ctypes.data, target.ctypes.data, _panel_channels(starts, j, width))
 
 
