@@ -57,7 +57,7 @@ class InputBuffer(Protocol):
     def begin(self) -> None:
         """Starts to prepare passes. All passes that were prepared before must have been queued."""
 
-    def set_clock(self, which: int, iteration: int, part: int) -> None:
+    def set_clock(self, which: int, iteration: int, micro_batch: int) -> None:
         """Sets the key of the random numbers of pass ``which``."""
 
     def send(self, count: int = 1) -> None:
@@ -116,8 +116,8 @@ class ExecutionContext:
         device."""
         return self.input_buffer.clock
 
-    def set_clock(self, iteration: int, part: int) -> None:
+    def set_clock(self, iteration: int, micro_batch: int) -> None:
         """Prepares and selects one pass that needs no other input."""
         self.input_buffer.begin()
-        self.input_buffer.set_clock(0, iteration, part)
+        self.input_buffer.set_clock(0, iteration, micro_batch)
         self.input_buffer.send()

@@ -114,7 +114,7 @@ def check(run: Trainer, of: Callable[[], InspectedNet]) -> None:
     flat = params.size * (1 + len(run.updater.history)) + (0 if params.diff is None else params.diff.size)
     limit = available(None)
     if run.dev.traits.host_memory and arenas + flat * run.dev.dtype.itemsize > limit:
-        if run.parts.divided:
+        if run.division.divided:
             raise _part_too_large()
         raise explanation(of, limit, run.dev.traits, run.comm.size)
 

@@ -97,7 +97,7 @@ class Feed(Feeding, Layer):
         shapes = self.source.shapes[: len(self.spec.top)]
         self._arrays = [self.context.input_buffer.field(shape) for shape in (shapes[1:] if transform else shapes)]
 
-    def feed(self, which: int, iteration: int, part: int) -> None:
+    def feed(self, which: int, iteration: int, micro_batch: int) -> None:
         if self._finish:
             self._finish.wait()  # drawing gives the last batch's memory back
             batch = self.source.draw()
@@ -186,9 +186,9 @@ class DummyData(Feeding, Layer):
             if filler.type != "constant"
         }
 
-    def feed(self, which: int, iteration: int, part: int) -> None:
+    def feed(self, which: int, iteration: int, micro_batch: int) -> None:
         for i, field in self._random.items():
-            first = part * (self.top_shapes[i][:1] or (1,))[0]
+            first = micro_batch * (self.top_shapes[i][:1] or (1,))[0]
             generator = functools.partial(self._generator, i, iteration, first)
             field.set(which, fillers.fill_rows(self.fillers[i], self.top_shapes[i], generator))
 
@@ -247,7 +247,7 @@ class MemoryData(Feeding, Layer):
     def build(self, dev: Device) -> None:
         self._fields = [self.context.input_buffer.field(shape) for shape in self.shapes([])]
 
-    def feed(self, which: int, iteration: int, part: int) -> None:
+    def feed(self, which: int, iteration: int, micro_batch: int) -> None:
         if self.arrays is None:
             raise self.error("has no data", remedy="give it some with set_input_arrays(data, labels)")
         for field, array in zip(self._fields, self.arrays, strict=False):

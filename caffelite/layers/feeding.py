@@ -13,7 +13,7 @@ from .layer import Layer
 class Scheduled:
     """A layer that takes numbers from the host which depend on the iteration."""
 
-    def feed(self, which: int, iteration: int, part: int) -> None:
+    def feed(self, which: int, iteration: int, micro_batch: int) -> None:
         """Before a forward pass, writes what it takes from the host into the device's input buffer, as pass
         ``which``."""
 

@@ -240,11 +240,11 @@ class Net:
         """
         input_buffer = self.input_buffer
         input_buffer.begin()
-        for which, (iteration, part) in enumerate(clocks):
-            input_buffer.set_clock(which, iteration, part)
+        for which, (iteration, micro_batch) in enumerate(clocks):
+            input_buffer.set_clock(which, iteration, micro_batch)
             for node in self.fed if nodes is None else nodes:
                 assert isinstance(node.layer, Scheduled)
-                node.layer.feed(which, iteration, part)
+                node.layer.feed(which, iteration, micro_batch)
             if more:
                 more(which)
         input_buffer.send(len(clocks))
@@ -262,13 +262,13 @@ class Net:
         """The calls of a forward pass and of a backward pass in order, each with the layer that it is a part of."""
         return self._forward, self._backward
 
-    def forward(self, iteration: int = 0, part: int = 0, observe: Callable | None = None) -> None:
+    def forward(self, iteration: int = 0, micro_batch: int = 0, observe: Callable | None = None) -> None:
         """One forward pass of a new batch; its loss is added to ``loss``.
 
         The iteration, and which part of its batch this is, key the random numbers. observe(node) is called after each
         layer.
         """
-        self.feed([(iteration, part)])
+        self.feed([(iteration, micro_batch)])
         if self.pieces and not observe:
             self.pieces[0].run()
             self._add_losses()

@@ -85,8 +85,8 @@ class Parameter(Sealable):
 
 @dataclass(eq=False)
 class Node(Sealable):
-    """A layer in its net. ``index``: its position among the layers that run; ``layer_index``: its position in the file, -1
-    for a copy that the compiler inserted."""
+    """A layer in its net. ``index``: its position among layers that run; ``layer_index``: that in the file, -1 for a
+    copy that the compiler inserted."""
 
     index: int
     layer_index: int

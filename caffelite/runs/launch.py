@@ -296,7 +296,7 @@ class Overfit(Hook):
     def __init__(self, trainer: Trainer, batches: int):
         self._batches = batches
         self._first = self._last = float("nan")
-        passes = batches * trainer.parts.divisions  # a micro-batch is a part of a batch
+        passes = batches * trainer.division.divisions  # a micro-batch is a part of a batch
         for node, source in trainer.net.graph.sources:
             trainer.replace_source(node, Repeated(source, passes))
 

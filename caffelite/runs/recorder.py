@@ -263,7 +263,7 @@ def _data(specs: list) -> list[dict[str, object]]:
 
 
 def _outputs(trainer: Trainer) -> list[str]:
-    graphs = map(trainer.parts.complete, [trainer.net, *(net for net, _ in trainer.tests)])
+    graphs = map(trainer.division.complete, [trainer.net, *(net for net, _ in trainer.tests)])
     sizes = {
         v.name: 1 if isinstance(v.node.layer, DetectionJudge) else int(np.prod(v.shape))
         for graph in graphs

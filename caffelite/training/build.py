@@ -30,6 +30,7 @@ from .checkpoint.checkpoints import Checkpoints
 from .checkpoint.content import Content
 from .checkpoint.ownership import Ownership
 from .diagnosis.diagnosis import Diagnosis
+from .divided_nets import CompleteNets, DividedNets
 from .hooks.best import BestWeights
 from .hooks.debug_info import DebugInfo, DividedDebugInfo, DividedPasses
 from .hooks.display import ClippingReports, Display, PlateauReports
@@ -43,7 +44,6 @@ from .nets import NetSpec
 from .optim import rates
 from .optim.average import Average
 from .optim.updates import Updater, fused_passes
-from .parts import CompleteNets, DividedNets
 from .requests import Agreement, Requests
 from .state import IterationStart, LossWindow, RecurrentState, SourceState, TrainingState
 from .trainer import Trainer
@@ -121,7 +121,7 @@ class _Plan:
         self.owner = Ownership(snapshot.prefix(message, path), before)
         self.specs = nets.train_net(message, locate, asked.level, asked.stages), nets.test_nets(*checked)
         (asked.overrides or Overrides()).nets([self.specs[0], *self.specs[1]])
-        self.parts = arrange(asked.split, self.specs[0], self.comm, dev, asked.strong_scaling)
+        self.division = arrange(asked.split, self.specs[0], self.comm, dev, asked.strong_scaling)
         self.epoch: epochs.Epoch | None = None  # of the data of the train net
         self.display_epoch: epochs.Epoch | None = None
         self.epoch_fields = epochs.values(message)
@@ -137,19 +137,19 @@ class _Plan:
             opened.callback(self.tests[-1][0].close)
 
     def _open_net(self, spec: NetSpec, share: Net | None) -> Net:
-        samples = self.parts.mesh.data
+        samples = self.division.mesh.data
         shard = data.Shard(samples.rank, samples.size)
         open_source = functools.partial(data.open_source, seed=self.seed, shard=shard)
         wiring = graph.build(spec.message, spec.state, spec.locate, open_source)
         if share is None:
             sources = [source for _, source in wiring.sources]
-            self.epoch = epochs.epoch_of(sources, self.p.iter_size, self.parts.shares)
+            self.epoch = epochs.epoch_of(sources, self.p.iter_size, self.division.shares)
             self._class_weights = class_weights.measure(wiring)
         class_weights.set_weights(wiring, self._class_weights, spec)
         options = {"keep": self.asked.keep, **(self.asked.net_options or {}), "seed": self.seed}
-        if share is None and not self.parts.divided:
+        if share is None and not self.division.divided:
             options["fused_passes"] = fused_passes(self.p, self.comm.size)
-        return self.parts.open(wiring, self.dev, share=share, random_seed=self.seed, **options)
+        return self.division.open(wiring, self.dev, share=share, random_seed=self.seed, **options)
 
     def _resolve_epochs(self) -> None:
         """Replaces the epoch fields of the solver by iterations."""
@@ -162,10 +162,10 @@ class _Plan:
 
     def iteration(self) -> Iteration:
         """What computes: update rule, average, iteration; and the state that they work on."""
-        p, net, parts = self.p, self.net, self.parts
-        updater, average = Updater(p, net, self.locate, parts), Average(p, net)
-        pipeline = parts.pipeline(net, p.iter_size * parts.divisions)
-        return Iteration(self._state(updater, average), pipeline, updater, average, parts)
+        p, net, division = self.p, self.net, self.division
+        updater, average = Updater(p, net, self.locate, division), Average(p, net)
+        pipeline = division.pipeline(net, p.iter_size * division.divisions)
+        return Iteration(self._state(updater, average), pipeline, updater, average, division)
 
     def _state(self, updater: Updater, average: Average) -> TrainingState:
         labelled = [("train", self.net)] + [(f"test {i}", net) for i, (net, _) in enumerate(self.tests)]
@@ -196,19 +196,19 @@ class _Plan:
 
     def trainer(self, iteration: Iteration) -> Trainer:
         """The hooks, in the order in which they act on an iteration, and the trainer that calls them."""
-        p, net, parts, state, agreement = self.p, self.net, self.parts, iteration.state, self.agreement
-        rate, hooks, learns = _rate(self.schedule, state), Hooks(), parts.learns(net)
+        p, net, division, state, agreement = self.p, self.net, self.division, iteration.state, self.agreement
+        rate, hooks, learns = _rate(self.schedule, state), Hooks(), division.learns(net)
         checkpoints = self._checkpoints(iteration)
         losses = LossReports(hooks)
         diagnosis = Diagnosis(p, self.specs[0].state, iteration, rate, checkpoints)
         nan_recovery = NanRecovery(iteration, diagnosis, losses, hooks, self.asked.nan_recoveries)
         fail = nan_recovery.weights_fail
-        snapshots = Snapshots(p, net, parts.mesh.data, checkpoints, agreement, losses, fail, self.asked.snapshots)
-        best = BestWeights(p, self.locate, [parts.complete(test) for test, _ in self.tests], snapshots.write_best)
+        snapshots = Snapshots(p, net, division.mesh.data, checkpoints, agreement, losses, fail, self.asked.snapshots)
+        best = BestWeights(p, self.locate, [division.complete(test) for test, _ in self.tests], snapshots.write_best)
         if p.snapshot or p.snapshot_after_train:
             checkpoints.check_disk(state)
-        testing = Testing(p, net, self.tests, iteration.average, parts, agreement, best.over, fail, hooks)
-        debug_info = (DividedDebugInfo if parts.divided else DebugInfo)(iteration)
+        testing = Testing(p, net, self.tests, iteration.average, division, agreement, best.over, fail, hooks)
+        debug_info = (DividedDebugInfo if division.divided else DebugInfo)(iteration)
         if p.debug_info and isinstance(debug_info, DividedDebugInfo):
             hooks.extend(DividedPasses(debug_info))
         display = Display(p, iteration, hooks, self.display_epoch)
@@ -220,7 +220,7 @@ class _Plan:
         if p.debug_info:
             hooks.extend(debug_info)
         if not self.comm.rank:
-            hooks.extend(Hints(p, net, self.tests, iteration.updater, parts))
+            hooks.extend(Hints(p, net, self.tests, iteration.updater, division))
         hooks.extend(snapshots)
         return Trainer(
             p=p,
@@ -235,7 +235,7 @@ class _Plan:
             requests=self.requests,
             agreement=agreement,
             owner=self.owner,
-            parts=parts,
+            division=division,
             epoch=self.epoch,
             epoch_fields=self.epoch_fields,
             net=net,
@@ -256,7 +256,7 @@ class _Plan:
     def _checkpoints(self, iteration: Iteration) -> Checkpoints:
         p, updater = self.p, iteration.updater
         step = self.schedule.current_step
-        content = Content(p, self.net, iteration.average, updater.name, step, self.parts, self.asked.strict)
+        content = Content(p, self.net, iteration.average, updater.name, step, self.division, self.asked.strict)
         return Checkpoints(content, self.owner, p.snapshot_keep, self.locate, writes=not self.comm.rank)
 
 

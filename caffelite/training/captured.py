@@ -27,14 +27,14 @@ class CapturedIterations:
         self._p, self._state, self._iteration, self._rate = p, state, iteration, rate
         self._agreement = agreement
         self.observed = False  # whether a program observes every iteration
-        self._parts = iteration.parts
+        self._division = iteration.division
         self._eager_runs = 0
         # Of a net in parts, the processes' answer: why iterations cannot be captured; None: not known
         self._agreed: str | None = None
         self._net, self._dev = iteration.net, iteration.net.dev
-        self._learns = self._parts.learns(self._net) if self._parts.divided else self._net.params.diff is not None
+        self._learns = self._division.learns(self._net) if self._division.divided else self._net.params.diff is not None
         self._passes = iteration.pipeline.micro_batches  # of an iteration
-        if self._parts.divided and self._parts.captures:
+        if self._division.divided and self._division.captures:
             self._net.input_buffer.require_depth(self._passes)
         self._run = self._dev.capture(self.queue, self._net.context, self._net.signature, self._gather)
 
@@ -44,7 +44,7 @@ class CapturedIterations:
 
     def in_pieces(self) -> bool:
         """Whether the passes of an iteration are graphs, between layers that need the host."""
-        return bool(self._net.pieces) and not (self.observed or self._iteration.reducer or self._parts.divided)
+        return bool(self._net.pieces) and not (self.observed or self._iteration.reducer or self._division.divided)
 
     def why_eager(self) -> str:
         """Why iterations cannot be captured in graphs; empty where they can."""
@@ -53,7 +53,7 @@ class CapturedIterations:
             return why
         if self.observed:
             return "a program observes every iteration"
-        if self._parts.divided and not self._parts.captures:
+        if self._division.divided and not self._division.captures:
             return "the parts of the net exchange arrays through the host"
         if self._agreed:
             return self._agreed
@@ -65,9 +65,14 @@ class CapturedIterations:
         """How many iterations before ``end`` one launch can run from here on: a power of two; 0 where the host observes
         the next one."""
         p, at, losses = self._p, self._state.iteration, self._state.losses
-        if self._parts.divided and not self._parts_capture():
+        if self._division.divided and not self._parts_capture():
             return 0
-        if self.why_eager() or (p.iter_size > 1 and not self._parts.divided) or not self._learns or self._state.plateau:
+        if (
+            self.why_eager()
+            or (p.iter_size > 1 and not self._division.divided)
+            or not self._learns
+            or self._state.plateau
+        ):
             return 0
         left = [end - at, PENDING_LOSSES - 1 - losses.pending]
         left += [p.display - at % p.display if at % p.display else 0] if p.display else []
@@ -82,7 +87,7 @@ class CapturedIterations:
         The processes agree on it after 1, 2, 4 ... eager iterations, until all can: a data set becomes resident when it
         has been read once, and only then the micro-batches of an iteration can be fed at once.
         """
-        if self._agreed != "" and self._parts.captures:
+        if self._agreed != "" and self._division.captures:
             runs, self._eager_runs = self._eager_runs, self._eager_runs + 1
             if runs and not runs & (runs - 1):
                 known, self._agreed = self._agreed, None
@@ -106,15 +111,15 @@ class CapturedIterations:
 
         state.start.record()
         clocks = [
-            (first + slot, part * iteration.processes + iteration.rank)
+            (first + slot, micro_batch * iteration.processes + iteration.rank)
             for slot in range(count)
-            for part in range(passes)
+            for micro_batch in range(passes)
         ]
         nets = iteration.pipeline.nets
         fed = list(dict.fromkeys(node for net in nets for node in net.fed)) if len(nets) > 1 else None
         self._net.feed(clocks, send_rate, fed)
         self._net.clear_loss()
-        self._parts.finish_sends()
+        self._division.finish_sends()
         if reducer:
             reducer.set_flags(self._agreement.send())
         with iteration.same_plans():
@@ -127,9 +132,9 @@ class CapturedIterations:
         """Queues iterations with batches in the input buffer; the loss is 0 before each. memory: the
         reducer's ``slot``."""
         iteration = self._iteration
-        self._parts.finish_sends()
+        self._division.finish_sends()
         for slot in range(count):
             iteration.forward_backward(0, slot)
             iteration.all_reduce()
             self._dev.run_concurrently(0, iteration.queue_record_loss, iteration.queue_update)
-            self._parts.finish_sends()
+            self._division.finish_sends()

@@ -13,9 +13,9 @@ from typing import NamedTuple
 from ..net.graph import Node
 from ..net.net import Net
 from ..parallel import BACKWARD, FORWARD, GradientReducer
+from .divided_nets import CompleteNets
 from .optim.average import Average
 from .optim.updates import Updater
-from .parts import CompleteNets
 from .pipeline import Pipeline
 from .requests import Agreement
 from .state import TrainingState
@@ -51,12 +51,12 @@ class Passes:
         pipeline: Pipeline,
         rank: int = 0,
         processes: int = 1,
-        parts: CompleteNets | None = None,
+        division: CompleteNets | None = None,
         mark: Callable[..., None] | None = None,
     ) -> None:
         self.pipeline, self.net, self.micro_batches = pipeline, pipeline.nets[0], pipeline.micro_batches
-        self.rank, self.processes, self._parts, self._mark = rank, processes, parts, mark
-        self.part = 0  # the micro-batch that runs
+        self.rank, self.processes, self._division, self._mark = rank, processes, division, mark
+        self.micro_batch = 0  # the micro-batch that runs
         self.running = self.net  # the net that runs it
         self.after_forward: list[Callable[[Net], None]] = []
         self.reducer: GradientReducer | None = None
@@ -80,12 +80,12 @@ class Passes:
         is read. forward, backward: called after each layer. reduce: False for gradients of this process alone.
         """
         self.pipeline.deferred.begin(observed=bool(backward))
-        for is_forward, part in self.pipeline.passes:
-            self.part, self.running = part, self.pipeline.net(part)
+        for is_forward, micro_batch in self.pipeline.passes:
+            self.micro_batch, self.running = micro_batch, self.pipeline.net(micro_batch)
             if is_forward:
                 self._forward(iteration, slot, forward)
                 continue
-            reducer = self.reducer if reduce and self.part == self.micro_batches - 1 else None
+            reducer = self.reducer if reduce and self.micro_batch == self.micro_batches - 1 else None
             if reducer:
                 if slot is None:
                     reducer.set_flags(self._agreement.send())
@@ -98,24 +98,24 @@ class Passes:
 
     def forward(self, iteration: int) -> None:
         """Runs a batch forward, divided as in an iteration."""
-        for part in range(self._parts.divisions if self._parts else 1):
-            self.part, self.running = part, self.net
+        for micro_batch in range(self._division.divisions if self._division else 1):
+            self.micro_batch, self.running = micro_batch, self.net
             self._forward(iteration, None, ())
         self._drop_other_losses()
 
     def _drop_other_losses(self) -> None:
         """Sets the loss to 0 where another process counts it."""
-        if self._parts and not self._parts.counts:
+        if self._division and not self._division.counts:
             self.net.clear_loss()
 
     def _forward(self, iteration: int, slot: int | None, observers: Sequence[Observer]) -> None:
         net = self.running
         if slot is not None:
-            net.input_buffer.select(slot * self.micro_batches + self.part)
+            net.input_buffer.select(slot * self.micro_batches + self.micro_batch)
             net.run_forward()
             return
         observe = self._observer(FORWARD, iteration, observers)
-        net.forward(iteration, self.part * self.processes + self.rank, observe)
+        net.forward(iteration, self.micro_batch * self.processes + self.rank, observe)
         for call in self.after_forward:
             call(net)
 
@@ -125,22 +125,22 @@ class Passes:
             observe = self._observer(BACKWARD, iteration, observers)
             # A captured pass would keep the rows of every micro-batch in one place.
             run = net.run_backward if self.pipeline.deferred.parameters else net.backward
-            run(self.part > 0, observe)
+            run(self.micro_batch > 0, observe)
         else:
-            net.run_backward(self.part > 0, _combined(observers))
+            net.run_backward(self.micro_batch > 0, _combined(observers))
 
     def _observer(self, what: int, iteration: int, observers: Sequence[Observer]) -> Observer | None:
         """Reports the pass to the watchdog; returns a call that reports each layer to it and to the observers."""
         if self._mark:
             self._mark(what, iteration=iteration)
-            moves = [self._move] if self._parts and self._parts.divided else []
+            moves = [self._move] if self._division and self._division.divided else []
             observers = [functools.partial(self._mark, what), *moves, *observers]
         return _combined(observers) if observers else None
 
     def _move(self, node: Node) -> None:
         """Lets arrays that were sent move while this process computes."""
-        assert self._parts
-        self._parts.progress()
+        assert self._division
+        self._division.progress()
 
     def _reduce(self, reducer: GradientReducer, node: Node) -> None:
         reducer.after_step(self._steps[node])
@@ -166,14 +166,14 @@ class Iteration(Passes):
         pipeline: Pipeline,
         updater: Updater,
         average: Average,
-        parts: CompleteNets,
+        division: CompleteNets,
     ):
-        self.comm, data, net = parts.mesh.world, parts.mesh.data, pipeline.nets[0]
-        super().__init__(pipeline, data.rank, data.size, parts, self.comm.mark)
-        self.state, self.updater, self.average, self.parts = state, updater, average, parts
+        self.comm, data, net = division.mesh.world, division.mesh.data, pipeline.nets[0]
+        super().__init__(pipeline, data.rank, data.size, division, self.comm.mark)
+        self.state, self.updater, self.average, self.division = state, updater, average, division
         self._scale_replicas()
         # A graph cannot contain sums over parts, which pass through the host.
-        self._run_update = self.queue_update if parts.divided else net.dev.capture(self.queue_update, net.context)
+        self._run_update = self.queue_update if division.divided else net.dev.capture(self.queue_update, net.context)
 
     def _scale_replicas(self) -> None:
         if self.updater.clipping.loss_scale:
@@ -188,7 +188,7 @@ class Iteration(Passes):
     def same_plans(self) -> AbstractContextManager[None]:
         """A context for passes that all processes run identically."""
         algorithms = self.net.dev.algorithms
-        if not algorithms or not self.reducer or self.parts.divided:  # other parts have other plans
+        if not algorithms or not self.reducer or self.division.divided:  # other parts have other plans
             return _NO_CONTEXT
         return algorithms.shared(self.rank, functools.partial(self.comm.gather, what="an agreement"))
 

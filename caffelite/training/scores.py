@@ -18,7 +18,7 @@ from ..layers.loss import SoftmaxWithLoss
 from ..net.graph import Graph, Node, Value
 from ..net.net import Net
 from ..parallel import TESTING, alone
-from .parts import CompleteNets
+from .divided_nets import CompleteNets
 
 log = logging.getLogger("caffelite")
 
@@ -50,7 +50,7 @@ def mean_scores(
     count: int,
     stopped: Callable[[], bool] = lambda: False,
     each: Callable[[int, Outputs], None] | None = None,
-    parts: CompleteNets | None = None,
+    division: CompleteNets | None = None,
     ap_version: str | None = None,
 ) -> Scores | None:
     """Runs ``count`` batches, shared among processes; the mean of every output, added up in float64. parts: of the net
@@ -60,21 +60,21 @@ def mean_scores(
     not ignored. each: called as each(i, outputs) with every batch that this process tests. ap_version: how the average
     precision of detections is computed; None: as their layer says.
     """
-    parts = parts or CompleteNets(alone())
-    comm = parts.mesh.data
+    division = division or CompleteNets(alone())
+    comm = division.mesh.data
     judged = judged_of(net.graph, ap_version)
     sizes = [1 if i in judged.versions else math.prod(v.shape) for i, v in enumerate(net.graph.outputs)]
     totals, tested = ([np.zeros(size) for size in sizes] for _ in range(2))
     starts = [source.position for _, source in net.sources()]
     net.clear_loss()
     mark = functools.partial(comm.mark, TESTING) if comm.mark else None
-    one_by_one = net.dev.eager or net.requires_host or parts.divided or each
+    one_by_one = net.dev.eager or net.requires_host or division.divided or each
     at_once = not (one_by_one or any(_counted(v) is not None for v in net.graph.outputs))
     mine = range(comm.rank, count, comm.size)
     passes = net.recorded(mine) if at_once else _one_by_one(net, mine, mark)
     for first in range(0, count, comm.size):
         # Processes wait for each other to agree, but the stages of a net should run at the same time.
-        if (not parts.divided or first // comm.size % STOP_CHECK == 0) and stopped():
+        if (not division.divided or first // comm.size % STOP_CHECK == 0) and stopped():
             return None
         i = first + comm.rank
         if i >= count:
@@ -98,13 +98,13 @@ def mean_scores(
     means = [np.divide(t, n, out=np.zeros_like(t), where=n > 0) for t, n in zip(totals, tested, strict=True)]
     rows, by_class = judged.finished(comm, means)
     outputs = [(v, dict(net.graph.losses).get(v, 0.0), mean) for v, mean in zip(net.graph.outputs, means, strict=True)]
-    batch = parts.complete(net).batch_size
+    batch = division.complete(net).batch_size
     for i, value in enumerate(net.graph.outputs):
         if _counted(value) is None and not _by_sample(value, batch):
             tested[i] = tested[i] * (math.prod(value.node.bottoms[1].shape) if _shares(value) else batch)
     loss = float(sums[-1]) / count
     scores = Scores([(v.name, w, mean) for v, w, mean in outputs], loss, tested, count * batch, rows, by_class)
-    return _joined(parts.gather(scores)) if parts.divided else scores
+    return _joined(division.gather(scores)) if division.divided else scores
 
 
 def _align(net: Net, starts: list[int], count: int, processes: int) -> None:

@@ -21,6 +21,7 @@ from . import epochs, gradients
 from .captured import CapturedIterations
 from .checkpoint.checkpoints import Checkpoints
 from .checkpoint.ownership import Ownership
+from .divided_nets import CompleteNets
 from .epochs import Epoch
 from .hooks.best import BestWeights
 from .hooks.hook import Hooks, LossReports
@@ -31,7 +32,6 @@ from .iteration import Iteration
 from .nets import NetSpec
 from .optim.rates import Schedule
 from .optim.updates import Updater
-from .parts import CompleteNets
 from .requests import Agreement, Requests
 from .state import PENDING_LOSSES, TrainingState
 
@@ -59,7 +59,7 @@ class Trainer:
     requests: Requests
     agreement: Agreement
     owner: Ownership
-    parts: CompleteNets
+    division: CompleteNets
     epoch: epochs.Epoch | None
     epoch_fields: dict[str, Any]
     net: Net
@@ -95,7 +95,7 @@ class Trainer:
     @property
     def batch(self) -> int:
         """Samples that a pass reads."""
-        return self.parts.complete(self.net).batch_size
+        return self.division.complete(self.net).batch_size
 
     @property
     def stopped_early(self) -> bool:
@@ -273,17 +273,17 @@ def join(
 ) -> None:
     """From now on gradients are summed over processes. half: they are sent as 16-bit numbers. Errors: processes with
     the same part of the net start from different numbers."""
-    comm, parts, nets = iteration.comm, iteration.parts, iteration.pipeline.nets
+    comm, division, nets = iteration.comm, iteration.division, iteration.pipeline.nets
     starts = comm.gather((state.iteration, _digest(state, iteration)), "what to start with")
-    firsts = [parts.mesh.shape.replicas(rank)[0] for rank in range(comm.size)]
+    firsts = [division.mesh.shape.replicas(rank)[0] for rank in range(comm.size)]
     if differ := [rank for rank, first in enumerate(firsts) if starts[rank] != starts[first]]:
         what = f"rank {differ[0]} starts from other parameters than rank {firsts[differ[0]]}"
         remedy = "let all read the same snapshot, weights and random_seed, on a file system that they share"
         raise CaffeliteError(what, remedy=remedy)
     net = iteration.net
     deferred = iteration.pipeline.deferred.parameters
-    buckets = gradients.buckets(net, p.layer_wise_reduce, parts.summed_over_stage(net), deferred)
-    reducer = comm.reducer(net.dev, net.params.diff, buckets, half, parts.mesh if parts.divided else None)
+    buckets = gradients.buckets(net, p.layer_wise_reduce, division.summed_over_stage(net), deferred)
+    reducer = comm.reducer(net.dev, net.params.diff, buckets, half, division.mesh if division.divided else None)
     assert reducer, "a group of several processes sums gradients"
     iteration.join(reducer, {node: at for each in nets for node, at in gradients.steps(each).items()}, agreement)
     agreement.join()
@@ -293,7 +293,7 @@ def join(
 def _digest(state: TrainingState, iteration: Iteration) -> int:
     """A checksum of what this process trains, where another one trains the same."""
     digest = 0
-    if iteration.parts.mesh.data.size == 1:
+    if iteration.division.mesh.data.size == 1:
         return digest
     for flat in (state.parameters, *state.histories):
         digest = zlib.crc32(iteration.net.dev.download(flat).data, digest)
@@ -305,7 +305,7 @@ def log_processes(
 ) -> None:
     """Logs how the processes share the net and the samples. scaling: weak or strong. batch: samples that a pass reads.
     rate: the first one."""
-    comm, parts = iteration.comm, iteration.parts
+    comm, division = iteration.comm, iteration.division
     each = batch * iteration.micro_batches
     length = f", {epoch.of(p.max_iter):.4g} epochs of {epoch.samples} samples" if epoch else ""
     log.info(
@@ -314,10 +314,10 @@ def log_processes(
         comm.size,
         comm.kind,
         iteration.net.dev.name.upper(),
-        parts.description,
+        division.description,
         scaling,
         each,
-        each * parts.mesh.shape.groups,
+        each * division.mesh.shape.groups,
         rate,
         p.max_iter,
         length,

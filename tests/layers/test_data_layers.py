@@ -14,7 +14,7 @@ from rows_sequences import FED, IN_MEMORY, ROWS
 from textnet import bind, build, feed, mistakes
 
 from caffelite.errors import CaffeliteError
-from caffelite.training.parts import CompleteNets
+from caffelite.training.divided_nets import CompleteNets
 
 # data
 

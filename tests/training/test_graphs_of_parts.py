@@ -225,7 +225,7 @@ class Job:
             )
             try:
                 run.solve()
-                blobs = list(parameters_of(run.net, run.parts).blobs(run.net.params.data))
+                blobs = list(parameters_of(run.net, run.division).blobs(run.net.params.data))
                 found[rank] = run.captured.why_eager(), run.loss_window(16), blobs
             finally:
                 run.close()

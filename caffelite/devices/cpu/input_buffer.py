@@ -24,8 +24,8 @@ class InputBuffer:
 
     def begin(self) -> None: ...
 
-    def set_clock(self, which: int, iteration: int, part: int) -> None:
-        self.clock = (iteration, part)
+    def set_clock(self, which: int, iteration: int, micro_batch: int) -> None:
+        self.clock = (iteration, micro_batch)
 
     def send(self, count: int = 1) -> None: ...
 
@@ -33,8 +33,8 @@ class InputBuffer:
 
     def random_key(self, samples: int) -> tuple[int, int, int, int]:
         """(low and high half of the seed, iteration, number of the part's first sample)."""
-        iteration, part = self.clock
-        return self.seed & 0xFFFFFFFF, self.seed >> 32, iteration, part * samples
+        iteration, micro_batch = self.clock
+        return self.seed & 0xFFFFFFFF, self.seed >> 32, iteration, micro_batch * samples
 
 
 class Field:

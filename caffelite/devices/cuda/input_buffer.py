@@ -75,9 +75,9 @@ class InputBuffer:
         """Returns when the other bank's host memory may be overwritten."""
         self._copies.wait((self.bank - 1) % BANKS)
 
-    def set_clock(self, which: int, iteration: int, part: int) -> None:
+    def set_clock(self, which: int, iteration: int, micro_batch: int) -> None:
         self._clock.set(
-            which, np.array([self.seed & 0xFFFFFFFF, self.seed >> 32, iteration & 0xFFFFFFFF, part], np.uint32)
+            which, np.array([self.seed & 0xFFFFFFFF, self.seed >> 32, iteration & 0xFFFFFFFF, micro_batch], np.uint32)
         )
 
     def random_key(self, samples: int) -> tuple[Array, np.uint32]:

@@ -63,7 +63,7 @@ class GradientScaler(Scheduled, Layer):
         self._y = dev.map(Formula("x", ("x",)))
         self._dx = dev.map(Formula("-factor * dy", ("dy",), ("factor",)))
 
-    def feed(self, which: int, iteration: int, part: int) -> None:
+    def feed(self, which: int, iteration: int, micro_batch: int) -> None:
         self._factor.set(which, np.full(1, self.scheduled_number(iteration), self.dev.dtype))
 
     def forward(self, x: list, y: list) -> None:

@@ -269,7 +269,7 @@ class ListFeed(Varying, Feed):
         """The shapes of all tops; size: height and width of the images of a batch."""
         raise NotImplementedError
 
-    def feed(self, which: int, iteration: int, part: int) -> None:
+    def feed(self, which: int, iteration: int, micro_batch: int) -> None:
         *arrays, facts = self.source.next()
         height, width, objects = facts.astype(int).tolist()
         shapes = self.tops_of((height, width), objects)

@@ -234,7 +234,7 @@ class ImageGtData(Varying, Feed):
         size = image_gt_size(p, (0, 0))
         return image_gt_shapes(p, size, OBJECTS) if all(size) else []
 
-    def feed(self, which: int, iteration: int, part: int) -> None:
+    def feed(self, which: int, iteration: int, micro_batch: int) -> None:
         arrays = self.source.next()
         for field, array in zip(self._arrays, arrays, strict=True):
             field.set(which, array)

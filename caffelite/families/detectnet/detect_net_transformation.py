@@ -76,7 +76,7 @@ class DetectNetTransformation(Scheduled, Layer):
         self._iteration = self._iteration or self.context.input_buffer.field((1,))
         self._value = dev.empty(1)
 
-    def feed(self, which: int, iteration: int, part: int) -> None:
+    def feed(self, which: int, iteration: int, micro_batch: int) -> None:
         self._iteration.set(which, np.full(1, iteration, self.dev.dtype))
 
     def _objects(self, values: np.ndarray) -> list[Object]:

@@ -66,7 +66,7 @@ class ByLabel(Scheduled, Layer):
         self._y = self._index.map(y, ("x",), scalars=("w",))
         self._dx = self._index.map(dx, ("x", "dy"), scalars=("w",))
 
-    def feed(self, which: int, iteration: int, part: int) -> None:
+    def feed(self, which: int, iteration: int, micro_batch: int) -> None:
         self._number.set(which, np.full(1, self.scheduled_number(iteration), self.dev.dtype))
 
     def forward(self, x: list, y: list) -> None:

@@ -105,7 +105,7 @@ class MarginInnerProduct(Scheduled, Layer):
         self._weigh = index.map("where(t == k, dy * f, dy)", ("dy",), ("f",))
         self._add = dev.channel_map(Formula("dx + a * x", ("dx", "x", "a")), ("a",), 1, m, k)
 
-    def feed(self, which: int, iteration: int, part: int) -> None:
+    def feed(self, which: int, iteration: int, micro_batch: int) -> None:
         p = self.p
         value = max(p.lambda_min, p.base * grown(self, "gamma", p.iteration + iteration + 1, -p.power))
         self._number.set(which, np.full(1, value, self.dev.dtype))

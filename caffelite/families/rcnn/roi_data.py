@@ -246,7 +246,7 @@ class RoIData(Varying, Feed):
         if self.source is not None:
             super().build(dev)
 
-    def feed(self, which: int, iteration: int, part: int) -> None:
+    def feed(self, which: int, iteration: int, micro_batch: int) -> None:
         if self.source is None:
             remedy = 'set roi_data_param { source: "train.json" }'
             if self.fast:

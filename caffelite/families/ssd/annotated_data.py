@@ -97,9 +97,9 @@ class AnnotatedData(Varying, Feed):
     def feeds_ahead(self) -> bool:
         return not self.varies and super().feeds_ahead()
 
-    def feed(self, which: int, iteration: int, part: int) -> None:
+    def feed(self, which: int, iteration: int, micro_batch: int) -> None:
         if not self.varies:
-            return super().feed(which, iteration, part)
+            return super().feed(which, iteration, micro_batch)
         finish: Any = self._finish
         finish.wait()
         batch = self.source.draw()

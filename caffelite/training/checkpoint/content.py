@@ -19,10 +19,10 @@ from ...errors import CaffeliteError
 from ...net.net import Net
 from ...net.parameters import PARAM_ALIGN
 from ...net.partition.division import part_shape
+from ..divided_nets import CompleteNets, DividedNets
 from ..nets import effective
 from ..optim.average import Average
 from ..optim.rates import POLICIES
-from ..parts import CompleteNets, DividedNets
 from ..state import BestState, TrainingState
 from . import snapshot
 
@@ -96,12 +96,16 @@ class PartParameters(NetParameters):
     """The parameters of a net that the processes of a group hold together. All processes of the first group call
     ``pieces``, ``blob`` and ``blobs`` together and take all pieces; rank 0 gets the numbers, the others none."""
 
-    def __init__(self, net: Net, parts: DividedNets):
+    def __init__(self, net: Net, division: DividedNets):
         super().__init__(net)
-        self._graph = parts.complete(net)
-        assert parts.mesh.links
-        self._links, self._position, self._root = parts.mesh.links, parts.mesh.position, not parts.mesh.model.rank
-        self._places, self._shards = parts.places(net), parts.placement.shards
+        self._graph = division.complete(net)
+        assert division.mesh.links
+        self._links, self._position, self._root = (
+            division.mesh.links,
+            division.mesh.position,
+            not division.mesh.model.rank,
+        )
+        self._places, self._shards = division.places(net), division.placement.shards
         owners = [i for i, location in enumerate(self._places) if location.stage == self._position.stage]
         self._local = {owner: i for i, owner in enumerate(owners)}
 
@@ -160,9 +164,9 @@ class PartParameters(NetParameters):
         super().load(flat, self._local[index], values)
 
 
-def parameters_of(net: Net, parts: CompleteNets) -> NetParameters:
+def parameters_of(net: Net, division: CompleteNets) -> NetParameters:
     """The parameters of a net."""
-    return PartParameters(net, parts) if isinstance(parts, DividedNets) else NetParameters(net)
+    return PartParameters(net, division) if isinstance(division, DividedNets) else NetParameters(net)
 
 
 log = logging.getLogger("caffelite")
@@ -195,30 +199,30 @@ class Content:
         average: Average,
         solver_type: str,
         current_step: Callable[[int], int],
-        parts: CompleteNets,
+        division: CompleteNets,
         strict: bool = False,
     ):
-        self._p, self._net, self._dev, self._average, self._parts = p, net, net.dev, average, parts
-        self._parameters = parameters_of(net, parts)
+        self._p, self._net, self._dev, self._average, self._division = p, net, net.dev, average, division
+        self._parameters = parameters_of(net, division)
         self._solver_type, self._current_step = solver_type, current_step
         self._strict = strict
         self.hdf5 = p.snapshot_format == pb.SolverParameter.HDF5
 
     def _config_hash(self) -> str:
-        return config_hash(self._p, self._net.graph.message, self._parts.shares)
+        return config_hash(self._p, self._net.graph.message, self._division.shares)
 
     # to files
 
     def size(self, state: TrainingState) -> int:
         """The bytes of a checkpoint, at most."""
         copies = 1 + self._p.snapshot_diff + len(state.histories) + 2 * (state.average is not None)
-        layers = len(self._parts.complete(self._net).nodes)
+        layers = len(self._division.complete(self._net).nodes)
         return 4 * self._parameters.size * copies + 2**16 + (2**12 * layers if self.hdf5 else 0)
 
     def gather(self, state: TrainingState) -> Gathered:
         """What processes know of the state each for itself. All processes call it."""
         mine = [[self._dev.download(array) for array in entry.arrays] for entry in state.recurrent]
-        groups = self._parts.mesh.data.gather(mine) if mine else []
+        groups = self._division.mesh.data.gather(mine) if mine else []
         recurrent = []
         for i, entry in enumerate(state.recurrent):
             carried = pb.CarriedState(net=entry.net, layer=entry.layer)
@@ -229,7 +233,7 @@ class Content:
         facts = self._facts(state)
         # As bytes: a message cannot be pickled, because its class is not found by the name of its module.
         messages = [[message.SerializeToString() for message in each] for each in (recurrent, facts)]
-        stages = self._parts.gather((*messages, positions), "an agreement")
+        stages = self._division.gather((*messages, positions), "an agreement")
         return Gathered(
             [pb.CarriedState.FromString(each) for stage in stages for each in stage[0]],
             [each for stage in stages for each in stage[2]],
@@ -248,7 +252,7 @@ class Content:
     @property
     def made_together(self) -> bool:
         """Whether this process takes part in making the files of rank 0."""
-        return self._parts.divided and not self._parts.mesh.position.group
+        return self._division.divided and not self._division.mesh.position.group
 
     def files(self, state: TrainingState, prefix: str, gathered: Gathered) -> Iterator[File]:
         """The model, the averaged weights where there are any, and the state. The caller takes all chunks of a file
@@ -317,7 +321,7 @@ class Content:
 
     def _model(self, state: TrainingState, diffs: bool = False) -> Iterable[weights.Chunk]:
         """A caffemodel of the weights in place, perhaps with the gradients of the last iteration."""
-        params, parameters, shares = self._net.params, self._parameters, self._parts.shares
+        params, parameters, shares = self._net.params, self._parameters, self._division.shares
         data, diff = params.data, params.diff if diffs else None
         if self.hdf5:
             arrays = (
@@ -336,7 +340,7 @@ class Content:
         flats = (data,) if diff is None else (data, diff)
         blobs = [self._parameters.blob(flat, owner) for flat in flats]
         first, *second = (blob.reshape(shape) if blob.size else blob for blob in blobs)
-        return (first, second[0] / self._parts.shares) if second else first
+        return (first, second[0] / self._division.shares) if second else first
 
     # from files
 
@@ -383,7 +387,7 @@ class Content:
             before = saved.get((fact.net, fact.layer, fact.name), fact.value)
             if before != fact.value:
                 mine.append(f'layer "{fact.layer}" ({fact.net}), {fact.name}: {before} before, {fact.value} now')
-        return [change for stage in self._parts.gather(mine, "an agreement") for change in stage]
+        return [change for stage in self._division.gather(mine, "an agreement") for change in stage]
 
     def _load_resume(self, state: TrainingState, resume: pb.ResumeState, path: Path) -> None:
         positions = {(s.net, s.layer): s.samples for s in resume.source}
@@ -431,7 +435,7 @@ class Content:
     def _load_recurrent(self, state: TrainingState, states: dict[tuple[str, str], Sequence[pb.BlobProto]]) -> None:
         """Gives each process its recurrent state; of another number of processes, each its share of the sequences
         (axis 0) of all."""
-        rank, size = self._parts.mesh.data.rank, self._parts.mesh.data.size
+        rank, size = self._division.mesh.data.rank, self._division.mesh.data.size
         for recurrent in state.recurrent:
             saved = states.get((recurrent.net, recurrent.layer), ())
             blobs = [np.array(b.data, self._dev.dtype).reshape(tuple(b.shape.dim)) for b in saved]

@@ -155,7 +155,7 @@ class Diagnosis:
     ):
         self._p, self._net_state, self._iteration, self._rate = p, net_state, iteration, rate
         self._net, self._dev, self._comm = iteration.net, iteration.net.dev, iteration.comm
-        self._parts, self._mesh = iteration.parts, iteration.parts.mesh
+        self._division, self._mesh = iteration.division, iteration.division.mesh
         self.checkpoints = checkpoints
 
     def examine(self, state: TrainingState, bad: int, norms: list[Norms], what: str = LOSS) -> Report:
@@ -171,15 +171,15 @@ class Diagnosis:
         state.start.restore()
         batches: dict[str, np.ndarray] = {}
 
-        def received(part: int, node: Node, arrays: list[np.ndarray]) -> None:
-            batches.update({f"{part}/{node.name}/{i}": array for i, array in enumerate(arrays)})
+        def received(micro_batch: int, node: Node, arrays: list[np.ndarray]) -> None:
+            batches.update({f"{micro_batch}/{node.name}/{i}": array for i, array in enumerate(arrays)})
 
         traced = trace(self._iteration, state.iteration, received)
         first = next((one for one in traced if one.bad), None)
         state.start.restore()
         firsts = self._comm.gather(first)
         writer = self._earliest(firsts)
-        if self._parts.divided:
+        if self._division.divided:
             first = firsts[writer]
         feeding = {node.name for node in self._net.graph.feeds}
         bad_samples = [
@@ -188,7 +188,7 @@ class Diagnosis:
         reasons = causes(self._p, feeding, self._rate(state.iteration), traced, first, norms, bad_samples)
         report = Report(state.iteration, first, self._samples(state, first, writer), norms, reasons, what=what)
         gathered = self.checkpoints.content.gather(state)
-        if self._parts.divided:
+        if self._division.divided:
             return self._report_together(state, report, writer, batches, gathered)
         if self._comm.rank == writer:
             report.bundle = self._write_bundle(state, report, batches, gathered)
@@ -204,9 +204,9 @@ class Diagnosis:
             first, stage = firsts[rank], self._mesh.shape.position(rank).stage
             assert first
             forward = first.direction == "forward"
-            return first.part, not forward, stage if forward else -stage
+            return first.micro_batch, not forward, stage if forward else -stage
 
-        return min(ranks, key=place if self._parts.divided else None, default=0)
+        return min(ranks, key=place if self._division.divided else None, default=0)
 
     def _report_together(
         self, state: TrainingState, report: Report, writer: int, batches: dict[str, np.ndarray], gathered: Gathered
@@ -284,8 +284,8 @@ class Diagnosis:
                 elif first.shape[:1] == [batch]:  # of the samples of one device
                     same = self._mesh.shape.position(writer).shard == self._mesh.position.shard
                     rows = first.rows if same else []
-            part = (first.part if first else 0) * source.shard.size + source.shard.rank
-            names = [source.name(start + part * batch + row) for row in rows]
+            micro_batch = (first.micro_batch if first else 0) * source.shard.size + source.shard.rank
+            names = [source.name(start + micro_batch * batch + row) for row in rows]
             faulty += [f'"{layer}" {name}' for name in names]
         return faulty
 

@@ -17,11 +17,11 @@ from ..iteration import Passes
 class TracedArray:
     """Statistics of an array just after a layer wrote it, over its finite values.
 
-    part: the micro-batch. direction: forward or backward. what: 'top "conv1"', 'gradient of "data"', 'parameter 0' …
+    micro_batch: its number. direction: forward or backward. what: 'top "conv1"', 'gradient of "data"', 'parameter 0' …
     rows: indices on axis 0 with values that are not finite.
     """
 
-    part: int
+    micro_batch: int
     direction: str
     layer: str
     type: str
@@ -42,7 +42,7 @@ class TracedArray:
         return asdict(self)
 
 
-def statistics(part: int, direction: str, node: Node, what: str, array: np.ndarray) -> TracedArray:
+def statistics(micro_batch: int, direction: str, node: Node, what: str, array: np.ndarray) -> TracedArray:
     """The statistics of a host array."""
     finite = np.isfinite(array)
     good = array[finite].astype(np.float64)
@@ -50,7 +50,7 @@ def statistics(part: int, direction: str, node: Node, what: str, array: np.ndarr
     rows = np.flatnonzero(~finite.reshape(len(array), -1).all(1)).tolist() if array.ndim and not finite.all() else []
     least, greatest, mean = (good.min(), good.max(), np.abs(good).mean()) if good.size else (np.nan,) * 3
     values = float(least), float(greatest), float(mean), nans, int(array.size - good.size) - nans
-    return TracedArray(part, direction, node.name, node.layer.spec.type, what, list(array.shape), *values, rows)
+    return TracedArray(micro_batch, direction, node.name, node.layer.spec.type, what, list(array.shape), *values, rows)
 
 
 class Tracer:
@@ -67,15 +67,15 @@ class Tracer:
         self.traced: list[TracedArray] = []
 
     def _record(self, direction: str, node: Node, what: str, array: np.ndarray) -> None:
-        self.traced.append(statistics(self._passes.part, direction, node, what, array))
+        self.traced.append(statistics(self._passes.micro_batch, direction, node, what, array))
 
     def forward(self, node: Node) -> None:
         net, step = self._passes.running, self._steps[node]
         download = net.dev.download
         arrays = [download(net.shown(net.data[v], v)) for v in step.tops]
         if self._received and isinstance(node.layer, Feeding):
-            self._received(self._passes.part, node, arrays)
-        for one in (node, *step.fused) if not self._passes.part else ():
+            self._received(self._passes.micro_batch, node, arrays)
+        for one in (node, *step.fused) if not self._passes.micro_batch else ():
             for i, param in enumerate(one.layer.params):
                 self._record("forward", one, f"parameter {i}", download(param.data))
         for value, array in zip(step.tops, arrays, strict=True):

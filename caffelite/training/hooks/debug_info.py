@@ -26,8 +26,8 @@ class DebugInfo(Hook):
     """Logs each layer of an iteration that is displayed. iteration: its nets and their parts."""
 
     def __init__(self, iteration: Iteration):
-        self._iteration, self._net, self._parts = iteration, iteration.net, iteration.parts
-        self._summed = self._parts.summed_over_stage(self._net)
+        self._iteration, self._net, self._division = iteration, iteration.net, iteration.division
+        self._summed = self._division.summed_over_stage(self._net)
 
     def observers(self, state: TrainingState) -> Observers:
         return ([self.forward], [self.backward]) if state.displays else ((), ())
@@ -65,7 +65,7 @@ class DebugInfo(Hook):
         if not state.displays or params.diff is None:
             return
         for parameter, data, diff in zip(params.parameters, params.blobs, params.diffs, strict=True):
-            values = [self._net.mean_abs(data), self._net.mean_abs(diff) / self._parts.shares]
+            values = [self._net.mean_abs(data), self._net.mean_abs(diff) / self._division.shares]
             self._log_update(text, (parameter.node.name, parameter.index), values)
 
     def _log(self, about: int, text: str, names: tuple[object, ...], value: float) -> None:
@@ -120,15 +120,15 @@ class DividedDebugInfo(DebugInfo):
             return gradient
         dev = self._net.dev
         dev.assign(gradient, summed := dev.empty(gradient.shape, gradient.dtype))
-        self._parts.add_up_stage(summed)
+        self._division.add_up_stage(summed)
         return summed
 
     def log_passes(self, state: TrainingState) -> None:
         """Logs the lines of the iteration's passes."""
         if not state.displays:
             return
-        stages = [_mean_of_shards(shards) for shards in self._parts.gather_shards(self._lines)]
-        for batch in range(self._iteration.micro_batches // self._parts.divisions):
+        stages = [_mean_of_shards(shards) for shards in self._division.gather_shards(self._lines)]
+        for batch in range(self._iteration.micro_batches // self._division.divisions):
             for forward, ordered in ((True, stages), (False, stages[::-1])):
                 self._log_stages(ordered, batch, forward)
 
@@ -142,12 +142,12 @@ class DividedDebugInfo(DebugInfo):
             return
         self._updates = {}
         super().after_update(state)
-        for shards in self._parts.gather_shards(self._updates):
+        for shards in self._division.gather_shards(self._updates):
             for line in _mean_of_shards(shards).get((0, True), {}).values():
                 log.info(line.text, *line.names, *line.values)
 
     def _log(self, about: int, text: str, names: tuple[object, ...], value: float) -> None:
-        batch = self._iteration.part // self._parts.divisions
+        batch = self._iteration.micro_batch // self._division.divisions
         lines = self._lines.setdefault((batch, about in (BLOB, PARAMETER)), {})
         lines.setdefault((about, *names), _Line(about, text, names, [])).values.append(value)
 

@@ -27,13 +27,13 @@ class Display(Hook):
     """
 
     def __init__(self, p: pb.SolverParameter, iteration: Iteration, hooks: Hook, epoch: Epoch | None = None):
-        self._p, self._iteration, self._parts, self._hooks = p, iteration, iteration.parts, hooks
+        self._p, self._iteration, self._division, self._hooks = p, iteration, iteration.division, hooks
         self._epoch = epoch
         self._loss: float = 0.0
         self._outputs: Outputs = []
         self._displays = False
         self._passed: list[list[np.ndarray]] = []  # outputs of the passes of the displayed batch
-        if self._parts.divisions > 1:
+        if self._division.divisions > 1:
             iteration.after_forward.append(self._keep_outputs)
 
     def started(self, state: TrainingState) -> None:
@@ -48,7 +48,7 @@ class Display(Hook):
     def _keep_outputs(self, net: Net) -> None:
         """Keeps the outputs of a part of a batch."""
         if self._displays:
-            self._passed = [*self._passed[1 - self._parts.divisions :], [values for _, _, values in net.outputs()]]
+            self._passed = [*self._passed[1 - self._division.divisions :], [values for _, _, values in net.outputs()]]
 
     def after_backward(self, state: TrainingState) -> None:
         if not state.displays:
@@ -64,13 +64,13 @@ class Display(Hook):
 
     def _mean_outputs(self) -> Outputs:
         """The outputs of all stages, by name; means over processes, and over the parts of a batch."""
-        outputs, data = self._iteration.net.outputs(), self._parts.mesh.data
+        outputs, data = self._iteration.net.outputs(), self._division.mesh.data
         passed = self._passed or [[values for _, _, values in outputs]]
         batches = [np.concatenate([each.astype(float) for each in one] or [np.zeros(0)]) for one in passed]
         means = data.total(np.sum(batches, 0)) / (data.size * len(passed))
         ends = np.cumsum([values.size for _, _, values in outputs])[:-1]
         named = [(v.name, w, m) for (v, w, _), m in zip(outputs, np.split(means, ends), strict=bool(outputs))]
-        return sorted((output for stage in self._parts.gather(named) for output in stage), key=lambda each: each[0])
+        return sorted((output for stage in self._division.gather(named) for output in stage), key=lambda each: each[0])
 
     def before_update(self, state: TrainingState, rate: float) -> None:
         if state.displays:
@@ -86,9 +86,9 @@ class Display(Hook):
             return
         net.clear_loss()
         self._iteration.forward(state.iteration)
-        total = self._parts.mesh.world.total(dev.download(net.loss).astype(float), "the loss")
+        total = self._division.mesh.world.total(dev.download(net.loss).astype(float), "the loss")
         dev.upload(net.loss, total.astype(dev.dtype))
-        state.losses.append(net.loss, self._parts.shares)
+        state.losses.append(net.loss, self._division.shares)
         state.losses.reported = state.losses.recorded  # it belongs to no iteration
         log.info("Iteration %d, loss = %.6g", state.iteration, state.losses.smoothed())
 

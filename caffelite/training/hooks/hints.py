@@ -16,8 +16,8 @@ from ...layers.loss import SoftmaxWithLoss
 from ...net.graph import Node
 from ...net.net import Net
 from ...net.parameters import multipliers
+from ..divided_nets import CompleteNets
 from ..optim.updates import Updater
-from ..parts import CompleteNets
 from ..scores import Scores, unscored
 from ..state import TrainingState
 from .hook import Hook, Observers, Outputs
@@ -46,15 +46,15 @@ class Hints(Hook):
         net: Net,
         tests: list[tuple[Net, int]],
         updater: Updater,
-        parts: CompleteNets,
+        division: CompleteNets,
     ):
-        self._p, self._net, self._tests, self._updater, self._parts = p, net, tests, updater, parts
+        self._p, self._net, self._tests, self._updater, self._division = p, net, tests, updater, division
         self._logged: set[str] = set()
         self._runs: Counter[str] = Counter()
         self._stuck_since: dict[str, int] = {}
         self._displays = 0
         self._ends = {step.node: (step.fused or (step.node,))[-1] for step in net.compiled.forward}
-        nodes = parts.complete(net).nodes
+        nodes = division.complete(net).nodes
         self._losses = {n.tops[0].name: _classes(n) for n in nodes if type(n.layer) is SoftmaxWithLoss}
 
     def _detailed(self) -> bool:
@@ -81,7 +81,7 @@ class Hints(Hook):
         for text in unscored(net, scores.outputs):
             self._log_once(text, text)
         score = {name: float(values[0]) for name, _, values in scores.outputs if values.size == 1}
-        for node in self._parts.complete(net).nodes:
+        for node in self._division.complete(net).nodes:
             if not isinstance(node.layer, Accuracy) or node.layer.p.top_k != 1 or node.tops[0].name not in score:
                 continue
             name, classes = node.tops[0].name, _classes(node)
@@ -134,7 +134,7 @@ class Hints(Hook):
 
     def _judge_gradients(self, rate: float) -> None:
         params, clipping = self._net.params, self._updater.clipping
-        share = self._p.iter_size * self._parts.shares * clipping.factor()
+        share = self._p.iter_size * self._division.shares * clipping.factor()
         ratios, steps = {}, {}
         for i, (parameter, data) in enumerate(zip(params.parameters, params.blobs, strict=True)):
             mult, _ = multipliers(parameter)

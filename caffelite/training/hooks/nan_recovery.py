@@ -23,7 +23,7 @@ class NanRecovery(Hook):
 
     def __init__(self, iteration: Iteration, diagnosis: Diagnosis, losses: LossReports, hooks: Hook, limit: int):
         self._iteration, self._diagnosis, self._losses, self._hooks = iteration, diagnosis, losses, hooks
-        self._dev, self._learns = iteration.net.dev, iteration.parts.learns(iteration.net)
+        self._dev, self._learns = iteration.net.dev, iteration.division.learns(iteration.net)
         self.limit, self.enabled = limit, True
         self._norms: list[Norms] = []  # of the last iterations that were displayed
 

@@ -9,8 +9,8 @@ from ... import caffelite_pb2 as pb
 from ...net.net import Net
 from ...parallel import TESTING
 from .. import scores
+from ..divided_nets import CompleteNets
 from ..optim.average import Average
-from ..parts import CompleteNets
 from ..requests import Agreement
 from ..state import TrainingState
 from ..statistics import average_statistics
@@ -30,7 +30,7 @@ class Testing(Hook):
         net: Net,
         tests: list[tuple[Net, int]],
         average: Average,
-        parts: CompleteNets,
+        division: CompleteNets,
         agreement: Agreement,
         over: Callable[[TrainingState], bool],
         weights_fail: Callable[[TrainingState], bool],
@@ -39,7 +39,7 @@ class Testing(Hook):
         self._interval, self._at_start, self._logs_loss = p.test_interval, p.test_initialization, p.test_compute_loss
         self._ap_version = p.ap_version if p.HasField("ap_version") else None
         self._shows_classes = p.show_per_class_result
-        self._net, self._tests, self._average, self._parts = net, tests, average, parts
+        self._net, self._tests, self._average, self._division = net, tests, average, division
         self._agreement, self._over, self._hooks = agreement, over, hooks
         self._weights_fail = weights_fail
 
@@ -56,7 +56,7 @@ class Testing(Hook):
     def test(self, state: TrainingState) -> None:
         """Tests with the averaged weights, where there are any. A request to stop ends it early. Weights that are not
         finite are not tested: the run ends with the cause, or continues from an earlier snapshot."""
-        average_statistics(self._net, self._parts.mesh.data)
+        average_statistics(self._net, self._division.mesh.data)
         if self._weights_fail(state):
             return
         with self._average.as_weights():
@@ -70,10 +70,10 @@ class Testing(Hook):
         positions = [entry.source.position for entry in state.sources]
         for which, (net, count) in enumerate(self._tests):
             log.info("Iteration %d, Testing net (#%d)", state.iteration, which)
-            if mark := self._parts.mesh.data.mark:
+            if mark := self._division.mesh.data.mark:
                 mark(TESTING, iteration=state.iteration)
             version = self._ap_version
-            mean = scores.mean_scores(net, count, self._agreement.stop_now, parts=self._parts, ap_version=version)
+            mean = scores.mean_scores(net, count, self._agreement.stop_now, division=self._division, ap_version=version)
             if mean is None:
                 log.info("Test interrupted.")
                 for entry, position in zip(state.sources, positions, strict=True):

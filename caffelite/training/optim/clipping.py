@@ -9,7 +9,7 @@ from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...devices.interfaces import Array
 from ...net.net import Net
-from ..parts import CompleteNets
+from ..divided_nets import CompleteNets
 
 NORMS = 256  # maximum number of gradient norms that stay on the device until they are read
 
@@ -23,12 +23,12 @@ class Clipping:
     NVCaffe's global_grad_scale.
     """
 
-    def __init__(self, p: pb.SolverParameter, net: Net, parts: CompleteNets | None = None):
+    def __init__(self, p: pb.SolverParameter, net: Net, division: CompleteNets | None = None):
         dev, message = net.dev, net.graph.message
-        self._dev, self._params, self._parts = dev, net.params, parts
-        self._shares = processes = parts.shares if parts else 1
+        self._dev, self._params, self._division = dev, net.params, division
+        self._shares = processes = division.shares if division else 1
         # What another shard has too is counted there.
-        self._divided = [i for i, divided in enumerate(parts.divided_parameters(net)) if divided] if parts else []
+        self._divided = [i for i, divided in enumerate(division.divided_parameters(net)) if divided] if division else []
         self._norm, self._square = dev.sum(Formula("g * g", ("g",))), dev.zeros(1)
         self.clips, self.updates, self._read = p.clip_gradients >= 0, 0, 0
         share = p.iter_size * processes
@@ -108,11 +108,11 @@ class Clipping:
         """Sums the squares of a flat array and of those of the net's other parts."""
         if flat is None:  # a part that learns nothing
             self._dev.fill(self._square, 0)
-        elif self._parts and not self._parts.counts:
+        elif self._division and not self._division.counts:
             self._dev.fill(self._square, 0)
             for i in self._divided:
                 self._norm(self._params.cut(flat, i), self._square, add=True)
         else:
             self._norm(flat, self._square)
-        if self._parts:
-            self._parts.add_up(self._square, self._dev)
+        if self._division:
+            self._division.add_up(self._square, self._dev)

@@ -21,7 +21,7 @@ from ...devices.interfaces import Array, Kernel
 from ...errors import CaffeliteError, Collector, Locator, did_you_mean
 from ...net.net import Net
 from ...net.parameters import multipliers
-from ..parts import CompleteNets
+from ..divided_nets import CompleteNets
 from .clipping import Clipping
 
 CHUNK = 4096  # elements that one thread or block updates at a time
@@ -151,8 +151,8 @@ class LocalRates:
     like its history.
     """
 
-    def __init__(self, p: pb.SolverParameter, net: Net, parts: CompleteNets | None):
-        self._parts, self._divided = parts, parts.divided_parameters(net) if parts else []
+    def __init__(self, p: pb.SolverParameter, net: Net, division: CompleteNets | None):
+        self._division, self._divided = division, division.divided_parameters(net) if division else []
         self.text = "min(rate, local)" if p.larc and p.larc_policy == "clip" else "(rate * local)"
         dev, self._params = net.dev, net.params
         self.flat, self._norms = dev.zeros(net.params.size), dev.zeros(2)
@@ -167,8 +167,8 @@ class LocalRates:
         for i, (data, diff) in enumerate(zip(self._params.blobs, self._params.diffs, strict=True)):
             self._square(data, w)
             self._square(diff, g)
-            if self._parts and self._divided[i]:
-                self._parts.add_up_stage(self._norms)
+            if self._division and self._divided[i]:
+                self._division.add_up_stage(self._norms)
             self._local(w, g, scale, self._params.cut(self.flat, i))
 
 
@@ -179,12 +179,12 @@ class Updater:
     graph can capture it. parts: of the net that the processes which train together hold.
     """
 
-    def __init__(self, p: pb.SolverParameter, net: Net, locate: Locator, parts: CompleteNets | None = None):
+    def __init__(self, p: pb.SolverParameter, net: Net, locate: Locator, division: CompleteNets | None = None):
         self.name = check(p, locate)
         rule = RULES[self.name]
         self._net, dev, params = net, net.dev, net.params
         self.history = [dev.zeros(params.size) for _ in rule.history]
-        self._local = LocalRates(p, net, parts) if p.local_lr_auto or p.larc else None
+        self._local = LocalRates(p, net, division) if p.local_lr_auto or p.larc else None
         factors = [multipliers(parameter) for parameter in params.parameters]
         rates = [float(lr_mult != 0) if self._local else lr_mult for lr_mult, _ in factors]
         decays = [p.weight_decay * decay_mult for _, decay_mult in factors]
@@ -208,7 +208,7 @@ class Updater:
             self._fused[i] = dev.fused_updater(formula, rates[i], decays[i], **constants)
         self._changing = [functools.partial(value, p) for value in rule.changing.values()]
         self._numbers = net.input_buffer.field((1 + len(self._changing),))
-        self.clipping = Clipping(p, net, parts)
+        self.clipping = Clipping(p, net, division)
 
     def _values(self, rate: float, iteration: int) -> np.ndarray:
         return np.array([rate, *(value(iteration) for value in self._changing)], self._net.dev.dtype)
