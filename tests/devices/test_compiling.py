@@ -1,5 +1,6 @@
 """The line that says why a first run is slow to start; when kernels are compiled again."""
 
+import json
 import os
 import subprocess
 import sys
@@ -82,6 +83,62 @@ def test_code_of_other_sources_or_with_damage_is_not_loaded(tmp_path):
     for damaged in (b"", b"no pickle", file.read_bytes()[:-3]):
         file.write_bytes(damaged)
         assert kernel_files(tmp_path).load(key) is None
+
+
+def test_a_kernel_that_another_process_compiles_is_waited_for(tmp_path):
+    key, seen = ("types", "processor", "source"), []
+    mine, other = kernel_files(tmp_path), kernel_files(tmp_path)
+
+    def compile_it():
+        other.claim(key)
+        seen.append(other.load(key))
+        other.release(key)
+
+    mine.claim(key)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(compile_it)
+        with pytest.raises(TimeoutError):
+            waiting.result(timeout=0.2)
+        mine.save(key, "code")
+        waiting.result(timeout=30)
+    assert seen == ["code"]
+    assert [path.suffix for path in tmp_path.iterdir()] == [".nbc"], "no lock is left"
+
+
+def test_a_process_that_ended_in_a_compilation_holds_up_nobody(tmp_path):
+    key = ("types", "processor", "source")
+    code = f"""
+from caffelite.devices.cpu.kernels.settings import KernelFiles
+KernelFiles({str(tmp_path)!r}, "kernel", "stamp").claim({key!r})
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+    files = kernel_files(tmp_path)
+    files.claim(key)
+    files.save(key, "code")
+    assert files.load(key) == "code"
+
+
+@pytest.mark.slow
+def test_a_second_process_compiles_winograds_kernels(tmp_path):
+    code = """
+import json
+from types import SimpleNamespace
+from caffelite.devices.cpu import ahead
+from caffelite.devices.cpu.kernels import winograd
+from caffelite.devices.cpu.kernels.settings import is_compiled
+
+names = "transform_weights", "convolve", "transform_images", "finish_weights"
+kernels = [getattr(winograd, name) for name in names]
+compiled = [[is_compiled(kernel) for kernel in kernels]]
+for threads in 1, 2:
+    ahead.begin(SimpleNamespace(threads=threads), 3)
+    ahead.finish()
+    compiled.append([is_compiled(kernel) for kernel in kernels])
+print(json.dumps([compiled, sum(len(kernel.signatures) for kernel in kernels)]))
+"""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [[[False] * 4, [False] * 4, [True] * 4], 0], "not with one thread"
 
 
 def test_a_full_disk_costs_the_next_run_time_and_no_more(tmp_path, monkeypatch):

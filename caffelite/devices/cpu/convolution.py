@@ -11,6 +11,7 @@ import numpy as np
 from .. import algorithms
 from ..algorithms import DEPTHWISE, DIRECT, EXACT_TILE, PRODUCT, WINOGRAD
 from ..window import Window
+from . import ahead
 from .choices import Choices
 from .depthwise import DepthwiseConvolution
 from .onednn_operations import Convolution, InnerProduct
@@ -117,6 +118,8 @@ def convolution(
         return direct
     operations: dict[str, Operation] = {DIRECT: direct}
     tiled = [name for name in names if name in WINOGRAD]
+    if tiled:
+        ahead.begin(device, window.kernel[0])
     winograd = WidenedWinogradConvolution if half else WinogradConvolution
     operations |= {name: winograd(device, x, y, window, WINOGRAD[name], groups) for name in tiled}
     if PRODUCT in names:

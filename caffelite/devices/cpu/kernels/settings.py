@@ -1,10 +1,15 @@
 """Numba's options for kernels: cached on disk, without the GIL, with NumPy's division; when they are compiled again."""
 
+import fcntl
 import functools
+import glob
 import hashlib
 import logging
+import os
 import pickle
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +23,7 @@ log = logging.getLogger("caffelite")
 # Nobody calls kernels as C functions.
 SERIAL: dict[str, Any] = dict(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True)
 FORMULA = "caffelite_formula_"  # begins the names of files with compiled formulas
+COMPILING = 60  # seconds for which a process waits for another one that compiles the same kernel
 
 
 @functools.cache
@@ -40,6 +46,38 @@ class KernelFiles(IndexDataCacheFile):
     one for float32 and one for float64, both take the same number, and later runs call the code of the wrong one.
     """
 
+    def __init__(self, cache_path: str, filename_base: str, source_stamp: Any):
+        super().__init__(cache_path, filename_base, source_stamp)
+        self._claims: dict[Any, int] = {}
+
+    def claim(self, key: Any) -> None:
+        """Waits while another process compiles this kernel, and lets others wait until ``release``."""
+        with suppress(OSError):  # a folder that cannot be written, or a file system without locks
+            os.makedirs(self._cache_path, exist_ok=True)
+            lock = os.open(f"{self._file(key)}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._claims[key] = lock
+            deadline = time.monotonic() + COMPILING
+            while time.monotonic() < deadline:
+                try:
+                    return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    time.sleep(0.01)
+
+    def release(self, key: Any) -> None:
+        if key in self._claims:
+            with suppress(OSError):
+                os.unlink(f"{self._file(key)}.lock")
+            os.close(self._claims.pop(key))
+
+    def is_there(self) -> bool:
+        """Whether there is machine code of these sources, for any signature."""
+        pattern = glob.escape(os.path.join(self._cache_path, self._data_name_pattern)).replace("{number:d}", "*")
+        for name in glob.glob(pattern):
+            with suppress(OSError, EOFError, pickle.UnpicklingError), open(name, "rb") as file:
+                if pickle.load(file)[0] == self._source_stamp:
+                    return True
+        return False
+
     def save(self, key: Any, data: Any) -> None:
         try:
             with self._open_for_write(self._file(key)) as file:
@@ -47,6 +85,8 @@ class KernelFiles(IndexDataCacheFile):
                     file.write(self._dump(item))
         except OSError as error:
             log.info("cannot keep %s: %s", error.filename, error.strerror)
+        finally:
+            self.release(key)
 
     def load(self, key: Any) -> Any:
         try:
@@ -91,7 +131,20 @@ def _load(cache: Any, signature: Any, context: Any) -> Any:
     if not isinstance(cache._cache_file, KernelFiles):
         return _load_of_numba(cache, signature, context)
     _know_memory_manager()
-    return cache._load_overload(signature, context)
+    compiled = cache._load_overload(signature, context)
+    if compiled is None and cache._enabled:
+        key = cache._index_key(signature, context.codegen())
+        cache._cache_file.claim(key)
+        compiled = cache._load_overload(signature, context)
+        if compiled is not None:
+            cache._cache_file.release(key)
+    return compiled
+
+
+def is_compiled(kernel: Any) -> bool:
+    """Whether a kernel's machine code is in its files, for any signature."""
+    files = kernel._cache._cache_file
+    return isinstance(files, KernelFiles) and files.is_there()
 
 
 @functools.cache
