@@ -4,6 +4,7 @@ function of a process at a time."""
 from __future__ import annotations
 
 import atexit
+import functools
 import subprocess
 import sys
 
@@ -11,11 +12,12 @@ from .kernels import winograd
 from .kernels.settings import is_compiled
 
 _compiling: list[subprocess.Popen] = []
+_compiled = functools.cache(is_compiled)
 
 
 def begin(device, size: int) -> None:
     """Compiles the kernels for windows of size², unless they are compiled already or this process has one thread."""
-    if _compiling or device.threads == 1 or is_compiled(winograd.convolve):
+    if _compiling or device.threads == 1 or _compiled(winograd.convolve):
         return
     words = [sys.executable, "-P", "-m", f"{__package__}.compile_winograd", str(size)]
     nothing = subprocess.DEVNULL
