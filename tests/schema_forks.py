@@ -77,7 +77,7 @@ WEIGHTING |= {"cos_data": "CoSData", "multi_label_image_data": "MultiLabelImageD
 WEIGHTING |= {"ordinal_regression_loss": "OrdinalRegressionLoss"}
 WEIGHTING |= {name.lower(): name for name in ("MMD", "JMMD", "Nms", "GRN", "Sum", "Squash", "Entropy", "ImResize")}
 WEIGHTING |= {"margin": "CapsuleMargin", "spatial_dropout": "SpatialDropout", "heatmap_data": "HeatmapData"}
-WEIGHTING |= {"cpm_transform": "CPMTransformation"}
+WEIGHTING |= {"cpm_transform": "CPMTransformation", "mil": "MIL"}
 WEIGHTING |= {
     f"capsule_{name.lower()}": f"Capsule{name}" for name in ("Len", "Mask", "Reshape", "Transform", "Routing")
 }
@@ -102,7 +102,7 @@ POINTS += [f"normalize_{name}" for name in ("supervised", "classes", "constraint
 DENSE_OWN |= {f"LossParameter.{name}" for name in (*POINTS, "is_siftflow")}
 DENSE_OWN |= {f"PoolingParameter.{name}" for name in ("more_kernel_size", "more_stride", "more_pad", "dilation")}
 DENSE_OWN |= {"V1LayerParameter.multi_stage_meanfield_param", "FillerParameter.diag_val"}
-DENSE_OWN |= {f"LayerParameter.{name}" for name in ("blobs_lr", "weight_decay")}
+DENSE_OWN |= {f"LayerParameter.{name}" for name in ("blobs_lr", "weight_decay")} | {"MILParameter.context_per_roi"}
 
 CASCADE = ("bbox_reg", "box_group_output", "box_output", "decode_bbox", "scale_route")
 CASCADE += ("detection_data", "eval_data", "frcnn_output", "hard_mining")
@@ -122,6 +122,7 @@ UNLISTED_MESSAGES = {
     *(f"{name}Parameter" for name in ("UnitNorm", "YoloDetectionOutput", "Yolov3", "Yolov3DetectionOutput")),
 }
 UNLISTED_ENUMS = {
+    "MILParameter.MILType": {"MAX": 0, "NOR": 1},
     "BiasChannelParameter.LabelType": {"IMAGE": 1, "PIXEL": 2},
     "CoSTop.DataType": {
         name: number

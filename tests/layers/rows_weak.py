@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from layer_row import IMAGE, Row, labels, off_kinks
+from layer_row import IMAGE, Row, distinct, labels, off_kinks
 
 
 def between(rng, shape):
@@ -57,6 +57,15 @@ def listed(rng, shape):
     return values
 
 
+def bags(noisy=False):
+    def oracle(x):
+        x = x.reshape(*x.shape[:2], -1)
+        y = np.array([[1 - np.prod([1 - v for v in bag]) if noisy else max(bag) for bag in each] for each in x])
+        return [y[..., None, None]]
+
+    return oracle
+
+
 def of_images(x, t):
     more = np.zeros_like(x)
     for n, k in np.ndindex(t.shape[:2]):
@@ -86,6 +95,9 @@ def unique(t):
 
 
 ROWS = [
+    Row("MIL", "", [(IMAGE, distinct)], bags()),
+    Row("MIL", "mil_param { type: NOR }", [(IMAGE, between)], bags(noisy=True), name="noisy"),
+    Row("MIL", "mil_param { context_per_roi: 1 }", [((6, 4), distinct)], lambda x: [x[..., None, None]], name="of one"),
     Row(
         "UniqueLabel",
         "unique_label_param { max_labels: 4 ignore_label: 9 force_label: 7 }",

@@ -39,6 +39,21 @@ def test_pytorch_has_the_same_discrepancy(rng):
         np.testing.assert_allclose(slopes(net, name), blob.grad.numpy(), rtol=1e-8, atol=1e-14)
 
 
+def test_several_samples_are_a_bag(rng):
+    text = "force_backward: true\n" + inputs(x=(6, 4), t=(2, 4, 1, 1))
+    text += layer("MIL", "x", body="mil_param { context_per_roi: 3 }")
+    net = bind(text + 'layer { name: "j" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "l" }', keep=True)
+    x = rng.permutation(24).reshape(6, 4) / 24.0
+    feed(net, x=x, t=np.zeros((2, 4, 1, 1)))
+    run(net)
+    largest = x.reshape(2, 3, 4).max(1)
+    np.testing.assert_array_equal(net.dev.download(net.blobs["y"])[..., 0, 0], largest)
+    expected = np.where(x.reshape(2, 3, 4) == largest[:, None], x.reshape(2, 3, 4) / 2, 0)
+    np.testing.assert_allclose(slopes(net, "x"), expected.reshape(6, 4))
+    wrong = layer("MIL", "x", body="mil_param { context_per_roi: 4 }")
+    mistakes(inputs(x=(6, 4)) + wrong, "does not fit; expected a multiple of 4 samples")
+
+
 def test_whole_channels_are_dropped():
     text = "force_backward: true\n" + inputs(x=(20, 30, 2, 3), t=(20, 30, 2, 3))
     text += layer("SpatialDropout", "x", body="spatial_dropout_param { dropout_ratio: 0.25 }")
