@@ -50,7 +50,7 @@ def test_several_samples_are_a_bag(rng):
     np.testing.assert_array_equal(net.dev.download(net.blobs["y"])[..., 0, 0], largest)
     expected = np.where(x.reshape(2, 3, 4) == largest[:, None], x.reshape(2, 3, 4) / 2, 0)
     np.testing.assert_allclose(slopes(net, "x"), expected.reshape(6, 4))
-    wrong = layer("MIL", "x", body="mil_param { context_per_roi: 4 }")
+    wrong = layer("MIL", "@x", body="mil_param { context_per_roi: 4 }")
     mistakes(inputs(x=(6, 4)) + wrong, "does not fit; expected a multiple of 4 samples")
 
 
