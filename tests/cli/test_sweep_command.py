@@ -150,7 +150,7 @@ def test_mistakes_are_reported_before_the_first_trial(folder, call, options, mes
 
 
 def test_another_definition_needs_another_folder(folder, call, monkeypatch):
-    monkeypatch.setattr(sweeps.Sweep, "_run", lambda self, jobs: self._found({}, complete=True))
+    monkeypatch.setattr(sweeps.Sweep, "_run", lambda self, jobs: self._summary({}, complete=True))
     first = call("sweep", "-solver", "solver.prototxt", "-set", "base_lr=0.1,0.2")
     other = call("sweep", "-solver", "solver.prototxt", "-set", "base_lr=0.1,0.3", "-set", "gamma=2")
     assert first.status == 0 and other.status == 2
@@ -183,7 +183,7 @@ def test_a_sweep_starts_or_continues(folder, call):
 
 def test_jobs_divide_the_cores(folder, call, monkeypatch):
     seen = []
-    monkeypatch.setattr(sweeps.Sweep, "_run", lambda self, jobs: seen.append(self) or self._found({}, complete=True))
+    monkeypatch.setattr(sweeps.Sweep, "_run", lambda self, jobs: seen.append(self) or self._summary({}, complete=True))
     monkeypatch.setattr("caffelite.cli.sweep.usable_cores", lambda: [*range(8)])
     call("sweep", "-solver", "solver.prototxt", "-set", "base_lr=0.1,0.2", "-jobs", 3)
     assert seen[0].config.threads == 2 and seen[0]._devices == [None] * 3
