@@ -88,7 +88,7 @@ def prepare(folder: Path, name: str, iterations: int, smoothed: bool = False) ->
 
 def run(folder: Path, ranks: int, words: list[str]) -> bool:
     """Trains; False where the net cannot be divided so."""
-    job = [sys.executable, str(ROOT / "tests" / "parallel" / "split_jobs.py"), *words]
+    job = [sys.executable, str(ROOT / "tests" / "parallel" / "jobs.py"), *words]
     threads = {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     command = job if ranks == 1 else ["mpirun", "-n", str(ranks), *job]
     done = subprocess.run(command, cwd=folder, env={**os.environ, **threads}, capture_output=True, text=True)

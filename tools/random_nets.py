@@ -16,6 +16,7 @@ import argparse
 import functools
 import os
 import sys
+import time
 import traceback
 import warnings
 from collections import Counter
@@ -27,7 +28,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent
 sys.path[:0] = [str(ROOT.parent), str(ROOT)]
 
-from caffelite.parallel import SingleProcess, expected, session  # noqa: E402
+from caffelite.parallel import ProcessGroup, SingleProcess, expected, session  # noqa: E402
+from caffelite.parallel.transports.mpi import Communicator  # noqa: E402
 
 if expected() > 1:  # ranks share the cores, and Numba reads this when it is imported
     os.environ |= dict.fromkeys(("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"), "1")
@@ -74,6 +76,25 @@ INEXACT |= {"AngleLoss", "EuclideanLossHeatmap", "MMDLoss", "JMMDLoss"}
 STEPS = (1e-5, 1e-6)  # of the differences of the loss
 SILENT = 300  # seconds that a rank may compute alone, and compile for it, before the others give it up
 SLOPE = 1e-5  # the difference between slopes that counts, relative to the sum of all terms' sizes
+
+
+def found_first(comm: SingleProcess, find: Callable[[], bool]) -> bool:
+    """What rank 0 finds, or its error, on all ranks: meanwhile the others sleep, rather than compile the same kernels,
+    and load them afterwards."""
+    assert isinstance(comm, ProcessGroup) and isinstance(comm.control, Communicator)
+    found: bool | Exception = False
+    if not comm.rank:
+        try:
+            found = find()
+        except Exception as error:
+            found = error
+    ready = comm.control.comm.Ibarrier()
+    while not ready.Test():
+        time.sleep(0.02)
+    found = comm.gather(found)[0]
+    if isinstance(found, Exception):
+        raise found
+    return found
 
 
 class Compared:
@@ -142,7 +163,7 @@ class Compared:
 
     def ranks(self, comm: SingleProcess) -> dict[str, float]:
         """All ranks with the same data, and one alone. Random numbers are those of a rank's samples, so they differ."""
-        if draws_numbers(self.random) or self.diverges:
+        if found_first(comm, lambda: draws_numbers(self.random) or self.diverges):
             return {}
         found = train(self.random, 0, CPU("float64"), comm=comm)
         return {} if comm.rank else self.training(0).differences(found, False)
@@ -267,12 +288,13 @@ def shown(random: RandomNet) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nets", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=0, help="of the first net; the others count up")
+    text = "of the first net; the others count up; several: so many nets from each"
+    parser.add_argument("--seed", type=int, nargs="+", default=[0], help=text)
     parser.add_argument("--way", default="", help="only ways whose name has this in it")
     parser.add_argument("--caffe", default="", metavar="BINARY", help="another trainer with Caffe's command line")
     parser.add_argument("--show", action="store_true", help="print the prototxts of nets, and compare nothing")
     options = parser.parse_args()
-    seeds = range(options.seed, options.seed + options.nets)
+    seeds = [first + i for first in options.seed for i in range(options.nets)]
     if options.show:
         for seed in seeds:
             print(shown(random_net(seed)))
@@ -285,7 +307,7 @@ def main() -> None:
             for failure in campaign.failures[before:]:
                 print("--- net {}, {}: {}".format(*failure), flush=True)
     never = ", ".join(sorted(DRAWN.keys() - campaign.types.keys()))
-    counts = f"{options.nets} nets, {len(campaign.failures)} differences, {len(campaign.types)} types of layers"
+    counts = f"{len(seeds)} nets, {len(campaign.failures)} differences, {len(campaign.types)} types of layers"
     if comm.rank == 0:
         print(f"{counts}; never drawn: {never}")
     sys.exit(bool(campaign.failures))

@@ -22,13 +22,17 @@ import caffelite  # noqa: E402
 from caffelite import caffelite_pb2 as pb  # noqa: E402
 from caffelite import cli, prototxt  # noqa: E402
 from caffelite.errors import CaffeliteError  # noqa: E402
+from caffelite.zoo import trained as trained_nets  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
 
+DEPLOY = "deploy -model models/lenet/digits_train_val.prototxt -weights digits_iter_500.caffemodel -out digits.prototxt"
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A folder in which the README's first command ran, half as long."""
+    """A folder in which the README's first command ran, half as long, and its deploy net, digits.prototxt."""
     pytest.importorskip("sklearn", reason="scikit-learn carries the digits")
     folder, before = tmp_path_factory.mktemp("digits"), os.getcwd()
     for name in ("models", "solvers"):
@@ -38,9 +42,9 @@ def trained(tmp_path_factory):
     os.chdir(folder)
     try:
         train = "train -solver solvers/digits_solver.prototxt -set max_iter=500 -set test_interval=500"
-        for command in (["dataset", "digits"], train.split()):
+        for command in ("dataset digits", train, DEPLOY):
             with contextlib.suppress(SystemExit):
-                cli.main(command)
+                cli.main(command.split())
     finally:
         os.chdir(before)
         log.handlers[:], log.level, log.propagate = handlers, level, propagate
@@ -48,22 +52,15 @@ def trained(tmp_path_factory):
 
 
 @pytest.fixture
-def digits(trained, call, monkeypatch):
-    """Beside it digits.prototxt, the deploy net."""
+def digits(trained, monkeypatch):
     monkeypatch.chdir(trained)
-    answer = call(
-        "deploy -model models/lenet/digits_train_val.prototxt -weights digits_iter_500.caffemodel -out "
-        "digits.prototxt -force"
-    )
+
+
+def test_deploy_proves_and_describes(digits, call):
+    answer = call(f"{DEPLOY} -force")
     assert answer.status == 0, answer.err
-    return answer
-
-
-def test_deploy_proves_and_describes(digits):
-    assert any(
-        line.startswith("Verified with 120 stored images: the largest difference of scores is 0 ")
-        for line in digits.lines
-    )
+    proof = "Verified with 120 stored images: the largest difference of scores is 0 "
+    assert any(line.startswith(proof) for line in answer.lines)
     net = prototxt.read_net("digits.prototxt").message
     how = net.deploy_param
     assert (how.weights, how.ground, how.sign_size) == ("digits_iter_500.caffemodel", how.DARK, 20)
@@ -91,11 +88,10 @@ def test_the_recipe_s_accuracy(digits, call):
 @pytest.mark.data
 def test_printed_digits_by_mnist_s_lenet(data_folder, call, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in ("models", "solvers"):
-        Path(name).symlink_to(ROOT / name)
+    Path("models").symlink_to(ROOT / "models")
     assert call("dataset", "mnist", "--from", data_folder / "mnist").status == 0
-    assert call("train -solver solvers/lenet_solver.prototxt -set max_iter=1000 -set test_interval=1000").status == 0
-    net = ("-model", "models/lenet/train_val.prototxt", "-weights", "lenet_iter_1000.caffemodel")
+    weights = trained_nets.find("lenet_mnist").folder / "lenet_mnist.caffemodel"
+    net = ("-model", "models/lenet/train_val.prototxt", "-weights", weights)
     assert call("deploy", *net, "-out", "lenet.prototxt").status == 0
     assert prototxt.read_net("lenet.prototxt").message.deploy_param.sign_centre == pb.DeployParameter.MASS
     right = 0

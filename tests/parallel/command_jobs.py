@@ -1,7 +1,7 @@
 """A job whose ranks run commands one after the other: mpirun -n N python command_jobs.py COMMANDS
 
 COMMANDS: JSON with the arguments of each command by its name. At the end rank 0 prints, as JSON, the statuses of all
-ranks by name, and what they wrote on standard error, joined.
+ranks by name, and what they wrote, joined.
 """
 
 import contextlib
@@ -15,18 +15,18 @@ from caffelite.parallel.transports.mpi import World
 
 
 def run(commands: dict[str, list[str]]) -> dict[str, tuple[int, str]]:
-    """The status and the standard error of each command, in this process."""
+    """The status and what each command wrote, in this process."""
     log, found = logging.getLogger("caffelite"), {}
     before = log.handlers[:], log.level, log.propagate
     for name, words in commands.items():
-        status, err = 0, io.StringIO()
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(err):
+        status, said = 0, io.StringIO()
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             try:
                 cli.main(words)
             except SystemExit as end:
                 status = end.code or 0
         log.handlers[:], log.level, log.propagate = before
-        found[name] = status, err.getvalue()
+        found[name] = status, said.getvalue()
     return found
 
 

@@ -1,8 +1,9 @@
-"""A job for several ranks, which trains solvers and saves their parameters: mpirun -n N python jobs.py
-SOLVER:DTYPE[:twice][:half] ...
+"""A job for one or several ranks, which trains solvers and saves their parameters: mpirun -n N python jobs.py
+SOLVER:DTYPE:NAME:HOW ...
 
-What it saves is next to each solver, as SOLVER.<ranks>.<run>.npz; h after the run says that gradients travelled in 16
-bits.
+SOLVER.NAME.npz has the arrays of the complete net. HOW is a split; nothing, where ranks divide the batch alone; "half",
+where they send gradients in 16 bits; or "perturbed", where one process trains from weights that are one rounding larger
+or smaller. Pipelines compute the weight gradients of small inner products once for all micro-batches too.
 """
 
 import sys
@@ -11,37 +12,61 @@ from pathlib import Path
 import numpy as np
 
 from caffelite import devices, parallel, prototxt, weights
-from caffelite.training import build_trainer
+from caffelite.net import deferred
+from caffelite.training import Trainer, build_trainer
+from caffelite.training.checkpoint.content import parameters_of
+
+LEAST_WEIGHTS = deferred.LEAST_WEIGHTS
 
 
-def train(comm, path: str, dtype: str, **options) -> list[np.ndarray]:
+def perturb(run: Trainer) -> None:
+    """Moves each parameter to the next larger or smaller floating-point number."""
+    flat = run.net.params.data
+    values = run.dev.download(flat)
+    towards = np.where(np.random.default_rng(1).random(values.shape) < 0.5, -np.inf, np.inf)
+    run.dev.upload(flat, np.nextafter(values, towards.astype(values.dtype)))
+
+
+def train(comm, path: str, dtype: str, how: str = "", **options) -> dict[str, np.ndarray]:
+    """The history of each parameter after the first iteration ("first 0" ...: rate times gradient), each parameter at
+    the end ("last 0" ...) and the losses. Right on rank 0."""
     document = prototxt.read_solver(path)
-    run = build_trainer(document.message, document.locate, path, devices.open_device(dtype=dtype), comm=comm, **options)
+    dev = devices.open_device(dtype=dtype)
+    options |= {"split": "" if how in ("half", "perturbed") else how, "fp16_gradients": how == "half"}
+    run = build_trainer(document.message, document.locate, path, dev, comm=comm, **options)
+    mesh = run.parts.mesh
     try:
-        run.solve()
+        if how == "perturbed":
+            perturb(run)
+        found = {}
+        for name, flat, iterations in (("first", run.state.histories[0], 1), ("last", run.net.params.data, None)):
+            run.step(iterations) if iterations else run.solve()
+            if not mesh.position.group:
+                blobs = parameters_of(run.net, run.parts).blobs(flat)
+                found |= {f"{name} {i}": blob for i, blob in enumerate(blobs)}
+        same = mesh.data.gather(dev.download(run.net.params.data).tobytes())
+        assert len(set(same)) == 1, "ranks end with other parameters"
+        return {**found, "losses": np.array(run.loss_window(run.p.max_iter))}
     finally:
         run.close()
-    return [blob.copy() for blob in run.net.params.blobs]
 
 
 def assert_as_one(model: Path, atol: float) -> None:
     """What several processes trained by solver.prototxt, the MLP, is what one trains."""
     net = weights.read_model(model)
-    found = [blob for name in ("ip1", "ip2") for blob in net[name]]
-    for blob, expected in zip(found, train(None, "solver.prototxt", "float32"), strict=True):
-        np.testing.assert_allclose(blob.reshape(expected.shape), expected, rtol=0, atol=atol)
+    expected = train(None, "solver.prototxt", "float32")
+    for i, found in enumerate(blob for name in ("ip1", "ip2") for blob in net[name]):
+        np.testing.assert_allclose(found.reshape(expected[f"last {i}"].shape), expected[f"last {i}"], rtol=0, atol=atol)
 
 
 def main() -> None:
     with parallel.session(60) as comm:
         for word in sys.argv[1:]:
-            path, dtype, *how = word.split(":")
-            for turn in range(2 if "twice" in how else 1):
-                params = train(comm, path, dtype, strong_scaling=True, fp16_gradients="half" in how)
-                same = comm.gather([blob.tobytes() for blob in params])
-                assert all(other == same[0] for other in same), "ranks end with other parameters"
-                if not comm.rank:
-                    np.savez(Path(path).with_suffix(f".{comm.size}.{turn}{'h' if 'half' in how else ''}.npz"), *params)
+            path, dtype, name, how = word.split(":")
+            deferred.LEAST_WEIGHTS = 1 if "=" in how else LEAST_WEIGHTS
+            found = train(comm, path, dtype, how, strong_scaling=True)
+            if not comm.rank:
+                np.savez(f"{path}.{name}.npz", **found)
 
 
 if __name__ == "__main__":

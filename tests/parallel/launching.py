@@ -31,7 +31,7 @@ layer { name: "data" type: "Data" top: "data" top: "label"
   transform_param { mirror: true crop_size: 6 scale: 0.0039 }
   data_param { source: "images" backend: LMDB batch_size: 12 shuffle: true } }
 layer { name: "ip1" type: "InnerProduct" bottom: "data" top: "ip1"
-  inner_product_param { num_output: 32 weight_filler { type: "xavier" } } }
+  inner_product_param { num_output: 64 weight_filler { type: "xavier" } } }
 layer { name: "relu1" type: "ReLU" bottom: "ip1" top: "ip1" }
 layer { name: "drop1" type: "Dropout" bottom: "ip1" top: "ip1" }
 layer { name: "ip2" type: "InnerProduct" bottom: "ip1" top: "ip2"
@@ -45,6 +45,16 @@ layer { name: "noise" type: "DummyData" top: "noise"
   dummy_data_param { shape { dim: 12 dim: 7 } data_filler { type: "gaussian" std: 0.5 } } }
 layer { name: "flat" type: "Flatten" bottom: "data" top: "flat" }
 layer { name: "both" type: "Concat" bottom: "flat" bottom: "noise" top: "both" }
+"""
+# The root of 0 has no derivative.
+ROOT_OF_0 = """
+layer { name: "x" type: "DummyData" top: "x" dummy_data_param { shape { dim: 4 dim: 3 }
+  data_filler { type: "gaussian" } } }
+layer { name: "value" type: "InnerProduct" bottom: "x" top: "value"
+  inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
+layer { name: "size" type: "ReLU" bottom: "value" top: "size" }
+layer { name: "root" type: "Power" bottom: "size" top: "root" power_param { power: 0.5 } }
+layer { name: "sum" type: "Reduction" bottom: "root" top: "sum" loss_weight: 1 }
 """
 SOLVER = (
     'net: "mlp.prototxt" base_lr: 0.05 lr_policy: "fixed" momentum: 0.9 weight_decay: 0.0005 random_seed: 3 '
@@ -132,10 +142,10 @@ def finish(process: subprocess.Popen, timeout: float = 120) -> str:
 
 
 def run_all(ranks: int, commands: dict[str, list[str]], folder: Path) -> dict[str, tuple[list[int], str]]:
-    """The statuses of all ranks, and what they wrote on standard error, of several commands that one job runs one after
-    the other; without a job, in this process, for a single rank."""
+    """The statuses of all ranks and what they wrote, of several commands that one job runs one after the other; without
+    a job, in this process, for a single rank."""
     if ranks == 1:
         with contextlib.chdir(folder):
-            return {name: ([status], err) for name, (status, err) in command_jobs.run(commands).items()}
+            return {name: ([status], said) for name, (status, said) in command_jobs.run(commands).items()}
     job = mpirun(ranks, sys.executable, command_jobs.__file__, json.dumps(commands), cwd=folder)
     return json.loads(outputs(job, 300)[0])

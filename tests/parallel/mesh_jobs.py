@@ -1,5 +1,5 @@
-"""A job that checks the mesh of its ranks and the links between them: mpirun -n N python mesh_jobs.py GROUPS STAGES
-SHARDS."""
+"""A job that checks meshes of its ranks and the links between them: mpirun -n N python mesh_jobs.py
+GROUPS,STAGES,SHARDS ..."""
 
 import sys
 
@@ -77,19 +77,19 @@ def check_gradients(mesh: parallel.Mesh, dev, half: bool) -> None:
 
 
 def main() -> None:
-    shape = MeshShape(*map(int, sys.argv[1:4]))
     with parallel.session(60) as comm:
         dev = devices.open_device()
-        mesh = comm.mesh(shape, dev)
-        assert mesh.shape.rank(mesh.position) == comm.rank
-        check_subgroups(mesh)
-        if mesh.links:
-            for dtype in ("float32", "float64"):
-                check_messages(mesh, dtype)
-                check_collectives(mesh, dtype)
-        for half in (False, True):
-            check_gradients(mesh, dev, half)
-        print(f"rank {comm.rank} is right", flush=True)
+        for word in sys.argv[1:]:
+            mesh = comm.mesh(MeshShape(*map(int, word.split(","))), dev)
+            assert mesh.shape.rank(mesh.position) == comm.rank
+            check_subgroups(mesh)
+            if mesh.links:
+                for dtype in ("float32", "float64"):
+                    check_messages(mesh, dtype)
+                    check_collectives(mesh, dtype)
+            for half in (False, True):
+                check_gradients(mesh, dev, half)
+            print(f"rank {comm.rank} is right in {word}", flush=True)
 
 
 if __name__ == "__main__":

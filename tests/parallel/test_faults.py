@@ -84,21 +84,7 @@ def places(err: str) -> dict[int, str]:
     return {int(m[1]): m[2] for m in re.finditer(r"^  rank (\d+) \(.+?, process \d+\): (.*)$", err, re.MULTILINE)}
 
 
-@pytest.mark.parametrize(
-    "fault, reported, how",
-    [
-        ("kill 1 7", "rank 1 died: it was killed", "died"),
-        ("stop 1 7", "rank 1 is stopped by a signal and has made no progress for", "is stopped"),
-        ("sleep 1 7", "rank 1 hangs: it has made no progress for", "hangs"),
-        ("raise 1 7", 'rank 1 ended: .*layer "fault".*a bug in a layer', "ended"),
-        ("kill 0 7", "rank 0 died: it was killed", "died"),
-    ],
-    ids=["kill -9", "SIGSTOP", "hang", "exception", "kill -9 of rank 0"],
-)
-def test_a_rank_that_fails(folder, started, fault, reported, how):
-    process = job(folder, fault, "-hang_seconds", "2")
-    started.append(process)
-    err = end(process)
+def assert_reported(folder, err: str, fault: str, reported: str, how: str) -> None:
     failing = int(fault.split()[1])
     assert re.search(reported, err), err
     found = places(err)
@@ -109,9 +95,34 @@ def test_a_rank_that_fails(folder, started, fault, reported, how):
     assert "continue with -resume auto" in err
     the_last_snapshot_stands(folder, 6 if failing else 3)
     run = registry.read(folder / "run_run")
-    assert (run.state, bool(re.search(reported, run.reason))) == (("failed", True) if failing else ("killed", False)), (
-        run
-    )
+    recorded = ("failed", True) if failing else ("killed", False)
+    assert (run.state, bool(re.search(reported, run.reason))) == recorded, run
+
+
+@pytest.mark.parametrize(
+    "fault, reported, how",
+    [
+        ("stop 1 7", "rank 1 is stopped by a signal and has made no progress for", "is stopped"),
+        ("sleep 1 7", "rank 1 hangs: it has made no progress for", "hangs"),
+        ("raise 1 7", 'rank 1 ended: .*layer "fault".*a bug in a layer', "ended"),
+        ("kill 0 7", "rank 0 died: it was killed", "died"),
+    ],
+    ids=["SIGSTOP", "hang", "exception", "kill -9 of rank 0"],
+)
+def test_a_rank_that_fails(folder, started, fault, reported, how):
+    process = job(folder, fault, "-hang_seconds", "2")
+    started.append(process)
+    assert_reported(folder, end(process), fault, reported, how)
+
+
+def test_a_killed_job_starts_again_by_itself(folder, started):
+    """What SLURM or Kubernetes do: the same command again."""
+    process = job(folder, "kill 1 7")
+    started.append(process)
+    assert_reported(folder, end(process), "kill 1 7", "rank 1 died: it was killed", "died")
+    err = finish(job(folder, "kill 1 100000", "-resume", "auto", "-iterations", "4"))
+    assert registry.state(folder / "run_run") == "finished" and not (folder / "run_run/outcome.json").exists()
+    assert re.search(r"Resuming from run_iter_(3|6)\.solverstate", err) and "Optimization Done." in err
 
 
 def test_data_that_one_rank_cannot_read(folder, started):
@@ -136,33 +147,6 @@ def test_a_full_disk_at_a_snapshot(folder, started):
     the_last_snapshot_stands(folder)
 
 
-ROOT_OF_0 = """
-layer { name: "x" type: "DummyData" top: "x" dummy_data_param { shape { dim: 4 dim: 3 }
-  data_filler { type: "gaussian" } } }
-layer { name: "value" type: "InnerProduct" bottom: "x" top: "value"
-  inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
-layer { name: "size" type: "ReLU" bottom: "value" top: "size" }
-layer { name: "root" type: "Power" bottom: "size" top: "root" power_param { power: 0.5 } }
-layer { name: "sum" type: "Reduction" bottom: "root" top: "sum" loss_weight: 1 }
-"""
-
-
-def test_corrupted_weights_are_traced_to_their_iteration(folder, started):
-    """The root of 0 has no derivative: all ranks repeat from the snapshot before, and find the iteration before the
-    loss fails."""
-    (folder / "root.prototxt").write_text(ROOT_OF_0)
-    (folder / "solver.prototxt").write_text(
-        SOLVER.replace("mlp", "root").replace("0.05", "0.001") + 'snapshot_prefix: "run"'
-    )
-    finish(mpirun(2, *COMMAND, "-set", "root.power_param.shift=1", "-iterations", "3", cwd=folder))
-    process = mpirun(2, *COMMAND, "-snapshot", "run_iter_3.solverstate", cwd=folder)
-    started.append(process)
-    err = end(process)
-    assert "The weights are already corrupted: repeating from run_iter_3.solverstate" in err
-    assert err.count('the loss is not finite at iteration 3: layer "root" (Power), gradient of "size"') == 1, err
-    assert "last place" not in err and (folder / "run_fault_iter_3/report.json").exists()
-
-
 def ranks_in(folder) -> list[int]:
     """The processes of a job: those that train there."""
     found = []
@@ -181,11 +165,7 @@ def wait_for(folder, name: str, process) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("number, status", [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
-def test_a_signal_to_one_rank_stops_all_in_one_iteration(folder, started, number, status):
-    process = job(folder, "", solver="display: 1")
-    started.append(process)
-    wait_for(folder, "run_iter_3.solverstate", process)
+def assert_a_signal_to_one_rank_stops_all(folder, process, number: signal.Signals, status: int) -> None:
     ranks = ranks_in(folder)
     assert len(ranks) == 2 and registry.state(folder / "run_run") == "running"
     os.kill(ranks[-1], number)
@@ -194,6 +174,26 @@ def test_a_signal_to_one_rank_stops_all_in_one_iteration(folder, started, number
     assert err.count("Optimization stopped early.") == 1 and "last place" not in err
     assert registry.read(folder / "run_run").reason == f"stopped by a signal: {number.name}"
     the_last_snapshot_stands(folder)
+
+
+def test_ctrl_c_to_one_rank_stops_all(folder, started):
+    process = job(folder, "", solver="display: 1")
+    started.append(process)
+    wait_for(folder, "run_iter_3.solverstate", process)
+    assert_a_signal_to_one_rank_stops_all(folder, process, signal.SIGINT, 0)
+
+
+def test_a_second_job_is_refused_and_the_first_ended(folder, started):
+    """The second has the prefix of the first."""
+    process = job(folder, "", solver="display: 1")
+    started.append(process)
+    wait_for(folder, "run_iter_3.solverstate", process)
+    second = mpirun(2, *COMMAND, cwd=folder)
+    started.append(second)
+    err = second.communicate(timeout=60)[1]
+    refusal = "writes snapshots under run; let it end, or give this run a prefix"
+    assert second.returncode == 2 and err.count(refusal) == 1, err
+    assert_a_signal_to_one_rank_stops_all(folder, process, signal.SIGTERM, 143)
 
 
 def test_ctrl_c_behind_a_pipe_that_it_closes(folder, started):
@@ -247,31 +247,6 @@ def test_a_guard_that_dies_is_named(folder, started, rank):
         1: "rank 1 lost its watchdog: that process died, the rank itself runs",
     }
     assert reported[rank] in err and not re.search("rank 0 or its machine|(?<!watchdog of )rank 0 died", err), err
-
-
-def test_a_second_job_with_the_prefix_is_refused(folder, started):
-    process = job(folder, "")
-    started.append(process)
-    wait_for(folder, "run_iter_3.solverstate", process)
-    second = mpirun(2, *COMMAND, cwd=folder)
-    started.append(second)
-    err = second.communicate(timeout=60)[1]
-    assert (
-        second.returncode == 2 and err.count("writes snapshots under run; let it end, or give this run a prefix") == 1
-    ), err
-    assert process.poll() is None
-
-
-def test_a_job_ends_and_starts_again_by_itself(folder, started):
-    """What SLURM or Kubernetes do: the same command again."""
-    end(job(folder, "kill 1 7"))
-    run = registry.read(folder / "run_run")
-    assert run.state == "failed" and run.reason.startswith("rank 1 died: it was killed"), run
-    process = job(folder, "kill 1 100000", "-resume", "auto", "-iterations", "4")
-    err = finish(process)
-    assert registry.state(folder / "run_run") == "finished" and not (folder / "run_run/outcome.json").exists()
-    assert re.search(r"Resuming from run_iter_(3|6)\.solverstate", err) and "Optimization Done." in err
-    assert registry.state(folder / "run_run") == "finished"
 
 
 # The guard alone

@@ -63,7 +63,7 @@ def test_two_machines_have_the_bytes_of_one(network, folder):
     err = finish(network.run(folder, *COMMAND))
     assert "2 processes (MPI, CPU)" in err
     assert losses(folder, "two") == losses(folder, "one")
-    assert network.sent() > 50 * 4 * 32 * 108  # the gradients of the first layer
+    assert network.sent() > 50 * 4 * 64 * 108  # the gradients of the first layer
 
 
 def test_a_slow_network_is_no_alarm(network, folder):

@@ -30,24 +30,48 @@ class Killed(BaseException):
     """What stands for a kill: nothing in between may catch it."""
 
 
+def place() -> tuple[tuple[str, int], ...]:
+    """The lines of the package that lead to the caller, innermost first."""
+    frame, found = sys._getframe(1), []
+    while frame:
+        if frame.f_globals.get("__name__", "").startswith("caffelite."):
+            found.append((frame.f_code.co_filename, frame.f_lineno))
+        frame = frame.f_back
+    return tuple(found)
+
+
 @dataclass
 class Injector:
     """Lets the call number ``at`` (from 0) fail in one of KINDS; counts and names all of them.
 
-    die: what a kill does. only: whether a call counts, by its name and arguments.
+    die: what a kill does. places: the lines of the package that lead to each call. kinds: the faults that a call can
+    have, less a kill that finds the files as the one at an earlier call.
     """
 
     at: int
     kind: str
     die: Callable[[], None] = lambda: None
     names: list[str] = field(default_factory=list)
+    places: list[tuple[tuple[str, int], ...]] = field(default_factory=list)
+    kinds: list[tuple[str, ...]] = field(default_factory=list)
+    changed: bool = False
     dead: bool = False
+
+    def count(self, name: str, arguments: tuple) -> None:
+        reads = name == "open" and not arguments[1] & os.O_CREAT
+        left_out = set() if name == "write" else {kind for kind in KINDS if kind.startswith("half")}
+        left_out |= {"ENOSPC"} if reads else set()
+        left_out |= set() if self.changed else {"kill"}
+        self.names.append(name)
+        self.places.append(place())
+        self.kinds.append(tuple(kind for kind in KINDS if kind not in left_out))
+        self.changed = not reads and name not in ("fsync", "flock")
 
     def wrap(self, name: str, call: Callable) -> Callable:
         def wrapped(*arguments, **options):
             if self.dead:
                 raise Killed
-            self.names.append(name)
+            self.count(name, arguments)
             if len(self.names) - 1 != self.at:
                 return call(*arguments, **options)
             if self.kind.startswith("half") and name == "write":
@@ -189,8 +213,11 @@ def walk(
 
     every, first: only the cases first, first + every, and so on.
     """
+    # Before the forks. Nothing is computed here: threads do not survive a fork.
     import caffelite.cli.train
-    import caffelite.training  # noqa: F401  before the forks
+    import caffelite.data.layers.hdf5_data
+    import caffelite.devices.cpu
+    import caffelite.runs.launch  # noqa: F401
 
     os.chdir(folder)
     prepare(folder, form)

@@ -49,19 +49,23 @@ def faulty_session(injector, device, then=lambda solver: None):
     forget_locks()
 
 
-# Every EVERY-th fault; CAFFELITE_EVERY_FAULT=1 tries all of them.
-EVERY = int(os.environ.get("CAFFELITE_EVERY_FAULT", "2"))
+EVERY = bool(os.environ.get("CAFFELITE_EVERY_FAULT"))
 
 
-def cases(names):
-    """(call, kind) of faults: each call has at least one of them, and each kind is at many calls."""
-    every = [
-        (at, kind)
-        for at, name in enumerate(names)
-        for kind in faults.KINDS
-        if not kind.startswith("half") or name == "write"
-    ]
-    return every[::EVERY]
+def cases(counted):
+    """(call, kind) of faults: a kill at each call, an error at each call, and each kind at each place of the package
+    that makes calls; with CAFFELITE_EVERY_FAULT=1 each kind at each call. Of the writes amid a file without it only the
+    first."""
+    names, calls = counted.names, {}
+    for at, (place, kinds) in enumerate(zip(counted.places, counted.kinds, strict=True)):
+        if EVERY or names[max(0, at - 2) : at + 2] != ["write"] * 4:
+            if "kill" in kinds:
+                yield at, "kill"
+            errors = tuple(kind for kind in kinds if kind != "kill")
+            calls.setdefault((place, errors, at if EVERY else 0), []).append(at)
+    for (_, errors, _), every in calls.items():
+        for i in range(max(len(every), len(errors))):
+            yield every[i % len(every)], errors[i % len(errors)]
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +96,7 @@ def test_a_kill_at_any_call_loses_nothing(begun, device):
         session(device, "solver")
     whole = faults.numbers(folder, form, 6)
     assert {"flock", "posix_fallocate", "write", "fsync", "replace", "rename", "unlink"} <= set(counted.names)
-    for at, kind in cases(counted.names):
+    for at, kind in cases(counted):
         faults.restore(folder, start)
         faulty_session(faults.Injector(at, kind), device)
         session(device, "solver")
@@ -121,7 +125,7 @@ def test_a_rewritten_pair_is_never_mixed(begun, device):
     assert old != new
     state = snapshot.names("run", 6, form == "HDF5")[1]
     seen = set()
-    for at, kind in cases(counted.names):
+    for at, kind in cases(counted):
         faults.restore(folder, start)
         faulty_session(faults.Injector(at, kind), device, again)
         where = f"{kind} at call {at} ({counted.names[at]})"
