@@ -1616,15 +1616,19 @@ class ParameterParameter(_message.Message):
     def __init__(self, shape: _Optional[_Union[BlobShape, _Mapping]] = ..., blob_filler: _Optional[_Union[FillerParameter, _Mapping]] = ...) -> None: ...
 
 class PoolingParameter(_message.Message):
-    __slots__ = ("pool", "pad", "pad_h", "pad_w", "kernel_size", "kernel_h", "kernel_w", "stride", "stride_h", "stride_w", "engine", "global_pooling", "round_mode", "ceil_mode", "kernel_depth", "temporal_stride", "more_kernel_size", "more_stride", "more_pad", "dilation")
+    __slots__ = ("pool", "pad", "pad_h", "pad_w", "kernel_size", "kernel_h", "kernel_w", "stride", "stride_h", "stride_w", "engine", "global_pooling", "round_mode", "ceil_mode", "avg_include_pad", "kernel_depth", "temporal_stride", "more_kernel_size", "more_stride", "more_pad", "dilation")
     class PoolMethod(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         MAX: _ClassVar[PoolingParameter.PoolMethod]
         AVE: _ClassVar[PoolingParameter.PoolMethod]
         STOCHASTIC: _ClassVar[PoolingParameter.PoolMethod]
+        AVE_EXC_PAD: _ClassVar[PoolingParameter.PoolMethod]
+        AVE_TF: _ClassVar[PoolingParameter.PoolMethod]
     MAX: PoolingParameter.PoolMethod
     AVE: PoolingParameter.PoolMethod
     STOCHASTIC: PoolingParameter.PoolMethod
+    AVE_EXC_PAD: PoolingParameter.PoolMethod
+    AVE_TF: PoolingParameter.PoolMethod
     class Engine(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         DEFAULT: _ClassVar[PoolingParameter.Engine]
@@ -1653,6 +1657,7 @@ class PoolingParameter(_message.Message):
     GLOBAL_POOLING_FIELD_NUMBER: _ClassVar[int]
     ROUND_MODE_FIELD_NUMBER: _ClassVar[int]
     CEIL_MODE_FIELD_NUMBER: _ClassVar[int]
+    AVG_INCLUDE_PAD_FIELD_NUMBER: _ClassVar[int]
     KERNEL_DEPTH_FIELD_NUMBER: _ClassVar[int]
     TEMPORAL_STRIDE_FIELD_NUMBER: _ClassVar[int]
     MORE_KERNEL_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -1673,13 +1678,14 @@ class PoolingParameter(_message.Message):
     global_pooling: bool
     round_mode: PoolingParameter.RoundMode
     ceil_mode: bool
+    avg_include_pad: bool
     kernel_depth: int
     temporal_stride: int
     more_kernel_size: _containers.RepeatedScalarFieldContainer[int]
     more_stride: _containers.RepeatedScalarFieldContainer[int]
     more_pad: _containers.RepeatedScalarFieldContainer[int]
     dilation: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, pool: _Optional[_Union[PoolingParameter.PoolMethod, str]] = ..., pad: _Optional[int] = ..., pad_h: _Optional[int] = ..., pad_w: _Optional[int] = ..., kernel_size: _Optional[int] = ..., kernel_h: _Optional[int] = ..., kernel_w: _Optional[int] = ..., stride: _Optional[int] = ..., stride_h: _Optional[int] = ..., stride_w: _Optional[int] = ..., engine: _Optional[_Union[PoolingParameter.Engine, str]] = ..., global_pooling: bool = ..., round_mode: _Optional[_Union[PoolingParameter.RoundMode, str]] = ..., ceil_mode: bool = ..., kernel_depth: _Optional[int] = ..., temporal_stride: _Optional[int] = ..., more_kernel_size: _Optional[_Iterable[int]] = ..., more_stride: _Optional[_Iterable[int]] = ..., more_pad: _Optional[_Iterable[int]] = ..., dilation: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(self, pool: _Optional[_Union[PoolingParameter.PoolMethod, str]] = ..., pad: _Optional[int] = ..., pad_h: _Optional[int] = ..., pad_w: _Optional[int] = ..., kernel_size: _Optional[int] = ..., kernel_h: _Optional[int] = ..., kernel_w: _Optional[int] = ..., stride: _Optional[int] = ..., stride_h: _Optional[int] = ..., stride_w: _Optional[int] = ..., engine: _Optional[_Union[PoolingParameter.Engine, str]] = ..., global_pooling: bool = ..., round_mode: _Optional[_Union[PoolingParameter.RoundMode, str]] = ..., ceil_mode: bool = ..., avg_include_pad: bool = ..., kernel_depth: _Optional[int] = ..., temporal_stride: _Optional[int] = ..., more_kernel_size: _Optional[_Iterable[int]] = ..., more_stride: _Optional[_Iterable[int]] = ..., more_pad: _Optional[_Iterable[int]] = ..., dilation: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class PowerParameter(_message.Message):
     __slots__ = ("power", "scale", "shift")

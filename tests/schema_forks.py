@@ -100,7 +100,10 @@ UNLISTED |= {"MemoryDataParameter.dim": 5, "LayerParameter.multi_label_image_dat
 POINTS = [f"ignore_{name}" for name in ("objectness", "location", "constraint", "classes", "rank")]
 POINTS += [f"normalize_{name}" for name in ("supervised", "classes", "constraint", "objectness")]
 DENSE_OWN |= {f"LossParameter.{name}" for name in (*POINTS, "is_siftflow")}
-DENSE_OWN |= {f"PoolingParameter.{name}" for name in ("more_kernel_size", "more_stride", "more_pad", "dilation")}
+DENSE_OWN |= {
+    f"PoolingParameter.{name}"
+    for name in ("more_kernel_size", "more_stride", "more_pad", "dilation", "avg_include_pad")
+}
 DENSE_OWN |= {"V1LayerParameter.multi_stage_meanfield_param", "FillerParameter.diag_val"}
 DENSE_OWN |= {f"LayerParameter.{name}" for name in ("blobs_lr", "weight_decay")} | {"MILParameter.context_per_roi"}
 

@@ -179,7 +179,10 @@ FORK_MESSAGES = {
 }
 # Fields of forks without a list of their own: luoyetx/mini-caffe and zhaoweicai/mscnn, with their numbers.
 OTHER_FORKS = {"LayerParameter.proposal_param": 224, "ROIPoolingParameter.pad_ratio": 4}
-FORK_VALUES = {"LossParameter.NormalizationMode": {"PRE_FIXED": 8000}}  # 3, Intel's number, is NONE here
+FORK_VALUES = {
+    "LossParameter.NormalizationMode": {"PRE_FIXED": 8000},  # 3, Intel's number, is NONE here
+    "PoolingParameter.PoolMethod": {"AVE_EXC_PAD": 3, "AVE_TF": 3},  # of Synopsys Caffe
+}
 OWN_VALUES = {"DataParameter.DB": {"ARRAYS": 8000}, "V1LayerParameter.LayerType": V1_TYPES}
 OWN_MESSAGES = {
     *(f"{name}Parameter" for name in ("BN", "Interp", "Upsample", "SegAccuracy", "DenseImageData", "ShuffleChannel")),

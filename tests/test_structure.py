@@ -312,7 +312,7 @@ def test_every_file_of_the_package_is_installed():
         for package, ps in config["options.package_data"].items()
         for p in ps.split()
     ]
-    others = [p for p in PACKAGE.rglob("*") if p.is_file() and p.suffix not in (".py", ".pyc", ".nbc", ".nbi")]
+    others = [p for p in PACKAGE.rglob("*") if p.is_file() and p.suffix != ".py" and p.parent.name != "__pycache__"]
     assert others and not [p for p in others if not any(p.match(str(pattern)) for pattern in patterns)]
     packages = {p.parent for p in PACKAGE.rglob("*.py")}
     assert not [p for p in packages if not (p / "__init__.py").exists()]

@@ -70,7 +70,7 @@ def pooling(w: Writer, node: Node, x: list[str], _) -> list[str]:
     # there first.
     ends = [(o - 1) * s + n - size - p for o, s, n, size, p in zip(outs, k.stride, k.kernel, sizes, k.pad, strict=True)]
     starts, padded = list(k.pad), x[0]
-    if layer.method == "AVE" and any(k.pad):
+    if layer.method == "AVE" and any(k.pad) and not layer.excludes_pad:
         padded = w.add("Pad", [padded, w.numbers([0, 0, *k.pad, 0, 0, *k.pad])], mode="constant")
         starts, ends = [0] * len(sizes), [end - pad for end, pad in zip(ends, k.pad, strict=True)]
     attributes = {"kernel_shape": k.kernel, "strides": k.stride, "pads": [*starts, *(max(0, end) for end in ends)]}
@@ -82,7 +82,7 @@ def pooling(w: Writer, node: Node, x: list[str], _) -> list[str]:
 def _free_pooling(w: Writer, layer: Pooling, x: str) -> str:
     """Of images of any size: whether the last window is cut off depends on it, and is left to the operator."""
     k, pad = layer.window, list(layer.window.pad)
-    if layer.method == "AVE" and any(pad):
+    if layer.method == "AVE" and any(pad) and not layer.excludes_pad:
         x, pad = w.add("Pad", [x, w.numbers([0, 0, *pad, 0, 0, *pad])], mode="constant"), [0] * len(pad)
     attributes = {"kernel_shape": k.kernel, "strides": k.stride, "pads": [*pad, *pad], "ceil_mode": int(layer.up)}
     if layer.method == "MAX":

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
+
+import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..devices import Window
+from ..devices.formula import Formula
 from ..devices.protocol import Device
 from . import sliding
 from .config import SavedBlobs
@@ -79,8 +83,9 @@ class Pooled(Layer):
 @Described(purpose="makes the blob smaller and the answer independent of small shifts")
 @Coordinates("window")
 class Pooling(SavesByConfig, ImageLayout, Pooled):
-    """One number of each window, channel by channel: the largest (MAX), the mean (AVE), or STOCHASTIC: in TRAIN one
-    that is drawn with probability x / Σx, in TEST what to expect of that, Σx² / Σx.
+    """One number of each window, channel by channel: the largest (MAX), the mean (AVE; AVE_EXC_PAD: of the window's
+    pixels in the image), or STOCHASTIC: in TRAIN one that is drawn with probability x / Σx, in TEST what to expect of
+    that, Σx² / Σx.
 
     x (N, C, H, W) or (N, C, W); y (N, C, OH, OW) with OH = ⌈(H + 2·pad - kernel) / stride⌉ + 1 (round_mode FLOOR or
     ceil_mode false: ⌊⌋), less a last window that would start beyond the image and its left pad. A second top of MAX:
@@ -96,6 +101,9 @@ class Pooling(SavesByConfig, ImageLayout, Pooled):
 
     def setup(self) -> None:
         super().setup()
+        self.counts_image_alone = self.method == "AVE_EXC_PAD" or not self.p.avg_include_pad
+        if self.method == "AVE_EXC_PAD":
+            self.method = "AVE"
         if len(self.spec.top) > 1 and self.method != "MAX":
             raise self.error(
                 "a second top, the winners' places, is for MAX pooling",
@@ -147,8 +155,12 @@ class Pooling(SavesByConfig, ImageLayout, Pooled):
         out = pooled(self, spatial, k, self.up)
         self.x_shape, self.y_shape = shape, (*shape[:2], *out)
         self.index("index", self.y_shape)
+        self.excludes_pad = self.method == "AVE" and self.counts_image_alone and any(k.pad)
+        if self.excludes_pad:
+            self.saved_shapes["scaled"] = (self.y_shape, None)
+        self.follows_precision = not self.excludes_pad
         self.follows_layout = len(self.spec.top) == 1 and (
-            self.method == "MAX" or (self.method == "AVE" and self._plain_means())
+            self.method == "MAX" or (self.method == "AVE" and self._plain_means() and not self.excludes_pad)
         )
         return [self.y_shape] * len(self.spec.top)
 
@@ -183,14 +195,34 @@ class Pooling(SavesByConfig, ImageLayout, Pooled):
                 sliding.flat(self.window),
                 random_key(self),
             )
+        if self.excludes_pad:
+            planes, pixels = math.prod(self.y_shape[:2]), math.prod(self.y_shape[2:])
+            self._scale = dev.channel_map(Formula("x * f", ("x", "f")), ("f",), planes, pixels, 1)
+            self._factors = dev.empty(pixels)
+            dev.upload(self._factors, self._shares().reshape(-1))
+
+    def _shares(self) -> np.ndarray:
+        """The size of each window, which AVE divides by, as a multiple of its pixels in the image."""
+        sides = []
+        for outs, size, kernel, stride, pad in zip(self.y_shape[2:], self.x_shape[2:], *self.window[:3], strict=True):
+            first = np.arange(outs) * stride - pad
+            last = np.minimum(first + kernel, size + pad)
+            sides.append((last - first) / (np.minimum(last, size) - np.maximum(first, 0)))
+        return functools.reduce(np.multiply.outer, sides)
 
     def forward(self, x: list, y: list) -> None:
         self.op.forward(x[0], y[0], self.saved.get("index"))
+        if self.excludes_pad:
+            self._scale(y[0], self._factors, y[0])
         if len(y) == 2:
             self.dev.assign(self.saved["index"], y[1])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        self.op.backward(dy[0], self.saved.get("index"), dx[0])
+        above = dy[0]
+        if self.excludes_pad:
+            above = self.saved["scaled"]
+            self._scale(dy[0], self._factors, above)
+        self.op.backward(above, self.saved.get("index"), dx[0])
 
 
 @register
@@ -207,7 +239,7 @@ class Pooling3D(Pooled):
 
     def setup(self) -> None:
         super().setup()
-        if self.method == "STOCHASTIC":
+        if self.method not in ("MAX", "AVE"):
             raise self.error("pools frames by MAX or AVE", "pool", expected="MAX or AVE", found=self.method)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:

@@ -5,10 +5,10 @@ rbgirshick/caffe-fast-rcnn, weiliu89/caffe, chuanqi305/ssd, sfzhang15/RefineDet,
 tianzhi0549/CTPN, happynear/caffe-windows, eric612/MobileNet-YOLO, twtygqyy/caffe-augmentation,
 zhaoweicai/cascade-rcnn, zhaoweicai/mscnn, naibaf7/caffe (OpenCL), wenwei202/caffe (SkimCaffe),
 may0324/DeepCompression-caffe, Xilinx/CHaiDNN, facebookarchive/C3D, lmb-freiburg/flownet2, LisaAnne/lisa-caffe-public,
-HazyResearch/CaffeConTroll, yahoo/CaffeOnSpark; and from nets of OpenVINO, ducha-aiki/caffenet-benchmark,
-jay-mahadeokar/pynetbuilder (for CaffeOnSpark), yihui-he/channel-pruning and Robert0812/deepsaldet. The forks' own
-messages need no table: they are inside these fields and are skipped with them. A field that makes the fork compute
-something else is refused.
+HazyResearch/CaffeConTroll, yahoo/CaffeOnSpark, foss-for-synopsys-dwc-arc-processors/synopsys-caffe; and from nets of
+OpenVINO, ducha-aiki/caffenet-benchmark, jay-mahadeokar/pynetbuilder (for CaffeOnSpark), yihui-he/channel-pruning and
+Robert0812/deepsaldet. The forks' own messages need no table: they are inside these fields and are skipped with them. A
+field that makes the fork compute something else is refused.
 """
 
 from __future__ import annotations
@@ -66,9 +66,18 @@ _FIELDS = {
         "EltwiseParameter": "engine=DEFAULT",
         "ImageDataParameter": "min_height=0 min_width=0",
         "InnerProductParameter": "engine=DEFAULT",
-        "PoolingParameter": "avg_include_pad=true axis=1 kernel_size_3d pad_3d stride_3d",
+        "PoolingParameter": "axis=1 kernel_size_3d pad_3d stride_3d",
         "ReLUParameter": "fuse=false",
         "ReshapeParameter": "pixelshuffler=1",
+    },
+    "Synopsys Caffe": {
+        "BatchNormParameter": "add_eps_before_sqrt=true icnet=false",
+        "BNParameter": "icnet=false",
+        "ConvolutionParameter": "pad_b=0 pad_l=0 pad_r=0 pad_t=0 pad_type=0",
+        "DetectionOutputParameter": "nbottom=6 no_permute=false",
+        "PoolingParameter": "pad_b=0 pad_l=0 pad_r=0 pad_t=0 pad_type=0",
+        "PriorBoxParameter": "tf=false yx_order=false",
+        "ReLUParameter": "maximum=0 minimum=0 relu6=false",
     },
     "RefineDet's Caffe": {
         "DetectionOutputParameter": "objectness_score=0.01",

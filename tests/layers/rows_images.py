@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import reference
 from layer_row import FILL, IMAGE, Row, distinct, off_kinks, positive
 from oracles import columns, convolution, correlation, drawn, pooling, pyramid, transposed, volumes, winners
 
 from caffelite.devices import Window
+
+
+def means_inside(kernel, stride, pad):
+    """Means of the pixels that windows have in the image, whose number is as of Caffe."""
+
+    def oracle(x):
+        starts = []
+        for size, k, p in zip(x.shape[2:], kernel, pad, strict=True):
+            count = math.ceil((size + 2 * p - k) / stride) + 1
+            starts.append([i * stride - p for i in range(count) if i * stride < size + p])
+        y = np.zeros((*x.shape[:2], *map(len, starts)))
+        for i, row in enumerate(starts[0]):
+            for j, column in enumerate(starts[1]):
+                rows, columns = slice(max(0, row), row + kernel[0]), slice(max(0, column), column + kernel[1])
+                y[:, :, i, j] = x[:, :, rows, columns].mean((2, 3))
+        return [y]
+
+    return oracle
+
 
 ROWS = [
     Row(
@@ -52,6 +73,20 @@ ROWS = [
         [(IMAGE, off_kinks)],
         pooling("AVE", Window((3, 3), (2, 2), (1, 1))),
         name="average",
+    ),
+    Row(
+        "Pooling",
+        "pooling_param { pool: AVE_EXC_PAD kernel_h: 3 kernel_w: 4 stride: 2 pad_h: 1 pad_w: 2 }",
+        [(IMAGE, off_kinks)],
+        means_inside((3, 4), 2, (1, 2)),
+        name="average without pad",
+    ),
+    Row(
+        "Pooling",
+        "pooling_param { pool: AVE kernel_size: 3 stride: 1 pad: 1 avg_include_pad: false }",
+        [((2, 3, 5, 6), off_kinks)],
+        means_inside((3, 3), 1, (1, 1)),
+        name="average of Intel",
     ),
     Row(
         "Pooling",
