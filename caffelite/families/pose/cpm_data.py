@@ -91,7 +91,7 @@ class CPMData(DataLayer):
 
     def sample(self, index: int, random: np.random.Generator) -> tuple[np.ndarray, ...]:
         with self._reading:  # several threads ask for samples
-            (record,) = self._database.at(np.array([index]))
+            (record,) = self._database.read(np.array([index]))
             record = bytes(record[0]), bytes(record[1])
         try:
             planes, _ = self._database.image(index, record)
