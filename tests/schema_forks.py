@@ -77,7 +77,7 @@ WEIGHTING |= {"cos_data": "CoSData", "multi_label_image_data": "MultiLabelImageD
 WEIGHTING |= {"ordinal_regression_loss": "OrdinalRegressionLoss"}
 WEIGHTING |= {name.lower(): name for name in ("MMD", "JMMD", "Nms", "GRN", "Sum", "Squash", "Entropy", "ImResize")}
 WEIGHTING |= {"margin": "CapsuleMargin", "spatial_dropout": "SpatialDropout", "heatmap_data": "HeatmapData"}
-WEIGHTING |= {"cpm_transform": "CPMTransformation", "mil": "MIL"}
+WEIGHTING |= {"cpm_transform": "CPMTransformation", "mil": "MIL", "padding": "Padding"}
 WEIGHTING |= {
     f"capsule_{name.lower()}": f"Capsule{name}" for name in ("Len", "Mask", "Reshape", "Transform", "Routing")
 }
@@ -156,3 +156,7 @@ UNLISTED_OWN = {f"LayerParameter.{name}_param" for name in ("center_loss", "insa
 UNLISTED_OWN |= {f"ProposalTargetParameter.{name}" for name in CASCADE_TARGETS}
 UNLISTED_OWN |= DENSE_OWN | {f"LayerParameter.{name}_param" for name in FAMILIES}
 UNLISTED_OWN |= {"LayerParameter.visualise", "LayerParameter.visualise_channel"}
+UNLISTED_OWN |= {
+    f"{kind}Parameter.{side}" for kind in ("Convolution", "Pooling") for side in ("pad_l", "pad_r", "pad_t", "pad_b")
+}
+UNLISTED_OWN |= {"ReLUParameter.relu6"}

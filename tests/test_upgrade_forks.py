@@ -29,6 +29,41 @@ def test_v1_losses_of_normals():
     )
 
 
+def test_pads_by_side_of_synopsys():
+    word = expect(
+        'layer { name: "c" type: "Convolution" bottom: "x" top: "c" include { phase: TEST } convolution_param { '
+        "kernel_size: 3 stride: 2 pad_r: 1 pad_b: 2 } }"
+        'layer { name: "m" type: "Pooling" bottom: "c" top: "m" pooling_param { kernel_size: 3 pad_l: 1 } }'
+        'layer { name: "a" type: "Pooling" bottom: "m" pooling_param { pool: AVE_EXC_PAD kernel_size: 3 pad_t: 1 '
+        "pad_b: 1 } }"
+        'layer { name: "r" type: "ReLU" relu_param { relu6: true negative_slope: 0.1 } }',
+        """layer { name: "c/pad" type: "Padding" bottom: "x" top: "c/pad" include { phase: TEST }
+            padding_param { pad_l: 0 pad_r: 1 pad_t: 0 pad_b: 2 } }
+        layer { name: "c" type: "Convolution" bottom: "c/pad" top: "c" include { phase: TEST }
+            convolution_param { kernel_size: 3 stride: 2 } }
+        layer { name: "m/pad" type: "Padding" bottom: "c" top: "m/pad"
+            padding_param { pad_l: 1 pad_r: 0 pad_t: 0 pad_b: 0 value: -3.4028235e+38 } }
+        layer { name: "m" type: "Pooling" bottom: "m/pad" top: "m" pooling_param { kernel_size: 3 } }
+        layer { name: "a" type: "Pooling" bottom: "m" pooling_param { pool: AVE_EXC_PAD kernel_size: 3 pad_h: 1
+            pad_w: 0 } }
+        layer { name: "r" type: "ReLU6" relu6_param { negative_slope: 0.1 } }""",
+    )
+    assert word("layer", 1, "convolution_param", "stride", 0) == "2"
+    assert word("layer", 3, "pooling_param", "kernel_size") == "3"
+    assert word("layer", 5, "relu6_param", "negative_slope") == "0.1"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ("kernel_size: 3 pad: 1 pad_l: 1", "both pad and pads by side"),
+        ("pool: AVE_EXC_PAD kernel_size: 3 pad_l: 1", "pads that differ by side are for MAX and AVE pooling"),
+    ],
+)
+def test_mistakes_of_pads_by_side(fields, message):
+    assert message in error(f'layer {{ name: "p" type: "Pooling" bottom: "x" pooling_param {{ {fields} }} }}')
+
+
 def test_layers_over_frames_of_c3d():
     word = expect(
         """layers { type: CONVOLUTION3D convolution_param { num_output: 2 kernel_size: 7 kernel_depth: 3

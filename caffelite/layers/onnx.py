@@ -338,6 +338,13 @@ def transpose(w: Writer, node: Node, x: list[str], _) -> list[str]:
     return [w.add("Transpose", x, perm=list(node.layer.p.dim))]
 
 
+@operator("Padding")
+def padding(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    p = node.layer.p
+    pads = [0, 0, p.pad_t, p.pad_l, 0, 0, p.pad_b, p.pad_r]
+    return [w.add("Pad", [x[0], w.numbers(pads), w.scalar(p.value)], mode="constant")]
+
+
 @operator("Reverse")
 def reverse(w: Writer, node: Node, x: list[str], _) -> list[str]:
     axis = node.layer.axis(node.layer.p.axis, len(node.bottoms[0].shape))

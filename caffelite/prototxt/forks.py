@@ -73,11 +73,11 @@ _FIELDS = {
     "Synopsys Caffe": {
         "BatchNormParameter": "add_eps_before_sqrt=true icnet=false",
         "BNParameter": "icnet=false",
-        "ConvolutionParameter": "pad_b=0 pad_l=0 pad_r=0 pad_t=0 pad_type=0",
+        "ConvolutionParameter": "pad_type=0",
         "DetectionOutputParameter": "nbottom=6 no_permute=false",
-        "PoolingParameter": "pad_b=0 pad_l=0 pad_r=0 pad_t=0 pad_type=0",
+        "PoolingParameter": "pad_type=0",
         "PriorBoxParameter": "tf=false yx_order=false",
-        "ReLUParameter": "maximum=0 minimum=0 relu6=false",
+        "ReLUParameter": "maximum=0 minimum=0",
     },
     "RefineDet's Caffe": {
         "DetectionOutputParameter": "objectness_score=0.01",

@@ -20,6 +20,9 @@ from .dialects import (
     CONVERTED,
     FUSED,
     LEARNT,
+    LOWEST,
+    PADDED,
+    SIDES,
     SOLVER_TYPES,
     TRANSFORM,
     TRANSFORMED,
@@ -52,6 +55,7 @@ def upgrade_net(net: pb.NetParameter, locate: Locator, weights_only: bool = Fals
     old.layers()
     old.inputs(weights_only)
     old.settings()
+    old.sides()
     old.fused()
     old.mistakes.raise_any()
     if old.net == net:
@@ -349,6 +353,12 @@ class _Upgrade:
             layer.type, layer.scale_param.axis = "Scale", layer.scalar_param.axis
             layer.ClearField("scalar_param")
             self.moves["layer", i, "scalar_param"] = ("layer", i, "scale_param")
+        if layer.type == "ReLU" and layer.relu_param.relu6:
+            self.add_dialect("relu6 of a ReLU")
+            layer.relu_param.ClearField("relu6")
+            layer.type, self.moves["layer", i, "relu_param"] = "ReLU6", ("layer", i, "relu6_param")
+            layer.relu6_param.CopyFrom(layer.relu_param)
+            layer.ClearField("relu_param")
         if layer.type == "CoSData":
             self.spark(i, layer)
         if layer.type.startswith("Frcnn") and layer.type in CONVERTED:
@@ -403,6 +413,49 @@ class _Upgrade:
             self.add_dialect("BatchNorm with rates")
             for p in layer.param[:3]:
                 p.lr_mult = p.decay_mult = 0
+
+    def sides(self) -> None:
+        """pad_l and its like become pad_h and pad_w, or where the sides differ a layer before this one."""
+        layers = list(self.net.layer)
+        self.net.ClearField("layer")
+        self.moves = {}
+        for i, old in enumerate(layers):
+            field = PADDED.get(old.type, "name")
+            pads = [getattr(getattr(old, field), side, 0) for side in SIDES]
+            if any(pads):
+                self.add_dialect("pads by side")
+                old = self.pad_sides(i, old, field, pads)
+            self.moves["layer", i] = "layer", len(self.net.layer)
+            self.net.layer.add().CopyFrom(old)
+        self.move()
+
+    def pad_sides(self, i: int, old: pb.LayerParameter, field: str, pads: list[int]) -> pb.LayerParameter:
+        """The layer without its pads by side; appends the layer that has them."""
+        new = pb.LayerParameter()
+        new.CopyFrom(old)
+        settings, (left, right, top, bottom) = getattr(new, field), pads
+        for side in SIDES:
+            settings.ClearField(side)
+        if settings.HasField("pad_h") or settings.HasField("pad_w") or settings.pad:
+            self.mistake("both pad and pads by side", "layer", i, field, SIDES[0], remedy="drop the one or the other")
+        elif left == right and top == bottom:
+            settings.pad_h, settings.pad_w = top, left
+        elif old.type == "Pooling" and settings.pool not in (settings.MAX, settings.AVE):
+            what, expected = "pads that differ by side are for MAX and AVE pooling", "equal ones"
+            self.mistake(what, "layer", i, field, SIDES[0], expected=expected)
+        elif len(old.bottom) == 1:
+            name = f"{old.name}/pad"
+            made = self.net.layer.add(name=name, type="Padding", include=old.include, exclude=old.exclude)
+            made.bottom.extend(old.bottom)
+            made.top.append(name)
+            new.bottom[0] = name
+            for side, pad in zip(SIDES, pads, strict=True):
+                setattr(made.padding_param, side, pad)
+            if old.type == "Pooling" and settings.pool == settings.MAX:
+                made.padding_param.value = LOWEST
+        else:
+            self.mistake("pads that differ by side need one bottom", "layer", i, field, SIDES[0])
+        return new
 
     def fused(self) -> None:
         """``relu: true`` in a layer becomes a ReLU layer after it, in place."""

@@ -32,6 +32,12 @@ def means_inside(kernel, stride, pad):
 
 ROWS = [
     Row(
+        "Padding",
+        "padding_param { pad_l: 1 pad_r: 2 pad_b: 3 value: -0.5 }",
+        [(IMAGE, off_kinks)],
+        lambda x: [np.pad(x, ((0, 0), (0, 0), (0, 3), (1, 2)), constant_values=-0.5)],
+    ),
+    Row(
         "Convolution",
         f"convolution_param {{ num_output: 4 kernel_size: 3 {FILL} }}",
         [(IMAGE, off_kinks)],

@@ -70,6 +70,7 @@ UNLIKE = (
     "BN",
     "LSTMUnit",
     "Upsample",
+    "Padding",
     "Unpooling",
     "Lstm",
     "Reverse",
