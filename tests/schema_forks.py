@@ -77,7 +77,7 @@ WEIGHTING |= {"cos_data": "CoSData", "multi_label_image_data": "MultiLabelImageD
 WEIGHTING |= {"ordinal_regression_loss": "OrdinalRegressionLoss"}
 WEIGHTING |= {name.lower(): name for name in ("MMD", "JMMD", "Nms", "GRN", "Sum", "Squash", "Entropy", "ImResize")}
 WEIGHTING |= {"margin": "CapsuleMargin", "spatial_dropout": "SpatialDropout", "heatmap_data": "HeatmapData"}
-WEIGHTING |= {"cpm_transform": "CPMTransformation", "mil": "MIL", "padding": "Padding"}
+WEIGHTING |= {"cpm_transform": "CPMTransformation", "mil": "MIL", "padding": "Padding", "squeeze": "Squeeze"}
 WEIGHTING |= {
     f"capsule_{name.lower()}": f"Capsule{name}" for name in ("Len", "Mask", "Reshape", "Transform", "Routing")
 }

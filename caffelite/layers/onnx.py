@@ -250,7 +250,7 @@ def slices(w: Writer, node: Node, x: list[str], _) -> list[str]:
     return w.add_many("Split", [x[0], w.numbers([top.shape[axis] for top in node.tops])], len(node.tops), axis=axis)
 
 
-@operator("Flatten", "Reshape")
+@operator("Flatten", "Reshape", "Squeeze")
 def reshape(w: Writer, node: Node, x: list[str], _) -> list[str]:
     before, after = node.bottoms[0].shape, node.tops[0].shape
     if before[:1] != after[:1]:

@@ -92,6 +92,26 @@ class Reshape(Flatten):
 
 
 @register
+class Squeeze(Flatten):
+    """The bottom without ``axis``, one or several of length 1 (by default all of length 1): (N, C, 1, 1) → (N, C).
+    Errors: an axis of another length. As in foss-for-synopsys-dwc-arc-processors/synopsys-caffe,
+    src/caffe/layers/squeeze_layer.cpp."""
+
+    field = "squeeze_param"
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        shape = bottoms[0]
+        axes = {self.axis(axis, len(shape)): i for i, axis in enumerate(self.p.axis)}
+        for axis, i in axes.items():
+            if shape[axis] != 1:
+                found = f"{shape[axis]} in {list(shape)}"
+                raise self.error(f"axis {axis} does not go", "axis", i, expected="a length of 1", found=found)
+        gone = axes or {axis for axis, size in enumerate(shape) if size == 1}
+        self.first, self.couples_samples = min(gone, default=len(shape)) - 1, 0 in gone
+        return [tuple(size for axis, size in enumerate(shape) if axis not in gone)]
+
+
+@register
 class Tile(Layer):
     """The bottom ``tiles`` times along ``axis`` (default 1): (N, C, ...) → (N, C·tiles, ...). As in Caffe."""
 

@@ -6,6 +6,12 @@ import numpy as np
 from layer_row import BATCH, FILL, IMAGE, Row, numbers, off_kinks, positive
 from oracles import inner_product, unit
 
+
+def spread(rng, shape):
+    """Also beyond 3 to either side, where a HardSwish bends."""
+    return 4 * off_kinks(rng, shape) + 0.01
+
+
 ROWS = [
     Row("ReLU", "", [(IMAGE, off_kinks)], lambda x: [np.maximum(x, 0)]),
     Row(
@@ -88,6 +94,13 @@ ROWS = [
         name="that scales in TEST",
     ),
     Row("Flatten", "", [(IMAGE, off_kinks)], lambda x: [x.reshape(len(x), -1)]),
+    Row("HardSwish", "", [(IMAGE, spread)], lambda x: [x * np.clip(x + 3, 0, 6) / 6]),
+    Row(
+        "Squeeze",
+        "squeeze_param { axis: 2 axis: -1 }",
+        [((2, 3, 1, 4, 1), off_kinks)],
+        lambda x: [x.reshape(len(x), 3, 4)],
+    ),
     Row(
         "Flatten",
         "flatten_param { axis: -3 end_axis: 2 }",
