@@ -42,8 +42,8 @@ class LSTMUnit:
     """See interfaces.LSTMUnit."""
 
     def __init__(self, device: FormulaKernels, n: int, d: int):
-        self.step = device.kernel("recurrent", "lstm_forward", n * d, n, d, size=4 * n * d)
-        self._backward = device.kernel("recurrent", "lstm_backward", n * d, n, d, size=4 * n * d)
+        self.step = device.kernel("recurrent", "lstm_forward", n * d, n, d)
+        self._backward = device.kernel("recurrent", "lstm_backward", n * d, n, d)
 
     def forward(self, gates, cont, before, c, h) -> None:
         self.step(gates, cont, before, c, h, None, None)

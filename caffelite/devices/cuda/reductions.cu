@@ -46,12 +46,12 @@ KERNEL softmax_backward(const real* y, const real* dy, real* dx, idx team, idx n
 
 // gradient, or null: what softmax_loss_backward would make of a loss's gradient of `weight`; `fixed` is a divisor then.
 // prob = softmax of x over axis 1 of (N, C, P); loss[0] = -sum of log max(prob[label], tiny) / divisor[0]; divisor: `fixed`, or the labels that
-// count where it is negative. total_loss, or null, gets weight · loss added. partial (2, blocks): the blocks' sums and counts, which the last of
+// count where it is negative. total_loss, or null, gets weight · loss added. partial (blocks, 2): the blocks' sums and counts, which the last of
 // them adds up. weights (C), or null: factors of the losses by label; a label counts as its factor then.
 KERNEL softmax_loss(const real* x, const real* label, const real* weights, real* prob, real* gradient, real* loss, real* total_loss, real weight, real* divisor, long long* bad,
                     double* partial, unsigned* come, long long* first, real ignore, idx ignoring, double fixed, real tiny, idx team, idx n,
                     idx c, idx p) {
-  double total = 0, counted = 0;
+  double sums[2] = {0, 0};  // of the losses, and of the labels that count
   const real slope = weight / real(fixed > 1 ? fixed : 1);
   EACH_TEAM(s, n * p) {
     idx base = s / p * c * p + s % p;
@@ -69,31 +69,14 @@ KERNEL softmax_loss(const real* x, const real* label, const real* weights, real*
     if (!(given >= 0 && given < c && given == floor(given))) {
       if (lane == 0) atomicMin(first, (long long)s + 1);
     } else if ((idx)given % team == lane) {
-      total -= double(log(mine < tiny ? tiny : mine)) * factor;
-      counted += factor;
+      sums[0] -= double(log(mine < tiny ? tiny : mine)) * factor;
+      sums[1] += factor;
     }
   }
-  total = block_sum(total);
-  counted = block_sum(counted);
-  if (gridDim.x > 1) {
-    if (threadIdx.x == 0) {
-      partial[blockIdx.x] = total;
-      partial[gridDim.x + blockIdx.x] = counted;
-    }
-    if (!comes_last(come, gridDim.x)) return;
-    volatile double* parts = partial;
-    total = counted = 0;
-    for (idx b = threadIdx.x; b < gridDim.x; b += blockDim.x) {
-      total += parts[b];
-      counted += parts[gridDim.x + b];
-    }
-    total = block_sum(total);
-    counted = block_sum(counted);
-  }
-  if (threadIdx.x) return;
-  double by = fixed < 0 ? counted : fixed;
+  if (!block_sums_of_all(sums, partial, come, blockIdx.x, gridDim.x) || threadIdx.x) return;
+  double by = fixed < 0 ? sums[1] : fixed;
   divisor[0] = by > (weights && fixed < 0 ? 0 : 1) ? by : 1;
-  loss[0] = total / divisor[0];
+  loss[0] = sums[0] / divisor[0];
   if (total_loss) total_loss[0] += weight * loss[0];
   note_bad(first, bad);
 }
