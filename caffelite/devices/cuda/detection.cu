@@ -31,7 +31,7 @@ __device__ real overlap(const real* a, const real* b) {
 
 // Whether a row's label is a class of objects, and the image of a row that counts; -1: of none.
 __device__ bool names_class(const real* row, idx classes, idx background) {
-  return row[1] >= 0 && row[1] < classes && row[1] == floor(row[1]) && row[1] != background;
+  return names(row[1], classes) && row[1] != background;
 }
 __device__ idx image_of(const real* row, idx images, idx classes, idx background, idx difficult) {
   bool counts = row[0] > -1 && row[0] < images && (difficult || row[7] == 0);

@@ -47,7 +47,7 @@ class InnerProduct:
     def __init__(self, device: FormulaKernels, m: int, k: int, n: int, transpose: bool = False, half: bool = False):
         self._sizes, self._transpose, self._half = (m, n, k), transpose, half
         self._device, self._matmul, self._bias = device, device.backend.matmul, Biased(device, m, n, 1)
-        self._round = device.map(Formula("a", ("a",)))
+        self._round, _ = device.conversions()
         few = not half and not transpose and m * n * k <= FEW_WORK
         self._few = device.kernel("reductions", "product_few", 32 * m * n, m, n, k) if few else None
 
@@ -144,7 +144,7 @@ class SoftmaxLoss(Labels):
         numbers = np.float64(-1 if divisor is None else divisor), float(np.finfo(np.float32).tiny)
         tail = *self._ignore, *numbers, team(p), n, c, p
         self._forward = device.kernel("reductions", "softmax_loss", threads, *tail)
-        self._backward = device.kernel("elementwise", "softmax_loss_backward", n * c * p, *self._ignore, n, c, p)
+        self._backward = device.kernel("reductions", "softmax_loss_backward", n * c * p, *self._ignore, n, c, p)
 
     def forward(self, x, label, prob, loss, total=None, weight: float = 1.0, gradient=None) -> None:
         outputs = prob, gradient, loss, total

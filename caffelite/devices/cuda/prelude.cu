@@ -131,6 +131,9 @@ __device__ bool block_sums_of_columns(double (&sums)[K], double* partial, unsign
   for (idx s = (blockIdx.x * (idx)blockDim.x + threadIdx.x) / team, lane = threadIdx.x % team,           \
            s##_step = gridDim.x * (idx)blockDim.x / team; s < (count); s += s##_step)
 
+// Whether a number names one of `count`.
+__device__ bool names(real given, idx count) { return given >= 0 && given < count && given == floor(given); }
+
 // bad[0] keeps 1 + the place of the first label ever that was no class; `first` holds this run's candidate and is put back to NONE.
 #define NONE 0x7fffffffffffffffLL
 __device__ void note_bad(long long* first, long long* bad) {

@@ -12,7 +12,7 @@ class LSTM:
 
     def __init__(self, device: FormulaKernels, t: int, n: int, d: int, half: bool = False):
         self._steps, self._cell = t, (n, d)
-        self._device, self._round = device, device.map(Formula("a", ("a",))) if half else None
+        self._device, self._round = device, device.conversions()[0] if half else None
         self._unit, self._matmul = LSTMUnit(device, n, d), device.backend.matmul
         self._kept = device.channel_map(Formula("where(k == 0, 0, k * h)", ("h", "k")), ("k",), 1, n, d)
 

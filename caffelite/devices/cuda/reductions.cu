@@ -44,6 +44,11 @@ KERNEL softmax_backward(const real* y, const real* dy, real* dx, idx team, idx n
   }
 }
 
+// The factor of a label's loss. weights (C), or null: by label; a label that is no class has none.
+__device__ real factor_of(const real* weights, real given, idx c) {
+  return !weights ? real(1) : given >= 0 && given < c ? weights[(idx)given] : real(0);
+}
+
 // gradient, or null: what softmax_loss_backward would make of a loss's gradient of `weight`; `fixed` is a divisor then.
 // prob = softmax of x over axis 1 of (N, C, P); loss[0] = -sum of log max(prob[label], tiny) / divisor[0]; divisor: `fixed`, or the labels that
 // count where it is negative. total_loss, or null, gets weight · loss added. partial (blocks, 2): the blocks' sums and counts, which the last of
@@ -57,7 +62,7 @@ KERNEL softmax_loss(const real* x, const real* label, const real* weights, real*
     idx base = s / p * c * p + s % p;
     real given = label[s], mine = 0;
     const bool counts = !(ignoring && given == ignore);
-    const real factor = !weights ? real(1) : given >= 0 && given < c ? weights[(idx)given] : real(0);
+    const real factor = factor_of(weights, given, c);
     const real sum = team_exponentials(x + base, prob + base, lane, team, c, p);
     for (idx k = lane; k < c; k += team) {
       real v = prob[base + k * p] / sum;
@@ -66,7 +71,7 @@ KERNEL softmax_loss(const real* x, const real* label, const real* weights, real*
       if (gradient) gradient[base + k * p] = counts ? (v - real(k == given)) * slope * factor : real(0);
     }
     if (!counts) continue;
-    if (!(given >= 0 && given < c && given == floor(given))) {
+    if (!names(given, c)) {
       if (lane == 0) atomicMin(first, (long long)s + 1);
     } else if ((idx)given % team == lane) {
       sums[0] -= double(log(mine < tiny ? tiny : mine)) * factor;
@@ -81,6 +86,17 @@ KERNEL softmax_loss(const real* x, const real* label, const real* weights, real*
   note_bad(first, bad);
 }
 
+// dx = (prob - onehot(label)) · dloss / divisor over (N, C, P); 0 where the label (N, P) is ignored.
+KERNEL softmax_loss_backward(const real* prob, const real* label, const real* weights, const real* dloss, const real* divisor, real* dx,
+                             real ignore, idx ignoring, idx n, idx c, idx p) {
+  real scale = dloss[0] / divisor[0];
+  EACH(i, n * c * p) {
+    real given = label[i / (c * p) * p + i % p];
+    const real factor = factor_of(weights, given, c);
+    dx[i] = ignoring && given == ignore ? real(0) : (prob[i] - real(i / p % c == given)) * scale * factor;
+  }
+}
+
 // score[0] = hits / samples; per_class (C, or null) the same for each class, of seen (C) samples; a label is hit that is among its top_k scores,
 // a tie and a NaN are not. counts (2, C), samples and hits, are 0 before and after. Whole numbers: the order of the atomics does not matter.
 KERNEL accuracy(const real* x, const real* label, real* score, real* per_class, unsigned* counts, unsigned* seen, unsigned* come, long long* first,
@@ -88,7 +104,7 @@ KERNEL accuracy(const real* x, const real* label, real* score, real* per_class, 
   EACH_TEAM(s, n * p) {
     real given = label[s];
     if (ignoring && given == ignore) continue;
-    if (!(given >= 0 && given < c && given == floor(given))) {
+    if (!names(given, c)) {
       if (lane == 0) atomicMin(first, (long long)s + 1);
       continue;
     }
