@@ -229,6 +229,6 @@ class RecordingBackend:
     def convolutions(self, strict: bool, deterministic: bool) -> Plans:
         return Plans(self)
 
-    def matmul(self, a, b, c, m, n, k, trans_a=False, trans_b=False, add=False, batch=1) -> None:
-        read = batch * (m * k * a.itemsize + k * n * b.itemsize + add * m * n * c.itemsize)
-        self.record("matrix product", read, batch * m * n * c.itemsize, 2.0 * batch * m * n * k, a.dtype.name)
+    def matmul(self, a, b, c, m, n, k, trans_a=False, trans_b=False, add=False) -> None:
+        read = m * k * a.itemsize + k * n * b.itemsize + add * m * n * c.itemsize
+        self.record("matrix product", read, m * n * c.itemsize, 2.0 * m * n * k, a.dtype.name)

@@ -44,9 +44,10 @@ class Formula:
         return name in _NAME.findall(self.text)
 
 
-def merged(formulas: tuple[Formula, ...]) -> tuple[str, ...]:
-    """The arrays of several formulas, each once, in the order in which they first appear."""
-    return tuple(dict.fromkeys(name for formula in formulas for name in formula.arrays))
+def merged(formulas: tuple[Formula, ...], kind: str = "arrays") -> tuple[str, ...]:
+    """The arrays of several formulas, or their "scalars" or "constants", each once, in the order in which they first
+    appear."""
+    return tuple(dict.fromkeys(name for formula in formulas for name in getattr(formula, kind)))
 
 
 class SumsDevice(Protocol):

@@ -34,6 +34,23 @@ def close(there, expected):
     np.testing.assert_allclose(there, expected, rtol=2e-4, atol=2e-4)
 
 
+class Sources(HostBackend):
+    """Runs nothing; ``source``: of the last kernel."""
+
+    def kernel(self, source, name):
+        self.source = source
+        return lambda grid, block, arguments: None
+
+
+@pytest.mark.parametrize("small, idx", [(60, "long long"), (61, "int")])
+def test_indices_reach_all_elements_of_arrays(monkeypatch, small, idx):
+    """Though few threads share them."""
+    monkeypatch.setattr(kernels, "SMALL", small)
+    dev = GPU(0, "float32", backend := Sources())
+    dev.lrn(1, 20, 3, 5, 1.0, 0.75, 1.0).forward(*(dev.empty((1, 20, 3)) for _ in range(3)))
+    assert f"typedef {idx} idx;" in backend.source
+
+
 @pytest.mark.parametrize("n, c, p", [(300, 5, 1), (3, 5, 200)])
 def test_reductions(dev, seed, n, c, p):
     rng = np.random.default_rng(seed)

@@ -24,97 +24,42 @@ def fake_gemm(
     handle, op_a, op_b, m, n, k, alpha, a, type_a, lda, b, type_b, ldb, beta, c, type_c, ldc, compute, algorithm
 ):
     """cuBLAS's own words: everything by columns."""
-    strides = m * k, k * n, m * n
-    return fake_gemm_batched(
-        handle,
-        op_a,
-        op_b,
-        m,
-        n,
-        k,
-        alpha,
-        a,
-        type_a,
-        lda,
-        strides[0],
-        b,
-        type_b,
-        ldb,
-        strides[1],
-        beta,
-        c,
-        type_c,
-        ldc,
-        strides[2],
-        1,
-        compute,
-        algorithm,
-    )
-
-
-def fake_gemm_batched(
-    handle,
-    op_a,
-    op_b,
-    m,
-    n,
-    k,
-    alpha,
-    a,
-    type_a,
-    lda,
-    stride_a,
-    b,
-    type_b,
-    ldb,
-    stride_b,
-    beta,
-    c,
-    type_c,
-    ldc,
-    stride_c,
-    batch,
-    compute,
-    algorithm,
-):
     assert type_a == type_b and algorithm == -1
     assert compute == {0: 77, 1: 70, 2: 68, 14: 68}[type_a]
     alpha, beta = (v._obj.value for v in (alpha, beta))
     kinds = {0: np.float32, 1: np.float64, 2: np.float16, 14: np.uint16}
 
-    def matrix(address, kind, offset, rows, columns, ld):
+    def matrix(address, kind, rows, columns, ld):
         kind = np.dtype(kinds[kind])
-        raw = (ctypes.c_char * (columns * ld * kind.itemsize)).from_address(address + kind.itemsize * offset)
+        raw = (ctypes.c_char * (columns * ld * kind.itemsize)).from_address(address)
         return np.frombuffer(raw, kind).reshape(columns, ld)[:, :rows].T
 
-    for i in range(batch):
-        left = decoded(matrix(a, type_a, i * stride_a, *((k, m) if op_a else (m, k)), lda))
-        right = decoded(matrix(b, type_b, i * stride_b, *((n, k) if op_b else (k, n)), ldb))
-        out = matrix(c, type_c, i * stride_c, m, n, ldc)
-        found = alpha * (left.T if op_a else left) @ (right.T if op_b else right) + (beta * decoded(out) if beta else 0)
-        out[...] = encoded(found, out.dtype)
+    left = decoded(matrix(a, type_a, *((k, m) if op_a else (m, k)), lda))
+    right = decoded(matrix(b, type_b, *((n, k) if op_b else (k, n)), ldb))
+    out = matrix(c, type_c, m, n, ldc)
+    found = alpha * (left.T if op_a else left) @ (right.T if op_b else right) + (beta * decoded(out) if beta else 0)
+    out[...] = encoded(found, out.dtype)
     return 0
 
 
 @pytest.mark.parametrize("trans_a", [False, True])
 @pytest.mark.parametrize("trans_b", [False, True])
 @pytest.mark.parametrize("add", [False, True])
-@pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.parametrize(
     "kind, out", [("float32", "float32"), ("float64", "float64"), ("float16", "float32"), ("uint16", "float32")]
 )
-def test_products_by_rows(trans_a, trans_b, add, batch, kind, out, seed):
+def test_products_by_rows(trans_a, trans_b, add, kind, out, seed):
     rng = np.random.default_rng(seed)
     m, n, k = 3, 5, 4
-    shapes = (batch, k, m) if trans_a else (batch, m, k), (batch, n, k) if trans_b else (batch, k, n)
+    shapes = (k, m) if trans_a else (m, k), (n, k) if trans_b else (k, n)
     a, b = (array(encoded(rng.normal(size=s), np.dtype(kind)), kind) for s in shapes)
-    c = array(rng.normal(size=(batch, m, n)), out)
+    c = array(rng.normal(size=(m, n)), out)
     expected = np.array(c)
-    HostBackend().matmul(*(v.view(np.ndarray) for v in (a, b)), expected, m, n, k, trans_a, trans_b, add, batch)
+    HostBackend().matmul(*(v.view(np.ndarray) for v in (a, b)), expected, m, n, k, trans_a, trans_b, add)
     product = blas.Blas.__new__(blas.Blas)
     product._handle = None
-    product._bind(fake_gemm, fake_gemm_batched, strict=False)
-    product(a, b, c, m, n, k, trans_a, trans_b, add, batch)
+    product._bind(fake_gemm, strict=False)
+    product(a, b, c, m, n, k, trans_a, trans_b, add)
     np.testing.assert_allclose(c, expected, rtol=1e-5)
 
 
@@ -123,21 +68,19 @@ def test_tf32_and_strict_float32(strict, compute):
     """cuBLAS multiplies TF32 numbers, or all of float32 where that was asked for."""
     asked, product = [], blas.Blas.__new__(blas.Blas)
     product._handle = None
-    product._bind(lambda *arguments: asked.append(arguments[-2]) or 0, fake_gemm_batched, strict)
+    product._bind(lambda *arguments: asked.append(arguments[-2]) or 0, strict)
     one = array(np.ones((1, 1)))
-    product(one, one, one, 1, 1, 1, False, False, False, 1)
+    product(one, one, one, 1, 1, 1, False, False, False)
     assert asked == [compute]
 
 
 def test_a_product_that_fails():
     product = blas.Blas.__new__(blas.Blas)
     product._handle = None
-    one = array(np.ones((2, 1)))
-    product._bind(lambda *arguments: 13, lambda *arguments: 7, strict=False)
+    one = array(np.ones((1, 1)))
+    product._bind(lambda *arguments: 13, strict=False)
     with pytest.raises(CaffeliteError, match="cublasGemmEx failed; found cuBLAS status 13"):
-        product(one, one, one, 1, 1, 1, False, False, False, 1)
-    with pytest.raises(CaffeliteError, match="cublasGemmStridedBatchedEx failed; found cuBLAS status 7"):
-        product(one, one, one, 1, 1, 1, False, False, False, 2)
+        product(one, one, one, 1, 1, 1, False, False, False)
 
 
 def test_strictness_reaches_cublas(monkeypatch):

@@ -131,6 +131,18 @@ def test_pixels_wait_for_who_used_their_memory_before(monkeypatch):
     assert not dev.download(seen).any()
 
 
+def test_pixels_of_another_type_need_another_graph():
+    """They lie in another array, though kernel and shape are the same."""
+    dev, found = GPU(0, "float32", HostBackend()), set()
+    op = dev.preprocess((N, C, h, w), None, 1.0, context := dev.make_context())
+    for dtype in (np.uint8, np.float32):
+        context.input_buffer.begin()
+        op.set_batch(0, np.ones((N, C, H, W), dtype), np.zeros((N, 4), np.int32))
+        context.input_buffer.send()
+        found.add(op.signature())
+    assert len(found) == 2
+
+
 @pytest.mark.host
 @pytest.mark.parametrize("precision", ["tf32", "fp16", "bf16"])
 def test_pixels_straight_to_the_format_of_convolutions(tmp_path, precision, seed):

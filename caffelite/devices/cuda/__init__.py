@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Hashable, Sequence
 
+from ...errors import CaffeliteError
 from ..interfaces import Peer
 from ..protocol import Gather
-from . import nccl
+from . import installation
 from .device import GPU
-from .hardware import header_folder, peaks
+from .hardware import describe, header_folder, peaks
 from .links import NCCLLinks
 from .nccl import NCCLAllReduce
 from .presence import present
@@ -40,25 +42,16 @@ def why_none() -> str:
 
 
 def _look() -> tuple[int, str]:
-    from ...errors import CaffeliteError
-    from .installation import cupy_module, device_count
-
     try:
-        return device_count(cupy_module()), ""
+        return installation.device_count(installation.cupy_module()), ""
     except CaffeliteError as mistake:
         return 0, str(mistake)
 
 
-def describe(number: int) -> dict[str, str | int]:
-    """What GPU ``number`` is, by the words that a device query prints. Errors: no CuPy, no driver, no such GPU."""
-    from .hardware import describe
-
-    return describe(number)
-
-
 def place(dev: GPU) -> str:
     """The machine and the bus address of a device's GPU: equal for processes that share it."""
-    return nccl.place(dev.number)
+    address = installation.cupy_module().cuda.runtime.deviceGetPCIBusId(dev.number)
+    return f"{socket.gethostname()} {address}"
 
 
 def open_links(dev: GPU, me: Peer, group: Sequence[Peer], gather: Gather, key: Hashable) -> NCCLLinks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -76,10 +77,9 @@ class CuPyBackend:
 
     def pinned(self, shape, dtype) -> np.ndarray:
         self.here()
-        count = int(np.prod(shape, dtype=np.int64))
-        return np.frombuffer(self._cupy.cuda.alloc_pinned_memory(max(1, count * dtype.itemsize)), dtype, count).reshape(
-            shape
-        )
+        count = math.prod(shape)
+        memory = self._cupy.cuda.alloc_pinned_memory(max(1, count * dtype.itemsize))
+        return np.frombuffer(memory, dtype, count).reshape(shape)
 
     def use(self, stream) -> None:
         self.stream = stream
@@ -148,14 +148,11 @@ class CuPyBackend:
     def lap(self, run: Callable[[], None], times: int = 1) -> float:
         """The mean GPU time of consecutive runs, in milliseconds. The GPU waits until all are queued, so that the
         launch rate does not limit short runs."""
-        spin, (begin, end) = self.kernel(SPIN, "spin"), (self._cupy.cuda.Event() for _ in range(2))
-        spin((1, 1, 1), (1, 1, 1), (np.int64(times * self.LAUNCH),))
-        begin.record(self.stream)
+        self.kernel(SPIN, "spin")((1, 1, 1), (1, 1, 1), (np.int64(times * self.LAUNCH),))
+        begin = self.record_event()
         for _ in range(times):
             run()
-        end.record(self.stream)
-        end.synchronize()
-        return self._cupy.cuda.get_elapsed_time(begin, end) / times
+        return self.elapsed_ms(begin, self.record_event()) / times
 
     def kernel(self, source: str, name: str):
         if source not in self._modules:
@@ -191,6 +188,6 @@ class CuPyBackend:
             raise CaffeliteError("cuDNN cannot be used", found=first_line(mistake), remedy=remedy) from mistake
         return engine
 
-    def matmul(self, a, b, c, m: int, n: int, k: int, trans_a=False, trans_b=False, add=False, batch: int = 1) -> None:
+    def matmul(self, a, b, c, m: int, n: int, k: int, trans_a=False, trans_b=False, add=False) -> None:
         self.here()
-        self._blas(a, b, c, m, n, k, trans_a, trans_b, add, batch)
+        self._blas(a, b, c, m, n, k, trans_a, trans_b, add)

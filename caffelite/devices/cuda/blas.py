@@ -28,28 +28,21 @@ class Blas:
 
             self._library = ctypes.CDLL(name)
         except (ImportError, OSError) as mistake:
-            raise CaffeliteError(
-                f"{name} cannot be loaded", found=first_line(mistake), remedy=bring_libraries(cupy)
-            ) from mistake
+            what, remedy = f"{name} cannot be loaded", bring_libraries(cupy)
+            raise CaffeliteError(what, found=first_line(mistake), remedy=remedy) from mistake
         self._handle = ctypes.c_void_p()
         self._call("cublasCreate_v2", ctypes.byref(self._handle))
         self._call("cublasSetStream_v2", self._handle, ctypes.c_void_p(stream.ptr))
         self._space = cupy.empty(self.WORKSPACE, np.uint8)
-        self._call(
-            "cublasSetWorkspace_v2",
-            self._handle,
-            ctypes.c_void_p(self._space.data.ptr),
-            ctypes.c_size_t(self.WORKSPACE),
-        )
-        self._bind(self._library["cublasGemmEx"], self._library["cublasGemmStridedBatchedEx"], strict)
+        space = ctypes.c_void_p(self._space.data.ptr), ctypes.c_size_t(self.WORKSPACE)
+        self._call("cublasSetWorkspace_v2", self._handle, *space)
+        self._bind(self._library["cublasGemmEx"], strict)
 
-    def _bind(self, one, many, strict: bool) -> None:
-        """one, many: cuBLAS's functions for a product and for a batch of them."""
-        i, long, pointer = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p
-        sizes = [pointer, i, i, i, i, i, pointer]
-        one.argtypes = [*sizes, *[pointer, i, i] * 2, pointer, pointer, i, i, i, i]
-        many.argtypes = [*sizes, *[pointer, i, i, long] * 2, pointer, pointer, i, i, long, i, i, i]
-        self._one, self._many, self._float = one, many, self.FLOAT if strict else self.TF32
+    def _bind(self, product, strict: bool) -> None:
+        """product: cuBLAS's function."""
+        i, pointer = ctypes.c_int, ctypes.c_void_p
+        product.argtypes = [pointer, i, i, i, i, i, pointer, *[pointer, i, i] * 2, pointer, pointer, i, i, i, i]
+        self._product, self._float = product, self.FLOAT if strict else self.TF32
         self._scalars = {real: [ctypes.byref(real(v)) for v in (0, 1)] for real in (ctypes.c_float, ctypes.c_double)}
 
     def _call(self, function: str, *arguments) -> None:
@@ -60,18 +53,13 @@ class Blas:
         if status:
             raise CaffeliteError(f"{function} failed", found=f"cuBLAS status {status}")
 
-    def __call__(self, a, b, c, m, n, k, trans_a, trans_b, add, batch) -> None:
+    def __call__(self, a, b, c, m, n, k, trans_a, trans_b, add) -> None:
         types = [self.TYPES[v.dtype.name] for v in (b, a, c)]
         double = c.dtype == np.float64
         compute = self.DOUBLE if double else self._float if types[0] == 0 else self.FLOAT
         zero, one = self._scalars[ctypes.c_double if double else ctypes.c_float]
-        beta = one if add else zero
         # cuBLAS counts by columns: the transposed product of the operands in the other order.
         head = self._handle, int(trans_b), int(trans_a), n, m, k, one
         left, right = (b.data.ptr, types[0], k if trans_b else n), (a.data.ptr, types[1], m if trans_a else k)
-        out, tail = (c.data.ptr, types[2], n), (compute, self.DEFAULT)
-        if batch == 1:
-            self._check("cublasGemmEx", self._one(*head, *left, *right, beta, *out, *tail))
-        else:
-            strided = *head, *left, k * n, *right, m * k, beta, *out, m * n, batch, *tail
-            self._check("cublasGemmStridedBatchedEx", self._many(*strided))
+        out = one if add else zero, c.data.ptr, types[2], n
+        self._check("cublasGemmEx", self._product(*head, *left, *right, *out, compute, self.DEFAULT))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from ...errors import CaffeliteError
+from ..context import ExecutionContext
 from ..interfaces import Array
+from ..protocol import Shape
 from ..window import Window
 from . import operations
 from .cudnn import Problem
 from .formula_kernels import FormulaKernels
 from .memory import pitch
-from .packing import Member, Packing
+from .packing import Member
 
 PASSES = {"forward": "the forward pass", "dgrad": "the bottom's gradient", "wgrad": "the weights' gradient"}
 LINE = 256  # bytes: parts of the workspace start at multiples of it
@@ -22,28 +25,30 @@ LINE = 256  # bytes: parts of the workspace start at multiples of it
 class Convolution:
     """y (N, M, OH, OW) = w (M, C/groups, kh, kw) * x (N, C, H, W) + b (M).
 
-    name: the layer's, for errors. packing: of the net, which packs the weights of all its convolutions at once. last:
-    x, y and their gradients are channels_last; they may then have 16 bits, all in one dtype. Weights, bias and their
-    gradients are float32 in Caffe's order; the forward pass converts them to the order of the plan, for the backward
-    pass that follows too. Plans are chosen in the first runs, which show the dtypes; later runs allocate nothing.
-    With channels_last, y and dy may be slices of wider rows; they are copied where cuDNN has no plan for slices. A ReLU
-    is fused only by plans that propagate NaN and infinity, as Caffe does: else a diverged net would not be noticed.
-    Errors: cuDNN has no plan at all.
-
+    name: the layer's, for errors. context: of the net, whose packing converts the weights of all convolutions at once.
+    channels_last: x, y and their gradients are stored so; they may then have 16 bits, all in one dtype, and y and dy
+    may be slices of wider rows, which are copied where cuDNN has no plan for slices. Weights, bias and their gradients
+    are float32 in Caffe's order; the forward pass converts them to the order of the plan, for the backward pass that
+    follows too. Plans are chosen in the first runs, which show the dtypes; later runs allocate nothing. A ReLU is fused
+    only by plans that propagate NaN and infinity, as Caffe does: else a diverged net would not be noticed. Errors:
+    cuDNN has no plan at all.
     """
 
     def __init__(
         self,
         device: FormulaKernels,
-        x: tuple[int, ...],
-        y: tuple[int, ...],
+        x: Shape,
+        y: Shape,
         window: Window,
         groups: int = 1,
-        last: bool = False,
+        channels_last: bool = False,
+        half: bool = False,
         name: str = "",
-        packing: Packing | None = None,
+        algorithm: str | None = None,
+        context: ExecutionContext | None = None,
     ):
-        self._device, self._last, self._name, self._packing = device, last, name, packing
+        self._device, self._last, self._name = device, (last := channels_last), name
+        self._packing: Any = context.packing if context else None
         self._shapes = x, (y[1], x[1] // groups, *window.kernel), y, window
         m, c, p = y[1], x[1] // groups, math.prod(window.kernel)
         self._work = math.prod(y) * c * p  # multiply-adds of a pass
@@ -55,8 +60,8 @@ class Convolution:
         )
         pixels = math.prod(y[2:])
         self._bias = operations.Biased(device, *((y[0] * pixels, m, 1) if last else (y[0], m, pixels)))
-        self._kept: Array = None  # the weights as plans need them, once there was a backward pass
-        self._kept_bias: Array = None
+        # The weights and the bias as plans need them, once there was a backward pass.
+        self._kept: tuple[Array, Array] | None = None
         self._packed_gradients: Array = None  # that wait for the end of a backward pass
         self._fresh = False  # whether a forward pass has put them there, and no backward pass has followed
         self._wholes: dict[str, Array] = {}  # contiguous arrays that replace slices, by kind of problem
@@ -80,7 +85,6 @@ class Convolution:
         return self._by_weights(self._problem("forward", y, b is not None, slope == 0), x, w, b, y)
 
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
-
         def weights() -> None:
             if not self._weight_gradient(self._problem("wgrad", dy), x, dy, dw, add_w):
                 whole = self._gathered("wgrad", dy)
@@ -109,30 +113,31 @@ class Convolution:
         half = dtype.itemsize == 2
         packs = half or self._turns
         if packs and not forward and self._kept is None:
-            self._kept, self._kept_bias = self._device.empty(w.shape, dtype), self._device.empty(w.shape[0], dtype)
+            self._kept = self._device.empty(w.shape, dtype), self._device.empty(len(w), dtype)
             self._device.generation += 1  # graphs of forward passes do not fill it
-        kept = self._kept if packs else None
-        weights = _room(w.size, dtype) if packs and kept is None else 0
-        room = weights + (_room(b.size, dtype) if half and biased and kept is None else 0)
+        sizes = _room(w.size, dtype), _room(len(w), dtype)
+        room = sum(sizes) if packs and self._kept is None else 0
         space = self._device.workspace(room + max(1, plan.workspace), np.uint8)
         if packs:
-            packed = self._device.view(space, 0, w.shape, dtype) if kept is None else kept
-            packed_bias = None
-            if half and biased:
-                packed_bias = self._kept_bias if kept is not None else self._device.view(space, weights, b.shape, dtype)
-            if not (self._packed_by_net(w, b, packed_bias) if forward else self._fresh):
-                self._pack(w, b if half else None, packed, packed_bias)
-            self._fresh = forward and kept is not None
-            w, b = packed, packed_bias if half else b
+            bias = b if half else None  # cuDNN takes one of float32 as it is
+            packed, packed_bias = self._kept or (
+                self._device.view(space, 0, w.shape, dtype),
+                self._device.view(space, sizes[0], w.shape[:1], dtype),
+            )
+            if not (self._packed_by_net(w, bias) if forward else self._fresh):
+                self._pack(w, bias, packed, None if bias is None else packed_bias)
+            self._fresh = forward and self._kept is not None
+            w, b = packed, b if bias is None else packed_bias
         plan.run((image, w, b) if biased else (image, w), out, space[room:])
         return True
 
-    def _packed_by_net(self, w, b, packed_bias: Array | None) -> bool:
+    def _packed_by_net(self, w, bias) -> bool:
         """Whether the net has packed them at the start of this forward pass."""
         if self._kept is None or self._packing is None:
             return False
-        bias = [] if packed_bias is None else [Member(b, packed_bias, 1, 1)]
-        return self._packing.weights.has(self, [Member(w, self._kept, *self._order), *bias])
+        packed, packed_bias = self._kept
+        biases = [] if bias is None else [Member(bias, packed_bias, 1, 1)]
+        return self._packing.weights.has(self, [Member(w, packed, *self._order), *biases])
 
     def _weight_gradient(self, problem: Problem, x, dy, dw, add: bool) -> bool:
         """dw = [dw +] the weights' gradient; whether there is a plan for it."""
@@ -177,13 +182,13 @@ class Convolution:
         return whole
 
 
-class InnerProduct(operations.InnerProduct):
+class FusedInnerProduct(operations.InnerProduct):
     """An inner product of little work: bias and ReLU in cuDNN's epilogue, as a convolution of one pixel, where it has a
     plan for that."""
 
     def __init__(self, device: FormulaKernels, m: int, k: int, n: int):
         super().__init__(device, m, k, n)
-        self._fused = Convolution(device, (m, k, 1, 1), (m, n, 1, 1), Window((1, 1)), last=True)
+        self._fused = Convolution(device, (m, k, 1, 1), (m, n, 1, 1), Window((1, 1)), channels_last=True)
 
     def forward(self, x, w, b, y, slope: float | None = None, kept=None) -> None:
         if self._few or b is None or not self._fused.in_one_plan(x, w, b, y, slope):

@@ -16,7 +16,7 @@ import numpy as np
 from ...errors import CaffeliteError
 from ..cache import ChoiceCache
 from ..window import Window
-from .installation import first_line
+from .installation import first_line, install_extra
 
 log = logging.getLogger("caffelite")
 WORKSPACE = 512 << 20  # bytes of workspace that a plan may request
@@ -24,7 +24,7 @@ MOST = 8  # plans that are tried, of the 10 to 40 that cuDNN ranks
 SLOW = 1.5  # a plan with a first time of more than this multiple of the best is not measured further
 # Statuses that cuDNN groups with those of problems that it does not support.
 ENVIRONMENT = "PREREQUISITE_MISSING", "SUBLIBRARY_UNAVAILABLE", "INCOMPATIBLE_CUDA_DRIVER", "INCOMPATIBLE_CUDART"
-BFLOAT16_BITS = {math.nan: 0x7FC0, math.inf: 0x7F80}
+NAN_BITS, INFINITY_BITS = 0x7FC0, 0x7F80  # of bfloat16
 LAP_MS = 2.0  # target duration of one measurement
 
 
@@ -69,8 +69,7 @@ def _may_run_another_time(mistake: Exception) -> bool:
 def require(cupy) -> None:
     """Errors: no cuDNN, or one that cannot be loaded."""
     if frontend() is None:
-        extra = f"cuda{cupy.cuda.runtime.runtimeGetVersion() // 1000}"
-        remedy = f'install it with: pip install "caffelite[{extra}]"'
+        remedy = f"install it with: {install_extra(cupy)}"
         raise CaffeliteError("-gpu needs cuDNN, which cannot be loaded", found=_loaded()[1], remedy=remedy)
 
 
@@ -127,11 +126,9 @@ class Plan:
         known = {"float64": types.DOUBLE, "float16": types.HALF, "uint16": types.BFLOAT16}
         self._numbers = known.get(problem.numbers, types.FLOAT)
         sums = types.DOUBLE if problem.numbers == "float64" else types.FLOAT
-        where = (
-            {"handle": handle}
-            if properties is None
-            else {"device_property": cudnn.create_device_properties(properties)}
-        )
+        where = {"handle": handle}
+        if properties is not None:
+            where = {"device_property": cudnn.create_device_properties(properties)}
         self._graph = graph = cudnn.pygraph(
             io_data_type=self._numbers, intermediate_data_type=sums, compute_data_type=sums, **where
         )
@@ -289,13 +286,13 @@ class Engine:
         """Whether the fused ReLU makes no number of NaN, and none of infinity: else a diverged net would not be
         noticed."""
         (*_, bias), output, run = self._trial(problem, plan)
-        outputs = []
-        for value, bits in BFLOAT16_BITS.items():
-            self._backend.fill(bias, bits if problem.numbers == "uint16" else value)
+        bfloat, outputs = problem.numbers == "uint16", []
+        for value, bits in ((math.nan, NAN_BITS), (math.inf, INFINITY_BITS)):
+            self._backend.fill(bias, bits if bfloat else value)
             run()
             first = self._backend.download(output[(0,) * (output.ndim - 1)][:1])
-            outputs.append(bfloat16_value(first) if problem.numbers == "uint16" else float(first[0]))
-        return math.isnan(outputs[0]) and outputs[1] == math.inf
+            outputs.append((first.astype(np.uint32) << 16).view(np.float32)[0] if bfloat else first[0])
+        return bool(np.isnan(outputs[0]) and outputs[1] == math.inf)
 
     def _fastest(self, problem: Problem, plan: Plan, names: Iterator[str], failures: list[str]) -> str | None:
         """The name that the cache has, if there still is such a plan, else that of the fastest candidate. A choice in
@@ -314,11 +311,6 @@ class Engine:
         if best and not failures:
             self._cache.put(problem.words(), best)
         return best
-
-
-def bfloat16_value(bits: np.ndarray) -> float:
-    """The first number, of the bits of bfloat16."""
-    return float((bits[:1].astype(np.uint32) << 16).view(np.float32)[0])
 
 
 def fastest(names: list[str], lap: Callable[[str, int], float], failures: list[str]) -> str | None:

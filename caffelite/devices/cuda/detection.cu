@@ -31,7 +31,7 @@ __device__ real overlap(const real* a, const real* b) {
 
 // Whether a row's label is a class of objects, and the image of a row that counts; -1: of none.
 __device__ bool names_class(const real* row, idx classes, idx background) {
-  return row[1] >= 0 && row[1] < classes && row[1] == floor(row[1]) && row[1] != background;
+  return names(row[1], classes) && row[1] != background;
 }
 __device__ idx image_of(const real* row, idx images, idx classes, idx background, idx difficult) {
   bool counts = row[0] > -1 && row[0] < images && (difficult || row[7] == 0);
@@ -141,23 +141,21 @@ KERNEL match_objects(const real* rows, const int* order, const int* starts, cons
   }
 }
 
-// Shares of the largest, and their sum: what a softmax of `classes` scores is made of.
+// What a softmax of `classes` scores is made of: the largest, and the sum of shares of that. Logistic scores have none.
 struct Softmax {
   real top, total;
 };
-__device__ Softmax softmax_of(const real* scores, idx classes) {
+__device__ Softmax softmax_of(const real* scores, idx logistic, idx classes) {
   Softmax of = {scores[0], 0};
+  if (logistic) return of;
   for (idx k = 1; k < classes; ++k) of.top = most(of.top, scores[k]);
   for (idx k = 0; k < classes; ++k) of.total += exp(scores[k] - of.top);
   return of;
 }
 
 // The loss of a prior's scores, of class `wanted`; -1: of none.
-__device__ real score_loss(const real* scores, idx wanted, idx logistic, idx classes) {
-  if (!logistic) {
-    Softmax of = softmax_of(scores, classes);
-    return -log(most(exp(scores[wanted] - of.top) / of.total, CONFIDENCE));
-  }
+__device__ real score_loss(const real* scores, Softmax of, idx wanted, idx logistic, idx classes) {
+  if (!logistic) return -log(most(exp(scores[wanted] - of.top) / of.total, CONFIDENCE));
   real total = 0;
   for (idx k = 0; k < classes; ++k) total += most(scores[k], 0) - (k == wanted ? scores[k] : real(0)) + log1p(exp(-fabs(scores[k])));
   return total;
@@ -188,7 +186,8 @@ KERNEL score_keys(const real* scores, const real* rows, const int* matched, cons
     else if (!mines && logistic) label = -1;
     wanted[at] = (int)label;
     bool eligible = mines && object == UNMATCHED && overlaps[at] < most_overlap && starts[image + 1] > starts[image];
-    keys[at] = eligible ? key_of(score_loss(scores + at * classes, label, logistic, classes), at % count) : 0;
+    const real* mine = scores + at * classes;
+    keys[at] = eligible ? key_of(score_loss(mine, softmax_of(mine, logistic, classes), label, logistic, classes), at % count) : 0;
   }
 }
 
@@ -236,7 +235,7 @@ __device__ real encoded(const real* box, const real* prior, int k, idx code) {
   return k < 2 ? (box[k] + size / 2 - (prior[k] + side / 2)) / side : log(size / side);
 }
 
-// loss[0] = the weighted losses of offsets and scores / divisor[0], and the gradients of both (of the offsets times `weight`) without the division. partial (3, blocks): the
+// loss[0] = the weighted losses of offsets and scores / divisor[0], and the gradients of both (of the offsets times `weight`) without the division. partial (blocks, 3): the
 // blocks' sums, which the last of them adds up. fixed: a divisor, or below 0 for the number of matched priors.
 KERNEL multibox_loss(const real* offsets, const real* scores, const real* priors, const real* rows, const int* matched, const int* wanted, const Key* keys,
                      const Key* hard, real* doffsets, real* dscores, real* loss, real* divisor, long long* bad, double* partial, unsigned* come,
@@ -248,7 +247,7 @@ KERNEL multibox_loss(const real* offsets, const real* scores, const real* priors
     const real *prior = priors + at % count * 4, *variances = priors + (count + at % count) * 4;
     const idx object = matched[at];
     const bool counts = !mines || object >= 0 || (keys[at] && keys[at] >= hard[at / count]);
-    const Softmax of = logistic ? Softmax{0, 1} : softmax_of(mine, classes);
+    const Softmax of = softmax_of(mine, logistic, classes);
     for (idx k = 0; k < classes; ++k) {
       real share = logistic ? 1 / (1 + exp(-mine[k])) : exp(mine[k] - of.top) / of.total;
       dscores[at * classes + k] = counts ? share - real(k == wanted[at]) : real(0);
@@ -258,7 +257,7 @@ KERNEL multibox_loss(const real* offsets, const real* scores, const real* priors
       doffsets[at * locations * 4 + k] = 0;
       if (moved[k] != moved[k]) sums[1] += moved[k];
     }
-    if (counts) sums[1] += score_loss(mine, wanted[at], logistic, classes);
+    if (counts) sums[1] += score_loss(mine, of, wanted[at], logistic, classes);
     if (object < 0) continue;
     ++sums[2];
     const idx set = locations > 1 ? (idx)rows[object * 8 + 1] * 4 : 0;
@@ -271,18 +270,7 @@ KERNEL multibox_loss(const real* offsets, const real* scores, const real* priors
       doffsets[at * locations * 4 + set + k] = real(weight) * (in_target ? slope / variances[k] : slope);
     }
   }
-  EACH_OF(k, 3) {
-    sums[k] = block_sum(sums[k]);
-    if (threadIdx.x == 0) partial[blockIdx.x * 3 + k] = sums[k];
-  }
-  if (!comes_last(come, gridDim.x)) return;
-  volatile double* parts = partial;
-  EACH_OF(k, 3) {
-    sums[k] = 0;
-    for (idx b = threadIdx.x; b < gridDim.x; b += blockDim.x) sums[k] += parts[b * 3 + k];
-    sums[k] = block_sum(sums[k]);
-  }
-  if (threadIdx.x) return;
+  if (!block_sums_of_all(sums, partial, come, blockIdx.x, gridDim.x) || threadIdx.x) return;
   double by = fixed < 0 ? sums[2] < 1 ? 1 : sums[2] : fixed;
   divisor[0] = by;
   loss[0] = (weigh_offsets * sums[0] + weigh_scores * sums[1]) / by;
@@ -331,8 +319,8 @@ KERNEL region_candidates(const real* scores, const real* offsets, const real* in
     real *box = boxes + at * 4, score = scores[(image * 2 * anchors + anchors + a) * area + cell];
     bool usable = score - score == 0, tiny = false;
     EACH_OF(k, 2) {
-      const real start = base[4 * a + k] + real((k ? cell / width : cell % width) * stride);
-      const real side = base[4 * a + 2 + k] + real((k ? cell / width : cell % width) * stride) - start + 1, last = size[1 - k] - 1;
+      const real shift = real((k ? cell / width : cell % width) * stride), start = base[4 * a + k] + shift;
+      const real side = base[4 * a + 2 + k] + shift - start + 1, last = size[1 - k] - 1;
       const real extent = times(exp(least(moved[(2 + k) * area], 60)), side), middle = times(moved[k * area], side) + (start + side / 2);
       box[k] = most(least(middle - extent / 2, last), 0);
       box[2 + k] = most(least(middle + extent / 2, last), 0);

@@ -9,10 +9,10 @@ import numpy as np
 from ..formula import Formula
 from ..interfaces import DetectionOptions, MultiBoxOptions, ProposalOptions, RegionOptions
 from .formula_kernels import FormulaKernels
+from .kernels import BLOCK
 from .operations import Labels
 
 LEAST_OVERLAP = 1e-6  # from which on an object is matched
-BLOCK = 256
 
 
 class MultiBoxLoss(Labels):
@@ -22,23 +22,17 @@ class MultiBoxLoss(Labels):
     MOST_BLOCKS = 1024
 
     def __init__(self, device: FormulaKernels, options: MultiBoxOptions):
-        super().__init__(device, None)
+        super().__init__(device)
         o, (images, priors, classes, locations, rows) = options, options.shape
-        count, mines = images * priors, o.ratio is not None
-        size = max(count * max(classes, 4 * locations), 8 * rows)
-
-        def kernel(name, threads, *fixed):
-            return device.kernel("detection", name, threads, *fixed, size=size)
-
+        count, mines, kernel = images * priors, o.ratio is not None, functools.partial(device.kernel, "detection")
         threshold = float(max(o.each or 0, LEAST_OVERLAP))
         self._lists = kernel("object_lists", rows + images + 1, o.difficult, o.background, classes, images, rows)
         self._priors = kernel("match_priors", count, threshold, o.each is not None, o.within, images, priors)
         self._objects = kernel("match_objects", images * BLOCK, images, priors)
         of_scores = o.most_overlap, mines, o.logistic, o.background, o.agnostic, classes, images, priors
         self._keys = kernel("score_keys", count, *of_scores)
-        self._hard = (
-            kernel("hard_negatives", images * BLOCK, np.float64(o.ratio or 0), images, priors) if mines else None
-        )
+        ratio = np.float64(o.ratio or 0)
+        self._hard = kernel("hard_negatives", images * BLOCK, ratio, images, priors) if mines else None
         weights = (-1 if o.divisor is None else o.divisor, o.weight, *o.weights)
         kinds = mines, o.logistic, o.squares, o.code, o.in_target
         tail = *map(np.float64, weights), *kinds, locations, classes, images, priors
@@ -48,7 +42,7 @@ class MultiBoxLoss(Labels):
         self._matched, self._wanted = (device.empty(count, np.int32) for _ in range(2))
         self._overlaps, self._taken = device.empty(count), device.empty(count, np.uint8)
         self._negatives = device.empty(count, np.uint64), device.zeros(images, np.uint64)
-        self._sums = device.empty(3 * self.MOST_BLOCKS, np.float64), device.zeros(1, np.uint32)
+        self._sums = device.empty(3 * self.MOST_BLOCKS, np.float64), self._come
 
     def forward(self, offsets, scores, priors, rows, gradients, loss, divisor) -> None:
         lists, matched, (keys, hard) = self._rows, self._matched, self._negatives
@@ -78,10 +72,9 @@ class Suppression:
         enough: int | None = None,
     ):
         words, tail = -(-most // 64), (most, segments, count)
-        size = max(segments * count * 4, segments * most * max(words, 5))
 
         def kernel(name, threads, *fixed):
-            return device.kernel("detection", name, threads, *fixed, *tail, size=size)
+            return device.kernel("detection", name, threads, *fixed, *tail)
 
         self._select = kernel("select_best", segments * BLOCK)
         self._sort = kernel("sort_best", segments * count)
@@ -109,8 +102,7 @@ class Detections(Suppression):
         o, (images, priors, classes, locations) = options, options.shape
         super().__init__(device, images * o.labels, 1 if locations > 1 else o.labels, priors, o.most, o.threshold)
         fixed = float(o.least), o.background, o.code, o.in_target, locations, classes, images, priors
-        size = images * priors * max(classes, 4 * locations)
-        self._candidates = device.kernel("detection", "ssd_candidates", images * priors, *fixed, size=size)
+        self._candidates = device.kernel("detection", "ssd_candidates", images * priors, *fixed)
 
     def forward(self, offsets, scores, priors) -> None:
         self._candidates(offsets, scores, priors, self.boxes, self.values, self.keys)
@@ -126,11 +118,8 @@ class Proposals(Suppression):
         count = height * width * anchors
         super().__init__(device, images, 1, count, min(count, o.most), o.threshold, True, o.enough)
         fixed = float(o.small), o.strict, o.stride, o.wide, anchors, images, height, width
-        self._candidates = device.kernel(
-            "detection", "region_candidates", images * count, *fixed, size=images * count * 4
-        )
-        self._base = device.empty((anchors, 4))
-        device.upload(self._base, np.array(o.base))
+        self._candidates = device.kernel("detection", "region_candidates", images * count, *fixed)
+        self._base = device.uploaded(np.array(o.base, device.dtype))
 
     def forward(self, scores, offsets, info) -> None:
         self._candidates(scores, offsets, info, self._base, self.boxes, self.values, self.keys)
@@ -141,17 +130,14 @@ class RegionLoss(Labels):
     """See interfaces.RegionLoss. Equal to the CPU's but for the last bits of a double."""
 
     def __init__(self, device: FormulaKernels, options: RegionOptions):
-        super().__init__(device, None)
-        o, (images, anchors, values, height, width) = options, options.shape
-        predictions = images * anchors * height * width
-        size = max(predictions * values, o.rows * (8 if o.wide else 5 * images))
+        super().__init__(device)
+        o, (images, anchors, _, height, width) = options, options.shape
         tail = o.wide, o.rows, *o.shape
-        objects, truths = map(np.float64, (o.empty, o.most)), map(np.float64, (o.of_object, o.of_class, o.of_box))
-        self._objects = device.kernel("grids", "region_objects", predictions, *objects, *tail, size=size)
-        rules = o.rescore, o.matches_sizes
-        self._truths = device.kernel("grids", "region_truths", images * BLOCK, *truths, *rules, *tail, size=size)
-        self._sizes = device.empty(2 * anchors, np.float64)
-        device.upload(self._sizes, np.array(o.sizes).reshape(-1))
+        limits, scales = map(np.float64, (o.empty, o.most)), map(np.float64, (o.of_object, o.of_class, o.of_box))
+        rules, predictions = (o.rescore, o.matches_sizes), images * anchors * height * width
+        self._objects = device.kernel("grids", "region_objects", predictions, *limits, *tail)
+        self._truths = device.kernel("grids", "region_truths", images * BLOCK, *scales, *rules, *tail)
+        self._sizes = device.uploaded(np.array(o.sizes, np.float64).reshape(-1))
         self._sum = device.sum(Formula("e * e", ("e",)), scale=1 / images)
 
     def forward(self, x, label, errors, loss) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import logging
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,10 @@ from .. import interfaces
 from ..building import builds
 from ..context import ExecutionContext
 from ..dtypes import BFLOAT16, FLOAT16
-from ..protocol import Gather, Shape
+from ..protocol import Shape
 from ..traits import LITTLE_WORK, cuda_traits
 from ..window import Window
 from . import (
-    convolution,
     detection,
     input_buffer,
     operations,
@@ -32,6 +30,7 @@ from . import (
     windows,
 )
 from .backend import CuPyBackend
+from .convolution import Convolution, FusedInnerProduct
 from .formula_kernels import FormulaKernels
 from .graphs import CapturedGraph
 from .interface import Backend
@@ -69,7 +68,7 @@ class GPU(FormulaKernels):
         self.dtype = np.dtype(dtype)
         self.number = number
         self.deterministic = deterministic
-        self.eager = eager  # the option or variable that disables graph capture; empty: none
+        self.eager = eager
         self.backend = backend or CuPyBackend(number, strict=precision == "fp32")
         self.precision = precision = precisions.suited(precision, self.backend.capability, number)
         self.engine = self.backend.convolutions(precision == "fp32", deterministic)
@@ -79,7 +78,7 @@ class GPU(FormulaKernels):
             log.warning("-precision %s: without tensor cores only inner products multiply 16-bit numbers", precision)
         self._workspace = self.empty(0, np.uint8)
         self._forks = [(Fork(self.backend), self.empty(0, np.uint8)) for _ in range(FORKS)]  # each with its workspace
-        self._graphs: weakref.WeakSet[CapturedGraph] = weakref.WeakSet()
+        self.graphs = weakref.WeakSet()
         super().__init__()
 
     def record_event(self) -> Any:
@@ -107,25 +106,15 @@ class GPU(FormulaKernels):
             return None
         return LossScale(self, start or LossScale.START)
 
-    def capture(
-        self,
-        body: Callable[..., None],
-        context: ExecutionContext,
-        signature: Callable[[], tuple[Any, ...]] = tuple,
-        gather: Gather | None = None,
-    ) -> CapturedGraph:
-        """A function that captures ``body`` as CUDA graphs, unless the device is ``eager``: see CapturedGraph."""
-        graph = CapturedGraph(self, body, context, signature, gather)
-        self._graphs.add(graph)
-        return graph
+    capture = builds(CapturedGraph)
 
     def why_eager(self) -> str:
         """Why something is not captured; "" where everything is."""
-        return self.eager or next((graph.eager for graph in self._graphs if graph.eager), "")
+        return self.eager or next((graph.eager for graph in self.graphs if graph.eager), "")
 
     def drop_graphs(self) -> None:
         """Destroys all captured graphs; later calls capture again."""
-        for graph in self._graphs:
+        for graph in self.graphs:
             graph.close()
 
     # operations
@@ -136,23 +125,8 @@ class GPU(FormulaKernels):
         # Tensor cores take four float32 numbers at once.
         single = self.dtype == np.float32 and not half
         if single and not transpose and m * n * k <= LITTLE_WORK and n % 4 == k % 4 == 0:
-            return convolution.InnerProduct(self, m, k, n)
+            return FusedInnerProduct(self, m, k, n)
         return operations.InnerProduct(self, m, k, n, transpose, half)
-
-    def convolution(
-        self,
-        x: Shape,
-        y: Shape,
-        window: Window,
-        groups: int = 1,
-        channels_last: bool = False,
-        half: bool = False,
-        name: str = "",
-        algorithm: str | None = None,
-        context: ExecutionContext | None = None,
-    ) -> convolution.Convolution:
-        shared: Any = context.packing if context else None
-        return convolution.Convolution(self, x, y, window, groups, channels_last, name, shared)
 
     def pooling(
         self,
@@ -173,6 +147,7 @@ class GPU(FormulaKernels):
         return windows.MeanOrMaximum(self, method, x, y, window)
 
     accuracy = builds(operations.Accuracy)
+    convolution = builds(Convolution)
     detections = builds(detection.Detections)
     distances = builds(selection.Distances)
     dropout = builds(operations.Dropout)

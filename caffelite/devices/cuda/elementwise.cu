@@ -1,4 +1,4 @@
-// Kernels that need no barrier and keep shapes: dropout, the gradient of a softmax with loss.
+// Kernels that keep shapes: dropout, random numbers, a ring.
 
 // y = x · scale where a random word is at least threshold, else 0. x (N, D); row n draws from sample part · samples + n, four words a counter;
 // clock: the seed's two words, the iteration, the part. x is the part of a wider array that begins at row first_row and column first; its first
@@ -51,18 +51,6 @@ KERNEL uniform(real* out, const unsigned* clock, unsigned samples, unsigned stre
     unsigned words[4] = {(unsigned)quad, clock[3] * samples + (unsigned)row, clock[2], stream};
     philox(words, clock[0], clock[1]);
     for (int j = 0; j < 4 && 4 * quad + j < d; ++j) out[row * d + 4 * quad + j] = real(start + width * ((words[j] + 0.5) / 4294967296.0));
-  }
-}
-
-// dx = (prob - onehot(label)) · dloss / divisor over (N, C, P); 0 where the label (N, P) is ignored.
-// weights (C), or null: factors of the losses by label; a label that is no class has none.
-KERNEL softmax_loss_backward(const real* prob, const real* label, const real* weights, const real* dloss, const real* divisor, real* dx,
-                             real ignore, idx ignoring, idx n, idx c, idx p) {
-  real scale = dloss[0] / divisor[0];
-  EACH(i, n * c * p) {
-    real given = label[i / (c * p) * p + i % p];
-    const real factor = !weights ? real(1) : given >= 0 && given < c ? weights[(idx)given] : real(0);
-    dx[i] = ignoring && given == ignore ? real(0) : (prob[i] - real(i / p % c == given)) * scale * factor;
   }
 }
 

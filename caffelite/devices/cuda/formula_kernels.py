@@ -33,10 +33,10 @@ class FormulaKernels(Kernels):
         """target (N, B, A) = source (N, A, B) with its last axes swapped."""
         n, a, b = source.shape
         if min(a, b) < 16:
-            self._cached_kernel("copies", "transpose_few", source.size, n, a, b)(source, target)
+            self.cached_kernel("copies", "transpose_few", source.size, n, a, b)(source, target)
         else:
             tiles = n * math.ceil(a / 32) * math.ceil(b / 32)
-            self._cached_kernel("copies", "transpose_tiles", tiles * BLOCK, n, a, b, size=source.size)(source, target)
+            self.cached_kernel("copies", "transpose_tiles", tiles * BLOCK, n, a, b)(source, target)
 
     def copy_into(self, part: Array, whole: Array, start: int) -> None:
         """whole[:, start : start + S] = part, of whole (R, T) and part (R, S)."""
@@ -51,9 +51,7 @@ class FormulaKernels(Kernels):
 
     def _columns(self, name: str, part: Array, whole: Array, start: int, *more: Array | None) -> None:
         (rows, width), total = part.shape, whole.shape[1]
-        self._cached_kernel("copies", name, math.ceil(part.size / 4), start, rows, width, total, size=whole.size)(
-            part, whole, *more
-        )
+        self.cached_kernel("copies", name, math.ceil(part.size / 4), start, rows, width, total)(part, whole, *more)
 
     def add(self, source: Array, target: Array) -> None:
         """target += source, views as in ``assign``."""
@@ -74,74 +72,59 @@ class FormulaKernels(Kernels):
         self._convert(array, wide := self.empty(array.shape))
         return wide
 
-    def _typed(self, source, name: str, names: tuple[str, ...], idx: str = "long long"):
-        """``choose(arrays)``: the kernel of the text ``source(types)`` for the types of these arrays, which are called
-        ``names``."""
-        compiled: dict = {}
+    def _typed(self, source, name: str, formulas_: tuple[Formula, ...], results=("out",), whole=np.int64):
+        """``choose(arrays)``: the kernel of the text ``source(types)`` for the types of these arrays, the formulas',
+        their scalars and ``results``, and how many numbers a thread takes at once."""
+        names, compiled = (*merged(formulas_), *merged(formulas_, "scalars"), *results), {}
 
         def choose(arrays):
             key = tuple(a.dtype for a in arrays)
             if key not in compiled:
                 types = {n: formulas.TYPES[a.dtype.name] for n, a in zip(names, arrays, strict=True)}
-                compiled[key] = self._compile(source(types), name, idx), formulas.packed(types.values())
+                compiled[key] = self._compile(source(types), name, whole), formulas.packed(types.values())
             return compiled[key]
 
         return choose
 
     def _constants(self, formulas_: tuple[Formula, ...], constants: dict[str, float]) -> tuple:
-        return tuple(
-            self.dtype.type(constants[name]) for name in dict.fromkeys(n for f in formulas_ for n in f.constants)
-        )
+        return tuple(self.dtype.type(constants[name]) for name in merged(formulas_, "constants"))
 
     def map(self, formula: Formula, **constants: float):
         """``run(*arrays, *scalars, out)``: out = formula, element by element; out may be one of the arrays."""
-        choose = self._typed(
-            partial(formulas.map_source, formula), "formula_map", (*formula.arrays, *formula.scalars, "out")
-        )
+        choose = self._typed(partial(formulas.map_source, formula), "formula_map", (formula,))
         values = self._constants((formula,), constants)
 
         def run(*operands):
-            n, (launch, each) = operands[-1].size, choose(operands)
-            launch(grid(n, each * BLOCK), (BLOCK, 1, 1), (np.int64(n), operands[-1], *operands[:-1], *values))
+            (*inputs, out), (launch, each) = operands, choose(operands)
+            launch(grid(out.size, each * BLOCK), (BLOCK, 1, 1), (np.int64(out.size), out, *inputs, *values))
 
         return run
 
     def sum(self, formula: Formula, scale: float = 1.0, **constants: float):
         """``run(*arrays, *scalars, out, add=False)``: out[0] = [out[0] +] scale · Σ formula, added up in float64."""
-        choose = self._typed(
-            partial(formulas.sum_source, formula), "formula_sum", (*formula.arrays, *formula.scalars, "out")
-        )
-        values, parts, come = (
-            self._constants((formula,), constants),
-            self.empty(PARTS, np.float64),
-            self.zeros(1, np.uint32),
-        )
+        choose = self._typed(partial(formulas.sum_source, formula), "formula_sum", (formula,))
+        values = self._constants((formula,), constants)
+        parts, come = self.empty(PARTS, np.float64), self.zeros(1, np.uint32)
 
         def run(*operands, add: bool = False):
-            n, (launch, each) = operands[0].size, choose(operands)
-            result = parts, come, operands[-1], np.float64(scale), np.int64(add)
-            launch(grid(n, 4 * each * BLOCK, PARTS), (BLOCK, 1, 1), (np.int64(n), *result, *operands[:-1], *values))
+            (*inputs, out), (launch, each) = operands, choose(operands)
+            n = inputs[0].size
+            result = parts, come, out, np.float64(scale), np.int64(add)
+            launch(grid(n, 4 * each * BLOCK, PARTS), (BLOCK, 1, 1), (np.int64(n), *result, *inputs, *values))
 
         return run
 
     def channel_map(self, formula: Formula, channels: tuple[str, ...], n: int, c: int, p: int, /, **constants: float):
         """``run(*arrays, *scalars, out)``: ``map`` over (N, C, P), where the arrays named in ``channels`` have C
         elements."""
-        kind, whole = self._indices(n * c * p)
-        source, names = (
-            partial(formulas.channel_map_source, formula, tuple(channels), p == 1),
-            (*formula.arrays, *formula.scalars, "out"),
-        )
-        choose = self._typed(source, "formula_channel_map", names, kind)
+        whole = self._index(n * c * p)
+        source = partial(formulas.channel_map_source, formula, tuple(channels), p == 1)
+        choose = self._typed(source, "formula_channel_map", (formula,), whole=whole)
         values, sizes = self._constants((formula,), constants), (whole(n), whole(c), whole(p))
 
         def run(*operands):
-            launch, each = choose(operands)
-            launch(
-                grid(n * c * p, each * BLOCK),
-                (BLOCK, 1, 1),
-                (*sizes, operands[-1], *operands[:-1], *values),
-            )
+            (*inputs, out), (launch, each) = operands, choose(operands)
+            launch(grid(n * c * p, each * BLOCK), (BLOCK, 1, 1), (*sizes, out, *inputs, *values))
 
         return run
 
@@ -233,19 +216,15 @@ class FormulaKernels(Kernels):
         n, c, p = split
         if c == 1:
             n, p = 1, n * p  # one long plane
-        columns, (kind, whole) = p == 1, self._indices(n * c * p)
-        names = (
-            *merged(formulas_),
-            *dict.fromkeys(s for f in formulas_ for s in f.scalars),
-            *(["kept"] if kept else []),
-        )
+        columns, whole = p == 1, self._index(n * c * p)
         values, shapes = self._constants(formulas_, constants), {}
 
         def source(sliced, types):
             return channel_sums.channel_sums_source(formulas_, tuple(channels), columns, types, ending, kept, sliced)
 
         whole_rows, slices = (
-            self._typed(partial(source, sliced), "formula_channel_sums", names, kind) for sliced in (False, True)
+            self._typed(partial(source, sliced), "formula_channel_sums", formulas_, ("kept",) * kept, whole)
+            for sliced in (False, True)
         )
 
         def shape(each: int):
@@ -258,11 +237,8 @@ class FormulaKernels(Kernels):
             teams = math.ceil(pieces / channel_sums.TEAM) if columns else 0
             parts = self.empty(sums * groups * width * (pieces + teams) if pieces > 1 else 1, np.float64)
             first = (*(whole(v) for v in (n, c, p, pieces, across)), parts, self.zeros(groups * (teams + 1), np.uint32))
-            return (
-                grid(groups * pieces, 1),
-                (32 if numbers <= 128 and not columns else BLOCK, 1, 1),
-                first,
-            )
+            threads = 32 if numbers <= 128 and not columns else BLOCK
+            return grid(groups * pieces, 1), (threads, 1, 1), first
 
         def launch(results, operands):
             arrays = (*operands, *results[-1:]) if kept else operands
@@ -289,10 +265,8 @@ class FormulaKernels(Kernels):
             for at in range(start, stop, UPDATE_TILE)
         ]
         start, stop, owner = np.array(tiles, np.int64).reshape(-1, 3).T
-        tables = []
-        for table in (start, stop, np.asarray(lr_mult, self.dtype)[owner], np.asarray(decay, self.dtype)[owner]):
-            tables.append(self.empty(table.shape, table.dtype))
-            self.upload(tables[-1], table)
+        multipliers = (np.asarray(each, self.dtype)[owner] for each in (lr_mult, decay))
+        tables = [self.uploaded(table) for table in (start, stop, *multipliers)]
         grid, values = (len(tiles), 1, 1), [self.dtype.type(constants[n]) for n in formula.constants if n in constants]
 
         def run(numbers, scale, *arrays):

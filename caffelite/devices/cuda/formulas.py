@@ -71,7 +71,8 @@ def statements(text: str) -> str:
     return " ".join(lines)
 
 
-TYPES = {"float32": "float", "float64": "double", "float16": "fp16", "uint16": "bf16", "int32": "int", "uint8": "byte"}
+TYPES = {"float32": "float", "float64": "double", "float16": "fp16", "uint16": "bf16", "uint8": "byte"}
+TYPES |= {"int32": "int", "int64": "long long"}
 
 
 def packed(types: Iterable[str]) -> int:
@@ -83,16 +84,21 @@ class FormulaText:
     """Formulas over the same arrays as C++: ``value<i>_`` functions of numbers, and how kernels get these.
 
     types: those of arrays', scalars' and "out"'s elements, by name; channels: the arrays that have an element a
-    channel; first: the one of these that is x itself, and gives the first number of each channel.
+    channel; columns: whether neighbours are of different channels (P = 1); first: the one of ``channels`` that is x
+    itself, and gives the first number of each channel.
     """
 
     def __init__(
-        self, formulas: tuple[Formula, ...], types: dict[str, str], channels: tuple[str, ...] = (), first: str = ""
+        self,
+        formulas: tuple[Formula, ...],
+        types: dict[str, str],
+        channels: tuple[str, ...] = (),
+        columns: bool = False,
+        first: str = "",
     ):
-        self.types = types
-        self.arrays = merged(formulas)
-        self.scalars, self.constants = (
-            tuple(dict.fromkeys(n for f in formulas for n in getattr(f, k))) for k in ("scalars", "constants")
+        self.types, self._columns = types, columns
+        self.arrays, self.scalars, self.constants = (
+            merged(formulas, kind) for kind in ("arrays", "scalars", "constants")
         )
         assert set(channels) <= set(self.arrays), channels
         names = ", ".join(f"real {n}" for n in (*self.arrays, *self.scalars, *self.constants))
@@ -115,44 +121,56 @@ class FormulaText:
         return f"value{i}_({', '.join(arguments)})"
 
     def single(self, i: int) -> str:
-        """Of element i_, and of the channels' values where these were read."""
+        """Of element i_, and of the channels' values that ``reads`` read."""
         return self.value(i, {a: f"real({a}_v_)" if a in self.few else f"real({a}_at_[i_])" for a in self.used})
 
-    def several(self, i: int, columns: bool = False) -> str:
-        """Of the j_th of what ``packs`` read."""
-        return self.value(
-            i, {a: f"real({a}_v_{'' if a in self.few and not columns else '.at[j_]'})" for a in self.used}
-        )
+    def several(self, i: int) -> str:
+        """Of the j_th of what ``packs`` read, and of the channels' values, in columns packs too."""
+        alone = () if self._columns else self.few
+        return self.value(i, {a: f"real({a}_v_{'' if a in alone else '.at[j_]'})" for a in self.used})
 
     def wide(self, *more: str) -> str:
         """Whether the alignment of all arrays allows vector loads."""
         return " && ".join(f"wide<{self.k}>({p})" for p in (*more, *(f"{a}_at_" for a in self.each)))
 
-    def packs(self, at: str = "i_") -> str:
-        return " ".join(f"const auto {a}_v_ = load<{self.k}>({a}_at_ + {at});" for a in self.each)
+    def packs(self) -> str:
+        return " ".join(f"const auto {a}_v_ = load<{self.k}>({a}_at_ + i_);" for a in self.each)
+
+    def loop(self, count: str, fits: str, several: str, single: str) -> str:
+        """Statements for each of so many elements: ``several`` for K of them from i_ on where ``fits``, ``single`` for
+        what is left."""
+        k = self.k
+        return f"""const idx done_ = {fits} ? {count} / {k} * {k} : 0;
+  EACH(q_, done_ / {k}) {{
+    const idx i_ = q_ * {k};
+    {several}
+  }}
+  EACH(q_, {count} - done_) {{
+    const idx i_ = done_ + q_;
+    {single}
+  }}"""
+
+    def map(self, count: str, fits: str, several: str = "", single: str = "") -> str:
+        """The same for out = formula, after statements that get the channels' values."""
+        out, k = self.types["out"], self.k
+        return self.loop(
+            count,
+            fits,
+            f"""{several} {self.packs()}
+    Pack<{out}, {k}> out_v_;
+    EACH_OF(j_, {k}) out_v_.at[j_] = {self.several(0)};
+    store(out_ + i_, out_v_);""",
+            f"""{single}
+    out_[i_] = {self.single(0)};""",
+        )
 
 
 def map_source(formula: Formula, types: dict[str, str]) -> str:
     """``formula_map(n, out, *arrays, *scalars, *constants)``."""
     t = FormulaText((formula,), types)
-    k = t.k
     return f"""{t.functions}KERNEL formula_map(idx n_, {types["out"]}* out_{t.parameters}) {{
   {t.read_scalars}
-  idx done_ = 0;
-  if ({t.wide("out_")}) {{
-    done_ = n_ / {k} * {k};
-    EACH(q_, n_ / {k}) {{
-      const idx i_ = q_ * {k};
-      {t.packs()}
-      Pack<{types["out"]}, {k}> out_v_;
-      EACH_OF(j_, {k}) out_v_.at[j_] = {t.several(0)};
-      store(out_ + i_, out_v_);
-    }}
-  }}
-  EACH(q_, n_ - done_) {{
-    const idx i_ = done_ + q_;
-    out_[i_] = {t.single(0)};
-  }}
+  {t.map("n_", t.wide("out_"))}
 }}
 """
 
@@ -160,33 +178,19 @@ def map_source(formula: Formula, types: dict[str, str]) -> str:
 def channel_map_source(formula: Formula, channels: tuple[str, ...], columns: bool, types: dict[str, str]) -> str:
     """``formula_channel_map(n, c, p, out, *arrays, *scalars, *constants)``: arrays named in channels have C elements.
     columns: P = 1."""
-    t = FormulaText((formula,), types, channels)
+    t = FormulaText((formula,), types, channels, columns)
     k = t.k
     if columns:
         fits = " && ".join([f"c_ % {k} == 0", t.wide("out_"), *(f"wide<{k}>({a}_at_)" for a in t.few)])
-        channel, read = "i_ % c_", " ".join(f"const auto {a}_v_ = load<{k}>({a}_at_ + k_);" for a in t.few)
+        reads = " ".join(f"const auto {a}_v_ = load<{k}>({a}_at_ + k_);" for a in t.few)
+        channel = "const idx k_ = i_ % c_;"
     else:
-        fits = f"p_ % {k} == 0 && {t.wide('out_')}"
-        channel, read = "i_ / p_ % c_", t.reads
+        fits, reads = f"p_ % {k} == 0 && {t.wide('out_')}", t.reads
+        channel = "const idx k_ = i_ / p_ % c_;"
     return f"""{t.functions}KERNEL formula_channel_map(idx n_, idx c_, idx p_, {types["out"]}* out_{t.parameters}) {{
   {t.read_scalars}
   const idx count_ = n_ * c_ * p_;
-  if ({fits}) {{
-    EACH(q_, count_ / {k}) {{
-      const idx i_ = q_ * {k}, k_ = {channel};
-      {read}
-      {t.packs()}
-      Pack<{types["out"]}, {k}> out_v_;
-      EACH_OF(j_, {k}) out_v_.at[j_] = {t.several(0, columns)};
-      store(out_ + i_, out_v_);
-    }}
-  }} else {{
-    EACH(i_, count_) {{
-      const idx k_ = {channel};
-      {t.reads}
-      out_[i_] = {t.single(0)};
-    }}
-  }}
+  {t.map("count_", fits, f"{channel} {reads}", f"{channel} {t.reads}")}
 }}
 """
 
@@ -195,33 +199,14 @@ def sum_source(formula: Formula, types: dict[str, str]) -> str:
     """``formula_sum(n, partial, come, out, scale, add, *arrays, *scalars, *constants)``: a number a block, which the
     last block adds up."""
     t = FormulaText((formula,), types)
-    k = t.k
+    several = f"{t.packs()}\n    EACH_OF(j_, {t.k}) total_[0] += {t.several(0)};"
     return f"""{t.functions}KERNEL formula_sum(idx n_, double* partial_, unsigned* come_, {types["out"]}* out_,
     double scale_, idx add_{t.parameters}) {{
   {t.read_scalars}
-  double total_ = 0;
-  idx done_ = 0;
-  if ({t.wide() or "false"}) {{
-    done_ = n_ / {k} * {k};
-    EACH(q_, n_ / {k}) {{
-      const idx i_ = q_ * {k};
-      {t.packs()}
-      EACH_OF(j_, {k}) total_ += {t.several(0)};
-    }}
-  }}
-  EACH(q_, n_ - done_) {{
-    const idx i_ = done_ + q_;
-    total_ += {t.single(0)};
-  }}
-  total_ = block_sum(total_);
-  if (gridDim.x > 1) {{
-    if (threadIdx.x == 0) partial_[blockIdx.x] = total_;
-    if (!comes_last(come_, gridDim.x)) return;
-    total_ = 0;
-    for (idx b_ = threadIdx.x; b_ < gridDim.x; b_ += blockDim.x) total_ += ((volatile double*)partial_)[b_];
-    total_ = block_sum(total_);
-  }}
-  if (threadIdx.x == 0) out_[0] = real(scale_ * total_) + (add_ ? real(out_[0]) : real(0));
+  double total_[1] = {{}};
+  {t.loop("n_", t.wide() or "false", several, f"total_[0] += {t.single(0)};")}
+  if (block_sums_of_all(total_, partial_, come_, blockIdx.x, gridDim.x) && threadIdx.x == 0)
+    out_[0] = real(scale_ * total_[0]) + (add_ ? real(out_[0]) : real(0));
 }}
 """
 

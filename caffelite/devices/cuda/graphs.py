@@ -5,24 +5,16 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from ..context import ExecutionContext
 from ..protocol import Gather
-from .interface import Backend
+from .installation import first_line
+from .memory import Memory
 
 log = logging.getLogger("caffelite")
 RUN, CAPTURE, LAUNCH = range(3)  # the action of a call: each requires the one before
 TRIES = 2  # failed captures in a row after which nothing is captured any more
-
-
-class GraphDevice(Protocol):
-    """The members of its device that a captured graph uses."""
-
-    backend: Backend
-    eager: str
-    capturing: bool
-    generation: int
 
 
 class CapturedGraph:
@@ -43,7 +35,7 @@ class CapturedGraph:
 
     def __init__(
         self,
-        device: GraphDevice,
+        device: Memory,
         body: Callable[..., None],
         context: ExecutionContext,
         signature: Callable[[], tuple[Any, ...]] = tuple,
@@ -57,6 +49,7 @@ class CapturedGraph:
         self._generation = 0
         self._failures = 0  # in a row
         self.eager = ""
+        device.graphs.add(self)
 
     def __call__(self, *key: Any) -> None:
         device = self._device
@@ -89,7 +82,7 @@ class CapturedGraph:
         try:
             graph = self._captured(*place[1][:-1])
         except Exception as mistake:  # of any library: the eager run may succeed, or raises it again
-            reason = (str(mistake).strip() or type(mistake).__name__).splitlines()[0]
+            reason = first_line(mistake)
         if graph is not None and self._generation != device.generation:
             reason = "memory that it uses has grown meanwhile"
         if old := self._graphs.pop(place, None):

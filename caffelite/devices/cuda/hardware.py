@@ -18,23 +18,16 @@ OPERATIONS = {
     (10, 0): (256, 4096, 8192),
     (12, 0): (256, 256, 512),
 }
-CLOCK, MEMORY_CLOCK, BUS, PROCESSORS, MAJOR, MINOR = (
-    13,
-    36,
-    37,
-    16,
-    75,
-    76,
-)  # cudaDeviceAttr; clocks in kHz, the bus in bits
+# cudaDeviceAttr: clocks (in kHz) of the processors and of the memory, its bus (in bits), how many processors there are,
+# and both parts of the compute capability.
+ATTRIBUTES = 13, 36, 37, 16, 75, 76
 
 
 def peaks(number: int, cupy=None) -> dict[str, float]:
     """Of GPU ``number``, from its clocks: "bytes" a second that its memory moves, and operations a second for each
     precision. What is not known of a GPU is left out."""
     attribute = (cupy or installation.cupy_module("device_query")).cuda.runtime.deviceGetAttribute
-    clock, memory, bus, processors, *capability = (
-        attribute(a, number) for a in (CLOCK, MEMORY_CLOCK, BUS, PROCESSORS, MAJOR, MINOR)
-    )
+    clock, memory, bus, processors, *capability = (attribute(a, number) for a in ATTRIBUTES)
     rates = {"bytes": 2e3 * memory * bus / 8} if memory and bus else {}
     each = OPERATIONS.get(tuple(capability))
     if each and clock:
@@ -73,31 +66,27 @@ _PROPERTIES = {
 }
 
 
-def describe(number: int, cupy=None) -> dict[str, str | int]:
-    """The properties of GPU ``number``; those that its CUDA version does not report are left out."""
-    cupy = cupy or installation.cupy_module("device_query")
+def describe(number: int) -> dict[str, str | int]:
+    """What GPU ``number`` is, by the words that a device query prints; what its CUDA version does not report is left
+    out. Errors: no CuPy, no driver, no such GPU."""
+    cupy = installation.cupy_module("device_query")
+    runtime = cupy.cuda.runtime
     number = installation.checked_number(number, installation.device_count(cupy))
-    properties = cupy.cuda.runtime.getDeviceProperties(number)
+    properties = runtime.getDeviceProperties(number)
     rows: dict[str, str | int] = {"Device id": number}
-    for words, key in _PROPERTIES.items():
-        if key in properties:
-            value = properties[key]
-            rows[words] = (
-                value.decode()
-                if isinstance(value, bytes)
-                else value
-                if isinstance(value, int)
-                else " x ".join(map(str, value))
-            )
+    rows |= {words: _printed(properties[key]) for words, key in _PROPERTIES.items() if key in properties}
     with installation.set_up(cupy, number), cupy.cuda.Device(number):
-        rows["Free global memory (bytes)"] = int(cupy.cuda.runtime.memGetInfo()[0])
-    for words, version in (
-        ("CUDA driver", installation.driver_version()),
-        ("CUDA runtime", cupy.cuda.runtime.runtimeGetVersion()),
-    ):
-        if version:
-            rows[words] = f"{version // 1000}.{version % 1000 // 10}"
+        rows["Free global memory (bytes)"] = int(runtime.memGetInfo()[0])
+    if driver := installation.driver_version():
+        rows["CUDA driver"] = installation.spelled(driver)
+    rows["CUDA runtime"] = installation.spelled(runtime.runtimeGetVersion())
     rows["CuPy"] = cupy.__version__
     cudnn.require(cupy)
     rows["cuDNN"] = str(cudnn.version())
     return rows
+
+
+def _printed(value: int | bytes | tuple[int, ...]) -> str | int:
+    if isinstance(value, bytes):
+        return value.decode()
+    return value if isinstance(value, int) else " x ".join(map(str, value))

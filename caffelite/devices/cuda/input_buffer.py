@@ -157,7 +157,7 @@ class Ring:
     def __init__(self, device: Kernels, rows: int, width: int = 1):
         self._device, self._rows, self._width = device, rows, width
         self._array, self._count = device.zeros((rows, width)), device.zeros(1, np.int64)
-        self._append = device.kernel("elementwise", "append", 1, rows, width, size=rows * width)
+        self._append = device.kernel("elementwise", "append", 1, rows, width)
 
     def __len__(self) -> int:
         return self._rows

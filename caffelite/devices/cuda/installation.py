@@ -22,6 +22,11 @@ def driver_version() -> int | None:
     return version.value if driver.cuDriverGetVersion(ctypes.byref(version)) == 0 else None
 
 
+def spelled(version: int) -> str:
+    """A version of CUDA, as 13.0 for 13000."""
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
 def cupy_module(use: str = "-gpu"):
     """CuPy, imported; where it is missing, an error that says that there is no GPU, or names the extra that fits the
     driver."""
@@ -32,9 +37,8 @@ def cupy_module(use: str = "-gpu"):
             _check_presence(use)
             version = driver_version()
             raise missing_extra("cupy", "cuda12" if version and version < 13000 else "cuda13", use) from None
-        raise CaffeliteError(
-            f"{use}: CuPy is installed but cannot be loaded", found=str(mistake).strip().splitlines()[0]
-        ) from mistake
+        what = f"{use}: CuPy is installed but cannot be loaded"
+        raise CaffeliteError(what, found=first_line(mistake)) from mistake
     return cupy
 
 
@@ -54,16 +58,12 @@ def device_count(cupy) -> int:
         if version is None:
             what, remedy = "no NVIDIA driver (libcuda.so.1 is missing)", f"install the driver, or {ON_THE_CPU}"
         else:
-            what = f"a driver for CUDA {version // 1000}.{version % 1000 // 10}: {mistake}"
+            what = f"a driver for CUDA {spelled(version)}: {mistake}"
             remedy = f"match the extra (cuda12, cuda13) with the driver, or {ON_THE_CPU}"
         raise CaffeliteError("no usable GPU", expected="an NVIDIA GPU", found=what, remedy=remedy) from None
     if count == 0:
-        raise CaffeliteError(
-            "no usable GPU",
-            expected="an NVIDIA GPU",
-            found="a driver that shows none",
-            remedy="is CUDA_VISIBLE_DEVICES set to nothing?",
-        )
+        found, remedy = "a driver that shows none", "is CUDA_VISIBLE_DEVICES set to nothing?"
+        raise CaffeliteError("no usable GPU", expected="an NVIDIA GPU", found=found, remedy=remedy)
     return count
 
 
@@ -74,21 +74,17 @@ def checked_number(number: int, count: int) -> int:
     return number
 
 
-def _runtime(cupy) -> str:
-    """The CUDA that CuPy was built for, as 12.9."""
-    version = cupy.cuda.runtime.runtimeGetVersion()
-    return f"{version // 1000}.{version % 1000 // 10}"
-
-
 def first_line(mistake: Exception) -> str:
     return (str(mistake).strip() or type(mistake).__name__).splitlines()[0]
 
 
+def install_extra(cupy) -> str:
+    """The command that installs what goes with this CuPy."""
+    return f'pip install "caffelite[cuda{cupy.cuda.runtime.runtimeGetVersion() // 1000}]"'
+
+
 def bring_libraries(cupy) -> str:
-    extra = f"cuda{cupy.cuda.runtime.runtimeGetVersion() // 1000}"
-    return (
-        f'install CUDA\'s headers and libraries: pip install "caffelite[{extra}]", or set CUDA_PATH to a CUDA toolkit'
-    )
+    return f"install CUDA's headers and libraries: {install_extra(cupy)}, or set CUDA_PATH to a CUDA toolkit"
 
 
 @contextlib.contextmanager
@@ -103,31 +99,20 @@ def set_up(cupy, number: int) -> Iterator[None]:
         remedy = "end the process that uses it (see nvidia-smi), or use another GPU"
         raise CaffeliteError(f"GPU {number} has no memory left", found=first_line(mistake), remedy=remedy) from mistake
     except OSError as mistake:
-        remedy = "set CUPY_CACHE_DIR to a folder that can be written"
-        raise CaffeliteError(
-            "compiled CUDA kernels cannot be kept", found=first_line(mistake), remedy=remedy
-        ) from mistake
+        what, remedy = "compiled CUDA kernels cannot be kept", "set CUPY_CACHE_DIR to a folder that can be written"
+        raise CaffeliteError(what, found=first_line(mistake), remedy=remedy) from mistake
     except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as mistake:
-        remedy = "see by nvidia-smi whether it is free and healthy, and whether its driver fits CUDA " + _runtime(cupy)
+        cuda = spelled(cupy.cuda.runtime.runtimeGetVersion())
+        remedy = f"see by nvidia-smi whether it is free and healthy, and whether its driver fits CUDA {cuda}"
         raise CaffeliteError(f"GPU {number} cannot be set up", found=first_line(mistake), remedy=remedy) from mistake
-    except (
-        Exception
-    ) as mistake:  # which class CuPy raises for a library or header that is missing differs from version to version
-        raise CaffeliteError(
-            "CUDA kernels cannot be compiled", found=first_line(mistake), remedy=bring_libraries(cupy)
-        ) from mistake
+    except Exception as mistake:  # CuPy's class for a library or header that is missing differs from version to version
+        what, remedy = "CUDA kernels cannot be compiled", bring_libraries(cupy)
+        raise CaffeliteError(what, found=first_line(mistake), remedy=remedy) from mistake
 
 
 def check_capability(cupy, number: int, capability: tuple[int, int]) -> None:
     """Refuses a GPU that the CUDA of this CuPy no longer compiles for."""
     if cupy.cuda.runtime.runtimeGetVersion() >= 13000 and capability < (7, 5):
-        found, remedy = (
-            ".".join(map(str, capability)),
-            'use CUDA 12: pip install "caffelite[cuda12]" in an environment without cupy-cuda13x',
-        )
-        raise CaffeliteError(
-            f"GPU {number} is too old for CUDA 13",
-            expected="compute capability 7.5 or more",
-            found=found,
-            remedy=remedy,
-        )
+        what, found = f"GPU {number} is too old for CUDA 13", ".".join(map(str, capability))
+        remedy = 'use CUDA 12: pip install "caffelite[cuda12]" in an environment without cupy-cuda13x'
+        raise CaffeliteError(what, expected="compute capability 7.5 or more", found=found, remedy=remedy)

@@ -96,10 +96,9 @@ class Backend(Protocol):
         trans_a: bool = False,
         trans_b: bool = False,
         add: bool = False,
-        batch: int = 1,
     ) -> None:
-        """c (batch, m, n) = op(a) op(b) [+ c], contiguous, row-major; a (batch, m, k) or, transposed, (batch, k, m);
-        b (batch, k, n) or, transposed, (batch, n, k).
+        """c (m, n) = op(a) op(b) [+ c], contiguous, row-major; a (m, k) or, transposed, (k, m); b (k, n) or,
+        transposed, (n, k).
 
         a and b have the same dtype, which may have 16 bits; c has theirs, or float32.
         """

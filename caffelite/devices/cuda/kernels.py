@@ -26,31 +26,31 @@ class Kernels(Memory):
         self._texts: dict[str, str] = {}  # of .cu files
         self._kernels: dict[tuple[Any, ...], Kernel] = {}
 
-    def kernel(self, family: str, name: str, threads: int, *fixed: Any, size: int = 0, block: int = BLOCK) -> Kernel:
+    def kernel(self, family: str, name: str, threads: int, *fixed: Any) -> Kernel:
         """``run(*arguments)``: a kernel of <family>.cu on at least ``threads`` threads or ``MOST_BLOCKS`` blocks.
 
-        fixed: the last parameters, which never change: an int becomes idx, a float real, None a null pointer; NumPy's
-        scalars stay. size: the largest index, where that is not ``threads``.
+        fixed: the last parameters, which never change. An int becomes idx, which reaches the elements of all arrays, a
+        float real, None a null pointer; NumPy's scalars stay.
         """
-        kind, whole = self._indices(max(size, threads))
         if family not in self._texts:
             self._texts[family] = (Path(__file__).parent / f"{family}.cu").read_text()
-        launches = {}
-        tail = tuple(self._argument(v, whole) for v in fixed)
-        blocks = grid(threads, block)
+        blocks, launches = grid(threads, BLOCK), {}
 
         def run(*arguments):
             blob = next((a.dtype.name for a in arguments if getattr(a, "dtype", None) in HALF_DTYPES), self.dtype.name)
-            if blob not in launches:
-                launches[blob] = self._compile(self._texts[family], name, kind, formulas.TYPES[blob])
-            launches[blob](blocks, (block, 1, 1), (*(self._argument(v, whole) for v in arguments), *tail))
+            whole = self._index(max(threads, *(getattr(a, "size", 0) for a in arguments)))
+            if (blob, whole) not in launches:
+                launch = self._compile(self._texts[family], name, whole, formulas.TYPES[blob])
+                launches[blob, whole] = launch, tuple(self._argument(v, whole) for v in fixed)
+            launch, tail = launches[blob, whole]
+            launch(blocks, (BLOCK, 1, 1), (*(self._argument(v, whole) for v in arguments), *tail))
 
         return run
 
     @staticmethod
-    def _indices(elements: int) -> tuple[str, type[np.signedinteger]]:
-        """The type of indices, in CUDA and in NumPy, that reach ``elements``."""
-        return ("int", np.int32) if elements < SMALL else ("long long", np.int64)
+    def _index(elements: int) -> type[np.signedinteger]:
+        """The type of indices that reach ``elements``."""
+        return np.int32 if elements < SMALL else np.int64
 
     def _argument(self, value, whole):
         if value is None:
@@ -59,21 +59,20 @@ class Kernels(Memory):
             return whole(value)
         return self.dtype.type(value) if type(value) is float else value
 
-    def _compile(self, text: str, name: str, idx: str = "long long", blob: str | None = None):
+    def _compile(self, text: str, name: str, whole: type[np.signedinteger] = np.int64, blob: str | None = None):
         """The kernel ``name`` of a text that follows the prelude."""
         for part in ("types", "prelude"):
             if part not in self._texts:
                 self._texts[part] = (Path(__file__).parent / f"{part}.cu").read_text()
-        real = formulas.TYPES[self.dtype.name]
+        real, idx = (formulas.TYPES[np.dtype(kind).name] for kind in (self.dtype, whole))
         head = HEAD.format(real=real, idx=idx, blob=blob or real)
         return self.backend.kernel(self._texts["types"] + head + self._texts["prelude"] + text, name)
 
-    def _cached_kernel(self, *built: Any, **options: Any) -> Kernel:
+    def cached_kernel(self, *built: Any) -> Kernel:
         """``kernel``, built once for the same arguments."""
-        key = (*built, *options.items())
-        if key not in self._kernels:
-            self._kernels[key] = self.kernel(*built, **options)
-        return self._kernels[key]
+        if built not in self._kernels:
+            self._kernels[built] = self.kernel(*built)
+        return self._kernels[built]
 
 
 def grid(threads: int, block: int, most: int | None = None) -> tuple[int, int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -10,11 +11,11 @@ from numpy.typing import DTypeLike
 
 from ..dtypes import BFLOAT16
 from ..interfaces import Array
+from ..protocol import Shape
 from ..traits import LITTLE_WORK
 from .interface import Backend, Convolutions
 from .streams import Fork
 
-Shape = tuple[int, ...]
 FORKS = 2  # additional streams for small layers: gradients of weights, of bias, of the bottom
 
 
@@ -24,9 +25,11 @@ class Memory:
     backend: Backend
     dtype: np.dtype[Any]
     half_dtype: np.dtype[Any]
+    eager: str  # the option or variable that disables graph capture; empty: none
     generation = 0  # counts the moves of memory that grows: captured graphs of an older generation are void
     capturing = False
     engine: Convolutions
+    graphs: weakref.WeakSet[Any]  # all captured ones
     _workspace: Array
     _forks: list[tuple[Fork, Array]]  # each with its workspace
 
@@ -47,6 +50,12 @@ class Memory:
     def upload(self, array: Array, host: np.ndarray) -> None:
         host = np.ascontiguousarray(np.broadcast_to(host, array.shape), array.dtype)
         self.backend.upload(array, host)
+
+    def uploaded(self, values: np.ndarray) -> Array:
+        """An array with these values."""
+        array = self.empty(values.shape, values.dtype)
+        self.upload(array, values)
+        return array
 
     def download(self, array: Array) -> np.ndarray:
         """A copy on the host, when all queued operations have finished."""

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ...errors import CaffeliteError
-from .installation import cupy_module
-
-
-def place(number: int) -> str:
-    """The machine and the bus address of GPU ``number``."""
-    return f"{socket.gethostname()} {cupy_module().cuda.runtime.deviceGetPCIBusId(number)}"
+from .installation import cupy_module, first_line
 
 
 def nccl_module():
@@ -57,11 +51,8 @@ class NCCLAllReduce:
         try:
             self._comm = nccl.NcclCommunicator(size, gather(nccl.get_unique_id() if rank == 0 else None)[0], rank)
         except RuntimeError as mistake:
-            found, remedy = (
-                str(mistake).strip().splitlines()[0],
-                "run it again with NCCL_DEBUG=WARN, so that NCCL prints the reason",
-            )
-            raise CaffeliteError("NCCL cannot join the GPUs", found=found, remedy=remedy) from mistake
+            remedy = "run it again with NCCL_DEBUG=WARN, so that NCCL prints the reason"
+            raise CaffeliteError("NCCL cannot join the GPUs", found=first_line(mistake), remedy=remedy) from mistake
         self._drop_graphs = drop_graphs
         self._compute, self._stream = compute, stream
         self._ready, self._done = (cupy.cuda.Event(disable_timing=True) for _ in range(2))

@@ -13,30 +13,24 @@ from ..formula import Formula
 from ..interfaces import MaskPart
 from .formula_kernels import FormulaKernels
 
-FEW_WORK = (
-    1 << 20
-)  # multiply-adds of a product below which separate launches of bias and ReLU cost more than the product
+FEW_WORK = 1 << 20  # multiply-adds of a product that takes less time than launches of bias and ReLU
 
 
 class Biased:
     """The bias and leaky ReLU of y (N, C, P), and the bias's gradient."""
 
     def __init__(self, device: FormulaKernels, n: int, c: int, p: int):
-        split = n, c, p
-        self._sum = device.channel_sum(Formula("dy", ("dy",)), (), *split)
-        relu = "where({0} > 0, {0}, slope * ({0}))"
-        self._applied = functools.cache(
-            lambda biased, slope: device.channel_map(
-                Formula(
-                    (relu if slope is not None else "{0}").format("y + b" if biased else "y"),
-                    ("y", "b") if biased else ("y",),
-                    constants=() if slope is None else ("slope",),
-                ),
-                ("b",) if biased else (),
-                *split,
-                **({} if slope is None else {"slope": slope}),
-            )
-        )
+        self._sum = device.channel_sum(Formula("dy", ("dy",)), (), n, c, p)
+
+        @functools.cache
+        def applied(biased: bool, slope: float | None):
+            text, channels = ("y + b", ("b",)) if biased else ("y", ())
+            constants = {} if slope is None else {"slope": slope}
+            rectified = text if slope is None else f"where({text} > 0, {text}, slope * ({text}))"
+            formula = Formula(rectified, ("y", *channels), constants=tuple(constants))
+            return device.channel_map(formula, channels, n, c, p, **constants)
+
+        self._applied = applied
 
     def forward(self, y, b, slope: float | None) -> None:
         if b is not None or slope is not None:
@@ -53,9 +47,9 @@ class InnerProduct:
     def __init__(self, device: FormulaKernels, m: int, k: int, n: int, transpose: bool = False, half: bool = False):
         self._sizes, self._transpose, self._half = (m, n, k), transpose, half
         self._device, self._matmul, self._bias = device, device.backend.matmul, Biased(device, m, n, 1)
-        self._round = device.map(Formula("a", ("a",)))
+        self._round, _ = device.conversions()
         few = not half and not transpose and m * n * k <= FEW_WORK
-        self._few = device.kernel("reductions", "product_few", 32 * m * n, m, n, k, size=max(m, n) * k) if few else None
+        self._few = device.kernel("reductions", "product_few", 32 * m * n, m, n, k) if few else None
 
     def _rounded(self, *arrays) -> list:
         """Arrays in the workspace, of 16-bit numbers; None stays."""
@@ -109,9 +103,9 @@ class Softmax:
     """See interfaces.Softmax."""
 
     def __init__(self, device: FormulaKernels, n: int, c: int, p: int):
-        threads, shape, size = n * p * team(p), (team(p), n, c, p), n * c * p
-        self._forward = device.kernel("reductions", "softmax_forward", threads, *shape, size=size)
-        self._backward = device.kernel("reductions", "softmax_backward", threads, *shape, size=size)
+        threads, shape = n * p * team(p), (team(p), n, c, p)
+        self._forward = device.kernel("reductions", "softmax_forward", threads, *shape)
+        self._backward = device.kernel("reductions", "softmax_backward", threads, *shape)
 
     def forward(self, x, y) -> None:
         self._forward(x, y)
@@ -121,12 +115,12 @@ class Softmax:
 
 
 class Labels:
-    """Reports labels that are out of range, for losses and scores. ``bad`` (int64, one element): 0, or 1 + the index of
-    the first."""
+    """Reports labels, and other numbers that name something, that are out of range. ``bad`` (int64, one element): 0, or
+    1 + the index of the first."""
 
-    def __init__(self, device: FormulaKernels, ignore: int | None):
-        self.bad, self._first = device.zeros(1, np.int64), device.empty(1, np.int64)
-        device.upload(self._first, np.array([np.iinfo(np.int64).max]))
+    def __init__(self, device: FormulaKernels, ignore: int | None = None):
+        self.bad, self._first = device.zeros(1, np.int64), device.uploaded(np.array([np.iinfo(np.int64).max]))
+        self._come = device.zeros(1, np.uint32)  # counts the blocks of a kernel that are done
         self._ignore = (float(ignore or 0), ignore is not None)
 
 
@@ -146,18 +140,11 @@ class SoftmaxLoss(Labels):
         self._weights = weights
         threads = min(n * p * team(p), self.BLOCKS * 256)
         self.divisor = device.zeros(1)
-        self._parts = device.empty(2 * self.BLOCKS, np.float64), device.zeros(1, np.uint32), self._first
-        tail = (
-            *self._ignore,
-            np.float64(-1 if divisor is None else divisor),
-            float(np.finfo(np.float32).tiny),
-            team(p),
-            n,
-            c,
-            p,
-        )
-        self._forward = device.kernel("reductions", "softmax_loss", threads, *tail, size=n * c * p)
-        self._backward = device.kernel("elementwise", "softmax_loss_backward", n * c * p, *self._ignore, n, c, p)
+        self._parts = device.empty(2 * self.BLOCKS, np.float64), self._come, self._first
+        numbers = np.float64(-1 if divisor is None else divisor), float(np.finfo(np.float32).tiny)
+        tail = *self._ignore, *numbers, team(p), n, c, p
+        self._forward = device.kernel("reductions", "softmax_loss", threads, *tail)
+        self._backward = device.kernel("reductions", "softmax_loss_backward", n * c * p, *self._ignore, n, c, p)
 
     def forward(self, x, label, prob, loss, total=None, weight: float = 1.0, gradient=None) -> None:
         outputs = prob, gradient, loss, total
@@ -172,9 +159,9 @@ class Accuracy(Labels):
 
     def __init__(self, device: FormulaKernels, n: int, c: int, p: int, top_k: int, ignore: int | None):
         super().__init__(device, ignore)
-        self._counts, self.counts, self._come = (device.zeros(size, np.uint32) for size in (2 * c, c, 1))
+        self._counts, self.counts = (device.zeros(size, np.uint32) for size in (2 * c, c))
         tail = (top_k, *self._ignore, team(p), n, c, p)
-        self._score = device.kernel("reductions", "accuracy", n * p * team(p), *tail, size=n * c * p)
+        self._score = device.kernel("reductions", "accuracy", n * p * team(p), *tail)
 
     def forward(self, x, label, score, per_class) -> None:
         self._score(x, label, score, per_class, self._counts, self.counts, self._come, self._first, self.bad)
@@ -205,7 +192,7 @@ class Dropout:
         words = (np.uint32(stream & 0xFFFFFFFF), np.uint32(min(int(ratio * 2**32), 2**32 - 1)))
         tail = *words, scale, n, d, part.first_row, part.first_column, max(1, channels)
         threads = n * math.ceil((part.first_column % 4 + d) / 4)
-        self._forward = device.kernel("elementwise", "dropout_forward", threads, *tail, size=n * d)
+        self._forward = device.kernel("elementwise", "dropout_forward", threads, *tail)
         self._backward = device.kernel("elementwise", "dropout_backward", n * d, scale, n * d)
 
     def forward(self, x, mask, y) -> None:
@@ -223,7 +210,7 @@ class Uniform:
     ):
         self._inputs, self._n = context.input_buffer, n
         tail = np.uint32(stream & 0xFFFFFFFF), np.float64(low), np.float64(high - low), n, d
-        self._forward = device.kernel("elementwise", "uniform", n * math.ceil(d / 4), *tail, size=n * d)
+        self._forward = device.kernel("elementwise", "uniform", n * math.ceil(d / 4), *tail)
 
     def forward(self, out) -> None:
         self._forward(out, *self._inputs.random_key(self._n))

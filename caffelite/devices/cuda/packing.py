@@ -82,13 +82,12 @@ class Conversions:
         self._known = members
         for dtype in dict.fromkeys(member.packed.dtype for member in members):
             mine = [member for member in members if member.packed.dtype == dtype]
-            first, rows = mine[0], []
+            first, rows = max(mine, key=lambda member: member.w.size), []
             for w, packed, c, p in mine:
                 away = self._apart(w, first.w), self._apart(packed, first.packed)
                 rows += [(*away, c, p, at, min(at + TILE, w.size)) for at in range(0, w.size, TILE)]
-            table, size = self._device.empty((len(rows), 6), np.int64), max(member.w.size for member in mine)
-            self._device.upload(table, np.array(rows))
-            launch = self._device.kernel("weights", self._kernel, len(rows) * BLOCK, len(rows), size=size)
+            table = self._device.uploaded(np.array(rows))
+            launch = self._device.kernel("weights", self._kernel, len(rows) * BLOCK, len(rows))
             self._launches.append((launch, (first.w, first.packed, table)))
 
     def _apart(self, array: Array, other: Array) -> int:
@@ -104,7 +103,7 @@ class Packing:
     def __init__(self, device: Kernels):
         self.weights, self._gradients = Conversions(device, "pack_all"), Conversions(device, "unpack_all")
         self._several: weakref.WeakSet[Any] = weakref.WeakSet()  # convolutions that have several gradients in a pass
-        self._had: list[Any] = []  # convolutions that have had a gradient in the pass that runs
+        self._had: set[Any] = set()  # convolutions that have had a gradient in the pass that runs
         self._waiting: list[tuple[Any, Member]] = []
         self._add: bool | None = None  # of the backward pass that runs
 
@@ -116,7 +115,7 @@ class Packing:
 
     @contextlib.contextmanager
     def backward_pass(self, add: bool) -> Iterator[None]:
-        self._add, self._had, self._waiting = add, [], []
+        self._add, self._had, self._waiting = add, set(), []
         try:
             with self._gradients.in_pass():
                 yield
@@ -126,14 +125,14 @@ class Packing:
                     for convolution, member in self._waiting:
                         convolution.unpack(member.packed, member.w, add)
         finally:
-            self._add, self._had, self._waiting = None, [], []
+            self._add, self._had, self._waiting = None, set(), []
 
     def may_wait(self, convolution: Any, add: bool) -> bool:
         """Whether gradients of a convolution's weights may be packed until the end of the backward pass that runs."""
-        if any(convolution is other for other in self._had):
+        if convolution in self._had:
             self._several.add(convolution)
             self._gradients.forget(convolution)
-        self._had.append(convolution)
+        self._had.add(convolution)
         return add is self._add and convolution not in self._several
 
     def waits(self, convolution: Any, gradients: Member) -> bool:

@@ -87,10 +87,52 @@ __device__ bool comes_last(unsigned* come, unsigned blocks) {
   return last;
 }
 
+// Adds up K sums of `pieces` blocks in one order: true in the block that comes last, whose thread 0 gets them. partial (pieces, K).
+template <int K>
+__device__ bool block_sums_of_all(double (&sums)[K], volatile double* partial, unsigned* come, idx piece, idx pieces) {
+  EACH_OF(s, K) sums[s] = block_sum(sums[s]);
+  if (pieces == 1) return true;
+  if (threadIdx.x == 0)
+    EACH_OF(s, K) partial[piece * K + s] = sums[s];
+  if (!comes_last(come, pieces)) return false;
+  EACH_OF(s, K) {
+    sums[s] = 0;
+    for (idx r = threadIdx.x; r < pieces; r += blockDim.x) sums[s] += partial[r * K + s];
+    sums[s] = block_sum(sums[s]);
+  }
+  return true;
+}
+
+// The same of columns, thread t < width has column t's: adds up `count` rows of partial (rows, K, width), from `first` on, of which this block
+// has `row`.
+template <int K>
+__device__ bool block_sums_of_rows(double (&sums)[K], double* partial, unsigned* come, idx row, idx first, idx count, int width) {
+  if (threadIdx.x < width)
+    EACH_OF(s, K) partial[(row * K + s) * width + threadIdx.x] = sums[s];
+  if (!comes_last(come, count)) return false;
+  EACH_OF(s, K) sums[s] = sum_of_rows(partial + (first * K + s) * width, count, K * width, width);
+  return true;
+}
+
+// Of the pieces of a group of columns: the last block of each team of TEAM pieces adds up its team's, the last team all teams'.
+template <int TEAM, int K>
+__device__ bool block_sums_of_columns(double (&sums)[K], double* partial, unsigned* come, idx group, idx piece, idx pieces, int width) {
+  if (pieces == 1) return true;
+  const idx teams = (pieces + TEAM - 1) / TEAM, team = piece / TEAM, head = team * TEAM;
+  const idx size = pieces - head < TEAM ? pieces - head : TEAM;
+  partial += group * (pieces + teams) * K * width;
+  come += group * (teams + 1);
+  return block_sums_of_rows(sums, partial, come + team, piece, head, size, width) &&
+         (teams == 1 || block_sums_of_rows(sums, partial, come + teams, pieces + team, pieces, teams, width));
+}
+
 // A team is one thread, or a warp where the reduced axis is contiguous (P = 1).
 #define EACH_TEAM(s, count)                                                                              \
   for (idx s = (blockIdx.x * (idx)blockDim.x + threadIdx.x) / team, lane = threadIdx.x % team,           \
            s##_step = gridDim.x * (idx)blockDim.x / team; s < (count); s += s##_step)
+
+// Whether a number names one of `count`.
+__device__ bool names(real given, idx count) { return given >= 0 && given < count && given == floor(given); }
 
 // bad[0] keeps 1 + the place of the first label ever that was no class; `first` holds this run's candidate and is put back to NONE.
 #define NONE 0x7fffffffffffffffLL

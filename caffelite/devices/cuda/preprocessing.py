@@ -29,12 +29,10 @@ class Preprocess:
     ):
         self._device, self._out, self._scale, self._last = device, out, np.float32(scale), channels_last
         mean = np.zeros((out[1], 1, 1), np.float32) if mean is None else np.ascontiguousarray(mean, np.float32)
-        self._mean, self._mean_shape = device.empty(mean.shape, np.float32), mean.shape
-        device.upload(self._mean, mean)
+        self._mean, self._mean_shape = device.uploaded(mean), mean.shape
         self._inputs: Any = context.input_buffer
         self._picks = self._inputs.field((out[0], 4), np.int32)
         self._pixels: dict[tuple[Any, ...], Array] = {}  # of batches that are copied, one array for each bank
-        self._kernels: dict[tuple[Any, ...], Kernel] = {}
         # The resident data set on the device, and the host's array that it is a copy of.
         self._resident: Array | None = None
         self._resident_host: np.ndarray | None = None
@@ -72,7 +70,7 @@ class Preprocess:
     def signature(self) -> tuple[Any, ...]:
         """The kernel's arguments in this bank that do not come from the input buffer."""
         table, kernel = self._sources[self._inputs.bank]
-        return self.deep and self._resident_count, table.shape, id(kernel)
+        return self.deep and self._resident_count, table.shape, table.dtype, id(kernel)
 
     def forward(self, out: Array, fields: Sequence[Any] = (), tops: Sequence[Array] = ()) -> None:
         """The first field, which usually holds the labels, is copied by the same kernel."""
@@ -89,25 +87,18 @@ class Preprocess:
             self._resident_host, self._resident = pixels, None
             self._resident_count += 1
             if pixels.nbytes * RESIDENT_SHARE <= self._device.backend.free_bytes():
-                self._resident = self._device.empty(_flat(pixels).shape, pixels.dtype)
-                self._device.upload(self._resident, _flat(pixels))
+                self._resident = self._device.uploaded(_flat(pixels))
         return self._resident
 
     def _kernel(self, pixels: np.ndarray) -> Kernel:
         n, c, h, w = self._out
         rows, columns = pixels.shape[2:]
-        channels_first = _by_channels(pixels)
-        key = pixels.dtype, rows, columns, channels_first
-        if key not in self._kernels:
-            strides = (rows * columns, columns, 1) if channels_first else (1, columns * c, c)
-            size = max(n * c * h * w, pixels.size)
-            cut, flat = (rows, columns) != (h, w), self._mean_shape[1:] == (1, 1)
-            mean = (0, 0, 0) if flat else (self._mean_shape[2], 1, int(self._mean_shape[1:] != (h, w)))
-            steps = c * rows * columns, *strides, self._mean_shape[1] * self._mean_shape[2], *mean
-            self._kernels[key] = self._device.kernel(
-                "pixels", "preprocess", n * c * h * w, *steps, int(cut), self._last, n, c, h, w, size=size
-            )
-        return self._kernels[key]
+        strides = (rows * columns, columns, 1) if _by_channels(pixels) else (1, columns * c, c)
+        cut, flat = (rows, columns) != (h, w), self._mean_shape[1:] == (1, 1)
+        mean = (0, 0, 0) if flat else (self._mean_shape[2], 1, int(self._mean_shape[1:] != (h, w)))
+        steps = c * rows * columns, *strides, self._mean_shape[1] * self._mean_shape[2], *mean
+        fixed = *steps, int(cut), int(self._last), n, c, h, w
+        return self._device.cached_kernel("pixels", "preprocess", n * c * h * w, *fixed)
 
 
 def _by_channels(pixels: np.ndarray) -> bool:

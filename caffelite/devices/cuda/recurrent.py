@@ -12,7 +12,7 @@ class LSTM:
 
     def __init__(self, device: FormulaKernels, t: int, n: int, d: int, half: bool = False):
         self._steps, self._cell = t, (n, d)
-        self._device, self._round = device, device.map(Formula("a", ("a",))) if half else None
+        self._device, self._round = device, device.conversions()[0] if half else None
         self._unit, self._matmul = LSTMUnit(device, n, d), device.backend.matmul
         self._kept = device.channel_map(Formula("where(k == 0, 0, k * h)", ("h", "k")), ("k",), 1, n, d)
 
@@ -42,8 +42,8 @@ class LSTMUnit:
     """See interfaces.LSTMUnit."""
 
     def __init__(self, device: FormulaKernels, n: int, d: int):
-        self.step = device.kernel("recurrent", "lstm_forward", n * d, n, d, size=4 * n * d)
-        self._backward = device.kernel("recurrent", "lstm_backward", n * d, n, d, size=4 * n * d)
+        self.step = device.kernel("recurrent", "lstm_forward", n * d, n, d)
+        self._backward = device.kernel("recurrent", "lstm_backward", n * d, n, d)
 
     def forward(self, gates, cont, before, c, h) -> None:
         self.step(gates, cont, before, c, h, None, None)

@@ -44,20 +44,25 @@ KERNEL softmax_backward(const real* y, const real* dy, real* dx, idx team, idx n
   }
 }
 
+// The factor of a label's loss. weights (C), or null: by label; a label that is no class has none.
+__device__ real factor_of(const real* weights, real given, idx c) {
+  return !weights ? real(1) : given >= 0 && given < c ? weights[(idx)given] : real(0);
+}
+
 // gradient, or null: what softmax_loss_backward would make of a loss's gradient of `weight`; `fixed` is a divisor then.
 // prob = softmax of x over axis 1 of (N, C, P); loss[0] = -sum of log max(prob[label], tiny) / divisor[0]; divisor: `fixed`, or the labels that
-// count where it is negative. total_loss, or null, gets weight · loss added. partial (2, blocks): the blocks' sums and counts, which the last of
+// count where it is negative. total_loss, or null, gets weight · loss added. partial (blocks, 2): the blocks' sums and counts, which the last of
 // them adds up. weights (C), or null: factors of the losses by label; a label counts as its factor then.
 KERNEL softmax_loss(const real* x, const real* label, const real* weights, real* prob, real* gradient, real* loss, real* total_loss, real weight, real* divisor, long long* bad,
                     double* partial, unsigned* come, long long* first, real ignore, idx ignoring, double fixed, real tiny, idx team, idx n,
                     idx c, idx p) {
-  double total = 0, counted = 0;
+  double sums[2] = {0, 0};  // of the losses, and of the labels that count
   const real slope = weight / real(fixed > 1 ? fixed : 1);
   EACH_TEAM(s, n * p) {
     idx base = s / p * c * p + s % p;
     real given = label[s], mine = 0;
     const bool counts = !(ignoring && given == ignore);
-    const real factor = !weights ? real(1) : given >= 0 && given < c ? weights[(idx)given] : real(0);
+    const real factor = factor_of(weights, given, c);
     const real sum = team_exponentials(x + base, prob + base, lane, team, c, p);
     for (idx k = lane; k < c; k += team) {
       real v = prob[base + k * p] / sum;
@@ -66,36 +71,30 @@ KERNEL softmax_loss(const real* x, const real* label, const real* weights, real*
       if (gradient) gradient[base + k * p] = counts ? (v - real(k == given)) * slope * factor : real(0);
     }
     if (!counts) continue;
-    if (!(given >= 0 && given < c && given == floor(given))) {
+    if (!names(given, c)) {
       if (lane == 0) atomicMin(first, (long long)s + 1);
     } else if ((idx)given % team == lane) {
-      total -= double(log(mine < tiny ? tiny : mine)) * factor;
-      counted += factor;
+      sums[0] -= double(log(mine < tiny ? tiny : mine)) * factor;
+      sums[1] += factor;
     }
   }
-  total = block_sum(total);
-  counted = block_sum(counted);
-  if (gridDim.x > 1) {
-    if (threadIdx.x == 0) {
-      partial[blockIdx.x] = total;
-      partial[gridDim.x + blockIdx.x] = counted;
-    }
-    if (!comes_last(come, gridDim.x)) return;
-    volatile double* parts = partial;
-    total = counted = 0;
-    for (idx b = threadIdx.x; b < gridDim.x; b += blockDim.x) {
-      total += parts[b];
-      counted += parts[gridDim.x + b];
-    }
-    total = block_sum(total);
-    counted = block_sum(counted);
-  }
-  if (threadIdx.x) return;
-  double by = fixed < 0 ? counted : fixed;
+  if (!block_sums_of_all(sums, partial, come, blockIdx.x, gridDim.x) || threadIdx.x) return;
+  double by = fixed < 0 ? sums[1] : fixed;
   divisor[0] = by > (weights && fixed < 0 ? 0 : 1) ? by : 1;
-  loss[0] = total / divisor[0];
+  loss[0] = sums[0] / divisor[0];
   if (total_loss) total_loss[0] += weight * loss[0];
   note_bad(first, bad);
+}
+
+// dx = (prob - onehot(label)) · dloss / divisor over (N, C, P); 0 where the label (N, P) is ignored.
+KERNEL softmax_loss_backward(const real* prob, const real* label, const real* weights, const real* dloss, const real* divisor, real* dx,
+                             real ignore, idx ignoring, idx n, idx c, idx p) {
+  real scale = dloss[0] / divisor[0];
+  EACH(i, n * c * p) {
+    real given = label[i / (c * p) * p + i % p];
+    const real factor = factor_of(weights, given, c);
+    dx[i] = ignoring && given == ignore ? real(0) : (prob[i] - real(i / p % c == given)) * scale * factor;
+  }
 }
 
 // score[0] = hits / samples; per_class (C, or null) the same for each class, of seen (C) samples; a label is hit that is among its top_k scores,
@@ -105,7 +104,7 @@ KERNEL accuracy(const real* x, const real* label, real* score, real* per_class, 
   EACH_TEAM(s, n * p) {
     real given = label[s];
     if (ignoring && given == ignore) continue;
-    if (!(given >= 0 && given < c && given == floor(given))) {
+    if (!names(given, c)) {
       if (lane == 0) atomicMin(first, (long long)s + 1);
       continue;
     }

@@ -4,35 +4,24 @@ from __future__ import annotations
 
 import math
 
+from ..protocol import Shape
 from .formula_kernels import FormulaKernels
 from .operations import Labels
+
+METHODS = "MAX", "POSITION", "ALIGN"
 
 
 class RegionPooling(Labels):
     """y (R, C', PH, PW) of the boxes rois (R, 5) of x (N, C, H, W); see ``interfaces.RegionPooling``."""
 
-    def __init__(
-        self,
-        device: FormulaKernels,
-        method: str,
-        x: tuple[int, ...],
-        y: tuple[int, ...],
-        scale: float,
-        pad: float = 0,
-    ):
-        super().__init__(device, None)
-        name, size = method.lower(), max(math.prod(x), math.prod(y), 5 * y[0])
-        fixed = (*x, *y, float(scale), *((float(pad),) if method == "ALIGN" else ()))
-        self.method = method
-        self._report = device.kernel("regions", "report", y[0], x[0], y[0], size=size)
-        self._note = device.kernel("selection", "note", 1)
-        self._forward = device.kernel("regions", f"{name}_forward", math.prod(y), *fixed, size=size)
-        self._backward = device.kernel("regions", f"{name}_backward", math.prod(x), *fixed, size=size)
+    def __init__(self, device: FormulaKernels, method: str, x: Shape, y: Shape, scale: float, pad: float = 0):
+        super().__init__(device)
+        fixed = METHODS.index(method), *x, *y, float(scale), float(pad)
+        self._forward = device.kernel("regions", "region_pool_forward", math.prod(y), *fixed)
+        self._backward = device.kernel("regions", "region_pool_backward", math.prod(x), *fixed)
 
     def forward(self, x, rois, y, index) -> None:
-        self._report(rois, self._first)
-        self._note(self._first, self.bad)
-        self._forward(x, rois, y, *((index,) if self.method == "MAX" else ()))
+        self._forward(x, rois, y, index, self._first, self._come, self.bad)
 
     def backward(self, dy, rois, index, dx) -> None:
-        self._backward(dy, rois, *((index,) if self.method == "MAX" else ()), dx)
+        self._backward(dy, rois, index, dx)

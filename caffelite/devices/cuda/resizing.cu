@@ -1,42 +1,43 @@
 // Bilinear interpolation and unpooling. A backward pass gathers, so that sums have one order and need no atomics.
 
-// Two inputs of each output along an axis, and the share of the second; the outputs first to last - 1 of each input.
+// Along an axis two inputs of each output, and the share of the second; the outputs first to last - 1 of each input.
 struct Axis {
   const int *low, *high, *first, *last;
   const real* share;
+
+  __device__ Axis(const int* places, const real* share, idx inputs, idx outputs)
+      : low(places), high(low + outputs), first(high + outputs), last(first + inputs), share(share) {}
+
+  // How much of an input an output has.
+  __device__ real weight(idx output, idx input) const {
+    return (low[output] == input ? 1 - share[output] : real(0)) + (high[output] == input ? share[output] : real(0));
+  }
 };
 
-__device__ real axis_weight(const Axis& a, idx output, idx input) {
-  real share = a.share[output];
-  return (a.low[output] == input ? 1 - share : real(0)) + (a.high[output] == input ? share : real(0));
-}
-
 // x (planes, H, W) -> y (planes, OH, OW)
-KERNEL interpolate(const real* x, real* y, const int* low_rows, const int* high_rows, const real* row_shares, const int* low_columns,
-                   const int* high_columns, const real* column_shares, idx planes, idx h, idx w, idx oh, idx ow) {
+KERNEL interpolate(const real* x, real* y, const int* row_places, const int* column_places, const real* row_shares, const real* column_shares,
+                   idx planes, idx h, idx w, idx oh, idx ow) {
+  const Axis rows(row_places, row_shares, h, oh), columns(column_places, column_shares, w, ow);
   EACH(i, planes * oh * ow) {
-    idx r = i / ow % oh, c = i % ow;
+    idx r = i / ow % oh, c = i % ow, left = columns.low[c], right = columns.high[c];
     const real* plane = x + i / (oh * ow) * h * w;
-    const real *above = plane + low_rows[r] * w, *below = plane + high_rows[r] * w;
-    idx left = low_columns[c], right = high_columns[c];
-    real down = row_shares[r], share = column_shares[c];
+    const real *above = plane + rows.low[r] * w, *below = plane + rows.high[r] * w;
+    real down = rows.share[r], share = columns.share[c];
     y[i] = (1 - down) * ((1 - share) * above[left] + share * above[right]) + down * ((1 - share) * below[left] + share * below[right]);
   }
 }
 
-KERNEL interpolate_backward(const real* dy, real* dx, const int* low_rows, const int* high_rows, const real* row_shares, const int* low_columns,
-                            const int* high_columns, const real* column_shares, const int* first_rows, const int* last_rows,
-                            const int* first_columns, const int* last_columns, idx planes, idx h, idx w, idx oh, idx ow) {
-  Axis rows = {low_rows, high_rows, first_rows, last_rows, row_shares};
-  Axis columns = {low_columns, high_columns, first_columns, last_columns, column_shares};
+KERNEL interpolate_backward(const real* dy, real* dx, const int* row_places, const int* column_places, const real* row_shares,
+                            const real* column_shares, idx planes, idx h, idx w, idx oh, idx ow) {
+  const Axis rows(row_places, row_shares, h, oh), columns(column_places, column_shares, w, ow);
   EACH(i, planes * h * w) {
     idx r = i / w % h, c = i % w;
     const real* plane = dy + i / (h * w) * oh * ow;
     real total = 0;
     for (idx u = rows.first[r]; u < rows.last[r]; ++u) {
       real line = 0;
-      for (idx v = columns.first[c]; v < columns.last[c]; ++v) line += axis_weight(columns, v, c) * plane[u * ow + v];
-      total += axis_weight(rows, u, r) * line;
+      for (idx v = columns.first[c]; v < columns.last[c]; ++v) line += columns.weight(v, c) * plane[u * ow + v];
+      total += rows.weight(u, r) * line;
     }
     dx[i] = total;
   }

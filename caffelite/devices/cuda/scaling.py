@@ -27,7 +27,7 @@ class LossScale:
         self._device, self._state = device, device.zeros(4)
         self.factor, self.share, self.skip = (self._state[i : i + 1] for i in (0, 2, 3))
         self._square, self._sum = device.zeros(1), device.sum(Formula("g * g", ("g",)))
-        self._adapt = device.kernel("scaling", "settle_scale", 1, float(self.PATIENCE), self.LEAST, self.MOST, block=1)
+        self._adapt = device.kernel("scaling", "settle_scale", 1, float(self.PATIENCE), self.LEAST, self.MOST)
         self.load(start)
 
     def check(self, gradients: Array) -> None:

@@ -1,20 +1,15 @@
 // Rows of a table by number, and the largest numbers.
 
-__device__ bool names_row(real given, idx rows) { return given >= 0 && given < rows && given == floor(given); }
-
 // out (count, width) = the rows of table (rows, width) that index (count) names, 0 where there is none.
-KERNEL take_forward(const real* table, const real* index, real* out, long long* first, idx rows, idx width, idx count) {
+KERNEL take_forward(const real* table, const real* index, real* out, long long* first, unsigned* come, long long* bad, idx rows, idx width,
+                    idx count) {
   EACH(at, count * width) {
     idx i = at / width, w = at % width;
-    bool there = names_row(index[i], rows);
+    bool there = names(index[i], rows);
     if (!there && w == 0) atomicMin(first, (long long)i + 1);
     out[at] = there ? table[(idx)index[i] * width + w] : real(0);
   }
-}
-
-// The end of a report of bad indices.
-KERNEL note(long long* first, long long* bad) {
-  if (threadIdx.x == 0) note_bad(first, bad);
+  if (comes_last(come, gridDim.x) && threadIdx.x == 0) note_bad(first, bad);
 }
 
 // dtable [+]= the rows of dout, in order, each to the row that index names: a block a row of the table, which looks for its own.
@@ -26,7 +21,7 @@ KERNEL take_backward(const real* index, const real* dout, real* dtable, idx keep
       for (idx w = threadIdx.x; w < width; w += blockDim.x) row[w] = 0;
     for (idx first = 0; first < count; first += blockDim.x) {
       idx i = first + threadIdx.x;
-      bool here = i < count && names_row(index[i], rows) && (idx)index[i] == r;
+      bool here = i < count && names(index[i], rows) && (idx)index[i] == r;
       mine[threadIdx.x] = here;
       if (__syncthreads_or(here))
         for (idx w = threadIdx.x; w < width; w += blockDim.x)

@@ -138,42 +138,38 @@ __device__ real inverse_power(real scale, real beta) {
   return beta == real(0.75) ? real(1) / (sqrt(scale) * sqrt(sqrt(scale))) : pow(scale, -beta);
 }
 
-// A thread takes `run` channels of one of (N, P): neighbouring channels lie far apart where P > 1, and are then still in the cache.
-#define EACH_RUN(i, c0)                                                                                                      \
-  for (idx s = blockIdx.x * (idx)blockDim.x + threadIdx.x, runs = (channels + run - 1) / run, c0, i; s < n * runs * p && \
-       (c0 = s / p % runs * run, i = (s / (p * runs) * channels + c0) * p + s % p, true); s += gridDim.x * (idx)blockDim.x)
+// Channel c of number i of (N, C, P). A thread takes `run` channels in turn: where P > 1 neighbours lie far apart, and are then still in the cache.
+#define EACH_IN_RUNS(i, c)                                                                                                       \
+  for (idx s = blockIdx.x * (idx)blockDim.x + threadIdx.x, runs = (channels + run - 1) / run; s < n * runs * p;                 \
+       s += gridDim.x * (idx)blockDim.x)                                                                                        \
+    for (idx c = s / p % runs * run, end = least(c + run, channels), i = (s / (p * runs) * channels + c) * p + s % p; c < end; \
+         ++c, i += p)
 
 // scale = k + share · the sum of x² over `size` channels around each of (N, C, P), y = x · scale^-beta.
 KERNEL lrn_forward(const blob* x, real* scale, blob* y, idx size, real share, real k, real beta, idx run, idx n, idx channels, idx p) {
-  EACH_RUN(i, c0) {
-    idx end = least(c0 + run, channels);
-    for (idx c = c0; c < end; ++c, i += p) {
-      idx first = c - (size - 1) / 2, stop = least(first + size, channels);
-      real total = k;
-      for (idx d = most(first, 0); d < stop; ++d) {
-        real v = x[i + (d - c) * p];
-        total += share * v * v;
-      }
-      scale[i] = total;
-      y[i] = real(x[i]) * inverse_power(total, beta);
+  EACH_IN_RUNS(i, c) {
+    idx first = c - (size - 1) / 2, stop = least(first + size, channels);
+    real total = k;
+    for (idx d = most(first, 0); d < stop; ++d) {
+      real v = x[i + (d - c) * p];
+      total += share * v * v;
     }
+    scale[i] = total;
+    y[i] = real(x[i]) * inverse_power(total, beta);
   }
 }
 
 // dx = dy · scale^-beta - factor · x · the sum of dy·y / scale over the channels that see each.
 KERNEL lrn_backward(const blob* x, const blob* y, const real* scale, const blob* dy, blob* dx, idx size, real factor, real beta, idx run, idx n,
                     idx channels, idx p) {
-  EACH_RUN(i, c0) {
-    idx end = least(c0 + run, channels);
-    for (idx c = c0; c < end; ++c, i += p) {
-      idx last = c + (size - 1) / 2, stop = least(last + 1, channels);
-      real total = 0;
-      for (idx d = most(last - size + 1, 0); d < stop; ++d) {
-        idx at = i + (d - c) * p;
-        total += real(dy[at]) * real(y[at]) / scale[at];
-      }
-      dx[i] = real(dy[i]) * inverse_power(scale[i], beta) - factor * real(x[i]) * total;
+  EACH_IN_RUNS(i, c) {
+    idx last = c + (size - 1) / 2, stop = least(last + 1, channels);
+    real total = 0;
+    for (idx d = most(last - size + 1, 0); d < stop; ++d) {
+      idx at = i + (d - c) * p;
+      total += real(dy[at]) * real(y[at]) / scale[at];
     }
+    dx[i] = real(dy[i]) * inverse_power(scale[i], beta) - factor * real(x[i]) * total;
   }
 }
 

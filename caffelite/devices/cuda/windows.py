@@ -21,14 +21,11 @@ class MeanOrMaximum:
     """
 
     def __init__(self, device: FormulaKernels, method: str, x: Shape, y: Shape, window: Window, last: bool = True):
-        self._indexed, size = method == "MAX", max(math.prod(x), math.prod(y))
         images = x[:2] if last else (x[0] * x[1], 1)
         geometry = *images, *x[2:], *y[2:], *_pairs(window)
-        each = 4 if images[1] % 4 == 0 else 1
-        self._forward, self._backward = (
-            device.kernel("windows", f"pool_{way}", math.prod(shape) // each, *geometry, size=size)
-            for way, shape in (("forward", y), ("backward", x))
-        )
+        self._indexed, each = method == "MAX", 4 if images[1] % 4 == 0 else 1
+        self._forward = device.kernel("windows", "pool_forward", math.prod(y) // each, *geometry)
+        self._backward = device.kernel("windows", "pool_backward", math.prod(x) // each, *geometry)
 
     def _places(self, index) -> tuple:
         bytes_ = self._indexed and index.dtype == np.uint8
@@ -57,8 +54,8 @@ class StochasticPooling(MeanOrMaximum):
         super().__init__(device, "MAX", x, y, window, last=False)
         self._inputs: Any = context.input_buffer if context else None
         self._n, geometry = x[0], (x[0] * x[1], *x[2:], *y[2:], *_pairs(window))
-        drawn, size = (np.uint32((stream or 0) & 0xFFFFFFFF), x[1]), max(math.prod(x), math.prod(y))
-        self._draw = device.kernel("windows", "stochastic_pool_forward", math.prod(y), *drawn, *geometry, size=size)
+        word = np.uint32((stream or 0) & 0xFFFFFFFF)
+        self._draw = device.kernel("windows", "stochastic_pool_forward", math.prod(y), word, x[1], *geometry)
 
     def forward(self, x, y, index) -> None:
         drawn = (index, *self._inputs.random_key(self._n)) if self._inputs else (None, None, np.uint32(0))
@@ -66,7 +63,7 @@ class StochasticPooling(MeanOrMaximum):
 
 
 def _pairs(window: Window) -> tuple[int, ...]:
-    return tuple(v for pair in (window.kernel, window.stride, window.pad) for v in pair)
+    return *window.kernel, *window.stride, *window.pad
 
 
 class LRN:
@@ -75,14 +72,11 @@ class LRN:
     RUN = 16  # channels per thread where neighbouring ones are far apart in memory
 
     def __init__(self, device: FormulaKernels, n: int, c: int, p: int, size: int, alpha: float, beta: float, k: float):
-        count, beta, run = n * c * p, float(beta), 1 if p == 1 else self.RUN
-        threads, shape = n * math.ceil(c / run) * p, (run, n, c, p)
-        self._forward = device.kernel(
-            "windows", "lrn_forward", threads, size, float(alpha / size), float(k), beta, *shape, size=count
-        )
-        self._backward = device.kernel(
-            "windows", "lrn_backward", threads, size, float(2 * alpha * beta / size), beta, *shape, size=count
-        )
+        run = 1 if p == 1 else self.RUN
+        threads, tail = n * math.ceil(c / run) * p, (float(beta), run, n, c, p)
+        share, factor = float(alpha / size), float(2 * alpha * beta / size)
+        self._forward = device.kernel("windows", "lrn_forward", threads, size, share, float(k), *tail)
+        self._backward = device.kernel("windows", "lrn_backward", threads, size, factor, *tail)
 
     def forward(self, x, scale, y) -> None:
         self._forward(x, scale, y)
@@ -95,11 +89,10 @@ class Im2col:
     """See interfaces.Im2col."""
 
     def __init__(self, device: FormulaKernels, x: Shape, window: Window):
-        planes, pixels, y = x[0] * x[1], math.prod(x), window.outputs(x[2:])
-        tail = planes, *x[2:], *y, *(v for pair in window for v in pair)
-        threads = planes * math.prod(window.kernel) * math.prod(y)
-        self._forward = device.kernel("windows", "im2col", threads, *tail, size=pixels)
-        self._backward = device.kernel("windows", "col2im", pixels, *tail, size=threads)
+        planes, y = x[0] * x[1], window.outputs(x[2:])
+        tail = planes, *x[2:], *y, *_pairs(window), *window.dilation
+        self._forward = device.kernel("windows", "im2col", planes * math.prod((*window.kernel, *y)), *tail)
+        self._backward = device.kernel("windows", "col2im", math.prod(x), *tail)
 
     def forward(self, x, columns) -> None:
         self._forward(x, columns)

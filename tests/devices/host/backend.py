@@ -270,13 +270,13 @@ class HostBackend:
         return Engine(self)
 
     @queued
-    def matmul(self, a, b, c, m, n, k, trans_a=False, trans_b=False, add=False, batch=1) -> None:
+    def matmul(self, a, b, c, m, n, k, trans_a=False, trans_b=False, add=False) -> None:
         assert a.dtype == b.dtype and c.dtype in (a.dtype, np.float32)
         a, b = decoded(a), decoded(b)
-        a = a.reshape(-1)[: batch * m * k].reshape(batch, *((k, m) if trans_a else (m, k)))
-        b = b.reshape(-1)[: batch * k * n].reshape(batch, *((n, k) if trans_b else (k, n)))
-        c = c.reshape(-1)[: batch * m * n].reshape(batch, m, n)
-        product = (a.swapaxes(1, 2) if trans_a else a) @ (b.swapaxes(1, 2) if trans_b else b)
+        a = a.reshape(-1)[: m * k].reshape((k, m) if trans_a else (m, k))
+        b = b.reshape(-1)[: k * n].reshape((n, k) if trans_b else (k, n))
+        c = c.reshape(-1)[: m * n].reshape(m, n)
+        product = (a.T if trans_a else a) @ (b.T if trans_b else b)
         c[...] = encoded(decoded(c) + product if add else product, c.dtype)
 
 
