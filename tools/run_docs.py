@@ -41,6 +41,8 @@ PART = re.compile(
 )
 SHOWN = {"text", "csv", "yaml", ""}  # languages of blocks that do not run
 LANGUAGES = {"bash", "python", "protobuf", *SHOWN}
+# Pages that are tested beside each other share the cores; and threads of nets as small as these wait a lot.
+ONE_THREAD = {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 INSTALLS = re.compile(r"^\s*(pip install|python -m venv|python3 -m venv)\b")
 
 
@@ -154,7 +156,7 @@ def link_recipes(folder: Path) -> None:
 
 
 def run_bash(block: Block, folder: Path, at: str) -> None:
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    environment = {**os.environ, **ONE_THREAD, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     command = ["bash", "-e", "-o", "pipefail", "-c", "\n".join(commands_of(block.body))]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
     if done.returncode != block.status:
