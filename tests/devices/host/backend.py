@@ -39,12 +39,12 @@ WAITING = re.compile(r"__sync|__shfl|block_sum|comes_last|team_")  # what makes 
 
 
 # Nothing but the kernels is seen outside a library: others have functions and variables by the same names.
-FLAGS = ("-std=c++17", "-O1", "-g1", "-fPIC", "-ffp-contract=off", "-fvisibility=hidden", "-fno-gnu-unique", "-w")
+FLAGS = ("-std=c++17", "-fPIC", "-ffp-contract=off", "-fvisibility=hidden", "-fno-gnu-unique", "-w")
 SANITIZER = os.environ.get("CAFFELITE_HOST_SANITIZE", "")
 FLAGS += {
-    "": (),
-    "address": ("-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
-    "thread": ("-fsanitize=thread", "-DHOST_THREADS"),
+    "": ("-O0",),  # compiling takes longer than running
+    "address": ("-O1", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
+    "thread": ("-O1", "-g1", "-fsanitize=thread", "-DHOST_THREADS"),
 }[SANITIZER]
 SHARED = re.compile(r"__shared__ (\w+) (\w+)((?:\[[^\]]+\])*);")
 
