@@ -64,7 +64,8 @@ TRANSFORMED = ("data_param", "image_data_param", "window_data_param")
 # NVCaffe's and Intel's: a BatchNorm that learns a scale and a bias has one of these written
 LEARNT = ("scale_bias", "scale_filler", "use_weight_bias", "filler", "bias_filler")
 # Intel's: layers that hold the ReLU after them
-PADDED = {"Convolution": "convolution_param", "Pooling": "pooling_param"}
+POOLED = "pooling_param"
+PADDED = {"Convolution": "convolution_param", "Pooling": POOLED}
 SIDES = "pad_l", "pad_r", "pad_t", "pad_b"
 LOWEST = -3.4028234663852886e38  # of float32: what Caffe's MAX begins with
 FUSED = {"Convolution": "convolution_param", "InnerProduct": "inner_product_param", "BatchNorm": "batch_norm_param"}

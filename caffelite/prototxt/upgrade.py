@@ -22,6 +22,7 @@ from .dialects import (
     LEARNT,
     LOWEST,
     PADDED,
+    POOLED,
     SIDES,
     SOLVER_TYPES,
     TRANSFORM,
@@ -440,7 +441,7 @@ class _Upgrade:
             self.mistake("both pad and pads by side", "layer", i, field, SIDES[0], remedy="drop the one or the other")
         elif left == right and top == bottom:
             settings.pad_h, settings.pad_w = top, left
-        elif old.type == "Pooling" and settings.pool not in (settings.MAX, settings.AVE):
+        elif field == POOLED and settings.pool not in (settings.MAX, settings.AVE):
             what, expected = "pads that differ by side are for MAX and AVE pooling", "equal ones"
             self.mistake(what, "layer", i, field, SIDES[0], expected=expected)
         elif len(old.bottom) == 1:
@@ -451,7 +452,7 @@ class _Upgrade:
             new.bottom[0] = name
             for side, pad in zip(SIDES, pads, strict=True):
                 setattr(made.padding_param, side, pad)
-            if old.type == "Pooling" and settings.pool == settings.MAX:
+            if field == POOLED and settings.pool == settings.MAX:
                 made.padding_param.value = LOWEST
         else:
             self.mistake("pads that differ by side need one bottom", "layer", i, field, SIDES[0])
