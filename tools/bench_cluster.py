@@ -2,7 +2,7 @@
 nothing to compute meanwhile, and MPI_Allreduce of all bytes at once, as MPICH chooses its algorithm and with each one.
 
 The bound by bytes is the size divided by the speed of the largest MPI_Allreduce with a ring. Each rank is pinned to a
-core; with more ranks than cores the seconds are those of ranks that share cores.
+core; with more ranks than cores, bare calls spin until the others have run: use --largest 1M, or wait for minutes.
 
 Example:
   python tools/bench_cluster.py --ranks 2 --largest 256M
