@@ -61,6 +61,9 @@ def test_pads_by_side_of_synopsys():
     ],
 )
 def test_mistakes_of_pads_by_side(fields, message):
+    """A type without them does not pass over them either."""
+    other = error('layer { name: "d" type: "Deconvolution" bottom: "x" convolution_param { kernel_size: 3 pad_l: 1 } }')
+    assert 'layer "d" (Deconvolution) has pads by side; expected a Convolution or Pooling' in other
     assert message in error(f'layer {{ name: "p" type: "Pooling" bottom: "x" pooling_param {{ {fields} }} }}')
 
 

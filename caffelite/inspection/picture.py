@@ -219,16 +219,21 @@ def _detail(node: Node) -> str:
             f" /{times(tuple(sorted(set(window.stride))))}" if set(window.stride) != {1} else ""
         )
     if text.startswith("Pooling"):
-        text = text.replace("Pooling", pb.PoolingParameter.PoolMethod.Name(layer.p.pool).capitalize() + " pooling")
+        text = text.replace("Pooling", _method(layer.p) + " pooling")
     outputs = getattr(layer.p, "num_output", 0) if layer.p is not None else 0
     return f"{text} → {outputs}" if outputs else text
+
+
+def _method(p: pb.PoolingParameter) -> str:
+    """Max, Ave or Stochastic; a mean without padding is an Ave too."""
+    return pb.PoolingParameter.PoolMethod.Name(p.pool).partition("_")[0].capitalize()
 
 
 def _message_detail(layer: pb.LayerParameter, rates: bool) -> str:
     """The type and the main settings of a layer."""
     text = layer.type
     if layer.type == "Pooling":
-        text = f"{pb.PoolingParameter.PoolMethod.Name(layer.pooling_param.pool).capitalize()} pooling"
+        text = f"{_method(layer.pooling_param)} pooling"
         text += f" {layer.pooling_param.kernel_size}" if layer.pooling_param.kernel_size else ""
     elif layer.type in ("Convolution", "Deconvolution"):
         sizes = layer.convolution_param.kernel_size

@@ -47,7 +47,7 @@ class Step(Sealable):
 class Lifetimes:
     """When values are read. Time counts steps: forward step i of node i at time i, its backward step at 2L - 1 - i (L
     nodes). keep: all blobs, and what layers save for backward, stay as they are between passes too, so that any layers
-    can run again; kept: these values stay to the end of the pass."""
+    can run again; retained: these values stay to the end of the pass."""
 
     def __init__(self, graph: Graph, fusions: Fusions, keep: bool, retained: Collection[Value]):
         self.fusions, self.keep, self.retained = fusions, keep, retained

@@ -417,17 +417,25 @@ class _Upgrade:
 
     def sides(self) -> None:
         """pad_l and its like become pad_h and pad_w, or where the sides differ a layer before this one."""
+        holders = {}
+        for i, layer in enumerate(self.net.layer):
+            for field in filter(layer.HasField, PADDED.values()):
+                pads = [getattr(getattr(layer, field), side) for side in SIDES]
+                if any(pads) and PADDED.get(layer.type) != field:
+                    what = f'layer "{layer.name}" ({layer.type}) has pads by side'
+                    self.mistake(what, "layer", i, field, SIDES[0], expected=f"a {' or '.join(PADDED)}")
+                elif any(pads):
+                    holders[i] = field, pads
+        if not holders:
+            return
+        self.add_dialect("pads by side")
         layers = list(self.net.layer)
         self.net.ClearField("layer")
         self.moves = {}
         for i, old in enumerate(layers):
-            field = PADDED.get(old.type, "name")
-            pads = [getattr(getattr(old, field), side, 0) for side in SIDES]
-            if any(pads):
-                self.add_dialect("pads by side")
-                old = self.pad_sides(i, old, field, pads)
+            new = self.pad_sides(i, old, *holders[i]) if i in holders else old
             self.moves["layer", i] = "layer", len(self.net.layer)
-            self.net.layer.add().CopyFrom(old)
+            self.net.layer.add().CopyFrom(new)
         self.move()
 
     def pad_sides(self, i: int, old: pb.LayerParameter, field: str, pads: list[int]) -> pb.LayerParameter:

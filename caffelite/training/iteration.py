@@ -40,7 +40,7 @@ class Passes:
     """The passes of an iteration over its micro-batches, and the all-reduce of their gradients.
 
     pipeline: the passes in their order. rank, processes: this process's rank among those that share the samples, and
-    their number. parts: of the net that the processes hold. mark: reports the progress to the watchdog of a process
+    their number. division: of the net that the processes hold. mark: reports the progress to the watchdog of a process
     group. ``after_forward``: called with the net after each forward pass that is not part of a captured iteration.
     """
 
@@ -157,7 +157,7 @@ class Passes:
 
 
 class Iteration(Passes):
-    """A complete iteration: forward_backward, all_reduce, receive_requests, record_loss, update. parts: of the net
+    """A complete iteration: forward_backward, all_reduce, receive_requests, record_loss, update. division: of the net
     that the processes which train together hold; ``comm``: those processes."""
 
     def __init__(

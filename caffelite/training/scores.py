@@ -53,8 +53,8 @@ def mean_scores(
     division: CompleteNets | None = None,
     ap_version: str | None = None,
 ) -> Scores | None:
-    """Runs ``count`` batches, shared among processes; the mean of every output, added up in float64. parts: of the net
-    that the processes hold.
+    """Runs ``count`` batches, shared among processes; the mean of every output, added up in float64. division: of the
+    net that the processes hold.
 
     stopped: whether to stop; processes must agree; the result is None then. A batch is weighted by its labels that are
     not ignored. each: called as each(i, outputs) with every batch that this process tests. ap_version: how the average

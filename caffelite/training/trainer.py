@@ -43,8 +43,8 @@ class Trainer:
     """Trains the net of a solver.prototxt on one device; ``build.build_trainer`` makes one.
 
     p, locate: the solver, with iterations in place of its ``epoch_fields``, and its places. specs: of the train net and
-    the test nets. parts: of the nets that this process holds. learns: whether the train net has a loss with a learned
-    parameter below it. tests: nets with their test_iter.
+    the test nets. division: of the nets that this process holds. learns: whether the train net has a loss with a
+    learned parameter below it. tests: nets with their test_iter.
     """
 
     p: pb.SolverParameter

@@ -54,6 +54,10 @@ LAYERS = {
     "convolution": 'type: "Convolution" convolution_param { num_output: 4 kernel_h: 3 kernel_w: 2 stride: 2 pad_h: 1 '
     "pad_w: 0 group: 2 "
     "dilation: 2 %s }",
+    "pads by side": 'type: "Convolution" convolution_param { num_output: 4 kernel_size: 3 stride: 2 pad_r: 1 pad_b: 2 '
+    "bias_term: false %s }",
+    "means without padding": 'type: "Pooling" pooling_param { pool: AVE_EXC_PAD kernel_size: 3 stride: 2 pad: 1 }',
+    "hard swish": 'type: "HardSwish"',
     "no bias": 'type: "Convolution" convolution_param { num_output: 4 kernel_size: 1 bias_term: false %s }',
     "deconvolution": 'type: "Deconvolution" convolution_param { num_output: 4 kernel_size: 3 stride: 2 pad: 1 group: '
     "2 %s }",

@@ -54,12 +54,11 @@ class WindowSource(Source):
         if not self._size:
             raise CaffeliteError("WindowData needs a crop_size", where=at("crop_size"), expected="at least 1", found=0)
         if 2 * self._pad >= self._size:
-            windows = self._pad
             raise CaffeliteError(
                 "context_pad leaves nothing of the window",
                 where=locate("window_data_param", "context_pad"),
                 expected=f"less than half of crop_size {self._size}",
-                found=windows,
+                found=self._pad,
             )
         if not 0 <= param.fg_fraction <= 1:
             where, fraction = locate("window_data_param", "fg_fraction"), f"{param.fg_fraction:g}"

@@ -25,9 +25,9 @@ class Spfilter(ArrayLayer):
             raise self.error(f"has {len(self.spec.top)} top blobs", "top", expected=f"{len(maps)}")
         for i, shape in enumerate(maps):
             require.channels(self, bottoms, i)
-            pixels = shape[0], math.prod(shape[2:])
-            if pixels != (weights[0], math.prod(weights[1:])):
-                expected = f"{pixels[0]} samples of {pixels[1]} values"
+            sizes = shape[0], math.prod(shape[2:])
+            if sizes != (weights[0], math.prod(weights[1:])):
+                expected = f"{sizes[0]} samples of {sizes[1]} values"
                 raise self.bottom_error(len(maps), "does not fit", expected=expected, found=list(weights))
         return maps
 

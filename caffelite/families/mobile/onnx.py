@@ -15,6 +15,11 @@ def relu6(w: Writer, node: Node, x: list[str], _) -> list[str]:
     return [w.add("Min", [rectified, w.scalar(6)])]
 
 
+@operator("HardSwish")
+def hard_swish(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    return [w.add("HardSwish", x)]
+
+
 @operator("ShuffleChannel")
 def shuffle_channel(w: Writer, node: Node, x: list[str], _) -> list[str]:
     shape, group = node.bottoms[0].shape, node.layer.p.group

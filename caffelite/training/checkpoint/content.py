@@ -188,7 +188,7 @@ class Gathered(NamedTuple):
 class Content:
     """The content of the checkpoint files of one solver and net.
 
-    average: gives the net the averaged weights. parts: of the net that the processes hold. solver_type: the update
+    average: gives the net the averaged weights. division: of the net that the processes hold. solver_type: the update
     rule's. current_step: of the schedule. strict: whether an inexact continuation is an error.
     """
 

@@ -38,7 +38,7 @@ TWICE = 2  # consecutive detailed displays before a hint on activations or gradi
 
 class Hints(Hook):
     """Judges displays and tests. Activations and gradients by layer cost time: they are judged in displays 4, 8, 16 and
-    so on. parts: of the nets that the processes hold; activations and gradients are those of this process."""
+    so on. division: of the nets that the processes hold; activations and gradients are those of this process."""
 
     def __init__(
         self,

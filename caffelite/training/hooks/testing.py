@@ -21,7 +21,7 @@ log = logging.getLogger("caffelite")
 
 class Testing(Hook):
     """Logs the mean of each score and reports the scores to ``hooks``. tests: each test net with its number of
-    batches. parts: of the nets that the processes hold. weights_fail: of ``NanRecovery``. The run stops after a test
+    batches. division: of the nets that the processes hold. weights_fail: of ``NanRecovery``. The run stops after a test
     where a stop is requested, or where it is ``over``."""
 
     def __init__(

@@ -18,7 +18,7 @@ class Clipping:
     """``scale`` (1) is the factor, a number of the device, which ``queue`` computes from the gradients; it is not
     finite where the update is to be skipped.
 
-    p: its clip_gradients and iter_size. parts: of the net; the gradient is the sum of their ``shares`` means. In fp16
+    p: its clip_gradients and iter_size. division: of the net; the gradient is the sum of its ``shares`` means. In fp16
     the loss is multiplied by a factor that follows the gradients (see devices/cuda/scaling.py) and starts from
     NVCaffe's global_grad_scale.
     """

@@ -176,7 +176,7 @@ class Updater:
     """Applies a rule to a net's flat parameters: one kernel for all of them.
 
     Numbers that change with the iteration go through the net's input buffer; ``queue`` is the same each time, so that a
-    graph can capture it. parts: of the net that the processes which train together hold.
+    graph can capture it. division: of the net that the processes which train together hold.
     """
 
     def __init__(self, p: pb.SolverParameter, net: Net, locate: Locator, division: CompleteNets | None = None):

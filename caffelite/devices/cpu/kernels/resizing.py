@@ -74,7 +74,7 @@ def _unpool(first, last, x, index, y, wrong):
 
 @njit(**SERIAL)
 def unpool(x, index, y, wrong):
-    """y (N·C, Q) = 0, but for x (N·C, P) at its places (N·C, P), the last of equals; wrong (N·C): 1 + the index of the
+    """y (N·C, Q) = 0, but for x (N·C, P) at its index (N·C, P), the last of equals; wrong (N·C): 1 + the index of the
     first place of a plane outside of 0 to Q - 1, or 0."""
     launch(_unpool, x.shape[0], (x, index, y, wrong))
 

@@ -83,7 +83,7 @@ def _top_k(begin, end, x, values, index):
 
 @njit(**SERIAL)
 def top_k(x, values, index):
-    """The k largest over axis 1 of x (N, C, P) in order: values and places (N, k, P)."""
+    """The k largest over axis 1 of x (N, C, P) in order: values and index (N, k, P)."""
     launch(_top_k, values.shape[0] * values.shape[2], (x, values, index))
 
 
