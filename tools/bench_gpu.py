@@ -1,13 +1,14 @@
 """Times training on one GPU beside PyTorch: eagerly, as CUDA graphs, and by torch.compile.
 
 Each side trains the same prototxt on random images (forward, backward, update) in a process of its own; all of a net's
-live at once and are timed in turn, round by round. Figures are medians over rounds. PyTorch's blobs lie channels last;
-in fp16 it runs under autocast with its gradient scaler. What of the device's ceilings each layer reaches follows, as
-`caffelite time` tells it.
+live at once and are timed in turn, round by round. Figures are medians over rounds, after two that do not count: graphs
+are captured in these. PyTorch's blobs lie channels last; in fp16 it runs under autocast with its gradient scaler. What
+of the device's ceilings each layer reaches follows, as `caffelite time` tells it.
 
 Examples:
   python tools/bench_gpu.py
   python tools/bench_gpu.py --nets lenet,resnet50 --precision fp16 --rounds 5
+  python tools/bench_gpu.py --sides caffelite,graphs --no-layers
   python tools/bench_gpu.py --quick
 """
 
@@ -37,7 +38,8 @@ NETS = {
 }  # batch, iterations of a round
 PRECISIONS = ("tf32", "fp16", "bf16", "fp32")
 SIDES = ("caffelite", "eager", "graphs", "compile")
-WARM = 12  # iterations before the first round: plans are chosen, graphs captured
+WARM = 12  # iterations before the first round: plans are chosen
+WARM_ROUNDS = 2  # that do not count: of so many iterations, one runs eagerly, one is captured
 COLUMNS = (
     "net, batch",
     "precision",
@@ -144,7 +146,7 @@ def serve(args) -> None:
 
 
 class Side:
-    """The process of a side. ``fault``: why there are no figures, where it ended."""
+    """The process of a side, which starts. ``fault``: why there are no figures, where it ended."""
 
     def __init__(self, name: str, net: str, batch: int, precision: str):
         words = [
@@ -162,6 +164,8 @@ class Side:
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  closed with the process
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._errors}
         self._process, self.times, self.fault = subprocess.Popen(words, text=True, **pipes), [], ""
+
+    def wait_until_ready(self) -> None:
         self._answer()
 
     def _answer(self) -> float | str | None:
@@ -198,13 +202,18 @@ def timed(net: str, precision: str, sides: tuple[str, ...], rounds: int, iterati
     try:
         for name in sides:
             running.append(Side(name, net, NETS[net][0], precision))
-        for _ in range(rounds):
+        for side in running:
+            side.wait_until_ready()
+        for _ in range(WARM_ROUNDS + rounds):
             for side in running:
                 side.round(iterations)
     finally:
         for side in running:
             side.close()
-    return {name: side.fault or statistics.median(side.times) for name, side in zip(sides, running, strict=True)}
+    return {
+        name: side.fault or statistics.median(side.times[WARM_ROUNDS:])
+        for name, side in zip(sides, running, strict=True)
+    }
 
 
 def row(net: str, precision: str, found: dict[str, float | str]) -> str:
@@ -272,6 +281,10 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=3, help="of each side (default 3)")
     parser.add_argument(
+        "--sides", type=choice(SIDES), default=SIDES, help=f"of {', '.join(SIDES)}, by commas (default: all)"
+    )
+    parser.add_argument("--no-layers", action="store_true", help="no times of layers")
+    parser.add_argument(
         "--quick", action="store_true", help="one round of few iterations, and nothing of layers: does it all run?"
     )
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
@@ -281,7 +294,7 @@ def main() -> None:
     if args.side:
         args.precision = args.precision[0]
         return serve(args)
-    sides = sides_at_hand()
+    sides = tuple(side for side in sides_at_hand() if side in args.sides)
     print(bench_train.machine(argparse.Namespace(device="gpu")))
     print("| " + " | ".join(COLUMNS) + " |\n" + "| --- " * len(COLUMNS) + "|", flush=True)
     pairs, faults = [(net, precision) for net in args.nets for precision in args.precision], []
@@ -290,7 +303,7 @@ def main() -> None:
         faults += [f"{net}, {precision}, {side}: {why}" for side, why in found.items() if isinstance(why, str)]
         print(row(net, precision, found), flush=True)
     print("".join(f"\n{fault}" for fault in faults), end="\n" if faults else "")
-    for net, precision in [] if args.quick else pairs:
+    for net, precision in [] if args.quick or args.no_layers else pairs:
         print(f"\n{net}, {precision}:\n\n```\n{layers(net, precision)}\n```", flush=True)
     sys.exit(bool(faults))
 

@@ -63,6 +63,7 @@ class Kernels(ImageLayout, OutputDivision):
             self.add_param((m,), self.p.bias_filler, "bias_filler")
         n = math.prod(first[:axis])
         self.x_shape, self.y_shape = (n, c, *(spatial or (1,))), (n, m, *out)
+        self.reads_images = len(first) == 4 and axis == 1
         return [(*first[:axis], m, *out[: len(spatial)])] * len(bottoms)
 
     def sizes(self, spatial: Shape) -> Shape:
@@ -127,7 +128,7 @@ class Convolution(Fusing, Kernels):
         return sum(map(math.prod, tops)) * math.prod(self.param_blobs[0].shape[1:])
 
     def prefers_channels_last(self, traits: DeviceTraits) -> bool:
-        return traits.channels_last and len(self.x_shape) == 4 and self.axis(self.p.axis, 4) == 1
+        return traits.channels_last and self.reads_images
 
     def can_fuse_relu(self) -> bool:
         return len(self.x_shape) < 5

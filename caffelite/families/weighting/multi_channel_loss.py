@@ -12,6 +12,17 @@ from ...layers.layer import Shape, register
 
 BITS = 32
 IGNORED = BITS - 1  # the bit of a pixel that does not count
+SUBNORMAL = 2.0**-149  # the least positive float32; the bits of values below 2**-126 are multiples of it
+
+
+def float32_bits(xp: ModuleType, values: Any) -> Any:
+    """The bits of values as float32, as uint32. CuPy rounds float64 below 2**-126 to 0; those are divided."""
+    bits = xp.ascontiguousarray(values.astype(xp.float32)).view(xp.uint32)
+    if values.dtype == xp.float32:
+        return bits
+    small = abs(values) < 2.0**-126
+    multiples = (xp.where(small, abs(values), 0.0) / SUBNORMAL).astype(xp.uint32)
+    return xp.where(small, multiples | xp.signbit(values).astype(xp.uint32) << IGNORED, bits)
 
 
 @register
@@ -47,7 +58,7 @@ class MultiChannelSigmoidCrossEntropyLoss(ArrayLayer):
 
     def _read(self, xp: ModuleType, x: tuple) -> tuple[Any, Any, Any]:
         """Scores, classes (N, C, P) and which pixels count (N, 1, P)."""
-        bits = xp.ascontiguousarray(x[1].astype(xp.float32)).view(xp.uint32).reshape(self.bits)
+        bits = float32_bits(xp, x[1]).reshape(self.bits)
         classes = xp.arange(self.classes)
         shown = bits[:, classes // BITS] >> (classes % BITS).astype(xp.uint32)[:, None] & 1
         return x[0].reshape(self.split), shown == 1, bits[:, -1:] >> IGNORED == 0
