@@ -8,6 +8,9 @@ from ..formula import Formula
 from .formulas import FormulaText
 
 ROWS = 8  # of a column that are summed in the device's dtype before a sum in float64, which is slow on many GPUs
+BATCH = {1: 8, 2: 4}  # rows of so many arrays that a thread reads before it adds; 2 of more arrays
+# Threads that sum more than two arrays need more registers than two blocks a multiprocessor leave them.
+ONE_BLOCK = '#undef KERNEL\n#define KERNEL extern "C" __global__ void __launch_bounds__(256, 1)\n'
 TEAM = 16  # pieces of a sum, added by the last block that ends
 
 
@@ -64,8 +67,9 @@ def channel_sums_source(
     own = f", {types['kept']}* kept_" if kept else ""
     pitched = (*t.arrays, *t.scalars, *(["kept"] if kept else [])) if sliced else ()
     pitches = "".join(f", idx {name}_pitch_" for name in pitched)
-    return f"""{t.functions}KERNEL formula_channel_sums(idx n_, idx c_, idx p_, idx pieces_, idx across_,
-    double* partial_, unsigned* come_, {ending.parameters}{own}{t.parameters}{pitches}) {{
+    bounds = ONE_BLOCK if columns and len(t.each) > 2 else ""
+    return f"""{bounds}{t.functions}KERNEL formula_channel_sums(idx n_, idx c_, idx p_, idx pieces_,
+    idx across_, double* partial_, unsigned* come_, {ending.parameters}{own}{t.parameters}{pitches}) {{
   {t.read_scalars}
   {_columns(t, len(formulas), ending, kept, pitched) if columns else _planes(t, len(formulas), ending, kept)}
 }}
@@ -87,8 +91,13 @@ def _columns(t: FormulaText, count: int, ending: Ending, kept: bool, pitched: tu
     few = " ".join(f"const auto {a}_v_ = load_some<{k}>({a}_at_ + k_, false, left_);" for a in t.few)
     packs = " ".join(f"const auto {a}_v_ = load_some<{k}>({a}_at_ + {at[a]}, whole_, left_);" for a in t.each)
     add = _added([t.several(s) for s in range(count)], "part_[{}][j_]", "kept_v_.at[j_]" if kept else "")
-    row = f"{packs} {f'Pack<{own}, {k}> kept_v_;' if kept else ''} EACH_OF(j_, {k}) {{ {add} }}"
+    row = f"{f'Pack<{own}, {k}> kept_v_;' if kept else ''} EACH_OF(j_, {k}) {{ {add} }}"
     row += f" store_some<{k}>(kept_ + {at['kept']}, kept_v_, whole_, left_);" if kept else ""
+    rows = BATCH.get(len(t.each), 2)
+    buffers = " ".join(f"Pack<{t.types[a]}, {k}> {a}_p_[{rows}];" for a in t.each)
+    loads = " ".join(f"{a}_p_[r_] = load<{k}>({a}_at_ + {at[a]});" for a in t.each)
+    buffered = " ".join(f"const auto& {a}_v_ = {a}_p_[r_];" for a in t.each)
+    at_row = f"const idx at_ = e_ + (h_ * {rows} + r_) * rows_;"
     flush = f"EACH_OF(s_, {count}) {{ EACH_OF(j_, {k}) total_[s_][j_] += part_[s_][j_]; }}"
     return f"""const bool whole_ = {whole};
   const idx each_ = (n_ + pieces_ - 1) / pieces_, rows_ = blockDim.x / across_, row_ = threadIdx.x / across_;
@@ -102,18 +111,28 @@ def _columns(t: FormulaText, count: int, ending: Ending, kept: bool, pitched: tu
       const idx k_ = c_ - left_;
       {few}
       idx e_ = first_ + row_;
+      if (whole_)
+        for (; e_ + {ROWS - 1} * rows_ < stop_; e_ += {ROWS} * rows_) {{
+          real part_[{count}][{k}] = {{}};
+          EACH_OF(h_, {ROWS // rows}) {{
+            {buffers}
+            EACH_OF(r_, {rows}) {{ {at_row} {loads} }}
+            EACH_OF(r_, {rows}) {{ {at_row} {buffered} {row} }}
+          }}
+          {flush}
+        }}
       for (; e_ + {ROWS - 1} * rows_ < stop_; e_ += {ROWS} * rows_) {{
         real part_[{count}][{k}] = {{}};
-        EACH_OF(r_, {ROWS}) {{
+        for (int r_ = 0; r_ < {ROWS}; ++r_) {{
           const idx at_ = e_ + r_ * rows_;
-          {row}
+          {packs} {row}
         }}
         {flush}
       }}
       real part_[{count}][{k}] = {{}};
       for (; e_ < stop_; e_ += rows_) {{
         const idx at_ = e_;
-        {row}
+        {packs} {row}
       }}
       {flush}
     }}

@@ -12,7 +12,7 @@ import numpy as np
 from ..formula import Formula, merged, unbias
 from ..interfaces import Array, Kernel
 from . import channel_sums, formulas
-from .kernels import BLOCK, Kernels, grid
+from .kernels import BLOCK, Kernels, grid, grid_of_rows
 from .memory import pitch
 
 PARTS = 1024  # most blocks of a sum: fixed, so that results do not depend on the GPU; 8 a multiprocessor of an H100
@@ -124,7 +124,8 @@ class FormulaKernels(Kernels):
 
         def run(*operands):
             (*inputs, out), (launch, each) = operands, choose(operands)
-            launch(grid(n * c * p, each * BLOCK), (BLOCK, 1, 1), (*sizes, out, *inputs, *values))
+            blocks = grid_of_rows(n, c, each, formulas.BATCH) if p == 1 else grid(n * c * p, each * BLOCK)
+            launch(blocks, (BLOCK, 1, 1), (*sizes, out, *inputs, *values))
 
         return run
 

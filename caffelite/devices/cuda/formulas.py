@@ -12,6 +12,7 @@ from ..formula import Formula, merged
 _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 _COMPARE = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 
+BATCH = 4  # packs that a thread reads before it writes the first: enough to wait for memory once for all
 # min and max as Python has them: where one is NaN, the first argument.
 FUNCTIONS = """\
 __device__ real f_where(bool c, real a, real b) { return c ? a : b; }
@@ -164,6 +165,22 @@ class FormulaText:
     out_[i_] = {self.single(0)};""",
         )
 
+    def batch(self, rows: int) -> str:
+        """Statements for out = formula of ``rows`` packs, ``step_`` elements apart from i_ on. All are read before the
+        first is written: the compiler cannot know that this is not where the next is read."""
+        k, out = self.k, self.types["out"]
+        packs = " ".join(f"Pack<{self.types[a]}, {k}> {a}_p_[{rows}];" for a in self.each)
+        loads = " ".join(f"{a}_p_[r_] = load<{k}>({a}_at_ + i_ + r_ * step_);" for a in self.each)
+        own = " ".join(f"const auto& {a}_v_ = {a}_p_[r_];" for a in self.each)
+        return f"""{packs}
+      EACH_OF(r_, {rows}) {{ {loads} }}
+      EACH_OF(r_, {rows}) {{
+        {own}
+        Pack<{out}, {k}> out_v_;
+        EACH_OF(j_, {k}) out_v_.at[j_] = {self.several(0)};
+        store(out_ + i_ + r_ * step_, out_v_);
+      }}"""
+
 
 def map_source(formula: Formula, types: dict[str, str]) -> str:
     """``formula_map(n, out, *arrays, *scalars, *constants)``."""
@@ -183,14 +200,31 @@ def channel_map_source(formula: Formula, channels: tuple[str, ...], columns: boo
     if columns:
         fits = " && ".join([f"c_ % {k} == 0", t.wide("out_"), *(f"wide<{k}>({a}_at_)" for a in t.few)])
         reads = " ".join(f"const auto {a}_v_ = load<{k}>({a}_at_ + k_);" for a in t.few)
-        channel = "const idx k_ = i_ % c_;"
+        body = f"""const idx count_ = n_ * c_, step_ = gridDim.x * (idx)blockDim.x * {k};
+  if ({fits} && step_ % c_ == 0) {{  // a thread's packs are of the same channels
+    idx i_ = (blockIdx.x * (idx)blockDim.x + threadIdx.x) * {k};
+    const idx k_ = i_ % c_;
+    {reads}
+    for (; i_ + {BATCH - 1} * step_ < count_; i_ += {BATCH} * step_) {{
+      {t.batch(BATCH)}
+    }}
+    for (; i_ < count_; i_ += step_) {{
+      {t.batch(1)}
+    }}
+    return;
+  }}
+  EACH(i_, count_) {{
+    const idx k_ = i_ % c_;
+    {t.reads}
+    out_[i_] = {t.single(0)};
+  }}"""
     else:
-        fits, reads = f"p_ % {k} == 0 && {t.wide('out_')}", t.reads
-        channel = "const idx k_ = i_ / p_ % c_;"
+        fits, channel = f"p_ % {k} == 0 && {t.wide('out_')}", "const idx k_ = i_ / p_ % c_;"
+        body = f"""const idx count_ = n_ * c_ * p_;
+  {t.map("count_", fits, f"{channel} {t.reads}", f"{channel} {t.reads}")}"""
     return f"""{t.functions}KERNEL formula_channel_map(idx n_, idx c_, idx p_, {types["out"]}* out_{t.parameters}) {{
   {t.read_scalars}
-  const idx count_ = n_ * c_ * p_;
-  {t.map("count_", fits, f"{channel} {reads}", f"{channel} {t.reads}")}
+  {body}
 }}
 """
 

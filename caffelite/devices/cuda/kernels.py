@@ -15,6 +15,7 @@ from .backend import HEAD
 from .memory import Memory
 
 BLOCK = 256  # threads of a block
+BUSY = 1 << 10  # blocks that keep all multiprocessors of a GPU busy
 MOST_BLOCKS = 1 << 13  # a kernel's threads loop over the elements beyond
 SMALL = 1 << 30  # elements that int indices reach, strides included
 
@@ -78,3 +79,12 @@ class Kernels(Memory):
 def grid(threads: int, block: int, most: int | None = None) -> tuple[int, int, int]:
     """The grid of a launch with at least one thread for each, and at most ``most`` or ``MOST_BLOCKS`` blocks."""
     return max(1, min(math.ceil(threads / block), most or MOST_BLOCKS)), 1, 1
+
+
+def grid_of_rows(n: int, c: int, each: int, batch: int) -> tuple[int, int, int]:
+    """The grid for n rows of c numbers, ``each`` a pack: threads take ``batch`` packs at a time where these are enough
+    to keep a GPU busy. All packs of a thread are of the same columns where the number of blocks can make it so."""
+    packs = math.ceil(n * c / each)
+    blocks = max(min(math.ceil(packs / BLOCK), BUSY), math.ceil(packs / (BLOCK * batch)))
+    step = c // math.gcd(c, each * BLOCK)
+    return grid(math.ceil(blocks / step) * step, 1, MOST_BLOCKS // step * step)

@@ -1,6 +1,6 @@
 // What every kernel may use. Before this text stand the typedefs `real` (float or double), `idx` (int, or long long for huge arrays) and
 // `blob`, what a net's blobs are made of: real, or one of the 16-bit types below, which are numbers in memory only.
-#define KERNEL extern "C" __global__ void
+#define KERNEL extern "C" __global__ void __launch_bounds__(256, 2)  // two blocks of 256 threads share a multiprocessor's registers
 #define EACH_OF(j, k) _Pragma("unroll") for (int j = 0; j < (k); ++j)  // unrolled, so that what it indexes stays in registers
 #define EACH(i, n) for (idx i = blockIdx.x * (idx)blockDim.x + threadIdx.x, i##_step = gridDim.x * (idx)blockDim.x; i < (n); i += i##_step)
 

@@ -173,6 +173,55 @@ KERNEL lrn_backward(const blob* x, const blob* y, const real* scale, const blob*
   }
 }
 
+// The same of rows (N, C), whose neighbours are channels: a block computes what windows share once, in shared memory, for TILE numbers and those
+// that their windows reach beyond. size <= 1 + REACH.
+#define TILE 1024
+#define REACH 32
+#define EACH_TILE(start, count) for (idx start = blockIdx.x * (idx)TILE; start < (count); start += gridDim.x * (idx)TILE)
+#define EACH_IN_TILE(i, start, count) for (idx i = start + threadIdx.x; i < start + TILE && i < (count); i += blockDim.x)
+
+KERNEL lrn_rows_forward(const blob* x, real* scale, blob* y, idx size, real share, real k, real beta, idx n, idx channels) {
+  __shared__ real squares[TILE + REACH];
+  const idx before = (size - 1) / 2, count = n * channels;
+  EACH_TILE(start, count) {
+    __syncthreads();  // the last tile's readers are done
+    for (idx j = threadIdx.x; j < TILE + size - 1; j += blockDim.x) {
+      const idx i = start - before + j;
+      const real v = i < 0 || i >= count ? real(0) : real(x[i]);
+      squares[j] = share * v * v;
+    }
+    __syncthreads();
+    EACH_IN_TILE(i, start, count) {
+      const idx c = i % channels, from = i - start;  // squares[from] is that of channel c - before
+      const idx last = least(size, channels - c + before);
+      real total = k;
+      for (idx d = most(before - c, 0); d < last; ++d) total += squares[from + d];
+      scale[i] = total;
+      y[i] = real(x[i]) * inverse_power(total, beta);
+    }
+  }
+}
+
+KERNEL lrn_rows_backward(const blob* x, const blob* y, const real* scale, const blob* dy, blob* dx, idx size, real factor, real beta, idx n,
+                         idx channels) {
+  __shared__ real ratios[TILE + REACH];
+  const idx before = size - 1 - (size - 1) / 2, count = n * channels;
+  EACH_TILE(start, count) {
+    __syncthreads();
+    for (idx j = threadIdx.x; j < TILE + size - 1; j += blockDim.x) {
+      const idx i = start - before + j;
+      ratios[j] = i < 0 || i >= count ? real(0) : real(dy[i]) * real(y[i]) / scale[i];
+    }
+    __syncthreads();
+    EACH_IN_TILE(i, start, count) {
+      const idx c = i % channels, from = i - start, last = least(size, channels - c + before);
+      real total = 0;
+      for (idx d = most(before - c, 0); d < last; ++d) total += ratios[from + d];
+      dx[i] = real(dy[i]) * inverse_power(scale[i], beta) - factor * real(x[i]) * total;
+    }
+  }
+}
+
 // x (C, H, W) -> col (C·kh·kw, OH·OW): a column for every window.
 KERNEL im2col(const blob* x, blob* col, idx channels, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph, idx pw, idx dh, idx dw) {
   idx p = oh * ow;

@@ -70,13 +70,15 @@ class LRN:
     """See interfaces.LRN. scale is never 16-bit; y must not alias x."""
 
     RUN = 16  # channels per thread where neighbouring ones are far apart in memory
+    REACH = 32  # of windows over the channels of a row, as in windows.cu
 
     def __init__(self, device: FormulaKernels, n: int, c: int, p: int, size: int, alpha: float, beta: float, k: float):
-        run = 1 if p == 1 else self.RUN
-        threads, tail = n * math.ceil(c / run) * p, (float(beta), run, n, c, p)
+        rows, run = p == 1 and size <= 1 + self.REACH, 1 if p == 1 else self.RUN
+        kind, tail = ("lrn_rows", (n, c)) if rows else ("lrn", (run, n, c, p))
+        threads = math.ceil(n * c / 4) if rows else n * math.ceil(c / run) * p
         share, factor = float(alpha / size), float(2 * alpha * beta / size)
-        self._forward = device.kernel("windows", "lrn_forward", threads, size, share, float(k), *tail)
-        self._backward = device.kernel("windows", "lrn_backward", threads, size, factor, *tail)
+        self._forward = device.kernel("windows", f"{kind}_forward", threads, size, share, float(k), float(beta), *tail)
+        self._backward = device.kernel("windows", f"{kind}_backward", threads, size, factor, float(beta), *tail)
 
     def forward(self, x, scale, y) -> None:
         self._forward(x, scale, y)

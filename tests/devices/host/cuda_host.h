@@ -21,6 +21,7 @@
 #define __global__
 #define __device__ inline
 #define __shared__ static
+#define __launch_bounds__(...)
 struct dim3 { unsigned x, y, z; };
 #ifdef HOST_THREADS
 #define PER_THREAD thread_local
