@@ -39,6 +39,43 @@ def of_sample(key: Key, sample: int, words: int, first: int = 0) -> np.ndarray:
     return _words(key, (sample << 64) + first // 4, words)
 
 
+def of_samples(key: Key, first: int, samples: int, words: int) -> np.ndarray:
+    """samples×words: ``of_sample`` of each sample from ``first`` on, all at once. words: a multiple of 4."""
+    if samples < FEW:
+        return np.stack([of_sample(key, first + i, words) for i in range(samples)])
+    blocks = words // 4
+    counters = np.zeros((4, samples, blocks), np.uint64)
+    counters[0], counters[1] = np.arange(1, blocks + 1), np.arange(first, first + samples)[:, None]
+    return np.stack(_philox(key, counters), -1).reshape(samples, words)
+
+
+FEW = 16  # samples that are drawn faster one by one
+MULTIPLIERS = 0xD2E7470EE14C6C93, 0xCA5A826395121157  # of Philox 4x64, and what its key grows by each round
+WEYL = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B
+ROUNDS, LOW = 10, np.uint64(0xFFFFFFFF)
+
+
+def _philox(key: Key, counters: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The four words of each counter, four words too: counters 4×..."""
+    a, b, c, d = counters
+    for step in range(ROUNDS):
+        k0, k1 = (np.uint64((word + step * weyl) % (1 << 64)) for word, weyl in zip(key, WEYL, strict=True))
+        high, low = _product(a, MULTIPLIERS[0])
+        other_high, other_low = _product(c, MULTIPLIERS[1])
+        a, b, c, d = other_high ^ b ^ k0, other_low, high ^ d ^ k1, low
+    return a, b, c, d
+
+
+def _product(x: np.ndarray, factor: int) -> tuple[np.ndarray, np.ndarray]:
+    """The high and the low 64 bits of x · factor."""
+    half = np.uint64(32)
+    f0, f1 = np.uint64(factor & 0xFFFFFFFF), np.uint64(factor >> 32)
+    x0, x1 = x & LOW, x >> half
+    right, left = x0 * f1, x1 * f0
+    middle = (x0 * f0 >> half) + (right & LOW) + (left & LOW)
+    return x1 * f1 + (right >> half) + (left >> half) + (middle >> half), x * np.uint64(factor)
+
+
 def uniform(words: np.ndarray) -> np.ndarray:
     """Numbers of [0, 1), one for each word: its upper 53 bits."""
     return (words >> np.uint64(11)) * 2.0**-53

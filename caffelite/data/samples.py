@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from ..errors import CaffeliteError
+from .augmentation import Draws
 from .fingerprint import Facts, digest, histogram, sampled
 from .order import Order
 from .pipeline import Batch, Source, rows_not_finite, workers
@@ -219,13 +220,15 @@ class DataSource(Source):
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
         pixels, picks = batch.images()
         indices = self.order(position, len(picks))
-        choice = self.transform.choose(position, len(indices))
+        choice, draws = self.transform.choose(position, len(indices)), self.transform.draw(position, len(indices))
         self._pick(picks, choice)
         for start in range(0, len(indices), IMAGES_PER_TASK):
             chunk = indices[start : start + IMAGES_PER_TASK]
             absent = chunk if self._loaded is None else chunk[~self._loaded.present[chunk]]
             contents = dict(zip(absent.tolist(), self.samples.read(absent), strict=True))
-            task = partial(self._process, chunk.tolist(), contents, position, start, choice, pixels, batch.arrays)
+            task = partial(
+                self._process, chunk.tolist(), contents, position, start, choice, draws, pixels, batch.arrays
+            )
             if self.workers:
                 yield task
             else:
@@ -238,6 +241,7 @@ class DataSource(Source):
         position: int,
         start: int,
         choice: Choice,
+        draws: list[Draws],
         pixels: np.ndarray,
         arrays: list[np.ndarray],
     ) -> None:
@@ -252,7 +256,7 @@ class DataSource(Source):
                     top, left = choice.corners[i]
                     image = image[:, top : top + height, left : left + width]
                 else:
-                    image = transform.augment(image, position + i)
+                    image = transform.augment(image, position + i, draws[i])
                 if image.dtype != pixels.dtype:
                     what, expected = "images differ in type", f"{pixels.dtype}, as the first is"
                     raise CaffeliteError(what, expected=expected, found=image.dtype)

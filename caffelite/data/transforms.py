@@ -13,7 +13,8 @@ from .. import inputs
 from ..errors import CaffeliteError, Locator, Where
 from ..prototxt import resolve
 from ..weights import Damaged, decode_blob
-from .augmentation import Augmentation
+from .augmentation import Augmentation, Draws
+from .augmentation.perturbation import Perturbation
 from .draws import Key, below, per_sample
 from .images import channels_first, channels_last
 
@@ -96,32 +97,42 @@ class Transform:
         """Writes N×C×h×w into out. images: N×C×H×W, or a list of C×H×W; position: the run's number of the first of
         them."""
         if not self.plain or not isinstance(images, np.ndarray):
-            images = [self.augment(image, position + i) for i, image in enumerate(images)]
+            draws = self.draw(position, len(images))
+            images = [self.augment(image, position + i, draws[i]) for i, image in enumerate(images)]
         self.finish(images, self.choose(position, len(images)), out)
 
-    def augment(self, image: np.ndarray, position: int) -> np.ndarray:
+    def draw(self, position: int, count: int) -> list[Draws]:
+        """The numbers of the perturbations of ``count`` samples from this one of the run on, for ``augment``."""
+        return self._augmentation.draw(position, count)
+
+    def augment(self, image: np.ndarray, position: int, draws: Draws | None = None) -> np.ndarray:
         """C×h×w of a sample's image C×H×W: perturbed and cut out, neither mirrored nor less the mean. position: its
-        number in the run."""
+        number in the run. draws: its own of ``draw``, which are cheaper for many samples at once."""
         self.check(image.shape)
-        pixels = image
+        pixels, moves = image, self._augmentation.moves
         if not self.plain:
             if image.dtype != np.uint8:
                 remedy = "leave the perturbations out of transform_param"
                 raise CaffeliteError(
                     "perturbations need bytes", where=self.locate(), expected="uint8", found=image.dtype, remedy=remedy
                 )
-            pixels = channels_last(image)
-            for step in self._augmentation.moves:
-                pixels = step(pixels, position)
-            pixels = channels_first(pixels)
-        top, left = self._corners(per_sample(self.key, position, 1), np.array([pixels.shape[1:]]))[0]
-        pixels = pixels[:, top : top + self.shape[1], left : left + self.shape[2]]
-        if self._augmentation.looks:
-            pixels = channels_last(pixels)
-            for step in self._augmentation.looks:
-                pixels = step(pixels, position)
-            pixels = channels_first(pixels)
+            draws = draws or self.draw(position, 1)[0]
+            pixels = self._steps(moves, pixels, position, draws)
+        if pixels.shape != self.shape:
+            top, left = self._corners(per_sample(self.key, position, 1), np.array([pixels.shape[1:]]))[0]
+            pixels = pixels[:, top : top + self.shape[1], left : left + self.shape[2]]
+        if self._augmentation.looks and draws:
+            pixels = self._steps(self._augmentation.looks, pixels, position, draws[len(moves) :])
         return pixels
+
+    @staticmethod
+    def _steps(steps: list[Perturbation], pixels: np.ndarray, position: int, draws: Draws) -> np.ndarray:
+        if not steps:
+            return pixels
+        pixels = channels_last(pixels)
+        for step, numbers in zip(steps, draws, strict=False):
+            pixels = step(pixels, position, numbers)
+        return channels_first(pixels)
 
     def choose(self, position: int, count: int) -> Choice:
         """Crops and flips of samples position … position + count - 1 of the run, in images of the size that the

@@ -12,6 +12,7 @@ from .fields import Fields
 from .geometry import Elastic, Part, Resize, Warp
 from .perturbation import Perturbation
 
+Draws = list[list[float]]  # of a sample: the numbers of each perturbation
 MOST_CHANNELS = 4  # of OpenCV's functions
 
 
@@ -74,6 +75,11 @@ class Augmentation:
                     found=found,
                     remedy=remedy,
                 )
+
+    def draw(self, sample: int, count: int) -> list[Draws]:
+        """What decides on ``count`` samples from this one on: for each, the numbers of each perturbation."""
+        steps = [step.draw(sample, count) for step in self.moves + self.looks]
+        return [list(numbers) for numbers in zip(*steps, strict=True)] if steps else [[]] * count
 
     def __bool__(self) -> bool:
         return bool(self.moves or self.looks)

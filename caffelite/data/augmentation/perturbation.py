@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ..draws import Key, key, of_sample, uniform
+from ..draws import Key, key, of_sample, of_samples, uniform
 
 # a perturbation's numbers of one sample: the first says whether it happens, the others how; more is drawn from word 12
 # on
@@ -31,8 +31,13 @@ class Perturbation:
         self._key = key(transform[0], transform[1], self.name)
         return self
 
-    def __call__(self, image: np.ndarray, sample: int) -> np.ndarray:
-        happens, *draws = uniform(of_sample(self._key, sample, NUMBERS)).tolist()
+    def draw(self, sample: int, count: int) -> list[list[float]]:
+        """The numbers of [0, 1) that decide on ``count`` samples from this one on."""
+        return uniform(of_samples(self._key, sample, count, NUMBERS)).tolist()
+
+    def __call__(self, image: np.ndarray, sample: int, drawn: list[float] | None = None) -> np.ndarray:
+        """drawn: the sample's own of ``draw``, which are cheaper for many samples at once."""
+        happens, *draws = drawn or self.draw(sample, 1)[0]
         return self.change(image, draws, sample) if happens < self.probability else image
 
     def change(self, image: np.ndarray, u: list[float], sample: int) -> np.ndarray:

@@ -12,7 +12,7 @@ from google.protobuf import text_format
 from caffelite import caffelite_pb2 as pb
 from caffelite.data import images
 from caffelite.data.augmentation.perturbation import Perturbation
-from caffelite.data.draws import key, of_sample, uniform
+from caffelite.data.draws import key, of_sample, of_samples, uniform
 from caffelite.data.transforms import Transform
 from caffelite.errors import CaffeliteError, Locator
 
@@ -45,6 +45,14 @@ def run(transform, images, position=0):
 @pytest.fixture
 def batch():
     return np.random.default_rng(2).integers(0, 256, (12, 3, 16, 20)).astype(np.uint8)
+
+
+@pytest.mark.parametrize("samples", [1, 40])
+@pytest.mark.parametrize("first", [0, 2**40 - 3])
+def test_draws_of_a_batch_are_those_of_its_samples(first, samples):
+    own = key(7, "transform", "warp")
+    expected = [of_sample(own, first + i, 12) for i in range(samples)]
+    np.testing.assert_array_equal(of_samples(own, first, samples, 12), expected)
 
 
 def test_a_sample_does_not_depend_on_its_batch(transform, batch):
