@@ -46,6 +46,9 @@ DENSE_OWN |= {f"V1LayerParameter.{name}_param" for name in ("bn", "eltwise_accur
 VIDEO = "source batch_size root_folder shuffle new_height new_width new_length num_segments modality name_pattern "
 VIDEO += "grayscale"
 DENSE_OWN |= {f"VideoDataParameter.{name}" for name in VIDEO.split()}
+DENSE_OWN |= {f"TransformationParameter.{name}" for name in ("multi_scale", "scale_ratios", "max_distort")}
+DENSE_OWN |= {f"TransformationParameter.{name}" for name in ("fix_crop", "more_fix_crop")}
+DENSE_OWN |= {"ConvolutionParameter.fuse_type"}
 DENSE_OWN |= {f"PriorBoxParameter.{name}" for name in ("second_offset_h", "density")}
 V1_TYPES = {"BN": 8390, "ELTWISE_ACCURACY": 8391, "IMAGE_SEG_DATA": 8392, "UNPOOLING": 8393, "WINDOW_SEG_DATA": 8394}
 V1_TYPES |= {
@@ -125,6 +128,7 @@ UNLISTED_MESSAGES = {
     *(f"{name}Parameter" for name in ("UnitNorm", "YoloDetectionOutput", "Yolov3", "Yolov3DetectionOutput")),
 }
 UNLISTED_ENUMS = {
+    "ConvolutionParameter.FuseType": {"UNFUSED": 0, "FUSED_CONV_RELU": 1},
     "MILParameter.MILType": {"MAX": 0, "NOR": 1},
     "BiasChannelParameter.LabelType": {"IMAGE": 1, "PIXEL": 2},
     "CoSTop.DataType": {

@@ -89,7 +89,7 @@ CHANGES = {
     "SolverParameter": ("larc_turbo: true", "larc_turbo: false momentum_policy: 'fixed' max_momentum: 0.990"),
     "TransformationParameter": ("smooth_filtering: true", "smooth_filtering: false max_smooth: 6.0 max_contrast: 1.2"),
     "PoolingParameter": ("pad_type: 1", "pad_type: 0 torch_pooling: true"),
-    "ConvolutionParameter": ("fuse_type: FUSED_CONV_RELU", "fuse_type: UNFUSED"),
+    "ConvolutionParameter": ("fusion_type: SUM_FUSION", "fusion_type: NONE_FUSION"),
     "DropoutParameter": ("sqrt_scale: true", "sqrt_scale: false random_seed: 7"),
     "BatchNormParameter": ("update_global_stats: true", "update_global_stats: false engine: MKLDNN"),
     "DetectionOutputParameter": ("normalized: false", "normalized: true input_width: 320"),

@@ -289,7 +289,9 @@ def test_relu_within_a_layer():
         layer { name: "c" type: "Convolution" bottom: "x" top: "c" include { phase: TEST }
           convolution_param { num_output: 1 relu: true negative_slope: 0.5 } }
         layer { name: "b" type: "BatchNorm" bottom: "c" top: "b" batch_norm_param { relu: true eps: 1 } }
-        layer { name: "i" type: "InnerProduct" bottom: "b" top: "i" inner_product_param { relu: false } }""",
+        layer { name: "i" type: "InnerProduct" bottom: "b" top: "i" inner_product_param { relu: false } }
+        layer { name: "f" type: "Deconvolution" bottom: "i" top: "f"
+          convolution_param { fuse_type: FUSED_CONV_RELU } }""",
         """layer { type: "Input" name: "in" top: "x" }
         layer { name: "c" type: "Convolution" bottom: "x" top: "c" include { phase: TEST }
           convolution_param { num_output: 1 } }
@@ -297,8 +299,11 @@ def test_relu_within_a_layer():
           relu_param { negative_slope: 0.5 } }
         layer { name: "b" type: "BatchNorm" bottom: "c" top: "b" batch_norm_param { eps: 1 } }
         layer { name: "b/relu" type: "ReLU" bottom: "b" top: "b" }
-        layer { name: "i" type: "InnerProduct" bottom: "b" top: "i" inner_product_param { relu: false } }""",
+        layer { name: "i" type: "InnerProduct" bottom: "b" top: "i" inner_product_param { relu: false } }
+        layer { name: "f" type: "Deconvolution" bottom: "i" top: "f" convolution_param { } }
+        layer { name: "f/relu" type: "ReLU" bottom: "f" top: "f" }""",
     )
+    assert word("layer", 7) == "FUSED_CONV_RELU"
     assert word("layer", 2) == word("layer", 4) == "true"
     assert word("layer", 2, "relu_param", "negative_slope") == "0.5"
     assert word("layer", 5, "top", 0) == '"i"'

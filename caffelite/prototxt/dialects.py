@@ -70,6 +70,7 @@ SIDES = "pad_l", "pad_r", "pad_t", "pad_b"
 LOWEST = -3.4028234663852886e38  # of float32: what Caffe's MAX begins with
 # Intel's: layers that hold the ReLU after them
 FUSED = {"Convolution": "convolution_param", "InnerProduct": "inner_product_param", "BatchNorm": "batch_norm_param"}
+FUSED |= dict.fromkeys(("Deconvolution", "DepthwiseConvolution", "ConvolutionDepthwise"), "convolution_param")
 # Types of forks that become others here: the message of their own
 CONVERTED = {
     "AutoCrop": "",

@@ -98,10 +98,7 @@ _FIELDS = {
         "BNParameter": "engine=DEFAULT",
         "ConvolutionParameter": "dilation_h dilation_w",
         "ReductionParameter": "k=1",
-        "TransformationParameter": (
-            "fix_crop=false is_flow=false max_distort=1 more_fix_crop=false multi_scale=false "
-            "original_image=false scale_ratios stride=1 upper_height upper_size upper_width"
-        ),
+        "TransformationParameter": ("is_flow=false original_image=false stride=1 upper_height upper_size upper_width"),
     },
     "CTPN's Caffe": {
         "BNParameter": "axis=1 decay=0.05 moving_average=false var_eps=1e-10",
@@ -163,7 +160,7 @@ _FIELDS = {
             "device=-1 net_quantizer top_data_type top_quantizer top_shared_index"
         ),
         "BatchNormParameter": "fused_relu=false",
-        "ConvolutionParameter": "eltwise_param fuse_type=UNFUSED relu_param",
+        "ConvolutionParameter": "eltwise_param relu_param",
         "LRNParameter": "fuse_type=UNFUSED pooling_param unit_test_fuse_kernel=false unit_test_mode=false",
         "PoolingParameter": "axis=1",
     },

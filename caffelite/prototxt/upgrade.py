@@ -467,11 +467,11 @@ class _Upgrade:
         return new
 
     def fused(self) -> None:
-        """``relu: true`` in a layer becomes a ReLU layer after it, in place."""
+        """``relu: true`` in a layer, or OpenCL Caffe's ``fuse_type``, becomes a ReLU layer after it, in place."""
         holders = {}
         for i, layer in enumerate(self.net.layer):
             field = FUSED.get(layer.type)
-            if field and getattr(layer, field).relu:
+            if field and (getattr(layer, field).relu or getattr(getattr(layer, field), "fuse_type", 0)):
                 holders[i] = getattr(layer, field)
         if not holders:
             return
@@ -490,7 +490,7 @@ class _Upgrade:
             relu.bottom.extend(old.top[:1])
             relu.top.extend(old.top[:1])
             to = "layer", len(self.net.layer) - 1
-            self.moves[(*at, "relu")] = to
+            self.moves[(*at, "relu")] = self.moves[(*at, "fuse_type")] = to
             if "negative_slope" in settings.DESCRIPTOR.fields_by_name and settings.HasField("negative_slope"):
                 self.set_field(
                     settings.negative_slope,
@@ -501,6 +501,8 @@ class _Upgrade:
                 )
                 settings.ClearField("negative_slope")
             settings.ClearField("relu")
+            if "fuse_type" in settings.DESCRIPTOR.fields_by_name:
+                settings.ClearField("fuse_type")
         self.move()
 
     def move(self) -> None:

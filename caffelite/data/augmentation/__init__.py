@@ -9,7 +9,7 @@ from ..images import opencv
 from .colour import Distort, Inverse, Tint
 from .corruption import Blur, Corruption, Cutout, Erasing, Noise
 from .fields import Fields
-from .geometry import Elastic, Part, Resize, Warp
+from .geometry import Elastic, Part, Resize, Scales, Warp
 from .perturbation import Perturbation
 
 Draws = list[list[float]]  # of a sample: the numbers of each perturbation
@@ -37,12 +37,16 @@ class Augmentation:
         fields, train = Fields(param, locate, shape), phase == pb.TRAIN
         perturb = fields.inner("perturb_param")
         size = Resize(fields, crop, train) if Resize.requested(param) else None
-        part = None
+        part: Part | Scales | None = None
         if param.HasField("random_aspect_ratio_param"):
             if size:
                 what = "random_aspect_ratio_param excludes other random sizes"
                 raise fields.error("random_aspect_ratio_param", what, remedy="leave them out")
             part = Part(fields.inner("random_aspect_ratio_param"), crop if all(crop) else shape[1:])
+        if param.multi_scale:
+            if size or part:
+                raise fields.error("multi_scale", "multi_scale excludes other random sizes", remedy="leave them out")
+            part = Scales(fields, crop)
         warp, elastic = Warp(perturb), Elastic(perturb)
         mean = tuple(min(255, max(0, round(value))) for value in param.mean_value)
         filling = mean if len(mean) in (1, shape[0]) else (127,)

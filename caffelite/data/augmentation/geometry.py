@@ -105,6 +105,46 @@ class Part(Perturbation):
         return cv2.resize(image[top : top + h, left : left + w], self._size[::-1], interpolation=algorithm)
 
 
+class Scales(Perturbation):
+    """A region of the image, whose sides are two of several shares of its shorter side, resized to the crop: of
+    temporal segment networks (Wang et al. 2015, arXiv 1507.02159; yjxiong/caffe src/caffe/data_transformer.cpp)."""
+
+    name = "scales"
+    SHARES = 1.0, 0.875, 0.75, 0.66
+    NEAR = 3  # a side that differs by fewer pixels from the crop's becomes that
+    CORNERS = (0, 0), (0, 4), (4, 0), (4, 4), (2, 2)  # top and left, in quarters of what is beside the region
+    MORE = (0, 2), (4, 2), (2, 0), (2, 4), (1, 1), (1, 3), (3, 1), (3, 3)
+
+    def __init__(self, fields: Fields[pb.TransformationParameter], crop: tuple[int, int]):
+        p, self._size = fields.message, crop
+        if not all(crop):
+            raise fields.error("multi_scale", "multi_scale needs a crop", remedy="set crop_size")
+        for i, share in enumerate(p.scale_ratios):
+            if not 0 < share <= 1:
+                raise fields.error("scale_ratios", path=("scale_ratios", i), expected="above 0, at most 1", found=share)
+        self._shares = tuple(p.scale_ratios) or self.SHARES
+        self._pairs = [
+            (h, w) for h in range(len(self._shares)) for w in range(len(self._shares)) if abs(h - w) <= p.max_distort
+        ]
+        self._quarters = (*self.CORNERS, *(self.MORE if p.more_fix_crop else ())) if p.fix_crop else ()
+
+    def change(self, image: np.ndarray, u: list[float], sample: int) -> np.ndarray:
+        sides, pair = image.shape[:2], self._pairs[int(u[0] * len(self._pairs))]
+        h, w = (
+            size if abs(side - size) < self.NEAR and size <= whole else max(1, side)
+            for side, size, whole in zip(
+                [int(min(sides) * self._shares[i]) for i in pair], self._size, sides, strict=True
+            )
+        )
+        if self._quarters:
+            quarters = self._quarters[int(u[1] * len(self._quarters))]
+            top, left = (n * ((whole - side) // 4) for n, whole, side in zip(quarters, sides, (h, w), strict=True))
+        else:
+            top, left = random_integer(0, sides[0] - h, u[1]), random_integer(0, sides[1] - w, u[2])
+        region = image[top : top + h, left : left + w]
+        return opencv("multi_scale").resize(region, self._size[::-1])
+
+
 def _border(fields: Fields[pb.PerturbationParameter]) -> tuple[str, tuple[int, ...]]:
     """OpenCV's name of what is outside an image, and its constant value."""
     p = fields.message

@@ -230,3 +230,30 @@ def test_random_part_is_for_train_alone(transform):
     made = transform("crop_size: 8 random_aspect_ratio_param {}", (3, 16, 20), pb.TEST)
     assert made.plain
     np.testing.assert_array_equal(made.augment(ramps(16, 20), 0), ramps(16, 20)[:, 4:12, 6:14])
+
+
+TSN = "crop_size: 60 multi_scale: true scale_ratios: 1 scale_ratios: 0.8 scale_ratios: 0.5"
+
+
+def regions(transform, text, count=300):
+    """Top, left, height and width of the regions of an image of 100 rows and 120 columns."""
+    made, image = transform(text, (2, 100, 120)), ramps(100, 120)[:2]
+    pixels = np.array([made.augment(image, i)[:, [0, -1]][..., [0, -1]].astype(float) for i in range(count)])
+    first, last = pixels[:, :, 0, 0], pixels[:, :, 1, 1]
+    return np.concatenate([first, last - first + 1], 1)[:, [1, 0, 3, 2]]
+
+
+def test_regions_of_several_scales(transform):
+    found = regions(transform, TSN)
+    sides = {(int(round(h, -1)), int(round(w, -1))) for h, w in found[:, 2:]}
+    assert sides == {(100, 100), (100, 80), (80, 100), (80, 80), (80, 50), (50, 80), (50, 50)}, "50 and 100 are too far"
+    whole = found[found[:, 2] > 95]
+    assert len(set(whole[:, 1])) > 5 and whole[:, 1].max() > 15, "anywhere"
+
+
+@pytest.mark.parametrize("more, count", [("", 5), ("more_fix_crop: true", 13)])
+def test_regions_in_corners(transform, more, count):
+    found = regions(transform, f"crop_size: 60 multi_scale: true scale_ratios: 0.6 fix_crop: true {more}")
+    assert set(found[:, 2]) == set(found[:, 3]) == {60}, "the crop's size, which needs no resizing"
+    corners = {(int(top), int(left)) for top, left in found[:, :2]}
+    assert len(corners) == count and {(0, 0), (0, 60), (40, 0), (40, 60), (20, 30)} <= corners
