@@ -285,7 +285,9 @@ def main() -> None:
     )
     parser.add_argument("--no-layers", action="store_true", help="no times of layers")
     parser.add_argument(
-        "--quick", action="store_true", help="one round of few iterations, and nothing of layers: does it all run?"
+        "--quick",
+        action="store_true",
+        help="one round of few iterations, without layers and torch.compile, which takes a minute a net: does it all run?",
     )
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     parser.add_argument("--side_net", help=argparse.SUPPRESS)
@@ -294,7 +296,7 @@ def main() -> None:
     if args.side:
         args.precision = args.precision[0]
         return serve(args)
-    sides = tuple(side for side in sides_at_hand() if side in args.sides)
+    sides = tuple(s for s in sides_at_hand() if s in args.sides and not (args.quick and s == "compile"))
     print(bench_train.machine(argparse.Namespace(device="gpu")))
     print("| " + " | ".join(COLUMNS) + " |\n" + "| --- " * len(COLUMNS) + "|", flush=True)
     pairs, faults = [(net, precision) for net in args.nets for precision in args.precision], []

@@ -122,7 +122,7 @@ class Plans:
 
         def run(inputs, output, workspace) -> None:
             read = sum(a.nbytes for a in inputs)
-            self._recorder.record(f"convolution {problem.kind}", read, output.nbytes, operations, problem.numbers)
+            self._recorder.record(f"convolution {problem.kind}", read, output.nbytes, operations, problem.dtype)
 
         return SimpleNamespace(workspace=0, run=run)
 

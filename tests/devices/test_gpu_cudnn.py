@@ -56,7 +56,7 @@ def needed():
 )
 @pytest.mark.parametrize("numbers, last", [("float32", False), ("float32", True), ("float16", True), ("uint16", True)])
 def test_plans_for_an_h100(needed, case, kind, epilogue, numbers, last):
-    found = plan(case, kind, *epilogue, numbers=numbers, last=last)
+    found = plan(case, kind, *epilogue, dtype=numbers, last=last)
     assert any(map(found.build, found.names)) and 0 <= found.workspace <= cudnn.WORKSPACE
     assert len(found.inputs) == 2 + (epilogue[:1] == (True,))
 
@@ -67,7 +67,7 @@ def test_plans_for_an_h100(needed, case, kind, epilogue, numbers, last):
 @pytest.mark.parametrize("case", ["LeNet conv2", "AlexNet conv2", "1x1"])
 @pytest.mark.parametrize("kind", ["forward", "dgrad", "wgrad"])
 def test_plans_for_other_gpus(needed, gpu, numbers, case, kind):
-    found = plan(case, kind, properties=GPUS[gpu], numbers=numbers, last=numbers != "float32")
+    found = plan(case, kind, properties=GPUS[gpu], dtype=numbers, last=numbers != "float32")
     assert any(map(found.build, found.names)) and 0 <= found.workspace <= cudnn.WORKSPACE
 
 
@@ -79,7 +79,7 @@ def test_plans_for_slices_of_wider_rows(needed, gpu, numbers, kind, epilogue):
     """A bottom of a concatenation in GoogLeNet: 128 of its top's 256 channels."""
     x, y = (16, 96, 28, 28), (16, 128, 28, 28)
     problem = cudnn.Problem(
-        kind, x, (128, 96, 3, 3), y, Window((3, 3), pad=(1, 1)), *epilogue, last=True, numbers=numbers, pitch=256
+        kind, x, (128, 96, 3, 3), y, Window((3, 3), pad=(1, 1)), *epilogue, last=True, dtype=numbers, pitch=256
     )
     found = cudnn.Plan(problem, properties=GPUS[gpu])
     assert any(map(found.build, found.names)) and 0 <= found.workspace <= cudnn.WORKSPACE

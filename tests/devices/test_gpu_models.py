@@ -50,7 +50,7 @@ def problems(name: str, precision: str) -> set[cudnn.Problem]:
             continue
         assert layer.channels_last == (half or (precision == "tf32" and name not in LITTLE))
         shapes = layer.x_shape, layer.param_blobs[0].shape, layer.y_shape, layer.window
-        make = functools.partial(cudnn.Problem, last=layer.channels_last, numbers=NUMBERS[precision])
+        make = functools.partial(cudnn.Problem, last=layer.channels_last, dtype=NUMBERS[precision])
         relu = (
             bool(step.fused) and step.fused[-1].layer.spec.type == "ReLU" and not step.fused[-1].layer.p.negative_slope
         )

@@ -280,6 +280,6 @@ def test_packed_weights_and_gradients_are_forecast(precision):
         net.forward(i)
         net.backward()
     ops = [node.layer.op for node in net.compiled.graph.nodes if node.layer.spec.type == "Convolution"]
-    kept = [a for op in ops for a in (*(op._kept or ()), op._packed_gradients) if a is not None]
+    kept = [a for op in ops for a in (*(op._packed or ()), op._packed_gradients) if a is not None]
     assert sum(a.nbytes for a in kept) == summary.packed(net.compiled)
     assert bool(kept) == (precision != "fp32")

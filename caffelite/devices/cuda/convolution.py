@@ -61,7 +61,7 @@ class Convolution:
         pixels = math.prod(y[2:])
         self._bias = operations.Biased(device, *((y[0] * pixels, m, 1) if last else (y[0], m, pixels)))
         # The weights and the bias as plans need them, once there was a backward pass.
-        self._kept: tuple[Array, Array] | None = None
+        self._packed: tuple[Array, Array] | None = None
         self._packed_gradients: Array = None  # that wait for the end of a backward pass
         self._fresh = False  # whether a forward pass has put them there, and no backward pass has followed
         self._wholes: dict[str, Array] = {}  # contiguous arrays that replace slices, by kind of problem
@@ -109,33 +109,33 @@ class Convolution:
         plan = self._device.engine.plan(problem)
         if plan is None:
             return False
-        dtype, biased, forward = np.dtype(problem.numbers), b is not None, problem.kind == "forward"
+        dtype, biased, forward = np.dtype(problem.dtype), b is not None, problem.kind == "forward"
         half = dtype.itemsize == 2
         packs = half or self._turns
-        if packs and not forward and self._kept is None:
-            self._kept = self._device.empty(w.shape, dtype), self._device.empty(len(w), dtype)
+        if packs and not forward and self._packed is None:
+            self._packed = self._device.empty(w.shape, dtype), self._device.empty(len(w), dtype)
             self._device.generation += 1  # graphs of forward passes do not fill it
         sizes = _room(w.size, dtype), _room(len(w), dtype)
-        room = sum(sizes) if packs and self._kept is None else 0
+        room = sum(sizes) if packs and self._packed is None else 0
         space = self._device.workspace(room + max(1, plan.workspace), np.uint8)
         if packs:
             bias = b if half else None  # cuDNN takes one of float32 as it is
-            packed, packed_bias = self._kept or (
+            packed, packed_bias = self._packed or (
                 self._device.view(space, 0, w.shape, dtype),
                 self._device.view(space, sizes[0], w.shape[:1], dtype),
             )
             if not (self._packed_by_net(w, bias) if forward else self._fresh):
                 self._pack(w, bias, packed, None if bias is None else packed_bias)
-            self._fresh = forward and self._kept is not None
+            self._fresh = forward and self._packed is not None
             w, b = packed, b if bias is None else packed_bias
         plan.run((image, w, b) if biased else (image, w), out, space[room:])
         return True
 
     def _packed_by_net(self, w, bias) -> bool:
         """Whether the net has packed them at the start of this forward pass."""
-        if self._kept is None or self._packing is None:
+        if self._packed is None or self._packing is None:
             return False
-        packed, packed_bias = self._kept
+        packed, packed_bias = self._packed
         biases = [] if bias is None else [Member(bias, packed_bias, 1, 1)]
         return self._packing.weights.has(self, [Member(w, packed, *self._order), *biases])
 
@@ -144,7 +144,7 @@ class Convolution:
         plan = self._device.engine.plan(problem)
         if plan is None:
             return False
-        dtype = np.dtype(problem.numbers)
+        dtype = np.dtype(problem.dtype)
         packs = self._turns or dtype.itemsize == 2  # cuDNN's gradients are of dy's dtype, in its own order
         packing = self._packing if packs and self._packing and self._packing.may_wait(self, add) else None
         if packing and (self._packed_gradients is None or self._packed_gradients.dtype != dtype):

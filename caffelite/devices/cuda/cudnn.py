@@ -77,7 +77,7 @@ class Problem(NamedTuple):
     """One of the three convolutions: "forward" (x, w [, b] → y), "dgrad" (dy, w → dx) or "wgrad" (x, dy → dw).
 
     x, w, y: shapes as N×C×H×W, w of the weights. biased, rectified: a bias and a ReLU in forward's epilogue. last:
-    all arrays are channels_last. numbers: the dtype of all, "float32", "float64", "float16", or "uint16" for bfloat16;
+    all arrays are channels_last. dtype: of all, "float32", "float64", "float16", or "uint16" for bfloat16;
     sums of 16-bit numbers are float32. pitch: the distance between pixels of y (dy), where these are slices of wider
     channels_last rows; 0: they are not.
     """
@@ -90,7 +90,7 @@ class Problem(NamedTuple):
     biased: bool = False
     rectified: bool = False
     last: bool = False
-    numbers: str = "float32"
+    dtype: str = "float32"
     pitch: int = 0
 
     def words(self) -> str:
@@ -99,15 +99,15 @@ class Problem(NamedTuple):
         window = (f"{name}{a},{b}" for name, (a, b) in zip(("stride", "pad", "dilation"), self.window[1:], strict=True))
         flags = (name for name in ("biased", "rectified", "last") if getattr(self, name))
         pitch = (f"pitch{self.pitch}",) if self.pitch else ()
-        return " ".join((self.kind, *sizes, *window, self.numbers, *flags, *pitch))
+        return " ".join((self.kind, *sizes, *window, self.dtype, *flags, *pitch))
 
     def arrays(self, empty: Callable[..., Any]) -> tuple[list[Any], Any]:
         """Inputs and output, allocated by ``empty(shape, dtype)``."""
         n, m, h, w = self.y
-        wide = empty((n, h, w, self.pitch), self.numbers)[..., :m] if self.pitch else empty(self.y, self.numbers)
-        x, weights = empty(self.x, self.numbers), empty(self.w, self.numbers)
+        wide = empty((n, h, w, self.pitch), self.dtype)[..., :m] if self.pitch else empty(self.y, self.dtype)
+        x, weights = empty(self.x, self.dtype), empty(self.w, self.dtype)
         if self.kind == "forward":
-            return [x, weights, empty((m,), self.numbers)][: 2 + self.biased], wide
+            return [x, weights, empty((m,), self.dtype)][: 2 + self.biased], wide
         return ([wide, weights], x) if self.kind == "dgrad" else ([x, wide], weights)
 
 
@@ -124,13 +124,13 @@ class Plan:
         cudnn, types = frontend(), frontend().data_type
         self._handle, self._last = handle, problem.last
         known = {"float64": types.DOUBLE, "float16": types.HALF, "uint16": types.BFLOAT16}
-        self._numbers = known.get(problem.numbers, types.FLOAT)
-        sums = types.DOUBLE if problem.numbers == "float64" else types.FLOAT
+        self._data_type = known.get(problem.dtype, types.FLOAT)
+        sums = types.DOUBLE if problem.dtype == "float64" else types.FLOAT
         where = {"handle": handle}
         if properties is not None:
             where = {"device_property": cudnn.create_device_properties(properties)}
         self._graph = graph = cudnn.pygraph(
-            io_data_type=self._numbers, intermediate_data_type=sums, compute_data_type=sums, **where
+            io_data_type=self._data_type, intermediate_data_type=sums, compute_data_type=sums, **where
         )
         self.inputs, self.output = self._nodes(problem)
         graph.validate()
@@ -164,7 +164,7 @@ class Plan:
         else:
             inputs = [tensor("x", x), tensor("dy", y, pitch)]
             out, shape, own = graph.conv_wgrad(image=inputs[0], loss=inputs[1], **options), w, 0
-        return inputs, self._shaped(out.set_output(True).set_data_type(self._numbers), shape, own)
+        return inputs, self._shaped(out.set_output(True).set_data_type(self._data_type), shape, own)
 
     def _strides(self, shape, pitch: int = 0) -> list[int]:
         n, c, h, w = shape
@@ -173,7 +173,7 @@ class Plan:
 
     def _tensor(self, name: str, shape, pitch: int = 0):
         return self._graph.tensor(
-            name=name, dim=list(shape), stride=self._strides(shape, pitch), data_type=self._numbers
+            name=name, dim=list(shape), stride=self._strides(shape, pitch), data_type=self._data_type
         )
 
     def _shaped(self, tensor, shape, pitch: int = 0):
@@ -286,7 +286,7 @@ class Engine:
         """Whether the fused ReLU makes no number of NaN, and none of infinity: else a diverged net would not be
         noticed."""
         (*_, bias), output, run = self._trial(problem, plan)
-        bfloat, outputs = problem.numbers == "uint16", []
+        bfloat, outputs = problem.dtype == "uint16", []
         for value, bits in ((math.nan, NAN_BITS), (math.inf, INFINITY_BITS)):
             self._backend.fill(bias, bits if bfloat else value)
             run()

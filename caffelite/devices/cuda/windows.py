@@ -27,15 +27,15 @@ class MeanOrMaximum:
         self._forward = device.kernel("windows", "pool_forward", math.prod(y) // each, *geometry)
         self._backward = device.kernel("windows", "pool_backward", math.prod(x) // each, *geometry)
 
-    def _places(self, index) -> tuple:
+    def _by_type(self, index) -> tuple:
         bytes_ = self._indexed and index.dtype == np.uint8
         return index if bytes_ else None, index if self._indexed and not bytes_ else None
 
     def forward(self, x, y, index) -> None:
-        self._forward(x, y, *self._places(index))
+        self._forward(x, y, *self._by_type(index))
 
     def backward(self, dy, index, dx) -> None:
-        self._backward(dy, *self._places(index), dx)
+        self._backward(dy, *self._by_type(index), dx)
 
 
 class StochasticPooling(MeanOrMaximum):

@@ -62,7 +62,7 @@ class Plan:
         p = self.problem
         assert len(inputs) == 2 + p.biased and workspace.nbytes >= self.workspace
         workspace[: self.workspace] = 0xEE
-        assert all(a.dtype == p.numbers for a in (*inputs, output))
+        assert all(a.dtype == p.dtype for a in (*inputs, output))
         pitches = {"forward": (0, 0, p.pitch), "dgrad": (p.pitch, 0, 0), "wgrad": (0, p.pitch, 0)}[p.kind]
         arrays = (*inputs[:2], output)
         assert [pitch(a) for a in arrays] == [
