@@ -287,7 +287,7 @@ def main() -> None:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="one round of few iterations, without layers and torch.compile, which takes a minute a net: does it all run?",
+        help="one round of few iterations, without layers and torch.compile: does it all run?",
     )
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     parser.add_argument("--side_net", help=argparse.SUPPRESS)
