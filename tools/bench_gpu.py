@@ -1,8 +1,8 @@
 """Times training on one GPU beside PyTorch: eagerly, as CUDA graphs, and by torch.compile.
 
 Each side trains the same prototxt on random images (forward, backward, update) in a process of its own; all of a net's
-live at once and are timed in turn, round by round. Figures are medians over rounds, after two that do not count: graphs
-are captured in these. PyTorch's blobs lie channels last; in fp16 it runs under autocast with its gradient scaler. What
+live at once and are timed in turn, round by round. Figures are medians over rounds, after three that do not count:
+graphs are captured in these. PyTorch's blobs lie channels last; in fp16 it runs under autocast with its gradient scaler. What
 of the device's ceilings each layer reaches follows, as `caffelite time` tells it.
 
 Examples:
@@ -39,7 +39,7 @@ NETS = {
 PRECISIONS = ("tf32", "fp16", "bf16", "fp32")
 SIDES = ("caffelite", "eager", "graphs", "compile")
 WARM = 12  # iterations before the first round: plans are chosen
-WARM_ROUNDS = 2  # that do not count: of so many iterations, one runs eagerly, one is captured
+WARM_ROUNDS = 3  # that do not count: of so many iterations one runs eagerly, and two are captured
 COLUMNS = (
     "net, batch",
     "precision",
