@@ -2,8 +2,8 @@
 
 Each side trains the same prototxt on random images (forward, backward, update) in a process of its own; all of a net's
 live at once and are timed in turn, round by round. Figures are medians over rounds, after three that do not count:
-graphs are captured in these. PyTorch's blobs lie channels last; in fp16 it runs under autocast with its gradient scaler. What
-of the device's ceilings each layer reaches follows, as `caffelite time` tells it.
+graphs are captured in these. PyTorch's blobs lie channels last; in fp16 it runs under autocast with its gradient
+scaler. What of the device's ceilings each layer reaches follows, as `caffelite time` tells it.
 
 Examples:
   python tools/bench_gpu.py
