@@ -13,6 +13,7 @@ from ..data.mixup import mixes
 from ..data.transforms import Transform, read_mean
 from ..errors import CaffeliteError, Locator
 from ..layers import REGISTRY, Shape, batch_messages
+from ..layers.facets import Compares
 from ..layers.feeding import feeding_type, is_input, make_input
 
 # Data sets by their name, less _train_lmdb and the like: the shape of a sample
@@ -26,7 +27,6 @@ KNOWN = {
 OBJECTS = 8  # of an image
 FIELDS = "its fields"  # why a size was guessed
 MULTIPLE = 32  # of a side that a backbone halves five times
-SAME_SIZE = ("EuclideanLoss", "SigmoidCrossEntropyLoss")  # both bottoms have as many values
 LABEL_TOPS = ("label", "labels")
 IMAGE_SIZES = (
     (3, 224, 224),
@@ -379,7 +379,9 @@ def _size(net: pb.NetParameter, blob: str, start: int) -> int:
             sizes = [_size(net, top, i + 1) or 1 for top in spec.top]
             points = spec.slice_param.slice_point
             return points[-1] + sizes[-1] if points else len(sizes) * max(sizes)
-        if spec.type in SAME_SIZE and spec.bottom[0] != blob and (size := _outputs(net, spec.bottom[0], i)):
+        compares = Compares.of(spec.type)
+        as_many = compares.values or compares.probability and not compares.classes
+        if as_many and spec.bottom[0] != blob and (size := _outputs(net, spec.bottom[0], i)):
             return size
     return 0
 
@@ -389,12 +391,15 @@ def _axis(p: pb.SliceParameter) -> int:
 
 
 def _outputs(net: pb.NetParameter, blob: str, end: int) -> int:
-    """The num_output of the layer before ``end`` that computes a blob, through layers with one bottom; 0: none."""
+    """The num_output of the layer before ``end`` that computes a blob of rows, through layers with one bottom; 0: none,
+    or images, whose sides are not known."""
     for i in range(end - 1, -1, -1):
         spec = net.layer[i]
         if blob not in spec.top:
             continue
         field = REGISTRY[spec.type].field if spec.type in REGISTRY else ""
         size: int = getattr(getattr(spec, field), "num_output", 0) if field else 0
+        if size and REGISTRY[spec.type].needs_images:
+            return 0
         return size or (_outputs(net, spec.bottom[0], i) if len(spec.bottom) == 1 else 0)
     return 0

@@ -231,16 +231,14 @@ def _method(p: pb.PoolingParameter) -> str:
 
 def _message_detail(layer: pb.LayerParameter, rates: bool) -> str:
     """The type and the main settings of a layer."""
-    text = layer.type
-    if layer.type == "Pooling":
-        text = f"{_method(layer.pooling_param)} pooling"
-        text += f" {layer.pooling_param.kernel_size}" if layer.pooling_param.kernel_size else ""
-    elif layer.type in ("Convolution", "Deconvolution"):
-        sizes = layer.convolution_param.kernel_size
-        text += " " + "×".join(map(str, sizes)) if sizes else ""
-        text += f" → {layer.convolution_param.num_output}"
-    elif layer.type == "InnerProduct":
-        text += f" → {layer.inner_product_param.num_output}"
+    text, field = layer.type, REGISTRY[layer.type].field if layer.type in REGISTRY else ""
+    settings = getattr(layer, field) if field else None
+    if isinstance(settings, pb.PoolingParameter):
+        text = f"{_method(settings)} pooling"
+    sizes = getattr(settings, "kernel_size", ())
+    sizes = tuple(size for size in ([sizes] if isinstance(sizes, int) else sizes) if size)
+    text += " " + times(sizes) if sizes else ""
+    text += f" → {outputs}" if (outputs := getattr(settings, "num_output", 0)) else ""
     if rates and layer.param:
         text += "  lr " + ", ".join(f"{param.lr_mult:g}" for param in layer.param)
     return text
