@@ -58,6 +58,9 @@ class Transform:
                 raise CaffeliteError(
                     what, where=locate(name), found=found, remedy="for ImageData set is_color; else store the images so"
                 )
+        if param.is_flow:
+            what, remedy = "is_flow acts on VideoData of modality FLOW only", "leave it out, and mirror too"
+            raise CaffeliteError(what, where=locate("is_flow"), remedy=remedy)
         for name in ("scale", "mean_value"):
             if not np.isfinite(getattr(param, name)).all():
                 raise CaffeliteError(f"{name} is no finite number", where=locate(name), remedy=f"correct {name}")

@@ -98,7 +98,7 @@ _FIELDS = {
         "BNParameter": "engine=DEFAULT",
         "ConvolutionParameter": "dilation_h dilation_w",
         "ReductionParameter": "k=1",
-        "TransformationParameter": ("is_flow=false original_image=false stride=1 upper_height upper_size upper_width"),
+        "TransformationParameter": "original_image=false stride=1 upper_height upper_size upper_width",
     },
     "CTPN's Caffe": {
         "BNParameter": "axis=1 decay=0.05 moving_average=false var_eps=1e-10",

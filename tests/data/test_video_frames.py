@@ -62,8 +62,17 @@ def test_train_draws_the_first_frame_in_each_segment(folder):
     np.testing.assert_array_equal(again[7][0], found[7][0])
 
 
+def test_regions_of_flows_of_several_frames(folder):
+    """Of more channels than OpenCV takes elsewhere."""
+    text = "crop_size: 2 multi_scale: true is_flow: true"
+    lines = f"long {FRAMES} 1\n"
+    ((images, _),) = batches(folder, f"{FLOW} new_length: 9", text, pb.TRAIN, lines=lines, count=1)
+    assert images.shape[1:] == (18, 2, 2)
+
+
 def test_a_mirrored_flow_is_inverted_along_x(folder):
-    found = batches(folder, f"{FLOW} new_length: 9", "mirror: true", lines=f"long {FRAMES} 1\n", count=8)
+    text = "mirror: true is_flow: true"
+    found = batches(folder, f"{FLOW} new_length: 9", text, lines=f"long {FRAMES} 1\n", count=8)
     flips = set()
     for images, _ in found:
         flipped = bool(images[0, 0, 0, 0] != 50)

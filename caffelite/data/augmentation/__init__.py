@@ -13,7 +13,7 @@ from .geometry import Elastic, Part, Resize, Scales, Warp
 from .perturbation import Perturbation
 
 Draws = list[list[float]]  # of a sample: the numbers of each perturbation
-MOST_CHANNELS = 4  # of OpenCV's functions
+MOST_CHANNELS = 4  # of most of OpenCV's functions
 
 
 class Augmentation:
@@ -69,7 +69,7 @@ class Augmentation:
             step.seed(key)
         if self:
             opencv("a perturbation of images")
-            if shape[0] > MOST_CHANNELS:
+            if shape[0] > MOST_CHANNELS and not all(step.any_channels for step in self.moves + self.looks):
                 remedy = "leave the perturbations out of transform_param"
                 found = f"{shape[0]} channels"
                 raise CaffeliteError(

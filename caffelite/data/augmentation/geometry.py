@@ -109,7 +109,7 @@ class Scales(Perturbation):
     """A region of the image, whose sides are two of several shares of its shorter side, resized to the crop: of
     temporal segment networks (Wang et al. 2015, arXiv 1507.02159; yjxiong/caffe src/caffe/data_transformer.cpp)."""
 
-    name = "scales"
+    name, any_channels = "scales", True
     SHARES = 1.0, 0.875, 0.75, 0.66
     NEAR = 3  # a side that differs by fewer pixels from the crop's becomes that
     CORNERS = (0, 0), (0, 4), (4, 0), (4, 4), (2, 2)  # top and left, in quarters of what is beside the region

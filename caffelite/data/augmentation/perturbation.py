@@ -24,6 +24,7 @@ class Perturbation:
     """
 
     name: str
+    any_channels = False  # whether images may have more channels than most of OpenCV's functions take
     probability: float = 1
     active: object = True
 

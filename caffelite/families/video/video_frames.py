@@ -89,7 +89,11 @@ class VideoFramesSource(Source):
             expected = 'as "flow_%c_%05d.jpg"' if self._flow else 'as "img_%05d.jpg"'
             found = f'"{self._pattern}"'
             raise CaffeliteError("a bad name_pattern", where=at("name_pattern"), expected=expected, found=found)
-        self._open_source(layer, layer.transform_param, phase, locate, seed)
+        transform = pb.TransformationParameter()
+        transform.CopyFrom(layer.transform_param)
+        if self._flow:
+            transform.ClearField("is_flow")
+        self._open_source(layer, transform, phase, locate, seed)
 
     def _open_source(
         self, layer: pb.LayerParameter, transform: pb.TransformationParameter, phase: int, locate: Locator, seed: int

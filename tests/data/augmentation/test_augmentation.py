@@ -271,6 +271,7 @@ def test_mean_image_of_images_of_random_size_gives_its_middle(transform, batch, 
         ),
         ("crop_size: 4 multi_scale: true random_aspect_ratio_param {}", "multi_scale excludes other random sizes"),
         ("multi_scale: true", "multi_scale needs a crop"),
+        ("is_flow: true", "is_flow acts on VideoData of modality FLOW only"),
         (
             "crop_size: 4 multi_scale: true scale_ratios: 1 scale_ratios: 2",
             "wrong value for scale_ratios; expected above 0, at most 1, found 2",
