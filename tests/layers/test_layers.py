@@ -23,7 +23,7 @@ every_row = pytest.mark.parametrize("row", ROWS, ids=str)
 def opened(kind: str, dtype: str, precision: str = "fp32"):
     """A device, for all rows the same."""
     return (
-        open_device(None, dtype, precision=precision)
+        open_device(None, dtype)
         if kind == "cpu"
         else GPU(0, dtype, HostBackend() if kind == "host" else None, precision)
     )
@@ -101,22 +101,15 @@ def test_forward(row, rng, kind):
         assert_nan_is_not_hidden(row, net, fed)
 
 
-TOLERANCES = {"fp32": (1e-4, 1e-5), "tf32": (1e-2, 1e-2), "fp16": (1e-2, 2e-2), "bf16": (5e-2, 1e-1)}
-
-
+@pytest.mark.gpu
 @every_row
 @pytest.mark.parametrize(
-    "kind, precision",
-    [
-        pytest.param("cpu", "fp32", marks=pytest.mark.slow),
-        *(pytest.param("gpu", p, marks=pytest.mark.gpu) for p in TOLERANCES),
-    ],
+    "precision, rtol, atol", [("fp32", 1e-4, 1e-5), ("tf32", 1e-2, 1e-2), ("fp16", 1e-2, 2e-2), ("bf16", 5e-2, 1e-1)]
 )
-def test_forward_in_float32(row, rng, kind, precision):
-    """As nets are computed by default: blobs may lie channels last, on a CPU too."""
-    if kind == "gpu" and not count():
+def test_forward_in_float32(row, rng, precision, rtol, atol):
+    if not count():
         pytest.skip("no usable GPU")
-    assert_forward(row, rng, opened(kind, "float32", precision), None, *TOLERANCES[precision])
+    assert_forward(row, rng, opened("gpu", "float32", precision), rtol=rtol, atol=atol)
 
 
 @pytest.mark.parametrize("row", [r for r in ROWS if r.bottoms], ids=str)

@@ -1,0 +1,40 @@
+"""Layers whose images may lie channels last, as in float32 they do by default: against the same in float64, where they
+never do."""
+
+import functools
+
+import numpy as np
+import pytest
+from layer_rows import ROWS
+from textnet import feed, inputs, run
+
+from caffelite.devices import open_device
+from caffelite.layers import REGISTRY
+from caffelite.layers.image_layout import ImageLayout
+
+opened = functools.cache(lambda dtype: open_device(None, dtype))
+LAID_OUT = [row for row in ROWS if row.differentiable and issubclass(REGISTRY[row.kind], ImageLayout)]
+
+
+def results(row, dtype: str, seed: int) -> list[np.ndarray]:
+    """The tops, and the gradients of all bottoms and parameters, for a random gradient from above."""
+    dev, rng = opened(dtype), np.random.default_rng(seed)
+    blobs = row.bind(row.text()).blobs
+    judged = {f"t{i}": blobs[f"y{i}"].shape for i in range(row.tops) if i not in REGISTRY[row.kind].constant_tops}
+    judge = 'layer {{ name: "j{0}" type: "EuclideanLoss" bottom: "y{0}" bottom: "t{0}" top: "j{0}" }}\n'
+    text = "force_backward: true\n" + inputs(**judged) + row.text() + "".join(judge.format(name[1:]) for name in judged)
+    net, fed = row.bind(text, keep=True, dev=dev), row.draw(rng)
+    for blob in net.params.blobs:
+        dev.upload(blob, rng.normal(size=blob.shape))
+    feed(net, **fed, **{name: rng.normal(size=shape) for name, shape in judged.items()})
+    run(net)
+    moved = [value for value in net.graph.values.values() if value.name in fed and value in net.diff]
+    tops = [dev.download(net.blobs[f"y{i}"]) for i in range(row.tops)]
+    return [*tops, *(dev.download(net.diff[value]) for value in moved), dev.download(net.params.diff)]
+
+
+@pytest.mark.parametrize("row", LAID_OUT, ids=str)
+def test_float32_gives_what_float64_gives(row, seed):
+    for computed, exact in zip(results(row, "float32", seed), results(row, "float64", seed), strict=True):
+        scale = max(1.0, float(np.abs(exact).max(initial=0)))
+        np.testing.assert_allclose(computed, exact, rtol=0, atol=1e-4 * scale)
