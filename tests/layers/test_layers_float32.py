@@ -14,15 +14,34 @@ from caffelite.layers.image_layout import ImageLayout
 
 opened = functools.cache(lambda dtype: open_device(None, dtype))
 LAID_OUT = [row for row in ROWS if row.differentiable and issubclass(REGISTRY[row.kind], ImageLayout)]
+FOLLOWING = [r for r in LAID_OUT if REGISTRY[r.kind].follows_layout and len(r.bottoms) and len(r.bottoms[0][0]) == 4]
+CONVOLUTION = """layer {{ name: "c{i}" type: "Convolution" bottom: "x{i}" top: "c{i}"
+  convolution_param {{ num_output: {channels} kernel_size: 1 }} }}
+"""
 
 
-def results(row, dtype: str, seed: int) -> list[np.ndarray]:
+def behind_convolutions(row, text: str) -> str:
+    """The text with each image behind a convolution, whose layout the layer follows."""
+    images = {i: shape[1] for i, (shape, _) in enumerate(row.bottoms) if len(shape) == 4}
+    for i in images:
+        text = text.replace(f'bottom: "x{i}"', f'bottom: "c{i}"')
+    head, layer = text.split('layer { name: "layer"')
+    convolutions = (CONVOLUTION.format(i=i, channels=channels) for i, channels in images.items())
+    return head + "".join(convolutions) + 'layer { name: "layer"' + layer
+
+
+def results(row, dtype: str, seed: int, arrange=lambda row, text: text) -> list[np.ndarray]:
     """The tops, and the gradients of all bottoms and parameters, for a random gradient from above."""
     dev, rng = opened(dtype), np.random.default_rng(seed)
     blobs = row.bind(row.text()).blobs
     judged = {f"t{i}": blobs[f"y{i}"].shape for i in range(row.tops) if i not in REGISTRY[row.kind].constant_tops}
     judge = 'layer {{ name: "j{0}" type: "EuclideanLoss" bottom: "y{0}" bottom: "t{0}" top: "j{0}" }}\n'
-    text = "force_backward: true\n" + inputs(**judged) + row.text() + "".join(judge.format(name[1:]) for name in judged)
+    text = (
+        "force_backward: true\n"
+        + inputs(**judged)
+        + arrange(row, row.text())
+        + "".join(judge.format(name[1:]) for name in judged)
+    )
     net, fed = row.bind(text, keep=True, dev=dev), row.draw(rng)
     for blob in net.params.blobs:
         dev.upload(blob, rng.normal(size=blob.shape))
@@ -33,8 +52,17 @@ def results(row, dtype: str, seed: int) -> list[np.ndarray]:
     return [*tops, *(dev.download(net.diff[value]) for value in moved), dev.download(net.params.diff)]
 
 
-@pytest.mark.parametrize("row", LAID_OUT, ids=str)
-def test_float32_gives_what_float64_gives(row, seed):
-    for computed, exact in zip(results(row, "float32", seed), results(row, "float64", seed), strict=True):
+def assert_equal_in_both(row, seed, *arrange) -> None:
+    for computed, exact in zip(*(results(row, dtype, seed, *arrange) for dtype in ("float32", "float64")), strict=True):
         scale = max(1.0, float(np.abs(exact).max(initial=0)))
         np.testing.assert_allclose(computed, exact, rtol=0, atol=1e-4 * scale)
+
+
+@pytest.mark.parametrize("row", LAID_OUT, ids=str)
+def test_float32_gives_what_float64_gives(row, seed):
+    assert_equal_in_both(row, seed)
+
+
+@pytest.mark.parametrize("row", FOLLOWING, ids=str)
+def test_the_same_behind_a_convolution(row, seed):
+    assert_equal_in_both(row, seed, behind_convolutions)
