@@ -68,7 +68,7 @@ def test_reductions(dev, seed, n, c, p):
     close(score, reference.accuracy(x, label, 2)[0])
 
 
-@pytest.mark.parametrize("n, c, p", [(3, 2, 3000), (5000, 70, 1)])
+@pytest.mark.parametrize("n, c, p", [(3, 2, 3000), (5000, 70, 1), (5001, 64, 1)])
 def test_channels(dev, seed, n, c, p):
     """Several pieces a channel, all of them by one block."""
     x, mean = (v.astype(np.float32) for v in np.random.default_rng(seed).normal(size=(2, n, c, p)))
@@ -121,7 +121,7 @@ def test_partial_sums_stay_small(dtype, n, c):
     assert count <= 1.2 * formula_kernels.PARTIAL_BYTES and blocks >= 132
 
 
-@pytest.mark.parametrize("n, c, p", [(3, 2, 3000), (3, 2, 3001), (5000, 70, 1), (7, 12, 1), (1, 1, 1)])
+@pytest.mark.parametrize("n, c, p", [(3, 2, 3000), (3, 2, 3001), (5000, 70, 1), (5000, 72, 1), (7, 12, 1), (1, 1, 1)])
 def test_rectified(dev, seed, n, c, p):
     """The gradient of a ReLU in place, and its sums, as they are without a sum."""
     y, dy = (v.astype(np.float32) for v in np.random.default_rng(seed).normal(size=(2, n, c, p)))

@@ -154,7 +154,8 @@ def test_stochastic_pooling_keeps_nan_and_chances(kind):
 
 @pytest.mark.parametrize(
     "n, c, p, size, beta",
-    [(1, 1, 1, 3, 0.75), (2, 7, 6, 5, 0.75), (3, 4, 5, 3, 0.6), (2, 3, 4, 9, 1), (2, 5, 1, 2, 0.75)],
+    [(1, 1, 1, 3, 0.75), (2, 7, 6, 5, 0.75), (3, 4, 5, 3, 0.6), (2, 3, 4, 9, 1), (2, 5, 1, 2, 0.75)]
+    + [(300, 7, 1, 5, 0.75), (2, 1030, 1, 3, 0.6), (3, 5, 1, 35, 1)],  # rows in tiles; wider than what tiles reach
 )
 def test_lrn(dev, rng, n, c, p, size, beta):
     x, dy = 3 * rng.normal(size=(n, c, p)), rng.normal(size=(n, c, p))
