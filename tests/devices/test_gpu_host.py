@@ -80,6 +80,21 @@ def test_channels(dev, seed, n, c, p):
     np.testing.assert_allclose(out, (x.astype(np.float64) - mean[:, None]).sum((0, 2)), rtol=1e-4, atol=2e-3)
 
 
+@pytest.mark.parametrize("n, c", [(5000, 64), (1100, 128)])
+def test_channels_of_16_bits(dev, seed, n, c):
+    """Sums, with and without values that are stored, and maps, of batches of rows."""
+    x, y = (v.astype(np.float16) for v in np.random.default_rng(seed).normal(size=(2, n, c)))
+    exact, z, sums = x.astype(float) * y, np.zeros_like(x), (dev.empty(c), dev.empty(c))
+    both = Formula("x * y", ("x", "y")), Formula("x * y * y", ("x", "y"))
+    dev.channel_sums(both, (), n, c, 1, kept=True)(x, y, sums, z)
+    np.testing.assert_allclose(sums[0], exact.sum(0), rtol=1e-4, atol=2e-3)
+    np.testing.assert_allclose(sums[1], (exact * y).sum(0), rtol=1e-4, atol=2e-3)
+    np.testing.assert_array_equal(z, exact.astype(np.float16))
+    mean = np.arange(c, dtype=np.float32)
+    dev.channel_map(Formula("x - m", ("x", "m")), ("m",), n, c, 1)(x, mean, z)
+    np.testing.assert_array_equal(z, (x.astype(np.float32) - mean).astype(np.float16))
+
+
 @pytest.mark.parametrize("n, c", [(5000, 70), (40000, 3), (9000, 8), (2100, 256)])
 def test_channel_sums_are_the_same_bits_in_any_order(seed, n, c):
     """Whichever block comes last, of a team or of all; several teams, one, and channels that fill no group."""
