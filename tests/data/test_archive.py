@@ -12,13 +12,7 @@ CONTENTS = {"set/train/cat/1.jpg": b"1", "set/train/dog/2.jpg": b"2", "set/val/c
 
 
 def packed(contents, mode):
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode=mode) as archive:
-        for name, content in contents.items():
-            member = tarfile.TarInfo(f"./{name}")
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return stream.getvalue()
+    return linked([(f"./{name}", content) for name, content in contents.items()], mode)
 
 
 @pytest.mark.parametrize("kind", ["folder", "w", "w:gz", "w:bz2", "bytes"])

@@ -1,6 +1,5 @@
 """Bytes to pixels, with OpenCV and without; other sizes."""
 
-import io
 import sys
 
 import numpy as np
@@ -39,13 +38,6 @@ def test_gray_files(picture, color, channels):
     np.testing.assert_array_equal(found, np.repeat(gray[None], channels, 0))
 
 
-def test_cmyk_becomes_colour():
-    pil = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
-    content = io.BytesIO()
-    pil.new("RGB", (8, 8), (200, 100, 50)).convert("CMYK").save(content, "JPEG", quality=100)
-    np.testing.assert_allclose(decode(content.getvalue())[:, 0, 0], [50, 100, 200], atol=3)
-
-
 def test_forced_channels_convert_16_bits_to_8():
     deep = (np.arange(64) * 1000).astype(np.uint16).reshape(8, 8)
     np.testing.assert_allclose(decode(encoded(deep), False)[0], deep >> 8, atol=1)
@@ -73,13 +65,6 @@ def test_resize_is_opencvs_bilinear(picture):
         image = picture[..., :channels]
         expected = cv2.resize(image, (9, 7)).reshape(7, 9, channels).transpose(2, 0, 1)
         np.testing.assert_array_equal(resize(channels_first(image), 7, 9), expected)
-
-
-def test_resize_by_hand():
-    """To half: the mean of 2 x 2 pixels."""
-    image = np.random.default_rng(1).integers(0, 256, (2, 8, 6)).astype(np.uint8)
-    expected = image.reshape(2, 4, 2, 3, 2).mean((2, 4))
-    np.testing.assert_allclose(resize(image, 4, 3), expected, atol=0.51)
 
 
 def test_resize_without_opencv(monkeypatch):

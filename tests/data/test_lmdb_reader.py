@@ -162,15 +162,6 @@ def test_without_a_lock_a_change_is_reported(tmp_path, monkeypatch, open_):
             read()
 
 
-def test_a_folder_that_only_reads(tmp_path, open_):
-    written = pairs(30)
-    write(tmp_path / "db", written.items(), lock=False)
-    (tmp_path / "db").chmod(0o555)
-    db = open_(tmp_path / "db")
-    assert db.locked == os.access(tmp_path / "db", os.W_OK)  # root may write anywhere
-    assert list(db.walk()) == sorted(written.items())
-
-
 @pytest.mark.parametrize("what", ["folder", "fifo", "text"])
 def test_what_stands_in_place_of_the_lock(tmp_path, what, open_):
     write(tmp_path / "db", pairs(30).items(), lock=False)

@@ -10,7 +10,6 @@ import pytest
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt, weights
 from caffelite.data import Shard, database, pipeline, samples
-from caffelite.data.samples import DataSource
 from caffelite.devices import open_device
 from caffelite.errors import CaffeliteError
 from caffelite.training import build_trainer
@@ -233,7 +232,3 @@ def test_types_that_differ(records, source):
         CaffeliteError, match='record "00000001": images differ in type; expected uint8, as the first is, found float32'
     ):
         source(layer).next()
-
-
-def test_the_sources_of_images_are_one_class(opened):
-    assert {type(opened(kind)) for kind in ("files", "encoded", "raw")} == {DataSource}

@@ -56,12 +56,6 @@ def take(source, batches):
     return [np.concatenate(arrays) for arrays in zip(*taken, strict=True)]
 
 
-def test_shapes_and_length(database, images, images_source):
-    source = images_source(database(images))
-    assert source.shapes == [(3, 3, 6, 5), (3,)] and source.length == 7 and source.position == 0
-    assert images_source(database(images, "again"), tops='top: "data"').shapes == [(3, 3, 6, 5)]
-
-
 @pytest.mark.parametrize("batch", [1, 3, 7, 16])
 def test_a_batch_wraps_to_the_first_record(database, images, images_source, size, batch):
     data, label = take(images_source(database(images), batch), 20)
@@ -71,18 +65,20 @@ def test_a_batch_wraps_to_the_first_record(database, images, images_source, size
 
 
 def test_without_a_label_top(database, images, images_source, size):
-    (data,) = take(images_source(database(images), tops='top: "data"'), 3)
-    np.testing.assert_array_equal(data, images[np.arange(9) % 7])
+    source = images_source(database(images), tops='top: "data"')
+    assert source.shapes == [(3, 3, 6, 5)] and source.length == 7 and source.position == 0
+    np.testing.assert_array_equal(take(source, 3)[0], images[np.arange(9) % 7])
 
 
 TRANSFORM = "transform_param { mirror: true crop_size: 4 mean_value: 7 scale: 0.1 }"
 
 
 @pytest.mark.parametrize("turns", [0, 1, 5, 8])
-def test_seek_equals_an_uninterrupted_run(database, images, images_source, size, turns):
+@pytest.mark.parametrize("data", ["rand_skip: 7", "rand_skip: 4 shuffle: true"])
+def test_seek_equals_an_uninterrupted_run(database, images, images_source, size, turns, data):
     path = database(images)
-    whole = take(images_source(path, more=TRANSFORM, data="rand_skip: 7"), 12)
-    source = images_source(path, more=TRANSFORM, data="rand_skip: 7")
+    whole = take(images_source(path, more=TRANSFORM, data=data), 12)
+    source = images_source(path, more=TRANSFORM, data=data)
     source.next()
     source.seek(3 * turns)
     for rest, all_ in zip(take(source, 12 - turns), whole, strict=True):
@@ -90,22 +86,11 @@ def test_seek_equals_an_uninterrupted_run(database, images, images_source, size,
     assert source.position == 36
 
 
-def test_a_sample_does_not_depend_on_the_batch_size(database, images, images_source, size):
-    path = database(images)
-    for one, other in zip(
-        take(images_source(path, 4, TRANSFORM), 6), take(images_source(path, 3, TRANSFORM), 8), strict=True
-    ):
-        np.testing.assert_array_equal(one, other)
-
-
 def test_epochs_and_seeds_draw_different_flips(database, images, images_source):
     path = database(images)
     first, second = take(images_source(path, 7, TRANSFORM), 2)[0].reshape(2, 7, 3, 4, 4)
     assert (first != second).any()
     assert (take(images_source(path, 7, TRANSFORM, seed=2), 1)[0] != first).any()
-
-
-SHUFFLE = "rand_skip: 4 shuffle: true"
 
 
 @pytest.mark.parametrize("batch", [1, 3, 7, 16])
@@ -117,16 +102,6 @@ def test_shuffle_gives_each_record_once_a_round(database, images, images_source,
     rounds = label[:70].reshape(10, 7)
     assert (np.sort(rounds) == np.arange(7)).all() and len(np.unique(rounds, axis=0)) > 8
     assert (take(images_source(path, 7, data="shuffle: true", seed=2), 10)[1].reshape(10, 7) != rounds).any()
-
-
-def test_shuffle_in_memory_and_not_and_after_a_seek(database, images, images_source, monkeypatch):
-    path = database(images)
-    whole = take(images_source(path, more=TRANSFORM, data=SHUFFLE), 12)
-    monkeypatch.setattr(samples_module, "RESIDENT_BYTES", 0)
-    source = images_source(path, more=TRANSFORM, data=SHUFFLE)
-    source.seek(15)
-    for rest, all_ in zip(take(source, 7), whole, strict=True):
-        np.testing.assert_array_equal(rest, all_[15:])
 
 
 def test_rand_skip_starts_somewhere_and_stays_in_order(database, images, images_source):

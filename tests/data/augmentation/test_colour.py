@@ -6,7 +6,6 @@ import pytest
 from caffelite import caffelite_pb2 as pb
 from caffelite.data.augmentation.colour import Distort, recoloured, toned
 from caffelite.data.augmentation.fields import Fields
-from caffelite.data.images import channels_first
 from caffelite.errors import NOWHERE, CaffeliteError
 
 BLUE, GREEN, RED = (255, 0, 0), (0, 255, 0), (0, 0, 255)
@@ -134,8 +133,3 @@ def test_colour_asked_of_gray_images(transform, text, field):
         match=f"{field} needs colour; expected images of 3 channels, found 1; leave out {field}, or set force_color",
     ):
         transform(text, (1, 8, 8))
-
-
-def test_channels_first_is_a_view():
-    image = np.zeros((4, 5, 3), np.uint8)
-    assert channels_first(image).base is not None and channels_first(image).shape == (3, 4, 5)
