@@ -47,7 +47,8 @@ def test_deploy_with_a_mean_a_crop_and_labels(colour, call):
     answer = call(
         "deploy -model colour.prototxt -out use/made.prototxt -labels names.txt -channel_order rgb -samples 10"
     )
-    assert answer.status == 0 and any(
+    assert answer.status == 0
+    assert any(
         "Verified with 12 stored images: the largest difference of scores is 0 " in line for line in answer.lines
     )
     net = prototxt.read_net("use/made.prototxt").message
@@ -117,7 +118,8 @@ def test_a_layer_in_place_on_the_data_is_deployed(colour, call):
     Path("colour.prototxt").write_text(net)
     caffelite.Net("colour.prototxt", seed=5).save("w.caffemodel")
     answer = call("deploy -model colour.prototxt -weights w.caffemodel -out made.prototxt -samples 10")
-    assert answer.status == 0 and any(
+    assert answer.status == 0
+    assert any(
         "Verified with 12 stored images: the largest difference of scores is 0 " in line for line in answer.lines
     )
     scores = []
@@ -133,20 +135,16 @@ def test_weights_that_are_not_finite_are_no_proof(colour, call):
     net.params["conv"][0].data[0] = np.nan
     net.save("w.caffemodel")
     answer = call("deploy -model colour.prototxt -weights w.caffemodel -out made.prototxt -samples 10")
-    assert (
-        answer.status == 2
-        and 'the validated net\'s "ip" is not finite, samples 0 to 3; are the weights those' in answer.err
-    )
+    assert answer.status == 2
+    assert 'the validated net\'s "ip" is not finite, samples 0 to 3; are the weights those' in answer.err
     assert not Path("made.prototxt").exists()
 
 
 def test_deploy_without_its_mean(colour, call):
     (colour / "mean.binaryproto").unlink()
     answer = call("deploy -model colour.prototxt -out made.prototxt -samples 0 -shape data=3x12x12")
-    assert (
-        answer.status == 2
-        and 'colour.prototxt: mean_file "mean.binaryproto" does not exist; correct the path' in answer.err
-    )
+    assert answer.status == 2
+    assert 'colour.prototxt: mean_file "mean.binaryproto" does not exist; correct the path' in answer.err
 
 
 def test_deploy_without_data(colour, call):
@@ -219,11 +217,8 @@ def test_one_broken_picture_does_not_stop_the_others(colour, call, more, status)
     Path("pictures/b.png").write_bytes(b"\x89PNG\r\n\x1a\n broken")
     answer = call("classify", "pictures", "-model", "made.prototxt", "-json", "-annotate", "out", *more)
     assert [entry["file"] for entry in json.loads(answer.out)] == ["pictures/a.png", "pictures/c.png"]
-    assert (
-        answer.status == status
-        and "pictures/b.png: " in answer.err
-        and "1 of 3 pictures could not be read" in answer.err
-    )
+    assert answer.status == status and "pictures/b.png: " in answer.err
+    assert "1 of 3 pictures could not be read" in answer.err
     assert sorted(p.name for p in Path("out").iterdir()) == ["a.png", "all.png", "c.png"]
     Path("pictures/a.png").write_bytes(b"")
     Path("pictures/c.png").unlink()

@@ -193,7 +193,5 @@ def test_weights_that_a_deploy_net_names_are_loaded_or_missed(digits, tmp_path, 
 def test_scores_that_are_no_numbers(digits, call, tmp_path):
     files = drawing.write(tmp_path / "drawn")
     answer = call("classify", files[3], "-model", "digits.prototxt", "-scale", "1e36")
-    assert (
-        answer.status == 2
-        and f"{files[3]}: the net's scores are not finite; are its weights those of this net" in answer.err
-    )
+    assert answer.status == 2
+    assert f"{files[3]}: the net's scores are not finite; are its weights those of this net" in answer.err

@@ -28,11 +28,8 @@ def test_an_unexpected_error_is_a_line_and_a_report(call, monkeypatch, tmp_path)
     monkeypatch.setattr(cli.caffelite, "main", raising(KeyError("what\nnobody foresaw")))
     answer = call("check", "net.prototxt")
     (line,) = answer.err.splitlines()
-    assert (
-        answer.status == 70
-        and line.startswith("caffelite: an internal error (KeyError: ")
-        and "please report it" in line
-    )
+    assert answer.status == 70 and line.startswith("caffelite: an internal error (KeyError: ")
+    assert "please report it" in line
     (path,) = tmp_path.glob("caffelite-*.txt")
     assert str(path) in line
     report = path.read_text()
@@ -124,8 +121,5 @@ def test_an_argument_that_is_not_utf_8(tmp_path):
         [b"train", b"-solver", b"s", b"-set", b"snapshot_prefix=\xff"],
     ):
         done = subprocess.run([*map(os.fsencode, COMMAND), *words], capture_output=True, cwd=tmp_path)
-        assert (
-            done.returncode == 2
-            and done.stderr.startswith(b"caffelite: an argument is not UTF-8; found ")
-            and done.stderr.count(b"\n") == 1
-        )
+        assert done.returncode == 2 and done.stderr.startswith(b"caffelite: an argument is not UTF-8; found ")
+        assert done.stderr.count(b"\n") == 1

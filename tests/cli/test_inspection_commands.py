@@ -158,10 +158,8 @@ def test_schedule(folder, call):
 
 def test_explain(call):
     answer = call("explain", "conv2", "-model", LENET)
-    assert (
-        answer.out.startswith("conv2 (Convolution) in TRAIN: layer 4 of 9")
-        and "  H: ⌊(12 + 2 · 0 - 5) / 1⌋ + 1 = 8\n" in answer.out
-    )
+    assert answer.out.startswith("conv2 (Convolution) in TRAIN: layer 4 of 9")
+    assert "  H: ⌊(12 + 2 · 0 - 5) / 1⌋ + 1 = 8\n" in answer.out
     assert json.loads(call("explain", "accuracy", "-model", LENET, "-json").out)["phase"] == "TEST"
 
 

@@ -117,9 +117,8 @@ def test_out_of_memory_is_a_line(call, monkeypatch):
 
     monkeypatch.setattr(cli.caffelite, "main", starved)
     answer = call("train")
-    assert answer.status == 2 and answer.err.startswith(
-        "caffelite: out of memory (Unable to allocate 9 EiB); use a smaller batch_size"
-    )
+    assert answer.status == 2
+    assert answer.err.startswith("caffelite: out of memory (Unable to allocate 9 EiB); use a smaller batch_size")
 
 
 def test_ctrl_c_is_130_without_a_traceback(folder, call, monkeypatch):

@@ -18,21 +18,16 @@ def test_a_run_leaves_its_records(folder, call):
     call("train", "-solver", "solver.prototxt", "-set", "display=10")
     run = folder / "run_run"
     p = prototxt.read_solver(run / "solver.prototxt").message
-    assert (
-        p.display == 10
-        and p.net_param.layer[0].hdf5_data_param.source == str(folder / "rows.txt")
-        and p.random_seed == 1
-    )
+    assert p.display == 10 and p.net_param.layer[0].hdf5_data_param.source == str(folder / "rows.txt")
+    assert p.random_seed == 1
     reported = json.loads((run / "run.json").read_text())
     (session,) = reported["sessions"]
     assert session["versions"]["caffelite"] and session["folder"] == str(folder) and session["device"] == "cpu"
     assert [entry["path"] for entry in reported["data"]] == [str(folder / "rows.txt"), str(folder / "rows.h5")]
     losses = np.fromfile(run / "losses.f32", "<f4")
     history = read(run)
-    assert len(losses) == 20 and [(r.iteration, r.values["loss"]) for r in history.train] == [
-        (0, losses[0]),
-        (10, losses[10]),
-    ]
+    assert len(losses) == 20
+    assert [(r.iteration, r.values["loss"]) for r in history.train] == [(0, losses[0]), (10, losses[10])]
     assert [row.iteration for row in history.tests[0]] == [0, 10, 20]
     other = call("train", "-solver", str(run / "solver.prototxt"), "-record", "again")
     assert other.status == 0 and metrics(folder / "again") == metrics(run), "the resolved solver is the whole run"
@@ -79,9 +74,8 @@ def test_plot(folder, call):
     answer = call("plot", "nowhere")
     assert answer.status == 2 and "cannot read nowhere" in answer.err
     assert "a picture is SVG, PNG or PDF" in call("plot", "log", "-out", "a.gif").err
-    assert call("plot", "log", "-title", "mine", "-out", "a.pdf").status == 0 and (
-        folder / "a.pdf"
-    ).read_bytes().startswith(b"%PDF")
+    assert call("plot", "log", "-title", "mine", "-out", "a.pdf").status == 0
+    assert (folder / "a.pdf").read_bytes().startswith(b"%PDF")
     assert "<!-- mine -->" in call("plot", "log", "-title", "mine").out
 
 

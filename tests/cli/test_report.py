@@ -64,9 +64,8 @@ def test_what_a_report_lacks_is_reported_before_the_test(shades, call, monkeypat
         answer = call("test", "-model", "shades.prototxt", "-weights", "shades.caffemodel", "-report", "out")
     finally:
         images.opencv.cache_clear()
-    assert answer.status == 2 and answer.err.strip().endswith(
-        f'is not installed; install it with: pip install "caffelite[{extra}]"'
-    )
+    assert answer.status == 2
+    assert answer.err.strip().endswith(f'is not installed; install it with: pip install "caffelite[{extra}]"')
     assert "Running for" not in answer.err and not Path("out").exists()
 
 
@@ -77,11 +76,8 @@ def test_report(shades, call):
     found = json.loads(Path("out/report.json").read_text())
     confusion = np.zeros((3, 3), int)
     np.add.at(confusion, (reported, labels), 1)
-    assert found["confusion"] == confusion.tolist() and (found["right"], found["tested"], found["samples"]) == (
-        19,
-        20,
-        20,
-    )
+    assert found["confusion"] == confusion.tolist()
+    assert (found["right"], found["tested"], found["samples"]) == (19, 20, 20)
     assert [m["sample"] for m in found["worst"]] == [7] and found["worst"][0]["answer"] == "<gray>"
     cells = {(c["label"], c["answer"]): c["samples"] for c in found["cells"]}
     assert cells[0, 1] == [7] and cells[1, 1] == [i for i in range(20) if i % 3 == 1 and i != 7]
@@ -89,12 +85,8 @@ def test_report(shades, call):
     assert found["classes"][1]["label"] == "<gray>" and found["labels"] == ["dark", "<gray>", "light"]
     page = Page()
     page.feed(Path("out/report.html").read_text())
-    assert (
-        not page.open
-        and "<shades>: test report" in page.text
-        and "95.00 %" in page.text
-        and "19 of 20 correct" in page.text
-    )
+    assert not page.open and "<shades>: test report" in page.text and "95.00 %" in page.text
+    assert "19 of 20 correct" in page.text
     assert (
         "the most frequent error is dark predicted as <gray> (1)" in page.alts[0] and "87.5 %, of dark" in page.alts[1]
     ), page.alts
@@ -221,12 +213,8 @@ def test_the_report_of_a_regression(folder, call):
     assert [fit[key] for key in ("mae", "rmse", "mean_error", "r2")] == pytest.approx(expected, rel=1e-4)
     page = Page()
     page.feed(Path("out/report.html").read_text())
-    assert (
-        not page.open
-        and f"{fit['mae']:.6g}" in page.text
-        and f"R² {fit['r2']:.6g}" in page.alts[0]
-        and "Histogram" in page.alts[1]
-    )
+    assert not page.open and f"{fit['mae']:.6g}" in page.text and f"R² {fit['r2']:.6g}" in page.alts[0]
+    assert "Histogram" in page.alts[1]
     names = ["predictions.png", "residuals.png", "residuals_over_predictions.png"]
     assert sorted(p.name for p in Path("out").glob("*.png")) == names
     by_output = zip(error.T, y.T, fit["outputs"], strict=True)
@@ -256,10 +244,8 @@ def test_a_picture_of_many_values_shows_a_part(seed):
     found = fit.figures()
     assert found["values"] == 40000 and found["rmse"] == pytest.approx(np.sqrt(((p - t) ** 2).mean()))
     assert found["r2"] == pytest.approx(1 - ((p - t) ** 2).sum() / ((t - t.mean()) ** 2).sum())
-    assert (
-        fit.points.tolist() == [t[:: fit.stride].tolist(), p[:: fit.stride].tolist()]
-        and 2500 <= fit.points.shape[1] <= 5000
-    )
+    assert fit.points.tolist() == [t[:: fit.stride].tolist(), p[:: fit.stride].tolist()]
+    assert 2500 <= fit.points.shape[1] <= 5000
 
 
 def test_a_net_that_neither_classifies_nor_predicts(folder, call):

@@ -34,9 +34,8 @@ def test_times_are_compared_with_the_ceilings(folder, call):
     answer = call("time", "-model", "net.prototxt", "-iterations", "3", "-set", "rows.hdf5_data_param.batch_size=8")
     head, *rows = [re.split(r"  +", line.strip()) for line in answer.out.splitlines()]
     assert head == ["layer", "forward ms", "backward ms", "GFLOP/s", "GB/s", "of a ceiling", "algorithms"]
-    assert [row[0] for row in rows[:3]] == ["rows", "value", "loss"] and all(
-        re.fullmatch(r"\d+%", row[-1]) for row in rows[:3]
-    )
+    assert [row[0] for row in rows[:3]] == ["rows", "value", "loss"]
+    assert all(re.fullmatch(r"\d+%", row[-1]) for row in rows[:3])
     whole, arithmetic, memory = (row[0] for row in rows[3:])
     assert re.fullmatch(r"Forward and backward: [\d.e-]+ ms, [\d,]+ images/s", whole)
     assert re.fullmatch(

@@ -117,11 +117,8 @@ def test_weights_say_what_was_matched(folder, call):
     )
     (folder / "net.prototxt").write_text(net.replace("num_output: 2", "num_output: 2 bias_term: false"))
     answer = call(*command, "run_iter_10.caffemodel")
-    assert (
-        answer.status == 2
-        and "net.prototxt:4:" in answer.err
-        and "does not fit; expected 1 blobs, found 2" in answer.err
-    )
+    assert answer.status == 2 and "net.prototxt:4:" in answer.err
+    assert "does not fit; expected 1 blobs, found 2" in answer.err
     assert "cannot read absent.caffemodel: no such file" in call(*command, "absent.caffemodel").err
 
 

@@ -60,10 +60,8 @@ def test_encoded_files_are_kept_or_made_anew():
         (Recipe(encoding="", height=4, width=5), cv2.resize(image, (5, 4))),
     ):
         datum, _ = recipe(encoded(image, "bmp"), "a.bmp", 3)
-        assert (
-            datum.encoded
-            and (cv2.imdecode(np.frombuffer(datum.data, np.uint8), cv2.IMREAD_UNCHANGED) == expected).all()
-        )
+        assert datum.encoded
+        assert (cv2.imdecode(np.frombuffer(datum.data, np.uint8), cv2.IMREAD_UNCHANGED) == expected).all()
     with pytest.raises(ValueError, match='encoded as "xyz"'):
         Recipe(encoding="xyz")(jpeg, "a.jpg", 0)
 
@@ -95,9 +93,8 @@ def test_what_is_no_whole_image(content, said):
 
 def test_a_whole_jpeg_is_not_cut():
     whole = encoded(picture(64, 64), "jpg")
-    assert (
-        not is_cut(whole) and not is_cut(whole + b"comment") and is_cut(whole[:-2]) and not is_cut(encoded(picture()))
-    )
+    assert not is_cut(whole) and not is_cut(whole + b"comment") and is_cut(whole[:-2])
+    assert not is_cut(encoded(picture()))
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -27,11 +27,8 @@ def test_lmdb_has_the_keys_and_records_of_caffe(tmp_path, name, shape):
     got = read(tmp_path / "db")
     assert [key for key, _ in got] == [b"%010d" % i for i in range(4)]
     for (_, datum), row in zip(got, np.concatenate([ROWS[name], -ROWS[name]]), strict=True):
-        assert (
-            (datum.channels, datum.height, datum.width) == shape
-            and datum.float_data == row.ravel().tolist()
-            and not datum.data
-        )
+        assert (datum.channels, datum.height, datum.width) == shape and datum.float_data == row.ravel().tolist()
+        assert not datum.data
 
 
 def test_hdf5_and_npz_hold_all_names(tmp_path):

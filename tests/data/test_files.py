@@ -243,11 +243,8 @@ def test_a_bad_image_stops_with_its_file_and_line(listing, image_data, tmp_path,
     for _ in range(2):
         with pytest.raises(CaffeliteError) as mistake:
             source.next()
-        assert (
-            "list.txt:5: " in str(mistake.value)
-            and f"{tmp_path}/img/p4.png" in str(mistake.value)
-            and said in str(mistake.value)
-        )
+        assert "list.txt:5: " in str(mistake.value) and f"{tmp_path}/img/p4.png" in str(mistake.value)
+        assert said in str(mistake.value)
     assert source.position == 3
 
 

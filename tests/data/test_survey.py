@@ -14,12 +14,8 @@ def datum(image, label=0, **more):
 
 def test_counts(records, images):
     found = survey(records([datum(image, i % 3) for i, image in enumerate(images)]))
-    assert (
-        found.count == 7
-        and found.kinds == {"pixels": 7}
-        and found.shapes == {(3, 6, 5): 7}
-        and found.labels == {0: 3, 1: 2, 2: 2}
-    )
+    assert found.count == 7 and found.kinds == {"pixels": 7} and found.shapes == {(3, 6, 5): 7}
+    assert found.labels == {0: 3, 1: 2, 2: 2}
     assert not found.unreadable and not found.odd and not found.duplicates()
 
 
@@ -41,12 +37,8 @@ def test_records_that_cannot_be_read(records, images):
     )
     assert found.count == 6 and list(found.unreadable) == ["00000001", "00000002", "00000003", "00000004", "00000005"]
     said = list(found.unreadable.values())
-    assert (
-        "Datum" in said[0]
-        and "decoded" in said[1]
-        and "90 values, but its header states 3×99×5" in said[2]
-        and "0 values" in said[3]
-    )
+    assert "Datum" in said[0] and "decoded" in said[1] and "90 values, but its header states 3×99×5" in said[2]
+    assert "0 values" in said[3]
     assert said[4] == "the JPEG is cut short"
 
 
