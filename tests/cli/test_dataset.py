@@ -391,11 +391,6 @@ def test_drawn_sets(call, tmp_path, command, parts):
     assert refused.status == 2 and "already exists" in refused.err
 
 
-def test_options_with_dashes(call, tmp_path):
-    made = call("dataset", "shapes", "--images", "1", "--test-images", "1", "--size", "40", "--out", str(tmp_path))
-    assert made.status == 0
-
-
 def test_folder_of_which_one_image_is_bad_leaves_nothing(call, tmp_path, monkeypatch):
     cv2 = pytest.importorskip("cv2")
     monkeypatch.chdir(tmp_path)

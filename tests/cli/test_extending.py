@@ -85,6 +85,8 @@ def test_an_unknown_type_says_what_helps(softclip, call):
 
 @pytest.mark.parametrize("given", ["softclip.py", "."])
 def test_commands_know_a_layer_of_a_file(softclip, call, given):
+    """Of a folder, only files that import extending run."""
+    (softclip / "other.py").write_text('raise RuntimeError("it ran")')
     assert call(f"check net.prototxt -python {given}").status == 0
     assert "Softclip" in call(f"summary -model net.prototxt -python {given}").out
     assert call(f"train -solver solver.prototxt -python {given}").status == 0
@@ -116,11 +118,6 @@ def test_a_refused_process_loads_nothing(softclip, monkeypatch):
         user_modules.permit(["softclip.py"])
         extension_files.load_permitted()
     assert "Softclip" not in REGISTRY
-
-
-def test_a_folder_runs_only_files_that_import_extending(softclip, call):
-    (softclip / "other.py").write_text('raise RuntimeError("it ran")')
-    assert call("check net.prototxt -python .").status == 0
 
 
 @pytest.mark.parametrize(
@@ -466,6 +463,8 @@ def test_a_type_of_a_user_wins_over_that_of_a_family(focal, call, caplog):
     found = call("check net.prototxt -python focal.py")
     assert found.status == 0 and caplog.messages == [REPLACED], found.out + found.err
     assert call("train -solver solver.prototxt -python focal.py").status == 0
+    stored = pb.NetParameter.FromString(next(focal.glob("*.caffemodel")).read_bytes())
+    assert stored.layer[-1].type == "FocalLoss" and stored.layer[-1].focal_loss_param.strength == 3
     assert call("deploy -model net.prototxt -out made.prototxt -python focal.py").status == 0
     assert call("upgrade net.prototxt new.prototxt -python focal.py").status == 0
     assert "focal_loss_param {\n    strength: 3" in (focal / "new.prototxt").read_text()
@@ -483,12 +482,6 @@ def test_a_registered_class_wins_too(folder, call, caplog):
     assert caplog.messages == [REPLACED]
     (folder / "relu.py").write_text(own.replace("FocalLoss", "ReLU"))
     assert '"ReLU" exists already' in call("check net.prototxt -python relu.py").err
-
-
-def test_its_settings_stay_in_snapshots(focal, call):
-    call("train -solver solver.prototxt -python focal.py")
-    stored = pb.NetParameter.FromString(next(focal.glob("*.caffemodel")).read_bytes())
-    assert stored.layer[-1].type == "FocalLoss" and stored.layer[-1].focal_loss_param.strength == 3
 
 
 def test_pycaffe_computes_with_the_type_of_the_user(focal, monkeypatch):
@@ -517,27 +510,41 @@ def test_a_shared_message_keeps_the_fields_of_other_types(folder, call):
     assert found.status == 0, found.out
 
 
-def test_old_dialects_leave_a_type_of_a_user_alone(folder, call):
-    """VideoData with a source is C3D's or yjxiong's, unless a user's file has the type."""
-    own = "from caffelite.extending import DataLayer, layer\n@layer('VideoData')\nclass Own(DataLayer):\n"
-    own += "    fields = 'optional string source = 1; optional int32 batch_size = 2;'\n    def length(self): return 9\n"
-    (folder / "own.py").write_text(own + "    def sample(self, index, random): return [1, 2, 3]\n")
-    net = 'layer { name: "v" type: "VideoData" top: "v" video_data_param { source: "x" batch_size: 4 } }\n'
-    (folder / "net.prototxt").write_text(net)
-    found = call("summary -model net.prototxt -python own.py")
-    assert "VideoData" in found.out and "VideoFrames" not in found.out and "4×3" in found.out, found.out + found.err
+OWN_DATA = """from caffelite.extending import DataLayer, layer
+@layer({})
+class Own(DataLayer):
+    {}
+    def length(self): return 9
+    def sample(self, index, random): return [1.0] * {}
+"""
 
 
-def test_a_type_that_would_become_another_stays_that_of_a_user(folder, call):
-    """CoSData becomes an Input, unless a user's file has the type."""
-    own = "from caffelite.extending import DataLayer, layer\n@layer('CoSData', field='cos_data_param')\n"
-    own += "class Own(DataLayer):\n"
-    own += "    batch_size: int = 1\n    columns: int = 1\n    def length(self): return 9\n"
-    (folder / "own.py").write_text(own + "    def sample(self, index, random): return [1.0] * self.columns\n")
-    net = 'layer { name: "v" type: "CoSData" top: "v" cos_data_param { columns: 5 batch_size: 4 } }\n'
+@pytest.mark.parametrize(
+    "given, fields, columns, net, shape",
+    [
+        (
+            "'VideoData'",
+            "fields = 'optional string source = 1; optional int32 batch_size = 2;'",
+            "3",
+            'layer { name: "v" type: "VideoData" top: "v" video_data_param { source: "x" batch_size: 4 } }',
+            "4×3",
+        ),
+        (
+            "'CoSData', field='cos_data_param'",
+            "batch_size: int = 1; columns: int = 1",
+            "self.columns",
+            'layer { name: "v" type: "CoSData" top: "v" cos_data_param { columns: 5 batch_size: 4 } }',
+            "4×5",
+        ),
+    ],
+)
+def test_old_dialects_leave_a_type_of_a_user_alone(folder, call, given, fields, columns, net, shape):
+    """VideoData with a source is C3D's or yjxiong's, and CoSData an Input, unless a user's file has the type."""
+    (folder / "own.py").write_text(OWN_DATA.format(given, fields, columns))
     (folder / "net.prototxt").write_text(net)
-    found = call("summary -model net.prototxt -python own.py")
-    assert "CoSData" in found.out and "4×5" in found.out, found.out + found.err
+    shown = call("summary -model net.prototxt -python own.py")
+    assert given.split("'")[1] in shown.out and "VideoFrames" not in shown.out, shown.out + shown.err
+    assert shape in shown.out
 
 
 def test_a_python_layer_is_not_native_where_a_user_has_its_type(folder, call):

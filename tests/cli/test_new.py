@@ -97,26 +97,19 @@ def test_python_lists_the_shipped_nets():
     assert all(net.net.exists() and net.solver.exists() for net in caffelite.models())
 
 
-def test_readme_and_output_name_the_same_commands(call, there):
+def test_files_of_a_project_are_explained(call, there):
+    """The README has the commands of the output; each line of the solver and each layer of the net has a comment."""
     out = call("new", "hues", "pictures").out
     commands = re.findall(r"^(caffelite \w+ .*?)  # ", Path("hues/README.md").read_text(), re.MULTILINE)
     assert commands and all(command in out for command in commands)
     assert commands[0] == "caffelite train -solver hues/solver.prototxt"
     assert "-list hues/test.txt" in commands[1]
-
-
-def test_every_line_of_the_solver_has_a_reason(call, there):
-    call("new", "hues", "pictures")
     before, repeated = "", set()
     for line in lines("hues/solver.prototxt"):
         name = line.split(":")[0]
         assert line.startswith("# ") or before.startswith("# ") or name in repeated, line
         repeated.add(name)
         before = line
-
-
-def test_every_layer_of_the_net_has_a_comment(call, there):
-    call("new", "hues", "pictures")
     net = lines("hues/train_val.prototxt")
     starts = [i for i, line in enumerate(net) if line.startswith("layer {")]
     assert len(starts) > 10 and all(net[i - 1].startswith("# ") for i in starts)

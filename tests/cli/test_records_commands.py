@@ -44,14 +44,6 @@ def test_a_resumed_run_goes_on_in_its_records(folder, call):
     assert seconds == sorted(seconds)
 
 
-def test_an_older_run_makes_way(folder, call):
-    for _ in range(2):
-        call("train", "-solver", "solver.prototxt", "-iterations", 2)
-    assert (folder / "run_run_1/metrics.csv").exists() and (folder / "run_run/metrics.csv").exists()
-    call("train", "-solver", "solver.prototxt", "-iterations", 2, "-record", "none")
-    assert not (folder / "run_run_2").exists()
-
-
 def test_log_and_records_give_the_same_tables(folder, call):
     (folder / "log").write_text(call("train", "-solver", "solver.prototxt").err)
     (folder / "tables").mkdir()
@@ -77,24 +69,6 @@ def test_plot(folder, call):
     assert call("plot", "log", "-title", "mine", "-out", "a.pdf").status == 0
     assert (folder / "a.pdf").read_bytes().startswith(b"%PDF")
     assert "<!-- mine -->" in call("plot", "log", "-title", "mine").out
-
-
-def test_events(folder, call):
-    pytest.importorskip("tensorboardX")
-    from tensorboardX.proto import event_pb2
-    from tensorboardX.record_writer import struct
-
-    assert call("train", "-solver", "solver.prototxt", "-tensorboard").status == 0
-    (file,) = (folder / "run_run/events").iterdir()
-    data, found, at = file.read_bytes(), {}, 0
-    while at < len(data):
-        (length,) = struct.unpack_from("<Q", data, at)
-        event = event_pb2.Event.FromString(data[at + 12 : at + 12 + length])
-        at += length + 16
-        found.update({(value.tag, event.step): value.simple_value for value in event.summary.value})
-    losses = np.fromfile(folder / "run_run/losses.f32", "<f4")
-    assert [found["train/total_loss", i] for i in range(20)] == losses.tolist()
-    assert found["train/loss", 5] == losses[5] and ("test/loss", 10) in found and found["rate", 0] == np.float32(0.05)
 
 
 def test_a_disk_that_fails_costs_the_records_only(folder, call):

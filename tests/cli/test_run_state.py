@@ -51,12 +51,13 @@ def outcome(folder):
 
 
 def test_a_finished_run(folder, call):
-    call("train", "-solver", "solver.prototxt")
+    answer = call("train", "-solver", "solver.prototxt")
     run = registry.read("run_run")
     assert (run.state, run.reason, run.iteration, run.sessions) == ("finished", "", 20, 1)
     assert run.command[:3] == ("caffelite", "train", "--solver=solver.prototxt")
     assert run.working_directory == str(folder) and run.process == os.getpid() and run.ended >= run.started
     assert re.fullmatch("[0-9a-f]{16}", run.id) and outcome(folder)["kind"] == "finished"
+    assert (folder / "run_run/log.txt").read_text() == answer.err and "Use CPU." in answer.lines[0]
 
 
 def test_requested_iterations_finish(folder, call):
@@ -254,11 +255,6 @@ def test_without_locks_the_heartbeat_decides(folder, call, monkeypatch):
 # Log and heartbeat
 
 
-def test_the_log_holds_the_lines_of_standard_error(folder, call):
-    answer = call("train", "-solver", "solver.prototxt")
-    assert (folder / "run_run/log.txt").read_text() == answer.err and "Use CPU." in answer.lines[0]
-
-
 def test_a_run_without_records_leaves_no_folder(folder, call):
     call("train", "-solver", "solver.prototxt", "-record", "none")
     assert not list(folder.glob("run_run*")) and not list(folder.rglob("log.txt"))
@@ -357,16 +353,19 @@ def test_events_have_each_iteration_once(folder, call):
 
     call("train", "-solver", "solver.prototxt", "-tensorboard")
     call("train", "-solver", "solver.prototxt", "-tensorboard", "-snapshot", "run_iter_10.solverstate")
-    found = []
+    values = []
     for file in (folder / "run_run/events").iterdir():
         data, at = file.read_bytes(), 0
         while at < len(data):
             length = int.from_bytes(data[at : at + 8], "little")
             event = Event.FromString(data[at + 12 : at + 12 + length])
-            found += [(value.tag, event.step) for value in event.summary.value]
+            values += [((value.tag, event.step), value.simple_value) for value in event.summary.value]
             at += length + 16
-    assert len(found) == len(set(found))
-    assert {step for tag, step in found if tag == "train/total_loss"} == set(range(20))
+    written, losses = dict(values), np.fromfile(folder / "run_run/losses.f32", "<f4")
+    assert len(values) == len(written)
+    assert {at: value for (tag, at), value in values if tag == "train/total_loss"} == dict(enumerate(losses.tolist()))
+    assert written["train/loss", 5] == losses[5] and ("test/loss", 10) in written
+    assert written["rate", 0] == np.float32(0.05)
 
 
 def test_a_damaged_event_file_is_cut(folder, call):

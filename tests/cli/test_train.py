@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shlex
-import sys
 
 import pytest
 
@@ -12,7 +11,6 @@ from caffelite.devices import cuda as gpus
 from caffelite.devices.cuda import presence
 from caffelite.runs import registry
 
-COMMAND = [sys.executable, "-c", "from caffelite.cli import main; main()", "train", "-solver", "solver.prototxt"]
 NUMBER = r"-?(\d+(\.\d*)?(e[+-]\d+)?|nan|inf)"
 LINES = [
     rf"Iteration \d+ \({NUMBER} iter/s, {NUMBER}s/5 iters\), loss = {NUMBER}",
@@ -29,27 +27,23 @@ LINES = [
 
 
 def test_lines_as_caffe_writes_them(folder, call):
+    """Every kind of line, no other, and no command to continue. parse_log's regular expressions get from them the
+    columns that they get from Caffe's own log."""
     answer = call("train", "-solver", "solver.prototxt")
-    assert answer.status == 0 and answer.out == ""
+    assert answer.status == 0 and answer.out == "" and "To continue" not in answer.err
     for line in answer.err.splitlines():
         assert re.fullmatch(r"[IWE]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ \w+\.py:\d+\] .+", line), line
-    found = {next((p for p in LINES if re.fullmatch(p, line)), line) for line in answer.lines}
-    assert found == set(LINES), "every kind of line, and no other"
-
-
-def test_what_a_parser_of_caffes_logs_makes_of_it(folder, call):
-    """The columns that parse_log gets from Caffe's own log, by its regular expressions."""
+    assert {next((p for p in LINES if re.fullmatch(p, line)), line) for line in answer.lines} == set(LINES)
     train, test, at, rate = [], [], None, float("nan")
-    for line in call("train", "-solver", "solver.prototxt").err.splitlines():
+    for line in answer.err.splitlines():
         if m := re.search(r"Iteration (\d+)", line):
             at = float(m[1])
         if m := re.search(r"lr = ([-+]?[0-9]*\.?[0-9]+([eE]?[-+]?[0-9]+)?)", line):
             rate = float(m[1])
         for kind, rows in (("Train", train), ("Test", test)):
             if m := re.search(rf"{kind} net output #(\d+): (\S+) = ([\.\deE+-]+)", line):
-                rows.append((at, m[2], float(m[3])))
-    assert [row[:2] for row in train] == [(i, "loss") for i in (0, 5, 10, 15)]
-    assert [row[:2] for row in test] == [(i, "loss") for i in (0, 10, 20)]
+                rows.append((at, m[2]))
+    assert train == [(i, "loss") for i in (0, 5, 10, 15)] and test == [(i, "loss") for i in (0, 10, 20)]
     assert rate == pytest.approx(0.05 * 2.5**-0.75, rel=1e-5)
 
 
@@ -252,10 +246,6 @@ def test_weights_are_no_part_of_going_on(folder, call):
         answer.lines[-1]
         == "To continue: caffelite train -solver solver.prototxt -iterations 3 -snapshot run_iter_3.solverstate"
     )
-
-
-def test_a_run_that_ends_shows_no_command(folder, call):
-    assert "To continue" not in call("train", "-solver", "solver.prototxt").err
 
 
 def test_the_log_says_which_run_goes_on(folder, call):

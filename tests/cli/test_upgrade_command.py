@@ -69,10 +69,7 @@ def test_plain_leaves_out_what_caffe_does_not_have(upgrade):
     assert net.layer[1].inner_product_param.num_output == 2
     assert "in:2:" in answer.err and "placement left out" in answer.err and "sampler left out" in answer.err
     assert "backend: ARRAYS stays" in answer.err
-
-
-def test_own_fields_stay_without_plain(upgrade):
-    assert b"placement" in upgrade(OWN)[1]
+    assert b"placement" in upgrade(OWN, "--force")[1]
 
 
 def test_caffemodel_of_v1(upgrade, tmp_path):

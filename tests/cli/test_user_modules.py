@@ -137,17 +137,14 @@ def test_commands_that_run_import_from_given_folders_only(trained, call, argumen
     assert call(*arguments, "-python", ".").status == 0 and Path("was_imported").exists()
 
 
-def test_a_folder_from_the_environment(nets, call, monkeypatch, tmp_path):
+@pytest.mark.parametrize("variable", ["CAFFELITE_PYTHON", "PYTHONPATH"])
+def test_a_folder_from_the_environment(nets, call, monkeypatch, tmp_path, variable):
     (tmp_path / "mine").mkdir()
     Path(f"{nets}.py").rename(tmp_path / "mine" / f"{nets}.py")
-    monkeypatch.setenv("CAFFELITE_PYTHON", os.pathsep.join([str(tmp_path / "absent"), "mine", ""]))
-    assert call("time", "-model", "net.prototxt", "-iterations", "1").status == 0
-
-
-def test_a_module_on_pythonpath(nets, call, monkeypatch, tmp_path):
-    (tmp_path / "mine").mkdir()
-    Path(f"{nets}.py").rename(tmp_path / "mine" / f"{nets}.py")
-    monkeypatch.syspath_prepend(str(tmp_path / "mine"))
+    if variable == "PYTHONPATH":
+        monkeypatch.syspath_prepend(str(tmp_path / "mine"))
+    else:
+        monkeypatch.setenv(variable, os.pathsep.join([str(tmp_path / "absent"), "mine", ""]))
     assert call("time", "-model", "net.prototxt", "-iterations", "1").status == 0
 
 

@@ -4,8 +4,6 @@ import pytest
 from test_graph import DATA, ip, loss, node
 from textnet import build, inputs, mistakes
 
-IP = 'inner_product_param { num_output: 3 weight_filler { type: "xavier" } }'
-
 
 def flags(graph) -> dict:
     return {n.name: n.gradient_to for n in graph.nodes if n.backward}
