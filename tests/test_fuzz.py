@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("cv2")
 pytest.importorskip("plyvel")
 import fuzz_file_commands
 from fuzz_commands import COMMANDS, CommandFuzz

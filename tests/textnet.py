@@ -62,8 +62,15 @@ def feed(net: Net, **arrays: np.ndarray) -> None:
                 net.dev.upload(net.data[value], arrays[value.name])
 
 
-def run(net: Net, iteration: int = 0) -> float:
-    """One pass forward and backward; its loss."""
+def forward(net: Net, /, **arrays: np.ndarray) -> None:
+    """Fills Input blobs, and one pass forward."""
+    feed(net, **arrays)
+    net.forward()
+
+
+def run(net: Net, iteration: int = 0, /, **arrays: np.ndarray) -> float:
+    """Fills Input blobs, and one pass forward and backward; its loss."""
+    feed(net, **arrays)
     net.clear_loss()
     net.forward(iteration)
     net.backward()

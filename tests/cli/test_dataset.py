@@ -10,6 +10,7 @@ import sys
 import tarfile
 from pathlib import Path
 
+import cv2
 import lmdb
 import numpy as np
 import pytest
@@ -129,7 +130,6 @@ def test_what_exists_is_kept(tmp_path, command, made):
 
 
 def test_digits(tmp_path):
-    pytest.importorskip("sklearn")
     said = invoke("digits", "--out", tmp_path)
     assert "digits_train_lmdb: 4000 images of 28×28" in said and "digits_test_lmdb: 360 images of 28×28" in said
     train, train_label = lmdb_of(tmp_path / "digits_train_lmdb", 4000)
@@ -203,7 +203,6 @@ def test_cifar10_downloaded(tmp_path, monkeypatch):
 @pytest.fixture
 def flowers(tmp_path):
     """flowers/{aster,rose}/NN.png, ten of each, of 4×5."""
-    cv2 = pytest.importorskip("cv2")
     for c, name in enumerate(("aster", "rose")):
         (tmp_path / "flowers" / name).mkdir(parents=True)
         for i in range(10):
@@ -309,7 +308,6 @@ images that are in all_train_lmdb and in f_test_lmdb: 4"""
 
 
 def test_show_draws_augmentation(flowers, tmp_path):
-    cv2 = pytest.importorskip("cv2")
     invoke("folder", flowers, "--test", 0, "--out", tmp_path)
     layer = f'''layer {{ name: "data" type: "Data" top: "data" top: "label" include {{ phase: TRAIN }}
       transform_param {{ mirror: true crop_size: 3 }}
@@ -326,7 +324,6 @@ def test_show_draws_augmentation(flowers, tmp_path):
 
 
 def test_show_draws_what_the_net_sees(flowers, tmp_path):
-    cv2 = pytest.importorskip("cv2")
     invoke("folder", flowers, "--test", 0, "--out", tmp_path)
     (tmp_path / "net.prototxt").write_text("""
         layer { name: "other" type: "Input" top: "x" input_param { shape { dim: 1 } } }
@@ -357,7 +354,6 @@ def test_show_draws_what_the_net_sees(flowers, tmp_path):
 
 
 def test_show_a_database(flowers, tmp_path):
-    cv2 = pytest.importorskip("cv2")
     invoke("folder", flowers, "--test", 0, "--out", tmp_path)
     (tmp_path / "names.txt").write_text("A\nR\n")
     for labels, name in (([], "a.png"), (["--labels", tmp_path / "names.txt"], "b.png"), (["--start", 1], "c.png")):
@@ -392,7 +388,6 @@ def test_drawn_sets(call, tmp_path, command, parts):
 
 
 def test_folder_of_which_one_image_is_bad_leaves_nothing(call, tmp_path, monkeypatch):
-    cv2 = pytest.importorskip("cv2")
     monkeypatch.chdir(tmp_path)
     for name in ("train/a/1.png", "train/b/1.png", "test/a/1.png", "test/b/1.png"):
         Path("pets", name).parent.mkdir(parents=True)

@@ -2,6 +2,7 @@
 
 import sys
 
+import cv2
 import numpy as np
 import pytest
 
@@ -10,8 +11,6 @@ from caffelite.cli.dataset import dataset
 from caffelite.data import images
 from caffelite.data.writers import write_records
 from caffelite.errors import CaffeliteError
-
-cv2 = pytest.importorskip("cv2")
 
 
 @pytest.fixture

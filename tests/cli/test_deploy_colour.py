@@ -117,8 +117,7 @@ def test_a_layer_in_place_on_the_data_is_deployed(colour, call):
     )
     Path("colour.prototxt").write_text(net)
     caffelite.Net("colour.prototxt", seed=5).save("w.caffemodel")
-    answer = call("deploy -model colour.prototxt -weights w.caffemodel -out made.prototxt -samples 10")
-    assert answer.status == 0
+    answer = call("deploy -model colour.prototxt -weights w.caffemodel -out made.prototxt -samples 10").ok
     assert any(
         "Verified with 12 stored images: the largest difference of scores is 0 " in line for line in answer.lines
     )
@@ -134,16 +133,14 @@ def test_weights_that_are_not_finite_are_no_proof(colour, call):
     net = caffelite.Net("colour.prototxt")
     net.params["conv"][0].data[0] = np.nan
     net.save("w.caffemodel")
-    answer = call("deploy -model colour.prototxt -weights w.caffemodel -out made.prototxt -samples 10")
-    assert answer.status == 2
+    answer = call("deploy -model colour.prototxt -weights w.caffemodel -out made.prototxt -samples 10").refused
     assert 'the validated net\'s "ip" is not finite, samples 0 to 3; are the weights those' in answer.err
     assert not Path("made.prototxt").exists()
 
 
 def test_deploy_without_its_mean(colour, call):
     (colour / "mean.binaryproto").unlink()
-    answer = call("deploy -model colour.prototxt -out made.prototxt -samples 0 -shape data=3x12x12")
-    assert answer.status == 2
+    answer = call("deploy -model colour.prototxt -out made.prototxt -samples 0 -shape data=3x12x12").refused
     assert 'colour.prototxt: mean_file "mean.binaryproto" does not exist; correct the path' in answer.err
 
 
@@ -203,8 +200,7 @@ def test_mistakes(arguments, match, colour, call):
     call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt")
     (colour / "two.txt").write_text("a\nb\n")
     (colour / "empty").mkdir()
-    answer = call("classify", *arguments)
-    assert answer.status == 2 and match in answer.err
+    assert match in call("classify", *arguments).refused.err
 
 
 @pytest.mark.parametrize(("more", "status"), [([], 1), (["-skip"], 0)])

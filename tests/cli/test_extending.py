@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from devices.host.backend import HostBackend
-from textnet import assert_slope, bind, feed, inputs, run
+from textnet import assert_slope, bind, inputs, run
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt, testing, user_modules, weights
@@ -261,8 +261,7 @@ def test_arrays_that_share_parameters(rng):
         text += f'layer {{ name: "{above}" type: "Scaled" bottom: "{below}" top: "{above}" {shared} }}\n'
     net = bind(text + 'layer { name: "l" type: "EuclideanLoss" bottom: "z" bottom: "t" top: "l" }', keep=True)
     net.params.data[...] = rng.normal(size=net.params.size)
-    feed(net, x=rng.normal(size=(3, 4)), t=rng.normal(size=(3, 4)))
-    run(net)
+    run(net, x=rng.normal(size=(3, 4)), t=rng.normal(size=(3, 4)))
     assert_slope(net, (), rng)
 
 
@@ -391,8 +390,7 @@ def test_mistakes_of_a_data_layer():
 
 
 def test_new_writes_a_file_that_is_right(folder, call):
-    answer = call("new layer MySoftclip")
-    assert answer.status == 0 and "Wrote my_softclip.py." in answer.out
+    assert "Wrote my_softclip.py." in call("new layer MySoftclip").ok.out
     done = subprocess.run([sys.executable, "my_softclip.py"], capture_output=True, text=True)
     assert done.stdout == "MySoftclip: forward, gradient, NaN and a batch of one are right\n", done.stderr
     net = INPUT + 'layer { name: "s" type: "MySoftclip" bottom: "x" top: "s" my_softclip_param { slope: -1 } }\n'
@@ -412,8 +410,7 @@ def test_new_writes_a_file_that_is_right(folder, call):
 )
 def test_mistakes_of_new_layer(folder, call, name, message):
     (folder / "old.py").touch()
-    answer = call(f"new layer {name}")
-    assert answer.status == 2 and message in answer.err and not (folder / "softclip.py").exists()
+    assert message in call(f"new layer {name}").refused.err and not (folder / "softclip.py").exists()
 
 
 def test_a_project_may_be_called_layer(folder, call):

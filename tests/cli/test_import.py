@@ -10,6 +10,7 @@ import types
 import zipfile
 
 import numpy as np
+import onnx
 import pytest
 
 from caffelite import weights
@@ -115,7 +116,6 @@ def safetensors(tensors) -> bytes:
 
 
 def onnx_file(tensors) -> bytes:
-    onnx = pytest.importorskip("onnx")
     graph = onnx.helper.make_graph(
         [], "net", [], [], [onnx.numpy_helper.from_array(array, name) for name, array in tensors.items()]
     )

@@ -49,8 +49,7 @@ def shades(folder, call, seed):
 
 
 def run(call, *more):
-    answer = call("test", "-model", "shades.prototxt", "-weights", "shades.caffemodel", *more)
-    assert answer.status == 0, answer.err
+    answer = call("test", "-model", "shades.prototxt", "-weights", "shades.caffemodel", *more).ok
     return answer
 
 

@@ -95,8 +95,7 @@ def test_commands_that_look_import_no_module(nets, call, monkeypatch, arguments)
 
 
 def test_check_reports_the_layer_and_finds_the_rest(nets, call):
-    answer = call("check", "net.prototxt")
-    assert answer.status == 0, answer.out
+    answer = call("check", "net.prototxt").ok
     assert f'note: layer "same" (Python): its module "{nets}" is not imported' in answer.out
     assert "-python DIR" in answer.out
     Path("net.prototxt").write_text(NET.replace("MODULE", nets).replace("num_output: 2", "num_output: 0"))
@@ -149,8 +148,7 @@ def test_a_folder_from_the_environment(nets, call, monkeypatch, tmp_path, variab
 
 
 def test_an_absent_folder_is_a_mistake(nets, call):
-    answer = call("time", "-model", "net.prototxt", "-python", "absent")
-    assert answer.status == 2 and "absent" in answer.err
+    assert "absent" in call("time", "-model", "net.prototxt", "-python", "absent").refused.err
 
 
 def test_a_command_leaves_no_permission_behind(nets, call):

@@ -3,6 +3,7 @@
 import threading
 import time
 
+import cv2
 import lmdb
 import numpy as np
 import pytest
@@ -11,8 +12,6 @@ from caffelite import caffelite_pb2 as pb
 from caffelite.data.convert import Recipe, convert, in_order, is_cut, reader
 from caffelite.data.listing import Listed
 from caffelite.errors import CaffeliteError, Where
-
-cv2 = pytest.importorskip("cv2")
 
 
 def picture(height=6, width=8, seed=0, channels=3):

@@ -4,6 +4,7 @@ import io
 import os
 import tarfile
 
+import cv2
 import numpy as np
 import pytest
 
@@ -11,8 +12,6 @@ from caffelite import caffelite_pb2 as pb
 from caffelite.data import files
 from caffelite.data.draws import key, permutation
 from caffelite.errors import CaffeliteError
-
-cv2 = pytest.importorskip("cv2")
 
 
 def encoded(image, ending=".png"):

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
@@ -11,7 +12,6 @@ from caffelite.data import open_source
 from caffelite.data.writers import open_lmdb
 from caffelite.errors import NOWHERE
 
-cv2 = pytest.importorskip("cv2")
 WINDOWS = "# 0\n0.png\n3\n12\n10\n2\n1 0.9 1 1 5 6\n0 0.1 0 0 3 3\n"
 BOXES = "# 0\n0.png\n3\n12\n10\n1\n1 0 1 1 5 6\n0\n"
 LISTS = {  # layer, list, the same list with another label, box or file

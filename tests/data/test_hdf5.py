@@ -172,7 +172,6 @@ def test_transform_param_is_refused(numbered, rows):
 
 @pytest.mark.parametrize("kind", ["link", "storage", "loop"])
 def test_links_and_storage_elsewhere(tmp_path, source, kind):
-    h5py = pytest.importorskip("h5py")
     os.mkfifo(tmp_path / "fifo")
     with h5py.File(tmp_path / "a.h5", "w") as file:
         if kind == "link":

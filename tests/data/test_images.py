@@ -2,14 +2,13 @@
 
 import sys
 
+import cv2
 import numpy as np
 import pytest
 
 from caffelite.data import images
 from caffelite.data.images import channels_first, channels_last, decode, resize
 from caffelite.errors import CaffeliteError
-
-cv2 = pytest.importorskip("cv2", reason="OpenCV, of the extra `images`, is not installed")
 
 
 @pytest.fixture

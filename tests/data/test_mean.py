@@ -1,3 +1,4 @@
+import cv2
 import numpy as np
 import pytest
 
@@ -20,7 +21,6 @@ def test_mean_of_bytes_is_exact(records, images):
 
 
 def test_mean_of_floats_and_of_encoded_images(records, images):
-    cv2 = pytest.importorskip("cv2")
     floats = images.astype(np.float32) / 3
     assert compute_mean(records([datum(image) for image in floats])).image == pytest.approx(floats.mean(0), rel=1e-6)
     files = [pb.Datum(data=cv2.imencode(".png", i.transpose(1, 2, 0))[1].tobytes(), encoded=True) for i in images]

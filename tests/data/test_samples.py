@@ -3,6 +3,7 @@
 import threading
 from types import SimpleNamespace
 
+import cv2
 import lmdb
 import numpy as np
 import pytest
@@ -14,7 +15,6 @@ from caffelite.devices import open_device
 from caffelite.errors import CaffeliteError
 from caffelite.training import build_trainer
 
-cv2 = pytest.importorskip("cv2")
 COUNT = 37
 AUGMENTED = """
 transform_param { crop_size: 16 mirror: true mean_value: 104 scale: 0.5

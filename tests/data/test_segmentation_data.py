@@ -1,5 +1,6 @@
 """DenseImageData and ImageSegData: images and the labels of their pixels change alike."""
 
+import cv2
 import numpy as np
 import pytest
 
@@ -8,7 +9,6 @@ from caffelite import prototxt
 from caffelite.data.sources import open_source
 from caffelite.errors import CaffeliteError
 
-cv2 = pytest.importorskip("cv2")
 HEIGHT, WIDTH = 6, 9
 
 
@@ -64,7 +64,6 @@ def test_pairs_are_the_same_in_every_run(folder):
 
 
 def test_edges_are_shares_and_those_above_a_half_are_whole(folder):
-    cv2 = pytest.importorskip("cv2")
     gray = np.full((HEIGHT, WIDTH), 51, np.uint8)
     gray[:, 2:] = 128
     cv2.imwrite(str(folder / "edges.png"), gray)

@@ -1,12 +1,11 @@
 """The sheet's pixels, read back from the PNG."""
 
+import cv2
 import numpy as np
 import pytest
 
 from caffelite.data.sheet import BACKGROUND, CAPTION, GAP, contact_sheet, value_range
 from caffelite.errors import CaffeliteError
-
-cv2 = pytest.importorskip("cv2")
 
 
 def drawn(images, captions=(), columns=None):

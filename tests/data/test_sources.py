@@ -5,7 +5,6 @@ import struct
 import sys
 import tarfile
 import zlib
-from importlib.util import find_spec
 
 import lmdb
 import numpy as np
@@ -318,7 +317,6 @@ def test_encoded_images_without_a_decoder(records, images_source, monkeypatch):
 
 
 @pytest.mark.data
-@pytest.mark.skipif(not (find_spec("cv2") or find_spec("PIL")), reason="neither OpenCV nor Pillow is installed")
 def test_cifar_pictures_decode(records, images_source, data_folder):
     with tarfile.open(data_folder / "cifar10-jpg.tar.gz") as archive:
         first = next(member for member in archive if member.name.endswith(".jpg"))
@@ -340,8 +338,6 @@ CASES = [
 @pytest.mark.data
 @pytest.mark.parametrize("case", CASES)
 def test_the_first_batch_is_caffes(case, golden_folder):
-    if "encoded" in case:
-        pytest.importorskip("cv2" if find_spec("cv2") else "PIL")
     prototxt = golden_folder / case / "net.prototxt"
     layer = text_format.Parse(prototxt.read_text(), pb.NetParameter()).layer[0]
     expected = np.load(prototxt.with_name("expected.npz"))

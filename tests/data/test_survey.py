@@ -1,3 +1,4 @@
+import cv2
 import numpy as np
 import pytest
 
@@ -20,7 +21,6 @@ def test_counts(records, images):
 
 
 def test_records_that_cannot_be_read(records, images):
-    cv2 = pytest.importorskip("cv2")
     jpeg = cv2.imencode(".jpg", np.random.default_rng(0).integers(0, 256, (64, 64, 3)).astype(np.uint8))[1].tobytes()
     cut = pb.Datum(data=jpeg[:-600], encoded=True)
     found = survey(
@@ -67,7 +67,6 @@ def test_other_channels_are_reported_other_shapes_are_not(records):
 
 
 def test_duplicates_within_and_between_sets(records, images):
-    cv2 = pytest.importorskip("cv2")
     png = pb.Datum(data=cv2.imencode(".png", images[0].transpose(1, 2, 0))[1].tobytes(), label=4, encoded=True)
     here = survey(records([datum(images[0]), datum(images[1]), png, datum(images[0].reshape(3, 5, 6))], "here"))
     there = survey(records([datum(images[2]), datum(images[1], 3)], "there"))
@@ -79,7 +78,6 @@ def test_duplicates_within_and_between_sets(records, images):
 
 
 def test_near_duplicates_within_and_between_sets(records):
-    cv2 = pytest.importorskip("cv2")
     random = np.random.default_rng(3)
     scenes = [cv2.resize(random.integers(0, 256, (20, 24, 3)).astype(np.uint8), (96, 80)) for _ in range(12)]
     first = scenes[0]
@@ -100,7 +98,6 @@ def test_no_database(tmp_path, records):
 
 
 def test_folders_and_lists_of_image_files(tmp_path, monkeypatch):
-    cv2 = pytest.importorskip("cv2")
     monkeypatch.chdir(tmp_path)
     random = np.random.default_rng(1)
     pixels = [random.integers(0, 256, (9, 8, 3)).astype(np.uint8) for _ in range(3)]

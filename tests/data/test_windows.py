@@ -1,11 +1,11 @@
 """WindowData: windows as Caffe cuts them, and lists good and bad."""
 
+import cv2
 import numpy as np
 import pytest
 
 from caffelite.errors import CaffeliteError
 
-cv2 = pytest.importorskip("cv2")
 SIZE = 8
 
 

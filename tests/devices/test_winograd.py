@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import reference
 from engines import first, last
-from textnet import bind, feed, inputs, run
+from textnet import bind, inputs, run
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.devices import Window, algorithms, open_device
@@ -182,8 +182,7 @@ layer {{ name: "l" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "l" }}"""
 def gradients(dev, algorithm, seed, groups=1):
     rng = np.random.default_rng(seed)
     found = bind(net(algorithm, groups), dev=dev)
-    feed(found, x=rng.standard_normal((2, 32, 9, 9)), t=rng.standard_normal((2, 32, 9, 9)))
-    loss = run(found)
+    loss = run(found, x=rng.standard_normal((2, 32, 9, 9)), t=rng.standard_normal((2, 32, 9, 9)))
     (layer,) = (node.layer for node in found.graph.nodes if node.name == "c")
     return loss, [blob.copy() for blob in found.params.diffs], getattr(layer.op, "taken", {})
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 
 from caffelite import caffelite_pb2 as pb
@@ -12,7 +13,6 @@ from caffelite.net import graph
 from caffelite.net.net import Net
 
 onnx_package = pytest.importorskip("onnx", reason="onnx, of the extra `onnx`")
-onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime, of the extra `onnx`")
 
 from caffelite.export import onnx  # noqa: E402
 from caffelite.layers.exporting import OPERATORS  # noqa: E402

@@ -84,7 +84,6 @@ def test_in_place_layers_share_a_box():
 
 
 def test_png():
-    pytest.importorskip("matplotlib")
     body = png(picture(build(NET)), scale=1)
     assert body[:8] == b"\x89PNG\r\n\x1a\n" and len(body) > 5000
 
@@ -112,6 +111,5 @@ def test_texts_of_a_box_never_overlap_in_any_font():
 
 
 def test_png_has_no_glyph_warning_and_no_formula():
-    pytest.importorskip("matplotlib")
     scene = Scene(200, 40, [Text(5, 20, "大\x07 $\\bad$")])
     assert png(scene, scale=1)[:4] == b"\x89PNG"

@@ -69,7 +69,6 @@ def test_mistakes_are_errors(folder):
 
 @pytest.mark.parametrize("form, start", [("png", b"\x89PNG"), ("svg", b"<?xml")])
 def test_chart(folder, form, start):
-    pytest.importorskip("matplotlib")
     from caffelite.inspection.schedule import chart
 
     assert chart(schedule("solver.prototxt", SHAPES, 20), form).startswith(start)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from test_flow import assert_as_torch, results
-from textnet import bind, feed, inputs, mistakes, run
+from textnet import bind, feed, forward, inputs, mistakes, run
 
 from caffelite import prototxt
 from caffelite.families.crf.lattice import Lattice
@@ -47,8 +47,7 @@ def test_without_offsets_it_is_a_convolution(rng):
     text += f'layer {{ name: "c" type: "Convolution" bottom: "x" top: "c" convolution_param {{ {fields} }} }}'
     net = bind(text, keep=True)
     net.dev.copy(net.params.blobs[0], net.params.blobs[1])
-    feed(net, x=rng.normal(size=(1, 4, 6, 7)), o=np.zeros((1, 18, 3, 4)))
-    net.forward()
+    forward(net, x=rng.normal(size=(1, 4, 6, 7)), o=np.zeros((1, 18, 3, 4)))
     np.testing.assert_allclose(net.blobs["y"], net.blobs["c"], rtol=1e-12, atol=1e-12)
 
 
@@ -70,8 +69,7 @@ def test_inference_smooths_labels():
     image[..., 4:] = 200
     text = inputs(u=(1, 2, 8, 8), q=(1, 2, 8, 8), x=(1, 3, 8, 8))
     net = bind(text + layer("MultiStageMeanfield", "u", "q", "x"), keep=True)
-    feed(net, u=scores, q=scores, x=image)
-    net.forward()
+    forward(net, u=scores, q=scores, x=image)
     assert (net.blobs["y"].argmax(1)[0] == (np.arange(8) >= 4)).all()
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from textnet import bind, feed, inputs, mistakes, run
+from textnet import bind, inputs, mistakes, run
 
 X = inputs(x=(2, 4, 3, 5), a=(2, 3, 3, 5), s=(2, 15), v=(2, 12))
 
@@ -36,6 +36,5 @@ def test_empty_clusters_stay_zero():
     net = bind(inputs(v=(2, 12)) + layer("Intranorm", "v", body="intranorm_param { cluster_num: 3 }"), "TEST")
     values = np.zeros((2, 12))
     values[:, 4:8] = 2
-    feed(net, v=values)
-    run(net)
+    run(net, v=values)
     np.testing.assert_allclose(net.blobs["y"], values / 4)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from rows_cascade import BOXES, FIELDS, NORMAL, decoded, fields, of_groups, probabilities
-from textnet import bind, feed, inputs, mistakes
+from textnet import bind, feed, forward, inputs, mistakes
 
 from caffelite.errors import CaffeliteError
 
@@ -18,8 +18,7 @@ def test_groups_of_fields(rng):
     net, oracle = bind(inputs(**shapes) + text, "TEST"), of_groups(0.25, ((FIELDS, 8), (FIELDS[1:], 16)))
     for _ in range(3):
         fed = {n: probabilities(rng, s) if s[1] == 3 else rng.normal(size=s) for n, s in shapes.items()}
-        feed(net, **fed)
-        net.forward()
+        forward(net, **fed)
         for name, expected in zip(("y0", "y1"), oracle(*fed.values()), strict=True):
             np.testing.assert_allclose(net.blobs[name], expected, rtol=1e-9)
 
@@ -33,8 +32,7 @@ def test_training_drops_boxes_that_match(rng):
     net = decode_net("TRAIN", 'bottom: "t"')
     x, b = rng.normal(size=(4, 8)), np.array([[0, 1, 2, 30, 40.0]] * 4)
     t = np.column_stack([np.zeros((4, 5)), [0.2, 0.95, 0.99, 0.9]])
-    feed(net, x=x, b=b, t=t)
-    net.forward()
+    forward(net, x=x, b=b, t=t)
     np.testing.assert_allclose(net.blobs["y"], decoded(x, b)[0][[0, 3]])
     feed(net, x=x, b=b, t=np.ones((4, 6)))
     with pytest.raises(CaffeliteError, match='layer "decode" .DecodeBBox.: no box of the batch is left'):
@@ -48,8 +46,7 @@ def test_numbers_that_are_not_finite_propose_nothing(value):
     net = bind(text, "TEST")
     a = np.zeros((1, 7, 4, 5))
     a[0, :3] = value
-    feed(net, a=a, b=np.full((1, 7, 2, 3), np.nan))
-    net.forward()
+    forward(net, a=a, b=np.full((1, 7, 2, 3), np.nan))
     np.testing.assert_array_equal(net.blobs["y"], [[0, 1, 1, 10, 10]])
 
 

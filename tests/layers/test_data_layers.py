@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from layer_row import Source
 from rows_sequences import FED, IN_MEMORY, ROWS
-from textnet import bind, build, feed, mistakes
+from textnet import bind, build, feed, forward, mistakes
 
 from caffelite.errors import CaffeliteError
 from caffelite.training.divided_nets import CompleteNets
@@ -68,8 +68,7 @@ def test_hdf5_output_appends(rng):
     for _ in range(2):  # a second run starts the file anew
         net, batches = row.bind(row.text()), [row.draw(rng) for _ in range(3)]
         for fed in batches:
-            feed(net, **fed)
-            net.forward()
+            forward(net, **fed)
     with h5py.File("out.h5") as file:
         for name, x in (("data", "x0"), ("label", "x1")):
             expected = np.concatenate([b[x] for b in batches]).astype(np.float32)

@@ -2,10 +2,11 @@
 
 import json
 
+import cv2
 import numpy as np
 import pytest
 from rows_detection import objects, priors
-from textnet import bind, feed, inputs, mistakes, run
+from textnet import bind, feed, forward, inputs, mistakes, run
 
 from caffelite.errors import CaffeliteError
 
@@ -27,7 +28,6 @@ def predictions(rng, batch=1):
 
 
 def theirs(tmp_path, text, **fed):
-    cv2 = pytest.importorskip("cv2")
     if not hasattr(cv2.dnn, "readNetFromCaffe"):
         pytest.skip("this OpenCV reads no Caffe nets")
     (tmp_path / "net.prototxt").write_text(text)
@@ -74,8 +74,7 @@ def test_detections_as_in_opencv(tmp_path, seed, fields, batch):
     body = f"detection_output_param {{ num_classes: {CLASSES} {more} {fields} }}"
     text = layer("DetectionOutput", body, **{name: array.shape for name, array in fed.items()})
     net = bind(text, "TEST", dtype="float32")
-    feed(net, **fed)
-    net.forward()
+    forward(net, **fed)
     found = theirs(tmp_path, text, **fed)
     np.testing.assert_allclose(ordered(net.blobs["y"][0, 0]), ordered(found[0, 0]), atol=1e-5)
 
@@ -87,12 +86,10 @@ def test_the_number_of_detections_changes(seed):
     net = bind(layer("DetectionOutput", body, **{n: a.shape for n, a in fed.items()}), "TEST")
     counts = []
     for scale in (1, 0.6, 0, 1):
-        feed(net, **{**fed, "conf": fed["conf"] * scale})
-        net.forward()
+        forward(net, **{**fed, "conf": fed["conf"] * scale})
         counts.append(net.blobs["y"].shape[2])
     assert counts[0] == counts[3] > counts[1] > counts[2] == 2
-    feed(net, conf=fed["conf"] * 0)
-    net.forward()
+    forward(net, conf=fed["conf"] * 0)
     assert net.blobs["y"][0, 0, :, :2].tolist() == [[0, -1], [1, -1]]
 
 
@@ -107,8 +104,7 @@ def test_nan_scores_are_not_detected(seed):
         "TEST",
     )
     fed["conf"][:, ::2] = np.nan
-    feed(net, **fed)
-    net.forward()
+    forward(net, **fed)
     assert np.isfinite(net.blobs["y"]).all()
 
 
@@ -134,8 +130,7 @@ def fed(seed):
 @pytest.mark.parametrize("mining", ["MAX_NEGATIVE", "HARD_EXAMPLE"])
 def test_a_batch_without_objects_has_no_loss(fed, mining):
     net = loss_net(f"mining_type: {mining}")
-    feed(net, **{**fed, "label": np.full(LOSS["label"], -1.0)})
-    assert run(net) == 0
+    assert run(net, **{**fed, "label": np.full(LOSS["label"], -1.0)}) == 0
     assert not any(np.any(net.diff[net.graph.values[name]]) for name in ("loc", "conf"))
 
 
@@ -144,8 +139,7 @@ def test_objects_without_area_and_outside_match_nothing(fed):
     label = np.full(LOSS["label"], -1.0)
     label[0, 0, 0] = [0, 1, 0, 0.5, 0.5, 0.5, 0.7, 0]
     label[0, 0, 1] = [1, 2, 0, 3, 3, 4, 4, 0]
-    feed(net, **{**fed, "label": label})
-    assert run(net) == 0
+    assert run(net, **{**fed, "label": label}) == 0
 
 
 def test_suppression_before_mining_spreads_the_negatives(fed):
@@ -154,8 +148,7 @@ def test_suppression_before_mining_spreads_the_negatives(fed):
                                                            "use_prior_for_nms: true")  # fmt: skip
     chosen = []
     for net in (plain, spread):
-        feed(net, **fed)
-        run(net)
+        run(net, **fed)
         chosen.append(np.any(net.diff[net.graph.values["conf"]].reshape(2, 6, 3), -1).sum())
     assert chosen[1] < chosen[0]
 
@@ -241,8 +234,7 @@ def test_files_of_detections(tmp_path, saved, seed):
         body = f'num_classes: {CLASSES} keep_top_k: 5 save_output_param {{ {saved} output_format: "{kind}" }}'
         text = layer("DetectionOutput", f"detection_output_param {{ {body} }}", **{n: a.shape for n, a in fed.items()})
         net = bind(text, "TEST")
-        feed(net, **fed)
-        net.forward()
+        forward(net, **fed)
     rows = net.blobs["y"][0, 0]
     records = json.loads((tmp_path / "out" / "found_.json").read_text())
     assert len(records) == len(rows) == 10
@@ -264,7 +256,6 @@ def test_pixels_of_name_size_file(tmp_path, saved, seed):
     for more in ("", f'name_size_file: "{tmp_path}/sizes.txt"'):
         body = f"detection_evaluate_param {{ num_classes: 2 overlap_threshold: 0.805 {more} }}"
         net = bind(layer("DetectionEvaluate", body, a=(1, 1, 1, 7), b=(1, 1, 1, 8)), "TEST")
-        feed(net, a=found.reshape(1, 1, 1, 7), b=known.reshape(1, 1, 1, 8))
-        net.forward()
+        forward(net, a=found.reshape(1, 1, 1, 7), b=known.reshape(1, 1, 1, 8))
         rights.append(net.blobs["y"][0, 0, 1, 3])
     assert rights == [0, 1]

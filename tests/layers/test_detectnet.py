@@ -1,5 +1,6 @@
 """DetectNet's pictures, what training draws, mistakes."""
 
+import cv2
 import numpy as np
 import pytest
 from rows_detectnet import objects, pixels
@@ -54,7 +55,6 @@ def test_sizes():
 
 
 def test_opencv_resizes_alike(rng):
-    cv2 = pytest.importorskip("cv2", exc_type=ImportError)
     image = rng.random((3, 7, 9))
     theirs = cv2.resize(image.transpose(1, 2, 0), (13, 5), interpolation=cv2.INTER_CUBIC)
     np.testing.assert_allclose(pictures.resized(image, 5, 13), theirs.transpose(2, 0, 1), atol=1e-6)

@@ -18,7 +18,7 @@ from rows_fields import (
     objects_of,
     predictions,
 )
-from textnet import assert_slope, bind, feed, inputs, mistakes, run
+from textnet import assert_slope, bind, feed, forward, inputs, mistakes, run
 
 from caffelite.errors import CaffeliteError
 
@@ -62,8 +62,7 @@ MODES = [
 @pytest.mark.parametrize(("kind", "body"), MODES)
 def test_gradients(kind, body, rng):
     net, blobs = net_of(kind, body, extra=NORMAL)
-    feed(net, **drawn(rng, blobs))
-    run(net)
+    run(net, **drawn(rng, blobs))
     assert_slope(net, blobs, rng)
 
 
@@ -106,8 +105,7 @@ def test_fields_of_a_group(rng):
     body = 'field_w: 30 field_h: 24 neg_mining_type: "bootstrap" bg_multiple: 1000 field_xyr: 3 field_whr: 1.5'
     net, blobs = net_of("DetectionGroupLoss", body, 4, extra=NORMAL)
     fed = drawn(rng, blobs, 4)
-    feed(net, **fed)
-    run(net)
+    run(net, **fed)
     maps, fields = fed["t"], [FIELD, (30.0, 24.0)]
     chosen = objects_of(maps) + candidates_of(maps, 0.5)
     expected = loss_of(fed["x"], fed["b"], maps, fields, chosen, lambda cell: 1, 1, (MEAN, DEVIATION), (1.5, 3))
@@ -120,11 +118,9 @@ def test_maps_without_objects(kind, weighted, rng):
     net, blobs = net_of(kind, weighted)
     fed = drawn(rng, blobs)
     fed["t"][:, 0] = 0
-    feed(net, **fed)
-    assert run(net) > 0 and net.blobs["y"][0, 0, 0, 1] == 0
+    assert run(net, **fed) > 0 and net.blobs["y"][0, 0, 0, 1] == 0
     fed["t"][:, 5] = 1  # nor background
-    feed(net, **fed)
-    assert run(net) == 0
+    assert run(net, **fed) == 0
     for name, values in ((v.name, net.diff[v]) for v in net.graph.values.values() if v in net.diff):
         if name in blobs:
             np.testing.assert_array_equal(values, 0)
@@ -139,12 +135,10 @@ def test_labels_that_are_no_classes(objectness, rng):
     net = bind(text + f"detection_group_loss_param {{ {body} }} loss_param {{ ignore_label: 7 }} }}")
     maps = labels()(rng, (2, 6, 3, 4))
     maps[0, 0, 1, 1] = 7
-    feed(net, x=rng.normal(size=(2, classes, 3, 4)), t=maps)
-    run(net)
+    run(net, x=rng.normal(size=(2, classes, 3, 4)), t=maps)
     net.check_faults()
     maps[1, 0, 2, 3] = -1
-    feed(net, t=maps)
-    run(net)
+    run(net, t=maps)
     with pytest.raises(CaffeliteError, match='a label in bottom "t" is no class .map 1 of the batch, position 11.'):
         net.check_faults()
 
@@ -155,16 +149,13 @@ def test_accuracy_of_maps_without_objects(kind, rng):
     fed = drawn(rng, blobs)
     fed["t"][:, 0], fed["t"][:, 5] = 0, 0
     fed["x"][:, 0] = 9
-    feed(net, **fed)
-    net.forward()
+    forward(net, **fed)
     assert net.blobs["y"].tolist() == [[[[1, -1]]]] and net.blobs["z"] == -1
     fed["x"][:] = np.nan
-    feed(net, **fed)
-    net.forward()
+    forward(net, **fed)
     assert net.blobs["y"].tolist() == [[[[0, -1]]]]
     fed["t"][:, 5] = 1
-    feed(net, **fed)
-    net.forward()
+    forward(net, **fed)
     assert net.blobs["y"].tolist() == [[[[-1, -1]]]]
 
 
@@ -176,8 +167,7 @@ def test_ties_of_scores(rng):
         fed["x"][:, :CLASSES] = 1
         for given in range(CLASSES):
             fed["t"][:, 0], fed["t"][:, 5] = given, 0
-            feed(net, **fed)
-            net.forward()
+            forward(net, **fed)
             assert net.blobs["y"][0, 0, 0, 0] == (given == label)
 
 

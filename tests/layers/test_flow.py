@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from textnet import bind, feed, inputs, mistakes, run
+from textnet import bind, forward, inputs, mistakes, run
 
 
 def layer(kind, *bottoms, body="", tops=1):
@@ -18,8 +18,7 @@ def results(kind, body="", **fed):
     size = bind(text).blobs["y"].shape
     text += inputs(t=size) + 'layer { name: "j" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "l" }'
     net = bind("force_backward: true\n" + text, keep=True)
-    feed(net, **fed, t=np.zeros(size))
-    run(net)
+    run(net, **fed, t=np.zeros(size))
     return net.blobs["y"].copy(), {v.name: net.diff[v] for v in net.diff if v.name in fed}
 
 
@@ -91,8 +90,7 @@ def test_unknown_values_have_no_loss(body, loss, slopes):
     b[0, 0, 0, 0], b[0, 1, 0, 1], b[0, 0, 0, 2] = -1, -2, 3
     text = inputs(a=a.shape, b=b.shape) + layer("L1Loss", "a", "b", body=f"l1_loss_param {{ {body} }}")
     net = bind("force_backward: true\n" + text, keep=True)
-    feed(net, a=a, b=b)
-    assert run(net) == pytest.approx(loss)
+    assert run(net, a=a, b=b) == pytest.approx(loss)
     found = {v.name: net.diff[v] for v in net.diff}
     np.testing.assert_allclose(found["a"][0, :, 0].T, slopes)
     np.testing.assert_allclose(found["b"], -found["a"])
@@ -107,8 +105,7 @@ def test_sizes_of_a_second_bottom(rng):
         tops = []
         for more, parameters in (("", body), ("s", "")):
             net = bind(inputs(x=x.shape, s=size.shape) + layer(kind, "x", *more, body=parameters), "TEST")
-            feed(net, x=x)
-            net.forward()
+            forward(net, x=x)
             tops.append(net.blobs["y"].copy())
         np.testing.assert_array_equal(*tops)
 

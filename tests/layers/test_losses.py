@@ -3,7 +3,7 @@ fields."""
 
 import numpy as np
 import pytest
-from textnet import bind, feed, inputs, mistakes, run
+from textnet import bind, feed, forward, inputs, mistakes, run
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.errors import CaffeliteError
@@ -20,8 +20,7 @@ def layer(kind: str, body: str = "", **shapes: tuple[int, ...]) -> str:
 def test_labels_that_are_no_class(kind, label):
     shapes = {"x": (4, 3), "t": (4,)} | ({"h": (3, 3)} if kind == "InfogainLoss" else {})
     net = bind(layer(kind, **shapes))
-    feed(net, x=np.ones((4, 3)), t=[0, 2, label, 1], h=1)
-    net.forward()
+    forward(net, x=np.ones((4, 3)), t=[0, 2, label, 1], h=1)
     with pytest.raises(CaffeliteError, match='"t" is no class .sample 2 of the batch.; expected integers 0 to 2'):
         net.check_faults()
 
@@ -29,8 +28,7 @@ def test_labels_that_are_no_class(kind, label):
 @pytest.mark.parametrize("index", [4, -1, 1.5])
 def test_an_index_that_is_no_sample(index):
     net = bind(layer("BatchReindex", x=(4, 2), i=(3,)))
-    feed(net, x=1, i=[0, index, 3])
-    net.forward()
+    forward(net, x=1, i=[0, index, 3])
     with pytest.raises(CaffeliteError, match='place 1 of bottom "i" is no sample; "x" has samples 0 to 3'):
         net.check_faults()
 
@@ -76,8 +74,7 @@ def test_the_largest_of_equals():
         "Eltwise", "eltwise_param { operation: MAX } loss_weight: 1", a=(4,), b=(4,), c=(4,)
     )
     net = bind(text, keep=True)
-    feed(net, a=[1, 1, 0, 1], b=[1, 0, 1, 1], c=[0, 1, 1, 1])
-    assert run(net) == 4
+    assert run(net, a=[1, 1, 0, 1], b=[1, 0, 1, 1], c=[0, 1, 1, 1]) == 4
     gradients = [net.diff[net.graph.values[name]].tolist() for name in "abc"]
     assert gradients == [[0, 1, 0, 0], [1, 0, 1, 1], [0, 0, 0, 0]]
 
@@ -86,8 +83,7 @@ def test_the_largest_of_equals():
 def test_places_of_equals(axis):
     """As in Caffe: the last first; a NaN is never among the largest while there are numbers."""
     net = bind(layer("ArgMax", f"argmax_param {{ top_k: 2 {axis} }}", x=(2, 4)))
-    feed(net, x=[[1, 3, 3, 3], [np.nan, 2, np.nan, 1]])
-    net.forward()
+    forward(net, x=[[1, 3, 3, 3], [np.nan, 2, np.nan, 1]])
     assert net.blobs["y"].reshape(2, 2).tolist() == [[3, 2], [1, 3]]
 
 
@@ -146,8 +142,7 @@ def test_powers_have_a_slope_at_zero_wherever_there_is_one(power, shift):
         "force_backward: true\n"
         + layer("Power", f"power_param {{ power: {power} scale: 2 shift: {shift} }} loss_weight: 1", x=(1,))
     )
-    feed(net, x=0)
-    assert run(net) == float(shift) ** power
+    assert run(net, x=0) == float(shift) ** power
     with np.errstate(divide="ignore"):
         slope = 2 * power * np.float64(shift) ** (power - 1.0) if power else 0
     assert net.diff[net.graph.values["x"]][0] == slope
@@ -157,8 +152,7 @@ def test_powers_have_a_slope_at_zero_wherever_there_is_one(power, shift):
 def test_the_base_of_exp_and_log(base, expected):
     for kind, body in (("Exp", "exp_param"), ("Log", "log_param")):
         net = bind(layer(kind, f"{body} {{ base: {base} scale: 2 shift: 0.5 }}", x=(1,)))
-        feed(net, x=0.75)
-        net.forward()
+        forward(net, x=0.75)
         y = expected**2.0 if kind == "Exp" else np.log(2) / np.log(expected)
         assert net.blobs["y"][0] == pytest.approx(y, rel=1e-7)  # constants are single numbers in the message
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import reference
 from layer_row import FILL
-from textnet import assert_slope, bind, feed, inputs, mistakes, run
+from textnet import assert_slope, bind, feed, forward, inputs, mistakes, run
 
 T, N, K, D = 5, 3, 4, 2
 CONT = np.ones((T, N))
@@ -48,8 +48,7 @@ def test_forward_and_gradient(kind, static, exposed, rng):
     if exposed:
         fed["cont"] = np.maximum(CONT, [[1, 0, 1]])  # some go on from the state that is given
     net.params.data[...] = rng.normal(size=net.params.size)
-    feed(net, **fed)
-    run(net)
+    run(net, **fed)
     begin = [fed[f"s{i}"][0] if exposed else np.zeros((N, D)) for i in range(states)]
     found = loop(fed["x"], fed["cont"], fed.get("s"), begin, net.params.blobs)
     np.testing.assert_allclose(net.blobs["y"], found[0], rtol=1e-10)
@@ -72,8 +71,7 @@ def test_the_state_goes_on_from_pass_to_pass(kind, keep, rng):
     x, cont = (np.concatenate([p[name] for p in parts]) for name in ("x", "cont"))
     expected = loop(x, cont, None, [np.zeros((N, D))] * states, net.params.blobs)[0]
     for i, part in enumerate(parts):
-        feed(net, **part)
-        net.forward()
+        forward(net, **part)
         np.testing.assert_allclose(net.blobs["y"], expected[i * T : (i + 1) * T], rtol=1e-10)
 
 
@@ -82,12 +80,10 @@ def test_a_sequence_starts_clean(kind, rng):
     """What came before cont = 0, a NaN even, is forgotten."""
     net = bind(net_text(kind, False, False, judged=False))
     fed = draw(net, rng)
-    feed(net, **fed)
-    net.forward()
+    forward(net, **fed)
     clean = net.blobs["y"].copy()
     fed["x"][:2, 1] = np.nan
-    feed(net, **fed)
-    net.forward()
+    forward(net, **fed)
     corrupted = net.blobs["y"]
     assert np.isnan(corrupted[:2, 1]).all()
     np.testing.assert_array_equal(corrupted[2:, 1], clean[2:, 1])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from textnet import bind, feed, inputs, mistakes, run
+from textnet import bind, inputs, mistakes, run
 
 
 def layer(kind, *bottoms, body=""):
@@ -33,8 +33,7 @@ def test_pytorch_has_the_same_discrepancy(rng):
     shapes = {name: array.shape for name, array in fed.items()}
     text = layer("JMMDLoss", *fed, body="jmmd_param { sigma: 1.5 label_kernel_num: 2 }")
     net = bind("force_backward: true\n" + inputs(**shapes) + text, keep=True)
-    feed(net, **fed)
-    assert run(net) == pytest.approx(loss.item(), rel=1e-10)
+    assert run(net, **fed) == pytest.approx(loss.item(), rel=1e-10)
     for name, blob in blobs.items():
         np.testing.assert_allclose(slopes(net, name), blob.grad.numpy(), rtol=1e-8, atol=1e-14)
 
@@ -44,8 +43,7 @@ def test_several_samples_are_a_bag(rng):
     text += layer("MIL", "x", body="mil_param { context_per_roi: 3 }")
     net = bind(text + 'layer { name: "j" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "l" }', keep=True)
     x = rng.permutation(24).reshape(6, 4) / 24.0
-    feed(net, x=x, t=np.zeros((2, 4, 1, 1)))
-    run(net)
+    run(net, x=x, t=np.zeros((2, 4, 1, 1)))
     largest = x.reshape(2, 3, 4).max(1)
     np.testing.assert_array_equal(net.dev.download(net.blobs["y"])[..., 0, 0], largest)
     expected = np.where(x.reshape(2, 3, 4) == largest[:, None], x.reshape(2, 3, 4) / 2, 0)
@@ -58,8 +56,7 @@ def test_whole_channels_are_dropped():
     text = "force_backward: true\n" + inputs(x=(20, 30, 2, 3), t=(20, 30, 2, 3))
     text += layer("SpatialDropout", "x", body="spatial_dropout_param { dropout_ratio: 0.25 }")
     net = bind(text + 'layer { name: "j" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "l" }', keep=True)
-    feed(net, x=np.ones((20, 30, 2, 3)), t=np.zeros((20, 30, 2, 3)))
-    run(net)
+    run(net, x=np.ones((20, 30, 2, 3)), t=np.zeros((20, 30, 2, 3)))
     tops = net.dev.download(net.blobs["y"]).reshape(600, 6)
     assert (tops == tops[:, :1]).all() and set(np.unique(np.round(tops, 6))) == {0, 1.333333}
     assert 0.15 < (tops[:, 0] == 0).mean() < 0.35

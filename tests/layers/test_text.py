@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from rows_text import log_probability
-from textnet import bind, feed, inputs, mistakes, run
+from textnet import bind, feed, forward, inputs, mistakes, run
 
 from caffelite.errors import CaffeliteError
 
@@ -70,8 +70,7 @@ def test_forms_of_one_batch_agree(rng):
             fed |= {"l": filled(lines, 5, 0)}
         body = "" if form == 2 else "ctc_loss_param { blank_index: 0 }"
         net = loss_net(kind, {name: array.shape for name, array in fed.items()}, body)
-        feed(net, **fed)
-        found[kind, form] = run(net), slopes(net).copy()
+        found[kind, form] = run(net, **fed), slopes(net).copy()
         net.check_faults()
         assert not found[kind, form][1][np.arange(T)[:, None] >= steps].any(), "nothing after the end"
     for one, other in ((("WarpCTCLoss", 4), ("WarpCTCLoss", 3)), (("WarpCTCLoss", 3), ("CTCLoss", 3))):
@@ -83,16 +82,14 @@ def test_forms_of_one_batch_agree(rng):
 def test_first_steps_alone_count(rng):
     x, label = rng.normal(size=(6, 1, 3)), np.array([[1.0, 0, 2]])
     net = loss_net("CtcLoss", {"x": x.shape, "l": (1, 3)}, "ctc_loss_param { time_step: 4 alphabet_size: 3 }")
-    feed(net, x=x, l=label)
-    assert run(net) == pytest.approx(-log_probability(x[:4, 0], [1, 2], 0))
+    assert run(net, x=x, l=label) == pytest.approx(-log_probability(x[:4, 0], [1, 2], 0))
 
 
 def test_a_sequence_that_is_too_short_has_no_loss(rng):
     """Of 1 1 in two steps: a blank between both needs a third."""
     net = loss_net("CtcLoss", {"x": (2, 2, 3), "l": (2, 2)})
     x = rng.normal(size=(2, 2, 3))
-    feed(net, x=x, l=np.array([[1.0, 1], [1, 2]]))
-    assert run(net) == pytest.approx(-log_probability(x[:, 1], [1, 2], 0) / 2)
+    assert run(net, x=x, l=np.array([[1.0, 1], [1, 2]])) == pytest.approx(-log_probability(x[:, 1], [1, 2], 0) / 2)
     assert not slopes(net)[:, 0].any() and slopes(net)[:, 1].any()
 
 
@@ -110,8 +107,7 @@ def test_certain_scores_stay_finite():
     x = np.zeros((40, 1, 3))
     x[:, :, 0] = 2000
     net = loss_net("CtcLoss", {"x": x.shape, "l": (1, 2)})
-    feed(net, x=x, l=np.array([[1.0, 2]]))
-    assert run(net) == pytest.approx(4000, rel=1e-2) and np.isfinite(slopes(net)).all()
+    assert run(net, x=x, l=np.array([[1.0, 2]])) == pytest.approx(4000, rel=1e-2) and np.isfinite(slopes(net)).all()
 
 
 @pytest.mark.parametrize(
@@ -130,8 +126,7 @@ def test_sequences_that_make_no_sense(fed, message):
     fed = {"x": np.zeros((4, 1, 3))} | start | fed
     arrays = {name: np.array(value) for name, value in fed.items()}
     net = loss_net("WarpCTCLoss", {name: array.shape for name, array in arrays.items()})
-    feed(net, **arrays)
-    run(net)
+    run(net, **arrays)
     with pytest.raises(CaffeliteError, match=message):
         net.check_faults()
 
@@ -143,8 +138,7 @@ def test_scores_that_are_nan_are_never_right():
     )
     net = bind(text, "TEST")
     for scores, accuracy in (([0.0, 1, 0], 1), ([0, np.nan, 0], 0)):
-        feed(net, x=np.array([[scores]]), l=np.array([[1.0]]))
-        net.forward()
+        forward(net, x=np.array([[scores]]), l=np.array([[1.0]]))
         assert net.blobs["y"] == accuracy
 
 
@@ -158,8 +152,7 @@ def test_decoder_of_several_sequences():
             "TEST",
         )
         x = np.eye(3)[[[1, 1], [1, 0], [0, 0], [0, 2]]] * 5.0
-        feed(net, x=x, s=np.array([[0.0, 0], [1, 1], [0, 1], [1, 1]]))
-        net.forward()
+        forward(net, x=x, s=np.array([[0.0, 0], [1, 1], [0, 1], [1, 1]]))
         np.testing.assert_array_equal(net.blobs["y"][..., 0, 0].T, expected)
         np.testing.assert_array_equal(net.blobs["z"].reshape(-1), [-10, -20])
 

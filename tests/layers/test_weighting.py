@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from textnet import bind, feed, inputs, mistakes, run
+from textnet import bind, forward, inputs, mistakes, run
 
 from caffelite.errors import CaffeliteError
 
@@ -20,8 +20,7 @@ def judged(kind, body="", **arrays):
     """The loss of these bottoms, and the slopes of the first."""
     shapes = {name: array.shape for name, array in arrays.items()}
     net = bind("force_backward: true\n" + inputs(**shapes) + loss(kind, *arrays, body=body), keep=True)
-    feed(net, **arrays)
-    return run(net), slopes(net)
+    return run(net, **arrays), slopes(net)
 
 
 @pytest.mark.parametrize("gamma", [0, 0.5, 2])
@@ -82,8 +81,7 @@ def test_ranks_have_weights_from_a_file(tmp_path, monkeypatch):
 )
 def test_labels_out_of_range(kind, wrong, range_):
     net = bind(inputs(x=(2, 3), t=(2,)) + loss(kind, "x", "t"))
-    feed(net, x=np.zeros((2, 3)), t=np.array([1, wrong]))
-    net.forward()
+    forward(net, x=np.zeros((2, 3)), t=np.array([1, wrong]))
     message = f'a label in bottom "t" is no class .sample 1 of the batch.; expected integers {range_}'
     with pytest.raises(CaffeliteError, match=message):
         net.check_faults()

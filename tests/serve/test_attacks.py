@@ -5,6 +5,7 @@ import re
 import sys
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
@@ -239,7 +240,6 @@ BOMBS = {
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_bomb_is_not_decoded(client, tmp_path, monkeypatch, name):
-    cv2 = pytest.importorskip("cv2")
     root = tmp_path / "root"
     (root / "good.png").write_bytes(cv2.imencode(".png", np.zeros((4, 4, 3), np.uint8))[1].tobytes())
     (root / "bomb").write_bytes(BOMBS[name])

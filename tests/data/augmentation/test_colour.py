@@ -12,11 +12,6 @@ BLUE, GREEN, RED = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 YELLOW, CYAN = (0, 255, 255), (255, 255, 0)
 
 
-@pytest.fixture(autouse=True)
-def opencv():
-    pytest.importorskip("cv2", reason="OpenCV, of the extra `images`, is not installed")
-
-
 def plane(*colour):
     return np.broadcast_to(np.array(colour, np.uint8)[:, None, None], (len(colour), 4, 5)).copy()
 
