@@ -71,19 +71,7 @@ ARROWS = {
     | {"inspection", "deploy", "report", "sweep", "visualize", "export", "selftest", "planner"}
     | {"progress", "user_modules", "__version__"}
     | {"zoo", "scaffold", "serve", "detection"},
-    "pycaffe": LANGUAGE
-    | {
-        "prototxt",
-        "weights",
-        "layers",
-        "net",
-        "devices",
-        "data",
-        "training",
-        "inspection",
-        "runs",
-        "user_modules",
-    },
+    "pycaffe": LANGUAGE | set("prototxt weights layers net devices data training inspection runs user_modules".split()),
     "api": LANGUAGE
     | {"prototxt", "layers", "net", "devices", "training", "runs", "deploy", "user_modules", "zoo", "pycaffe"},
     "__main__": {"cli", "user_modules"},

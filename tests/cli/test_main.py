@@ -88,17 +88,7 @@ def test_help_imports_nothing_heavy():
     loaded = set(done.stdout.splitlines()[-1].split())
     assert (
         loaded
-        & {
-            "numpy",
-            "numba",
-            "h5py",
-            "google.protobuf",
-            "scipy",
-            "lmdb",
-            "tqdm",
-            "caffelite.training",
-            "caffelite.caffelite_pb2",
-        }
+        & set("numpy numba h5py google.protobuf scipy lmdb tqdm caffelite.training caffelite.caffelite_pb2".split())
         == set()
     )
     assert "click" in loaded

@@ -324,15 +324,7 @@ def test_cifar_pictures_decode(records, images_source, data_folder):
     assert images_source(records([pb.Datum(data=content, encoded=True)])).shapes[0] == (3, 3, 32, 32)
 
 
-CASES = [
-    "data_scale",
-    "data_mean_values",
-    "data_mean_file_crop",
-    "data_wraps",
-    "hdf5_files",
-    "data_encoded_crop",
-    "images_plain",
-]
+CASES = "data_scale data_mean_values data_mean_file_crop data_wraps hdf5_files data_encoded_crop images_plain".split()
 
 
 @pytest.mark.data

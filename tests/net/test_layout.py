@@ -126,12 +126,10 @@ def test_a_layer_takes_the_layout_of_its_first_blob():
         "↑data",
         "↓c2",
     ]
-    assert copies(compiled(text + layer("Eltwise", "data c1", "e") + convolution("e", "c2") + dense("c2", "s"))) == [
-        "↑data",
-        "↓c1",
-        "↑e",
-        "↓c2",
-    ]
+    assert (
+        copies(compiled(text + layer("Eltwise", "data c1", "e") + convolution("e", "c2") + dense("c2", "s")))
+        == "↑data ↓c1 ↑e ↓c2".split()
+    )
 
 
 def test_order_wiring_and_gradients_hold():

@@ -173,23 +173,13 @@ def test_a_file_of_the_servers_own_folder_is_not_opened(client, tmp_path, outsid
     refused(client, tmp_path, outside, {"settings": "data.transform_param.mean_file=secret"})
 
 
-ADDRESSES = [
-    "/try.json?run=PATH",
-    "/try/model.json?net=PATH",
-    "/models/net.json?path=PATH",
-    "/models/report.json?path=PATH",
-    "/download?path=PATH",
-    "/data/set.json?path=PATH",
-    "/data/image?path=PATH&number=0",
-    "/data/image?report=PATH&number=0",
-    "/data/preview.json?net=PATH&number=0",
-    "/new/edit.json?solver=PATH",
-    "/run.json?folder=PATH",
-    "/run/data.json?folder=PATH",
-    "/run/layers.json?folder=PATH",
-    "/compare.json?folder=PATH&folder=PATH",
-    "/queue/jobs/x.json?result=PATH",
-]
+ADDRESSES = (
+    "/try.json?run=PATH /try/model.json?net=PATH /models/net.json?path=PATH /models/report.json?path=PATH "
+    "/download?path=PATH /data/set.json?path=PATH /data/image?path=PATH&number=0 "
+    "/data/image?report=PATH&number=0 /data/preview.json?net=PATH&number=0 /new/edit.json?solver=PATH "
+    "/run.json?folder=PATH /run/data.json?folder=PATH /run/layers.json?folder=PATH "
+    "/compare.json?folder=PATH&folder=PATH /queue/jobs/x.json?result=PATH"
+).split()
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
