@@ -338,8 +338,7 @@ def test_load_does_without_what_is_another_layers(rng):
     w, b, c = rng.normal(size=(3, 4)), rng.normal(size=3), rng.normal(size=3)
     net = bind(SHARING, "TEST")
     assert net.load({"a": [w, b], "b": [None, c]}, "m").missing == []
-    for mine, theirs in zip(net.params.blobs, (w, b, c), strict=True):
-        np.testing.assert_array_equal(mine, theirs)
+    np.testing.assert_equal(net.params.blobs, (w, b, c))
     with pytest.raises(CaffeliteError, match=r'layer "b" \(InnerProduct\): m does not fit; expected 2 blobs, found 1'):
         net.load({"a": [w, b], "b": [w]}, "m")
     with pytest.raises(CaffeliteError, match=r'layer "a" .* does not fit; expected blob 0, found none'):

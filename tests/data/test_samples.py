@@ -74,8 +74,7 @@ def alive():
 
 def same(found, expected):
     for ours, theirs in zip(found, expected, strict=True):
-        for a, b in zip(ours, theirs, strict=True):
-            np.testing.assert_array_equal(a, b)
+        np.testing.assert_equal(ours, theirs)
 
 
 @pytest.fixture
@@ -161,8 +160,7 @@ def test_a_run_resumed_within_an_epoch_is_the_one_that_was_not(sets, tmp_path, m
     whole = train("whole", 20, 1)
     train("half", 7, workers)
     rest = train("rest", 20, 2, resume="half_iter_7.solverstate")
-    for a, b in zip(rest, whole, strict=True):
-        np.testing.assert_array_equal(a, b)
+    np.testing.assert_equal(rest, whole)
 
 
 def test_floats_are_bytes_with_more_room(opened, whole):

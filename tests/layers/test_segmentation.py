@@ -42,8 +42,7 @@ def test_bn_with_stored_moments(phase, body, rng):
     forward(net, x=x)
     a, b, mean, variance = values
     np.testing.assert_allclose(net.blobs["y"], a * (x - mean) / np.sqrt(variance + 1e-5) + b, rtol=1e-10)
-    for blob, value in zip(net.params.blobs, values, strict=True):
-        np.testing.assert_array_equal(blob, value)
+    np.testing.assert_equal(net.params.blobs, values)
 
 
 @pytest.mark.parametrize("phase", ["TRAIN", "TEST"])

@@ -225,8 +225,7 @@ def test_a_run_from_an_older_snapshot_replaces_nothing(folder, train):
     assert back.solver.owner.run.id != first.solver.owner.run.id
     assert (folder / "run_run_1/run_iter_4.solverstate").exists() and found() == "run_iter_4.solverstate"
     kept = Path("run_run_1/run_iter_4.solverstate")
-    for a, b in zip(snapshot.read_model(snapshot.read_state(kept), kept)[1]["value"], first.params(), strict=True):
-        np.testing.assert_array_equal(a, b)
+    np.testing.assert_equal(snapshot.read_model(snapshot.read_state(kept), kept)[1]["value"], first.params())
 
 
 def test_a_resumed_run_keeps_its_id(folder, train):

@@ -53,8 +53,7 @@ def test_resume_from_a_snapshot_is_exact(folder, train, seed):
     resumed = train(SOLVER.replace('"run"', '"again"') + seed, resume="run_iter_7.solverstate")
     assert len(set(whole.losses())) > 15, "a run whose losses differ"
     assert after(resumed.log, 7) == [line.replace("run_iter", "again_iter") for line in after(whole.log, 7)]
-    for a, b in zip(whole.params(), resumed.params(), strict=True):
-        np.testing.assert_array_equal(a, b)
+    np.testing.assert_equal(whole.params(), resumed.params())
     same_state("run", "again")
 
 
@@ -73,8 +72,7 @@ layer {{ name: "loss" type: "EuclideanLoss" bottom: "h" bottom: "t" top: "loss" 
     whole = train(solver)
     resumed = train(solver.replace('"run"', '"again"'), resume="run_iter_5.solverstate")
     assert after(resumed.log, 5) == [line.replace("run_iter", "again_iter") for line in after(whole.log, 5)]
-    for a, b in zip(whole.params(), resumed.params(), strict=True):
-        np.testing.assert_array_equal(a, b)
+    np.testing.assert_equal(whole.params(), resumed.params())
 
 
 @pytest.mark.parametrize("stop_at", [1, 4, 9, 19])
