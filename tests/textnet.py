@@ -46,6 +46,16 @@ def mistakes(text: str, *messages: str, phase: str = "TRAIN", run=build) -> None
         assert message in line[len(start) :], f"{message!r} is not in {line!r}"
 
 
+def mistaken(*cases: tuple[str, str], before: str = "", phase: str = "TRAIN"):
+    """A test that each net, after these layers, has the one mistake whose message stands beside it."""
+
+    @pytest.mark.parametrize("text, message", cases)
+    def test_mistake(text: str, message: str) -> None:
+        mistakes(before + text, message, phase=phase)
+
+    return test_mistake
+
+
 def inputs(**shapes: tuple[int, ...]) -> str:
     """An Input layer a blob."""
     dims = {name: " ".join(f"dim: {d}" for d in shape) for name, shape in shapes.items()}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from test_flow import assert_as_torch, results
-from textnet import bind, feed, forward, inputs, mistakes, run
+from textnet import bind, feed, forward, inputs, mistaken, run
 
 from caffelite import prototxt
 from caffelite.families.crf.lattice import Lattice
@@ -104,49 +104,36 @@ DEFORM, BOXES = "deformable_convolution_param", "deformable_psroi_pooling_param"
 CELLS = "spatial_scale: 1 output_dim: 1 group_size: 2"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            layer("DeformableConvolution", "x", "o", body=f"@{DEFORM} {{ kernel_size: 3 }}"),
-            "num_output must be positive",
+test_mistakes = mistaken(
+    (layer("DeformableConvolution", "x", "o", body=f"@{DEFORM} {{ kernel_size: 3 }}"), "num_output must be positive"),
+    (
+        layer("DeformableConvolution", "x", "@m", body=f"{DEFORM} {{ num_output: 1 kernel_size: 3 pad: 1 }}"),
+        "does not fit",
+    ),
+    (
+        layer(
+            "DeformableConvolution",
+            "x",
+            "o",
+            body=f"{DEFORM} {{ num_output: 1 kernel_size: 3 deformable_group: @3 }}",
         ),
-        (
-            layer("DeformableConvolution", "x", "@m", body=f"{DEFORM} {{ num_output: 1 kernel_size: 3 pad: 1 }}"),
-            "does not fit",
-        ),
-        (
-            layer(
-                "DeformableConvolution",
-                "x",
-                "o",
-                body=f"{DEFORM} {{ num_output: 1 kernel_size: 3 deformable_group: @3 }}",
-            ),
-            "deformable_group 3 does not divide the 4 input channels",
-        ),
-        (layer("ROIWarping", "x", "@s", body="roi_warping_param { pooled_h: 1 pooled_w: 1 }"), "is no list of boxes"),
-        (layer("ROIWarping", "x", "r", body="@roi_warping_param { pooled_w: 1 }"), "pooled_h must be positive"),
-        (
-            layer("PSROIAlign", "@m", "r", body=f"psroi_align_param {{ {CELLS} }}"),
-            "does not fit",
-        ),
-        (
-            layer("DeformablePSROIPooling", "x", "r", body=f"@{BOXES} {{ {CELLS} }}"),
-            "no_trans and the bottoms do not fit",
-        ),
-        (layer("DeformablePSROIPooling", "x", "r", "@s", body=f"{BOXES} {{ {CELLS} }}"), "does not fit"),
-        (layer("MaskPooling", "x", "@v"), "does not fit"),
-        (layer("Local", "x", body="local_param { num_output: 1 kernel_size: @9 }"), "its kernel does not fit"),
-        (layer("Tiling", "@x", body="tiling_param { tile_dim: 3 }"), "does not divide into tiles"),
-        (layer("MergeCrop", "x", "@v"), "does not fit"),
-        (layer("MalisLoss", "x", "@m", "x"), "does not fit"),
-        (layer("MultiStageMeanfield", "x", "x", "@m"), "does not fit"),
-        (layer("Pooling", "x", body="pooling_param { kernel_size: 2 dilation: 2 pool: @AVE }"), "by MAX alone"),
-        (layer("Pooling", "x", body="pooling_param { kernel_size: @4 dilation: 2 }"), "its windows do not fit"),
-    ],
+        "deformable_group 3 does not divide the 4 input channels",
+    ),
+    (layer("ROIWarping", "x", "@s", body="roi_warping_param { pooled_h: 1 pooled_w: 1 }"), "is no list of boxes"),
+    (layer("ROIWarping", "x", "r", body="@roi_warping_param { pooled_w: 1 }"), "pooled_h must be positive"),
+    (layer("PSROIAlign", "@m", "r", body=f"psroi_align_param {{ {CELLS} }}"), "does not fit"),
+    (layer("DeformablePSROIPooling", "x", "r", body=f"@{BOXES} {{ {CELLS} }}"), "no_trans and the bottoms do not fit"),
+    (layer("DeformablePSROIPooling", "x", "r", "@s", body=f"{BOXES} {{ {CELLS} }}"), "does not fit"),
+    (layer("MaskPooling", "x", "@v"), "does not fit"),
+    (layer("Local", "x", body="local_param { num_output: 1 kernel_size: @9 }"), "its kernel does not fit"),
+    (layer("Tiling", "@x", body="tiling_param { tile_dim: 3 }"), "does not divide into tiles"),
+    (layer("MergeCrop", "x", "@v"), "does not fit"),
+    (layer("MalisLoss", "x", "@m", "x"), "does not fit"),
+    (layer("MultiStageMeanfield", "x", "x", "@m"), "does not fit"),
+    (layer("Pooling", "x", body="pooling_param { kernel_size: 2 dilation: 2 pool: @AVE }"), "by MAX alone"),
+    (layer("Pooling", "x", body="pooling_param { kernel_size: @4 dilation: 2 }"), "its windows do not fit"),
+    before=X,
 )
-def test_mistakes(text, message):
-    mistakes(X + text, message)
 
 
 def test_pytorch_transforms_alike(rng):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from rows_cascade import BOXES, FIELDS, NORMAL, decoded, fields, of_groups, probabilities
-from textnet import bind, feed, forward, inputs, mistakes
+from textnet import bind, feed, forward, inputs, mistaken
 
 from caffelite.errors import CaffeliteError
 
@@ -55,22 +55,15 @@ ONE = "field_w: 20 field_h: 16 downsample_rate: 8"
 OUT = 'layer { name: "l" type: "BoxOutput" bottom: "x" top: "y" '
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (X + OUT + f'box_output_param {{ {ONE} nms_type: @"IOX" }} }}', "an unknown nms_type"),
-        (X + OUT + f"box_output_param {{ {ONE} field_whr: @0 }} }}", "a bad field_whr"),
-        (X + OUT + "@box_output_param { } }", "field_w has no value for each bottom"),
-        (
-            X + OUT.replace('bottom: "x"', 'bottom: @"b"') + f"box_output_param {{ {ONE} }} }}",
-            "is no map of boxes",
-        ),
-        (
-            X + 'layer { name: "l" type: "ScaleRoute" bottom: "b" top: "y" '
-            "scale_route_param { low_scale: @9 high_scale: 3 } }",
-            "bad scales; expected 0 <= low_scale < high_scale",
-        ),
-    ],
+test_mistakes = mistaken(
+    (X + OUT + f'box_output_param {{ {ONE} nms_type: @"IOX" }} }}', "an unknown nms_type"),
+    (X + OUT + f"box_output_param {{ {ONE} field_whr: @0 }} }}", "a bad field_whr"),
+    (X + OUT + "@box_output_param { } }", "field_w has no value for each bottom"),
+    (X + OUT.replace('bottom: "x"', 'bottom: @"b"') + f"box_output_param {{ {ONE} }} }}", "is no map of boxes"),
+    (
+        X + 'layer { name: "l" type: "ScaleRoute" bottom: "b" top: "y" '
+        "scale_route_param { low_scale: @9 high_scale: 3 } }",
+        "bad scales; expected 0 <= low_scale < high_scale",
+    ),
+    phase="TEST",
 )
-def test_mistakes(text, message):
-    mistakes(text, message, phase="TEST")

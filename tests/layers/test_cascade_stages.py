@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from rows_cascade_stages import GT, SHARED
-from textnet import bind, feed, forward, inputs, mistakes
+from textnet import bind, feed, forward, inputs, mistaken
 
 from caffelite.errors import CaffeliteError
 
@@ -124,19 +124,13 @@ IN = inputs(r=(4, 5), g=(2, 8), x=(4, 8), s=(4, 3), z=(1, 2))
 TARGET = f'layer {{ name: "t" type: "ProposalTarget" bottom: "r" bottom: "g" {TOPS} proposal_target_param {{ '
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (TARGET.replace("proposal", "@proposal") + "fg_thr: 0.5 } }", "a bad cls_num"),
-        (TARGET + "cls_num: 3 num_classes: @3 } }", "has both num_classes and cls_num"),
-        (TARGET + "cls_num: 3 fg_thr: 0.4 bg_thr_hg: @0.5 } }", "bad thresholds"),
-        ('layer { name: "a" type: "BboxAccuracy" bottom: @"s" bottom: "r" bottom: "g" top: "y" }', "does not fit"),
-        ('layer { name: "f" type: "FrcnnOutput" bottom: "s" bottom: @"x" bottom: "r" bottom: "z" top: "y" }', "4×12"),
-        (
-            'layer { name: "h" type: "HardMining" bottom: "s" bottom: "r" top: @"y" top: "z0" }',
-            "other tops than bottoms",
-        ),
-    ],
+test_mistakes = mistaken(
+    (TARGET.replace("proposal", "@proposal") + "fg_thr: 0.5 } }", "a bad cls_num"),
+    (TARGET + "cls_num: 3 num_classes: @3 } }", "has both num_classes and cls_num"),
+    (TARGET + "cls_num: 3 fg_thr: 0.4 bg_thr_hg: @0.5 } }", "bad thresholds"),
+    ('layer { name: "a" type: "BboxAccuracy" bottom: @"s" bottom: "r" bottom: "g" top: "y" }', "does not fit"),
+    ('layer { name: "f" type: "FrcnnOutput" bottom: "s" bottom: @"x" bottom: "r" bottom: "z" top: "y" }', "4×12"),
+    ('layer { name: "h" type: "HardMining" bottom: "s" bottom: "r" top: @"y" top: "z0" }', "other tops than bottoms"),
+    before=IN,
+    phase="TEST",
 )
-def test_mistakes(text, message):
-    mistakes(IN + text, message, phase="TEST")

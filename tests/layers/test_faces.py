@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from devices.host.backend import HostBackend
-from textnet import bind, feed, forward, inputs, mistakes
+from textnet import bind, feed, forward, inputs, mistaken, mistakes
 
 from caffelite.devices import open_device
 from caffelite.devices.cuda import GPU
@@ -228,23 +228,18 @@ def test_running_mean_of_the_contrastive_loss_moves_its_margin():
 X = inputs(x=(5, 4), label=(5,))
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (X + "@" + layer("MarginInnerProduct", ""), "num_output must be positive"),
-        (X + "@" + layer("CenterLoss", ""), "num_output must be positive"),
-        (X + layer("Insanity", "insanity_param { lb: 3 ub: @2 }", label=False), "a bad range"),
-        (X + layer("Insanity", "insanity_param { lb: @0 }", label=False), "a bad range"),
-        (X + "@" + layer("InnerDistance", "", label=False), "num_output must be positive"),
-        (
-            X + layer("InnerDistance", 'inner_distance_param { num_output: 2 distance_type: @"L3" }', label=False),
-            "an unknown distance_type",
-        ),
-        (X + layer("Normalize", 'normalize_param { normalize_type: @"L0" }', label=False), "an unknown normalize_type"),
-    ],
+test_mistakes = mistaken(
+    (X + "@" + layer("MarginInnerProduct", ""), "num_output must be positive"),
+    (X + "@" + layer("CenterLoss", ""), "num_output must be positive"),
+    (X + layer("Insanity", "insanity_param { lb: 3 ub: @2 }", label=False), "a bad range"),
+    (X + layer("Insanity", "insanity_param { lb: @0 }", label=False), "a bad range"),
+    (X + "@" + layer("InnerDistance", "", label=False), "num_output must be positive"),
+    (
+        X + layer("InnerDistance", 'inner_distance_param { num_output: 2 distance_type: @"L3" }', label=False),
+        "an unknown distance_type",
+    ),
+    (X + layer("Normalize", 'normalize_param { normalize_type: @"L0" }', label=False), "an unknown normalize_type"),
 )
-def test_mistakes(text, message):
-    mistakes(text, message)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from rows_fields import (
     objects_of,
     predictions,
 )
-from textnet import assert_slope, bind, feed, forward, inputs, mistakes, run
+from textnet import assert_slope, bind, feed, forward, inputs, mistaken, run
 
 from caffelite.errors import CaffeliteError
 
@@ -180,23 +180,16 @@ GROUPS = (
 IN = inputs(x=(2, 7, 3, 4), b=(2, 4, 3, 4), t=(2, 6, 3, 4))
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (LAYER + "cls_num: @1 } }", "a bad cls_num; expected 2 or more, the background included, found 1"),
-        (LAYER + "objectness: true cls_num: @3 } }", "a bad cls_num; expected 2 with objectness, found 3"),
-        (LAYER + f"{ONE} coord_num: @5 }} }}", "a bad coord_num; expected 4, found 5"),
-        (LAYER + f"{ONE} field_xyr: @0 }} }}", "a bad field_xyr; expected a finite number above 0, found 0"),
-        (LAYER + f"{ONE} lambda: @nan }} }}", "a bad lambda; expected a finite number"),
-        (LAYER.replace('"x"', '@"b"') + f"{ONE} }} }}", "does not fit; expected N×7×H×W, found shape [2, 4, 3, 4]"),
-        (LAYER.replace('"t"', '@"b"') + f"{ONE} }} }}", "does not fit; expected [2, 6, 3, 4], found [2, 4, 3, 4]"),
-        (
-            GROUPS + f"{GROUP} field_h: 3 }} }}".replace("w: ", "w: @"),
-            "bad fields; expected as many field_w as field_h",
-        ),
-        (GROUPS + f'{GROUP} neg_mining_type: @"x" }} }}', 'an unknown neg_mining_type; expected "random" or "bootst'),
-        (GROUPS + f"{GROUP} batch_size: @0 }} }}", "a bad batch_size; expected 1 or more, or -1, found 0"),
-    ],
+test_mistakes = mistaken(
+    (LAYER + "cls_num: @1 } }", "a bad cls_num; expected 2 or more, the background included, found 1"),
+    (LAYER + "objectness: true cls_num: @3 } }", "a bad cls_num; expected 2 with objectness, found 3"),
+    (LAYER + f"{ONE} coord_num: @5 }} }}", "a bad coord_num; expected 4, found 5"),
+    (LAYER + f"{ONE} field_xyr: @0 }} }}", "a bad field_xyr; expected a finite number above 0, found 0"),
+    (LAYER + f"{ONE} lambda: @nan }} }}", "a bad lambda; expected a finite number"),
+    (LAYER.replace('"x"', '@"b"') + f"{ONE} }} }}", "does not fit; expected N×7×H×W, found shape [2, 4, 3, 4]"),
+    (LAYER.replace('"t"', '@"b"') + f"{ONE} }} }}", "does not fit; expected [2, 6, 3, 4], found [2, 4, 3, 4]"),
+    (GROUPS + f"{GROUP} field_h: 3 }} }}".replace("w: ", "w: @"), "bad fields; expected as many field_w as field_h"),
+    (GROUPS + f'{GROUP} neg_mining_type: @"x" }} }}', 'an unknown neg_mining_type; expected "random" or "bootst'),
+    (GROUPS + f"{GROUP} batch_size: @0 }} }}", "a bad batch_size; expected 1 or more, or -1, found 0"),
+    before=IN,
 )
-def test_mistakes(text, message):
-    mistakes(IN + text, message)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from textnet import bind, forward, inputs, mistakes, run
+from textnet import bind, forward, inputs, mistaken, run
 
 
 def layer(kind, *bottoms, body="", tops=1):
@@ -114,43 +114,27 @@ X = inputs(x=(2, 3, 6, 5), z=(2, 2, 6, 4), m=(4, 3), v=(4,))
 K = "kernel_size: 3 max_displacement: 2"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (layer("Correlation", "x", "@z", body=f"correlation_param {{ {K} }}"), "does not fit"),
-        (layer("Correlation", "@m", "m", body=f"correlation_param {{ {K} }}"), "is no batch of images"),
-        (
-            layer("Correlation", "@x", "x", body="correlation_param { kernel_size: 3 max_displacement: 2 }"),
-            "is too small",
-        ),
-        (
-            layer("Correlation", "x", "x", body="correlation_param { kernel_size: @2 max_displacement: 2 }"),
-            "must be odd",
-        ),
-        (layer("Correlation", "x", "x", body="@correlation_param { kernel_size: 1 }"), "has no max_displacement"),
-        (
-            layer("Correlation", "x", "x", body=f"correlation_param {{ {K} stride_2: @0 }}"),
-            "stride_2 must be positive",
-        ),
-        (layer("Correlation1D", "@x", "x", body=f"correlation_param {{ {K} }}"), "is too small"),
-        (
-            layer("Correlation1D", "x", "x", body=f"correlation_param {{ {K} pad: 2 single_direction: @-1 }}"),
-            "a bad single_direction",
-        ),
-        (layer("FlowWarp", "x", "@x"), "does not fit"),
-        (layer("ChannelNorm", "@v"), "has no channels"),
-        ("@" + layer("Resample", "x"), "a bad height"),
-        (layer("Resample", "x", body="resample_param { height: 2 width: 2 type: @AREA }"), "AREA is not supported"),
-        (layer("Downsample", "x", body="downsample_param { top_height: @1 top_width: 2 }"), "a bad top_height"),
-        (layer("L1Loss", "x", "@z", body="l1_loss_param { }"), "does not fit"),
-        (layer("Mean", "@x", body="mean_param { operation: ADD value: 1 value: 2 }"), "does not fit"),
-        (layer("Mean", "x", body='mean_param { operation: ADD file: @"m" }'), "file is not supported"),
-        (layer("Mean", "x", body="@mean_param { operation: ADD }"), "has no value"),
-        (
-            layer("Mean", "x", "x", body="mean_param { operation: ADD value: 1 }").replace('top: "', 'top: @"'),
-            "has 1 tops",
-        ),
-    ],
+test_mistakes = mistaken(
+    (layer("Correlation", "x", "@z", body=f"correlation_param {{ {K} }}"), "does not fit"),
+    (layer("Correlation", "@m", "m", body=f"correlation_param {{ {K} }}"), "is no batch of images"),
+    (layer("Correlation", "@x", "x", body="correlation_param { kernel_size: 3 max_displacement: 2 }"), "is too small"),
+    (layer("Correlation", "x", "x", body="correlation_param { kernel_size: @2 max_displacement: 2 }"), "must be odd"),
+    (layer("Correlation", "x", "x", body="@correlation_param { kernel_size: 1 }"), "has no max_displacement"),
+    (layer("Correlation", "x", "x", body=f"correlation_param {{ {K} stride_2: @0 }}"), "stride_2 must be positive"),
+    (layer("Correlation1D", "@x", "x", body=f"correlation_param {{ {K} }}"), "is too small"),
+    (
+        layer("Correlation1D", "x", "x", body=f"correlation_param {{ {K} pad: 2 single_direction: @-1 }}"),
+        "a bad single_direction",
+    ),
+    (layer("FlowWarp", "x", "@x"), "does not fit"),
+    (layer("ChannelNorm", "@v"), "has no channels"),
+    ("@" + layer("Resample", "x"), "a bad height"),
+    (layer("Resample", "x", body="resample_param { height: 2 width: 2 type: @AREA }"), "AREA is not supported"),
+    (layer("Downsample", "x", body="downsample_param { top_height: @1 top_width: 2 }"), "a bad top_height"),
+    (layer("L1Loss", "x", "@z", body="l1_loss_param { }"), "does not fit"),
+    (layer("Mean", "@x", body="mean_param { operation: ADD value: 1 value: 2 }"), "does not fit"),
+    (layer("Mean", "x", body='mean_param { operation: ADD file: @"m" }'), "file is not supported"),
+    (layer("Mean", "x", body="@mean_param { operation: ADD }"), "has no value"),
+    (layer("Mean", "x", "x", body="mean_param { operation: ADD value: 1 }").replace('top: "', 'top: @"'), "has 1 tops"),
+    before=X,
 )
-def test_mistakes(text, message):
-    mistakes(X + text, message)

@@ -3,7 +3,7 @@ fields."""
 
 import numpy as np
 import pytest
-from textnet import bind, feed, forward, inputs, mistakes, run
+from textnet import bind, feed, forward, inputs, mistaken, mistakes, run
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.errors import CaffeliteError
@@ -157,34 +157,29 @@ def test_the_base_of_exp_and_log(base, expected):
         assert net.blobs["y"][0] == pytest.approx(y, rel=1e-7)  # constants are single numbers in the message
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (layer("Exp", "exp_param { base: 10 shift: @40 }", x=(2, 3)), "base^shift is no float32"),
-        (
-            layer("Eltwise", "eltwise_param { operation: PROD coeff: @1 coeff: 2 }", a=(2,), b=(2,)),
-            "takes coeff for SUM only",
-        ),
-        (
-            layer("ArgMax", "argmax_param { top_k: @4 }", x=(2, 3)),
-            "top_k must be within the number of values; expected 1 to 3, found 4",
-        ),
-        (layer("ArgMax", "argmax_param { top_k: @3 axis: 0 }", x=(2, 3)), "expected 1 to 2, found 3"),
-        (layer("Reduction", "reduction_param { axis: @2 }", x=(2, 3)), "axis 2 is outside"),
-        (layer("HingeLoss", x=(2, 3), t=(3,)).replace('bottom: "t"', 'bottom: @"t"'), "2 labels, one for each sample"),
-        (layer("ContrastiveLoss", a=(2, 3), b=(3, 2), s=(2,)).replace('bottom: "b"', 'bottom: @"b"'), "does not fit"),
-        (
-            layer("ContrastiveLoss", a=(2, 3), b=(2, 3), s=(3,)).replace('bottom: "s"', 'bottom: @"s"'),
-            "expected 2, one a sample",
-        ),
-        (
-            layer("InfogainLoss", x=(2, 3), t=(2,), h=(2, 2)).replace('bottom: "h"', 'bottom: @"h"'),
-            "is no infogain matrix; expected 3×3",
-        ),
-        (layer("BatchReindex", x=(2, 3), i=(2, 1)).replace('bottom: "i"', 'bottom: @"i"'), "is no list of samples"),
-        (layer("Filter", x=(2, 3), s=(3,)).replace('bottom: "x"', 'bottom: @"x"'), "does not fit; expected 3 samples"),
-        (layer("Filter", x=(2, 3), z=(2,), s=(2,)).replace('top: "y"', '@top: "y"'), "has 1 tops for 2 bottoms"),
-    ],
+test_mistakes = mistaken(
+    (layer("Exp", "exp_param { base: 10 shift: @40 }", x=(2, 3)), "base^shift is no float32"),
+    (
+        layer("Eltwise", "eltwise_param { operation: PROD coeff: @1 coeff: 2 }", a=(2,), b=(2,)),
+        "takes coeff for SUM only",
+    ),
+    (
+        layer("ArgMax", "argmax_param { top_k: @4 }", x=(2, 3)),
+        "top_k must be within the number of values; expected 1 to 3, found 4",
+    ),
+    (layer("ArgMax", "argmax_param { top_k: @3 axis: 0 }", x=(2, 3)), "expected 1 to 2, found 3"),
+    (layer("Reduction", "reduction_param { axis: @2 }", x=(2, 3)), "axis 2 is outside"),
+    (layer("HingeLoss", x=(2, 3), t=(3,)).replace('bottom: "t"', 'bottom: @"t"'), "2 labels, one for each sample"),
+    (layer("ContrastiveLoss", a=(2, 3), b=(3, 2), s=(2,)).replace('bottom: "b"', 'bottom: @"b"'), "does not fit"),
+    (
+        layer("ContrastiveLoss", a=(2, 3), b=(2, 3), s=(3,)).replace('bottom: "s"', 'bottom: @"s"'),
+        "expected 2, one a sample",
+    ),
+    (
+        layer("InfogainLoss", x=(2, 3), t=(2,), h=(2, 2)).replace('bottom: "h"', 'bottom: @"h"'),
+        "is no infogain matrix; expected 3×3",
+    ),
+    (layer("BatchReindex", x=(2, 3), i=(2, 1)).replace('bottom: "i"', 'bottom: @"i"'), "is no list of samples"),
+    (layer("Filter", x=(2, 3), s=(3,)).replace('bottom: "x"', 'bottom: @"x"'), "does not fit; expected 3 samples"),
+    (layer("Filter", x=(2, 3), z=(2,), s=(2,)).replace('top: "y"', '@top: "y"'), "has 1 tops for 2 bottoms"),
 )
-def test_mistakes(text, message):
-    mistakes(text, message)

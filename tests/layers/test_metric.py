@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from textnet import bind, feed, inputs, mistakes, run
+from textnet import bind, feed, inputs, mistaken, run
 
 
 def layer(kind, *bottoms, body=""):
@@ -59,18 +59,14 @@ def test_samples_in_one_place_and_of_one_class():
 X = inputs(x=(4, 3), z=(4, 2), l=(3,), s=(2, 6), v=())
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (layer("GradientScaler", "x", body="gradient_scaler_param { lower_bound: @2 }"), "a bad lower_bound"),
-        (layer("GradientScaler", "x", body="gradient_scaler_param { alpha: @-1 }"), "a bad alpha"),
-        (layer("GradientScaler", "x", body="gradient_scaler_param { max_iter: @0 }"), "a bad max_iter"),
-        (layer("CORALLoss", "x", "@z"), "does not fit"),
-        (layer("CORALLoss", "x", "@v"), "has no channels"),
-        (layer("TripletLoss", "x", "x", "@z"), "does not fit"),
-        (layer("TripletLoss", "x", "@s", "x"), "does not fit"),
-        (layer("LiftedStructSimilaritySoftmaxLoss", "x", "@l"), "does not fit"),
-    ],
+test_mistakes = mistaken(
+    (layer("GradientScaler", "x", body="gradient_scaler_param { lower_bound: @2 }"), "a bad lower_bound"),
+    (layer("GradientScaler", "x", body="gradient_scaler_param { alpha: @-1 }"), "a bad alpha"),
+    (layer("GradientScaler", "x", body="gradient_scaler_param { max_iter: @0 }"), "a bad max_iter"),
+    (layer("CORALLoss", "x", "@z"), "does not fit"),
+    (layer("CORALLoss", "x", "@v"), "has no channels"),
+    (layer("TripletLoss", "x", "x", "@z"), "does not fit"),
+    (layer("TripletLoss", "x", "@s", "x"), "does not fit"),
+    (layer("LiftedStructSimilaritySoftmaxLoss", "x", "@l"), "does not fit"),
+    before=X,
 )
-def test_mistakes(text, message):
-    mistakes(X + text, message)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from rows_text import log_probability
-from textnet import bind, feed, forward, inputs, mistakes, run
+from textnet import bind, feed, forward, inputs, mistaken, mistakes, run
 
 from caffelite.errors import CaffeliteError
 
@@ -167,27 +167,23 @@ def of(kind, *bottoms, body="", tops=1):
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (of("CtcLoss", "@l", "x"), "has other axes"),
-        (of("CtcLoss", "x", "@m"), "does not fit"),
-        (of("CtcLoss", "x", "l", body="ctc_loss_param { blank_label: @3 }"), "blank_label is no class"),
-        (of("CtcLoss", "x", "l", body="ctc_loss_param { alphabet_size: @4 }"), "a bad alphabet_size"),
-        (of("CtcLoss", "x", "l", body="ctc_loss_param { time_step: @5 }"), "a bad time_step"),
-        (of("WarpCTCLoss", "x", "l", body="ctc_loss_param { blank_index: @5 }"), "blank_index is no class"),
-        (of("WarpCTCLoss", "x", "@l", "l"), "does not fit"),
-        (of("CTCLoss", "x", "@l", "l"), "does not fit"),
-        (of("CTCLoss", "x", "l", "l", body="ctc_loss_param { output_delay: @1 }"), "output_delay is not supported"),
-        (of("CTCGreedyDecoder", "x", "@m"), "does not fit"),
-        (of("CTCGreedyDecoder", "x", body="ctc_decoder_param { blank_index: @3 }"), "blank_index is no class"),
-        (of("LabelsequenceAccuracy", "x", "@l"), "does not fit"),
-        ("@" + of("ContinuationIndicator"), "time_step must be positive"),
-        (of("ContinuationIndicator", body="@continuation_indicator_param { time_step: 3 }"), "batch_size must be"),
-    ],
+test_mistakes = mistaken(
+    (of("CtcLoss", "@l", "x"), "has other axes"),
+    (of("CtcLoss", "x", "@m"), "does not fit"),
+    (of("CtcLoss", "x", "l", body="ctc_loss_param { blank_label: @3 }"), "blank_label is no class"),
+    (of("CtcLoss", "x", "l", body="ctc_loss_param { alphabet_size: @4 }"), "a bad alphabet_size"),
+    (of("CtcLoss", "x", "l", body="ctc_loss_param { time_step: @5 }"), "a bad time_step"),
+    (of("WarpCTCLoss", "x", "l", body="ctc_loss_param { blank_index: @5 }"), "blank_index is no class"),
+    (of("WarpCTCLoss", "x", "@l", "l"), "does not fit"),
+    (of("CTCLoss", "x", "@l", "l"), "does not fit"),
+    (of("CTCLoss", "x", "l", "l", body="ctc_loss_param { output_delay: @1 }"), "output_delay is not supported"),
+    (of("CTCGreedyDecoder", "x", "@m"), "does not fit"),
+    (of("CTCGreedyDecoder", "x", body="ctc_decoder_param { blank_index: @3 }"), "blank_index is no class"),
+    (of("LabelsequenceAccuracy", "x", "@l"), "does not fit"),
+    ("@" + of("ContinuationIndicator"), "time_step must be positive"),
+    (of("ContinuationIndicator", body="@continuation_indicator_param { time_step: 3 }"), "batch_size must be"),
+    before=X,
 )
-def test_mistakes(text, message):
-    mistakes(X + text, message)
 
 
 def test_a_decoder_with_too_many_tops():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from textnet import bind, forward, inputs, mistakes, run
+from textnet import bind, forward, inputs, mistaken, run
 
 from caffelite.errors import CaffeliteError
 
@@ -90,25 +90,21 @@ def test_labels_out_of_range(kind, wrong, range_):
 X = inputs(x=(4, 3), z=(3, 3), l=(4,), m=(4, 4), w=(3,), t=(3, 4))
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (loss("FocalLoss", "x", "l", body="focal_loss_param { gamma: @-1 }"), "a bad gamma"),
-        (loss("FocalLoss", "x", "l", body="focal_loss_param { type: @LINEAR }"), "type LINEAR is not supported"),
-        (loss("FocalLoss", "x", "@w"), "does not fit"),
-        (loss("WeightedSoftmaxWithLoss", "x", "l", "@w"), "does not fit"),
-        (loss("WeightedSigmoidCrossEntropyLoss", "x", "x", "@w"), "does not fit"),
-        (loss("DiceCoefLoss", "x", "@t"), "does not fit"),
-        (loss("SigmoidCrossEntropyBalanceLoss", "x", "@w"), "does not fit"),
-        (loss("SigmoidCrossEntropyBalanceLoss", "x", "@t"), "does not fit"),
-        (
-            loss("DiceCoefLoss", "x", "x", body="dice_coef_loss_param { generalization: MULTICLASS ignore_label: @3 }"),
-            "a bad ignore_label",
-        ),
-        (loss("OrdinalRegressionLoss", "@x", "l"), "does not fit"),
-        (loss("OrdinalRegressionLoss", "m", "@w"), "does not fit"),
-        (loss("AngleLoss", "x", "@m"), "does not fit"),
-    ],
+test_mistakes = mistaken(
+    (loss("FocalLoss", "x", "l", body="focal_loss_param { gamma: @-1 }"), "a bad gamma"),
+    (loss("FocalLoss", "x", "l", body="focal_loss_param { type: @LINEAR }"), "type LINEAR is not supported"),
+    (loss("FocalLoss", "x", "@w"), "does not fit"),
+    (loss("WeightedSoftmaxWithLoss", "x", "l", "@w"), "does not fit"),
+    (loss("WeightedSigmoidCrossEntropyLoss", "x", "x", "@w"), "does not fit"),
+    (loss("DiceCoefLoss", "x", "@t"), "does not fit"),
+    (loss("SigmoidCrossEntropyBalanceLoss", "x", "@w"), "does not fit"),
+    (loss("SigmoidCrossEntropyBalanceLoss", "x", "@t"), "does not fit"),
+    (
+        loss("DiceCoefLoss", "x", "x", body="dice_coef_loss_param { generalization: MULTICLASS ignore_label: @3 }"),
+        "a bad ignore_label",
+    ),
+    (loss("OrdinalRegressionLoss", "@x", "l"), "does not fit"),
+    (loss("OrdinalRegressionLoss", "m", "@w"), "does not fit"),
+    (loss("AngleLoss", "x", "@m"), "does not fit"),
+    before=X,
 )
-def test_mistakes(text, message):
-    mistakes(X + text, message)
