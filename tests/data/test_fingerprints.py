@@ -30,11 +30,7 @@ LISTS = {  # layer, list, the same list with another label, box or file
         BOXES,
         BOXES.replace("1 1 5 6", "1 1 5 7"),
     ),
-    "VideoFrames": (
-        "video_data_param { source: 'list' batch_size: 1 modality: RGB }",
-        "frames 1 0\n",
-        "frames 1 1\n",
-    ),
+    "VideoFrames": ("video_data_param { source: 'list' batch_size: 1 modality: RGB }", "frames 1 0\n", "frames 1 1\n"),
 }
 
 

@@ -157,9 +157,7 @@ def test_missing_files(folder):
 
 def test_forks_are_named(folder):
     edit(
-        folder,
-        "net.prototxt",
-        ('type: "ReLU"', 'type: "ReLU" forward_type: FLOAT quantization_param { bw_params: 8 }'),
+        folder, "net.prototxt", ('type: "ReLU"', 'type: "ReLU" forward_type: FLOAT quantization_param { bw_params: 8 }')
     )
     reported = [(f.kind, f.error.what) for f in check("net.prototxt", SHAPES)]
     assert [kind for kind, _ in reported] == ["note", "lint"]
@@ -225,11 +223,7 @@ def test_epochs_of_data_without_a_length_are_a_mistake(data):
     dummy = 'type: "DummyData" top: "data" top: "label" include { phase: TRAIN }\n  dummy_data_param { shape { dim: 4 '
     dummy += "dim: 2 dim: 9 dim: 9 } shape { dim: 4 } }"
     old = (data / "net.prototxt").read_text().split("\n")
-    edit(
-        data,
-        "net.prototxt",
-        ("\n".join(old[1:3]), f'layer {{ name: "data" {dummy} }}'),
-    )
+    edit(data, "net.prototxt", ("\n".join(old[1:3]), f'layer {{ name: "data" {dummy} }}'))
     (mistake,) = [f.error for f in check("solver.prototxt") if f.kind == "mistake"]
     assert "max_epoch needs the size of the training set" in mistake.what and "max_iter" in mistake.remedy
 

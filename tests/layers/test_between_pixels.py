@@ -112,10 +112,7 @@ test_mistakes = mistaken(
     ),
     (
         layer(
-            "DeformableConvolution",
-            "x",
-            "o",
-            body=f"{DEFORM} {{ num_output: 1 kernel_size: 3 deformable_group: @3 }}",
+            "DeformableConvolution", "x", "o", body=f"{DEFORM} {{ num_output: 1 kernel_size: 3 deformable_group: @3 }}"
         ),
         "deformable_group 3 does not divide the 4 input channels",
     ),

@@ -172,8 +172,7 @@ def test_a_sample_of_zeros_has_no_angle(dev):
 
 @pytest.mark.parametrize("label", [3, -1, 0.5, np.nan])
 @pytest.mark.parametrize(
-    ("kind", "body"),
-    [("MarginInnerProduct", MARGIN), ("CenterLoss", "center_loss_param { num_output: 3 }")],
+    ("kind", "body"), [("MarginInnerProduct", MARGIN), ("CenterLoss", "center_loss_param { num_output: 3 }")]
 )
 def test_labels_outside_the_classes(kind, body, label):
     net = bind(inputs(x=(5, 4), label=(5,)) + layer(kind, body))
