@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from devices.host.backend import HostBackend
 from devices.host.cupy import Array, numbers, stand_in
+from devices.host.ranks import HostSums
 from net.links import Exchange
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
-from caffelite.devices.cuda import GPU, NCCLAllReduce, NCCLLinks
+from caffelite.devices.cuda import GPU, NCCLLinks
 from caffelite.net import deferred
 from caffelite.parallel.control import Subset
 from caffelite.parallel.group import ProcessGroup, choice
@@ -168,11 +169,6 @@ class HostLinks(NCCLLinks):
 
     def all_reduce_group(self, array):
         super().all_reduce_group(array.view(Array))
-
-
-class HostSums(NCCLAllReduce):
-    def _sum(self, array):
-        super()._sum(array.view(Array))
 
 
 class Job:
