@@ -9,6 +9,7 @@ import cv2
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
+from tiny_project import NET, SOLVER
 
 from caffelite.runs.bounds.bounds import Bounds
 from caffelite.runs.queue import job
@@ -18,14 +19,6 @@ from caffelite.serve.runs_of import Runs
 from caffelite.serve.samples import OpenSets
 
 SECRET = "the first line of a secret"
-NET = """name: "tiny"
-layer { name: "data" type: "DummyData" top: "data" top: "label" dummy_data_param {
-  shape { dim: 4 dim: 3 } shape { dim: 4 } data_filler { type: "gaussian" } data_filler { type: "constant" } } }
-layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 2
-  weight_filler { type: "xavier" } } }
-layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }
-"""
-SOLVER = 'net: "net.prototxt"\nbase_lr: 0.01\nlr_policy: "fixed"\nmax_iter: 3\nsnapshot_prefix: "tiny"\n'
 AS_JSON = {"Accept": "application/json"}
 _opened: list[str] = []
 
