@@ -66,11 +66,9 @@ def test_encoded_files_are_kept_or_made_anew():
 
 
 def test_files_that_are_kept_have_channels_of_their_own():
-    grey, alpha, deep = (
-        encoded(picture(channels=1)),
-        encoded(picture(channels=4)),
-        encoded(picture().astype(np.uint16) << 8),
-    )
+    grey = encoded(picture(channels=1))
+    alpha = encoded(picture(channels=4))
+    deep = encoded(picture().astype(np.uint16) << 8)
     assert [Recipe(encoding="")(content, "a.png", 0)[1] for content in (grey, alpha, deep)] == [
         (1, 6, 8),
         (4, 6, 8),

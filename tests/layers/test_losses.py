@@ -43,10 +43,8 @@ def test_infogain_from_a_file(tmp_path, seed):
     (tmp_path / "H.binaryproto").write_bytes(
         pb.BlobProto(num=1, channels=1, height=3, width=3, data=gains.ravel()).SerializeToString()
     )
-    of_file, of_bottom = (
-        bind(infogain(tmp_path / "H.binaryproto")),
-        bind(layer("InfogainLoss", x=(4, 3), t=(4,), h=(3, 3))),
-    )
+    of_file = bind(infogain(tmp_path / "H.binaryproto"))
+    of_bottom = bind(layer("InfogainLoss", x=(4, 3), t=(4,), h=(3, 3)))
     feed(of_file, x=x, t=t)
     feed(of_bottom, x=x, t=t, h=gains)
     for net in (of_file, of_bottom):

@@ -185,10 +185,8 @@ def test_a_second_bottom_at_any_axis(kind, axis, shape, rng):
     if not shape:
         text += 'layer { name: "s" type: "Input" top: "s" input_param { shape { } } }'
     text += f'layer {{ name: "l" type: "{kind}" bottom: "x" bottom: "s" top: "y" {body} }}' + LOSS
-    net, fed = (
-        bind(text, keep=True),
-        {"x": rng.normal(size=SHAPE), "s": rng.normal(size=shape), "t": rng.normal(size=SHAPE)},
-    )
+    net = bind(text, keep=True)
+    fed = {"x": rng.normal(size=SHAPE), "s": rng.normal(size=shape), "t": rng.normal(size=SHAPE)}
     run(net, **fed)
     spread = fed["s"].reshape((1,) * (axis % 4) + shape + (1,) * (4 - axis % 4 - len(shape)))
     values = net.graph.values

@@ -176,10 +176,8 @@ def test_plateaus_ignore_the_warm_up():
 
 
 def test_current_step_equals_caffes():
-    step, multistep = (
-        rate('lr_policy: "step" base_lr: 1 gamma: 1 stepsize: 3'),
-        rate('lr_policy: "multistep" base_lr: 1 gamma: 1 stepvalue: 3'),
-    )
+    step = rate('lr_policy: "step" base_lr: 1 gamma: 1 stepsize: 3')
+    multistep = rate('lr_policy: "multistep" base_lr: 1 gamma: 1 stepvalue: 3')
     assert [step.current_step(i) for i in (0, 2, 3, 7)] == [0, 0, 1, 2]
     assert [multistep.current_step(i) for i in (0, 2, 3, 7)] == [0, 0, 1, 1]
     assert rate('lr_policy: "fixed" base_lr: 1').current_step(9) == 0
