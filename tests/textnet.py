@@ -64,6 +64,23 @@ def inputs(**shapes: tuple[int, ...]) -> str:
     )
 
 
+def layer(kind: str, *bottoms: str, body: str = "", tops: str = "y", name: str = "layer") -> str:
+    """A layer over these blobs; an @ before the name of one marks its place. tops: their names, with spaces between."""
+    below = (f'bottom: {"@" * (b[0] == "@")}"{b.removeprefix("@")}" ' for b in bottoms)
+    above = (f'top: "{top}" ' for top in tops.split())
+    return f'layer {{ name: "{name}" type: "{kind}" {"".join((*below, *above))}{body} }}\n'
+
+
+def over(kind: str, body: str = "", tops: str = "y", **shapes: tuple[int, ...]) -> str:
+    """A layer over Input blobs of these shapes."""
+    return inputs(**shapes) + layer(kind, *shapes, body=body, tops=tops)
+
+
+def slopes(net: Net, name: str = "x") -> np.ndarray:
+    """The gradient of a blob."""
+    return net.diff[net.graph.values[name]]
+
+
 def feed(net: Net, **arrays: np.ndarray) -> None:
     """Fills Input blobs."""
     for node in net.graph.feeds:

@@ -3,15 +3,10 @@
 import numpy as np
 import pytest
 from test_flow import assert_as_torch, results
-from textnet import bind, feed, forward, inputs, mistaken, run
+from textnet import bind, feed, forward, inputs, layer, mistaken, run
 
 from caffelite import prototxt
 from caffelite.families.crf.lattice import Lattice
-
-
-def layer(kind, *bottoms, body="", top="y"):
-    names = "".join(f' bottom: "{name}"' if name[0] != "@" else f' bottom: @"{name[1:]}"' for name in bottoms)
-    return f'layer {{ name: "layer" type: "{kind}"{names} top: "{top}" {body} }}\n'
 
 
 def test_pytorch_deforms_alike(rng):

@@ -1,14 +1,9 @@
 """Bilinear pooling and NetVLAD: mistakes, and what a NumPy row does not show."""
 
 import numpy as np
-from textnet import bind, inputs, mistaken, run
+from textnet import bind, inputs, layer, mistaken, run
 
 X = inputs(x=(2, 4, 3, 5), a=(2, 3, 3, 5), s=(2, 15), v=(2, 12))
-
-
-def layer(kind, *bottoms, body="", top='top: "y"'):
-    names = "".join(f' bottom: "{name}"' if name[0] != "@" else f' bottom: @"{name[1:]}"' for name in bottoms)
-    return f'layer {{ name: "l" type: "{kind}"{names} {top} {body} }}\n'
 
 
 def vlad(fields):
@@ -22,7 +17,7 @@ test_mistakes = mistaken(
     (layer("Intranorm", "v", body="intranorm_param { cluster_num: @5 }"), "a bad cluster_num"),
     (layer("Intranorm", "v", body="intranorm_param { cluster_num: @0 }"), "a bad cluster_num"),
     (layer("Spfilter", "x", "@v"), "does not fit"),
-    (layer("Spfilter", "x", "a", "s", top='@top: "y"'), "has 1 top blobs"),
+    (layer("Spfilter", "x", "a", "s").replace("top", "@top"), "has 1 top blobs"),
     before=X,
 )
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from rows_cascade import BOXES, FIELDS, NORMAL, decoded, fields, of_groups, probabilities
-from textnet import bind, feed, forward, inputs, mistaken
+from textnet import bind, feed, forward, inputs, mistaken, over
 
 from caffelite.errors import CaffeliteError
 
@@ -12,10 +12,9 @@ GROUPS = f"box_group_param {{ {fields(0, 1)} stride: 8 }} box_group_param {{ {fi
 
 def test_groups_of_fields(rng):
     shapes = {"a": (4, 3, 3, 4), "b": (4, 4, 3, 4), "c": (2, 3, 2, 2), "d": (2, 4, 2, 2)}
-    below = " ".join(f'bottom: "{name}"' for name in shapes)
     body = f"box_group_output_param {{ {GROUPS} fg_thr: 0.25 min_size: 8 iou_thr: 0.25 }} {NORMAL}"
-    text = f'layer {{ name: "out" type: "BoxGroupOutput" {below} top: "y0" top: "y1" {body} }}'
-    net, oracle = bind(inputs(**shapes) + text, "TEST"), of_groups(0.25, ((FIELDS, 8), (FIELDS[1:], 16)))
+    net = bind(over("BoxGroupOutput", body, "y0 y1", **shapes), "TEST")
+    oracle = of_groups(0.25, ((FIELDS, 8), (FIELDS[1:], 16)))
     for _ in range(3):
         fed = {n: probabilities(rng, s) if s[1] == 3 else rng.normal(size=s) for n, s in shapes.items()}
         forward(net, **fed)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from rows_cascade_stages import GT, SHARED
-from textnet import bind, feed, forward, inputs, mistaken
+from textnet import bind, feed, forward, inputs, mistaken, over
 
 from caffelite.errors import CaffeliteError
 
@@ -73,9 +73,8 @@ def test_labels_and_images_out_of_range(rois):
 
 
 def output_net(more: str = ""):
-    below = "".join(f'bottom: "{name}" ' for name in "sorz")
-    text = f'layer {{ name: "f" type: "FrcnnOutput" {below} top: "y" frcnn_output_param {{ conf_thr: 0.5 {more} }} }}'
-    return bind(inputs(s=(3, 3), o=(3, 12), r=(3, 5), z=(1, 2)) + text, "TEST")
+    body = f"frcnn_output_param {{ conf_thr: 0.5 {more} }}"
+    return bind(over("FrcnnOutput", body, s=(3, 3), o=(3, 12), r=(3, 5), z=(1, 2)), "TEST")
 
 
 BOXES = {"o": np.zeros((3, 12)), "r": np.array([[0, 1, 2, 30, 40], [0, 50, 60, 70, 80], [0, 2, 3, 30, 41.0]]),

@@ -6,16 +6,11 @@ import cv2
 import numpy as np
 import pytest
 from rows_detection import objects, priors
-from textnet import bind, feed, forward, inputs, mistakes, run
+from textnet import bind, feed, forward, inputs, mistakes, over, run
 
 from caffelite.errors import CaffeliteError
 
-SSD = 'layer {{ name: "layer" type: "{}" {} top: "y" {} }}\n'
 COUNT, CLASSES = 60, 4
-
-
-def layer(kind, body="", **shapes):
-    return inputs(**shapes) + SSD.format(kind, " ".join(f'bottom: "{name}"' for name in shapes), body)
 
 
 def predictions(rng, batch=1):
@@ -48,7 +43,7 @@ def theirs(tmp_path, text, **fed):
 )
 def test_priors_as_in_opencv(tmp_path, fields):
     shapes = {"feature": (1, 4, 5, 7), "image": (1, 3, 60, 80)}
-    text = layer("PriorBox", f"prior_box_param {{ {fields} }}", **shapes)
+    text = over("PriorBox", f"prior_box_param {{ {fields} }}", **shapes)
     net = bind(text, "TEST", dtype="float32")
     net.forward()
     found = theirs(tmp_path, text, **{name: np.zeros(shape, np.float32) for name, shape in shapes.items()})
@@ -72,7 +67,7 @@ def test_detections_as_in_opencv(tmp_path, seed, fields, batch):
     fed = predictions(np.random.default_rng(seed), batch)
     more = "share_location: true background_label_id: 0"  # which OpenCV does not know by default
     body = f"detection_output_param {{ num_classes: {CLASSES} {more} {fields} }}"
-    text = layer("DetectionOutput", body, **{name: array.shape for name, array in fed.items()})
+    text = over("DetectionOutput", body, **{name: array.shape for name, array in fed.items()})
     net = bind(text, "TEST", dtype="float32")
     forward(net, **fed)
     found = theirs(tmp_path, text, **fed)
@@ -83,7 +78,7 @@ def test_the_number_of_detections_changes(seed):
     rng = np.random.default_rng(seed)
     fed = predictions(rng, 2)
     body = f"detection_output_param {{ num_classes: {CLASSES} confidence_threshold: 0.5 }}"
-    net = bind(layer("DetectionOutput", body, **{n: a.shape for n, a in fed.items()}), "TEST")
+    net = bind(over("DetectionOutput", body, **{n: a.shape for n, a in fed.items()}), "TEST")
     counts = []
     for scale in (1, 0.6, 0, 1):
         forward(net, **{**fed, "conf": fed["conf"] * scale})
@@ -96,7 +91,7 @@ def test_the_number_of_detections_changes(seed):
 def test_nan_scores_are_not_detected(seed):
     fed = predictions(np.random.default_rng(seed))
     net = bind(
-        layer(
+        over(
             "DetectionOutput",
             f"detection_output_param {{ num_classes: {CLASSES} }}",
             **{n: a.shape for n, a in fed.items()},
@@ -112,7 +107,7 @@ LOSS = {"loc": (2, 24), "conf": (2, 18), "prior": (1, 2, 24), "label": (1, 1, 6,
 
 
 def loss_net(fields="", more=""):
-    text = layer("MultiBoxLoss", f"multibox_loss_param {{ num_classes: 3 {fields} }} {more}", **LOSS)
+    text = over("MultiBoxLoss", f"multibox_loss_param {{ num_classes: 3 {fields} }} {more}", **LOSS)
     return bind("force_backward: true\n" + text, keep=True)
 
 
@@ -179,7 +174,7 @@ def test_labels_that_are_no_class_of_objects(fed, label):
 )
 def test_mistakes_in_priors(kind, field, text, message):
     start = "" if "@" in text else "@"
-    mistakes(layer(kind, f"{start}{field} {{ {text} }}", a=(1, 2, 3, 3), b=(1, 3, 9, 9)), message)
+    mistakes(over(kind, f"{start}{field} {{ {text} }}", a=(1, 2, 3, 3), b=(1, 3, 9, 9)), message)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +199,7 @@ def test_mistakes_in_detectors(kind, fields, message):
     shapes = {"a": (1, 1, 4, 7), "b": (1, 1, 4, 8)} if kind == "DetectionEvaluate" else dict(LOSS)
     if kind == "DetectionOutput":
         shapes.pop("label")
-    mistakes(layer(kind, f"{start}{field} {{ {fields} }}", **shapes), message)
+    mistakes(over(kind, f"{start}{field} {{ {fields} }}", **shapes), message)
 
 
 def test_shapes_that_do_not_fit():
@@ -232,7 +227,7 @@ def test_files_of_detections(tmp_path, saved, seed):
     fed = predictions(np.random.default_rng(seed), 2)
     for kind in ("VOC", "COCO", "ILSVRC"):
         body = f'num_classes: {CLASSES} keep_top_k: 5 save_output_param {{ {saved} output_format: "{kind}" }}'
-        text = layer("DetectionOutput", f"detection_output_param {{ {body} }}", **{n: a.shape for n, a in fed.items()})
+        text = over("DetectionOutput", f"detection_output_param {{ {body} }}", **{n: a.shape for n, a in fed.items()})
         net = bind(text, "TEST")
         forward(net, **fed)
     rows = net.blobs["y"][0, 0]
@@ -255,7 +250,7 @@ def test_pixels_of_name_size_file(tmp_path, saved, seed):
     rights = []
     for more in ("", f'name_size_file: "{tmp_path}/sizes.txt"'):
         body = f"detection_evaluate_param {{ num_classes: 2 overlap_threshold: 0.805 {more} }}"
-        net = bind(layer("DetectionEvaluate", body, a=(1, 1, 1, 7), b=(1, 1, 1, 8)), "TEST")
+        net = bind(over("DetectionEvaluate", body, a=(1, 1, 1, 7), b=(1, 1, 1, 8)), "TEST")
         forward(net, a=found.reshape(1, 1, 1, 7), b=known.reshape(1, 1, 1, 8))
         rights.append(net.blobs["y"][0, 0, 1, 3])
     assert rights == [0, 1]

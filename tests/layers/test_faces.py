@@ -70,8 +70,9 @@ def test_centers_move_to_the_mean_of_their_samples(dev, rng):
     expected = [(c[n] - x[n == LABELS]).sum(0) / (1 + (n == LABELS).sum()) for n in range(4)]
     found = dev.download(net.params.diff)[:16].reshape(4, 4)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
-    value = next(v for v in net.diff if v.name == "x")
-    np.testing.assert_allclose(dev.download(net.diff[value]), 0.008 * (x - c[LABELS.astype(int)]) / 5, rtol=1e-6)
+    np.testing.assert_allclose(
+        dev.download(net.diff[net.graph.values["x"]]), 0.008 * (x - c[LABELS.astype(int)]) / 5, rtol=1e-6
+    )
     factor = dev.zeros(1)
     dev.fill(factor, 8)
     net.scale_losses(factor)
@@ -166,8 +167,7 @@ def test_a_sample_of_zeros_has_no_angle(dev):
     forward(net, x=np.zeros((5, 4)), label=LABELS, t=np.ones((5, 3)))
     net.backward()
     assert (dev.download(net.blobs["y"]) == 0).all()
-    value = next(v for v in net.diff if v.name == "x")
-    assert np.isfinite(dev.download(net.diff[value])).all()
+    assert np.isfinite(dev.download(net.diff[net.graph.values["x"]])).all()
 
 
 @pytest.mark.parametrize("label", [3, -1, 0.5, np.nan])
@@ -205,8 +205,7 @@ def test_terms_of_the_contrastive_loss(more, slopes):
     net = bind(text + f"general_contrastive_loss_param {{ {more} }} }}", keep=True)
     forward(net, x=np.array(CONTRAST), label=np.array([0.0, 1, 1]))
     net.backward()
-    value = next(v for v in net.diff if v.name == "x")
-    np.testing.assert_allclose(net.diff[value], np.array(slopes) / 3, rtol=1e-6)
+    np.testing.assert_allclose(net.diff[net.graph.values["x"]], np.array(slopes) / 3, rtol=1e-6)
 
 
 def test_running_mean_of_the_contrastive_loss_moves_its_margin():

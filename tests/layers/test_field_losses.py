@@ -18,7 +18,7 @@ from rows_fields import (
     objects_of,
     predictions,
 )
-from textnet import assert_slope, bind, feed, forward, inputs, mistaken, run
+from textnet import assert_slope, bind, feed, forward, inputs, mistaken, over, run
 
 from caffelite.errors import CaffeliteError
 
@@ -38,12 +38,10 @@ def net_of(kind: str, body: str, maps: int = 2, tops: str = 'top: "y" loss_weigh
     blobs |= {"t": (shape[0], 6, *shape[1:])}
     field = {"DetectionLoss": "detection_loss", "DetectionGroupLoss": "detection_group_loss"}.get(kind)
     field = field or kind.replace("Detection", "detection_").replace("GroupA", "group_a").replace("_A", "_a")
-    below = " ".join(f'bottom: "{name}"' for name in blobs)
     start = GROUP if grouped else ONE
-    text = f'layer {{ name: "l" type: "{kind}" {below} {tops} {field}_param {{ {start} {body} }} {extra} }}\n'
-    return bind("force_backward: true\n" + inputs(**blobs) + text + more, keep=True), {
-        n: s for n, s in blobs.items() if n != "t"
-    }
+    text = over(kind, f"{tops} {field}_param {{ {start} {body} }} {extra}", "", **blobs)
+    fed = {name: shape for name, shape in blobs.items() if name != "t"}
+    return bind("force_backward: true\n" + text + more, keep=True), fed
 
 
 def drawn(rng, blobs, maps=2, classes=CLASSES, **options):

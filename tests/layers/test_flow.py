@@ -2,13 +2,7 @@
 
 import numpy as np
 import pytest
-from textnet import bind, forward, inputs, mistaken, run
-
-
-def layer(kind, *bottoms, body="", tops=1):
-    names = "".join(f' bottom: "{name}"' if name[0] != "@" else f' bottom: @"{name[1:]}"' for name in bottoms)
-    above = " ".join(f'top: "y{i or ""}"' for i in range(tops))
-    return f'layer {{ name: "layer" type: "{kind}"{names} {above} {body} }}\n'
+from textnet import bind, forward, inputs, layer, mistaken, run
 
 
 def results(kind, body="", **fed):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import reference
-from textnet import bind, feed, forward, inputs, run
+from textnet import bind, feed, forward, inputs, over, run
 
 from caffelite.errors import CaffeliteError
 from caffelite.training.scores import Judged
@@ -108,7 +108,5 @@ def test_eval_detection_gives_the_mean_average_precision():
     ],
 )
 def test_mistakes_in_layers_of_forks(kind, shapes, body, what):
-    named = {f"x{i}": shape for i, shape in enumerate(shapes)}
-    below = " ".join(f'bottom: "{name}"' for name in named)
     with pytest.raises(CaffeliteError, match=what):
-        bind(inputs(**named) + f'layer {{ name: "l" type: "{kind}" {below} top: "y" {body} }}')
+        bind(over(kind, body, **{f"x{i}": shape for i, shape in enumerate(shapes)}))

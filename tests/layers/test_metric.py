@@ -2,16 +2,7 @@
 
 import numpy as np
 import pytest
-from textnet import bind, feed, inputs, mistaken, run
-
-
-def layer(kind, *bottoms, body=""):
-    names = "".join(f' bottom: "{name}"' if name[0] != "@" else f' bottom: @"{name[1:]}"' for name in bottoms)
-    return f'layer {{ name: "layer" type: "{kind}"{names} top: "y" {body} }}\n'
-
-
-def slopes(net, name):
-    return net.diff[next(v for v in net.diff if v.name == name)]
+from textnet import bind, feed, inputs, layer, mistaken, run, slopes
 
 
 @pytest.mark.parametrize(

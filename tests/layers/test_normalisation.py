@@ -70,7 +70,7 @@ def test_learnt_scale_and_bias(phase, value, rng):
         feed(net, **fed)
         for _ in range(2):
             loss = run(net)
-        x = next(v for v in net.graph.values.values() if v.name == "x")
+        x = net.graph.values["x"]
         found.append([loss, net.params.diff.copy(), net.diff[x], *net.params.blobs[:3]])
     for mine, theirs in zip(*found, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from rows_text import log_probability
-from textnet import bind, feed, forward, inputs, mistaken, mistakes, run
+from textnet import bind, feed, forward, inputs, mistaken, mistakes, over, run, slopes
 
 from caffelite.errors import CaffeliteError
 
@@ -11,13 +11,7 @@ T, N, C = 12, 5, 6
 
 
 def loss_net(kind, shapes, body="", scale=1.0):
-    below = " ".join(f'bottom: "{name}"' for name in shapes)
-    text = f'layer {{ name: "loss" type: "{kind}" {below} top: "loss" loss_weight: {scale} {body} }}'
-    return bind("force_backward: true\n" + inputs(**shapes) + text, keep=True)
-
-
-def slopes(net):
-    return net.diff[next(v for v in net.diff if v.name == "x")]
+    return bind("force_backward: true\n" + over(kind, f"loss_weight: {scale} {body}", **shapes), keep=True)
 
 
 def sequences(rng, blank):

@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 import pytest
 from rows_yolo import BIASES, OUTPUT, OUTPUT_3, REGION, V3, region_errors, true_boxes, yolo_errors
-from textnet import bind, forward, inputs, mistakes
+from textnet import bind, forward, inputs, mistakes, over, slopes
 
 from caffelite.errors import CaffeliteError
 from caffelite.families.yolo import grids
@@ -21,7 +21,7 @@ def loss_net(kind: str, field: str, body: str, labels: tuple[int, ...] = (2, 15)
 def gradient(net, x, label) -> np.ndarray:
     forward(net, x=x, label=label)
     net.backward()
-    return net.diff[next(v for v in net.diff if v.name == "x")]
+    return slopes(net)
 
 
 def test_region_gradient_is_the_errors(rng):
@@ -139,9 +139,7 @@ def test_boxes_that_do_not_count(rng, kind, field, body):
 
 
 def output_net(kind: str, field: str, body: str, *shapes: tuple[int, ...]):
-    below = " ".join(f'bottom: "x{i}"' for i in range(len(shapes)))
-    text = inputs(**{f"x{i}": shape for i, shape in enumerate(shapes)})
-    return bind(text + f'layer {{ name: "out" type: "{kind}" {below} top: "y" {field} {{ {body} }} }}', "TEST")
+    return bind(over(kind, f"{field} {{ {body} }}", **{f"x{i}": shape for i, shape in enumerate(shapes)}), "TEST")
 
 
 def test_detections_follow_the_data(rng):
