@@ -18,15 +18,12 @@ from rows_fields import (
     objects_of,
     predictions,
 )
-from textnet import assert_slope, bind, feed, forward, inputs, mistaken, over, run
+from textnet import assert_slope, bind, feed, forward, inputs, layer, mistaken, over, run
 
 from caffelite.errors import CaffeliteError
 
 SHAPE = (2, 3, 4)  # maps, rows, columns
-FIRST = (
-    'layer { name: "s" type: "Slice" bottom: "y" top: "loss" top: "rest" loss_weight: 1 loss_weight: 0 slice_param '
-    "{ axis: 3 } }\n"
-)
+FIRST = layer("Slice", "y", body="loss_weight: 1 loss_weight: 0 slice_param { axis: 3 }", tops="loss rest", name="s")
 
 
 def net_of(kind: str, body: str, maps: int = 2, tops: str = 'top: "y" loss_weight: 0', more: str = FIRST, extra=""):
