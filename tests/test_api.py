@@ -62,12 +62,8 @@ def test_forward_and_backward_of_a_net_without_loss(folder, gpu, seed):
     dx = net.backward(out=dy)["data"]
     np.testing.assert_allclose(dx, ((dy @ v) * (1 - hidden**2)) @ w, rtol=1e-4)
     np.testing.assert_allclose(net.params["out"][0].diff, dy.T @ hidden, rtol=1e-4, atol=1e-6)
-    assert (net.blobs["data"].num, net.blobs["data"].channels, net.blobs["data"].height, net.blobs["data"].count) == (
-        2,
-        3,
-        1,
-        6,
-    )
+    data = net.blobs["data"]
+    assert (data.num, data.channels, data.height, data.count) == (2, 3, 1, 6)
 
 
 def test_inputs_need_not_be_contiguous(folder, gpu, seed):

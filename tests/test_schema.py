@@ -112,11 +112,8 @@ def test_hinge_norms_start_at_one():
 
 
 def test_old_layer_types_keep_their_numbers():
-    assert (pb.V1LayerParameter.CONVOLUTION, pb.V1LayerParameter.SOFTMAX_LOSS, pb.V1LayerParameter.DECONVOLUTION) == (
-        4,
-        21,
-        39,
-    )
+    old = pb.V1LayerParameter
+    assert (old.CONVOLUTION, old.SOFTMAX_LOSS, old.DECONVOLUTION) == (4, 21, 39)
 
 
 def test_numbers_from_8000_are_ours_alone():

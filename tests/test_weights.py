@@ -293,10 +293,8 @@ def test_hdf5_links_are_refused(tmp_path):
             group = file.create_group("data/conv")
             for i in range(2):
                 file[f"data/conv/loop{i}"] = link or group
-        with pytest.raises(
-            CaffeliteError,
-            match="m.h5 is no caffemodel.* (link to another place|in the file twice)|m.h5 as HDF5: .*link to",
-        ):
+        said = "m.h5 is no caffemodel.* (link to another place|in the file twice)|m.h5 as HDF5: .*link to"
+        with pytest.raises(CaffeliteError, match=said):
             weights.read_model(path)
 
 

@@ -141,12 +141,7 @@ def test_annotated_pictures(digits, call, tmp_path):
     drawing.write(tmp_path / "a")
     (tmp_path / "b").mkdir()
     shutil.copy(tmp_path / "a/3.png", tmp_path / "b/3.png")
-    assert (
-        call(
-            "classify", tmp_path / "a", tmp_path / "b", "-model", "digits.prototxt", "-annotate", tmp_path / "out"
-        ).status
-        == 0
-    )
+    assert call(f"classify {tmp_path}/a {tmp_path}/b -model digits.prototxt -annotate {tmp_path}/out").status == 0
     assert {p.stem for p in (tmp_path / "out").iterdir()} == {*map(str, range(10)), "3_2", "all"}
     picture, page = cv2.imread(str(tmp_path / "a/0.png")), cv2.imread(str(tmp_path / "out/0.png"))
     assert page.shape[0] > 240 and len(np.unique(page[250:])) > 10 and picture.shape[0] <= 240

@@ -20,13 +20,8 @@ def test_lines(folder, call):
 
 
 def test_fields_set_for_a_time(folder, call):
-    assert (
-        call("time", "-model", "net.prototxt", "-iterations=1", "-set", "value.inner_product_param.num_output=3").status
-        == 2
-    )
-    assert (
-        call("time", "-model", "net.prototxt", "-iterations=1", "-set", "rows.hdf5_data_param.batch_size=2").status == 0
-    )
+    assert call("time -model net.prototxt -iterations=1 -set value.inner_product_param.num_output=3").status == 2
+    assert call("time -model net.prototxt -iterations=1 -set rows.hdf5_data_param.batch_size=2").status == 0
 
 
 def test_times_are_compared_with_the_ceilings(folder, call):

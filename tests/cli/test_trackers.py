@@ -129,12 +129,8 @@ def test_weights_and_biases_is_offline_by_default(tmp_path, monkeypatch):
     tracker.add(3, {"test/loss": 0.5})
     tracker.close("failed", [tmp_path / "solver.prototxt"])
     start = calls[0][2]
-    assert (start["mode"], start["project"], start["id"], start["config"]) == (
-        "offline",
-        "a_net",
-        "ab12",
-        {"base_lr": "0.1"},
-    )
+    expected = {"mode": "offline", "project": "a_net", "id": "ab12", "config": {"base_lr": "0.1"}}
+    assert {name: start[name] for name in expected} == expected
     assert ("log", ({"iteration": 3, "test/loss": 0.5},), {}) in calls
     assert calls[-2][0] == "save" and calls[-1] == ("finish", (), {"exit_code": 1})
     assert Run.summary == {"state": "failed"}

@@ -85,10 +85,7 @@ def test_resume_auto_takes_the_newest_good_snapshot(folder, call):
     resumed = call("train", "-solver", "solver.prototxt", "-resume", "auto").lines
     assert "run_iter_30.solverstate is damaged, or its model is: passed over" in resumed
     assert "Resuming from run_iter_10.solverstate" in resumed and "Optimization Done." in resumed
-    assert (
-        call("train", "-solver", "solver.prototxt", "-resume", "auto", "-snapshot", "run_iter_10.solverstate").status
-        == 2
-    )
+    assert call("train -solver solver.prototxt -resume auto -snapshot run_iter_10.solverstate").status == 2
 
 
 def test_weights_say_what_was_matched(folder, call):
@@ -104,10 +101,8 @@ def test_weights_say_what_was_matched(folder, call):
     assert "  skipped, not in the net: new" in call(*command, "run_iter_20.caffemodel").lines
     (folder / "net.prototxt").write_text(net.replace('"value"', '"valeu"'))
     answer = call(*command, "run_iter_10.caffemodel").refused
-    assert (
-        "caffelite: run_iter_10.caffemodel: no layer of the file is in the net; expected layers valeu, found value"
-        in answer.err
-    )
+    said = "run_iter_10.caffemodel: no layer of the file is in the net; expected layers valeu, found value"
+    assert f"caffelite: {said}" in answer.err
     (folder / "net.prototxt").write_text(net.replace("num_output: 2", "num_output: 2 bias_term: false"))
     answer = call(*command, "run_iter_10.caffemodel")
     assert answer.status == 2 and "net.prototxt:4:" in answer.err
@@ -239,10 +234,8 @@ def test_the_command_of_an_automatic_resume_is_the_same(folder, call):
 def test_weights_are_no_part_of_going_on(folder, call):
     call("train", "-solver", "solver.prototxt")
     answer = call("train", "-solver", "solver.prototxt", "-weights", "run_iter_20.caffemodel", "-iterations", "3")
-    assert (
-        answer.lines[-1]
-        == "To continue: caffelite train -solver solver.prototxt -iterations 3 -snapshot run_iter_3.solverstate"
-    )
+    words = "caffelite train -solver solver.prototxt -iterations 3 -snapshot run_iter_3.solverstate"
+    assert answer.lines[-1] == f"To continue: {words}"
 
 
 def test_the_log_says_which_run_goes_on(folder, call):

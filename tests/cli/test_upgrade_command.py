@@ -86,11 +86,8 @@ def test_caffemodel_of_v1(upgrade, tmp_path):
     answer, out = upgrade(net.SerializeToString())
     assert answer.status == 0 and weights.check_seal(out, tmp_path / "out")
     new = pb.NetParameter.FromString(out)
-    assert [(layer.name, layer.type) for layer in new.layer] == [
-        ("c", "Convolution"),
-        ("r", "ReLU"),
-        ("d", "Deconvolution"),
-    ]
+    types = {"c": "Convolution", "r": "ReLU", "d": "Deconvolution"}
+    assert [(layer.name, layer.type) for layer in new.layer] == list(types.items())
     assert not new.layers and not new.input and new.name == "n" and new.layer[0].param[1].lr_mult == 2
     kept = [b.SerializeToString() for layer in new.layer for b in layer.blobs]
     assert kept == [b.SerializeToString() for layer in net.layers for b in layer.blobs]

@@ -134,7 +134,6 @@ def test_an_archive_that_changes_while_it_is_read(tmp_path, change):
         path.unlink()
     if change == "replaced":
         path.write_bytes(packed({"x": bytes(4000)}, "w"))
-    with pytest.raises(
-        OSError, match="No such file" if change == "gone" else "the archive has changed since it was opened"
-    ):
+    said = "No such file" if change == "gone" else "the archive has changed since it was opened"
+    with pytest.raises(OSError, match=said):
         files["set/train/cat/1.jpg"]

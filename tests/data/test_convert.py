@@ -69,11 +69,8 @@ def test_files_that_are_kept_have_channels_of_their_own():
     grey = encoded(picture(channels=1))
     alpha = encoded(picture(channels=4))
     deep = encoded(picture().astype(np.uint16) << 8)
-    assert [Recipe(encoding="")(content, "a.png", 0)[1] for content in (grey, alpha, deep)] == [
-        (1, 6, 8),
-        (4, 6, 8),
-        (3, 6, 8),
-    ]
+    shapes = [Recipe(encoding="")(content, "a.png", 0)[1] for content in (grey, alpha, deep)]
+    assert shapes == [(1, 6, 8), (4, 6, 8), (3, 6, 8)]
     assert Recipe(encoding="")(deep, "a.png", 0)[0].data == deep, "force_color brings it to 8 bits"
     assert Recipe(encoding="", height=4, width=5)(grey, "a.png", 0)[1] == (3, 4, 5), (
         "one that is made anew has as many as are asked for"

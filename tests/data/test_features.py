@@ -55,9 +55,8 @@ def test_a_failure_leaves_nothing_and_what_is_there_stays(tmp_path, kind):
 
 
 def test_rows_of_four_axes_are_no_datum(tmp_path):
-    with pytest.raises(
-        CaffeliteError, match='a Datum cannot hold rows of "x"; expected C×H×W, found 1×2×3×4; write hdf5 or npz'
-    ):
+    said = 'a Datum cannot hold rows of "x"; expected C×H×W, found 1×2×3×4; write hdf5 or npz'
+    with pytest.raises(CaffeliteError, match=said):
         with features("lmdb", tmp_path / "db", {"x": (1, 2, 3, 4)}):
             pass
 

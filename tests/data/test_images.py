@@ -70,9 +70,8 @@ def test_resize_without_opencv(monkeypatch):
     monkeypatch.setitem(sys.modules, "cv2", None)
     images.opencv.cache_clear()
     try:
-        with pytest.raises(
-            CaffeliteError, match="resizing images needs opencv-python-headless, which is not installed"
-        ):
+        said = "resizing images needs opencv-python-headless, which is not installed"
+        with pytest.raises(CaffeliteError, match=said):
             resize(np.zeros((3, 4, 4), np.uint8), 2, 2)
     finally:
         images.opencv.cache_clear()

@@ -156,9 +156,8 @@ def test_without_a_lock_a_change_is_reported(tmp_path, monkeypatch, open_):
     assert list(db.walk()) == sorted(written.items()), "one transaction leaves the pages of the one before"
     rewrite(tmp_path / "db", 3)
     for read in (lambda: list(db.walk()), lambda: db.read(index), db.index):
-        with pytest.raises(
-            CaffeliteError, match="db: the LMDB has changed while it was read.*end the program that writes"
-        ):
+        said = "db: the LMDB has changed while it was read.*end the program that writes"
+        with pytest.raises(CaffeliteError, match=said):
             read()
 
 

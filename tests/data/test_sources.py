@@ -129,9 +129,8 @@ def test_large_labels(records, images, images_source, size):
 
 def test_a_label_that_float32_cannot_hold(records, images, images_source):
     path = records([datum(images[0], 0), datum(images[1], (1 << 24) + 1)])
-    with pytest.raises(
-        CaffeliteError, match=r'db: record "00000001": the label is not exact in float32; .*found 16777217'
-    ):
+    said = r'db: record "00000001": the label is not exact in float32; .*found 16777217'
+    with pytest.raises(CaffeliteError, match=said):
         images_source(path).next()
 
 
@@ -180,9 +179,8 @@ def test_sizes_may_differ_under_a_crop(records, images, images_source, size):
 
 def test_a_record_smaller_than_the_crop_is_named(records, images, images_source, size):
     path = records([datum(images[0]), datum(images[1, :, :2].copy())])
-    with pytest.raises(
-        CaffeliteError, match=r'record "00000001": .*crop_size is larger than the image; expected at most 2, found 3'
-    ):
+    said = r'record "00000001": .*crop_size is larger than the image; expected at most 2, found 3'
+    with pytest.raises(CaffeliteError, match=said):
         images_source(path, more="transform_param { crop_size: 3 }").next()
 
 
@@ -221,9 +219,8 @@ def test_a_file_that_is_no_database(tmp_path, images_source):
 def test_backend_left_at_its_default(database, images, source):
     path = database(images)
     layer = 'type: "Data" top: "data" data_param {{ source: "{}" batch_size: 2 }}'
-    with pytest.raises(
-        CaffeliteError, match=r"holds an LMDB, not a LevelDB, the default of backend; write backend: LMDB"
-    ):
+    said = r"holds an LMDB, not a LevelDB, the default of backend; write backend: LMDB"
+    with pytest.raises(CaffeliteError, match=said):
         source(layer.format(path))
 
 

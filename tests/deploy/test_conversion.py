@@ -44,11 +44,8 @@ def test_shipped_deploy_nets_come_out(name, test_graph):
 
 def test_test_time_flips_stay(test_graph):
     layers = convert(test_graph("cifar10_resnet/train_val.prototxt")).message.layer
-    assert [layer.name for layer in layers if layer.name in ("mirrored", "views", "mean_score")] == [
-        "mirrored",
-        "views",
-        "mean_score",
-    ]
+    names = ["mirrored", "views", "mean_score"]
+    assert [layer.name for layer in layers if layer.name in names] == names
     assert list(layers[0].top) == ["image"] and list(layers[-1].bottom) == ["mean_score"]
 
 

@@ -130,9 +130,8 @@ def test_gpus_that_nccl_cannot_join():
         )
 
     modules["nccl"].NcclCommunicator = refuses
-    with pytest.raises(
-        CaffeliteError, match="NCCL cannot join the GPUs; found NCCL_ERROR_UNHANDLED_CUDA_ERROR.*NCCL_DEBUG=WARN"
-    ):
+    said = "NCCL cannot join the GPUs; found NCCL_ERROR_UNHANDLED_CUDA_ERROR.*NCCL_DEBUG=WARN"
+    with pytest.raises(CaffeliteError, match=said):
         NCCLAllReduce(None, None, 0, 2, lambda uid: [uid], **modules)
 
 

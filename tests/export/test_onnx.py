@@ -227,9 +227,8 @@ def test_numbers_that_are_not_finite_are_found_out(seed):
     array = onnx_package.numpy_helper.to_array(weights).copy()
     array[0] = np.nan
     weights.CopyFrom(onnx_package.numpy_helper.from_array(array, weights.name))
-    with pytest.raises(
-        CaffeliteError, match='onnxruntime gets other numbers for "y"; expected within 0.0001, found nan'
-    ):
+    said = 'onnxruntime gets other numbers for "y"; expected within 0.0001, found nan'
+    with pytest.raises(CaffeliteError, match=said):
         onnx.check(net, model.SerializeToString(), seed)
 
 

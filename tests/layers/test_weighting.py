@@ -60,9 +60,8 @@ def test_ranks_have_weights_from_a_file(tmp_path, monkeypatch):
         2 * np.log(1 + np.e) + np.log(2), rel=1e-12
     )
     (tmp_path / "w.txt").write_text("2\n0\n")
-    with pytest.raises(
-        CaffeliteError, match=r"w\.txt: layer .layer. .* weights are missing; expected 3 numbers, found 2"
-    ):
+    said = r"w\.txt: layer .layer. .* weights are missing; expected 3 numbers, found 2"
+    with pytest.raises(CaffeliteError, match=said):
         judged("OrdinalRegressionLoss", body, **arrays)
 
 

@@ -27,10 +27,8 @@ def test_nothing_learns_nothing_runs_backward():
 
 def test_propagate_down():
     stop = ip("b", "x", "y", "propagate_down: false")
-    assert flags(build(DATA + ip("a", "data", "x") + stop + loss("l", "y", "target"))) == {
-        "b": [False],
-        "l": [True, False],
-    }
+    graph = build(DATA + ip("a", "data", "x") + stop + loss("l", "y", "target"))
+    assert flags(graph) == {"b": [False], "l": [True, False]}
     relu = 'layer { name: "r" type: "ReLU" bottom: "x" top: "y" propagate_down: false }'
     assert flags(build(DATA + ip("a", "data", "x") + relu + loss("l", "y", "target"))) == {}
     reach = ip("b", "data", "y", "propagate_down: true")

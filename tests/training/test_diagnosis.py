@@ -53,13 +53,8 @@ def corrupted(folder):
 def test_a_nan_in_the_data_names_its_sample(corrupted, train, parts, iteration, device):
     error = fails(train, SOLVER + f"iter_size: {parts}")
     first = error.report.first
-    assert (error.report.iteration, first.layer, first.what, first.nans, first.rows) == (
-        iteration,
-        "rows",
-        'top "x"',
-        1,
-        [2],
-    )
+    assert error.report.iteration == iteration
+    assert (first.layer, first.what, first.nans, first.rows) == ("rows", 'top "x"', 1, [2])
     assert error.report.samples == ['"rows" row 6 of rows.h5'] and "the data itself" in error.report.causes[0]
     assert str(error).endswith(f"caffelite replay run_fault_iter_{iteration}")
     assert not list(corrupted.glob("run_iter*")), "no snapshot of what is corrupted"

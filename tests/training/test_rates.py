@@ -139,10 +139,8 @@ def test_mistakes(text, message):
     ],
 )
 def test_a_rate_that_is_not_finite_is_an_error(text, at):
-    with pytest.raises(
-        CaffeliteError,
-        match=rf"s.prototxt:1:12: .* gives no finite rate at iteration {at}; found (inf|nan); correct base_lr",
-    ):
+    said = rf"s.prototxt:1:12: .* gives no finite rate at iteration {at}; found (inf|nan); correct base_lr"
+    with pytest.raises(CaffeliteError, match=said):
         rate(text)(at)
 
 

@@ -204,14 +204,12 @@ def test_the_state_of_another_net(folder, train):
     train(SOLVER + "random_seed: 5")
     text = (folder / "everything.prototxt").read_text()
     (folder / "everything.prototxt").write_text(text.replace('"hidden" type', '"renamed" type'))
-    with pytest.raises(
-        CaffeliteError, match="run_iter_7.caffemodel is the model of another net; expected weights of layers renamed"
-    ):
+    said = "run_iter_7.caffemodel is the model of another net; expected weights of layers renamed"
+    with pytest.raises(CaffeliteError, match=said):
         train(SOLVER, resume="run_iter_7.solverstate")
     (folder / "everything.prototxt").write_text(text.replace("num_output: 6", "num_output: 7"))
-    with pytest.raises(
-        CaffeliteError, match=r"history of parameter hidden\[0\] does not fit; expected \[7, 5\], found \[6, 5\]"
-    ):
+    said = r"history of parameter hidden\[0\] does not fit; expected \[7, 5\], found \[6, 5\]"
+    with pytest.raises(CaffeliteError, match=said):
         train(SOLVER, resume="run_iter_7.solverstate")
 
 

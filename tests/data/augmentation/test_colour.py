@@ -123,8 +123,6 @@ def test_inversion(perturbed, colour):
     ],
 )
 def test_colour_asked_of_gray_images(transform, text, field):
-    with pytest.raises(
-        CaffeliteError,
-        match=f"{field} needs colour; expected images of 3 channels, found 1; leave out {field}, or set force_color",
-    ):
+    said = f"{field} needs colour; expected images of 3 channels, found 1; leave out {field}, or set force_color"
+    with pytest.raises(CaffeliteError, match=said):
         transform(text, (1, 8, 8))
