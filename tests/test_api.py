@@ -181,9 +181,8 @@ def test_gradient_of_an_output_that_an_in_place_layer_makes(folder, gpu):
 
 
 def test_gradient_of_an_output_that_is_a_view(folder, gpu, seed):
-    (folder / "view.prototxt").write_text(
-        f'{DEPLOY}\nlayer {{ name: "flat" type: "Flatten" bottom: "out" top: "flat" }}'
-    )
+    text = f'{DEPLOY}\nlayer {{ name: "flat" type: "Flatten" bottom: "out" top: "flat" }}'
+    (folder / "view.prototxt").write_text(text)
     net = caffelite.Net("view.prototxt", gpu=gpu, force_backward=True, seed=seed)
     plain = caffelite.Net("deploy.prototxt", gpu=gpu, force_backward=True, seed=seed)
     x, dy = np.ones((2, 3)), np.ones((2, 2))

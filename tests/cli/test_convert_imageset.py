@@ -22,9 +22,8 @@ def images(tmp_path, monkeypatch):
         (tmp_path / "img" / name).mkdir(parents=True)
         for i in range(3):
             cv2.imwrite(f"img/{name}/{i}.png", random.integers(0, 256, (4, 6, 3)).astype(np.uint8))
-    (tmp_path / "list.txt").write_text(
-        "".join(f"{name}/{i}.png {label}\n" for label, name in enumerate(["dog", "cat"]) for i in range(3))
-    )
+    text = "".join(f"{name}/{i}.png {label}\n" for label, name in enumerate(["dog", "cat"]) for i in range(3))
+    (tmp_path / "list.txt").write_text(text)
     return tmp_path
 
 

@@ -44,9 +44,8 @@ def colour(folder, call, seed):
 
 def test_deploy_with_a_mean_a_crop_and_labels(colour, call):
     (colour / "use").mkdir()
-    answer = call(
-        "deploy -model colour.prototxt -out use/made.prototxt -labels names.txt -channel_order rgb -samples 10"
-    )
+    words = "deploy -model colour.prototxt -out use/made.prototxt -labels names.txt -channel_order rgb -samples 10"
+    answer = call(words)
     assert answer.status == 0
     assert any(
         "Verified with 12 stored images: the largest difference of scores is 0 " in line for line in answer.lines

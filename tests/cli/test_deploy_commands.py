@@ -76,9 +76,8 @@ def test_digits_drawn_by_hand(tool, seed, digits, call, tmp_path):
 
 
 def test_the_recipe_s_accuracy(digits, call):
-    answer = call(
-        "test -model models/lenet/digits_train_val.prototxt -weights digits_iter_500.caffemodel -iterations 6"
-    )
+    words = "test -model models/lenet/digits_train_val.prototxt -weights digits_iter_500.caffemodel -iterations 6"
+    answer = call(words)
     found = next(line for line in answer.lines if line.startswith("accuracy = "))
     assert float(found.split()[2]) >= 0.98, "of 360 written digits"
 

@@ -496,9 +496,8 @@ def test_a_shared_message_keeps_the_fields_of_other_types(folder, call):
     own = "from caffelite.extending import ArrayLayer, layer\n@layer('ROIPooling')\nclass Own(ArrayLayer):\n"
     own += "    grid: int = 1\n"
     body = "    bottoms = (2, 2)\n    def shapes(self, b): return [(b[1][0], b[0][1], self.grid, self.grid)]\n"
-    (folder / "own.py").write_text(
-        own + body + "    def compute(self, xp, x, r): return xp.zeros(self.shapes([x.shape, r.shape])[0])\n"
-    )
+    text = own + body + "    def compute(self, xp, x, r): return xp.zeros(self.shapes([x.shape, r.shape])[0])\n"
+    (folder / "own.py").write_text(text)
     net = INPUT + 'layer { name: "r" type: "Input" top: "r" input_param { shape { dim: 2 dim: 5 } } }\n'
     each = 'layer {{ name: "{0}" type: "{0}" bottom: "x" bottom: "r" top: "{0}" roi_pooling_param {{ {1} }} }}\n'
     net += each.format("ROIPooling", "grid: 3") + each.format("ROIAlign", "pooled_h: 2 pooled_w: 2")
@@ -545,9 +544,8 @@ def test_old_dialects_leave_a_type_of_a_user_alone(folder, call, given, fields, 
 
 
 def test_a_python_layer_is_not_native_where_a_user_has_its_type(folder, call):
-    (folder / "own.py").write_text(
-        "from caffelite.extending import elementwise\nelementwise('Proposal', y='2 * x', scale=1.0)\n"
-    )
+    text = "from caffelite.extending import elementwise\nelementwise('Proposal', y='2 * x', scale=1.0)\n"
+    (folder / "own.py").write_text(text)
     net = 'layer { name: "p" type: "Proposal" bottom: "x" top: "p" proposal_param { scale: 2 } }\n'
     net += 'layer { name: "q" type: "Python" bottom: "x" top: "q"\n'
     net += 'python_param { module: "rpn.proposal_layer" layer: "ProposalLayer" } }\n'
@@ -569,9 +567,8 @@ def test_a_family_needs_nothing_that_users_lack(tmp_path):
     shutil.copytree(package, tmp_path / "copy/caffelite", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.move(tmp_path / "copy/caffelite/families/yolo", tmp_path / "yolo")
     for file in (tmp_path / "yolo").glob("*.py"):
-        file.write_text(
-            file.read_text().replace("from ...", "from caffelite.").replace("from caffelite. ", "from caffelite ")
-        )
+        text = file.read_text().replace("from ...", "from caffelite.").replace("from caffelite. ", "from caffelite ")
+        file.write_text(text)
     (tmp_path / "net.prototxt").write_text(INPUT + YOLO)
 
     def check(*more: str) -> subprocess.CompletedProcess:

@@ -57,9 +57,8 @@ def test_deep_nesting_is_a_mistake(folder, call, opening):
 def test_numbers_of_5000_digits(folder, call, number):
     net = (folder / "net.prototxt").read_text()
     Path("long.prototxt").write_text(net.replace("num_output: 2", f"num_output: {number}"))
-    Path("float.prototxt").write_text(
-        net + f'layer {{ name: "p" type: "Power" bottom: "x" top: "p" power_param {{ scale: {number} }} }}'
-    )
+    text = net + f'layer {{ name: "p" type: "Power" bottom: "x" top: "p" power_param {{ scale: {number} }} }}'
+    Path("float.prototxt").write_text(text)
     for name in ("long.prototxt", "float.prototxt"):
         for command in (("check",), ("summary", "-model"), ("draw", "-model")):
             assert "internal error" not in call(*command, name).err

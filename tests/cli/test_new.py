@@ -151,9 +151,8 @@ def test_table_of_numbers_becomes_a_regression(call, there):
     scores = trained(call, "amounts", 150)
     assert scores["mean absolute error of red"]["value"] < 3000  # their spread is about 7000
     assert scores["mean absolute error of green"]["value"] < 0.03  # about 0.06
-    shown = call(
-        "classify -model amounts/deploy.prototxt -weights amounts/amounts_iter_150.caffemodel pictures/red/00.png"
-    )
+    words = "classify -model amounts/deploy.prototxt -weights amounts/amounts_iter_150.caffemodel pictures/red/00.png"
+    shown = call(words)
     assert re.search(r"^  red = \d+", shown.out, re.MULTILINE) and re.search(r"^  green = ", shown.out, re.MULTILINE)
 
 

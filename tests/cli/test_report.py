@@ -239,9 +239,8 @@ def test_a_picture_of_many_values_shows_a_part(seed):
 
 
 def test_a_net_that_neither_classifies_nor_predicts(folder, call):
-    Path("net.prototxt").write_text(
-        Path("net.prototxt").read_text().replace("EuclideanLoss", "SigmoidCrossEntropyLoss")
-    )
+    text = Path("net.prototxt").read_text().replace("EuclideanLoss", "SigmoidCrossEntropyLoss")
+    Path("net.prototxt").write_text(text)
     call("train", "-solver", "solver.prototxt", "-iterations", 1)
     assert call("test", "-model", "net.prototxt", "-weights", "run_iter_1.caffemodel", "-report", "out").status == 0
     assert "regression" not in json.loads(Path("out/report.json").read_text())

@@ -34,9 +34,8 @@ def test_a_label_map_is_one_error(folder, call):
 
 
 def test_a_solver_that_names_a_solver_is_one_error(folder, call):
-    (folder / "other.prototxt").write_text(
-        (folder / "solver.prototxt").read_text().replace("net.prototxt", "solver.prototxt")
-    )
+    text = (folder / "solver.prototxt").read_text().replace("net.prototxt", "solver.prototxt")
+    (folder / "other.prototxt").write_text(text)
     what = "solver.prototxt: this is a solver, not a net"
     answer = call("summary", "-solver", "other.prototxt")
     assert answer.status == 2 and answer.err == f"caffelite: other.prototxt:2:6: {what}; name a net here\n"

@@ -245,9 +245,8 @@ def test_mean_and_scale_are_in_the_graph(how, tmp_path, monkeypatch, seed):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(seed)
     mean = rng.uniform(80, 150, (3, 6, 7)).astype(np.float32)
-    Path("mean.binaryproto").write_bytes(
-        pb.BlobProto(num=1, channels=3, height=6, width=7, data=mean.ravel().tolist()).SerializeToString()
-    )
+    content = pb.BlobProto(num=1, channels=3, height=6, width=7, data=mean.ravel().tolist()).SerializeToString()
+    Path("mean.binaryproto").write_bytes(content)
     size, stored = ("dim: 4 dim: 4", "deploy_param { height: 6 width: 7 }") if "crop" in how else ("dim: 6 dim: 7", "")
     net, body = exported(
         text(

@@ -90,9 +90,8 @@ def test_scores_and_boxes_that_are_not_finite_are_not_found():
 
 
 def test_files_of_detections(tmp_path):
-    (tmp_path / "names.prototxt").write_text(
-        'item { name: "b" label: 0 } item { name: "c" label: 1 } item { name: "d" label: 2 }'
-    )
+    text = 'item { name: "b" label: 0 } item { name: "c" label: 1 } item { name: "d" label: 2 }'
+    (tmp_path / "names.prototxt").write_text(text)
     (tmp_path / "sizes.txt").write_text("one 180 300\n")
     net = output_net(
         f'save_output_param {{ output_directory: "{tmp_path}/out" output_format: "VOC" label_map_file: '

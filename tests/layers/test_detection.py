@@ -213,9 +213,8 @@ def test_shapes_that_do_not_fit():
 
 @pytest.fixture
 def saved(tmp_path):
-    (tmp_path / "map.prototxt").write_text(
-        "".join(f'item {{ name: "{n}" label: {i} }}\n' for i, n in enumerate(("none", "cat", "dog", "fox")))
-    )
+    text = "".join(f'item {{ name: "{n}" label: {i} }}\n' for i, n in enumerate(("none", "cat", "dog", "fox")))
+    (tmp_path / "map.prototxt").write_text(text)
     (tmp_path / "sizes.txt").write_text("one 100 200\ntwo 50 50\n")
     return (
         f'output_directory: "{tmp_path}/out" label_map_file: "{tmp_path}/map.prototxt" '

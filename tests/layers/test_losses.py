@@ -34,9 +34,8 @@ def infogain(source) -> str:
 def test_infogain_from_a_file(tmp_path, seed):
     rng = np.random.default_rng(seed)
     x, t, gains = rng.normal(size=(4, 3)), rng.integers(0, 3, 4), rng.random((3, 3)).astype(np.float32)
-    (tmp_path / "H.binaryproto").write_bytes(
-        pb.BlobProto(num=1, channels=1, height=3, width=3, data=gains.ravel()).SerializeToString()
-    )
+    content = pb.BlobProto(num=1, channels=1, height=3, width=3, data=gains.ravel()).SerializeToString()
+    (tmp_path / "H.binaryproto").write_bytes(content)
     of_file = bind(infogain(tmp_path / "H.binaryproto"))
     of_bottom = bind(over("InfogainLoss", x=(4, 3), t=(4,), h=(3, 3)))
     feed(of_file, x=x, t=t)
