@@ -14,19 +14,11 @@ STROKE_FONTS = (
     cv2.FONT_HERSHEY_PLAIN,
     cv2.FONT_HERSHEY_COMPLEX_SMALL,
 )
-TYPE = (
-    "DejaVuSans",
-    "DejaVuSans-Bold",
-    "DejaVuSans-Oblique",
-    "DejaVuSerif",
-    "DejaVuSerif-Bold",
-    "DejaVuSansMono",
-    "DejaVuSansMono-Bold",
-    "cmr10",
-    "cmss10",
-    "cmtt10",
-    "STIXGeneral",
-    "STIXGeneralBol",
+TYPE = tuple(
+    (
+        "DejaVuSans DejaVuSans-Bold DejaVuSans-Oblique DejaVuSerif DejaVuSerif-Bold DejaVuSansMono "
+        "DejaVuSansMono-Bold cmr10 cmss10 cmtt10 STIXGeneral STIXGeneralBol"
+    ).split()
 )
 
 # The pen's way through a box one high and about half as wide: x, y of points that a smooth line joins, a list a stroke.

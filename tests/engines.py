@@ -3,7 +3,7 @@ where they do."""
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from unittest import mock
 
@@ -46,6 +46,17 @@ def with_onednn(precision: str = "fp32") -> CPU:
     if precision == "bf16" and library.bf16() is None:
         pytest.skip("this processor cannot multiply bfloat16 numbers")
     return CPU(precision=precision)
+
+
+def assert_alike_in_threads(passes: Callable[[CPU], list]) -> None:
+    """The arrays that passes(device) gives have the same bits with any number of threads."""
+    results = []
+    for threads in (1, 2, 5):
+        dev = with_onednn()
+        dev.threads = threads
+        results.append(passes(dev))
+    for other in results[1:]:
+        np.testing.assert_equal(results[0], other)
 
 
 def channels_last(engine: str) -> CPU:

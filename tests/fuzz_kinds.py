@@ -80,9 +80,8 @@ def _survey_and_source() -> None:
 
 def _datum() -> None:
     write_lmdb("good", [(image, 1) for image in IMAGES])
-    Path("datum").write_bytes(
-        pb.Datum(channels=3, height=12, width=10, data=IMAGES[0].tobytes(), label=3).SerializeToString()
-    )
+    content = pb.Datum(channels=3, height=12, width=10, data=IMAGES[0].tobytes(), label=3).SerializeToString()
+    Path("datum").write_bytes(content)
 
 
 def _use_datum() -> None:

@@ -100,6 +100,19 @@ def png(data: bytes, rng: random.Random) -> bytes:
     return data[:12] + bytes(head[:17]) + struct.pack(">I", zlib.crc32(head[:17])) + data[33:]
 
 
+TAR_FIELDS = {  # offset in a header: values of size, type, name and link
+    124: (
+        *[b"%s\0" % (digit * 11) for digit in (b"7", b"x", b"0")],
+        b"\xff" * 12,
+        b"\x80" + b"\x7f" * 11,
+        b"-0000000001\0",
+    ),
+    156: [bytes([byte]) for byte in b"12567SKLxg\0D"],
+    0: (b"a/9.cls\0", b"../x\0", b"/etc/x\0", b"\xff\xfe\0", b"\0", b"./a/0.png\0"),
+    157: (b"a/0.png\0", b"..\0", b"/dev/zero\0", b"a\0", b"\0"),
+}
+
+
 def tar(data: bytes, rng: random.Random) -> bytes:
     """Fields of a header, whose checksum is made right again; else bytes."""
     if rng.random() < 0.3:
@@ -107,25 +120,8 @@ def tar(data: bytes, rng: random.Random) -> bytes:
     damaged = bytearray(data)
     heads = [at for at in range(0, len(data), 512) if data[at + 257 : at + 262] == b"ustar"]
     at = rng.choice(heads)
-    field, values = rng.choice(
-        (
-            (
-                124,
-                (
-                    b"77777777777\0",
-                    b"\xff" * 12,
-                    b"\x80" + b"\x7f" * 11,
-                    b"-0000000001\0",
-                    b"xxxxxxxxxxx\0",
-                    b"00000000000\0",
-                ),
-            ),
-            (156, (b"1", b"2", b"5", b"6", b"7", b"S", b"K", b"L", b"x", b"g", b"\0", b"D")),
-            (0, (b"a/9.cls\0", b"../x\0", b"/etc/x\0", b"\xff\xfe\0", b"\0", b"./a/0.png\0")),
-            (157, (b"a/0.png\0", b"..\0", b"/dev/zero\0", b"a\0", b"\0")),
-        )
-    )
-    value = rng.choice(values)
+    field = rng.choice(list(TAR_FIELDS))
+    value = rng.choice(TAR_FIELDS[field])
     damaged[at + field : at + field + len(value)] = value
     damaged[at + 148 : at + 156] = b" " * 8
     damaged[at + 148 : at + 156] = b"%06o\0 " % sum(damaged[at : at + 512])
@@ -138,21 +134,8 @@ def npy(data: bytes, rng: random.Random) -> bytes:
         return binary(data, rng)
     size = int.from_bytes(data[8:10], "little")
     header = data[10 : 10 + size].decode("latin1")
-    words = (
-        "-1",
-        "9" * 400,
-        "9" * 5000,
-        "True",
-        "(" * 90,
-        "1e9",
-        "None",
-        "'O'",
-        "'<f4'",
-        "'V5'",
-        "[('a','<f4')]",
-        "lambda: 0",
-        str(1 << 62),
-    )
+    words = "-1 True 1e9 None 'O' '<f4' 'V5' [('a','<f4')]".split()
+    words += ["9" * 400, "9" * 5000, "(" * 90, "lambda: 0", str(1 << 62)]
     start, end = rng.choice([match.span() for match in re.finditer(r"\d+|'[^']*'|True|False|\(|\)|,", header)])
     header = header[:start] + rng.choice(words) + header[end:]
     if rng.random() < 0.5:

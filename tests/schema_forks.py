@@ -1,166 +1,231 @@
-"""Fields of Intel's Caffe for YOLO; fields, messages and enums of forks for which there is no list to compare with."""
+"""Fields, messages and enums that Caffe's own schema lacks: of forks, and of our own."""
 
 from caffelite import caffelite_pb2 as pb
 
-YOLO = {
-    "LayerParameter.region_loss_param": ("intel", 209),
-    "LayerParameter.reorg_param": ("intel", 159),
-    **{
-        f"{message}.{field.name}": ("intel", field.number)
-        for message in ("RegionLossParameter", "ReorgParameter")
-        for field in getattr(pb, message).DESCRIPTOR.fields
-    },
-}
 
-# Fields of forks without a list: sphereface, caffe-face, happynear/caffe-windows, eric612/MobileNet-YOLO
-UNLISTED = {
-    "AccuracyParameter.min_is_better": 4,
-    "DropoutParameter.scale_train": 2,
-    "InnerProductParameter.normalize": 7,
-    "ParameterParameter.blob_filler": 2,
-    "LayerParameter.channel_scale_param": 237,
-    "LayerParameter.flip_param": 212,
-    "LayerParameter.general_contrastive_loss_param": 215,
-    "LayerParameter.inner_distance_param": 213,
-    "LayerParameter.label_specific_add_param": 241,
-    "LayerParameter.label_specific_rescale_param": 228,
-    "LayerParameter.margin_inner_product_param": 232,
-    "LayerParameter.normalize_param": 214,
-    "LayerParameter.yolo_detection_output_param": 601,
-    "LayerParameter.yolov3_detection_output_param": 602,
-    "LayerParameter.yolov3_param": 603,
-}
+def rows(table: str) -> dict[str, list[str]]:
+    """A table of lines "owner: words", which indented lines continue."""
+    lines = (line.split(": ") for line in table.replace("\n  ", " ").strip().split("\n"))
+    return {owner: words.split() for owner, words in lines}
 
-MAPS = ("ImageGtData", "DetectionLoss", "DetectionAccuracy", "DetectionGroupLoss", "DetectionGroupAccuracy")
-# of the layers in tests/layers/rows_forks.py
-DENSE = {
-    "LayerParameter.quant_param": 149,
-    "LayerParameter.selu_param": 161,
-    "LayerParameter.selu_dropout_param": 162,
-    "LayerParameter.eval_detection_param": 301,
-}
-DENSE_OWN = {f"LayerParameter.{name}_param" for name in ("binary_convolution", "binary_inner_product", "sparsify")}
-DENSE_OWN |= {f"LayerParameter.{name}_param" for name in ("lstm", "reverse", "transpose", "largemargin_inner_product")}
-DENSE_OWN |= {"LayerParameter.unpooling_param"}
-DENSE_OWN |= {f"V1LayerParameter.{name}_param" for name in ("bn", "eltwise_accuracy", "unpooling")}
-VIDEO = "source batch_size root_folder shuffle new_height new_width new_length num_segments modality name_pattern "
-VIDEO += "grayscale"
-DENSE_OWN |= {f"VideoDataParameter.{name}" for name in VIDEO.split()}
-DENSE_OWN |= {f"TransformationParameter.{name}" for name in ("multi_scale", "scale_ratios", "max_distort")}
-DENSE_OWN |= {f"TransformationParameter.{name}" for name in ("fix_crop", "more_fix_crop", "is_flow")}
-DENSE_OWN |= {"ConvolutionParameter.fuse_type"}
-DENSE_OWN |= {f"PriorBoxParameter.{name}" for name in ("second_offset_h", "density")}
-V1_TYPES = {"BN": 8390, "ELTWISE_ACCURACY": 8391, "IMAGE_SEG_DATA": 8392, "UNPOOLING": 8393, "WINDOW_SEG_DATA": 8394}
-V1_TYPES |= {
-    "MULTI_STAGE_MEANFIELD": 8604,
-    "CROP": 8432,
-    "CONVOLUTION3D": 8440,
-    "POOLING3D": 8441,
-    "DECONVOLUTION3D": 8442,
-    "VIDEO_DATA": 8443,
-}
-V1_TYPES |= {"ANGLE_LOSS": 8503, "MULTI_SOFTMAX": 8504, "MULTI_SOFTMAX_LOSS": 8505}
-CLIPS = "sampling_rate", "use_image", "use_temporal_jitter"
-DENSE_OWN |= {f"VideoDataParameter.{name}" for name in CLIPS}
-DENSE_OWN |= {f"ImageDataParameter.{name}" for name in (*CLIPS, "new_length", "mean_value")}
-DENSE_OWN |= {f"ConvolutionParameter.{name}" for name in ("kernel_depth", "temporal_stride", "temporal_pad")}
-DENSE_OWN |= {f"PoolingParameter.{name}" for name in ("kernel_depth", "temporal_stride")}
-DENSE_OWN |= {f"LayerParameter.{name}3d_param" for name in ("convolution", "pooling")}
-DENSE_MESSAGES = {f"{name}Parameter" for name in ("BinaryWeights", "Quant", "Sparsify", "EvalDetection")}
-DENSE_MESSAGES |= {f"{name}Parameter" for name in ("Lstm", "Reverse", "SeLu", "SeLuDropout", "Transpose", "Unpooling")}
-UNLISTED |= DENSE
 
-TEXT = {"continuation_indicator": "ContinuationIndicator", "ctc_decoder": "CTCDecoder", "ctc_loss": "CtcLoss"}
-TEXT |= {"labelsequence_accuracy": "LabelsequenceAccuracy"}
-METRIC = {name: "Margin" for name in ("lifted_struct_sim_softmax_loss", "triplet_loss")}
-FLOW = {"correlation": "Correlation", "downsample": "Downsample", "flow_warp": "FlowWarp", "l1_loss": "L1Loss"}
-FLOW |= {"mean": "Mean", "resample": "Resample"}
-WEIGHTING = {"dice_coef_loss": "DiceCoefLoss", "focal_loss": "FocalLoss"}
-WEIGHTING |= {"cos_data": "CoSData", "multi_label_image_data": "MultiLabelImageData"}
-WEIGHTING |= {"ordinal_regression_loss": "OrdinalRegressionLoss"}
-WEIGHTING |= {name.lower(): name for name in ("MMD", "JMMD", "Nms", "GRN", "Sum", "Squash", "Entropy", "ImResize")}
-WEIGHTING |= {"margin": "CapsuleMargin", "spatial_dropout": "SpatialDropout", "heatmap_data": "HeatmapData"}
-WEIGHTING |= {"cpm_transform": "CPMTransformation", "mil": "MIL", "padding": "Padding", "squeeze": "Squeeze"}
-WEIGHTING |= {
-    f"capsule_{name.lower()}": f"Capsule{name}" for name in ("Len", "Mask", "Reshape", "Transform", "Routing")
-}
-VOLUMES = {"local": "Local", "mergecrop": "MergeCrop", "multi_stage_meanfield": "MultiStageMeanfield"}
-VOLUMES |= {"mask_resize": "MaskResize", "multi_roi_pooling": "MultiROIPooling", "psroi_align": "PSROIAlign"}
-VOLUMES |= {
-    "dense_crf": "DenseCRF",
-    "sum_pooling": "SumPooling",
-    "roi_warping": "ROIWarping",
-    "deformable_psroi_pooling": "DeformablePSROIPooling",
-}
-VOLUMES |= {"bias_channel": "BiasChannel", "unique_label": "UniqueLabel", "scalar": "Scalar"}
-VOLUMES |= {"netvlad": "Netvlad", "intranorm": "Intranorm"}
-VOLUMES |= {"mat_write": "MatWrite", "domain_transform": "DomainTransform", "st": "SpatialTransformer"}
-VOLUMES |= {"detectnet_groundtruth": "DetectNetGroundTruth", "detectnet_augmentation": "DetectNetAugmentation"}
-# messages of layers of families, by their fields
-FAMILIES = TEXT | METRIC | FLOW | VOLUMES | WEIGHTING | {"gradient_scaler": "GradientScaler"}
-UNLISTED |= {"LayerParameter.deformable_convolution_param": 999, "LayerParameter.tiling_param": 500}
-UNLISTED |= {"MemoryDataParameter.dim": 5, "LayerParameter.multi_label_image_data_param": 15711}
-POINTS = [f"ignore_{name}" for name in ("objectness", "location", "constraint", "classes", "rank")]
-POINTS += [f"normalize_{name}" for name in ("supervised", "classes", "constraint", "objectness")]
-DENSE_OWN |= {f"LossParameter.{name}" for name in (*POINTS, "is_siftflow")}
-DENSE_OWN |= {
-    f"PoolingParameter.{name}"
-    for name in ("more_kernel_size", "more_stride", "more_pad", "dilation", "avg_include_pad")
-}
-DENSE_OWN |= {"V1LayerParameter.multi_stage_meanfield_param", "FillerParameter.diag_val"}
-DENSE_OWN |= {f"LayerParameter.{name}" for name in ("blobs_lr", "weight_decay")} | {"MILParameter.context_per_roi"}
+def fields(table: str) -> set[str]:
+    return {f"{message}.{name}" for message, names in rows(table).items() for name in names}
 
-CASCADE = ("bbox_reg", "box_group_output", "box_output", "decode_bbox", "scale_route")
-CASCADE += ("detection_data", "eval_data", "frcnn_output", "hard_mining")
-CASCADE += ("image_gt_data", "detection_loss", "detection_accuracy", "detection_group_loss", "detection_group_accuracy")
-UNLISTED_MESSAGES = {
-    *(f"{name}Parameter" for name in FAMILIES.values()),
-    *("CoSTop", "DeformableConvolutionParameter", "TilingParameter", "DetectNetClassMapping"),
-    *DENSE_MESSAGES,
-    *(
-        f"{name}Parameter"
-        for name in ("BBoxReg", "BoxGroup", "BoxGroupOutput", "BoxOutput", "DecodeBBox", "ScaleRoute")
-    ),
-    *(f"{name}Parameter" for name in ("DetectionData", "EvalData", "FrcnnOutput", "HardMining")),
-    *(f"{name}Parameter" for name in ("CenterLoss", "ChannelScale", "Flip", "GeneralContrastive", "InnerDistance")),
-    *(f"{name}Parameter" for name in ("Insanity", "LabelSpecificAdd", "LabelSpecificRescale", "MarginInnerProduct")),
-    *(f"{name}Parameter" for name in MAPS),
-    *(f"{name}Parameter" for name in ("UnitNorm", "YoloDetectionOutput", "Yolov3", "Yolov3DetectionOutput")),
-}
-UNLISTED_ENUMS = {
-    "ConvolutionParameter.FuseType": {"UNFUSED": 0, "FUSED_CONV_RELU": 1},
-    "MILParameter.MILType": {"MAX": 0, "NOR": 1},
-    "BiasChannelParameter.LabelType": {"IMAGE": 1, "PIXEL": 2},
-    "CoSTop.DataType": {
-        name: number
-        for number, name in enumerate(
-            "STRING INT FLOAT INT_ARRAY FLOAT_ARRAY RAW_IMAGE ENCODED_IMAGE ENCODED_IMAGE_WITH_DIM".split()
-        )
-    },
-    "DiceCoefLossParameter.GeneralizationMode": {"NONE": 0, "MULTICLASS": 1, "MULTICLASS_WEIGHTED": 2},
-    "FocalLossParameter.Type": {"ORIGIN": 0, "LINEAR": 1},
-    "CorrelationParameter.CorrelationType": {"MULTIPLY": 0, "SUBTRACT": 1},
-    "FlowWarpParameter.FillParameter": {"ZERO": 1, "NOT_A_NUMBER": 2},
-    "DeformableConvolutionParameter.Engine": {"DEFAULT": 0, "CAFFE": 1, "CUDNN": 2},
-    "MergeCropParameter.MergeOp": {"STACK": 0, "ADD": 1},
-    "MultiStageMeanfieldParameter.Compatibility": {"POTTS": 0},
-    "DetectNetGroundTruthParameter.CoverageType": {"RECTANGULAR": 0},
-    "DetectNetGroundTruthParameter.GridboxType": {"GRIDBOX_MAX": 0, "GRIDBOX_MIN": 1},
-    "SumPoolingParameter.PoolMethod": {"MAX": 0, "AVE": 1, "STOCHASTIC": 2, "SUM": 3},
-    "MeanParameter.MeanOperation": {"ADD": 1, "SUBTRACT": 4},
-    "ResampleParameter.ResampleType": {"NEAREST": 1, "LINEAR": 2, "CUBIC": 3, "AREA": 4},
-    "VideoDataParameter.Modality": {"RGB": 0, "FLOW": 1},
-    "UnpoolingParameter.UnpoolMethod": {"MAX": 0, "AVE": 1, "TILE": 2},
-    "EvalDetectionParameter.ScoreType": {"OBJ": 0, "PROB": 1, "MULTIPLY": 2},
-    "MarginInnerProductParameter.MarginType": {"SINGLE": 0, "DOUBLE": 1, "TRIPLE": 2, "QUADRUPLE": 3},
-    "Yolov3Parameter.IOU_LOSS": {"IOU": 0, "GIOU": 1, "MSE": 2, "DIOU": 3, "CIOU": 4},
-}
-CASCADE_TARGETS = "cls_num", "num_img_per_batch", "fg_thr", "bg_thr_hg", "bg_thr_lw", "img_width"
-UNLISTED_OWN = {f"LayerParameter.{name}_param" for name in ("center_loss", "insanity", *CASCADE)}  # theirs are taken
-UNLISTED_OWN |= {f"ProposalTargetParameter.{name}" for name in CASCADE_TARGETS}
-UNLISTED_OWN |= DENSE_OWN | {f"LayerParameter.{name}_param" for name in FAMILIES}
-UNLISTED_OWN |= {"LayerParameter.visualise", "LayerParameter.visualise_channel"}
-UNLISTED_OWN |= {
-    f"{kind}Parameter.{side}" for kind in ("Convolution", "Pooling") for side in ("pad_l", "pad_r", "pad_t", "pad_b")
-}
-UNLISTED_OWN |= {"ReLUParameter.relu6"}
+
+def numbered(table: str) -> dict[str, int]:
+    """The fields with their numbers."""
+    return {name: int(number) for name, number in (field.split("=") for field in fields(table))}
+
+
+def enums(table: str) -> dict[str, dict[str, int]]:
+    return {
+        enum: {name: int(number) for name, number in (value.split("=") for value in values)}
+        for enum, values in rows(table).items()
+    }
+
+
+def of_messages(messages: list[str]) -> dict[str, int]:
+    """Every field of these messages, with its number."""
+    every = ((message, getattr(pb, message).DESCRIPTOR.fields) for message in messages)
+    return {f"{message}.{field.name}": field.number for message, listed in every for field in listed}
+
+
+# Fields of our own, and of forks without a list to compare with whose numbers others have taken
+OWN = fields("""
+FillerParameter: diag_val
+NetParameter: checksum deploy_param run
+DeployParameter: answer
+SolverParameter: best_lowest best_score div_factor early_stop ema_decay final_div_factor max_epoch pct_start
+  snapshot_epoch snapshot_keep step_epoch swa_start test_epoch
+SolverState: checksum model_digest resume run
+LayerParameter: anchor_target_param bbox_reg_param bias_channel_param binary_convolution_param
+  binary_inner_product_param blobs_lr bn_param box_group_output_param box_output_param capsule_len_param
+  capsule_mask_param capsule_reshape_param capsule_routing_param capsule_transform_param center_loss_param
+  continuation_indicator_param convolution3d_param correlation_param cos_data_param cpm_transform_param
+  ctc_decoder_param ctc_loss_param decode_bbox_param deformable_psroi_pooling_param dense_crf_param
+  dense_image_data_param detection_accuracy_param detection_data_param detection_group_accuracy_param
+  detection_group_loss_param detection_loss_param detectnet_augmentation_param detectnet_groundtruth_param
+  dice_coef_loss_param domain_transform_param downsample_param entropy_param eval_data_param flow_warp_param
+  focal_loss_param frcnn_output_param gradient_scaler_param grn_param hard_mining_param heatmap_data_param
+  image_gt_data_param imresize_param insanity_param interp_param intranorm_param jmmd_param l1_loss_param
+  labelsequence_accuracy_param largemargin_inner_product_param lifted_struct_sim_softmax_loss_param local_param
+  lstm_param margin_param mask_resize_param mat_write_param mean_param mergecrop_param mil_param mmd_param
+  multi_label_image_data_param multi_roi_pooling_param multi_stage_meanfield_param netvlad_param nms_param
+  ordinal_regression_loss_param padding_param placement pooling3d_param proposal_target_param psroi_align_param
+  relu6_param resample_param reverse_param roi_data_param roi_detection_output_param roi_warping_param scalar_param
+  scale_route_param seg_accuracy_param shuffle_channel_param sparsify_param spatial_dropout_param squash_param
+  squeeze_param st_param sum_param sum_pooling_param transpose_param triplet_loss_param unique_label_param
+  unpooling_param upsample_param visualise visualise_channel weight_decay
+TransformationParameter: crop_height crop_width fix_crop is_flow max_distort mixup_param more_fix_crop multi_scale
+  perturb_param resize_param scale_factors scale_ratios
+LossParameter: class_weight class_weight_balanced class_weight_source class_weighting ignore_classes ignore_constraint
+  ignore_location ignore_objectness ignore_rank is_siftflow label_smoothing normalize_classes normalize_constraint
+  normalize_objectness normalize_supervised weight_by_label_freqs
+ConvolutionParameter: algorithm fuse_type kernel_depth pad_b pad_l pad_r pad_t temporal_pad temporal_stride
+DataParameter: label_source sampler
+DropoutParameter: sample_weights_test
+HDF5DataParameter: sampler
+ImageDataParameter: ignore_label label_type mean_value new_length sampler sampling_rate use_image use_temporal_jitter
+PoolingParameter: avg_include_pad ceil_mode dilation kernel_depth more_kernel_size more_pad more_stride pad_b pad_l
+  pad_r pad_t temporal_stride
+ReLUParameter: relu6
+V1LayerParameter: bn_param eltwise_accuracy_param multi_stage_meanfield_param unpooling_param
+BNParameter: bn_mode scale_filler shift_filler
+InterpParameter: use_blob_size
+DetectionEvaluateParameter: ap_version
+PriorBoxParameter: density height second_offset_h width
+VideoDataParameter: batch_size grayscale modality name_pattern new_height new_length new_width num_segments
+  root_folder sampling_rate shuffle source use_image use_temporal_jitter
+ProposalTargetParameter: bg_thr_hg bg_thr_lw cls_num fg_thr img_width num_img_per_batch
+MILParameter: context_per_roi
+ResumeState: algorithm
+""")
+
+# Fields of forks without a list, with the forks' numbers: sphereface, caffe-face, happynear/caffe-windows,
+# eric612/MobileNet-YOLO, luoyetx/mini-caffe, zhaoweicai/mscnn and others
+UNLISTED = numbered("""
+LayerParameter: quant_param=149 selu_param=161 selu_dropout_param=162 flip_param=212 inner_distance_param=213
+  normalize_param=214 general_contrastive_loss_param=215 proposal_param=224 label_specific_rescale_param=228
+  margin_inner_product_param=232 channel_scale_param=237 label_specific_add_param=241 eval_detection_param=301
+  tiling_param=500 yolo_detection_output_param=601 yolov3_detection_output_param=602 yolov3_param=603
+  deformable_convolution_param=999 multi_label_image_data_param=15711
+AccuracyParameter: min_is_better=4
+DropoutParameter: scale_train=2
+InnerProductParameter: normalize=7
+MemoryDataParameter: dim=5
+ParameterParameter: blob_filler=2
+ROIPoolingParameter: pad_ratio=4
+""")
+
+# Fields of NVCaffe and of Intel's Caffe, by whose names their prototxts are read. A number of theirs that means
+# something else in another Caffe gives way to one from 8000 on: only their text files are read.
+NVIDIA = numbered("""
+NetParameter: default_forward_type=8002 default_backward_type=12 global_grad_scale=15 global_grad_scale_adaptive=16
+  reduce_buckets=18
+SolverParameter: rampup_interval=8000 rampup_lr=8001 min_lr=8002 larc=8003 larc_policy=8004 larc_eta=8005
+  plateau_winsize=243 eval_type=241 ap_version=242 show_per_class_result=244
+SolverState: minimum_loss=5 iter_last_event=6
+LayerParameter: norm_param=206 permute_param=202 annotated_data_param=200 multibox_loss_param=201 prior_box_param=203
+  detection_output_param=204 detection_evaluate_param=205 video_data_param=207
+TransformationParameter: crop_h=211 crop_w=212 img_rand_resize_lower=8000 img_rand_resize_upper=8001
+  rand_resize_ratio_lower=8002 rand_resize_ratio_upper=8003 vertical_stretch_lower=8004 vertical_stretch_upper=8005
+  horizontal_stretch_lower=8006 horizontal_stretch_upper=8007 interpolation_algo_down=8008 interpolation_algo_up=8009
+  allow_upscale=20 distort_param=213 noise_param=209 emit_constraint=210 expand_param=214
+SaltPepperParameter: fraction=1 value=2
+BatchNormParameter: scale_filler=8000 scale_bias=8001
+DataParameter: cache=13 shuffle=14
+ImageDataParameter: cache=15
+NormalizeParameter: across_spatial=1 scale_filler=2 channel_shared=3 eps=4
+PermuteParameter: order=1
+""")
+INTEL = numbered("""
+FillerParameter: scale=9
+SolverParameter: warmup_iter=8006 warmup_start_lr=8007 local_lr_auto=8008 local_gw_ratio=8009 stagelr=150
+  stageiter=151
+LayerParameter: smooth_l1_loss_param=8000 box_annotator_ohem_param=8203 psroi_pooling_param=153 roi_pooling_param=154
+  region_loss_param=209 reorg_param=159
+TransformationParameter: random_resize_param=8010 random_aspect_ratio_param=8011
+RandomResizeParameter: min_size=1 max_size=2
+RandomAspectRatioParameter: min_area_ratio=1 max_area_ratio=2 aspect_ratio_change=3 max_attempt=4
+LossParameter: pre_fixed_normalizer=8000
+BatchNormParameter: bias_filler=8 use_weight_bias=8002 bias_term=8003 filler=8004 relu=10
+ConvolutionParameter: relu=8000 negative_slope=8001
+InnerProductParameter: relu=8 negative_slope=9
+SmoothL1LossParameter: sigma=1
+ROIPoolingParameter: pooled_h=1 pooled_w=2 spatial_scale=3
+PSROIPoolingParameter: spatial_scale=1 output_dim=2 group_size=3
+BoxAnnotatorOHEMParameter: roi_per_img=1 ignore_label=2
+""")
+DETECTION = """
+LabelMapItem LabelMap SampleConstraint EmitConstraint NormalizedBBox Annotation AnnotationGroup AnnotatedDatum
+AnnotatedDataParameter ResizeParameter ExpansionParameter DetectionEvaluateParameter NonMaximumSuppressionParameter
+SaveOutputParameter DetectionOutputParameter MultiBoxLossParameter PriorBoxParameter VideoDataParameter
+""".split()  # messages of detectors, which NVCaffe and Intel's Caffe have from SSD's
+NVIDIA |= of_messages([*DETECTION, "DistortionParameter", "NoiseParameter"])
+INTEL |= of_messages(["RegionLossParameter", "ReorgParameter"])
+FORKS = {name: ("nvidia", number) for name, number in NVIDIA.items() if name not in OWN}
+FORKS |= {name: ("intel", number) for name, number in INTEL.items()}
+
+OWN_MESSAGES = """
+AnchorTargetParameter BatchSampler BBoxRegParameter BBoxSampler BiasChannelParameter BinaryWeightsParameter
+BNParameter BoxGroupOutputParameter BoxGroupParameter BoxOutputParameter CapsuleLenParameter CapsuleMarginParameter
+CapsuleMaskParameter CapsuleReshapeParameter CapsuleRoutingParameter CapsuleTransformParameter CarriedState
+CenterLossParameter ChannelScaleParameter ContinuationIndicatorParameter CorrelationParameter CoSDataParameter CoSTop
+CPMTransformationParameter CTCDecoderParameter CtcLossParameter DataFact DecodeBBoxParameter
+DeformableConvolutionParameter DeformablePSROIPoolingParameter DenseCRFParameter DenseImageDataParameter
+DeployParameter DetectionAccuracyParameter DetectionDataParameter DetectionGroupAccuracyParameter
+DetectionGroupLossParameter DetectionLossParameter DetectNetAugmentationParameter DetectNetClassMapping
+DetectNetGroundTruthParameter DiceCoefLossParameter DomainTransformParameter DownsampleParameter EntropyParameter
+EvalDataParameter EvalDetectionParameter FlipParameter FlowWarpParameter FocalLossParameter FrcnnOutputParameter
+GeneralContrastiveParameter GradientScalerParameter GRNParameter HardMiningParameter HeatmapDataParameter
+ImageGtDataParameter ImResizeParameter InnerDistanceParameter InsanityParameter InterpParameter IntranormParameter
+JMMDParameter L1LossParameter LabelsequenceAccuracyParameter LabelSpecificAddParameter LabelSpecificRescaleParameter
+LocalParameter LstmParameter MarginInnerProductParameter MarginParameter MaskResizeParameter MatWriteParameter
+MeanParameter MergeCropParameter MILParameter MixupParameter MMDParameter MultiLabelImageDataParameter
+MultiROIPoolingParameter MultiStageMeanfieldParameter NetvladParameter NmsParameter OrdinalRegressionLossParameter
+PaddingParameter PerturbationParameter PlacementParameter ProposalParameter ProposalTargetParameter
+PSROIAlignParameter QuantParameter ResampleParameter ResumeState ReverseParameter RoIDataParameter
+RoIDetectionOutputParameter ROIWarpingParameter RunOrigin ScalarParameter ScaleRouteParameter SegAccuracyParameter
+SeLuDropoutParameter SeLuParameter ShuffleChannelParameter SourcePosition SparsifyParameter SpatialDropoutParameter
+SpatialTransformerParameter SquashParameter SqueezeParameter SumParameter SumPoolingParameter TilingParameter
+TransposeParameter UniqueLabelParameter UnitNormParameter UnpoolingParameter UpsampleParameter
+YoloDetectionOutputParameter Yolov3DetectionOutputParameter Yolov3Parameter
+""".split()  # BBoxSampler is the forks' Sampler, whose name is an enum here
+FORK_VALUES = enums("""
+LossParameter.NormalizationMode: PRE_FIXED=8000
+PoolingParameter.PoolMethod: AVE_EXC_PAD=3 AVE_TF=3
+""")  # PRE_FIXED: 3, Intel's number, is NONE here; the means are of Synopsys Caffe
+OWN_VALUES = enums("""
+DataParameter.DB: ARRAYS=8000
+V1LayerParameter.LayerType: BN=8390 ELTWISE_ACCURACY=8391 IMAGE_SEG_DATA=8392 UNPOOLING=8393 WINDOW_SEG_DATA=8394
+  MULTI_STAGE_MEANFIELD=8604 CROP=8432 CONVOLUTION3D=8440 POOLING3D=8441 DECONVOLUTION3D=8442 VIDEO_DATA=8443
+  ANGLE_LOSS=8503 MULTI_SOFTMAX=8504 MULTI_SOFTMAX_LOSS=8505
+""")
+NEW_ENUMS = enums("""
+Type: DOUBLE=0 FLOAT=1 FLOAT16=2 INT=3 UINT=4 BOOL=5
+Sampler: EVERY_SAMPLE=0 BALANCED=1
+DeployParameter.Answer: CLASSES=0 LABELS=1 NUMBERS=2
+DeployParameter.ChannelOrder: BGR=0 RGB=1
+DeployParameter.Ground: ANY=0 DARK=1 LIGHT=2
+DeployParameter.SignCentre: BOX=0 MASS=1
+PlacementParameter.Division: OUTPUTS=0 BATCH=1
+TransformationParameter.InterpolationAlgo: INTER_NEAREST=0 INTER_LINEAR=1 INTER_CUBIC=2 INTER_AREA=3
+PerturbationParameter.Border: MIRRORED=0 REPEATED=1 CONSTANT=2
+ConvolutionParameter.FuseType: UNFUSED=0 FUSED_CONV_RELU=1
+ConvolutionParameter.Algorithm: FASTEST=0 DIRECT=1 WINOGRAD_2=2 WINOGRAD_4=3
+ImageDataParameter.LabelType: NONE=0 IMAGE=1 PIXEL=2
+BNParameter.BNMode: LEARN=0 INFERENCE=1
+SegAccuracyParameter.AccuracyMetric: PixelAccuracy=0 ClassAccuracy=1 PixelIOU=2
+MarginInnerProductParameter.MarginType: SINGLE=0 DOUBLE=1 TRIPLE=2 QUADRUPLE=3
+Yolov3Parameter.IOU_LOSS: IOU=0 GIOU=1 MSE=2 DIOU=3 CIOU=4
+EmitConstraint.EmitType: CENTER=0 MIN_OVERLAP=1
+AnnotatedDatum.AnnotationType: BBOX=0
+ResizeParameter.Resize_mode: WARP=1 FIT_SMALL_SIZE=2 FIT_LARGE_SIZE_AND_PAD=3
+ResizeParameter.Pad_mode: CONSTANT=1 MIRRORED=2 REPEAT_NEAREST=3
+ResizeParameter.Interp_mode: LINEAR=1 AREA=2 NEAREST=3 CUBIC=4 LANCZOS4=5
+MultiBoxLossParameter.LocLossType: L2=0 SMOOTH_L1=1
+MultiBoxLossParameter.ConfLossType: SOFTMAX=0 LOGISTIC=1
+MultiBoxLossParameter.MatchType: BIPARTITE=0 PER_PREDICTION=1
+MultiBoxLossParameter.MiningType: NONE=0 MAX_NEGATIVE=1 HARD_EXAMPLE=2
+PriorBoxParameter.CodeType: CORNER=1 CENTER_SIZE=2 CORNER_SIZE=3
+VideoDataParameter.Modality: RGB=0 FLOW=1
+VideoDataParameter.VideoType: WEBCAM=0 VIDEO=1
+UnpoolingParameter.UnpoolMethod: MAX=0 AVE=1 TILE=2
+EvalDetectionParameter.ScoreType: OBJ=0 PROB=1 MULTIPLY=2
+CorrelationParameter.CorrelationType: MULTIPLY=0 SUBTRACT=1
+FlowWarpParameter.FillParameter: ZERO=1 NOT_A_NUMBER=2
+MeanParameter.MeanOperation: ADD=1 SUBTRACT=4
+ResampleParameter.ResampleType: NEAREST=1 LINEAR=2 CUBIC=3 AREA=4
+DetectNetGroundTruthParameter.CoverageType: RECTANGULAR=0
+DetectNetGroundTruthParameter.GridboxType: GRIDBOX_MAX=0 GRIDBOX_MIN=1
+DeformableConvolutionParameter.Engine: DEFAULT=0 CAFFE=1 CUDNN=2
+MergeCropParameter.MergeOp: STACK=0 ADD=1
+MultiStageMeanfieldParameter.Compatibility: POTTS=0
+SumPoolingParameter.PoolMethod: MAX=0 AVE=1 STOCHASTIC=2 SUM=3
+DiceCoefLossParameter.GeneralizationMode: NONE=0 MULTICLASS=1 MULTICLASS_WEIGHTED=2
+BiasChannelParameter.LabelType: IMAGE=1 PIXEL=2
+CoSTop.DataType: STRING=0 INT=1 FLOAT=2 INT_ARRAY=3 FLOAT_ARRAY=4 RAW_IMAGE=5 ENCODED_IMAGE=6 ENCODED_IMAGE_WITH_DIM=7
+FocalLossParameter.Type: ORIGIN=0 LINEAR=1
+MILParameter.MILType: MAX=0 NOR=1
+""")

@@ -62,12 +62,8 @@ def test_forward_and_backward_of_a_net_without_loss(folder, gpu, seed):
     dx = net.backward(out=dy)["data"]
     np.testing.assert_allclose(dx, ((dy @ v) * (1 - hidden**2)) @ w, rtol=1e-4)
     np.testing.assert_allclose(net.params["out"][0].diff, dy.T @ hidden, rtol=1e-4, atol=1e-6)
-    assert (net.blobs["data"].num, net.blobs["data"].channels, net.blobs["data"].height, net.blobs["data"].count) == (
-        2,
-        3,
-        1,
-        6,
-    )
+    data = net.blobs["data"]
+    assert (data.num, data.channels, data.height, data.count) == (2, 3, 1, 6)
 
 
 def test_inputs_need_not_be_contiguous(folder, gpu, seed):
@@ -185,9 +181,8 @@ def test_gradient_of_an_output_that_an_in_place_layer_makes(folder, gpu):
 
 
 def test_gradient_of_an_output_that_is_a_view(folder, gpu, seed):
-    (folder / "view.prototxt").write_text(
-        f'{DEPLOY}\nlayer {{ name: "flat" type: "Flatten" bottom: "out" top: "flat" }}'
-    )
+    text = f'{DEPLOY}\nlayer {{ name: "flat" type: "Flatten" bottom: "out" top: "flat" }}'
+    (folder / "view.prototxt").write_text(text)
     net = caffelite.Net("view.prototxt", gpu=gpu, force_backward=True, seed=seed)
     plain = caffelite.Net("deploy.prototxt", gpu=gpu, force_backward=True, seed=seed)
     x, dy = np.ones((2, 3)), np.ones((2, 2))

@@ -26,7 +26,6 @@ RUN = sorted(
 @pytest.mark.slow
 @pytest.mark.parametrize("page", RUN)
 def test_blocks_of_page_run(page, tmp_path):
-    pytest.importorskip("sklearn", reason="scikit-learn, of the extra `digits`, has the digits")
     run_docs.run_page(ROOT / page, tmp_path)
 
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from textnet import bind, inputs, mistakes
+from textnet import bind, inputs, layer, mistakes, over
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.layers import fillers
@@ -121,17 +121,13 @@ def test_any_seed_is_a_seed():
 
 
 def test_initial_values_do_not_depend_on_other_layers():
-    filler = 'weight_filler {{ type: "msra" }}'
-    layer = (
-        'layer {{ name: "{0}" type: "InnerProduct" bottom: "x" top: "{0}" inner_product_param {{ num_output: 3 '
-        + filler
-        + " }} }}"
-    )
-    alone = bind(inputs(x=(1, 4)) + layer.format("b"))
-    both = bind(inputs(x=(1, 4)) + layer.format("a") + layer.format("b"))
+    body = 'inner_product_param { num_output: 3 weight_filler { type: "msra" } }'
+    a, b = (layer("InnerProduct", "x", body=body, tops=name, name=name) for name in "ab")
+    alone = bind(inputs(x=(1, 4)) + b)
+    both = bind(inputs(x=(1, 4)) + a + b)
     np.testing.assert_array_equal(alone.params.blobs[0], both.params.blobs[2])
     assert not np.array_equal(both.params.blobs[0], both.params.blobs[2])
-    assert not np.array_equal(alone.params.blobs[0], bind(inputs(x=(1, 4)) + layer.format("b"), seed=2).params.blobs[0])
+    assert not np.array_equal(alone.params.blobs[0], bind(inputs(x=(1, 4)) + b, seed=2).params.blobs[0])
 
 
 @pytest.mark.parametrize(
@@ -164,25 +160,16 @@ def test_initial_values_do_not_depend_on_other_layers():
     ],
 )
 def test_mistakes(filler, message):
-    layer = (
-        'layer {{ name: "b" type: "InnerProduct" bottom: "x" top: "y" inner_product_param {{ num_output: 6 '
-        "weight_filler {{ {} }} }} }}"
-    )
-    mistakes(inputs(x=(1, 5)) + layer.format(filler), message)
-    dummy = (
-        'layer {{ name: "d" type: "DummyData" top: "y" dummy_data_param {{ shape {{ dim: 6 dim: 5 }} data_filler '
-        "{{ {} }} }} }}"
-    )
-    mistakes(dummy.format(filler), message)
+    body = f"inner_product_param {{ num_output: 6 weight_filler {{ {filler} }} }}"
+    mistakes(over("InnerProduct", body, x=(1, 5)), message)
+    body = f"dummy_data_param {{ shape {{ dim: 6 dim: 5 }} data_filler {{ {filler} }} }}"
+    mistakes(over("DummyData", body), message)
 
 
 @pytest.mark.parametrize("kind", ["xavier", "msra", "positive_unitball"])
 def test_a_single_number_has_no_fan(kind):
-    text = (
-        f'layer {{ name: "d" type: "DummyData" top: "y" dummy_data_param {{ shape {{ }} data_filler {{ type: '
-        f'@"{kind}" }} }} }}'
-    )
-    mistakes(text, f'the filler "{kind}" cannot fill a single number')
+    body = f'dummy_data_param {{ shape {{ }} data_filler {{ type: @"{kind}" }} }}'
+    mistakes(over("DummyData", body), f'the filler "{kind}" cannot fill a single number')
 
 
 @pytest.mark.parametrize("kind", ["uniform", "gaussian", "xavier", "msra"])

@@ -24,8 +24,7 @@ def test_fields_of_forks_are_ignored(caplog):
     """
     document = prototxt.parse(text, pb.NetParameter, "n")
     assert document.message == text_format.Parse(
-        'name: "n" layer { name: "a" top: "t" transform_param { mirror: true } } layer { }',
-        pb.NetParameter(),
+        'name: "n" layer { name: "a" top: "t" transform_param { mirror: true } } layer { }', pb.NetParameter()
     )
     assert [m.split(" is of ")[0] for m in caplog.messages] == [
         'n:1:11: "default_forward_math" in NetParameter',

@@ -27,12 +27,8 @@ def test_other_kinds_are_named_at_once(tmp_path):
                 with pytest.raises(OSError) as mistake:
                     function(path)
                 found[str(path)] = inputs.reason(mistake.value)
-    assert [said.split(",")[0] for said in found.values()] == [
-        "it is a FIFO",
-        "it is a socket",
-        "it is a folder",
-        "it is a device",
-    ]
+    kinds = ("FIFO", "socket", "folder", "device")
+    assert [said.split(",")[0] for said in found.values()] == [f"it is a {kind}" for kind in kinds]
 
 
 def test_a_size_beyond_the_limit(tmp_path):

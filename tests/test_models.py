@@ -240,7 +240,6 @@ def test_recipe_trains(folder, tmp_path, caplog):
 
 def test_augmented_recipe_trains(tmp_path, monkeypatch, caplog):
     """CIFAR-10 full on mirrored and shifted images, by its recipe and its own data layers."""
-    pytest.importorskip("cv2", reason="OpenCV, of the extra `images`, is not installed")
     caplog.set_level(logging.INFO, "caffelite")
     document = prototxt.read_solver(ROOT / "solvers/cifar10_full_augmented_solver.prototxt")
     p = document.message

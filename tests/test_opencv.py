@@ -6,12 +6,12 @@ Needs OpenCV 4 (the extra `test` brings it): OpenCV 5 has no Caffe importer.
 
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
 import caffelite
 
-cv2 = pytest.importorskip("cv2")
 MODELS = Path(__file__).parent.parent / "models"
 
 

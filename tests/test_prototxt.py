@@ -1,6 +1,7 @@
 """Every syntax of prototxt is read as protobuf reads it, and every mistake gives its exact line."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,44 @@ def test_64_bit_integers(number):
     assert prototxt.parse(f"random_seed: {number}", pb.SolverParameter).message.random_seed == int(number, 0)
 
 
+WRONG_VALUES = [
+    ("input_dim: @abc", 'an integer, found "abc"'),
+    ("input_dim: @1.5", "an integer, found 1.5"),
+    ("input_dim: @5abc", "an integer, found 5abc"),
+    ("input_dim: @09", "an integer, found 09; an integer that begins with 0 is octal"),
+    ('input_dim: @"5"', 'an integer, found the string "5"; write it without quotes'),
+    ('input_dim: @"x"', 'an integer, found the string "x"'),
+    ("input_dim: @{ }", 'an integer, found "{"'),
+    ("input_dim: @- { }", "an integer, found -"),
+    ("input_dim: @2147483648", "an integer from -2147483648 to 2147483647, found 2147483648"),
+    ("layer { transform_param { crop_size: @-1 } }", "an integer from 0 to 4294967295, found -1"),
+    ("layer { loss_weight: @x }", 'a number, found "x"'),
+    ("layer { loss_weight: @0x10 }", "a decimal number, found 0x10"),
+    ("layer { loss_weight: @1e39 }", "a number within ±3.4e38, found 1e39"),
+    ("layer { blobs { double_data: @1e999 } }", "a number within ±1.8e308, found 1e999"),
+    ("force_backward: @2", "true or false, found 2"),
+    ("force_backward: @TRUE", 'true or false, found "TRUE"; did you mean "true"?'),
+    ('force_backward: @"true"', 'true or false, found the string "true"; write it without quotes'),
+    ("layer { phase: @train }", 'one of TRAIN, TEST, found "train"; did you mean "TRAIN"?'),
+    ("layer { phase: @7 }", "one of TRAIN, TEST, found 7"),
+    ('layer { phase: @"TEST" }', 'one of TRAIN, TEST, found the string "TEST"; write it without quotes'),
+    ("layers { type: @CONVOLUTON }", 'a LayerType, found "CONVOLUTON"; did you mean "CONVOLUTION"?'),
+    ("name: @LeNet", 'a string in quotes, found "LeNet"; write "LeNet"'),
+    ("name: @5", 'a string in quotes, found 5; write "5"'),
+    ("input_dim: [1, @x, 3]", 'an integer, found "x"'),
+    ("name: @['a']", 'a string in quotes, found "["'),
+    (r'name: @"\xff"', r'text in UTF-8, found the string "\xff"'),
+]
+
+
+@pytest.mark.parametrize("text, expected", WRONG_VALUES)
+def test_wrong_value(text, expected):
+    """@ stands before the value, whose field precedes it."""
+    before, _, _ = text.partition("@")
+    field, column = re.findall(r"\w+", before.rpartition(":")[0])[-1], len(before) + 1
+    assert mistakes(text.replace("@", "")) == [f'n:1:{column}: wrong value for "{field}"; expected {expected}']
+
+
 WRONG = [
     (
         "layer {\n  convolution_param { kernal_size: 5 }\n}",
@@ -111,68 +150,10 @@ WRONG = [
             'n:1:36: wrong value for "input_dim"; expected an integer, found "x"',
         ],
     ),
-    ("input_dim: abc", 'n:1:12: wrong value for "input_dim"; expected an integer, found "abc"'),
-    ("input_dim: 1.5", 'n:1:12: wrong value for "input_dim"; expected an integer, found 1.5'),
-    ("input_dim: 5abc", 'n:1:12: wrong value for "input_dim"; expected an integer, found 5abc'),
-    (
-        "input_dim: 09",
-        'n:1:12: wrong value for "input_dim"; expected an integer, found 09; an integer that begins with 0 is octal',
-    ),
-    (
-        'input_dim: "5"',
-        'n:1:12: wrong value for "input_dim"; expected an integer, found the string "5"; write it without quotes',
-    ),
-    ('input_dim: "x"', 'n:1:12: wrong value for "input_dim"; expected an integer, found the string "x"'),
-    ("input_dim: { }", 'n:1:12: wrong value for "input_dim"; expected an integer, found "{"'),
-    ("input_dim: - { }", 'n:1:12: wrong value for "input_dim"; expected an integer, found -'),
-    (
-        "input_dim: 2147483648",
-        'n:1:12: wrong value for "input_dim"; expected an integer from -2147483648 to 2147483647, found 2147483648',
-    ),
     (
         f"input_dim: {'9' * 5000}",
         f'n:1:12: wrong value for "input_dim"; expected an integer from -2147483648 to 2147483647, found {"9" * 57}...',
     ),
-    (
-        "layer { transform_param { crop_size: -1 } }",
-        'n:1:38: wrong value for "crop_size"; expected an integer from 0 to 4294967295, found -1',
-    ),
-    ("layer { loss_weight: x }", 'n:1:22: wrong value for "loss_weight"; expected a number, found "x"'),
-    ("layer { loss_weight: 0x10 }", 'n:1:22: wrong value for "loss_weight"; expected a decimal number, found 0x10'),
-    (
-        "layer { loss_weight: 1e39 }",
-        'n:1:22: wrong value for "loss_weight"; expected a number within ±3.4e38, found 1e39',
-    ),
-    (
-        "layer { blobs { double_data: 1e999 } }",
-        'n:1:30: wrong value for "double_data"; expected a number within ±1.8e308, found 1e999',
-    ),
-    ("force_backward: 2", 'n:1:17: wrong value for "force_backward"; expected true or false, found 2'),
-    (
-        "force_backward: TRUE",
-        'n:1:17: wrong value for "force_backward"; expected true or false, found "TRUE"; did you mean "true"?',
-    ),
-    (
-        'force_backward: "true"',
-        'n:1:17: wrong value for "force_backward"; expected true or false, found the string "true"; write it without '
-        "quotes",
-    ),
-    (
-        "layer { phase: train }",
-        'n:1:16: wrong value for "phase"; expected one of TRAIN, TEST, found "train"; did you mean "TRAIN"?',
-    ),
-    ("layer { phase: 7 }", 'n:1:16: wrong value for "phase"; expected one of TRAIN, TEST, found 7'),
-    (
-        'layer { phase: "TEST" }',
-        'n:1:16: wrong value for "phase"; expected one of TRAIN, TEST, found the string "TEST"; write it without '
-        "quotes",
-    ),
-    (
-        "layers { type: CONVOLUTON }",
-        'n:1:16: wrong value for "type"; expected a LayerType, found "CONVOLUTON"; did you mean "CONVOLUTION"?',
-    ),
-    ("name: LeNet", 'n:1:7: wrong value for "name"; expected a string in quotes, found "LeNet"; write "LeNet"'),
-    ("name: 5", 'n:1:7: wrong value for "name"; expected a string in quotes, found 5; write "5"'),
     (
         "name: }",
         [
@@ -225,10 +206,7 @@ WRONG = [
     ),
     (
         "layer { clip_param { max: 1 zzz: 1 } }",
-        [
-            'n:1:9: the required field "min" of ClipParameter is missing',
-            'n:1:29: unknown field "zzz" in ClipParameter',
-        ],
+        ['n:1:9: the required field "min" of ClipParameter is missing', 'n:1:29: unknown field "zzz" in ClipParameter'],
     ),
     (
         "layer {\n  lrn_param {\n    k: 1\nforce_backward: true\n}",
@@ -253,9 +231,7 @@ WRONG = [
     ("input_dim: [1 2]", 'n:1:15: the list of "input_dim" breaks off; expected "," or "]", found 2'),
     ("input_dim: [1; 2]", 'n:1:14: the list of "input_dim" breaks off; expected "," or "]", found ";"'),
     ("input_dim: [1, ]", 'n:1:1: "input_dim" has no value; expected an integer, found "]"'),
-    ("input_dim: [1, x, 3]", 'n:1:16: wrong value for "input_dim"; expected an integer, found "x"'),
     ("input_dim: [1,\nname: 'a'", 'n:1:1: "input_dim" has no value; expected an integer, found "name"'),
-    ("name: ['a']", 'n:1:7: wrong value for "name"; expected a string in quotes, found "["'),
     ("layer [ { }, 5 ]", 'n:1:14: "layer" is a block; expected "{", found 5'),
     ('name: "abc', 'n:1:7: unterminated string; expected a closing " on the same line, found "abc'),
     (
@@ -265,7 +241,6 @@ WRONG = [
     (r'name: "a\qb"', r"n:1:9: unknown escape \q in a string"),
     (r'name: "\777"', r"n:1:8: unknown escape \777 in a string"),
     (r'name: "\ud800"', r"n:1:8: unknown escape \ud800 in a string"),
-    (r'name: "\xff"', r'n:1:7: wrong value for "name"; expected text in UTF-8, found the string "\xff"'),
     ("name: “LeNet”", 'n:1:7: unexpected character "“"; strings have straight quotes'),
     ("name: 'a'\n\x00", 'n:2:1: unexpected character "U+0000"'),
     ("name: 'a' \ud800", 'n:1:11: unexpected character "U+D800"'),

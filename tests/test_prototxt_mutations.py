@@ -12,67 +12,11 @@ from caffelite.errors import CaffeliteError, Mistakes
 
 ROOT = Path(__file__).parent.parent
 SHIPPED = sorted([*ROOT.glob("models/**/*.prototxt"), *ROOT.glob("solvers/*.prototxt")])
-CHARACTERS = [
-    *"{}[]<>:;,-\"'\\#/ \n\t\r.0e_",
-    "\0",
-    "\x1b",
-    "\x7f",
-    "\x85",
-    "\xa0",
-    "é",
-    "“",
-    "\u2028",
-    "\ufeff",
-    "\ufffd",
-    "😀",
-    "\U0010ffff",
-]
-NUMBERS = [
-    "0",
-    "-1",
-    "-0",
-    "1e39",
-    "1e-50",
-    "1e999",
-    "inf",
-    "-inf",
-    "nan",
-    "0x",
-    "0xFF",
-    "08",
-    "017",
-    "1.5",
-    ".",
-    "1.2.3",
-    "5abc",
-    "1f",
-]
-NUMBERS += [
-    "2147483648",
-    "-2147483649",
-    "4294967296",
-    "18446744073709551616",
-    "9" * 400,
-    "9" * 5000,
-    "1" + "0" * 5000 + "f",
-]
-WORDS = [
-    "layer",
-    "layers",
-    "name",
-    "type",
-    "bottom",
-    "top",
-    "phase",
-    "TRAIN",
-    "true",
-    "zzz",
-    "input_dim",
-    "state",
-    "net",
-    "test_iter",
-    "a" * 3000,
-]
+CHARACTERS = "{}[]<>:;,-\"'\\#/ \n\t\r.0e_\0\x1b\x7f\x85\xa0é“\u2028\ufeff\ufffd😀\U0010ffff"
+NUMBERS = "0 -1 -0 1e39 1e-50 1e999 inf -inf nan 0x 0xFF 08 017 1.5 . 1.2.3 5abc 1f".split()
+NUMBERS += "2147483648 -2147483649 4294967296 18446744073709551616".split()
+NUMBERS += ["9" * 400, "9" * 5000, "1" + "0" * 5000 + "f"]
+WORDS = "layer layers name type bottom top phase TRAIN true zzz input_dim state net test_iter".split() + ["a" * 3000]
 
 
 def _place(pattern, text, rng):
@@ -117,43 +61,21 @@ def _name(text, rng):
     start, end = _place(r"[A-Za-z_]\w*", text, rng)
     name = text[start:end]
     at = rng.randrange(len(name) + 1)
-    misspelt = rng.choice(
-        [
-            name[:at] + name[at + 1 :],
-            name[:at] + rng.choice("aeZ_1") + name[at:],
-            name.upper(),
-            rng.choice(WORDS),
-            name + name,
-        ]
-    )
-    return text[:start] + misspelt + text[end:]
+    typing = [name[:at] + name[at + 1 :], name[:at] + rng.choice("aeZ_1") + name[at:]]
+    return text[:start] + rng.choice([*typing, name.upper(), rng.choice(WORDS), name + name]) + text[end:]
 
 
 def _bracket(text, rng):
     start, end = _place(r"[{}:\"]", text, rng)
-    return (
-        text[:start]
-        + rng.choice(["", "{", "}", "{ {", "} }", "[", "]", "<", ">", ":", "::", '"', "{" * 200, "}" * 200])
-        + text[end:]
-    )
+    new = rng.choice(["", "{", "}", "{ {", "} }", "[", "]", "<", ">", ":", "::", '"', "{" * 200, "}" * 200])
+    return text[:start] + new + text[end:]
 
 
 def _string(text, rng):
     start, end = _place(r'"[^"\n]*"', text, rng)
     inner = text[start + 1 : end - 1]
-    new = [
-        '""',
-        inner,
-        f"'{inner}",
-        f'"{inner}\\"',
-        r'"\xff"',
-        r'"\777"',
-        r'"\q"',
-        f'"{inner}" "{inner}"',
-        '"\0"',
-        f'"{"a/" * 2500}"',
-        "5",
-    ]
+    new = [inner, f"'{inner}", f'"{inner}\\"', f'"{inner}" "{inner}"', f'"{"a/" * 2500}"', '"\0"']
+    new += [*r'"" "\xff" "\777" "\q" 5'.split()]
     return text[:start] + rng.choice(new) + text[end:]
 
 
@@ -162,25 +84,13 @@ def _cut(text, rng):
     return rng.choice([text[:start], text[start:], text[:start] + text[end:], text[:end] + text[start:]])
 
 
+CHANGES = _character, _swapped_characters, _line, _number, _name, _bracket, _string, _cut
+
+
 def mutate(text: str, rng: random.Random) -> str:
     """The text with one to four random mistakes: characters, lines, numbers, names, brackets, strings, cuts."""
     for _ in range(rng.choice((1, 1, 2, 4))):
-        change = rng.choice(
-            (
-                _character,
-                _character,
-                _swapped_characters,
-                _line,
-                _line,
-                _number,
-                _number,
-                _name,
-                _name,
-                _bracket,
-                _string,
-                _cut,
-            )
-        )
+        change = rng.choice((*CHANGES, _character, _line, _number, _name))
         text = change(text, rng)
     return text
 

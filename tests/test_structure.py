@@ -23,71 +23,53 @@ import structure  # noqa: E402
 PACKAGE = ROOT / "caffelite"
 
 # Each package and the packages that it may import, lowest first: a row names only packages of rows above it.
-LANGUAGE = {"errors", "inputs", "system", "caffelite_pb2"}
+LANGUAGE = "errors inputs system caffelite_pb2 "
 ARROWS = {
-    "__version__": set(),
-    "errors": set(),
-    "inputs": set(),
-    "system": set(),
-    "caffelite_pb2": set(),
-    "progress": set(),
-    "stored": {"errors", "inputs"},
-    "user_modules": {"errors"},
+    "__version__": "",
+    "errors": "",
+    "inputs": "",
+    "system": "",
+    "caffelite_pb2": "",
+    "progress": "",
+    "stored": "errors inputs",
+    "user_modules": "errors",
     "prototxt": LANGUAGE,
     "weights": LANGUAGE,
-    "charts": {"errors"},
-    "devices": {"errors", "stored", "system"},
-    "detection": LANGUAGE | {"prototxt"},
-    "layers": LANGUAGE | {"prototxt", "weights", "devices", "user_modules", "detection"},
-    "net": LANGUAGE | {"devices", "layers"},
-    "parallel": {"errors", "system", "devices"},
-    "planner": LANGUAGE | {"devices", "layers", "net", "parallel"},
-    "data": LANGUAGE | {"stored", "prototxt", "weights", "progress", "detection", "layers"},
-    "training": LANGUAGE
-    | {"stored", "prototxt", "weights", "layers", "net", "data", "parallel", "devices", "planner", "detection"},
-    "inspection": LANGUAGE
-    | {"charts", "prototxt", "layers", "net", "parallel", "planner", "data", "training", "devices", "user_modules"},
-    "zoo": LANGUAGE | {"stored", "prototxt", "layers", "data", "inspection"},
+    "charts": "errors",
+    "devices": "errors system stored",
+    "detection": LANGUAGE + "prototxt",
+    "layers": LANGUAGE + "user_modules prototxt weights devices detection",
+    "net": LANGUAGE + "devices layers",
+    "parallel": "errors system devices",
+    "planner": LANGUAGE + "devices layers net parallel",
+    "data": LANGUAGE + "progress stored prototxt weights detection layers",
+    "training": LANGUAGE + "stored prototxt weights devices detection layers net parallel planner data",
+    "inspection": LANGUAGE + "user_modules prototxt charts devices layers net parallel planner data training",
+    "zoo": LANGUAGE + "stored prototxt layers data inspection",
     "runs": LANGUAGE
-    | {"charts", "prototxt", "weights", "devices", "layers", "net", "parallel", "data", "training", "inspection"}
-    | {"planner", "progress", "user_modules", "stored"},
-    "deploy": LANGUAGE | {"prototxt", "layers", "net", "data", "detection"},
-    "report": LANGUAGE | {"charts", "prototxt", "layers", "net", "data", "training", "detection"},
-    "visualize": LANGUAGE | {"stored", "charts", "prototxt", "weights", "devices", "net", "deploy"},
-    "sweep": LANGUAGE
-    | {"stored", "charts", "prototxt", "layers", "parallel", "training", "inspection", "runs", "report"},
-    "export": LANGUAGE | {"layers", "net", "data"},
-    "families": LANGUAGE | {"prototxt", "weights", "devices", "detection", "layers", "net", "data"},
-    "extending": {"errors", "devices", "layers", "data"},
-    "testing": LANGUAGE | {"prototxt", "devices", "layers", "net"},
-    "selftest": LANGUAGE | {"__version__", "prototxt", "devices", "net", "data", "training"},
-    "scaffold": LANGUAGE
-    | {"prototxt", "weights", "layers", "net", "data", "devices", "training", "inspection", "deploy", "zoo"},
+    + "progress stored user_modules prototxt weights charts devices layers net parallel planner data training "
+    "inspection",
+    "deploy": LANGUAGE + "prototxt detection layers net data",
+    "report": LANGUAGE + "prototxt charts detection layers net data training",
+    "visualize": LANGUAGE + "stored prototxt weights charts devices net deploy",
+    "sweep": LANGUAGE + "stored prototxt charts layers parallel training inspection runs report",
+    "export": LANGUAGE + "layers net data",
+    "families": LANGUAGE + "prototxt weights devices detection layers net data",
+    "extending": "errors devices layers data",
+    "testing": LANGUAGE + "prototxt devices layers net",
+    "selftest": LANGUAGE + "__version__ prototxt devices net data training",
+    "scaffold": LANGUAGE + "prototxt weights devices layers net data training inspection zoo deploy",
     "serve": LANGUAGE
-    | {"prototxt", "weights", "layers", "net", "data", "devices", "training", "runs", "inspection", "deploy", "report"}
-    | {"sweep", "visualize", "export", "scaffold", "zoo", "user_modules", "stored", "__version__"},
+    + "__version__ stored user_modules prototxt weights devices layers net data training inspection zoo runs "
+    "deploy report visualize sweep export scaffold",
     "cli": LANGUAGE
-    | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices", "training", "runs"}
-    | {"inspection", "deploy", "report", "sweep", "visualize", "export", "selftest", "planner"}
-    | {"progress", "user_modules", "__version__"}
-    | {"zoo", "scaffold", "serve", "detection"},
-    "pycaffe": LANGUAGE
-    | {
-        "prototxt",
-        "weights",
-        "layers",
-        "net",
-        "devices",
-        "data",
-        "training",
-        "inspection",
-        "runs",
-        "user_modules",
-    },
-    "api": LANGUAGE
-    | {"prototxt", "layers", "net", "devices", "training", "runs", "deploy", "user_modules", "zoo", "pycaffe"},
-    "__main__": {"cli", "user_modules"},
+    + "__version__ progress user_modules prototxt weights devices detection layers net parallel planner data "
+    "training inspection zoo runs deploy report visualize sweep export selftest scaffold serve",
+    "pycaffe": LANGUAGE + "user_modules prototxt weights devices layers net data training inspection runs",
+    "api": LANGUAGE + "user_modules prototxt devices layers net training zoo runs deploy pycaffe",
+    "__main__": "user_modules cli",
 }
+ARROWS = {name: set(row.split()) for name, row in ARROWS.items()}
 
 # What layers may import of devices: plain values and interfaces, never a device.
 DEVICES_IN_LAYERS = {

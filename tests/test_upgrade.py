@@ -141,9 +141,8 @@ def test_shapes_that_do_not_fit_the_inputs():
 
 
 def test_old_caffemodel_with_an_input_and_no_shape(tmp_path):
-    (tmp_path / "n.caffemodel").write_bytes(
-        pb.NetParameter(name="n", input=["a"], layer=[pb.LayerParameter(name="r")]).SerializeToString()
-    )
+    content = pb.NetParameter(name="n", input=["a"], layer=[pb.LayerParameter(name="r")]).SerializeToString()
+    (tmp_path / "n.caffemodel").write_bytes(content)
     assert prototxt.read_net(tmp_path / "n.caffemodel").message == pb.NetParameter(
         name="n", layer=[pb.LayerParameter(name="r")]
     )

@@ -293,10 +293,8 @@ def test_hdf5_links_are_refused(tmp_path):
             group = file.create_group("data/conv")
             for i in range(2):
                 file[f"data/conv/loop{i}"] = link or group
-        with pytest.raises(
-            CaffeliteError,
-            match="m.h5 is no caffemodel.* (link to another place|in the file twice)|m.h5 as HDF5: .*link to",
-        ):
+        said = "m.h5 is no caffemodel.* (link to another place|in the file twice)|m.h5 as HDF5: .*link to"
+        with pytest.raises(CaffeliteError, match=said):
             weights.read_model(path)
 
 
@@ -338,8 +336,7 @@ def test_load_does_without_what_is_another_layers(rng):
     w, b, c = rng.normal(size=(3, 4)), rng.normal(size=3), rng.normal(size=3)
     net = bind(SHARING, "TEST")
     assert net.load({"a": [w, b], "b": [None, c]}, "m").missing == []
-    for mine, theirs in zip(net.params.blobs, (w, b, c), strict=True):
-        np.testing.assert_array_equal(mine, theirs)
+    np.testing.assert_equal(net.params.blobs, (w, b, c))
     with pytest.raises(CaffeliteError, match=r'layer "b" \(InnerProduct\): m does not fit; expected 2 blobs, found 1'):
         net.load({"a": [w, b], "b": [w]}, "m")
     with pytest.raises(CaffeliteError, match=r'layer "a" .* does not fit; expected blob 0, found none'):

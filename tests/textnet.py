@@ -46,12 +46,39 @@ def mistakes(text: str, *messages: str, phase: str = "TRAIN", run=build) -> None
         assert message in line[len(start) :], f"{message!r} is not in {line!r}"
 
 
+def mistaken(*cases: tuple[str, str], before: str = "", phase: str = "TRAIN"):
+    """A test that each net, after these layers, has the one mistake whose message stands beside it."""
+
+    @pytest.mark.parametrize("text, message", cases)
+    def test_mistake(text: str, message: str) -> None:
+        mistakes(before + text, message, phase=phase)
+
+    return test_mistake
+
+
 def inputs(**shapes: tuple[int, ...]) -> str:
     """An Input layer a blob."""
     dims = {name: " ".join(f"dim: {d}" for d in shape) for name, shape in shapes.items()}
     return "".join(
         f'layer {{ name: "{n}" type: "Input" top: "{n}" input_param {{ shape {{ {d} }} }} }}\n' for n, d in dims.items()
     )
+
+
+def layer(kind: str, *bottoms: str, body: str = "", tops: str = "y", name: str = "layer") -> str:
+    """A layer over these blobs; an @ before the name of one marks its place. tops: their names, with spaces between."""
+    below = (f'bottom: {"@" * (b[0] == "@")}"{b.removeprefix("@")}" ' for b in bottoms)
+    above = (f'top: "{top}" ' for top in tops.split())
+    return f'layer {{ name: "{name}" type: "{kind}" {"".join((*below, *above))}{body} }}\n'
+
+
+def over(kind: str, body: str = "", tops: str = "y", **shapes: tuple[int, ...]) -> str:
+    """A layer over Input blobs of these shapes."""
+    return inputs(**shapes) + layer(kind, *shapes, body=body, tops=tops)
+
+
+def slopes(net: Net, name: str = "x") -> np.ndarray:
+    """The gradient of a blob."""
+    return net.diff[net.graph.values[name]]
 
 
 def feed(net: Net, **arrays: np.ndarray) -> None:
@@ -62,8 +89,15 @@ def feed(net: Net, **arrays: np.ndarray) -> None:
                 net.dev.upload(net.data[value], arrays[value.name])
 
 
-def run(net: Net, iteration: int = 0) -> float:
-    """One pass forward and backward; its loss."""
+def forward(net: Net, /, **arrays: np.ndarray) -> None:
+    """Fills Input blobs, and one pass forward."""
+    feed(net, **arrays)
+    net.forward()
+
+
+def run(net: Net, iteration: int = 0, /, **arrays: np.ndarray) -> float:
+    """Fills Input blobs, and one pass forward and backward; its loss."""
+    feed(net, **arrays)
     net.clear_loss()
     net.forward(iteration)
     net.backward()

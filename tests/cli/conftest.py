@@ -1,5 +1,7 @@
 """A small net and its data, and the command line run within the test's own process."""
 
+from __future__ import annotations
+
 import io
 import logging
 import shlex
@@ -32,6 +34,18 @@ class Answer:
     status: int
     out: str
     err: str
+
+    @property
+    def ok(self) -> Answer:
+        """This answer, of a command that did what it should."""
+        assert self.status == 0, self.out + self.err
+        return self
+
+    @property
+    def refused(self) -> Answer:
+        """This answer, of a command with a mistake."""
+        assert self.status == 2, self.out + self.err
+        return self
 
     @property
     def lines(self) -> list[str]:

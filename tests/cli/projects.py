@@ -11,6 +11,5 @@ def trained(call, folder, iterations):
     name = Path(folder).name
     weights = f"{folder}/{name}_iter_{iterations}.caffemodel"
     known = next(Path(folder).glob("test.*"))
-    answers = call("classify", "-model", f"{folder}/deploy.prototxt", "-weights", weights, "-list", known, "-json")
-    assert answers.status == 0, answers.err
+    answers = call("classify", "-model", f"{folder}/deploy.prototxt", "-weights", weights, "-list", known, "-json").ok
     return {score["name"]: score for score in json.loads(answers.out)["scores"]}

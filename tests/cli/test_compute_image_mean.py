@@ -15,8 +15,7 @@ def images(tmp_path, monkeypatch):
 
 
 def test_the_mean_is_written_and_printed_as_caffe_does(images, call):
-    answer = call("compute_image_mean", "-backend=lmdb", "db", "mean.binaryproto")
-    assert answer.status == 0 and answer.lines == [
+    assert call("compute_image_mean", "-backend=lmdb", "db", "mean.binaryproto").ok.lines == [
         "Processed 4 files.",
         "Write to mean.binaryproto",
         "Number of channels: 3",

@@ -37,5 +37,4 @@ def test_a_session_without_a_field_cannot_be_repeated(folder, call):
     content = json.loads((folder / "run_run/run.json").read_text())
     del content["sessions"][0]["processes"]
     (folder / "run_run/run.json").write_text(json.dumps(content))
-    answer = call(*REPRODUCE)
-    assert answer.status == 2 and 'the first session has no valid "processes"' in answer.err
+    assert 'the first session has no valid "processes"' in call(*REPRODUCE).refused.err

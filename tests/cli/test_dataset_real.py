@@ -2,6 +2,7 @@
 
 import tarfile
 
+import cv2
 import lmdb
 import numpy as np
 import pytest
@@ -44,7 +45,6 @@ def test_the_real_mnist(tmp_path, data_folder):
 def test_the_real_cifar10_as_image_files(tmp_path, data_folder):
     """Every record of the test set against the archive's own bytes; of the training set each image once, and the
     mean."""
-    cv2 = pytest.importorskip("cv2")
     invoke("cifar10", "--from", data_folder / "cifar10-jpg.tar.gz", "--out", tmp_path)
     with tarfile.open(data_folder / "cifar10-jpg.tar.gz") as archive:
         files = {m.name: archive.extractfile(m).read() for m in archive if m.isfile()}

@@ -2,6 +2,7 @@
 
 import sys
 
+import cv2
 import numpy as np
 import pytest
 
@@ -10,8 +11,6 @@ from caffelite.cli.dataset import dataset
 from caffelite.data import images
 from caffelite.data.writers import write_records
 from caffelite.errors import CaffeliteError
-
-cv2 = pytest.importorskip("cv2")
 
 
 @pytest.fixture
@@ -56,9 +55,8 @@ def test_without_opencv_it_says_so_at_once(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "cv2", None)
     images.opencv.cache_clear()
     try:
-        with pytest.raises(
-            CaffeliteError, match=r'^dataset show needs opencv-python-headless.*pip install "caffelite\[images\]"$'
-        ):
+        said = r'^dataset show needs opencv-python-headless.*pip install "caffelite\[images\]"$'
+        with pytest.raises(CaffeliteError, match=said):
             show(capsys, tmp_path / "nothing", "-o", tmp_path / "a.png")
     finally:
         images.opencv.cache_clear()

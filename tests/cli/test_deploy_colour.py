@@ -44,10 +44,10 @@ def colour(folder, call, seed):
 
 def test_deploy_with_a_mean_a_crop_and_labels(colour, call):
     (colour / "use").mkdir()
-    answer = call(
-        "deploy -model colour.prototxt -out use/made.prototxt -labels names.txt -channel_order rgb -samples 10"
-    )
-    assert answer.status == 0 and any(
+    words = "deploy -model colour.prototxt -out use/made.prototxt -labels names.txt -channel_order rgb -samples 10"
+    answer = call(words)
+    assert answer.status == 0
+    assert any(
         "Verified with 12 stored images: the largest difference of scores is 0 " in line for line in answer.lines
     )
     net = prototxt.read_net("use/made.prototxt").message
@@ -116,8 +116,8 @@ def test_a_layer_in_place_on_the_data_is_deployed(colour, call):
     )
     Path("colour.prototxt").write_text(net)
     caffelite.Net("colour.prototxt", seed=5).save("w.caffemodel")
-    answer = call("deploy -model colour.prototxt -weights w.caffemodel -out made.prototxt -samples 10")
-    assert answer.status == 0 and any(
+    answer = call("deploy -model colour.prototxt -weights w.caffemodel -out made.prototxt -samples 10").ok
+    assert any(
         "Verified with 12 stored images: the largest difference of scores is 0 " in line for line in answer.lines
     )
     scores = []
@@ -132,21 +132,15 @@ def test_weights_that_are_not_finite_are_no_proof(colour, call):
     net = caffelite.Net("colour.prototxt")
     net.params["conv"][0].data[0] = np.nan
     net.save("w.caffemodel")
-    answer = call("deploy -model colour.prototxt -weights w.caffemodel -out made.prototxt -samples 10")
-    assert (
-        answer.status == 2
-        and 'the validated net\'s "ip" is not finite, samples 0 to 3; are the weights those' in answer.err
-    )
+    answer = call("deploy -model colour.prototxt -weights w.caffemodel -out made.prototxt -samples 10").refused
+    assert 'the validated net\'s "ip" is not finite, samples 0 to 3; are the weights those' in answer.err
     assert not Path("made.prototxt").exists()
 
 
 def test_deploy_without_its_mean(colour, call):
     (colour / "mean.binaryproto").unlink()
-    answer = call("deploy -model colour.prototxt -out made.prototxt -samples 0 -shape data=3x12x12")
-    assert (
-        answer.status == 2
-        and 'colour.prototxt: mean_file "mean.binaryproto" does not exist; correct the path' in answer.err
-    )
+    answer = call("deploy -model colour.prototxt -out made.prototxt -samples 0 -shape data=3x12x12").refused
+    assert 'colour.prototxt: mean_file "mean.binaryproto" does not exist; correct the path' in answer.err
 
 
 def test_deploy_without_data(colour, call):
@@ -175,38 +169,28 @@ def test_overrides(colour, call, monkeypatch):
     )
 
 
+READY = "names.txt -model made.prototxt -weights w"
+
+
 @pytest.mark.parametrize(
-    ("arguments", "match"),
+    ("words", "match"),
     [
-        (["x.png", "-model", "colour.prototxt"], "no file x.png"),
-        (["names.txt", "-model", "colour.prototxt", "-weights", "w"], "this net takes no pictures"),
-        (["names.txt", "-model", "made.prototxt"], "-weights is missing, and the net names none"),
-        (
-            ["names.txt", "-model", "made.prototxt", "-weights", "w", "-size", "big"],
-            "a bad -size; expected rows x columns",
-        ),
-        (["names.txt", "-model", "made.prototxt", "-weights", "w", "-mean", "a"], "a bad -mean; expected numbers"),
-        (
-            ["names.txt", "-model", "made.prototxt", "-weights", "w", "-labels", "two.txt"],
-            "labels do not fit the net; expected 3, one a score",
-        ),
-        (
-            ["names.txt", "-model", "made.prototxt", "-weights", "w", "-output", "ip"],
-            'no output "ip"; expected one of prob',
-        ),
-        (["empty", "-model", "made.prototxt"], "empty holds no pictures"),
-        (
-            ["names.txt", "-model", "made.prototxt", "-set", "ipp.inner_product_param.axis=1"],
-            'no layer is called "ipp"',
-        ),
+        ("x.png -model colour.prototxt", "no file x.png"),
+        ("names.txt -model colour.prototxt -weights w", "this net takes no pictures"),
+        ("names.txt -model made.prototxt", "-weights is missing, and the net names none"),
+        (f"{READY} -size big", "a bad -size; expected rows x columns"),
+        (f"{READY} -mean a", "a bad -mean; expected numbers"),
+        (f"{READY} -labels two.txt", "labels do not fit the net; expected 3, one a score"),
+        (f"{READY} -output ip", 'no output "ip"; expected one of prob'),
+        ("empty -model made.prototxt", "empty holds no pictures"),
+        (f"{READY} -set ipp.inner_product_param.axis=1", 'no layer is called "ipp"'),
     ],
 )
-def test_mistakes(arguments, match, colour, call):
+def test_mistakes(words, match, colour, call):
     call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt")
     (colour / "two.txt").write_text("a\nb\n")
     (colour / "empty").mkdir()
-    answer = call("classify", *arguments)
-    assert answer.status == 2 and match in answer.err
+    assert match in call(f"classify {words}").refused.err
 
 
 @pytest.mark.parametrize(("more", "status"), [([], 1), (["-skip"], 0)])
@@ -219,11 +203,8 @@ def test_one_broken_picture_does_not_stop_the_others(colour, call, more, status)
     Path("pictures/b.png").write_bytes(b"\x89PNG\r\n\x1a\n broken")
     answer = call("classify", "pictures", "-model", "made.prototxt", "-json", "-annotate", "out", *more)
     assert [entry["file"] for entry in json.loads(answer.out)] == ["pictures/a.png", "pictures/c.png"]
-    assert (
-        answer.status == status
-        and "pictures/b.png: " in answer.err
-        and "1 of 3 pictures could not be read" in answer.err
-    )
+    assert answer.status == status and "pictures/b.png: " in answer.err
+    assert "1 of 3 pictures could not be read" in answer.err
     assert sorted(p.name for p in Path("out").iterdir()) == ["a.png", "all.png", "c.png"]
     Path("pictures/a.png").write_bytes(b"")
     Path("pictures/c.png").unlink()

@@ -33,7 +33,6 @@ DEPLOY = "deploy -model models/lenet/digits_train_val.prototxt -weights digits_i
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A folder in which the README's first command ran, half as long, and its deploy net, digits.prototxt."""
-    pytest.importorskip("sklearn", reason="scikit-learn carries the digits")
     folder, before = tmp_path_factory.mktemp("digits"), os.getcwd()
     for name in ("models", "solvers"):
         (folder / name).symlink_to(ROOT / name)
@@ -57,8 +56,7 @@ def digits(trained, monkeypatch):
 
 
 def test_deploy_proves_and_describes(digits, call):
-    answer = call(f"{DEPLOY} -force")
-    assert answer.status == 0, answer.err
+    answer = call(f"{DEPLOY} -force").ok
     proof = "Verified with 120 stored images: the largest difference of scores is 0 "
     assert any(line.startswith(proof) for line in answer.lines)
     net = prototxt.read_net("digits.prototxt").message
@@ -78,9 +76,8 @@ def test_digits_drawn_by_hand(tool, seed, digits, call, tmp_path):
 
 
 def test_the_recipe_s_accuracy(digits, call):
-    answer = call(
-        "test -model models/lenet/digits_train_val.prototxt -weights digits_iter_500.caffemodel -iterations 6"
-    )
+    words = "test -model models/lenet/digits_train_val.prototxt -weights digits_iter_500.caffemodel -iterations 6"
+    answer = call(words)
     found = next(line for line in answer.lines if line.startswith("accuracy = "))
     assert float(found.split()[2]) >= 0.98, "of 360 written digits"
 
@@ -128,8 +125,7 @@ def test_table_has_a_row_for_each_picture(digits, call, tmp_path):
     files = drawing.write(tmp_path / "drawn")[:3]
     (tmp_path / "broken.png").write_bytes(b"none")
     words = ("classify", *files, tmp_path / "broken.png", "-model", "digits.prototxt", "-top", 2)
-    answer = call(*words, "-csv", tmp_path / "table.csv", "-skip")
-    assert answer.status == 0 and answer.out == ""
+    assert call(*words, "-csv", tmp_path / "table.csv", "-skip").ok.out == ""
     with open(tmp_path / "table.csv", encoding="utf-8", newline="") as lines:
         rows = list(csv.DictReader(lines))
     shown = json.loads(call(*words, "-json", "-skip").out)
@@ -144,12 +140,7 @@ def test_annotated_pictures(digits, call, tmp_path):
     drawing.write(tmp_path / "a")
     (tmp_path / "b").mkdir()
     shutil.copy(tmp_path / "a/3.png", tmp_path / "b/3.png")
-    assert (
-        call(
-            "classify", tmp_path / "a", tmp_path / "b", "-model", "digits.prototxt", "-annotate", tmp_path / "out"
-        ).status
-        == 0
-    )
+    assert call(f"classify {tmp_path}/a {tmp_path}/b -model digits.prototxt -annotate {tmp_path}/out").status == 0
     assert {p.stem for p in (tmp_path / "out").iterdir()} == {*map(str, range(10)), "3_2", "all"}
     picture, page = cv2.imread(str(tmp_path / "a/0.png")), cv2.imread(str(tmp_path / "out/0.png"))
     assert page.shape[0] > 240 and len(np.unique(page[250:])) > 10 and picture.shape[0] <= 240
@@ -192,8 +183,5 @@ def test_weights_that_a_deploy_net_names_are_loaded_or_missed(digits, tmp_path, 
 
 def test_scores_that_are_no_numbers(digits, call, tmp_path):
     files = drawing.write(tmp_path / "drawn")
-    answer = call("classify", files[3], "-model", "digits.prototxt", "-scale", "1e36")
-    assert (
-        answer.status == 2
-        and f"{files[3]}: the net's scores are not finite; are its weights those of this net" in answer.err
-    )
+    answer = call("classify", files[3], "-model", "digits.prototxt", "-scale", "1e36").refused
+    assert f"{files[3]}: the net's scores are not finite; are its weights those of this net" in answer.err

@@ -3,11 +3,11 @@
 import csv
 import json
 
+import cv2
 import numpy as np
 import pytest
 from report_pages import write_weights
 
-cv2 = pytest.importorskip("cv2")
 NET = """
 layer { name: "data" type: "AnnotatedData" top: "data" top: "label" include { phase: TEST }
   transform_param { scale: 0.004 resize_param { height: 16 width: 16 } }
@@ -40,8 +40,7 @@ def boxes(folder, call):
         box = {"image_id": i, "category_id": [5, 9][label - 1], "bbox": [24 * column, 16 * row, 24, 16]}
         coco["annotations"].append(box)
     (folder / "boxes.json").write_text(json.dumps(coco))
-    answer = call("dataset", "detection", "boxes.json", "--out", ".")
-    assert answer.status == 0 and "3 images with 3 objects" in answer.err, answer.err
+    assert "3 images with 3 objects" in call("dataset", "detection", "boxes.json", "--out", ".").ok.err
     (folder / "boxes.prototxt").write_text(NET.replace('layer { name: "prior"', CELLS + 'layer { name: "prior"'))
     conf, bias = np.zeros((4, 3, 3, 16, 16)), np.zeros((4, 3))
     for place in range(4):  # the light of its quarter is the score of its class
@@ -106,8 +105,7 @@ def test_scores_of_training_and_the_last_batch_count_all_images(boxes, call):
 
 
 def test_mistakes(boxes, call):
-    answer = call("dataset", "detection", "none.json")
-    assert answer.status == 2 and "none.json: cannot read" in answer.err
+    assert "none.json: cannot read" in call("dataset", "detection", "none.json").refused.err
     answer = call("dataset", "detection", "boxes.json")
     assert answer.status == 2 and "already exists" in answer.err
     (boxes / "labels.txt").write_text("background\na\n")

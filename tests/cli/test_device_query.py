@@ -33,10 +33,8 @@ def test_the_table_and_the_status(call, monkeypatch, checks, status, as_json):
         found = json.loads(answer.out)
         assert [one["device"] for one in found] == ["GPU 0: Fake", "GPU 1: Fake"]
         assert [c["status"] for c in found[0]["checks"]] == ["pass", "fail"][: len(checks)]
-        assert (
-            found[1]["properties"] == {"Device id": 1, "Name": "Fake"}
-            and found[0]["checks"][0]["detail"] == "as it should"
-        )
+        assert found[1]["properties"] == {"Device id": 1, "Name": "Fake"}
+        assert found[0]["checks"][0]["detail"] == "as it should"
     else:
         lines = answer.out.splitlines()
         assert lines[0] == "GPU 0: Fake" and lines[1].split()[0] == "pass" and lines[1].endswith("as it should")

@@ -20,8 +20,7 @@ def in_epochs(folder):
 
 
 def test_records_hold_iterations_and_reproduce(in_epochs, call):
-    answer = call("train", "-solver", "solver.prototxt")
-    assert answer.status == 0, answer.err
+    answer = call("train", "-solver", "solver.prototxt").ok
     recorded = prototxt.read_solver("run_run/solver.prototxt").message
     assert (recorded.max_iter, recorded.test_interval, recorded.snapshot) == (20, 10, 10)
     assert not recorded.HasField("max_epoch") and not recorded.HasField("test_epoch")

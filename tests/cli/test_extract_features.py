@@ -27,8 +27,7 @@ def expected(name, batches):
 
 
 def test_lmdb_with_caffes_arguments(model, call):
-    answer = call("extract_features", "w.caffemodel", "net.prototxt", "value,x", "a,b", 4, "lmdb", "CPU", 0)
-    assert answer.status == 0, answer.err
+    answer = call("extract_features", "w.caffemodel", "net.prototxt", "value,x", "a,b", 4, "lmdb", "CPU", 0).ok
     assert "Extracted features of 16 query images for feature blob value to a" in answer.lines
     for name, blob in (("a", "value"), ("b", "x")):
         with lmdb.open(name, readonly=True, lock=False) as db, db.begin() as transaction:
@@ -88,6 +87,5 @@ def test_the_phase_is_test(model, call):
 def test_mistakes(model, call, arguments, said):
     (model / "taken").write_text("mine")
     before = sorted(path.name for path in model.iterdir())
-    answer = call("extract_features", *arguments)
-    assert answer.status == 2 and said in answer.err, answer.err
+    assert said in call("extract_features", *arguments).refused.err
     assert sorted(path.name for path in model.iterdir()) == before

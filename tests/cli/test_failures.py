@@ -28,11 +28,8 @@ def test_an_unexpected_error_is_a_line_and_a_report(call, monkeypatch, tmp_path)
     monkeypatch.setattr(cli.caffelite, "main", raising(KeyError("what\nnobody foresaw")))
     answer = call("check", "net.prototxt")
     (line,) = answer.err.splitlines()
-    assert (
-        answer.status == 70
-        and line.startswith("caffelite: an internal error (KeyError: ")
-        and "please report it" in line
-    )
+    assert answer.status == 70 and line.startswith("caffelite: an internal error (KeyError: ")
+    assert "please report it" in line
     (path,) = tmp_path.glob("caffelite-*.txt")
     assert str(path) in line
     report = path.read_text()
@@ -60,15 +57,13 @@ def test_deep_nesting_is_a_mistake(folder, call, opening):
 def test_numbers_of_5000_digits(folder, call, number):
     net = (folder / "net.prototxt").read_text()
     Path("long.prototxt").write_text(net.replace("num_output: 2", f"num_output: {number}"))
-    Path("float.prototxt").write_text(
-        net + f'layer {{ name: "p" type: "Power" bottom: "x" top: "p" power_param {{ scale: {number} }} }}'
-    )
+    text = net + f'layer {{ name: "p" type: "Power" bottom: "x" top: "p" power_param {{ scale: {number} }} }}'
+    Path("float.prototxt").write_text(text)
     for name in ("long.prototxt", "float.prototxt"):
         for command in (("check",), ("summary", "-model"), ("draw", "-model")):
             assert "internal error" not in call(*command, name).err
     for option in (f"value.inner_product_param.num_output={number}", f"value.param[{number}].lr_mult=1"):
-        answer = call("summary", "-model", "net.prototxt", "-set", option)
-        assert answer.status == 2 and "internal error" not in answer.err
+        assert "internal error" not in call("summary", "-model", "net.prototxt", "-set", option).refused.err
     for words in (("-shape", f"x={number}"), ("-batch", number), ("-memory", number), ("-level", number)):
         assert "internal error" not in call("summary", "-model", "net.prototxt", *words).err
 
@@ -80,10 +75,8 @@ def test_numbers_of_5000_digits(folder, call, number):
 def test_a_full_standard_output_is_a_line(words):
     with open("/dev/full", "w") as full:
         done = subprocess.run([*COMMAND, *words], stdout=full, stderr=subprocess.PIPE, text=True)
-    assert (done.returncode, done.stderr) == (
-        1,
-        "caffelite: cannot write to standard output: no space left on device\n",
-    )
+    assert done.returncode == 1
+    assert done.stderr == "caffelite: cannot write to standard output: no space left on device\n"
 
 
 @pytest.mark.parametrize(
@@ -124,8 +117,5 @@ def test_an_argument_that_is_not_utf_8(tmp_path):
         [b"train", b"-solver", b"s", b"-set", b"snapshot_prefix=\xff"],
     ):
         done = subprocess.run([*map(os.fsencode, COMMAND), *words], capture_output=True, cwd=tmp_path)
-        assert (
-            done.returncode == 2
-            and done.stderr.startswith(b"caffelite: an argument is not UTF-8; found ")
-            and done.stderr.count(b"\n") == 1
-        )
+        assert done.returncode == 2 and done.stderr.startswith(b"caffelite: an argument is not UTF-8; found ")
+        assert done.stderr.count(b"\n") == 1

@@ -6,7 +6,6 @@ import pytest
 
 
 def test_find_lr(folder, call):
-    pytest.importorskip("matplotlib")
     answer = call("find_lr", "-solver", "solver.prototxt", "-out", "rates.png", "-json")
     found = json.loads(answer.out)
     assert answer.status == 0 and 1e-3 < found["best"] < 1 and found["rates"][0] == pytest.approx(1e-6)
@@ -32,8 +31,7 @@ def test_rates_at_which_nothing_is_learned(folder, call):
     ],
 )
 def test_numbers_that_are_not_finite_are_refused(folder, call, command, value):
-    answer = call(*command, value)
-    assert answer.status == 2 and f"{value} is no finite number" in answer.err
+    assert f"{value} is no finite number" in call(*command, value).refused.err
 
 
 @pytest.mark.parametrize("field", ["base_lr", "momentum", "clip_gradients", "weight_decay", "delta"])
@@ -44,11 +42,8 @@ def test_solver_fields_that_are_not_finite_are_refused(folder, call, field):
 
 def test_overfit(folder, call):
     answer = call("train", "-solver", "solver.prototxt", "-overfit", 1, "-set", "max_iter=300", "-set", "base_lr=0.2")
-    assert (
-        answer.status == 0
-        and answer.lines[-1].endswith("it learns")
-        and "Loss of the same 1 batches" in answer.lines[-1]
-    )
+    assert answer.status == 0 and answer.lines[-1].endswith("it learns")
+    assert "Loss of the same 1 batches" in answer.lines[-1]
     assert not list(folder.glob("run*")) and not any("Testing" in line for line in answer.lines)
     answer = call("train", "-solver", "solver.prototxt", "-overfit", 2, "-set", "base_lr=1e-9")
     assert "it does not overfit them" in answer.lines[-1]

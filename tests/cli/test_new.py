@@ -5,6 +5,7 @@ import re
 import shlex
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 from projects import trained
@@ -14,8 +15,6 @@ import caffelite.zoo.trained
 from caffelite import prototxt
 from caffelite.data.writers import write_lmdb
 from caffelite.errors import CaffeliteError
-
-cv2 = pytest.importorskip("cv2")
 
 COLOURS = {"blue": (200, 60, 40), "green": (50, 190, 60), "red": (40, 50, 210)}
 
@@ -97,26 +96,19 @@ def test_python_lists_the_shipped_nets():
     assert all(net.net.exists() and net.solver.exists() for net in caffelite.models())
 
 
-def test_readme_and_output_name_the_same_commands(call, there):
+def test_files_of_a_project_are_explained(call, there):
+    """The README has the commands of the output; each line of the solver and each layer of the net has a comment."""
     out = call("new", "hues", "pictures").out
     commands = re.findall(r"^(caffelite \w+ .*?)  # ", Path("hues/README.md").read_text(), re.MULTILINE)
     assert commands and all(command in out for command in commands)
     assert commands[0] == "caffelite train -solver hues/solver.prototxt"
     assert "-list hues/test.txt" in commands[1]
-
-
-def test_every_line_of_the_solver_has_a_reason(call, there):
-    call("new", "hues", "pictures")
     before, repeated = "", set()
     for line in lines("hues/solver.prototxt"):
         name = line.split(":")[0]
         assert line.startswith("# ") or before.startswith("# ") or name in repeated, line
         repeated.add(name)
         before = line
-
-
-def test_every_layer_of_the_net_has_a_comment(call, there):
-    call("new", "hues", "pictures")
     net = lines("hues/train_val.prototxt")
     starts = [i for i, line in enumerate(net) if line.startswith("layer {")]
     assert len(starts) > 10 and all(net[i - 1].startswith("# ") for i in starts)
@@ -143,8 +135,7 @@ def test_table_of_labels_becomes_several_answers(call, there):
     source = table(
         there, "file,warm,cold,green", lambda p: {"red": "1,0,0", "blue": "0,1,0", "green": "0,1,1"}[p.parent.name]
     )
-    made = call("new", "tags", source)
-    assert made.status == 0 and "3 labels (warm, cold, green)" in made.out, made.err
+    assert "3 labels (warm, cold, green)" in call("new", "tags", source).ok.out
     silent(call, "tags")
     scores = trained(call, "tags", 60)
     assert scores["accuracy of labels"]["value"] > 0.9 and scores["warm"]["samples"] == 12
@@ -155,15 +146,13 @@ def test_table_of_numbers_becomes_a_regression(call, there):
         blue, green, red = cv2.imread(str(path)).mean((0, 1))
         return f"{red * 100:.1f},{green / 1000:.5f}"
 
-    made = call("new", "amounts", table(there, "file,red,green", answer))
-    assert made.status == 0 and "2 numbers (red, green)" in made.out, made.err
+    assert "2 numbers (red, green)" in call("new", "amounts", table(there, "file,red,green", answer)).ok.out
     silent(call, "amounts")
     scores = trained(call, "amounts", 150)
     assert scores["mean absolute error of red"]["value"] < 3000  # their spread is about 7000
     assert scores["mean absolute error of green"]["value"] < 0.03  # about 0.06
-    shown = call(
-        "classify -model amounts/deploy.prototxt -weights amounts/amounts_iter_150.caffemodel pictures/red/00.png"
-    )
+    words = "classify -model amounts/deploy.prototxt -weights amounts/amounts_iter_150.caffemodel pictures/red/00.png"
+    shown = call(words)
     assert re.search(r"^  red = \d+", shown.out, re.MULTILINE) and re.search(r"^  green = ", shown.out, re.MULTILINE)
 
 
@@ -182,8 +171,7 @@ def test_database_is_found_by_its_name(call, there):
     for part, count in (("train", 30), ("test", 12)):
         database(f"hues_{part}_lmdb", count)
     Path("hues_labels.txt").write_text("blue\ngreen\nred\n")
-    made = call("new", "hues")
-    assert made.status == 0 and "12 images of the test set next to the data" in made.out, made.err
+    assert "12 images of the test set next to the data" in call("new", "hues").ok.out
     silent(call, "hues")
     net = prototxt.read_net("hues/train_val.prototxt").message
     assert [layer.data_param.source for layer in net.layer[:2]] == ["hues_train_lmdb", "hues_test_lmdb"]
@@ -192,8 +180,7 @@ def test_database_is_found_by_its_name(call, there):
 
 def test_database_without_test_set_is_split(call, there):
     database("all_train_lmdb", 50)
-    made = call("new", "hues", "all_train_lmdb", "-test", "0.2")
-    assert made.status == 0 and "10 of 50 records are held out" in made.out, made.err
+    assert "10 of 50 records are held out" in call("new", "hues", "all_train_lmdb", "-test", "0.2").ok.out
     silent(call, "hues")
     info = call("dataset", "info", "hues/train_lmdb", "hues/test_lmdb", "--json")
     assert '"both"' in info.out or info.status == 0
@@ -238,8 +225,7 @@ def test_unreadable_images_are_errors_or_left_out(call, there):
 
 def test_file_names_that_break_a_list_are_refused(call, there):
     Path("pictures/red/00.png").rename("pictures/red/a\nb.png")
-    refused = call("new", "hues", "pictures")
-    assert refused.status == 2 and "rename the file" in refused.err and not Path("hues").exists()
+    assert "rename the file" in call("new", "hues", "pictures").refused.err and not Path("hues").exists()
 
 
 def test_a_train_net_of_your_own_is_adapted(call, there):
@@ -267,8 +253,7 @@ def test_a_train_net_of_your_own_is_adapted(call, there):
     ],
 )
 def test_bad_requests_write_nothing(call, there, arguments, said):
-    refused = call("new", *arguments)
-    assert refused.status == 2 and said in refused.err, refused.err
+    assert said in call("new", *arguments).refused.err
     assert sorted(p.name for p in there.iterdir()) == ["pictures"]
 
 
@@ -309,15 +294,13 @@ def test_printed_commands_are_quoted(call, there):
 def test_clutter_of_systems_is_skipped(call, there, caplog):
     for name in ("Thumbs.db", "red/Thumbs.db", ".DS_Store"):
         (there / "pictures" / name).touch()
-    made = call("new", "hues", "pictures")
-    assert made.status == 0 and made.err.count("skipped 3 files") == 1, made.err
+    assert call("new", "hues", "pictures").ok.err.count("skipped 3 files") == 1
 
 
 def test_weights_start_a_project_and_freeze_layers(call, there):
     call("new", "base", "pictures", "-net", "cifar10_quick")
     assert call("train", "-solver", "base/solver.prototxt", "-iterations", 3).status == 0
-    made = call("new", "next", "pictures", "-weights", "base/base_iter_3.caffemodel")
-    assert made.status == 0 and "cifar10_quick" in made.out, made.err
+    assert "cifar10_quick" in call("new", "next", "pictures", "-weights", "base/base_iter_3.caffemodel").ok.out
     silent(call, "next")
     net = {layer.name: layer for layer in prototxt.read_net("next/train_val.prototxt").message.layer}
     assert "ip2_next" in net and "ip2_base" not in net
@@ -329,8 +312,7 @@ def test_weights_start_a_project_and_freeze_layers(call, there):
 
 
 def test_a_shipped_net_starts_a_project_that_has_its_weights(call, there):
-    made = call("new", "next", "pictures", "-weights", "cifar10_resnet")
-    assert made.status == 0 and "Net: cifar10_resnet" in made.out, made.err
+    assert "Net: cifar10_resnet" in call("new", "next", "pictures", "-weights", "cifar10_resnet").ok.out
     silent(call, "next")
     shipped = (caffelite.zoo.trained.find("cifar10_resnet").folder / "cifar10_resnet.caffemodel").read_bytes()
     assert Path("next/cifar10_resnet.caffemodel").read_bytes() == shipped

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 from projects import trained
-
-cv2 = pytest.importorskip("cv2")
 
 
 def grating(rng, angle):

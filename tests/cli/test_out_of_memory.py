@@ -45,8 +45,7 @@ def test_an_allocation_that_fails(large, call, monkeypatch):
 
     monkeypatch.setattr(memory, "available", lambda gpu: 1000)
     monkeypatch.setattr(device.CPU, "zeros", refuse)
-    answer = call("train", "-solver", "large_solver.prototxt")
-    assert answer.status == 2 and "not even a batch of 1 fits" in answer.err
+    assert "not even a batch of 1 fits" in call("train", "-solver", "large_solver.prototxt").refused.err
 
 
 def test_an_iteration_without_memory(large, call, monkeypatch):
@@ -84,5 +83,4 @@ def test_find_batch_at_another_precision(large, call, monkeypatch):
 
 
 def test_no_batch_fits(large, call):
-    answer = call("find_batch", "-solver", "large_solver.prototxt", "-memory", "1K")
-    assert answer.status == 2 and "no batch fits" in answer.err
+    assert "no batch fits" in call("find_batch", "-solver", "large_solver.prototxt", "-memory", "1K").refused.err

@@ -49,8 +49,7 @@ def shades(folder, call, seed):
 
 
 def run(call, *more):
-    answer = call("test", "-model", "shades.prototxt", "-weights", "shades.caffemodel", *more)
-    assert answer.status == 0, answer.err
+    answer = call("test", "-model", "shades.prototxt", "-weights", "shades.caffemodel", *more).ok
     return answer
 
 
@@ -64,9 +63,8 @@ def test_what_a_report_lacks_is_reported_before_the_test(shades, call, monkeypat
         answer = call("test", "-model", "shades.prototxt", "-weights", "shades.caffemodel", "-report", "out")
     finally:
         images.opencv.cache_clear()
-    assert answer.status == 2 and answer.err.strip().endswith(
-        f'is not installed; install it with: pip install "caffelite[{extra}]"'
-    )
+    assert answer.status == 2
+    assert answer.err.strip().endswith(f'is not installed; install it with: pip install "caffelite[{extra}]"')
     assert "Running for" not in answer.err and not Path("out").exists()
 
 
@@ -77,11 +75,8 @@ def test_report(shades, call):
     found = json.loads(Path("out/report.json").read_text())
     confusion = np.zeros((3, 3), int)
     np.add.at(confusion, (reported, labels), 1)
-    assert found["confusion"] == confusion.tolist() and (found["right"], found["tested"], found["samples"]) == (
-        19,
-        20,
-        20,
-    )
+    assert found["confusion"] == confusion.tolist()
+    assert (found["right"], found["tested"], found["samples"]) == (19, 20, 20)
     assert [m["sample"] for m in found["worst"]] == [7] and found["worst"][0]["answer"] == "<gray>"
     cells = {(c["label"], c["answer"]): c["samples"] for c in found["cells"]}
     assert cells[0, 1] == [7] and cells[1, 1] == [i for i in range(20) if i % 3 == 1 and i != 7]
@@ -89,12 +84,8 @@ def test_report(shades, call):
     assert found["classes"][1]["label"] == "<gray>" and found["labels"] == ["dark", "<gray>", "light"]
     page = Page()
     page.feed(Path("out/report.html").read_text())
-    assert (
-        not page.open
-        and "<shades>: test report" in page.text
-        and "95.00 %" in page.text
-        and "19 of 20 correct" in page.text
-    )
+    assert not page.open and "<shades>: test report" in page.text and "95.00 %" in page.text
+    assert "19 of 20 correct" in page.text
     assert (
         "the most frequent error is dark predicted as <gray> (1)" in page.alts[0] and "87.5 %, of dark" in page.alts[1]
     ), page.alts
@@ -112,6 +103,7 @@ def test_report(shades, call):
 
 def test_reported_samples_are_found_from_any_folder(shades, call, monkeypatch, tmp_path_factory):
     found = json.loads(run(call, "-json").out)
+    assert not Path("out").exists()
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
     samples = stored.open_samples(prototxt.parse(found["data_layer"], pb.LayerParameter).message)
     try:
@@ -121,11 +113,6 @@ def test_reported_samples_are_found_from_any_folder(shades, call, monkeypatch, t
             stored.read(samples, [20])
     finally:
         samples.close()
-
-
-def test_json_on_standard_output(shades, call):
-    found = json.loads(run(call, "-json", "-iterations", 2).out)
-    assert found["tested"] == 12 and "confusion" in found and not Path("out").exists()
 
 
 @pytest.mark.parametrize(
@@ -141,11 +128,6 @@ def test_every_score_counts_each_sample_once(shades, call, iterations):
     assert "95.00 %" in page and "<td>accuracy</td><td class=n>0.95</td>" in page
     assert "accuracy = 0.95" in answer.lines and f"Loss: {scores['loss']:.6g}" in answer.lines
     assert "Tested 20 of 20 samples, each once." in answer.lines
-
-
-def test_a_part_of_the_samples_is_reported(shades, call):
-    answer = run(call, "-iterations", 2)
-    assert "Tested 12 of 20 samples, each once." in answer.lines
 
 
 def test_outputs_of_each_sample_are_means_over_batches(shades, call):
@@ -221,12 +203,8 @@ def test_the_report_of_a_regression(folder, call):
     assert [fit[key] for key in ("mae", "rmse", "mean_error", "r2")] == pytest.approx(expected, rel=1e-4)
     page = Page()
     page.feed(Path("out/report.html").read_text())
-    assert (
-        not page.open
-        and f"{fit['mae']:.6g}" in page.text
-        and f"R² {fit['r2']:.6g}" in page.alts[0]
-        and "Histogram" in page.alts[1]
-    )
+    assert not page.open and f"{fit['mae']:.6g}" in page.text and f"R² {fit['r2']:.6g}" in page.alts[0]
+    assert "Histogram" in page.alts[1]
     names = ["predictions.png", "residuals.png", "residuals_over_predictions.png"]
     assert sorted(p.name for p in Path("out").glob("*.png")) == names
     by_output = zip(error.T, y.T, fit["outputs"], strict=True)
@@ -256,16 +234,13 @@ def test_a_picture_of_many_values_shows_a_part(seed):
     found = fit.figures()
     assert found["values"] == 40000 and found["rmse"] == pytest.approx(np.sqrt(((p - t) ** 2).mean()))
     assert found["r2"] == pytest.approx(1 - ((p - t) ** 2).sum() / ((t - t.mean()) ** 2).sum())
-    assert (
-        fit.points.tolist() == [t[:: fit.stride].tolist(), p[:: fit.stride].tolist()]
-        and 2500 <= fit.points.shape[1] <= 5000
-    )
+    assert fit.points.tolist() == [t[:: fit.stride].tolist(), p[:: fit.stride].tolist()]
+    assert 2500 <= fit.points.shape[1] <= 5000
 
 
 def test_a_net_that_neither_classifies_nor_predicts(folder, call):
-    Path("net.prototxt").write_text(
-        Path("net.prototxt").read_text().replace("EuclideanLoss", "SigmoidCrossEntropyLoss")
-    )
+    text = Path("net.prototxt").read_text().replace("EuclideanLoss", "SigmoidCrossEntropyLoss")
+    Path("net.prototxt").write_text(text)
     call("train", "-solver", "solver.prototxt", "-iterations", 1)
     assert call("test", "-model", "net.prototxt", "-weights", "run_iter_1.caffemodel", "-report", "out").status == 0
     assert "regression" not in json.loads(Path("out/report.json").read_text())

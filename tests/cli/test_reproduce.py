@@ -43,10 +43,8 @@ def test_what_changed_is_reported(folder, call):
     reported["data"][0]["hash"] = "other"
     (folder / "run_run/run.json").write_text(json.dumps(reported))
     lines = call("reproduce", "run_run").lines
-    assert (
-        any("numpy is" in line and "was 0.1" in line for line in lines)
-        and f"{folder}/rows.txt is not what it was" in lines
-    )
+    assert any("numpy is" in line and "was 0.1" in line for line in lines)
+    assert f"{folder}/rows.txt is not what it was" in lines
 
 
 def test_the_same_algorithms_are_taken(folder, call, monkeypatch):
@@ -61,8 +59,7 @@ def test_the_same_algorithms_are_taken(folder, call, monkeypatch):
 
 
 def test_what_is_no_run(folder, call):
-    answer = call("reproduce", ".")
-    assert answer.status == 2 and "is not the folder of a run" in answer.err
+    assert "is not the folder of a run" in call("reproduce", ".").refused.err
 
 
 def test_a_resumed_run_whose_snapshot_was_moved(folder, call):
@@ -73,9 +70,7 @@ def test_a_resumed_run_whose_snapshot_was_moved(folder, call):
     assert reported["snapshot"] == "run_iter_10.solverstate" and reported["resumed_run"] == reported["run"]
     call("train", "-solver", "solver.prototxt", "-set", "random_seed=7")
     assert (folder / "run_run_5/run_iter_10.solverstate").exists()
-    answer = call("reproduce", "run_run_5")
-    assert answer.status == 0 and answer.out.startswith("the same to the last bit: 1"), answer.err
+    assert call("reproduce", "run_run_5").ok.out.startswith("the same to the last bit: 1")
     (folder / "run_run_5/run_iter_10.solverstate").unlink()
-    answer = call("reproduce", "run_run_5")
-    assert answer.status == 2
+    answer = call("reproduce", "run_run_5").refused
     assert "run_iter_10.solverstate, from which " in answer.err and "does not exist any more" in answer.err

@@ -2,13 +2,13 @@
 
 import json
 
+import cv2
 import numpy as np
 import pytest
 
 import caffelite
 from caffelite.deploy import segment
 
-cv2 = pytest.importorskip("cv2")
 NET = """
 layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 dim: 4 dim: 8 } } }
 layer { name: "score" type: "Convolution" bottom: "data" top: "score"

@@ -21,8 +21,7 @@ def deep(folder):
 
 
 def test_measured_arrangements_and_data_parallelism(deep, call):
-    answer = call("plan", "-model", "deep.prototxt", "-gpus", 2, "-split", "auto", "-iterations", 3)
-    assert answer.status == 0, answer.err
+    answer = call("plan", "-model", "deep.prototxt", "-gpus", 2, "-split", "auto", "-iterations", 3).ok
     lines = answer.out.splitlines()
     assert lines[0].startswith("deep, batches of 8, 2 devices, times measured here; links of 4 GB/s")
     assert {line.split("  ")[0] for line in lines[2:5]} == {"data parallel", "2 stages", "2 shards"}
@@ -31,8 +30,7 @@ def test_measured_arrangements_and_data_parallelism(deep, call):
 
 def test_modelled_stages_as_json(deep, call):
     more = ("-split", "stages=2,micro_batches=4", "-rates", "h100", "-json")
-    answer = call("plan", "-model", "deep.prototxt", "-gpus", 2, *more)
-    assert answer.status == 0, answer.err
+    answer = call("plan", "-model", "deep.prototxt", "-gpus", 2, *more).ok
     found = json.loads(answer.out)["arrangements"]
     assert [f["arrangement"] for f in found] == ["2 stages", "data parallel"]
     assert found[0]["micro_batches"] == 4 and found[0]["samples"] == 8
@@ -85,8 +83,7 @@ def test_micro_batches_of_a_net_that_couples_samples(deep, call):
 
 
 def test_summary_and_draw_of_a_divided_net(deep, call):
-    answer = call("summary", "-model", "deep.prototxt", "-phase", "TRAIN", "-split", "stages=2,micro_batches=2")
-    assert answer.status == 0, answer.err
+    answer = call("summary", "-model", "deep.prototxt", "-phase", "TRAIN", "-split", "stages=2,micro_batches=2").ok
     lines = answer.out.splitlines()
     assert "Memory of each device" in lines and lines[-1].split()[0] == "1"
     answer = call("summary", "-model", "deep.prototxt", "-phase", "TRAIN", "-split", "stages=2", "-json")

@@ -16,8 +16,7 @@ def trained(folder, call):
 
 
 def test_lines(trained, call):
-    answer = call("test", "-model", "net.prototxt", "-weights", "run_iter_20.caffemodel", "-iterations", "3")
-    assert answer.status == 0
+    answer = call("test", "-model", "net.prototxt", "-weights", "run_iter_20.caffemodel", "-iterations", "3").ok
     shape = [re.sub(r"\d\.\d+(e-\d+)?", "x", line) for line in answer.lines]
     assert shape[:3] == ["Use CPU.", "Weights from run_iter_20.caffemodel: matched value", "Running for 3 iterations."]
     assert shape[3:-2] == [

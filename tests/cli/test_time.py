@@ -8,8 +8,7 @@ from caffelite.devices import cuda as gpus
 
 
 def test_lines(folder, call):
-    answer = call("time", "-model", "net.prototxt", "-iterations", "3")
-    assert answer.status == 0
+    answer = call("time", "-model", "net.prototxt", "-iterations", "3").ok
     shape = [re.sub(r"\d+(\.\d+)?(e-\d+)? ms", "x ms", line).strip() for line in answer.lines]
     assert shape == [
         *("Use CPU.", "*** Benchmark begins ***", "Testing for 3 iterations.", "Average time per layer:"),
@@ -21,22 +20,16 @@ def test_lines(folder, call):
 
 
 def test_fields_set_for_a_time(folder, call):
-    assert (
-        call("time", "-model", "net.prototxt", "-iterations=1", "-set", "value.inner_product_param.num_output=3").status
-        == 2
-    )
-    assert (
-        call("time", "-model", "net.prototxt", "-iterations=1", "-set", "rows.hdf5_data_param.batch_size=2").status == 0
-    )
+    assert call("time -model net.prototxt -iterations=1 -set value.inner_product_param.num_output=3").status == 2
+    assert call("time -model net.prototxt -iterations=1 -set rows.hdf5_data_param.batch_size=2").status == 0
 
 
 def test_times_are_compared_with_the_ceilings(folder, call):
     answer = call("time", "-model", "net.prototxt", "-iterations", "3", "-set", "rows.hdf5_data_param.batch_size=8")
     head, *rows = [re.split(r"  +", line.strip()) for line in answer.out.splitlines()]
     assert head == ["layer", "forward ms", "backward ms", "GFLOP/s", "GB/s", "of a ceiling", "algorithms"]
-    assert [row[0] for row in rows[:3]] == ["rows", "value", "loss"] and all(
-        re.fullmatch(r"\d+%", row[-1]) for row in rows[:3]
-    )
+    assert [row[0] for row in rows[:3]] == ["rows", "value", "loss"]
+    assert all(re.fullmatch(r"\d+%", row[-1]) for row in rows[:3])
     whole, arithmetic, memory = (row[0] for row in rows[3:])
     assert re.fullmatch(r"Forward and backward: [\d.e-]+ ms, [\d,]+ images/s", whole)
     assert re.fullmatch(
@@ -58,13 +51,11 @@ def test_weights_and_phase(folder, call):
 def test_device_query_without_a_gpu(call):
     answer = call("device_query")
     assert answer.status == 1 and answer.out == "" and answer.err.startswith("caffelite: ")
-    answer = call("device_query", "-gpu", "0")
-    assert answer.status == 2 and "Traceback" not in answer.err
+    assert "Traceback" not in call("device_query", "-gpu", "0").refused.err
 
 
 def test_device_query_with_a_number_that_is_none(call):
-    answer = call("device_query", "-gpu", "x")
-    assert answer.status == 2 and '"all", or numbers as in 0,1' in answer.err
+    assert '"all", or numbers as in 0,1' in call("device_query", "-gpu", "x").refused.err
 
 
 NO_DATA = """
@@ -81,8 +72,7 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" }
 def test_zeros_replace_missing_data(tmp_path, monkeypatch, call, command):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.prototxt").write_text(NO_DATA)
-    answer = call(*command, "-model", "net.prototxt", "-iterations", "1")
-    assert answer.status == 0
+    answer = call(*command, "-model", "net.prototxt", "-iterations", "1").ok
     assert any('"data" taken as 3×4×4 by crop_size; zeros replace it' in line for line in answer.lines)
 
 

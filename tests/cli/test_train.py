@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shlex
-import sys
 
 import pytest
 
@@ -12,7 +11,6 @@ from caffelite.devices import cuda as gpus
 from caffelite.devices.cuda import presence
 from caffelite.runs import registry
 
-COMMAND = [sys.executable, "-c", "from caffelite.cli import main; main()", "train", "-solver", "solver.prototxt"]
 NUMBER = r"-?(\d+(\.\d*)?(e[+-]\d+)?|nan|inf)"
 LINES = [
     rf"Iteration \d+ \({NUMBER} iter/s, {NUMBER}s/5 iters\), loss = {NUMBER}",
@@ -29,27 +27,23 @@ LINES = [
 
 
 def test_lines_as_caffe_writes_them(folder, call):
+    """Every kind of line, no other, and no command to continue. parse_log's regular expressions get from them the
+    columns that they get from Caffe's own log."""
     answer = call("train", "-solver", "solver.prototxt")
-    assert answer.status == 0 and answer.out == ""
+    assert answer.status == 0 and answer.out == "" and "To continue" not in answer.err
     for line in answer.err.splitlines():
         assert re.fullmatch(r"[IWE]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ \w+\.py:\d+\] .+", line), line
-    found = {next((p for p in LINES if re.fullmatch(p, line)), line) for line in answer.lines}
-    assert found == set(LINES), "every kind of line, and no other"
-
-
-def test_what_a_parser_of_caffes_logs_makes_of_it(folder, call):
-    """The columns that parse_log gets from Caffe's own log, by its regular expressions."""
+    assert {next((p for p in LINES if re.fullmatch(p, line)), line) for line in answer.lines} == set(LINES)
     train, test, at, rate = [], [], None, float("nan")
-    for line in call("train", "-solver", "solver.prototxt").err.splitlines():
+    for line in answer.err.splitlines():
         if m := re.search(r"Iteration (\d+)", line):
             at = float(m[1])
         if m := re.search(r"lr = ([-+]?[0-9]*\.?[0-9]+([eE]?[-+]?[0-9]+)?)", line):
             rate = float(m[1])
         for kind, rows in (("Train", train), ("Test", test)):
             if m := re.search(rf"{kind} net output #(\d+): (\S+) = ([\.\deE+-]+)", line):
-                rows.append((at, m[2], float(m[3])))
-    assert [row[:2] for row in train] == [(i, "loss") for i in (0, 5, 10, 15)]
-    assert [row[:2] for row in test] == [(i, "loss") for i in (0, 10, 20)]
+                rows.append((at, m[2]))
+    assert train == [(i, "loss") for i in (0, 5, 10, 15)] and test == [(i, "loss") for i in (0, 10, 20)]
     assert rate == pytest.approx(0.05 * 2.5**-0.75, rel=1e-5)
 
 
@@ -91,10 +85,7 @@ def test_resume_auto_takes_the_newest_good_snapshot(folder, call):
     resumed = call("train", "-solver", "solver.prototxt", "-resume", "auto").lines
     assert "run_iter_30.solverstate is damaged, or its model is: passed over" in resumed
     assert "Resuming from run_iter_10.solverstate" in resumed and "Optimization Done." in resumed
-    assert (
-        call("train", "-solver", "solver.prototxt", "-resume", "auto", "-snapshot", "run_iter_10.solverstate").status
-        == 2
-    )
+    assert call("train -solver solver.prototxt -resume auto -snapshot run_iter_10.solverstate").status == 2
 
 
 def test_weights_say_what_was_matched(folder, call):
@@ -109,19 +100,13 @@ def test_weights_say_what_was_matched(folder, call):
     (folder / "net.prototxt").write_text(net)
     assert "  skipped, not in the net: new" in call(*command, "run_iter_20.caffemodel").lines
     (folder / "net.prototxt").write_text(net.replace('"value"', '"valeu"'))
-    answer = call(*command, "run_iter_10.caffemodel")
-    assert answer.status == 2
-    assert (
-        "caffelite: run_iter_10.caffemodel: no layer of the file is in the net; expected layers valeu, found value"
-        in answer.err
-    )
+    answer = call(*command, "run_iter_10.caffemodel").refused
+    said = "run_iter_10.caffemodel: no layer of the file is in the net; expected layers valeu, found value"
+    assert f"caffelite: {said}" in answer.err
     (folder / "net.prototxt").write_text(net.replace("num_output: 2", "num_output: 2 bias_term: false"))
     answer = call(*command, "run_iter_10.caffemodel")
-    assert (
-        answer.status == 2
-        and "net.prototxt:4:" in answer.err
-        and "does not fit; expected 1 blobs, found 2" in answer.err
-    )
+    assert answer.status == 2 and "net.prototxt:4:" in answer.err
+    assert "does not fit; expected 1 blobs, found 2" in answer.err
     assert "cannot read absent.caffemodel: no such file" in call(*command, "absent.caffemodel").err
 
 
@@ -142,8 +127,7 @@ NO_GPU = pytest.mark.skipif(gpus.count() > 0, reason="a GPU is at hand")
 @pytest.mark.parametrize("there, said", [(False, "this machine has no NVIDIA GPU"), (True, "(cupy|CuPy|CUDA|GPU)")])
 def test_gpu_0_without_one_says_what_is_missing(folder, call, monkeypatch, there, said):
     monkeypatch.setattr(presence, "present", lambda: there)
-    answer = call("train", "-solver", "solver.prototxt", "-gpu", "0")
-    assert answer.status == 2 and re.search(f"caffelite: .*{said}", answer.err), answer.err
+    assert re.search(f"caffelite: .*{said}", call("train", "-solver", "solver.prototxt", "-gpu", "0").refused.err)
 
 
 @NO_GPU
@@ -176,8 +160,7 @@ def test_solver_mode_gpu_without_one(folder, call, monkeypatch):
 
 @pytest.mark.parametrize("text", ["x", "0,x", "", "-1"])
 def test_gpu_numbers(folder, call, text):
-    answer = call("train", "-solver", "solver.prototxt", "-gpu", text)
-    assert answer.status == 2 and "-gpu" in answer.err
+    assert "-gpu" in call("train", "-solver", "solver.prototxt", "-gpu", text).refused.err
 
 
 def test_fields_set_on_the_command_line(folder, call):
@@ -251,14 +234,8 @@ def test_the_command_of_an_automatic_resume_is_the_same(folder, call):
 def test_weights_are_no_part_of_going_on(folder, call):
     call("train", "-solver", "solver.prototxt")
     answer = call("train", "-solver", "solver.prototxt", "-weights", "run_iter_20.caffemodel", "-iterations", "3")
-    assert (
-        answer.lines[-1]
-        == "To continue: caffelite train -solver solver.prototxt -iterations 3 -snapshot run_iter_3.solverstate"
-    )
-
-
-def test_a_run_that_ends_shows_no_command(folder, call):
-    assert "To continue" not in call("train", "-solver", "solver.prototxt").err
+    words = "caffelite train -solver solver.prototxt -iterations 3 -snapshot run_iter_3.solverstate"
+    assert answer.lines[-1] == f"To continue: {words}"
 
 
 def test_the_log_says_which_run_goes_on(folder, call):

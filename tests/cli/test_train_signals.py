@@ -21,9 +21,8 @@ def endless(folder):
         .replace("max_iter: 20", "max_iter: 1000000000")
         .replace("snapshot: 10", "snapshot: 0")
     )
-    (folder / "solver.prototxt").write_text(
-        text.replace("display: 5", "display: 100").replace("test_interval: 10", "test_interval: 500")
-    )
+    text = text.replace("display: 5", "display: 100").replace("test_interval: 10", "test_interval: 500")
+    (folder / "solver.prototxt").write_text(text)
     started = []
 
     def start(*options, wait_for="Iteration 100,", solver=None, **pipes):

@@ -7,8 +7,7 @@ import pytest
 def test_a_net_as_solver_is_one_error(folder, call):
     what = "caffelite: net.prototxt: this is a net, not a solver"
     for command in (("summary",), ("draw",), ("explain", "conv1")):
-        answer = call(*command, "-solver", "net.prototxt")
-        assert answer.status == 2 and answer.err == f"{what}; give it with -model\n"
+        assert call(*command, "-solver", "net.prototxt").refused.err == f"{what}; give it with -model\n"
     for command in ("train", "schedule", "find_lr", "find_batch"):
         answer = call(command, "-solver", "net.prototxt")
         remedy = 'name it in the net field of a solver: net: "net.prototxt"'
@@ -18,11 +17,9 @@ def test_a_net_as_solver_is_one_error(folder, call):
 def test_a_solver_as_net_is_one_error(folder, call):
     what = "solver.prototxt: this is a solver, not a net"
     for command in ("summary", "draw"):
-        answer = call(command, "-model", "solver.prototxt")
-        assert answer.status == 2 and answer.err.endswith(f"{what}; give it with -solver\n"), answer.err
+        assert call(command, "-model", "solver.prototxt").refused.err.endswith(f"{what}; give it with -solver\n")
     for command in ("time", "deploy"):
-        answer = call(command, "-model", "solver.prototxt", *["-out", "d.prototxt"] * (command == "deploy"))
-        assert answer.status == 2
+        answer = call(command, "-model", "solver.prototxt", *["-out", "d.prototxt"] * (command == "deploy")).refused
         assert answer.err.endswith(f"{what}; give the net that its net field names\n"), answer.err
 
 
@@ -31,16 +28,14 @@ def test_a_label_map_is_one_error(folder, call):
     (folder / "labelmap.prototxt").write_text("# classes\n" + "".join(items))
     what = "labelmap.prototxt: this seems to be a label map (item { name label display_name })"
     for command in (("summary", "-model"), ("train", "-solver"), ("time", "-model")):
-        answer = call(*command, "labelmap.prototxt")
-        assert answer.status == 2 and answer.err == f"caffelite: {what}; expected a net or a solver\n", answer.err
+        assert call(*command, "labelmap.prototxt").refused.err == f"caffelite: {what}; expected a net or a solver\n"
     answer = call("check", "labelmap.prototxt")
     assert answer.status == 1 and what in answer.out and "1 mistake," in answer.out
 
 
 def test_a_solver_that_names_a_solver_is_one_error(folder, call):
-    (folder / "other.prototxt").write_text(
-        (folder / "solver.prototxt").read_text().replace("net.prototxt", "solver.prototxt")
-    )
+    text = (folder / "solver.prototxt").read_text().replace("net.prototxt", "solver.prototxt")
+    (folder / "other.prototxt").write_text(text)
     what = "solver.prototxt: this is a solver, not a net"
     answer = call("summary", "-solver", "other.prototxt")
     assert answer.status == 2 and answer.err == f"caffelite: other.prototxt:2:6: {what}; name a net here\n"
@@ -53,5 +48,4 @@ def test_a_solver_that_names_a_solver_is_one_error(folder, call):
 )
 def test_a_name_that_is_too_long_is_no_file(folder, call, name, text):
     (folder / name).write_text(text.replace("NAME", "a/" + "b" * 5000))
-    answer = call("new", "mine", name)
-    assert answer.status == 2 and "file name too long" in answer.err.lower(), answer.err
+    assert "file name too long" in call("new", "mine", name).refused.err.lower()

@@ -27,7 +27,6 @@ THREADS = {name: "1" for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENB
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory) -> Iterator[Cluster]:
-    pytest.importorskip("submitit")
     if missing := [name for name in PROGRAMS if not shutil.which(name)]:
         pytest.skip(f"SLURM is not installed: no {missing[0]}")
     three = Cluster(tmp_path_factory.mktemp("cluster"))

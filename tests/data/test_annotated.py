@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import cv2
 import numpy as np
 import pytest
 from textnet import bind
@@ -14,7 +15,6 @@ from caffelite.detection import boxes
 from caffelite.errors import CaffeliteError, Locator
 from caffelite.families.ssd import batch_sampler
 
-cv2 = pytest.importorskip("cv2")
 LAYER = """
 type: "AnnotatedData" top: "data" top: "label" data_param { source: "%s" batch_size: %d backend: LMDB %s }
 """

@@ -12,13 +12,7 @@ CONTENTS = {"set/train/cat/1.jpg": b"1", "set/train/dog/2.jpg": b"2", "set/val/c
 
 
 def packed(contents, mode):
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode=mode) as archive:
-        for name, content in contents.items():
-            member = tarfile.TarInfo(f"./{name}")
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return stream.getvalue()
+    return linked([(f"./{name}", content) for name, content in contents.items()], mode)
 
 
 @pytest.mark.parametrize("kind", ["folder", "w", "w:gz", "w:bz2", "bytes"])
@@ -140,7 +134,6 @@ def test_an_archive_that_changes_while_it_is_read(tmp_path, change):
         path.unlink()
     if change == "replaced":
         path.write_bytes(packed({"x": bytes(4000)}, "w"))
-    with pytest.raises(
-        OSError, match="No such file" if change == "gone" else "the archive has changed since it was opened"
-    ):
+    said = "No such file" if change == "gone" else "the archive has changed since it was opened"
+    with pytest.raises(OSError, match=said):
         files["set/train/cat/1.jpg"]

@@ -3,13 +3,13 @@
 import tarfile
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.data import Shard, samples
 
-cv2 = pytest.importorskip("cv2")
 RANKS, EPOCHS = 4, 3  # batches that are read ahead of the end count less in three epochs than in one
 
 

@@ -106,7 +106,6 @@ def test_a_file_that_cannot_be_read():
         member.type, member.linkname = tarfile.SYMTYPE, "gone"
         packed.addfile(member)
     files = Files(stream.getvalue(), "x")
-    with pytest.raises(
-        CaffeliteError, match="x/data_batch_1.bin: cannot read it: the link has no target in the archive"
-    ):
+    said = "x/data_batch_1.bin: cannot read it: the link has no target in the archive"
+    with pytest.raises(CaffeliteError, match=said):
         cifar.read(files, ["data_batch_1.bin"])

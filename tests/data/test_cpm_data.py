@@ -45,7 +45,6 @@ def record(people, visible=1, planes=6, sides=SIDES, scale=1.0, mask=255, at=(90
 
 @pytest.fixture
 def source(tmp_path, monkeypatch):
-    pytest.importorskip("cv2")
     monkeypatch.chdir(tmp_path)
     opened = []
 

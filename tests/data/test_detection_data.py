@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from google.protobuf import text_format
-from textnet import bind, mistakes
+from textnet import bind, mistaken
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.data import open_source
@@ -252,15 +252,10 @@ def test_an_image_of_another_size(folder):
 DATA = 'layer { name: "d" type: "DetectionData" top: "x" top: "y" detection_data_param { batch_size: 1 '
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (DATA + "stride: 8 @field_w: 4 field_w: 3 field_h: 4 } }", "field_w has no value for each stride"),
-        (DATA.replace('"y"', '@"y"') + "} }", "has 2 tops for 0 maps"),
-        (DATA + "stride: 8 field_w: 4 field_h: 4 short_size: @4 } }", "short_size without long_size"),
-        (DATA + 'stride: 8 field_w: 4 field_h: 4 shuffle: @"x" } }', "an unknown shuffle"),
-        ('layer { name: "e" type: "EvalData" top: "x" top: "y" eval_data_param { batch_size: @2 } }', "differ in size"),
-    ],
+test_mistakes = mistaken(
+    (DATA + "stride: 8 @field_w: 4 field_w: 3 field_h: 4 } }", "field_w has no value for each stride"),
+    (DATA.replace('"y"', '@"y"') + "} }", "has 2 tops for 0 maps"),
+    (DATA + "stride: 8 field_w: 4 field_h: 4 short_size: @4 } }", "short_size without long_size"),
+    (DATA + 'stride: 8 field_w: 4 field_h: 4 shuffle: @"x" } }', "an unknown shuffle"),
+    ('layer { name: "e" type: "EvalData" top: "x" top: "y" eval_data_param { batch_size: @2 } }', "differ in size"),
 )
-def test_mistakes(text, message):
-    mistakes(text, message)

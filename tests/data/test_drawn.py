@@ -1,11 +1,10 @@
 """Drawn lines of text and pairs with optical flow: what is in them, and that they follow from seed, split and index."""
 
+import cv2
 import numpy as np
 import pytest
 
 from caffelite.data import motions, words
-
-pytest.importorskip("cv2")
 
 
 @pytest.mark.parametrize("drawing", [words, motions])
@@ -34,7 +33,6 @@ def test_labels_spell_the_words():
 
 def test_the_second_image_is_the_first_moved():
     """Where the ground is seen in both, and between pixels."""
-    cv2 = pytest.importorskip("cv2")
     errors, still = [], []
     for index in range(12):
         (first, second), flow = motions.draw(0, "train", index)

@@ -27,11 +27,8 @@ def test_lmdb_has_the_keys_and_records_of_caffe(tmp_path, name, shape):
     got = read(tmp_path / "db")
     assert [key for key, _ in got] == [b"%010d" % i for i in range(4)]
     for (_, datum), row in zip(got, np.concatenate([ROWS[name], -ROWS[name]]), strict=True):
-        assert (
-            (datum.channels, datum.height, datum.width) == shape
-            and datum.float_data == row.ravel().tolist()
-            and not datum.data
-        )
+        assert (datum.channels, datum.height, datum.width) == shape and datum.float_data == row.ravel().tolist()
+        assert not datum.data
 
 
 def test_hdf5_and_npz_hold_all_names(tmp_path):
@@ -58,9 +55,8 @@ def test_a_failure_leaves_nothing_and_what_is_there_stays(tmp_path, kind):
 
 
 def test_rows_of_four_axes_are_no_datum(tmp_path):
-    with pytest.raises(
-        CaffeliteError, match='a Datum cannot hold rows of "x"; expected C×H×W, found 1×2×3×4; write hdf5 or npz'
-    ):
+    said = 'a Datum cannot hold rows of "x"; expected C×H×W, found 1×2×3×4; write hdf5 or npz'
+    with pytest.raises(CaffeliteError, match=said):
         with features("lmdb", tmp_path / "db", {"x": (1, 2, 3, 4)}):
             pass
 

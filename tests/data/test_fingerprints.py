@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
@@ -11,7 +12,6 @@ from caffelite.data import open_source
 from caffelite.data.writers import open_lmdb
 from caffelite.errors import NOWHERE
 
-cv2 = pytest.importorskip("cv2")
 WINDOWS = "# 0\n0.png\n3\n12\n10\n2\n1 0.9 1 1 5 6\n0 0.1 0 0 3 3\n"
 BOXES = "# 0\n0.png\n3\n12\n10\n1\n1 0 1 1 5 6\n0\n"
 LISTS = {  # layer, list, the same list with another label, box or file
@@ -30,11 +30,7 @@ LISTS = {  # layer, list, the same list with another label, box or file
         BOXES,
         BOXES.replace("1 1 5 6", "1 1 5 7"),
     ),
-    "VideoFrames": (
-        "video_data_param { source: 'list' batch_size: 1 modality: RGB }",
-        "frames 1 0\n",
-        "frames 1 1\n",
-    ),
+    "VideoFrames": ("video_data_param { source: 'list' batch_size: 1 modality: RGB }", "frames 1 0\n", "frames 1 1\n"),
 }
 
 

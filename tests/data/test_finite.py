@@ -46,10 +46,8 @@ def test_the_first_epoch_names_samples(layers, source, caplog, monkeypatch, kind
     opened = source(layers[kind])
     batches = [[array.copy() for array in opened.next()] for _ in range(3)]
     named = " ".join(caplog.messages)
-    assert (
-        all(name in named for name in NAMES[kind])
-        and named.count(" of rows" if "of" in NAMES[kind][0] else "sample ") == 2
-    )
+    assert all(name in named for name in NAMES[kind])
+    assert named.count(" of rows" if "of" in NAMES[kind][0] else "sample ") == 2
     caplog.clear()
     opened.next()
     assert not caplog.messages, "the second epoch is silent"

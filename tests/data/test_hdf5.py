@@ -172,7 +172,6 @@ def test_transform_param_is_refused(numbered, rows):
 
 @pytest.mark.parametrize("kind", ["link", "storage", "loop"])
 def test_links_and_storage_elsewhere(tmp_path, source, kind):
-    h5py = pytest.importorskip("h5py")
     os.mkfifo(tmp_path / "fifo")
     with h5py.File(tmp_path / "a.h5", "w") as file:
         if kind == "link":
@@ -192,9 +191,8 @@ def test_a_file_that_breaks_its_reader(numbered, rows, monkeypatch, tmp_path, ho
     """A stand-in for h5py that does what the HDF5 library does of a damaged file; a good file is read after it."""
     code = {"loop": "while True: pass", "crash": "os.kill(os.getpid(), 11)", "memory": "bytes(3 << 30)"}[how]
     (tmp_path / "broken").mkdir()
-    (tmp_path / "broken/h5py.py").write_text(
-        f"import os\n\nclass File:\n    def __init__(self, path, mode):\n        {code}\n"
-    )
+    text = f"import os\n\nclass File:\n    def __init__(self, path, mode):\n        {code}\n"
+    (tmp_path / "broken/h5py.py").write_text(text)
     monkeypatch.setattr(hdf5_reader, "SECONDS", 1)
     hdf5_reader.stop()
     with monkeypatch.context() as patch, pytest.raises(CaffeliteError) as mistake:

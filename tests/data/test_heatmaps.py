@@ -14,7 +14,6 @@ PEAK = 4 / (1.5 * np.sqrt(2 * np.pi))
 @pytest.fixture
 def source(tmp_path, monkeypatch):
     """Writes images, each with one bright pixel at each joint, and gives the source of a layer over them."""
-    pytest.importorskip("cv2")
     monkeypatch.chdir(tmp_path)
     opened = []
 

@@ -3,12 +3,12 @@
 import struct
 import zlib
 
+import cv2
 import numpy as np
 import pytest
 
 from caffelite.data import image_header, images
 
-cv2 = pytest.importorskip("cv2")
 PICTURE = np.random.default_rng(1).integers(0, 256, (20, 30, 3)).astype(np.uint8)
 LARGE = np.zeros((128, 128, 3), np.uint8)
 

@@ -1,3 +1,4 @@
+import cv2
 import numpy as np
 import pytest
 
@@ -20,7 +21,6 @@ def test_mean_of_bytes_is_exact(records, images):
 
 
 def test_mean_of_floats_and_of_encoded_images(records, images):
-    cv2 = pytest.importorskip("cv2")
     floats = images.astype(np.float32) / 3
     assert compute_mean(records([datum(image) for image in floats])).image == pytest.approx(floats.mean(0), rel=1e-6)
     files = [pb.Datum(data=cv2.imencode(".png", i.transpose(1, 2, 0))[1].tobytes(), encoded=True) for i in images]
@@ -35,9 +35,8 @@ def test_sums_beyond_float32_stay_exact(records):
 
 def test_records_that_do_not_go_together(records, images):
     path = records([datum(images[0]), datum(images[1][:, :5])])
-    with pytest.raises(
-        CaffeliteError, match='db: record "00000001": unlike the first; expected 3×6×5 of uint8, found 3×5×5 of uint8'
-    ):
+    said = 'db: record "00000001": unlike the first; expected 3×6×5 of uint8, found 3×5×5 of uint8'
+    with pytest.raises(CaffeliteError, match=said):
         compute_mean(path)
     path = records([datum(images[0]), datum(images[1].astype(np.float32))], "types")
     with pytest.raises(CaffeliteError, match="expected 3×6×5 of uint8, found 3×6×5 of float32"):

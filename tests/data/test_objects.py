@@ -2,6 +2,7 @@
 
 import json
 
+import cv2
 import numpy as np
 import pytest
 
@@ -11,7 +12,6 @@ from caffelite.data.convert import Recipe, reader
 from caffelite.data.records import Records
 from caffelite.errors import CaffeliteError
 
-cv2 = pytest.importorskip("cv2")
 BOXES = [("cat", 10, 5, 30, 25, 0), ("ant", -4, 2, 20, 50, 1), ("cat", 35, 35, 60, 39, 0), ("cat", 50, 5, 60, 9, 0)]
 
 

@@ -6,6 +6,7 @@ import sys
 import tarfile
 import threading
 
+import fsspec
 import numpy as np
 import pytest
 
@@ -15,9 +16,6 @@ from caffelite.data import remote_shards
 from caffelite.data.images import encode_png
 from caffelite.errors import NOWHERE, CaffeliteError
 from caffelite.runs.bounds.bounds import Bounds, Outside
-
-fsspec = pytest.importorskip("fsspec")
-pytest.importorskip("aiohttp")
 
 
 def shard(labels: list[int]) -> bytes:

@@ -1,12 +1,11 @@
 """The sheet's pixels, read back from the PNG."""
 
+import cv2
 import numpy as np
 import pytest
 
 from caffelite.data.sheet import BACKGROUND, CAPTION, GAP, contact_sheet, value_range
 from caffelite.errors import CaffeliteError
-
-cv2 = pytest.importorskip("cv2")
 
 
 def drawn(images, captions=(), columns=None):
@@ -75,12 +74,10 @@ def test_images_of_several_sizes_stand_in_places_of_one():
     ]
     sheet, black, white = drawn(images, columns=2)
     assert (black, white) == (0, 255) and sheet.shape == (2 * 128 + 3 * GAP, 2 * 120 + 3 * GAP, 3)
-    assert (sheet[GAP : GAP + 96, GAP : GAP + 96] == 50).all() and (
-        sheet[GAP : GAP + 128, GAP + 96 : GAP + 120] == BACKGROUND
-    ).all()
-    assert (sheet[GAP : GAP + 128, 2 * GAP + 120 : 2 * GAP + 220] == 200).all() and (
-        sheet[2 * GAP + 128 :][:96, GAP : GAP + 120] == 90
-    ).all()
+    assert (sheet[GAP : GAP + 96, GAP : GAP + 96] == 50).all()
+    assert (sheet[GAP : GAP + 128, GAP + 96 : GAP + 120] == BACKGROUND).all()
+    assert (sheet[GAP : GAP + 128, 2 * GAP + 120 : 2 * GAP + 220] == 200).all()
+    assert (sheet[2 * GAP + 128 :][:96, GAP : GAP + 120] == 90).all()
 
 
 def test_captions_keep_their_letters_and_wrap():
@@ -88,9 +85,8 @@ def test_captions_keep_their_letters_and_wrap():
 
     assert lettering.wrapped("big trück ∑", 200, 3) == ["big trück ∑"]
     lines = lettering.wrapped("a name much too long for this width", 94, 3)
-    assert " ".join(lines) == "a name much too long for this width" and all(
-        lettering.width(line) <= 94 for line in lines
-    )
+    assert " ".join(lines) == "a name much too long for this width"
+    assert all(lettering.width(line) <= 94 for line in lines)
     assert lettering.wrapped("x" * 500, 94, 2)[1].endswith("…") and lettering.wrapped("", 94, 3) == []
     plain, umlaut = (drawn(np.full((1, 1, 96, 96), 7.0), [text])[0] for text in ("truck", "trück"))
     question = drawn(np.full((1, 1, 96, 96), 7.0), ["tr?ck"])[0]

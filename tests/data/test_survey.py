@@ -1,3 +1,4 @@
+import cv2
 import numpy as np
 import pytest
 
@@ -14,17 +15,12 @@ def datum(image, label=0, **more):
 
 def test_counts(records, images):
     found = survey(records([datum(image, i % 3) for i, image in enumerate(images)]))
-    assert (
-        found.count == 7
-        and found.kinds == {"pixels": 7}
-        and found.shapes == {(3, 6, 5): 7}
-        and found.labels == {0: 3, 1: 2, 2: 2}
-    )
+    assert found.count == 7 and found.kinds == {"pixels": 7} and found.shapes == {(3, 6, 5): 7}
+    assert found.labels == {0: 3, 1: 2, 2: 2}
     assert not found.unreadable and not found.odd and not found.duplicates()
 
 
 def test_records_that_cannot_be_read(records, images):
-    cv2 = pytest.importorskip("cv2")
     jpeg = cv2.imencode(".jpg", np.random.default_rng(0).integers(0, 256, (64, 64, 3)).astype(np.uint8))[1].tobytes()
     cut = pb.Datum(data=jpeg[:-600], encoded=True)
     found = survey(
@@ -41,12 +37,8 @@ def test_records_that_cannot_be_read(records, images):
     )
     assert found.count == 6 and list(found.unreadable) == ["00000001", "00000002", "00000003", "00000004", "00000005"]
     said = list(found.unreadable.values())
-    assert (
-        "Datum" in said[0]
-        and "decoded" in said[1]
-        and "90 values, but its header states 3×99×5" in said[2]
-        and "0 values" in said[3]
-    )
+    assert "Datum" in said[0] and "decoded" in said[1] and "90 values, but its header states 3×99×5" in said[2]
+    assert "0 values" in said[3]
     assert said[4] == "the JPEG is cut short"
 
 
@@ -75,7 +67,6 @@ def test_other_channels_are_reported_other_shapes_are_not(records):
 
 
 def test_duplicates_within_and_between_sets(records, images):
-    cv2 = pytest.importorskip("cv2")
     png = pb.Datum(data=cv2.imencode(".png", images[0].transpose(1, 2, 0))[1].tobytes(), label=4, encoded=True)
     here = survey(records([datum(images[0]), datum(images[1]), png, datum(images[0].reshape(3, 5, 6))], "here"))
     there = survey(records([datum(images[2]), datum(images[1], 3)], "there"))
@@ -87,7 +78,6 @@ def test_duplicates_within_and_between_sets(records, images):
 
 
 def test_near_duplicates_within_and_between_sets(records):
-    cv2 = pytest.importorskip("cv2")
     random = np.random.default_rng(3)
     scenes = [cv2.resize(random.integers(0, 256, (20, 24, 3)).astype(np.uint8), (96, 80)) for _ in range(12)]
     first = scenes[0]
@@ -108,7 +98,6 @@ def test_no_database(tmp_path, records):
 
 
 def test_folders_and_lists_of_image_files(tmp_path, monkeypatch):
-    cv2 = pytest.importorskip("cv2")
     monkeypatch.chdir(tmp_path)
     random = np.random.default_rng(1)
     pixels = [random.integers(0, 256, (9, 8, 3)).astype(np.uint8) for _ in range(3)]

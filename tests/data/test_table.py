@@ -1,13 +1,12 @@
 """Tables of image files with several numbers each, and ImageData over them."""
 
+import cv2
 import numpy as np
 import pytest
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.data.listing import read_table
 from caffelite.errors import CaffeliteError
-
-cv2 = pytest.importorskip("cv2")
 
 
 @pytest.fixture

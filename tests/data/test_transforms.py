@@ -43,10 +43,6 @@ def drawn(images, crop, start=0):
     return below(draws[:, 1:3], room).astype(int), below(draws[:, 0], 2)
 
 
-def test_nothing_asked_is_the_pixels(images):
-    np.testing.assert_array_equal(run(transform("", (3, 6, 5)), images), images.astype(np.float32))
-
-
 def test_scale(images):
     np.testing.assert_array_equal(
         run(transform("scale: 0.00390625", (3, 6, 5)), images), by_hand(images, scale=0.00390625)
@@ -76,14 +72,6 @@ def test_crops_that_are_not_square(images):
         images, found, below(per_sample(KEY, 4, len(images))[:, 1:3], np.array([4, 4])).astype(int), strict=True
     ):
         np.testing.assert_array_equal(row, image[:, top : top + 3, left : left + 2].astype(np.float32))
-
-
-def test_train_phase_crops_at_random(images):
-    corners, _ = drawn(images, 3, start=4)
-    assert len(np.unique(corners, axis=0)) > 2
-    np.testing.assert_array_equal(
-        run(transform("crop_size: 3", (3, 6, 5)), images, 4), by_hand(images, crop=3, corners=corners)
-    )
 
 
 @pytest.mark.parametrize("phase", [pb.TRAIN, pb.TEST])
@@ -117,24 +105,11 @@ def test_mean_file_is_cropped_and_mirrored_with_the_image(images, mean_file, tmp
     np.testing.assert_array_equal(run(t, images), expected)
 
 
-def test_mean_file_in_the_new_shape(images, mean_file, tmp_path):
-    mean = mean_file(shape=pb.BlobShape(dim=[1, 3, 6, 5]))
-    t = transform('mean_file: "mean.binaryproto"', (3, 6, 5), folder=tmp_path)
-    np.testing.assert_array_equal(run(t, images), by_hand(images, mean=mean))
-
-
 def test_mean_file_of_height_one_is_cropped_too(mean_file, tmp_path):
     flat = np.arange(12, dtype=np.uint8).reshape(1, 3, 1, 4)
     mean = mean_file((1, 3, 1, 4))
     t = transform('mean_file: "mean.binaryproto" crop_size: 1', (3, 1, 4), pb.TEST, tmp_path)
     np.testing.assert_array_equal(run(t, flat), by_hand(flat, mean=mean, crop=1))
-
-
-def test_images_of_different_sizes_under_a_crop(images):
-    t = transform("crop_size: 3", (3, 6, 5), pb.TEST)
-    mixed = [images[0], images[1, :, :4, :4]]
-    expected = [by_hand(image[None], crop=3)[0] for image in mixed]
-    np.testing.assert_array_equal(run(t, mixed), expected)
 
 
 def test_float_images():

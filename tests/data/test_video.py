@@ -1,12 +1,12 @@
 """VideoData: frames of a file."""
 
+import cv2
 import numpy as np
 import pytest
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.errors import CaffeliteError
 
-cv2 = pytest.importorskip("cv2")
 LAYER = 'type: "VideoData" top: "data" top: "label" data_param {{ batch_size: 3 }} video_data_param {{ {} }}'
 
 

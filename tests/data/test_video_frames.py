@@ -1,5 +1,6 @@
 """VideoFrames: segments of folders of frames."""
 
+import cv2
 import numpy as np
 import pytest
 
@@ -10,7 +11,6 @@ from caffelite.errors import CaffeliteError
 from caffelite.prototxt.upgrade import upgrade_net
 from caffelite.runs.bounds.named_files import listed_files
 
-cv2 = pytest.importorskip("cv2")
 HEIGHT, WIDTH, FRAMES = 4, 6, 9
 
 

@@ -44,11 +44,8 @@ def test_shipped_deploy_nets_come_out(name, test_graph):
 
 def test_test_time_flips_stay(test_graph):
     layers = convert(test_graph("cifar10_resnet/train_val.prototxt")).message.layer
-    assert [layer.name for layer in layers if layer.name in ("mirrored", "views", "mean_score")] == [
-        "mirrored",
-        "views",
-        "mean_score",
-    ]
+    names = ["mirrored", "views", "mean_score"]
+    assert [layer.name for layer in layers if layer.name in names] == names
     assert list(layers[0].top) == ["image"] and list(layers[-1].bottom) == ["mean_score"]
 
 
@@ -56,12 +53,8 @@ def test_only_training_s_fields_go(test_graph):
     layers = convert(test_graph("lenet/train_val.prototxt")).message.layer
     text = "".join(str(layer) for layer in layers)
     assert not any(word in text for word in ("include", "filler", "lr_mult", "phase", "source"))
-    assert layers[0].transform_param.scale == pytest.approx(1 / 256) and layers[0].input_param.shape[0].dim == [
-        1,
-        1,
-        28,
-        28,
-    ]
+    assert layers[0].transform_param.scale == pytest.approx(1 / 256)
+    assert layers[0].input_param.shape[0].dim == [1, 1, 28, 28]
 
 
 def test_chance_goes_and_the_rest_of_the_transform_stays(test_graph):
@@ -123,9 +116,8 @@ def test_what_judges_a_target_keeps_what_was_learned(test_graph):
 )
 def test_in_a_loss_s_place(judge, layers, outputs, test_graph):
     made = convert(test_graph(NET.format(judge)))
-    assert [layer.type for layer in made.message.layer][2:] == layers and [
-        o for o in made.outputs if o != "label"
-    ] == outputs[-1:]
+    assert [layer.type for layer in made.message.layer][2:] == layers
+    assert [o for o in made.outputs if o != "label"] == outputs[-1:]
     if "axis" in judge:
         assert made.message.layer[-1].softmax_param.axis == -1
     built(made.message)

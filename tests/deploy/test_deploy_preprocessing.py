@@ -92,9 +92,8 @@ def test_signs_are_inverted_and_fitted(picture):
     image[20:50, 30:40] = 10
     found = prepared(1, how="ground: DARK sign_size: 4")
     fitted, notes = found.fitted(found.decode(picture("s.png", image)))
-    assert (
-        notes == ["inverted, dark on light", "fitted"] and fitted.shape == (1, 4, 5) and (fitted[0].max(1) > 200).all()
-    )
+    assert notes == ["inverted, dark on light", "fitted"] and fitted.shape == (1, 4, 5)
+    assert (fitted[0].max(1) > 200).all()
     own = image[18:22, 28:33]
     taken, notes = found.fitted(own[None])
     assert notes == ["inverted, dark on light"] and (taken[0] == 255 - own).all()

@@ -289,11 +289,9 @@ def test_formulas_of_halves(dev, rng):
 
 @pytest.mark.parametrize("n, c", [(1, 1), (9, 3), (100, 33)])
 def test_channel_formulas_of_halves(dev, rng, n, c):
-    x, dy, u = (
-        to_bfloat16(rng.normal(size=(n, c))),
-        to_bfloat16(rng.normal(size=(n, c))),
-        rng.normal(size=c).astype(np.float32),
-    )
+    x = to_bfloat16(rng.normal(size=(n, c)))
+    dy = to_bfloat16(rng.normal(size=(n, c)))
+    u = rng.normal(size=c).astype(np.float32)
     there = put(dev, halves(dy), np.uint16), put(dev, halves(x), np.uint16), put(dev, u)
     formulas = tuple(Formula(text, ("dy", "x", "u"), halves=("dy", "x", "out")) for text in ("dy", "dy * (x - u)"))
     out, total, dot = blank(dev, (n, c), np.uint16), blank(dev, c), blank(dev, c)

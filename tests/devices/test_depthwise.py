@@ -75,13 +75,7 @@ def test_depthwise_passes_equal_float64(seed, shape, half):
 
 def test_depthwise_results_do_not_depend_on_threads(seed):
     images, window = problem(seed, *SHAPES[3])
-    found = []
-    for threads in (1, 2, 5):
-        dev = engines.with_onednn()
-        dev.threads = threads
-        found.append(passes(dev, images, window))
-    for other in found[1:]:
-        assert all(np.array_equal(a, b) for a, b in zip(found[0], other, strict=True))
+    engines.assert_alike_in_threads(lambda dev: passes(dev, images, window))
 
 
 def test_a_depthwise_weight_gradient_is_added(seed):

@@ -55,14 +55,7 @@ def test_relu_no_bias_and_gradients_that_are_not_wanted(dev, seed):
 
 
 def test_threads_do_not_change_results(seed):
-    found = []
-    for threads in (1, 2, 5):
-        dev = engines.with_onednn()
-        dev.threads = threads
-        found.append(passes(dev, *problem(seed, *PROBLEMS[2])))
-    for other in found[1:]:
-        for a, b in zip(found[0], other, strict=True):
-            np.testing.assert_array_equal(a, b)
+    engines.assert_alike_in_threads(lambda dev: passes(dev, *problem(seed, *PROBLEMS[2])))
 
 
 def test_a_layer_takes_them_where_weights_are_large(dev, monkeypatch, seed):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from devices.host import backend
 from devices.host.cupy import Array, numbers, stand_in
+from devices.host.ranks import run_ranks
 
 from caffelite.devices.cuda import nccl
 from caffelite.devices.cuda.nccl import NCCLAllReduce
@@ -65,17 +66,9 @@ class Communicator:
 def run(size, rounds=3, when=("at once", "at once")):
     """Every rank's (gradients after each round, losses, flags, log). when: the two streams do their work."""
     shared = SimpleNamespace(barrier=threading.Barrier(size, timeout=30), brought=[None] * size)
-    uids, met = [None] * size, threading.Barrier(size, timeout=30)
-    results = [None] * size
 
-    def rank_of(rank):
+    def rank_of(rank, gather):
         log, found = [], []
-
-        def gather(value):
-            uids[rank] = value
-            met.wait()
-            return list(uids)
-
         compute = Stream(log, "compute", when[0])
         beside = Stream(log, "beside", when[1])
         beside.ptr = beside
@@ -97,15 +90,9 @@ def run(size, rounds=3, when=("at once", "at once")):
             flags = reducer.read_loss(loss).tolist()
             compute.add(lambda flags=flags: found.append((flat.copy(), float(loss[0]), flags)))
         compute.synchronize()
-        results[rank] = found, log
+        return found, log
 
-    threads = [threading.Thread(target=rank_of, args=(rank,)) for rank in range(size)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert all(results)
-    return results
+    return run_ranks(size, rank_of)
 
 
 @pytest.mark.parametrize("compute, beside", [("at once", "at once"), ("late", "early"), ("late", "late")])
@@ -143,9 +130,8 @@ def test_gpus_that_nccl_cannot_join():
         )
 
     modules["nccl"].NcclCommunicator = refuses
-    with pytest.raises(
-        CaffeliteError, match="NCCL cannot join the GPUs; found NCCL_ERROR_UNHANDLED_CUDA_ERROR.*NCCL_DEBUG=WARN"
-    ):
+    said = "NCCL cannot join the GPUs; found NCCL_ERROR_UNHANDLED_CUDA_ERROR.*NCCL_DEBUG=WARN"
+    with pytest.raises(CaffeliteError, match=said):
         NCCLAllReduce(None, None, 0, 2, lambda uid: [uid], **modules)
 
 

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 from devices.host.cupy import Array, numbers, stand_in
+from devices.host.ranks import run_ranks
 
 from caffelite.devices.cuda.links import NCCLLinks
 from caffelite.parallel import MeshShape
@@ -179,26 +180,7 @@ def check_collectives(links, compute, shards: int, shard: int) -> None:
 @pytest.mark.parametrize("shape", [MeshShape(1, 2, 1), MeshShape(1, 3, 1), MeshShape(2, 2, 2), MeshShape(1, 1, 3)])
 def test_every_device_receives_what_was_sent(shape, pauses):
     Communicator.groups, Communicator.made = {}, []
-    met, values, failed = threading.Barrier(shape.size, timeout=30), [None] * shape.size, []
-
-    def rank_of(rank):
-        def gather(value):
-            values[rank] = value
-            met.wait()
-            return list(values)
-
-        try:
-            work_of(shape, rank, gather, pauses)
-        except BaseException as error:
-            failed.append(error)
-            raise
-
-    threads = [threading.Thread(target=rank_of, args=(rank,)) for rank in range(shape.size)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failed
+    run_ranks(shape.size, lambda rank, gather: work_of(shape, rank, gather, pauses))
 
 
 @pytest.mark.parametrize("failed, ended", [(False, "destroyed"), (True, "aborted")])

@@ -168,12 +168,10 @@ def test_softmax_loss_with_class_weights(dev, rng, n, c, p, ignore, divisor):
 
 def test_labels_without_weight_leave_no_loss(dev):
     op, loss = dev.softmax_loss(3, 2, 1, None, None, put(dev, np.array([0.0, 5.0]))), blank(dev, ())
-    x, label, prob, dx = (
-        put(dev, np.ones((3, 2, 1))),
-        put(dev, np.zeros((3, 1))),
-        blank(dev, (3, 2)),
-        blank(dev, (3, 2)),
-    )
+    x = put(dev, np.ones((3, 2, 1)))
+    label = put(dev, np.zeros((3, 1)))
+    prob = blank(dev, (3, 2))
+    dx = blank(dev, (3, 2))
     op.forward(x, label, prob, loss)
     op.backward(prob, label, put(dev, 1.0), dx)
     assert dev.download(loss) == 0 and not dev.download(dx).any()

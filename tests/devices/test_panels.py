@@ -91,18 +91,14 @@ def test_lstm_of_halves(seed):
     """Each step from what forward left, and each gradient, with the products' factors rounded and nothing else."""
     t, n, d = 3, panels.ROWS + 3, 6
     rng, dev = np.random.default_rng(seed), CPU()
-    sums, w, above, cont = (
-        rng.normal(size=(t, n, 4 * d)),
-        rng.normal(size=(4 * d, d)),
-        rng.normal(size=(t, n, d)),
-        rng.random((t, n)) < 0.7,
-    )
+    sums = rng.normal(size=(t, n, 4 * d))
+    w = rng.normal(size=(4 * d, d))
+    above = rng.normal(size=(t, n, d))
+    cont = rng.random((t, n)) < 0.7
     gates, w, above, cont = (np.ascontiguousarray(v, np.float32) for v in (sums, w, above, cont))
-    last, c, h = (
-        rng.normal(size=(n, d)).astype(np.float32),
-        np.zeros((t + 1, n, d), np.float32),
-        np.empty((t, n, d), np.float32),
-    )
+    last = rng.normal(size=(n, d)).astype(np.float32)
+    c = np.zeros((t + 1, n, d), np.float32)
+    h = np.empty((t, n, d), np.float32)
     hidden, op = np.empty((t, n, d), np.uint16), dev.lstm(t, n, d, half=True)
     op.forward(gates, cont, w, last, hidden, c, h)
     before = np.concatenate([last[None], h[:-1]])

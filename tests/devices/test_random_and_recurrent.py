@@ -28,12 +28,10 @@ def test_dropout(dev, rng, n, d, ratio, seed, stream, clock):
     context = dev.make_context(seed)
     context.set_clock(*clock)
     assert context.clock == clock
-    op, mask, y, dx = (
-        dev.dropout(n, d, ratio, stream, context),
-        blank(dev, (n, d), np.uint8),
-        blank(dev, (n, d)),
-        blank(dev, (n, d)),
-    )
+    op = dev.dropout(n, d, ratio, stream, context)
+    mask = blank(dev, (n, d), np.uint8)
+    y = blank(dev, (n, d))
+    dx = blank(dev, (n, d))
     op.forward(put(dev, x), mask, y)
     np.testing.assert_array_equal(dev.download(mask), expected)
     close(dev, y, x * expected / (1 - ratio))
@@ -118,12 +116,10 @@ def test_stochastic_pooling(dev, rng, case):
     context.set_clock(*clock)
     expected, winners = reference.stochastic_pooling(x, window, seed, stream, clock[0], clock[1] * shape[0])
     op = dev.pooling("STOCHASTIC", shape, expected.shape, window, stream, context)
-    y, index, dx, dy = (
-        blank(dev, expected.shape),
-        blank(dev, expected.shape, np.int32),
-        blank(dev, shape),
-        rng.normal(size=expected.shape),
-    )
+    y = blank(dev, expected.shape)
+    index = blank(dev, expected.shape, np.int32)
+    dx = blank(dev, shape)
+    dy = rng.normal(size=expected.shape)
     op.forward(put(dev, x), y, index)
     np.testing.assert_array_equal(dev.download(index), winners)
     close(dev, y, expected)
@@ -171,11 +167,9 @@ def test_lrn(dev, rng, n, c, p, size, beta):
 
 @pytest.mark.parametrize("rows, width, count", [(1, 1, 1), (6, 5, 9), (3, 130, 7), (300, 2, 700)])
 def test_take(dev, rng, rows, width, count):
-    table, dout, index = (
-        rng.normal(size=(rows, width)),
-        rng.normal(size=(count, width)),
-        rng.integers(0, rows, size=count),
-    )
+    table = rng.normal(size=(rows, width))
+    dout = rng.normal(size=(count, width))
+    index = rng.integers(0, rows, size=count)
     op, out, dtable = dev.take(rows, width, count), blank(dev, (count, width)), blank(dev, (rows, width))
     there = put(dev, index)
     op.forward(put(dev, table), there, out)
@@ -204,11 +198,9 @@ def test_take_reports_numbers_that_name_no_row(dev):
 @pytest.mark.parametrize("judged", [True, False])
 def test_lstm(dev, rng, t, n, d, judged):
     """Steps, and gradients compared with differences of the oracle; where cont is 0, NaN before is forgotten."""
-    sums, w, above = (
-        rng.normal(size=(t, n, 4 * d)),
-        rng.normal(size=(4 * d, d)) / 4,
-        rng.normal(size=(t, n, d)) * judged,
-    )
+    sums = rng.normal(size=(t, n, 4 * d))
+    w = rng.normal(size=(4 * d, d)) / 4
+    above = rng.normal(size=(t, n, d)) * judged
     states, ends, cont = rng.normal(size=(2, n, d)), rng.normal(size=(2, n, d)), (rng.random((t, n)) < 0.7) * 0.5
 
     def run(sums, states):
@@ -220,12 +212,10 @@ def test_lstm(dev, rng, t, n, d, judged):
         return np.stack(cells), np.stack(outs)
 
     cells, outs = run(sums, states)
-    gates, hidden, h, c = (
-        put(dev, sums),
-        blank(dev, (t, n, d)),
-        blank(dev, (t, n, d)),
-        put(dev, np.zeros((t + 1, n, d))),
-    )
+    gates = put(dev, sums)
+    hidden = blank(dev, (t, n, d))
+    h = blank(dev, (t, n, d))
+    c = put(dev, np.zeros((t + 1, n, d)))
     corrupted = np.where(cont[0, :, None] == 0, np.nan, states)
     dev.upload(c[0], corrupted[1])
     op, there = dev.lstm(t, n, d), (put(dev, cont), put(dev, w))

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import reference
 from engines import first, last
-from textnet import bind, feed, inputs, run
+from textnet import bind, inputs, run
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.devices import Window, algorithms, open_device
@@ -100,15 +100,8 @@ THREADED = {
 @pytest.mark.parametrize("outputs, shape", [(int(name[0]), shape) for name, shape in THREADED.items()], ids=THREADED)
 def test_threads_do_not_change_results(seed, outputs, shape):
     images, window = problem(seed, *shape)
-    found = []
-    for threads in (1, 2, 5):
-        dev = engines.with_onednn()
-        dev.threads = threads
-        op = WinogradConvolution(dev, images[0].shape, images[3].shape, window, outputs, *shape[4:])
-        found.append(passes(op, images))
-    for other in found[1:]:
-        for a, b in zip(found[0], other, strict=True):
-            np.testing.assert_array_equal(a, b)
+    sizes = images[0].shape, images[3].shape, window, outputs, *shape[4:]
+    engines.assert_alike_in_threads(lambda dev: passes(WinogradConvolution(dev, *sizes), images))
 
 
 @pytest.mark.parametrize("groups", [1, 2])
@@ -182,8 +175,7 @@ layer {{ name: "l" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "l" }}"""
 def gradients(dev, algorithm, seed, groups=1):
     rng = np.random.default_rng(seed)
     found = bind(net(algorithm, groups), dev=dev)
-    feed(found, x=rng.standard_normal((2, 32, 9, 9)), t=rng.standard_normal((2, 32, 9, 9)))
-    loss = run(found)
+    loss = run(found, x=rng.standard_normal((2, 32, 9, 9)), t=rng.standard_normal((2, 32, 9, 9)))
     (layer,) = (node.layer for node in found.graph.nodes if node.name == "c")
     return loss, [blob.copy() for blob in found.params.diffs], getattr(layer.op, "taken", {})
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 
 from caffelite import caffelite_pb2 as pb
@@ -12,7 +13,6 @@ from caffelite.net import graph
 from caffelite.net.net import Net
 
 onnx_package = pytest.importorskip("onnx", reason="onnx, of the extra `onnx`")
-onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime, of the extra `onnx`")
 
 from caffelite.export import onnx  # noqa: E402
 from caffelite.layers.exporting import OPERATORS  # noqa: E402
@@ -188,12 +188,8 @@ def test_every_mistake_at_once():
     with pytest.raises(CaffeliteError) as caught:
         exported(net, 1)
     lines = str(caught.value).splitlines()
-    assert (
-        len(lines) == 2
-        and "<text>:3" in lines[0]
-        and "STOCHASTIC cannot be expressed in ONNX" in lines[0]
-        and '"mvn" (MVN)' in lines[1]
-    )
+    assert len(lines) == 2 and "<text>:3" in lines[0] and "STOCHASTIC cannot be expressed in ONNX" in lines[0]
+    assert '"mvn" (MVN)' in lines[1]
 
 
 def test_a_difference_is_found_out(seed, monkeypatch):
@@ -231,9 +227,8 @@ def test_numbers_that_are_not_finite_are_found_out(seed):
     array = onnx_package.numpy_helper.to_array(weights).copy()
     array[0] = np.nan
     weights.CopyFrom(onnx_package.numpy_helper.from_array(array, weights.name))
-    with pytest.raises(
-        CaffeliteError, match='onnxruntime gets other numbers for "y"; expected within 0.0001, found nan'
-    ):
+    said = 'onnxruntime gets other numbers for "y"; expected within 0.0001, found nan'
+    with pytest.raises(CaffeliteError, match=said):
         onnx.check(net, model.SerializeToString(), seed)
 
 
@@ -250,9 +245,8 @@ def test_mean_and_scale_are_in_the_graph(how, tmp_path, monkeypatch, seed):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(seed)
     mean = rng.uniform(80, 150, (3, 6, 7)).astype(np.float32)
-    Path("mean.binaryproto").write_bytes(
-        pb.BlobProto(num=1, channels=3, height=6, width=7, data=mean.ravel().tolist()).SerializeToString()
-    )
+    content = pb.BlobProto(num=1, channels=3, height=6, width=7, data=mean.ravel().tolist()).SerializeToString()
+    Path("mean.binaryproto").write_bytes(content)
     size, stored = ("dim: 4 dim: 4", "deploy_param { height: 6 width: 7 }") if "crop" in how else ("dim: 6 dim: 7", "")
     net, body = exported(
         text(
@@ -292,8 +286,5 @@ def test_metadata(seed):
         pb.NetParameter,
     )
     found = {p.key: p.value for p in onnx_package.load_from_string(exported(net, seed)[1]).metadata_props}
-    assert (
-        found["labels"] == "ash\noak"
-        and found["transform_param in"].strip() == "crop_size: 7"
-        and "deploy_param" in found
-    )
+    assert found["labels"] == "ash\noak" and found["transform_param in"].strip() == "crop_size: 7"
+    assert "deploy_param" in found

@@ -1,12 +1,9 @@
 """ONNX: layers of forks, and images of open height and width."""
 
 import numpy as np
+import onnxruntime
 import pytest
 from click.testing import CliRunner
-
-pytest.importorskip("onnx", reason="onnx, of the extra `onnx`")
-onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime, of the extra `onnx`")
-
 from test_onnx import exported, text  # noqa: E402
 
 from caffelite import caffelite_pb2 as pb  # noqa: E402

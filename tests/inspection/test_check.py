@@ -1,7 +1,7 @@
 """check: every mistake in one pass, each at its line; and lint."""
 
 import pytest
-from findings import SHAPES, edit, found
+from findings import IN_EPOCHS, SHAPES, edit, found
 
 from caffelite.inspection.check import check
 
@@ -87,32 +87,24 @@ def test_twenty_mistakes_in_one_pass(folder):
 
 
 def test_places_expected_and_nearest_name(folder):
-    edit(folder, "net.prototxt", ("kernel_size: 3 stride: 2 pad", "kernel_sise: 3 stride: 2 pad"))
+    edit("net.prototxt", ("kernel_size: 3 stride: 2 pad", "kernel_sise: 3 stride: 2 pad"))
     (mistake,) = [f.error for f in check("net.prototxt", SHAPES) if f.kind == "mistake"]
     assert (mistake.where.line, mistake.where.column, mistake.remedy) == (7, 37, 'did you mean "kernel_size"?')
 
 
 def test_one_typing_error_gives_one_message(folder):
     """What reads the broken layer is still checked, as far as it needs no shape."""
-    edit(
-        folder,
-        "net.prototxt",
-        ("num_output: 6", 'num_output: "6"'),
-        ('"gaussian" std: 0.01', '"gausian" std: 0.01'),
-        ('"Accuracy"', '"Acuracy"'),
-    )
+    edit("net.prototxt", ("num_output: 6", 'num_output: "6"'))
+    edit("net.prototxt", ('"gaussian" std: 0.01', '"gausian" std: 0.01'))
+    edit("net.prototxt", ('"Accuracy"', '"Acuracy"'))
     assert [line for line, _ in found()] == [7, 12]
-    edit(folder, "net.prototxt", ('num_output: "6"', "num_output: 6"))
+    edit("net.prototxt", ('num_output: "6"', "num_output: 6"))
     assert [line for line, _ in found()] == [11, 12]
 
 
 def test_a_layer_with_two_mistakes(folder):
-    edit(
-        folder,
-        "net.prototxt",
-        ("kernel_size: 3 stride: 2 pad", "kernel_sise: 3 stride: 2 pad"),
-        ('bottom: "data"', 'bottom: "dta"'),
-    )
+    edit("net.prototxt", ("kernel_size: 3 stride: 2 pad", "kernel_sise: 3 stride: 2 pad"))
+    edit("net.prototxt", ('bottom: "data"', 'bottom: "dta"'))
     assert [line for line, _ in found()] == [6, 7]
 
 
@@ -126,8 +118,8 @@ def test_an_impossible_gradient_is_found_among_mistakes(folder):
 
 
 def test_two_files_wrong_in_one_run(folder):
-    edit(folder, "net.prototxt", ('"ReLU"', '"RELU"'))
-    edit(folder, "solver.prototxt", ("base_lr: 0.01", "base_rl: 0.01"))
+    edit("net.prototxt", ('"ReLU"', '"RELU"'))
+    edit("solver.prototxt", ("base_lr: 0.01", "base_rl: 0.01"))
     reported = [
         (f.error.where.file, f.error.where.line) for f in check("solver.prototxt", SHAPES) if f.kind == "mistake"
     ]
@@ -144,23 +136,19 @@ def test_missing_data_is_one_note_per_source(folder):
 
 
 def test_layers_on_unknown_data_are_still_checked(folder):
-    edit(folder, "net.prototxt", ('bottom: "pool"', 'bottom: "pol"'), ('"Pooling"', '"Poling"'))
+    edit("net.prototxt", ('bottom: "pool"', 'bottom: "pol"'), ('"Pooling"', '"Poling"'))
     assert [line for line, _ in found(shapes=None)] == [9, 10]
 
 
 def test_missing_files(folder):
     assert [f.error.what for f in check("absent.prototxt")] == ["cannot read absent.prototxt: no such file"]
-    edit(folder, "solver.prototxt", ('"net.prototxt"', '"nett.prototxt"'))
+    edit("solver.prototxt", ('"net.prototxt"', '"nett.prototxt"'))
     (mistake,) = [f for f in check("solver.prototxt") if f.kind == "mistake"]
     assert mistake.error.where.line == 1 and mistake.error.remedy == 'did you mean "net.prototxt"?'
 
 
 def test_forks_are_named(folder):
-    edit(
-        folder,
-        "net.prototxt",
-        ('type: "ReLU"', 'type: "ReLU" forward_type: FLOAT quantization_param { bw_params: 8 }'),
-    )
+    edit("net.prototxt", ('type: "ReLU"', 'type: "ReLU" forward_type: FLOAT quantization_param { bw_params: 8 }'))
     reported = [(f.kind, f.error.what) for f in check("net.prototxt", SHAPES)]
     assert [kind for kind, _ in reported] == ["note", "lint"]
     assert "NVCaffe" in reported[0][1] and "Intel's Caffe and CHaiDNN" in reported[1][1]
@@ -195,41 +183,29 @@ def test_unusual_files_get_findings(folder, text):
     assert [f for f in check("odd.prototxt") if f.kind == "mistake"]
 
 
-IN_EPOCHS = (
-    ("max_iter: 50", "max_epoch: 10"),
-    ("stepsize: 20", "step_epoch: 3"),
-    ("test_interval: 10", "test_epoch: 2"),
-    ("snapshot: 25", "snapshot_epoch: 5"),
-)
-
-
 def test_epoch_fields_are_checked_with_and_without_data(data):
-    edit(data, "solver.prototxt", *IN_EPOCHS)
+    edit("solver.prototxt", *IN_EPOCHS)
     assert [str(f.error) for f in check("solver.prototxt")] == []
-    edit(data, "net.prototxt", ('source: "train_lmdb"', 'source: "absent_lmdb"'))
+    edit("net.prototxt", ('source: "train_lmdb"', 'source: "absent_lmdb"'))
     assert {f.kind for f in check("solver.prototxt", SHAPES)} <= {"note"}
-    edit(data, "solver.prototxt", ("step_epoch: 3", "step_epoch: 12"))
+    edit("solver.prototxt", ("step_epoch: 3", "step_epoch: 12"))
     assert [(f.error.where.line, f.error.what) for f in check("solver.prototxt", SHAPES) if f.kind == "lint"] == [
         (7, "stepsize 12000 is never reached")
     ]
 
 
 def test_mistakes_in_epoch_fields_are_reported_once(data):
-    edit(data, "solver.prototxt", *IN_EPOCHS[1:], ("max_iter: 50", "max_iter: 50 max_epoch: 10"))
+    edit("solver.prototxt", *IN_EPOCHS[1:], ("max_iter: 50", "max_iter: 50 max_epoch: 10"))
     (mistake,) = [f.error for f in check("solver.prototxt") if f.kind == "mistake"]
     assert mistake.what == "both max_epoch and max_iter (solver.prototxt:10:11) are set" and mistake.where.line == 10
 
 
 def test_epochs_of_data_without_a_length_are_a_mistake(data):
-    edit(data, "solver.prototxt", *IN_EPOCHS)
+    edit("solver.prototxt", *IN_EPOCHS)
     dummy = 'type: "DummyData" top: "data" top: "label" include { phase: TRAIN }\n  dummy_data_param { shape { dim: 4 '
     dummy += "dim: 2 dim: 9 dim: 9 } shape { dim: 4 } }"
     old = (data / "net.prototxt").read_text().split("\n")
-    edit(
-        data,
-        "net.prototxt",
-        ("\n".join(old[1:3]), f'layer {{ name: "data" {dummy} }}'),
-    )
+    edit("net.prototxt", ("\n".join(old[1:3]), f'layer {{ name: "data" {dummy} }}'))
     (mistake,) = [f.error for f in check("solver.prototxt") if f.kind == "mistake"]
     assert "max_epoch needs the size of the training set" in mistake.what and "max_iter" in mistake.remedy
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from findings import SHAPES, edit, found
+from findings import SHAPES, STEP, edit, found
 
 from caffelite.data.labels import Labels
 from caffelite.data.writers import write_lmdb
@@ -26,13 +26,13 @@ def notes(folder, path: str = "net.prototxt", shapes=SHAPES) -> list[tuple[int, 
         ("stepsize: 20", "stepsize: 20 power: 2", 7, 'lr_policy "step" does not use power'),
         ("stepsize: 20", "stepsize: 200", 7, "stepsize 200 is never reached"),
         (
-            'lr_policy: "step"\ngamma: 0.1\nstepsize: 20',
+            STEP,
             'lr_policy: "multistep"\ngamma: 0.1\nstepvalue: 20 stepvalue: 60',
             7,
             "stepvalue 60 is never",
         ),
         (
-            'lr_policy: "step"\ngamma: 0.1\nstepsize: 20',
+            STEP,
             'lr_policy: "multistep"\ngamma: 0.1\nstepvalue: 20 stepvalue: 10',
             7,
             "after a later one",
@@ -45,7 +45,7 @@ def notes(folder, path: str = "net.prototxt", shapes=SHAPES) -> list[tuple[int, 
     ],
 )
 def test_solver(folder, old, new, line, what):
-    edit(folder, "solver.prototxt", (old, new))
+    edit("solver.prototxt", (old, new))
     reported = lint(folder, "solver.prototxt")
     assert [place for place, _ in reported] == [line] and what in reported[0][1]
 
@@ -72,15 +72,15 @@ def test_shipped_nets_and_solvers_have_no_lint(monkeypatch):
 
 
 def test_momentum_of_a_rule_without_one_is_a_mistake(folder):
-    edit(folder, "solver.prototxt", ("momentum: 0.9", 'type: "AdaGrad" momentum: 0.9'))
+    edit("solver.prototxt", ("momentum: 0.9", 'type: "AdaGrad" momentum: 0.9'))
     assert [line for line, _ in found("solver.prototxt")] == [8]
 
 
 def test_test_iter_that_does_not_match_the_test_set(data):
-    edit(data, "solver.prototxt", ("test_iter: 2", "test_iter: 1"))
+    edit("solver.prototxt", ("test_iter: 2", "test_iter: 1"))
     ((line, what),) = lint(data, "solver.prototxt", None)
     assert line == 2 and "5 of the 10 samples" in what
-    edit(data, "net.prototxt", ("batch_size: 5", "batch_size: 4"))
+    edit("net.prototxt", ("batch_size: 5", "batch_size: 4"))
     (one,) = check("solver.prototxt")
     assert one.error.remedy == "batch_size 5 and test_iter 2 would see each once"
 
@@ -119,10 +119,9 @@ def test_remedy_for_a_test_of_another_size(iterations, batch, length, kind, reme
 
 
 def test_decay_on_biases_and_scales(folder):
+    edit("net.prototxt", ('top: "conv" param { lr_mult: 1 } param { lr_mult: 2 decay_mult: 0 }', 'top: "conv"'))
     edit(
-        folder,
         "net.prototxt",
-        ('top: "conv" param { lr_mult: 1 } param { lr_mult: 2 decay_mult: 0 }', 'top: "conv"'),
         (
             'layer { name: "relu"',
             'layer { name: "scale" type: "Scale" bottom: "conv" top: "conv" }\nlayer { name: "relu"',
@@ -134,25 +133,21 @@ def test_decay_on_biases_and_scales(folder):
 
 
 def test_labels_against_classes(data):
-    edit(data, "net.prototxt", ("num_output: 3", "num_output: 2"))
+    edit("net.prototxt", ("num_output: 3", "num_output: 2"))
     assert [line for line, _ in found(shapes=None)] == [12, 13]
     assert "no class" in found(shapes=None)[0][1]
-    edit(data, "net.prototxt", ("num_output: 2", "num_output: 8"))
+    edit("net.prototxt", ("num_output: 2", "num_output: 8"))
     ((line, what),) = lint(data, shapes=None)
     assert line == 13 and "8 classes" in what
-    edit(
-        data,
-        "net.prototxt",
-        ("num_output: 8", "num_output: 2"),
-        ('top: "loss" }', 'top: "loss" loss_param { ignore_label: 2 } }'),
-        ('top: "accuracy" include', 'top: "accuracy" accuracy_param { ignore_label: 2 } include'),
-    )
+    edit("net.prototxt", ("num_output: 8", "num_output: 2"))
+    edit("net.prototxt", ('top: "loss" }', 'top: "loss" loss_param { ignore_label: 2 } }'))
+    edit("net.prototxt", ('top: "accuracy" include', 'top: "accuracy" accuracy_param { ignore_label: 2 } include'))
     assert not found(shapes=None)
 
 
 def test_a_part_of_the_labels_is_not_their_range(data, monkeypatch):
     """The first samples of a sorted set are of one class."""
-    edit(data, "net.prototxt", ("num_output: 3", "num_output: 8"))
+    edit("net.prototxt", ("num_output: 3", "num_output: 8"))
     monkeypatch.setattr("caffelite.inspection.lint.labels", lambda source, top: Labels(np.zeros(5000), False))
     assert not [what for _, what in lint(data, shapes=None) if "classes" in what]
     monkeypatch.setattr("caffelite.inspection.lint.labels", lambda source, top: Labels(np.zeros(6000), True))
@@ -187,10 +182,7 @@ def test_in_place_that_is_refused_is_a_note(folder):
         'type: "Pooling" bottom: "join"'
     )
     edit(
-        folder,
-        "net.prototxt",
-        ('layer { name: "relu"', before),
-        ('layer { name: "pool" type: "Pooling" bottom: "conv"', after),
+        "net.prototxt", ('layer { name: "relu"', before), ('layer { name: "pool" type: "Pooling" bottom: "conv"', after)
     )
     reported = notes(folder)
     assert [line for line, _ in reported] == [9] and "ReLU cannot work in place" in reported[0][1]

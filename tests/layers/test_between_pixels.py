@@ -3,15 +3,10 @@
 import numpy as np
 import pytest
 from test_flow import assert_as_torch, results
-from textnet import bind, feed, inputs, mistakes, run
+from textnet import bind, feed, forward, inputs, layer, mistaken, run
 
 from caffelite import prototxt
 from caffelite.families.crf.lattice import Lattice
-
-
-def layer(kind, *bottoms, body="", top="y"):
-    names = "".join(f' bottom: "{name}"' if name[0] != "@" else f' bottom: @"{name[1:]}"' for name in bottoms)
-    return f'layer {{ name: "layer" type: "{kind}"{names} top: "{top}" {body} }}\n'
 
 
 def test_pytorch_deforms_alike(rng):
@@ -47,8 +42,7 @@ def test_without_offsets_it_is_a_convolution(rng):
     text += f'layer {{ name: "c" type: "Convolution" bottom: "x" top: "c" convolution_param {{ {fields} }} }}'
     net = bind(text, keep=True)
     net.dev.copy(net.params.blobs[0], net.params.blobs[1])
-    feed(net, x=rng.normal(size=(1, 4, 6, 7)), o=np.zeros((1, 18, 3, 4)))
-    net.forward()
+    forward(net, x=rng.normal(size=(1, 4, 6, 7)), o=np.zeros((1, 18, 3, 4)))
     np.testing.assert_allclose(net.blobs["y"], net.blobs["c"], rtol=1e-12, atol=1e-12)
 
 
@@ -70,8 +64,7 @@ def test_inference_smooths_labels():
     image[..., 4:] = 200
     text = inputs(u=(1, 2, 8, 8), q=(1, 2, 8, 8), x=(1, 3, 8, 8))
     net = bind(text + layer("MultiStageMeanfield", "u", "q", "x"), keep=True)
-    feed(net, u=scores, q=scores, x=image)
-    net.forward()
+    forward(net, u=scores, q=scores, x=image)
     assert (net.blobs["y"].argmax(1)[0] == (np.arange(8) >= 4)).all()
 
 
@@ -106,49 +99,33 @@ DEFORM, BOXES = "deformable_convolution_param", "deformable_psroi_pooling_param"
 CELLS = "spatial_scale: 1 output_dim: 1 group_size: 2"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            layer("DeformableConvolution", "x", "o", body=f"@{DEFORM} {{ kernel_size: 3 }}"),
-            "num_output must be positive",
+test_mistakes = mistaken(
+    (layer("DeformableConvolution", "x", "o", body=f"@{DEFORM} {{ kernel_size: 3 }}"), "num_output must be positive"),
+    (
+        layer("DeformableConvolution", "x", "@m", body=f"{DEFORM} {{ num_output: 1 kernel_size: 3 pad: 1 }}"),
+        "does not fit",
+    ),
+    (
+        layer(
+            "DeformableConvolution", "x", "o", body=f"{DEFORM} {{ num_output: 1 kernel_size: 3 deformable_group: @3 }}"
         ),
-        (
-            layer("DeformableConvolution", "x", "@m", body=f"{DEFORM} {{ num_output: 1 kernel_size: 3 pad: 1 }}"),
-            "does not fit",
-        ),
-        (
-            layer(
-                "DeformableConvolution",
-                "x",
-                "o",
-                body=f"{DEFORM} {{ num_output: 1 kernel_size: 3 deformable_group: @3 }}",
-            ),
-            "deformable_group 3 does not divide the 4 input channels",
-        ),
-        (layer("ROIWarping", "x", "@s", body="roi_warping_param { pooled_h: 1 pooled_w: 1 }"), "is no list of boxes"),
-        (layer("ROIWarping", "x", "r", body="@roi_warping_param { pooled_w: 1 }"), "pooled_h must be positive"),
-        (
-            layer("PSROIAlign", "@m", "r", body=f"psroi_align_param {{ {CELLS} }}"),
-            "does not fit",
-        ),
-        (
-            layer("DeformablePSROIPooling", "x", "r", body=f"@{BOXES} {{ {CELLS} }}"),
-            "no_trans and the bottoms do not fit",
-        ),
-        (layer("DeformablePSROIPooling", "x", "r", "@s", body=f"{BOXES} {{ {CELLS} }}"), "does not fit"),
-        (layer("MaskPooling", "x", "@v"), "does not fit"),
-        (layer("Local", "x", body="local_param { num_output: 1 kernel_size: @9 }"), "its kernel does not fit"),
-        (layer("Tiling", "@x", body="tiling_param { tile_dim: 3 }"), "does not divide into tiles"),
-        (layer("MergeCrop", "x", "@v"), "does not fit"),
-        (layer("MalisLoss", "x", "@m", "x"), "does not fit"),
-        (layer("MultiStageMeanfield", "x", "x", "@m"), "does not fit"),
-        (layer("Pooling", "x", body="pooling_param { kernel_size: 2 dilation: 2 pool: @AVE }"), "by MAX alone"),
-        (layer("Pooling", "x", body="pooling_param { kernel_size: @4 dilation: 2 }"), "its windows do not fit"),
-    ],
+        "deformable_group 3 does not divide the 4 input channels",
+    ),
+    (layer("ROIWarping", "x", "@s", body="roi_warping_param { pooled_h: 1 pooled_w: 1 }"), "is no list of boxes"),
+    (layer("ROIWarping", "x", "r", body="@roi_warping_param { pooled_w: 1 }"), "pooled_h must be positive"),
+    (layer("PSROIAlign", "@m", "r", body=f"psroi_align_param {{ {CELLS} }}"), "does not fit"),
+    (layer("DeformablePSROIPooling", "x", "r", body=f"@{BOXES} {{ {CELLS} }}"), "no_trans and the bottoms do not fit"),
+    (layer("DeformablePSROIPooling", "x", "r", "@s", body=f"{BOXES} {{ {CELLS} }}"), "does not fit"),
+    (layer("MaskPooling", "x", "@v"), "does not fit"),
+    (layer("Local", "x", body="local_param { num_output: 1 kernel_size: @9 }"), "its kernel does not fit"),
+    (layer("Tiling", "@x", body="tiling_param { tile_dim: 3 }"), "does not divide into tiles"),
+    (layer("MergeCrop", "x", "@v"), "does not fit"),
+    (layer("MalisLoss", "x", "@m", "x"), "does not fit"),
+    (layer("MultiStageMeanfield", "x", "x", "@m"), "does not fit"),
+    (layer("Pooling", "x", body="pooling_param { kernel_size: 2 dilation: 2 pool: @AVE }"), "by MAX alone"),
+    (layer("Pooling", "x", body="pooling_param { kernel_size: @4 dilation: 2 }"), "its windows do not fit"),
+    before=X,
 )
-def test_mistakes(text, message):
-    mistakes(X + text, message)
 
 
 def test_pytorch_transforms_alike(rng):

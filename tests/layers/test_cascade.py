@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from rows_cascade import BOXES, FIELDS, NORMAL, decoded, fields, of_groups, probabilities
-from textnet import bind, feed, inputs, mistakes
+from textnet import bind, feed, forward, inputs, mistaken, over
 
 from caffelite.errors import CaffeliteError
 
@@ -12,14 +12,12 @@ GROUPS = f"box_group_param {{ {fields(0, 1)} stride: 8 }} box_group_param {{ {fi
 
 def test_groups_of_fields(rng):
     shapes = {"a": (4, 3, 3, 4), "b": (4, 4, 3, 4), "c": (2, 3, 2, 2), "d": (2, 4, 2, 2)}
-    below = " ".join(f'bottom: "{name}"' for name in shapes)
     body = f"box_group_output_param {{ {GROUPS} fg_thr: 0.25 min_size: 8 iou_thr: 0.25 }} {NORMAL}"
-    text = f'layer {{ name: "out" type: "BoxGroupOutput" {below} top: "y0" top: "y1" {body} }}'
-    net, oracle = bind(inputs(**shapes) + text, "TEST"), of_groups(0.25, ((FIELDS, 8), (FIELDS[1:], 16)))
+    net = bind(over("BoxGroupOutput", body, "y0 y1", **shapes), "TEST")
+    oracle = of_groups(0.25, ((FIELDS, 8), (FIELDS[1:], 16)))
     for _ in range(3):
         fed = {n: probabilities(rng, s) if s[1] == 3 else rng.normal(size=s) for n, s in shapes.items()}
-        feed(net, **fed)
-        net.forward()
+        forward(net, **fed)
         for name, expected in zip(("y0", "y1"), oracle(*fed.values()), strict=True):
             np.testing.assert_allclose(net.blobs[name], expected, rtol=1e-9)
 
@@ -33,8 +31,7 @@ def test_training_drops_boxes_that_match(rng):
     net = decode_net("TRAIN", 'bottom: "t"')
     x, b = rng.normal(size=(4, 8)), np.array([[0, 1, 2, 30, 40.0]] * 4)
     t = np.column_stack([np.zeros((4, 5)), [0.2, 0.95, 0.99, 0.9]])
-    feed(net, x=x, b=b, t=t)
-    net.forward()
+    forward(net, x=x, b=b, t=t)
     np.testing.assert_allclose(net.blobs["y"], decoded(x, b)[0][[0, 3]])
     feed(net, x=x, b=b, t=np.ones((4, 6)))
     with pytest.raises(CaffeliteError, match='layer "decode" .DecodeBBox.: no box of the batch is left'):
@@ -48,8 +45,7 @@ def test_numbers_that_are_not_finite_propose_nothing(value):
     net = bind(text, "TEST")
     a = np.zeros((1, 7, 4, 5))
     a[0, :3] = value
-    feed(net, a=a, b=np.full((1, 7, 2, 3), np.nan))
-    net.forward()
+    forward(net, a=a, b=np.full((1, 7, 2, 3), np.nan))
     np.testing.assert_array_equal(net.blobs["y"], [[0, 1, 1, 10, 10]])
 
 
@@ -58,22 +54,15 @@ ONE = "field_w: 20 field_h: 16 downsample_rate: 8"
 OUT = 'layer { name: "l" type: "BoxOutput" bottom: "x" top: "y" '
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (X + OUT + f'box_output_param {{ {ONE} nms_type: @"IOX" }} }}', "an unknown nms_type"),
-        (X + OUT + f"box_output_param {{ {ONE} field_whr: @0 }} }}", "a bad field_whr"),
-        (X + OUT + "@box_output_param { } }", "field_w has no value for each bottom"),
-        (
-            X + OUT.replace('bottom: "x"', 'bottom: @"b"') + f"box_output_param {{ {ONE} }} }}",
-            "is no map of boxes",
-        ),
-        (
-            X + 'layer { name: "l" type: "ScaleRoute" bottom: "b" top: "y" '
-            "scale_route_param { low_scale: @9 high_scale: 3 } }",
-            "bad scales; expected 0 <= low_scale < high_scale",
-        ),
-    ],
+test_mistakes = mistaken(
+    (X + OUT + f'box_output_param {{ {ONE} nms_type: @"IOX" }} }}', "an unknown nms_type"),
+    (X + OUT + f"box_output_param {{ {ONE} field_whr: @0 }} }}", "a bad field_whr"),
+    (X + OUT + "@box_output_param { } }", "field_w has no value for each bottom"),
+    (X + OUT.replace('bottom: "x"', 'bottom: @"b"') + f"box_output_param {{ {ONE} }} }}", "is no map of boxes"),
+    (
+        X + 'layer { name: "l" type: "ScaleRoute" bottom: "b" top: "y" '
+        "scale_route_param { low_scale: @9 high_scale: 3 } }",
+        "bad scales; expected 0 <= low_scale < high_scale",
+    ),
+    phase="TEST",
 )
-def test_mistakes(text, message):
-    mistakes(text, message, phase="TEST")

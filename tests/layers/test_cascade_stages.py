@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from rows_cascade_stages import GT, SHARED
-from textnet import bind, feed, inputs, mistakes
+from textnet import bind, feed, forward, inputs, mistaken, over
 
 from caffelite.errors import CaffeliteError
 
@@ -43,16 +43,14 @@ def test_samples_have_the_share_of_objects(rois):
 @pytest.mark.parametrize(("discarded", "count"), [("true", 8), ("false", 2)])
 def test_other_boxes_fill_a_sample(rois, discarded, count):
     net = target_net(f"bg_thr_lw: 0.45 bg_thr_hg: 0.46 pickup_discard: {discarded}")
-    feed(net, r=rois, g=GT)
-    net.forward()
+    forward(net, r=rois, g=GT)
     assert net.blobs["rois"].shape == (count, 5) and (net.blobs["labels"] > 0).sum() == 2
 
 
 def test_without_boxes_a_random_one_is_background():
     net = target_net("append_gtbox: false", 2)
     for row in ([np.nan] * 5, [0, 4, 5, 33, 30]):
-        feed(net, r=np.array([row] * 2, float), g=np.where(np.arange(8) == 6, 1, GT))
-        net.forward()
+        forward(net, r=np.array([row] * 2, float), g=np.where(np.arange(8) == 6, 1, GT))
         ((image, x1, y1, x2, y2),) = net.blobs["rois"]
         assert image in (0, 1) and x1 >= 0 and y1 >= 0 and x2 - x1 >= 31 and y2 - y1 >= 31
         assert not net.blobs["labels"].any() and not net.blobs["inside"].any()
@@ -60,8 +58,7 @@ def test_without_boxes_a_random_one_is_background():
 
 def test_without_objects_all_is_background(rois):
     net = target_net("bg_thr_lw: 0")
-    feed(net, r=rois, g=np.full((5, 8), -1.0))
-    net.forward()
+    forward(net, r=rois, g=np.full((5, 8), -1.0))
     assert net.blobs["labels"].shape == (8,) and not net.blobs["labels"].any() and not net.blobs["matches"].any()
 
 
@@ -76,9 +73,8 @@ def test_labels_and_images_out_of_range(rois):
 
 
 def output_net(more: str = ""):
-    below = "".join(f'bottom: "{name}" ' for name in "sorz")
-    text = f'layer {{ name: "f" type: "FrcnnOutput" {below} top: "y" frcnn_output_param {{ conf_thr: 0.5 {more} }} }}'
-    return bind(inputs(s=(3, 3), o=(3, 12), r=(3, 5), z=(1, 2)) + text, "TEST")
+    body = f"frcnn_output_param {{ conf_thr: 0.5 {more} }}"
+    return bind(over("FrcnnOutput", body, s=(3, 3), o=(3, 12), r=(3, 5), z=(1, 2)), "TEST")
 
 
 BOXES = {"o": np.zeros((3, 12)), "r": np.array([[0, 1, 2, 30, 40], [0, 50, 60, 70, 80], [0, 2, 3, 30, 41.0]]),
@@ -89,22 +85,19 @@ def test_scores_and_boxes_that_are_not_finite_are_not_found():
     net = output_net()
     offsets = np.where(np.arange(12) == 10, [[0], [np.inf], [0]], 0)
     for scores in (np.full((3, 3), np.nan), np.full((3, 3), 0.25), [[0, 0, 0], [0, 0, 1], [0, 0, 0]]):
-        feed(net, **BOXES | {"s": np.array(scores, float), "o": offsets})
-        net.forward()
+        forward(net, **BOXES | {"s": np.array(scores, float), "o": offsets})
         assert net.blobs["y"].tolist() == [[0, -1, -1, -1, -1, -1, -1]]
 
 
 def test_files_of_detections(tmp_path):
-    (tmp_path / "names.prototxt").write_text(
-        'item { name: "b" label: 0 } item { name: "c" label: 1 } item { name: "d" label: 2 }'
-    )
+    text = 'item { name: "b" label: 0 } item { name: "c" label: 1 } item { name: "d" label: 2 }'
+    (tmp_path / "names.prototxt").write_text(text)
     (tmp_path / "sizes.txt").write_text("one 180 300\n")
     net = output_net(
         f'save_output_param {{ output_directory: "{tmp_path}/out" output_format: "VOC" label_map_file: '
         f'"{tmp_path}/names.prototxt" name_size_file: "{tmp_path}/sizes.txt" }}'
     )
-    feed(net, **BOXES, s=np.array([[0, 0.75, 0], [0, 0, 1], [0, 0.5, 0]]))
-    net.forward()
+    forward(net, **BOXES, s=np.array([[0, 0.75, 0], [0, 0, 1], [0, 0.5, 0]]))
     assert (tmp_path / "out" / "c.txt").read_text() == "one 0.75 3 4 90 80\n"
     assert (tmp_path / "out" / "d.txt").read_text() == "one 1 150 120 210 160\n"
 
@@ -120,8 +113,7 @@ def test_sizes_of_images_scale_boxes(tmp_path):
     # Scaled by 4, the boxes have 81 of 165 and of 161 columns in common
     found = np.array([[0, *[-1] * 6], [1, *[-1] * 6], [1, 0, 0, 20, 9, 1, 0.5]], float)
     for width, right in ((41.0, 0.0), (40.0, 1.0)):
-        feed(net, d=found, g=np.array([[1, 0, 0, width, 9, 1, 0, 0]]), z=np.array([[10, 10], [90, 100.0]]))
-        net.forward()
+        forward(net, d=found, g=np.array([[1, 0, 0, width, 9, 1, 0, 0]]), z=np.array([[10, 10], [90, 100.0]]))
         assert net.blobs["y"].tolist() == [[-1, 1, 1, -1, -1], [1, 1, 0.5, right, 1 - right], [-1, 1, 0, -1, -1],
                                            [-1, 1, 0, -1, -1]]  # fmt: skip
 
@@ -130,19 +122,13 @@ IN = inputs(r=(4, 5), g=(2, 8), x=(4, 8), s=(4, 3), z=(1, 2))
 TARGET = f'layer {{ name: "t" type: "ProposalTarget" bottom: "r" bottom: "g" {TOPS} proposal_target_param {{ '
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (TARGET.replace("proposal", "@proposal") + "fg_thr: 0.5 } }", "a bad cls_num"),
-        (TARGET + "cls_num: 3 num_classes: @3 } }", "has both num_classes and cls_num"),
-        (TARGET + "cls_num: 3 fg_thr: 0.4 bg_thr_hg: @0.5 } }", "bad thresholds"),
-        ('layer { name: "a" type: "BboxAccuracy" bottom: @"s" bottom: "r" bottom: "g" top: "y" }', "does not fit"),
-        ('layer { name: "f" type: "FrcnnOutput" bottom: "s" bottom: @"x" bottom: "r" bottom: "z" top: "y" }', "4×12"),
-        (
-            'layer { name: "h" type: "HardMining" bottom: "s" bottom: "r" top: @"y" top: "z0" }',
-            "other tops than bottoms",
-        ),
-    ],
+test_mistakes = mistaken(
+    (TARGET.replace("proposal", "@proposal") + "fg_thr: 0.5 } }", "a bad cls_num"),
+    (TARGET + "cls_num: 3 num_classes: @3 } }", "has both num_classes and cls_num"),
+    (TARGET + "cls_num: 3 fg_thr: 0.4 bg_thr_hg: @0.5 } }", "bad thresholds"),
+    ('layer { name: "a" type: "BboxAccuracy" bottom: @"s" bottom: "r" bottom: "g" top: "y" }', "does not fit"),
+    ('layer { name: "f" type: "FrcnnOutput" bottom: "s" bottom: @"x" bottom: "r" bottom: "z" top: "y" }', "4×12"),
+    ('layer { name: "h" type: "HardMining" bottom: "s" bottom: "r" top: @"y" top: "z0" }', "other tops than bottoms"),
+    before=IN,
+    phase="TEST",
 )
-def test_mistakes(text, message):
-    mistakes(IN + text, message, phase="TEST")

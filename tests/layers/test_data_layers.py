@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from layer_row import Source
 from rows_sequences import FED, IN_MEMORY, ROWS
-from textnet import bind, build, feed, mistakes
+from textnet import bind, build, feed, forward, layer, mistakes
 
 from caffelite.errors import CaffeliteError
 from caffelite.training.divided_nets import CompleteNets
@@ -21,10 +21,7 @@ from caffelite.training.divided_nets import CompleteNets
 
 def test_dummy_data_keeps_constants_and_redraws_the_rest():
     filler = 'data_filler { type: "constant" value: 2 } data_filler { type: "uniform" }'
-    net = bind(
-        f'layer {{ name: "d" type: "DummyData" top: "a" top: "b" dummy_data_param {{ shape {{ dim: 500 }} {filler} '
-        f"}} }}"
-    )
+    net = bind(layer("DummyData", body=f"dummy_data_param {{ shape {{ dim: 500 }} {filler} }}", tops="a b"))
     seen = []
     for iteration, part in ((0, 0), (1, 0), (1, 1), (1, 1)):
         net.forward(iteration, part)
@@ -38,29 +35,24 @@ def test_dummy_data_keeps_constants_and_redraws_the_rest():
 
 
 def test_memory_data_goes_round():
-    net = bind(
-        'layer { name: "m" type: "MemoryData" top: "a" top: "b" memory_data_param { batch_size: 2 channels: 3 '
-        "height: 1 width: 2 } }"
-    )
-    layer = net.graph.nodes[0].layer
-    with pytest.raises(
-        CaffeliteError,
-        match=r"^net.prototxt:1:1: layer .m. .MemoryData.: has no data; give it some with set_input_arrays",
-    ):
+    body = "memory_data_param { batch_size: 2 channels: 3 height: 1 width: 2 }"
+    net = bind(layer("MemoryData", body=body, tops="a b", name="m"))
+    memory = net.graph.nodes[0].layer
+    said = r"^net.prototxt:1:1: layer .m. .MemoryData.: has no data; give it some with set_input_arrays"
+    with pytest.raises(CaffeliteError, match=said):
         net.forward()
     data, labels = IN_MEMORY
-    layer.set_input_arrays(np.repeat(data, 2, 0)[::2], labels[:, None])  # in any memory layout
+    memory.set_input_arrays(np.repeat(data, 2, 0)[::2], labels[:, None])  # in any memory layout
     for start in (0, 2, 0):
         net.forward()
         np.testing.assert_array_equal(net.blobs["a"], data[start : start + 2])
         np.testing.assert_array_equal(net.blobs["b"], labels[start : start + 2])
     for bad in ((data[:3], labels[:3]), (data[:0], labels[:0]), (data[:, :2], labels)):
-        with pytest.raises(
-            CaffeliteError, match="its data does not fit; expected M×3×1×2, M a multiple of batch_size 2, found"
-        ):
-            layer.set_input_arrays(*bad)
+        said = "its data does not fit; expected M×3×1×2, M a multiple of batch_size 2, found"
+        with pytest.raises(CaffeliteError, match=said):
+            memory.set_input_arrays(*bad)
     with pytest.raises(CaffeliteError, match="its labels do not fit the data; expected 4, found .3."):
-        layer.set_input_arrays(data, labels[:3])
+        memory.set_input_arrays(data, labels[:3])
 
 
 def test_hdf5_output_appends(rng):
@@ -68,8 +60,7 @@ def test_hdf5_output_appends(rng):
     for _ in range(2):  # a second run starts the file anew
         net, batches = row.bind(row.text()), [row.draw(rng) for _ in range(3)]
         for fed in batches:
-            feed(net, **fed)
-            net.forward()
+            forward(net, **fed)
     with h5py.File("out.h5") as file:
         for name, x in (("data", "x0"), ("label", "x1")):
             expected = np.concatenate([b[x] for b in batches]).astype(np.float32)
@@ -80,9 +71,8 @@ def test_hdf5_output_appends(rng):
 def test_hdf5_output_that_cannot_be_written():
     row = next(r for r in ROWS if r.kind == "HDF5Output")
     net = row.bind(row.text().replace("out.h5", "none/out.h5"))
-    with pytest.raises(
-        CaffeliteError, match=r"^net.prototxt:3:\d+: layer .layer. .HDF5Output.: cannot write none/out.h5: "
-    ):
+    said = r"^net.prototxt:3:\d+: layer .layer. .HDF5Output.: cannot write none/out.h5: "
+    with pytest.raises(CaffeliteError, match=said):
         net.forward()
 
 

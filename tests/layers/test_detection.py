@@ -2,19 +2,15 @@
 
 import json
 
+import cv2
 import numpy as np
 import pytest
 from rows_detection import objects, priors
-from textnet import bind, feed, inputs, mistakes, run
+from textnet import bind, feed, forward, inputs, mistakes, over, run
 
 from caffelite.errors import CaffeliteError
 
-SSD = 'layer {{ name: "layer" type: "{}" {} top: "y" {} }}\n'
 COUNT, CLASSES = 60, 4
-
-
-def layer(kind, body="", **shapes):
-    return inputs(**shapes) + SSD.format(kind, " ".join(f'bottom: "{name}"' for name in shapes), body)
 
 
 def predictions(rng, batch=1):
@@ -27,7 +23,6 @@ def predictions(rng, batch=1):
 
 
 def theirs(tmp_path, text, **fed):
-    cv2 = pytest.importorskip("cv2")
     if not hasattr(cv2.dnn, "readNetFromCaffe"):
         pytest.skip("this OpenCV reads no Caffe nets")
     (tmp_path / "net.prototxt").write_text(text)
@@ -48,7 +43,7 @@ def theirs(tmp_path, text, **fed):
 )
 def test_priors_as_in_opencv(tmp_path, fields):
     shapes = {"feature": (1, 4, 5, 7), "image": (1, 3, 60, 80)}
-    text = layer("PriorBox", f"prior_box_param {{ {fields} }}", **shapes)
+    text = over("PriorBox", f"prior_box_param {{ {fields} }}", **shapes)
     net = bind(text, "TEST", dtype="float32")
     net.forward()
     found = theirs(tmp_path, text, **{name: np.zeros(shape, np.float32) for name, shape in shapes.items()})
@@ -72,10 +67,9 @@ def test_detections_as_in_opencv(tmp_path, seed, fields, batch):
     fed = predictions(np.random.default_rng(seed), batch)
     more = "share_location: true background_label_id: 0"  # which OpenCV does not know by default
     body = f"detection_output_param {{ num_classes: {CLASSES} {more} {fields} }}"
-    text = layer("DetectionOutput", body, **{name: array.shape for name, array in fed.items()})
+    text = over("DetectionOutput", body, **{name: array.shape for name, array in fed.items()})
     net = bind(text, "TEST", dtype="float32")
-    feed(net, **fed)
-    net.forward()
+    forward(net, **fed)
     found = theirs(tmp_path, text, **fed)
     np.testing.assert_allclose(ordered(net.blobs["y"][0, 0]), ordered(found[0, 0]), atol=1e-5)
 
@@ -84,22 +78,20 @@ def test_the_number_of_detections_changes(seed):
     rng = np.random.default_rng(seed)
     fed = predictions(rng, 2)
     body = f"detection_output_param {{ num_classes: {CLASSES} confidence_threshold: 0.5 }}"
-    net = bind(layer("DetectionOutput", body, **{n: a.shape for n, a in fed.items()}), "TEST")
+    net = bind(over("DetectionOutput", body, **{n: a.shape for n, a in fed.items()}), "TEST")
     counts = []
     for scale in (1, 0.6, 0, 1):
-        feed(net, **{**fed, "conf": fed["conf"] * scale})
-        net.forward()
+        forward(net, **{**fed, "conf": fed["conf"] * scale})
         counts.append(net.blobs["y"].shape[2])
     assert counts[0] == counts[3] > counts[1] > counts[2] == 2
-    feed(net, conf=fed["conf"] * 0)
-    net.forward()
+    forward(net, conf=fed["conf"] * 0)
     assert net.blobs["y"][0, 0, :, :2].tolist() == [[0, -1], [1, -1]]
 
 
 def test_nan_scores_are_not_detected(seed):
     fed = predictions(np.random.default_rng(seed))
     net = bind(
-        layer(
+        over(
             "DetectionOutput",
             f"detection_output_param {{ num_classes: {CLASSES} }}",
             **{n: a.shape for n, a in fed.items()},
@@ -107,8 +99,7 @@ def test_nan_scores_are_not_detected(seed):
         "TEST",
     )
     fed["conf"][:, ::2] = np.nan
-    feed(net, **fed)
-    net.forward()
+    forward(net, **fed)
     assert np.isfinite(net.blobs["y"]).all()
 
 
@@ -116,7 +107,7 @@ LOSS = {"loc": (2, 24), "conf": (2, 18), "prior": (1, 2, 24), "label": (1, 1, 6,
 
 
 def loss_net(fields="", more=""):
-    text = layer("MultiBoxLoss", f"multibox_loss_param {{ num_classes: 3 {fields} }} {more}", **LOSS)
+    text = over("MultiBoxLoss", f"multibox_loss_param {{ num_classes: 3 {fields} }} {more}", **LOSS)
     return bind("force_backward: true\n" + text, keep=True)
 
 
@@ -134,8 +125,7 @@ def fed(seed):
 @pytest.mark.parametrize("mining", ["MAX_NEGATIVE", "HARD_EXAMPLE"])
 def test_a_batch_without_objects_has_no_loss(fed, mining):
     net = loss_net(f"mining_type: {mining}")
-    feed(net, **{**fed, "label": np.full(LOSS["label"], -1.0)})
-    assert run(net) == 0
+    assert run(net, **{**fed, "label": np.full(LOSS["label"], -1.0)}) == 0
     assert not any(np.any(net.diff[net.graph.values[name]]) for name in ("loc", "conf"))
 
 
@@ -144,8 +134,7 @@ def test_objects_without_area_and_outside_match_nothing(fed):
     label = np.full(LOSS["label"], -1.0)
     label[0, 0, 0] = [0, 1, 0, 0.5, 0.5, 0.5, 0.7, 0]
     label[0, 0, 1] = [1, 2, 0, 3, 3, 4, 4, 0]
-    feed(net, **{**fed, "label": label})
-    assert run(net) == 0
+    assert run(net, **{**fed, "label": label}) == 0
 
 
 def test_suppression_before_mining_spreads_the_negatives(fed):
@@ -154,8 +143,7 @@ def test_suppression_before_mining_spreads_the_negatives(fed):
                                                            "use_prior_for_nms: true")  # fmt: skip
     chosen = []
     for net in (plain, spread):
-        feed(net, **fed)
-        run(net)
+        run(net, **fed)
         chosen.append(np.any(net.diff[net.graph.values["conf"]].reshape(2, 6, 3), -1).sum())
     assert chosen[1] < chosen[0]
 
@@ -186,7 +174,7 @@ def test_labels_that_are_no_class_of_objects(fed, label):
 )
 def test_mistakes_in_priors(kind, field, text, message):
     start = "" if "@" in text else "@"
-    mistakes(layer(kind, f"{start}{field} {{ {text} }}", a=(1, 2, 3, 3), b=(1, 3, 9, 9)), message)
+    mistakes(over(kind, f"{start}{field} {{ {text} }}", a=(1, 2, 3, 3), b=(1, 3, 9, 9)), message)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +199,7 @@ def test_mistakes_in_detectors(kind, fields, message):
     shapes = {"a": (1, 1, 4, 7), "b": (1, 1, 4, 8)} if kind == "DetectionEvaluate" else dict(LOSS)
     if kind == "DetectionOutput":
         shapes.pop("label")
-    mistakes(layer(kind, f"{start}{field} {{ {fields} }}", **shapes), message)
+    mistakes(over(kind, f"{start}{field} {{ {fields} }}", **shapes), message)
 
 
 def test_shapes_that_do_not_fit():
@@ -225,9 +213,8 @@ def test_shapes_that_do_not_fit():
 
 @pytest.fixture
 def saved(tmp_path):
-    (tmp_path / "map.prototxt").write_text(
-        "".join(f'item {{ name: "{n}" label: {i} }}\n' for i, n in enumerate(("none", "cat", "dog", "fox")))
-    )
+    text = "".join(f'item {{ name: "{n}" label: {i} }}\n' for i, n in enumerate(("none", "cat", "dog", "fox")))
+    (tmp_path / "map.prototxt").write_text(text)
     (tmp_path / "sizes.txt").write_text("one 100 200\ntwo 50 50\n")
     return (
         f'output_directory: "{tmp_path}/out" label_map_file: "{tmp_path}/map.prototxt" '
@@ -239,10 +226,9 @@ def test_files_of_detections(tmp_path, saved, seed):
     fed = predictions(np.random.default_rng(seed), 2)
     for kind in ("VOC", "COCO", "ILSVRC"):
         body = f'num_classes: {CLASSES} keep_top_k: 5 save_output_param {{ {saved} output_format: "{kind}" }}'
-        text = layer("DetectionOutput", f"detection_output_param {{ {body} }}", **{n: a.shape for n, a in fed.items()})
+        text = over("DetectionOutput", f"detection_output_param {{ {body} }}", **{n: a.shape for n, a in fed.items()})
         net = bind(text, "TEST")
-        feed(net, **fed)
-        net.forward()
+        forward(net, **fed)
     rows = net.blobs["y"][0, 0]
     records = json.loads((tmp_path / "out" / "found_.json").read_text())
     assert len(records) == len(rows) == 10
@@ -263,8 +249,7 @@ def test_pixels_of_name_size_file(tmp_path, saved, seed):
     rights = []
     for more in ("", f'name_size_file: "{tmp_path}/sizes.txt"'):
         body = f"detection_evaluate_param {{ num_classes: 2 overlap_threshold: 0.805 {more} }}"
-        net = bind(layer("DetectionEvaluate", body, a=(1, 1, 1, 7), b=(1, 1, 1, 8)), "TEST")
-        feed(net, a=found.reshape(1, 1, 1, 7), b=known.reshape(1, 1, 1, 8))
-        net.forward()
+        net = bind(over("DetectionEvaluate", body, a=(1, 1, 1, 7), b=(1, 1, 1, 8)), "TEST")
+        forward(net, a=found.reshape(1, 1, 1, 7), b=known.reshape(1, 1, 1, 8))
         rights.append(net.blobs["y"][0, 0, 1, 3])
     assert rights == [0, 1]

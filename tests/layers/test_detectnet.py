@@ -1,9 +1,10 @@
 """DetectNet's pictures, what training draws, mistakes."""
 
+import cv2
 import numpy as np
 import pytest
 from rows_detectnet import objects, pixels
-from textnet import bind, feed, inputs, mistakes
+from textnet import bind, feed, inputs, mistaken
 
 from caffelite.families.detectnet import pictures
 
@@ -54,7 +55,6 @@ def test_sizes():
 
 
 def test_opencv_resizes_alike(rng):
-    cv2 = pytest.importorskip("cv2", exc_type=ImportError)
     image = rng.random((3, 7, 9))
     theirs = cv2.resize(image.transpose(1, 2, 0), (13, 5), interpolation=cv2.INTER_CUBIC)
     np.testing.assert_allclose(pictures.resized(image, 5, 13), theirs.transpose(2, 0, 1), atol=1e-6)
@@ -70,18 +70,14 @@ def test_a_quarter_turn():
     assert (columns.mean(), rows.mean()) == pytest.approx(tuple(turn.moved(3, 5.5)), abs=0.01)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (layer(more='@transform_param { mean_file: "m" }'), "needs a mean of its own"),
-        (layer("flip_prob: @2"), "a bad flip_prob"),
-        (layer(size="detectnet_groundtruth_param { stride: @0 }"), "stride must be positive"),
-        (layer().replace('bottom: "x"', 'bottom: @"z"'), "has other channels"),
-        (layer().replace('bottom: "l"', 'bottom: @"s"'), "does not fit"),
-    ],
+test_mistakes = mistaken(
+    (layer(more='@transform_param { mean_file: "m" }'), "needs a mean of its own"),
+    (layer("flip_prob: @2"), "a bad flip_prob"),
+    (layer(size="detectnet_groundtruth_param { stride: @0 }"), "stride must be positive"),
+    (layer().replace('bottom: "x"', 'bottom: @"z"'), "has other channels"),
+    (layer().replace('bottom: "l"', 'bottom: @"s"'), "does not fit"),
+    before=inputs(x=(2, 3, 8, 12), z=(2, 1, 8, 12), l=(2, 1, 4, 7), s=(1, 1, 4, 7)),
 )
-def test_mistakes(text, message):
-    mistakes(inputs(x=(2, 3, 8, 12), z=(2, 1, 8, 12), l=(2, 1, 4, 7), s=(1, 1, 4, 7)) + text, message)
 
 
 def test_labels_that_do_not_fit(rng):

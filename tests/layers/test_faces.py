@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from devices.host.backend import HostBackend
-from textnet import bind, feed, inputs, mistakes
+from textnet import bind, feed, forward, inputs, mistaken, mistakes
 
 from caffelite.devices import open_device
 from caffelite.devices.cuda import GPU
@@ -28,8 +28,7 @@ def gradients(dev, rng, text: str, width: int = 3):
     shapes = inputs(x=(5, 4), label=(5,), t=(5, width))
     net = bind("force_backward: true\n" + shapes + text + JUDGE, dev=dev, keep=True)
     dev.upload(net.params.data, rng.normal(size=net.params.size))
-    feed(net, x=rng.normal(size=(5, 4)), label=LABELS, t=rng.normal(size=(5, width)))
-    net.forward()
+    forward(net, x=rng.normal(size=(5, 4)), label=LABELS, t=rng.normal(size=(5, width)))
     net.backward()
     by_name = {v.name: v for v in net.graph.values.values()}
     y, t = (dev.download(net.blobs[name]) for name in "yt")
@@ -66,14 +65,14 @@ def test_centers_move_to_the_mean_of_their_samples(dev, rng):
     net = bind("force_backward: true\n" + text, dev=dev, keep=True)
     x, c = rng.normal(size=(5, 4)), rng.normal(size=(4, 4))
     dev.upload(net.params.data, c.reshape(-1))
-    feed(net, x=x, label=LABELS)
-    net.forward()
+    forward(net, x=x, label=LABELS)
     net.backward()
     expected = [(c[n] - x[n == LABELS]).sum(0) / (1 + (n == LABELS).sum()) for n in range(4)]
     found = dev.download(net.params.diff)[:16].reshape(4, 4)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
-    value = next(v for v in net.diff if v.name == "x")
-    np.testing.assert_allclose(dev.download(net.diff[value]), 0.008 * (x - c[LABELS.astype(int)]) / 5, rtol=1e-6)
+    np.testing.assert_allclose(
+        dev.download(net.diff[net.graph.values["x"]]), 0.008 * (x - c[LABELS.astype(int)]) / 5, rtol=1e-6
+    )
     factor = dev.zeros(1)
     dev.fill(factor, 8)
     net.scale_losses(factor)
@@ -103,8 +102,7 @@ def test_inner_product_with_stored_transposed_blob(dev, rng):
     text += 'layer { name: "ip" type: "InnerProduct" bottom: "x" bottom: "w" bottom: "b" top: "y" '
     net = bind(text + "inner_product_param { transpose: true } }", dev=dev)
     x, w, b = rng.normal(size=(5, 4)), rng.normal(size=(4, 3)), rng.normal(size=3)
-    feed(net, x=x, w=w, b=b)
-    net.forward()
+    forward(net, x=x, w=w, b=b)
     np.testing.assert_allclose(dev.download(net.blobs["y"]), x @ w + b)
 
 
@@ -152,8 +150,7 @@ def test_only_training_changes_stored_weights(dev, rng, kind, body):
     for phase in ("TEST", "TRAIN"):
         net = bind(text, phase, dev=dev)
         dev.upload(net.params.blobs[0], start)
-        feed(net, x=np.ones((5, 4)), label=LABELS)
-        net.forward()
+        forward(net, x=np.ones((5, 4)), label=LABELS)
         found[phase] = dev.download(net.params.blobs[0]), dev.download(net.blobs["y"])
     np.testing.assert_array_equal(found["TEST"][0], start)
     np.testing.assert_allclose(np.linalg.norm(found["TRAIN"][0], axis=1), 1, atol=1e-5)
@@ -167,23 +164,19 @@ def test_a_sample_of_zeros_has_no_angle(dev):
         keep=True,
     )
     dev.upload(net.params.data, np.ones(net.params.size))
-    feed(net, x=np.zeros((5, 4)), label=LABELS, t=np.ones((5, 3)))
-    net.forward()
+    forward(net, x=np.zeros((5, 4)), label=LABELS, t=np.ones((5, 3)))
     net.backward()
     assert (dev.download(net.blobs["y"]) == 0).all()
-    value = next(v for v in net.diff if v.name == "x")
-    assert np.isfinite(dev.download(net.diff[value])).all()
+    assert np.isfinite(dev.download(net.diff[net.graph.values["x"]])).all()
 
 
 @pytest.mark.parametrize("label", [3, -1, 0.5, np.nan])
 @pytest.mark.parametrize(
-    ("kind", "body"),
-    [("MarginInnerProduct", MARGIN), ("CenterLoss", "center_loss_param { num_output: 3 }")],
+    ("kind", "body"), [("MarginInnerProduct", MARGIN), ("CenterLoss", "center_loss_param { num_output: 3 }")]
 )
 def test_labels_outside_the_classes(kind, body, label):
     net = bind(inputs(x=(5, 4), label=(5,)) + layer(kind, body))
-    feed(net, x=np.ones((5, 4)), label=np.where(np.arange(5) == 3, label, 0))
-    net.forward()
+    forward(net, x=np.ones((5, 4)), label=np.where(np.arange(5) == 3, label, 0))
     with pytest.raises(CaffeliteError, match=r'in bottom "label" is no class .sample 3 of the batch.'):
         net.check_faults()
 
@@ -210,11 +203,9 @@ def test_terms_of_the_contrastive_loss(more, slopes):
     text = "force_backward: true\n" + inputs(x=(3, 3), label=(3,))
     text += 'layer { name: "loss" type: "GeneralContrastiveLoss" bottom: "x" bottom: "label" top: "l" top: "m" '
     net = bind(text + f"general_contrastive_loss_param {{ {more} }} }}", keep=True)
-    feed(net, x=np.array(CONTRAST), label=np.array([0.0, 1, 1]))
-    net.forward()
+    forward(net, x=np.array(CONTRAST), label=np.array([0.0, 1, 1]))
     net.backward()
-    value = next(v for v in net.diff if v.name == "x")
-    np.testing.assert_allclose(net.diff[value], np.array(slopes) / 3, rtol=1e-6)
+    np.testing.assert_allclose(net.diff[net.graph.values["x"]], np.array(slopes) / 3, rtol=1e-6)
 
 
 def test_running_mean_of_the_contrastive_loss_moves_its_margin():
@@ -235,23 +226,18 @@ def test_running_mean_of_the_contrastive_loss_moves_its_margin():
 X = inputs(x=(5, 4), label=(5,))
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (X + "@" + layer("MarginInnerProduct", ""), "num_output must be positive"),
-        (X + "@" + layer("CenterLoss", ""), "num_output must be positive"),
-        (X + layer("Insanity", "insanity_param { lb: 3 ub: @2 }", label=False), "a bad range"),
-        (X + layer("Insanity", "insanity_param { lb: @0 }", label=False), "a bad range"),
-        (X + "@" + layer("InnerDistance", "", label=False), "num_output must be positive"),
-        (
-            X + layer("InnerDistance", 'inner_distance_param { num_output: 2 distance_type: @"L3" }', label=False),
-            "an unknown distance_type",
-        ),
-        (X + layer("Normalize", 'normalize_param { normalize_type: @"L0" }', label=False), "an unknown normalize_type"),
-    ],
+test_mistakes = mistaken(
+    (X + "@" + layer("MarginInnerProduct", ""), "num_output must be positive"),
+    (X + "@" + layer("CenterLoss", ""), "num_output must be positive"),
+    (X + layer("Insanity", "insanity_param { lb: 3 ub: @2 }", label=False), "a bad range"),
+    (X + layer("Insanity", "insanity_param { lb: @0 }", label=False), "a bad range"),
+    (X + "@" + layer("InnerDistance", "", label=False), "num_output must be positive"),
+    (
+        X + layer("InnerDistance", 'inner_distance_param { num_output: 2 distance_type: @"L3" }', label=False),
+        "an unknown distance_type",
+    ),
+    (X + layer("Normalize", 'normalize_param { normalize_type: @"L0" }', label=False), "an unknown normalize_type"),
 )
-def test_mistakes(text, message):
-    mistakes(text, message)
 
 
 @pytest.mark.parametrize(

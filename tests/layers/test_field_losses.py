@@ -18,15 +18,12 @@ from rows_fields import (
     objects_of,
     predictions,
 )
-from textnet import assert_slope, bind, feed, inputs, mistakes, run
+from textnet import assert_slope, bind, feed, forward, inputs, layer, mistaken, over, run
 
 from caffelite.errors import CaffeliteError
 
 SHAPE = (2, 3, 4)  # maps, rows, columns
-FIRST = (
-    'layer { name: "s" type: "Slice" bottom: "y" top: "loss" top: "rest" loss_weight: 1 loss_weight: 0 slice_param '
-    "{ axis: 3 } }\n"
-)
+FIRST = layer("Slice", "y", body="loss_weight: 1 loss_weight: 0 slice_param { axis: 3 }", tops="loss rest", name="s")
 
 
 def net_of(kind: str, body: str, maps: int = 2, tops: str = 'top: "y" loss_weight: 0', more: str = FIRST, extra=""):
@@ -38,12 +35,10 @@ def net_of(kind: str, body: str, maps: int = 2, tops: str = 'top: "y" loss_weigh
     blobs |= {"t": (shape[0], 6, *shape[1:])}
     field = {"DetectionLoss": "detection_loss", "DetectionGroupLoss": "detection_group_loss"}.get(kind)
     field = field or kind.replace("Detection", "detection_").replace("GroupA", "group_a").replace("_A", "_a")
-    below = " ".join(f'bottom: "{name}"' for name in blobs)
     start = GROUP if grouped else ONE
-    text = f'layer {{ name: "l" type: "{kind}" {below} {tops} {field}_param {{ {start} {body} }} {extra} }}\n'
-    return bind("force_backward: true\n" + inputs(**blobs) + text + more, keep=True), {
-        n: s for n, s in blobs.items() if n != "t"
-    }
+    text = over(kind, f"{tops} {field}_param {{ {start} {body} }} {extra}", "", **blobs)
+    fed = {name: shape for name, shape in blobs.items() if name != "t"}
+    return bind("force_backward: true\n" + text + more, keep=True), fed
 
 
 def drawn(rng, blobs, maps=2, classes=CLASSES, **options):
@@ -62,8 +57,7 @@ MODES = [
 @pytest.mark.parametrize(("kind", "body"), MODES)
 def test_gradients(kind, body, rng):
     net, blobs = net_of(kind, body, extra=NORMAL)
-    feed(net, **drawn(rng, blobs))
-    run(net)
+    run(net, **drawn(rng, blobs))
     assert_slope(net, blobs, rng)
 
 
@@ -106,8 +100,7 @@ def test_fields_of_a_group(rng):
     body = 'field_w: 30 field_h: 24 neg_mining_type: "bootstrap" bg_multiple: 1000 field_xyr: 3 field_whr: 1.5'
     net, blobs = net_of("DetectionGroupLoss", body, 4, extra=NORMAL)
     fed = drawn(rng, blobs, 4)
-    feed(net, **fed)
-    run(net)
+    run(net, **fed)
     maps, fields = fed["t"], [FIELD, (30.0, 24.0)]
     chosen = objects_of(maps) + candidates_of(maps, 0.5)
     expected = loss_of(fed["x"], fed["b"], maps, fields, chosen, lambda cell: 1, 1, (MEAN, DEVIATION), (1.5, 3))
@@ -120,11 +113,9 @@ def test_maps_without_objects(kind, weighted, rng):
     net, blobs = net_of(kind, weighted)
     fed = drawn(rng, blobs)
     fed["t"][:, 0] = 0
-    feed(net, **fed)
-    assert run(net) > 0 and net.blobs["y"][0, 0, 0, 1] == 0
+    assert run(net, **fed) > 0 and net.blobs["y"][0, 0, 0, 1] == 0
     fed["t"][:, 5] = 1  # nor background
-    feed(net, **fed)
-    assert run(net) == 0
+    assert run(net, **fed) == 0
     for name, values in ((v.name, net.diff[v]) for v in net.graph.values.values() if v in net.diff):
         if name in blobs:
             np.testing.assert_array_equal(values, 0)
@@ -139,12 +130,10 @@ def test_labels_that_are_no_classes(objectness, rng):
     net = bind(text + f"detection_group_loss_param {{ {body} }} loss_param {{ ignore_label: 7 }} }}")
     maps = labels()(rng, (2, 6, 3, 4))
     maps[0, 0, 1, 1] = 7
-    feed(net, x=rng.normal(size=(2, classes, 3, 4)), t=maps)
-    run(net)
+    run(net, x=rng.normal(size=(2, classes, 3, 4)), t=maps)
     net.check_faults()
     maps[1, 0, 2, 3] = -1
-    feed(net, t=maps)
-    run(net)
+    run(net, t=maps)
     with pytest.raises(CaffeliteError, match='a label in bottom "t" is no class .map 1 of the batch, position 11.'):
         net.check_faults()
 
@@ -155,16 +144,13 @@ def test_accuracy_of_maps_without_objects(kind, rng):
     fed = drawn(rng, blobs)
     fed["t"][:, 0], fed["t"][:, 5] = 0, 0
     fed["x"][:, 0] = 9
-    feed(net, **fed)
-    net.forward()
+    forward(net, **fed)
     assert net.blobs["y"].tolist() == [[[[1, -1]]]] and net.blobs["z"] == -1
     fed["x"][:] = np.nan
-    feed(net, **fed)
-    net.forward()
+    forward(net, **fed)
     assert net.blobs["y"].tolist() == [[[[0, -1]]]]
     fed["t"][:, 5] = 1
-    feed(net, **fed)
-    net.forward()
+    forward(net, **fed)
     assert net.blobs["y"].tolist() == [[[[-1, -1]]]]
 
 
@@ -176,8 +162,7 @@ def test_ties_of_scores(rng):
         fed["x"][:, :CLASSES] = 1
         for given in range(CLASSES):
             fed["t"][:, 0], fed["t"][:, 5] = given, 0
-            feed(net, **fed)
-            net.forward()
+            forward(net, **fed)
             assert net.blobs["y"][0, 0, 0, 0] == (given == label)
 
 
@@ -190,23 +175,16 @@ GROUPS = (
 IN = inputs(x=(2, 7, 3, 4), b=(2, 4, 3, 4), t=(2, 6, 3, 4))
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (LAYER + "cls_num: @1 } }", "a bad cls_num; expected 2 or more, the background included, found 1"),
-        (LAYER + "objectness: true cls_num: @3 } }", "a bad cls_num; expected 2 with objectness, found 3"),
-        (LAYER + f"{ONE} coord_num: @5 }} }}", "a bad coord_num; expected 4, found 5"),
-        (LAYER + f"{ONE} field_xyr: @0 }} }}", "a bad field_xyr; expected a finite number above 0, found 0"),
-        (LAYER + f"{ONE} lambda: @nan }} }}", "a bad lambda; expected a finite number"),
-        (LAYER.replace('"x"', '@"b"') + f"{ONE} }} }}", "does not fit; expected N×7×H×W, found shape [2, 4, 3, 4]"),
-        (LAYER.replace('"t"', '@"b"') + f"{ONE} }} }}", "does not fit; expected [2, 6, 3, 4], found [2, 4, 3, 4]"),
-        (
-            GROUPS + f"{GROUP} field_h: 3 }} }}".replace("w: ", "w: @"),
-            "bad fields; expected as many field_w as field_h",
-        ),
-        (GROUPS + f'{GROUP} neg_mining_type: @"x" }} }}', 'an unknown neg_mining_type; expected "random" or "bootst'),
-        (GROUPS + f"{GROUP} batch_size: @0 }} }}", "a bad batch_size; expected 1 or more, or -1, found 0"),
-    ],
+test_mistakes = mistaken(
+    (LAYER + "cls_num: @1 } }", "a bad cls_num; expected 2 or more, the background included, found 1"),
+    (LAYER + "objectness: true cls_num: @3 } }", "a bad cls_num; expected 2 with objectness, found 3"),
+    (LAYER + f"{ONE} coord_num: @5 }} }}", "a bad coord_num; expected 4, found 5"),
+    (LAYER + f"{ONE} field_xyr: @0 }} }}", "a bad field_xyr; expected a finite number above 0, found 0"),
+    (LAYER + f"{ONE} lambda: @nan }} }}", "a bad lambda; expected a finite number"),
+    (LAYER.replace('"x"', '@"b"') + f"{ONE} }} }}", "does not fit; expected N×7×H×W, found shape [2, 4, 3, 4]"),
+    (LAYER.replace('"t"', '@"b"') + f"{ONE} }} }}", "does not fit; expected [2, 6, 3, 4], found [2, 4, 3, 4]"),
+    (GROUPS + f"{GROUP} field_h: 3 }} }}".replace("w: ", "w: @"), "bad fields; expected as many field_w as field_h"),
+    (GROUPS + f'{GROUP} neg_mining_type: @"x" }} }}', 'an unknown neg_mining_type; expected "random" or "bootst'),
+    (GROUPS + f"{GROUP} batch_size: @0 }} }}", "a bad batch_size; expected 1 or more, or -1, found 0"),
+    before=IN,
 )
-def test_mistakes(text, message):
-    mistakes(IN + text, message)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from textnet import bind, feed, inputs, run
+from textnet import bind, feed, forward, inputs, layer, run
 
 from caffelite.errors import CaffeliteError
 
@@ -36,8 +36,7 @@ def test_as_if_the_others_were_not_there(seed, keep):
         alone = bind(plain, keep=True)
         alone.params.data[...] = net.params.data
         feed(alone, x=x[chosen], label=label[chosen])
-        feed(net, x=x, label=label, select=selection)
-        assert run(net) == pytest.approx(run(alone), rel=1e-12)
+        assert run(net, x=x, label=label, select=selection) == pytest.approx(run(alone), rel=1e-12)
         net.check_faults()
         assert net.blobs["square"].shape == (len(chosen), 4)
         np.testing.assert_allclose(net.params.diff, alone.params.diff, rtol=1e-12, atol=1e-15)
@@ -55,11 +54,7 @@ def test_a_batch_of_which_nothing_passes():
 
 def test_parameters_that_depend_on_the_count():
     text = inputs(x=(3, 2), label=(3,), select=(3,)) + FILTER
-    text += (
-        'layer { name: "ip" type: "InnerProduct" bottom: "some" top: "y" inner_product_param { num_output: 2 '
-        "axis: 0 } }"
-    )
-    net = bind(text)
+    net = bind(text + layer("InnerProduct", "some", body="inner_product_param { num_output: 2 axis: 0 }"))
     feed(net, x=0, label=0, select=[1, 0, 1])
     with pytest.raises(CaffeliteError, match="its parameters change their shape with the data"):
         net.forward()
@@ -67,8 +62,7 @@ def test_parameters_that_depend_on_the_count():
 
 def test_an_output_without_a_mean():
     net = bind(inputs(x=(3, 2), label=(3,), select=(3,)) + FILTER, "TEST")
-    feed(net, x=0, label=0, select=[1, 0, 1])
-    net.forward()
+    forward(net, x=0, label=0, select=[1, 0, 1])
     with pytest.raises(CaffeliteError, match="changes its shape with the data, and has no mean"):
         net.outputs()
 
@@ -81,6 +75,5 @@ def test_shapes_vary_from_pass_to_pass_in_test():
     )
     net, x = bind(text, "TEST", "float32"), np.arange(6, dtype=np.float32).reshape(3, 2)
     for chosen in ([1, 1, 1], [1, 1, 1], [0, 1, 0], [0, 1, 0], [1, 0, 1]):
-        feed(net, x=x, select=np.array(chosen, np.float32))
-        net.forward()
+        forward(net, x=x, select=np.array(chosen, np.float32))
         assert net.blobs["z"].tolist() == (4 * x[np.array(chosen) > 0]).tolist()

@@ -2,13 +2,7 @@
 
 import numpy as np
 import pytest
-from textnet import bind, feed, inputs, mistakes, run
-
-
-def layer(kind, *bottoms, body="", tops=1):
-    names = "".join(f' bottom: "{name}"' if name[0] != "@" else f' bottom: @"{name[1:]}"' for name in bottoms)
-    above = " ".join(f'top: "y{i or ""}"' for i in range(tops))
-    return f'layer {{ name: "layer" type: "{kind}"{names} {above} {body} }}\n'
+from textnet import bind, forward, inputs, layer, mistaken, run
 
 
 def results(kind, body="", **fed):
@@ -18,8 +12,7 @@ def results(kind, body="", **fed):
     size = bind(text).blobs["y"].shape
     text += inputs(t=size) + 'layer { name: "j" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "l" }'
     net = bind("force_backward: true\n" + text, keep=True)
-    feed(net, **fed, t=np.zeros(size))
-    run(net)
+    run(net, **fed, t=np.zeros(size))
     return net.blobs["y"].copy(), {v.name: net.diff[v] for v in net.diff if v.name in fed}
 
 
@@ -91,8 +84,7 @@ def test_unknown_values_have_no_loss(body, loss, slopes):
     b[0, 0, 0, 0], b[0, 1, 0, 1], b[0, 0, 0, 2] = -1, -2, 3
     text = inputs(a=a.shape, b=b.shape) + layer("L1Loss", "a", "b", body=f"l1_loss_param {{ {body} }}")
     net = bind("force_backward: true\n" + text, keep=True)
-    feed(net, a=a, b=b)
-    assert run(net) == pytest.approx(loss)
+    assert run(net, a=a, b=b) == pytest.approx(loss)
     found = {v.name: net.diff[v] for v in net.diff}
     np.testing.assert_allclose(found["a"][0, :, 0].T, slopes)
     np.testing.assert_allclose(found["b"], -found["a"])
@@ -107,8 +99,7 @@ def test_sizes_of_a_second_bottom(rng):
         tops = []
         for more, parameters in (("", body), ("s", "")):
             net = bind(inputs(x=x.shape, s=size.shape) + layer(kind, "x", *more, body=parameters), "TEST")
-            feed(net, x=x)
-            net.forward()
+            forward(net, x=x)
             tops.append(net.blobs["y"].copy())
         np.testing.assert_array_equal(*tops)
 
@@ -117,43 +108,27 @@ X = inputs(x=(2, 3, 6, 5), z=(2, 2, 6, 4), m=(4, 3), v=(4,))
 K = "kernel_size: 3 max_displacement: 2"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (layer("Correlation", "x", "@z", body=f"correlation_param {{ {K} }}"), "does not fit"),
-        (layer("Correlation", "@m", "m", body=f"correlation_param {{ {K} }}"), "is no batch of images"),
-        (
-            layer("Correlation", "@x", "x", body="correlation_param { kernel_size: 3 max_displacement: 2 }"),
-            "is too small",
-        ),
-        (
-            layer("Correlation", "x", "x", body="correlation_param { kernel_size: @2 max_displacement: 2 }"),
-            "must be odd",
-        ),
-        (layer("Correlation", "x", "x", body="@correlation_param { kernel_size: 1 }"), "has no max_displacement"),
-        (
-            layer("Correlation", "x", "x", body=f"correlation_param {{ {K} stride_2: @0 }}"),
-            "stride_2 must be positive",
-        ),
-        (layer("Correlation1D", "@x", "x", body=f"correlation_param {{ {K} }}"), "is too small"),
-        (
-            layer("Correlation1D", "x", "x", body=f"correlation_param {{ {K} pad: 2 single_direction: @-1 }}"),
-            "a bad single_direction",
-        ),
-        (layer("FlowWarp", "x", "@x"), "does not fit"),
-        (layer("ChannelNorm", "@v"), "has no channels"),
-        ("@" + layer("Resample", "x"), "a bad height"),
-        (layer("Resample", "x", body="resample_param { height: 2 width: 2 type: @AREA }"), "AREA is not supported"),
-        (layer("Downsample", "x", body="downsample_param { top_height: @1 top_width: 2 }"), "a bad top_height"),
-        (layer("L1Loss", "x", "@z", body="l1_loss_param { }"), "does not fit"),
-        (layer("Mean", "@x", body="mean_param { operation: ADD value: 1 value: 2 }"), "does not fit"),
-        (layer("Mean", "x", body='mean_param { operation: ADD file: @"m" }'), "file is not supported"),
-        (layer("Mean", "x", body="@mean_param { operation: ADD }"), "has no value"),
-        (
-            layer("Mean", "x", "x", body="mean_param { operation: ADD value: 1 }").replace('top: "', 'top: @"'),
-            "has 1 tops",
-        ),
-    ],
+test_mistakes = mistaken(
+    (layer("Correlation", "x", "@z", body=f"correlation_param {{ {K} }}"), "does not fit"),
+    (layer("Correlation", "@m", "m", body=f"correlation_param {{ {K} }}"), "is no batch of images"),
+    (layer("Correlation", "@x", "x", body="correlation_param { kernel_size: 3 max_displacement: 2 }"), "is too small"),
+    (layer("Correlation", "x", "x", body="correlation_param { kernel_size: @2 max_displacement: 2 }"), "must be odd"),
+    (layer("Correlation", "x", "x", body="@correlation_param { kernel_size: 1 }"), "has no max_displacement"),
+    (layer("Correlation", "x", "x", body=f"correlation_param {{ {K} stride_2: @0 }}"), "stride_2 must be positive"),
+    (layer("Correlation1D", "@x", "x", body=f"correlation_param {{ {K} }}"), "is too small"),
+    (
+        layer("Correlation1D", "x", "x", body=f"correlation_param {{ {K} pad: 2 single_direction: @-1 }}"),
+        "a bad single_direction",
+    ),
+    (layer("FlowWarp", "x", "@x"), "does not fit"),
+    (layer("ChannelNorm", "@v"), "has no channels"),
+    ("@" + layer("Resample", "x"), "a bad height"),
+    (layer("Resample", "x", body="resample_param { height: 2 width: 2 type: @AREA }"), "AREA is not supported"),
+    (layer("Downsample", "x", body="downsample_param { top_height: @1 top_width: 2 }"), "a bad top_height"),
+    (layer("L1Loss", "x", "@z", body="l1_loss_param { }"), "does not fit"),
+    (layer("Mean", "@x", body="mean_param { operation: ADD value: 1 value: 2 }"), "does not fit"),
+    (layer("Mean", "x", body='mean_param { operation: ADD file: @"m" }'), "file is not supported"),
+    (layer("Mean", "x", body="@mean_param { operation: ADD }"), "has no value"),
+    (layer("Mean", "x", "x", body="mean_param { operation: ADD value: 1 }").replace('top: "', 'top: @"'), "has 1 tops"),
+    before=X,
 )
-def test_mistakes(text, message):
-    mistakes(X + text, message)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import reference
-from textnet import bind, feed, inputs, run
+from textnet import bind, feed, forward, inputs, over, run
 
 from caffelite.errors import CaffeliteError
 from caffelite.training.scores import Judged
@@ -29,8 +29,7 @@ def test_lstm_continues_where_its_second_bottom_says_so(seed):
     net = lstm(3, "", 'bottom: "k"')
     found = []
     for part in (slice(0, 3), slice(3, 6)):
-        feed(net, x=x[part], k=k[part][:, None])
-        net.forward()
+        forward(net, x=x[part], k=k[part][:, None])
         found.append(net.blobs["y"].copy())
     np.testing.assert_allclose(np.concatenate(found), states(net, x, k), 1e-9)
 
@@ -52,8 +51,7 @@ def test_lstm_limits_the_gradients_of_a_step(seed):
     found = {}
     for limit in (0.125, 0):
         net = lstm(4, f"clipping_threshold: {limit}", tail=loss)
-        feed(net, **fed)
-        run(net)
+        run(net, **fed)
         found[limit] = bias_gradient(net)
     assert np.abs(found[0]).max() > 4 * 0.125 > 0
     assert np.abs(found[0.125]).max() <= 4 * 0.125
@@ -82,8 +80,7 @@ def test_eval_detection_gives_the_mean_average_precision():
     net = bind(text, "TEST")
     corners = [1 / 6 - 1 / 3, 1 / 6 - 1 / 3, 1 / 6 + 1 / 3, 1 / 6 + 1 / 3]
     known = np.array([[0, 1, 0, *corners, 0], [0, 2, 0, 0.1, 0.1, 0.2, 0.2, 0]])
-    feed(net, x=grid([(0, 0, 0), (2, 2, 2)]), b=known[None, None])
-    net.forward()
+    forward(net, x=grid([(0, 0, 0), (2, 2, 2)]), b=known[None, None])
     assert net.blobs["y"][0, :3].tolist() == [1, 1, 0]
     judged = Judged(net.graph.outputs)
     ((_, _, found),) = judged.collected(net.outputs())
@@ -111,7 +108,5 @@ def test_eval_detection_gives_the_mean_average_precision():
     ],
 )
 def test_mistakes_in_layers_of_forks(kind, shapes, body, what):
-    named = {f"x{i}": shape for i, shape in enumerate(shapes)}
-    below = " ".join(f'bottom: "{name}"' for name in named)
     with pytest.raises(CaffeliteError, match=what):
-        bind(inputs(**named) + f'layer {{ name: "l" type: "{kind}" {below} top: "y" {body} }}')
+        bind(over(kind, body, **{f"x{i}": shape for i, shape in enumerate(shapes)}))

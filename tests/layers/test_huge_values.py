@@ -121,7 +121,6 @@ def test_the_largest_stride_runs(kind):
 
 @pytest.mark.parametrize("axes", [33, 10_000])
 def test_a_blob_of_too_many_axes_is_refused(axes):
-    with pytest.raises(
-        CaffeliteError, match=f'top "x" has too many axes; expected at most 32, as in Caffe, found {axes}$'
-    ):
+    said = f'top "x" has too many axes; expected at most 32, as in Caffe, found {axes}$'
+    with pytest.raises(CaffeliteError, match=said):
         textnet.build(f'layer {{ name: "x" type: "Input" top: "x" input_param {{ shape {{ {"dim: 1 " * axes} }} }} }}')

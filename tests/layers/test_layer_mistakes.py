@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import pytest
 from layer_row import BATCH, IMAGE
-from textnet import inputs, mistakes
+from textnet import inputs, mistakes, over
 
 
 def one(kind: str, body: str, *shapes: tuple[int, ...], tops: str = "y") -> str:
-    below = " ".join(f'bottom: "x{i}"' for i in range(len(shapes)))
-    above = " ".join(f'top: "{t}"' for t in tops)
-    return (
-        inputs(**{f"x{i}": s for i, s in enumerate(shapes)})
-        + f'layer {{ name: "layer" type: "{kind}" {below} {above} {body} }}'
-    )
+    return over(kind, body, " ".join(tops), **{f"x{i}": shape for i, shape in enumerate(shapes)})
 
 
 def conv(body: str, shape=IMAGE) -> str:

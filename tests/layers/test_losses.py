@@ -3,52 +3,41 @@ fields."""
 
 import numpy as np
 import pytest
-from textnet import bind, feed, inputs, mistakes, run
+from textnet import bind, feed, forward, inputs, mistaken, mistakes, over, run
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.errors import CaffeliteError
-
-LAYER = 'layer {{ name: "layer" type: "{}" {} top: "y" {} }}\n'
-
-
-def layer(kind: str, body: str = "", **shapes: tuple[int, ...]) -> str:
-    return inputs(**shapes) + LAYER.format(kind, " ".join(f'bottom: "{name}"' for name in shapes), body)
 
 
 @pytest.mark.parametrize("kind", ["HingeLoss", "MultinomialLogisticLoss", "InfogainLoss"])
 @pytest.mark.parametrize("label", [3, -1, 0.5, np.nan])
 def test_labels_that_are_no_class(kind, label):
     shapes = {"x": (4, 3), "t": (4,)} | ({"h": (3, 3)} if kind == "InfogainLoss" else {})
-    net = bind(layer(kind, **shapes))
-    feed(net, x=np.ones((4, 3)), t=[0, 2, label, 1], h=1)
-    net.forward()
+    net = bind(over(kind, **shapes))
+    forward(net, x=np.ones((4, 3)), t=[0, 2, label, 1], h=1)
     with pytest.raises(CaffeliteError, match='"t" is no class .sample 2 of the batch.; expected integers 0 to 2'):
         net.check_faults()
 
 
 @pytest.mark.parametrize("index", [4, -1, 1.5])
 def test_an_index_that_is_no_sample(index):
-    net = bind(layer("BatchReindex", x=(4, 2), i=(3,)))
-    feed(net, x=1, i=[0, index, 3])
-    net.forward()
+    net = bind(over("BatchReindex", x=(4, 2), i=(3,)))
+    forward(net, x=1, i=[0, index, 3])
     with pytest.raises(CaffeliteError, match='place 1 of bottom "i" is no sample; "x" has samples 0 to 3'):
         net.check_faults()
 
 
 def infogain(source) -> str:
-    return layer("InfogainLoss", f'infogain_loss_param {{ source: "{source}" }}', x=(4, 3), t=(4,))
+    return over("InfogainLoss", f'infogain_loss_param {{ source: "{source}" }}', x=(4, 3), t=(4,))
 
 
 def test_infogain_from_a_file(tmp_path, seed):
     rng = np.random.default_rng(seed)
     x, t, gains = rng.normal(size=(4, 3)), rng.integers(0, 3, 4), rng.random((3, 3)).astype(np.float32)
-    (tmp_path / "H.binaryproto").write_bytes(
-        pb.BlobProto(num=1, channels=1, height=3, width=3, data=gains.ravel()).SerializeToString()
-    )
-    of_file, of_bottom = (
-        bind(infogain(tmp_path / "H.binaryproto")),
-        bind(layer("InfogainLoss", x=(4, 3), t=(4,), h=(3, 3))),
-    )
+    content = pb.BlobProto(num=1, channels=1, height=3, width=3, data=gains.ravel()).SerializeToString()
+    (tmp_path / "H.binaryproto").write_bytes(content)
+    of_file = bind(infogain(tmp_path / "H.binaryproto"))
+    of_bottom = bind(over("InfogainLoss", x=(4, 3), t=(4,), h=(3, 3)))
     feed(of_file, x=x, t=t)
     feed(of_bottom, x=x, t=t, h=gains)
     for net in (of_file, of_bottom):
@@ -67,17 +56,16 @@ def test_infogain_without_its_matrix(tmp_path):
         with pytest.raises(CaffeliteError, match=message):
             bind(infogain(tmp_path / source))
     with pytest.raises(CaffeliteError, match="has no matrix; give a third bottom"):
-        bind(layer("InfogainLoss", x=(4, 3), t=(4,)))
+        bind(over("InfogainLoss", x=(4, 3), t=(4,)))
 
 
 def test_the_largest_of_equals():
     """As in Caffe: of the first two the second, then the earliest."""
-    text = "force_backward: true\n" + layer(
+    text = "force_backward: true\n" + over(
         "Eltwise", "eltwise_param { operation: MAX } loss_weight: 1", a=(4,), b=(4,), c=(4,)
     )
     net = bind(text, keep=True)
-    feed(net, a=[1, 1, 0, 1], b=[1, 0, 1, 1], c=[0, 1, 1, 1])
-    assert run(net) == 4
+    assert run(net, a=[1, 1, 0, 1], b=[1, 0, 1, 1], c=[0, 1, 1, 1]) == 4
     gradients = [net.diff[net.graph.values[name]].tolist() for name in "abc"]
     assert gradients == [[0, 1, 0, 0], [1, 0, 1, 1], [0, 0, 0, 0]]
 
@@ -85,15 +73,14 @@ def test_the_largest_of_equals():
 @pytest.mark.parametrize("axis", ["", "axis: 1"])
 def test_places_of_equals(axis):
     """As in Caffe: the last first; a NaN is never among the largest while there are numbers."""
-    net = bind(layer("ArgMax", f"argmax_param {{ top_k: 2 {axis} }}", x=(2, 4)))
-    feed(net, x=[[1, 3, 3, 3], [np.nan, 2, np.nan, 1]])
-    net.forward()
+    net = bind(over("ArgMax", f"argmax_param {{ top_k: 2 {axis} }}", x=(2, 4)))
+    forward(net, x=[[1, 3, 3, 3], [np.nan, 2, np.nan, 1]])
     assert net.blobs["y"].reshape(2, 2).tolist() == [[3, 2], [1, 3]]
 
 
 @pytest.mark.parametrize("stable", [True, False])
 def test_product_with_a_zero(stable):
-    text = layer(
+    text = over(
         "Eltwise",
         f"eltwise_param {{ operation: PROD stable_prod_grad: {str(stable).lower()} }} loss_weight: 1",
         a=(2,),
@@ -107,7 +94,7 @@ def test_product_with_a_zero(stable):
 
 
 def test_old_names_of_the_axis():
-    net = bind(layer("Concat", "concat_param { concat_dim: 0 }", a=(2, 3), b=(1, 3)))
+    net = bind(over("Concat", "concat_param { concat_dim: 0 }", a=(2, 3), b=(1, 3)))
     assert net.blobs["y"].shape == (3, 3)
     net = bind(
         inputs(x=(4, 2))
@@ -115,13 +102,13 @@ def test_old_names_of_the_axis():
     )
     assert net.blobs["b"].shape == (2, 2)
     mistakes(
-        layer("Concat", "concat_param { axis: 1 concat_dim: @1 }", a=(2, 3)), "gives axis and concat_dim; keep axis"
+        over("Concat", "concat_param { axis: 1 concat_dim: @1 }", a=(2, 3)), "gives axis and concat_dim; keep axis"
     )
 
 
 PARTS = {
-    "Slice": layer("Slice", x=(4, 2)).replace('top: "y"', 'top: "y" top: "z"'),
-    "Filter": layer("Filter", x=(4, 1), x2=(4, 1), s=(4,)).replace('top: "y"', 'top: "y" top: "z"'),
+    "Slice": over("Slice", x=(4, 2)).replace('top: "y"', 'top: "y" top: "z"'),
+    "Filter": over("Filter", x=(4, 1), x2=(4, 1), s=(4,)).replace('top: "y"', 'top: "y" top: "z"'),
 }
 
 
@@ -144,10 +131,9 @@ def test_a_top_without_gradient(kind):
 def test_powers_have_a_slope_at_zero_wherever_there_is_one(power, shift):
     net = bind(
         "force_backward: true\n"
-        + layer("Power", f"power_param {{ power: {power} scale: 2 shift: {shift} }} loss_weight: 1", x=(1,))
+        + over("Power", f"power_param {{ power: {power} scale: 2 shift: {shift} }} loss_weight: 1", x=(1,))
     )
-    feed(net, x=0)
-    assert run(net) == float(shift) ** power
+    assert run(net, x=0) == float(shift) ** power
     with np.errstate(divide="ignore"):
         slope = 2 * power * np.float64(shift) ** (power - 1.0) if power else 0
     assert net.diff[net.graph.values["x"]][0] == slope
@@ -156,41 +142,35 @@ def test_powers_have_a_slope_at_zero_wherever_there_is_one(power, shift):
 @pytest.mark.parametrize(("base", "expected"), [(-1, np.e), (2, 2), (0.5, 0.5)])
 def test_the_base_of_exp_and_log(base, expected):
     for kind, body in (("Exp", "exp_param"), ("Log", "log_param")):
-        net = bind(layer(kind, f"{body} {{ base: {base} scale: 2 shift: 0.5 }}", x=(1,)))
-        feed(net, x=0.75)
-        net.forward()
+        net = bind(over(kind, f"{body} {{ base: {base} scale: 2 shift: 0.5 }}", x=(1,)))
+        forward(net, x=0.75)
         y = expected**2.0 if kind == "Exp" else np.log(2) / np.log(expected)
         assert net.blobs["y"][0] == pytest.approx(y, rel=1e-7)  # constants are single numbers in the message
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (layer("Exp", "exp_param { base: 10 shift: @40 }", x=(2, 3)), "base^shift is no float32"),
-        (
-            layer("Eltwise", "eltwise_param { operation: PROD coeff: @1 coeff: 2 }", a=(2,), b=(2,)),
-            "takes coeff for SUM only",
-        ),
-        (
-            layer("ArgMax", "argmax_param { top_k: @4 }", x=(2, 3)),
-            "top_k must be within the number of values; expected 1 to 3, found 4",
-        ),
-        (layer("ArgMax", "argmax_param { top_k: @3 axis: 0 }", x=(2, 3)), "expected 1 to 2, found 3"),
-        (layer("Reduction", "reduction_param { axis: @2 }", x=(2, 3)), "axis 2 is outside"),
-        (layer("HingeLoss", x=(2, 3), t=(3,)).replace('bottom: "t"', 'bottom: @"t"'), "2 labels, one for each sample"),
-        (layer("ContrastiveLoss", a=(2, 3), b=(3, 2), s=(2,)).replace('bottom: "b"', 'bottom: @"b"'), "does not fit"),
-        (
-            layer("ContrastiveLoss", a=(2, 3), b=(2, 3), s=(3,)).replace('bottom: "s"', 'bottom: @"s"'),
-            "expected 2, one a sample",
-        ),
-        (
-            layer("InfogainLoss", x=(2, 3), t=(2,), h=(2, 2)).replace('bottom: "h"', 'bottom: @"h"'),
-            "is no infogain matrix; expected 3×3",
-        ),
-        (layer("BatchReindex", x=(2, 3), i=(2, 1)).replace('bottom: "i"', 'bottom: @"i"'), "is no list of samples"),
-        (layer("Filter", x=(2, 3), s=(3,)).replace('bottom: "x"', 'bottom: @"x"'), "does not fit; expected 3 samples"),
-        (layer("Filter", x=(2, 3), z=(2,), s=(2,)).replace('top: "y"', '@top: "y"'), "has 1 tops for 2 bottoms"),
-    ],
+test_mistakes = mistaken(
+    (over("Exp", "exp_param { base: 10 shift: @40 }", x=(2, 3)), "base^shift is no float32"),
+    (
+        over("Eltwise", "eltwise_param { operation: PROD coeff: @1 coeff: 2 }", a=(2,), b=(2,)),
+        "takes coeff for SUM only",
+    ),
+    (
+        over("ArgMax", "argmax_param { top_k: @4 }", x=(2, 3)),
+        "top_k must be within the number of values; expected 1 to 3, found 4",
+    ),
+    (over("ArgMax", "argmax_param { top_k: @3 axis: 0 }", x=(2, 3)), "expected 1 to 2, found 3"),
+    (over("Reduction", "reduction_param { axis: @2 }", x=(2, 3)), "axis 2 is outside"),
+    (over("HingeLoss", x=(2, 3), t=(3,)).replace('bottom: "t"', 'bottom: @"t"'), "2 labels, one for each sample"),
+    (over("ContrastiveLoss", a=(2, 3), b=(3, 2), s=(2,)).replace('bottom: "b"', 'bottom: @"b"'), "does not fit"),
+    (
+        over("ContrastiveLoss", a=(2, 3), b=(2, 3), s=(3,)).replace('bottom: "s"', 'bottom: @"s"'),
+        "expected 2, one a sample",
+    ),
+    (
+        over("InfogainLoss", x=(2, 3), t=(2,), h=(2, 2)).replace('bottom: "h"', 'bottom: @"h"'),
+        "is no infogain matrix; expected 3×3",
+    ),
+    (over("BatchReindex", x=(2, 3), i=(2, 1)).replace('bottom: "i"', 'bottom: @"i"'), "is no list of samples"),
+    (over("Filter", x=(2, 3), s=(3,)).replace('bottom: "x"', 'bottom: @"x"'), "does not fit; expected 3 samples"),
+    (over("Filter", x=(2, 3), z=(2,), s=(2,)).replace('top: "y"', '@top: "y"'), "has 1 tops for 2 bottoms"),
 )
-def test_mistakes(text, message):
-    mistakes(text, message)

@@ -2,16 +2,7 @@
 
 import numpy as np
 import pytest
-from textnet import bind, feed, inputs, mistakes, run
-
-
-def layer(kind, *bottoms, body=""):
-    names = "".join(f' bottom: "{name}"' if name[0] != "@" else f' bottom: @"{name[1:]}"' for name in bottoms)
-    return f'layer {{ name: "layer" type: "{kind}"{names} top: "y" {body} }}\n'
-
-
-def slopes(net, name):
-    return net.diff[next(v for v in net.diff if v.name == name)]
+from textnet import bind, feed, inputs, layer, mistaken, run, slopes
 
 
 @pytest.mark.parametrize(
@@ -38,8 +29,7 @@ def test_pytorch_has_the_same_triplets(rng):
     net = bind(
         "force_backward: true\n" + inputs(a=(7, 5), p=(7, 5), n=(7, 5)) + layer("TripletLoss", *"apn"), keep=True
     )
-    feed(net, **fed)
-    found = run(net)
+    found = run(net, **fed)
     blobs = {name: torch.tensor(array, requires_grad=True) for name, array in fed.items()}
     squared = {"distance_function": lambda a, b: ((a - b) ** 2).sum(1), "margin": 1.0}
     loss = torch.nn.functional.triplet_margin_with_distance_loss(*blobs.values(), **squared) / 2
@@ -54,25 +44,20 @@ def test_samples_in_one_place_and_of_one_class():
     net = bind(text + layer("LiftedStructSimilaritySoftmaxLoss", "x", "l"), keep=True)
     feed(net, x=np.array([[1.0, 2], [1, 2], [1, 2], [4, 6]]), l=np.array([0.0, 0, 1, 1]))
     assert run(net) > 0 and np.isfinite(slopes(net, "x")).all()
-    feed(net, l=np.full(4, 7.0))
-    assert run(net) == 0 and not slopes(net, "x").any()
+    assert run(net, l=np.full(4, 7.0)) == 0 and not slopes(net, "x").any()
 
 
 X = inputs(x=(4, 3), z=(4, 2), l=(3,), s=(2, 6), v=())
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (layer("GradientScaler", "x", body="gradient_scaler_param { lower_bound: @2 }"), "a bad lower_bound"),
-        (layer("GradientScaler", "x", body="gradient_scaler_param { alpha: @-1 }"), "a bad alpha"),
-        (layer("GradientScaler", "x", body="gradient_scaler_param { max_iter: @0 }"), "a bad max_iter"),
-        (layer("CORALLoss", "x", "@z"), "does not fit"),
-        (layer("CORALLoss", "x", "@v"), "has no channels"),
-        (layer("TripletLoss", "x", "x", "@z"), "does not fit"),
-        (layer("TripletLoss", "x", "@s", "x"), "does not fit"),
-        (layer("LiftedStructSimilaritySoftmaxLoss", "x", "@l"), "does not fit"),
-    ],
+test_mistakes = mistaken(
+    (layer("GradientScaler", "x", body="gradient_scaler_param { lower_bound: @2 }"), "a bad lower_bound"),
+    (layer("GradientScaler", "x", body="gradient_scaler_param { alpha: @-1 }"), "a bad alpha"),
+    (layer("GradientScaler", "x", body="gradient_scaler_param { max_iter: @0 }"), "a bad max_iter"),
+    (layer("CORALLoss", "x", "@z"), "does not fit"),
+    (layer("CORALLoss", "x", "@v"), "has no channels"),
+    (layer("TripletLoss", "x", "x", "@z"), "does not fit"),
+    (layer("TripletLoss", "x", "@s", "x"), "does not fit"),
+    (layer("LiftedStructSimilaritySoftmaxLoss", "x", "@l"), "does not fit"),
+    before=X,
 )
-def test_mistakes(text, message):
-    mistakes(X + text, message)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from textnet import bind, feed, inputs, run
+from textnet import bind, feed, forward, inputs, run
 
 from caffelite.errors import CaffeliteError
 
@@ -23,8 +23,7 @@ def test_running_moments(rng):
     net, kept, m = bind(norm("moving_average_fraction: 0.75")), [np.zeros(3), np.zeros(3), np.zeros(1)], 4 * 2 * 5
     for _ in range(3):
         x = rng.normal(2, 3, SHAPE)
-        feed(net, x=x)
-        net.forward()
+        forward(net, x=x)
         for blob, seen in zip(kept, (x.mean((0, 2, 3)), x.var((0, 2, 3)) * m / (m - 1), 1), strict=True):
             blob[...] = 0.75 * blob + seen
     for blob, expected in zip(net.params.blobs, kept, strict=True):
@@ -33,8 +32,7 @@ def test_running_moments(rng):
 
 def test_one_number_a_channel_has_no_infinite_variance():
     net = bind(inputs(x=(1, 2)) + 'layer { name: "n" type: "BatchNorm" bottom: "x" top: "y" }')
-    feed(net, x=np.ones((1, 2)))
-    net.forward()
+    forward(net, x=np.ones((1, 2)))
     assert (net.params.blobs[1] == 0).all() and (net.blobs["y"] == 0).all()
 
 
@@ -44,8 +42,7 @@ def test_stored_moments(phase, body, rng):
     mean, variance, factor = rng.normal(size=3), 0.5 + rng.random(3), 2.5
     for blob, values in zip(net.params.blobs, (mean, variance, factor), strict=True):
         blob[...] = values
-    feed(net, x=x)
-    net.forward()
+    forward(net, x=x)
     expected = (x - mean[:, None, None] / factor) / np.sqrt(variance[:, None, None] / factor + 1e-5)
     np.testing.assert_allclose(net.blobs["y"], expected, rtol=1e-10)
     assert [b.copy().tolist() for b in net.params.blobs] == [mean.tolist(), variance.tolist(), [factor]], "they stay"
@@ -73,7 +70,7 @@ def test_learnt_scale_and_bias(phase, value, rng):
         feed(net, **fed)
         for _ in range(2):
             loss = run(net)
-        x = next(v for v in net.graph.values.values() if v.name == "x")
+        x = net.graph.values["x"]
         found.append([loss, net.params.diff.copy(), net.diff[x], *net.params.blobs[:3]])
     for mine, theirs in zip(*found, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
@@ -123,8 +120,7 @@ def test_gradients_of_shared_parameters_add_up(kind, body, rng):
     fed, found = {"x": rng.normal(size=SHAPE), "t": rng.normal(size=SHAPE)}, []
     for count in (1, 2):
         net = bind(inputs(x=SHAPE, t=SHAPE) + "".join(layer.format(i, body) + loss.format(i) for i in range(count)))
-        feed(net, **fed)
-        run(net)
+        run(net, **fed)
         found.append([net.params.diffs[i].copy() for i, p in enumerate(net.graph.parameters) if p.name])
     for one, two in zip(*found, strict=True):
         np.testing.assert_allclose(two, 2 * one, rtol=1e-12)
@@ -133,15 +129,13 @@ def test_gradients_of_shared_parameters_add_up(kind, body, rng):
 
 def test_nothing_stored_is_no_division_by_zero():
     net = bind(norm(), "TEST")
-    feed(net, x=np.full(SHAPE, 2.0))
-    net.forward()
+    forward(net, x=np.full(SHAPE, 2.0))
     np.testing.assert_allclose(net.blobs["y"], 2 / np.sqrt(1e-5))
 
 
 def test_moments_of_this_batch_in_test(rng):
     net, x = bind(norm("use_global_stats: false"), "TEST"), rng.normal(size=SHAPE)
-    feed(net, x=x)
-    net.forward()
+    forward(net, x=x)
     np.testing.assert_allclose(net.blobs["y"].mean((0, 2, 3)), 0, atol=1e-12)
 
 
@@ -160,8 +154,7 @@ def test_gradient_with_stored_moments_and_in_place(body, top, rng):
 
     def loss(x):
         stored = net.params.data.copy()
-        feed(net, x=x, t=t)
-        out = run(net)
+        out = run(net, x=x, t=t)
         net.params.data[...] = stored
         return out
 
@@ -175,8 +168,7 @@ def test_gradient_with_stored_moments_and_in_place(body, top, rng):
 def test_nan_stays_in_its_channel():
     net, x = bind(norm()), np.arange(120.0).reshape(SHAPE)
     x[0, 1] = np.nan
-    feed(net, x=x)
-    net.forward()
+    forward(net, x=x)
     assert np.isnan(net.blobs["y"]).all((0, 2, 3)).tolist() == [False, True, False]
     assert not np.isnan(net.blobs["y"][:, ::2]).any()
 
@@ -193,12 +185,9 @@ def test_a_second_bottom_at_any_axis(kind, axis, shape, rng):
     if not shape:
         text += 'layer { name: "s" type: "Input" top: "s" input_param { shape { } } }'
     text += f'layer {{ name: "l" type: "{kind}" bottom: "x" bottom: "s" top: "y" {body} }}' + LOSS
-    net, fed = (
-        bind(text, keep=True),
-        {"x": rng.normal(size=SHAPE), "s": rng.normal(size=shape), "t": rng.normal(size=SHAPE)},
-    )
-    feed(net, **fed)
-    run(net)
+    net = bind(text, keep=True)
+    fed = {"x": rng.normal(size=SHAPE), "s": rng.normal(size=shape), "t": rng.normal(size=SHAPE)}
+    run(net, **fed)
     spread = fed["s"].reshape((1,) * (axis % 4) + shape + (1,) * (4 - axis % 4 - len(shape)))
     values = net.graph.values
     expected = fed["x"] * spread if kind == "Scale" else fed["x"] + spread
@@ -218,8 +207,7 @@ def test_numbers_that_name_no_row():
     net = bind(text)
     for bad in (4, -1, np.nan):
         net = bind(text)
-        feed(net, x=np.array([[0, 3, 1], [2, bad, 4]]))
-        net.forward()
+        forward(net, x=np.array([[0, 3, 1], [2, bad, 4]]))
         message = r'layer "e" .Embed.: a number in bottom "x" names no row .at .1, 1..; expected integers 0 to 3'
         with pytest.raises(CaffeliteError, match=message):
             net.check_faults()

@@ -7,7 +7,7 @@ import textwrap
 import numpy as np
 import pytest
 from devices.host.backend import HostBackend
-from textnet import bind, build, feed, inputs, run
+from textnet import bind, build, forward, inputs, run
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt, user_modules
@@ -69,8 +69,7 @@ def on_a_gpu(text: str) -> Net:
 def test_forward_and_gradient(make, write):
     text = "force_backward: true\n" + layer(write(SQUARE), "Square", more='param_str: "0.5"') + inputs(t=(2, 3)) + LOSS
     net, x, t = make(text), np.arange(6.0).reshape(2, 3) - 2, np.ones((2, 3))
-    feed(net, x=x, t=t)
-    run(net)
+    run(net, x=x, t=t)
     values = net.graph.values
     np.testing.assert_allclose(net.dev.download(net.loss)[0], ((x**2 / 2 - t) ** 2).sum() / 4)
     np.testing.assert_allclose(net.dev.download(net.diff[values["x"]]), (x**2 / 2 - t) / 2 * x)
@@ -91,8 +90,7 @@ def test_what_blobs_tell(write):
                 top[0].data[0] = bottom[0].data.sum()
     """)
     net = bind(layer(module, "Look", (2, 3, 4)), "TEST")
-    feed(net, x=np.ones((2, 3, 4)))
-    net.forward()
+    forward(net, x=np.ones((2, 3, 4)))
     assert net.blobs["y"].shape == (1,) and net.blobs["y"][0] == 24
 
 
@@ -110,8 +108,7 @@ def test_parameters(write):
                 self.blobs[0].diff[...] += top[0].diff.sum(0)
     """)
     net = bind(layer(module, "Shift") + inputs(t=(2, 3)) + LOSS)
-    feed(net, x=np.zeros((2, 3)), t=np.zeros((2, 3)))
-    run(net)
+    run(net, x=np.zeros((2, 3)), t=np.zeros((2, 3)))
     assert net.blobs["y"].tolist() == [[1, 2, 3]] * 2 and net.params.blobs[0].tolist() == [1, 2, 3]
     assert net.params.diffs[0].tolist() == [1, 2, 3]
     net.backward(add=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import reference
 from layer_row import FILL
-from textnet import assert_slope, bind, feed, inputs, mistakes, run
+from textnet import assert_slope, bind, feed, forward, inputs, mistaken, run
 
 T, N, K, D = 5, 3, 4, 2
 CONT = np.ones((T, N))
@@ -48,8 +48,7 @@ def test_forward_and_gradient(kind, static, exposed, rng):
     if exposed:
         fed["cont"] = np.maximum(CONT, [[1, 0, 1]])  # some go on from the state that is given
     net.params.data[...] = rng.normal(size=net.params.size)
-    feed(net, **fed)
-    run(net)
+    run(net, **fed)
     begin = [fed[f"s{i}"][0] if exposed else np.zeros((N, D)) for i in range(states)]
     found = loop(fed["x"], fed["cont"], fed.get("s"), begin, net.params.blobs)
     np.testing.assert_allclose(net.blobs["y"], found[0], rtol=1e-10)
@@ -72,8 +71,7 @@ def test_the_state_goes_on_from_pass_to_pass(kind, keep, rng):
     x, cont = (np.concatenate([p[name] for p in parts]) for name in ("x", "cont"))
     expected = loop(x, cont, None, [np.zeros((N, D))] * states, net.params.blobs)[0]
     for i, part in enumerate(parts):
-        feed(net, **part)
-        net.forward()
+        forward(net, **part)
         np.testing.assert_allclose(net.blobs["y"], expected[i * T : (i + 1) * T], rtol=1e-10)
 
 
@@ -82,12 +80,10 @@ def test_a_sequence_starts_clean(kind, rng):
     """What came before cont = 0, a NaN even, is forgotten."""
     net = bind(net_text(kind, False, False, judged=False))
     fed = draw(net, rng)
-    feed(net, **fed)
-    net.forward()
+    forward(net, **fed)
     clean = net.blobs["y"].copy()
     fed["x"][:2, 1] = np.nan
-    feed(net, **fed)
-    net.forward()
+    forward(net, **fed)
     corrupted = net.blobs["y"]
     assert np.isnan(corrupted[:2, 1]).all()
     np.testing.assert_array_equal(corrupted[2:, 1], clean[2:, 1])
@@ -148,44 +144,39 @@ WIDE, NARROW, TWO = (T, N, K), (T, N), "recurrent_param { num_output: 2 }"
 OPEN = "recurrent_param { num_output: 2 expose_hidden: true }"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (sequence("RNN", "@recurrent_param { }", WIDE, NARROW), "num_output must be positive"),
-        (
-            sequence("RNN", TWO, (T,), (T,)).replace('"b0" b', '@"b0" b'),
-            'bottom "b0" is no batch of sequences; expected T×N×...',
-        ),
-        (
-            sequence("LSTM", TWO, WIDE, (T, 2)).replace('"b1" top: "y', '@"b1" top: "y'),
-            'bottom "b1" does not fit; expected [5, 3], found [5, 2]',
-        ),
-        (
-            sequence("LSTM", TWO, WIDE, NARROW, (2, 9)).replace('"b2" top: "y', '@"b2" top: "y'),
-            'bottom "b2" does not fit; expected [3, 9], found [2, 9]',
-        ),
-        (
-            sequence("LSTM", TWO, WIDE, NARROW, (N,), (N,)).replace('"b3" top: "y', '@"b3" top: "y'),
-            "has 4 bottoms; expected x, cont[, x_static]",
-        ),
-        (
-            sequence("LSTM", OPEN, WIDE, NARROW, tops="yhc").replace('"b1" top: "y', '@"b1" top: "y'),
-            "has 2 bottoms; expected x, cont[, x_static], h_0, c_0",
-        ),
-        (sequence("RNN", OPEN, WIDE, NARROW, (1, N, 2)).replace('"y"', '@"y"'), "has 1 tops; expected h, h_T"),
-        (
-            sequence("RNN", OPEN, WIDE, NARROW, (1, N, 3), tops="yh").replace('"b2" top: "y', '@"b2" top: "y'),
-            "expected [1, 3, 2], found [1, 3, 3]",
-        ),
-        (
-            sequence("LSTMUnit", "", (2, N, D), (1, N, 8), (1, N), tops="ch").replace('"b0" b', '@"b0" b'),
-            "is no state; expected 1×N×D",
-        ),
-        (
-            sequence("LSTMUnit", "", (1, N, D), (1, N, 6), (1, N), tops="ch").replace('"b1" b', '@"b1" b'),
-            "expected [1, 3, 8], found [1, 3, 6]",
-        ),
-    ],
+test_mistakes = mistaken(
+    (sequence("RNN", "@recurrent_param { }", WIDE, NARROW), "num_output must be positive"),
+    (
+        sequence("RNN", TWO, (T,), (T,)).replace('"b0" b', '@"b0" b'),
+        'bottom "b0" is no batch of sequences; expected T×N×...',
+    ),
+    (
+        sequence("LSTM", TWO, WIDE, (T, 2)).replace('"b1" top: "y', '@"b1" top: "y'),
+        'bottom "b1" does not fit; expected [5, 3], found [5, 2]',
+    ),
+    (
+        sequence("LSTM", TWO, WIDE, NARROW, (2, 9)).replace('"b2" top: "y', '@"b2" top: "y'),
+        'bottom "b2" does not fit; expected [3, 9], found [2, 9]',
+    ),
+    (
+        sequence("LSTM", TWO, WIDE, NARROW, (N,), (N,)).replace('"b3" top: "y', '@"b3" top: "y'),
+        "has 4 bottoms; expected x, cont[, x_static]",
+    ),
+    (
+        sequence("LSTM", OPEN, WIDE, NARROW, tops="yhc").replace('"b1" top: "y', '@"b1" top: "y'),
+        "has 2 bottoms; expected x, cont[, x_static], h_0, c_0",
+    ),
+    (sequence("RNN", OPEN, WIDE, NARROW, (1, N, 2)).replace('"y"', '@"y"'), "has 1 tops; expected h, h_T"),
+    (
+        sequence("RNN", OPEN, WIDE, NARROW, (1, N, 3), tops="yh").replace('"b2" top: "y', '@"b2" top: "y'),
+        "expected [1, 3, 2], found [1, 3, 3]",
+    ),
+    (
+        sequence("LSTMUnit", "", (2, N, D), (1, N, 8), (1, N), tops="ch").replace('"b0" b', '@"b0" b'),
+        "is no state; expected 1×N×D",
+    ),
+    (
+        sequence("LSTMUnit", "", (1, N, D), (1, N, 6), (1, N), tops="ch").replace('"b1" b', '@"b1" b'),
+        "expected [1, 3, 8], found [1, 3, 6]",
+    ),
 )
-def test_mistakes(text, message):
-    mistakes(text, message)

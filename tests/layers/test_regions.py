@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import cv2
 import numpy as np
 import oracles_regions as oracles
 import pytest
 from devices.arrays import MAKE, blank, put
-from textnet import bind, feed, inputs
+from textnet import bind, feed, forward, inputs
 
 from caffelite.detection import boxes
 from caffelite.errors import CaffeliteError
@@ -16,7 +17,6 @@ ANCHORS = "feat_stride: 16 ratio: 0.5 ratio: 1 ratio: 2 scale: 8 scale: 16 scale
 
 
 def opencv(layer: str, **arrays: np.ndarray) -> np.ndarray:
-    cv2 = pytest.importorskip("cv2")
     if not hasattr(cv2.dnn, "readNetFromCaffe"):
         pytest.skip("OpenCV 5 reads no Caffe nets")
     text = ""
@@ -61,8 +61,7 @@ def test_proposals_equal_opencv(seed):
     text = inputs(s=scores.shape, m=moves.shape, i=info.shape)
     text += f'layer {{ name: "l" {body} bottom: "s" bottom: "m" bottom: "i" top: "y" }}'
     net = bind(text, dev=MAKE["cpu"]("float32"))
-    feed(net, s=scores, m=moves, i=info)
-    net.forward()
+    forward(net, s=scores, m=moves, i=info)
     found = net.blobs["y"]
     assert found.shape == (40, 5)
     np.testing.assert_allclose(found, expected.reshape(-1, 5)[:40], rtol=1e-5, atol=1e-3)
@@ -97,8 +96,7 @@ def test_degenerate_boxes(kind, method, seed):
 def test_box_of_no_image_is_reported():
     text = 'layer { name: "p" type: "ROIPooling" bottom: "x" bottom: "r" top: "y" '
     net = bind(inputs(x=(2, 1, 4, 4), r=(2, 5)) + text + "roi_pooling_param { pooled_h: 1 pooled_w: 1 } }")
-    feed(net, x=np.ones((2, 1, 4, 4)), r=np.array([[1, 0, 0, 3, 3], [2, 0, 0, 3, 3]]))
-    net.forward()
+    forward(net, x=np.ones((2, 1, 4, 4)), r=np.array([[1, 0, 0, 3, 3], [2, 0, 0, 3, 3]]))
     with pytest.raises(CaffeliteError, match='box 1 of bottom "r" is of no image; "x" has images 0 to 1'):
         net.check_faults()
 
@@ -121,8 +119,7 @@ def test_proposals_without_a_usable_box():
         {"s": np.full((1, 4, 3, 4), np.nan), "m": 0, "i": [[24, 32, 1]]},
         {"s": 1, "m": np.full((1, 8, 3, 4), np.nan), "i": [[24, 32, 1]]},
     ):
-        feed(net, **{name: np.asarray(value, float) for name, value in fed.items()})
-        net.forward()
+        forward(net, **{name: np.asarray(value, float) for name, value in fed.items()})
         assert net.blobs["rois"].tolist() == [[0, 0, 0, 31, 23]] and net.blobs["scores"].tolist() == [0]
 
 
@@ -133,8 +130,7 @@ def test_boxes_below_min_size(seed):
     more = "min_size: 20 nms_thresh: 0.5"
     for kind in ("native", "python"):
         net = proposal_net(more, kind)
-        feed(net, **fed)
-        net.forward()
+        forward(net, **fed)
         rows, scores = oracles.propose(fed["s"], fed["m"], fed["i"], (1,), (1, 2), 8, least=20, before=6000, after=300,
                                        threshold=0.5, drop=kind == "python")  # fmt: skip
         assert (0 in scores) == (kind == "native")
@@ -197,8 +193,7 @@ def test_samples_depend_on_the_iteration(target_net, seed):
 def test_no_object_makes_everything_background(target_net, seed):
     fed = target_inputs(np.random.default_rng(seed))
     fed["g"][:, 4] = -1
-    feed(target_net, **fed)
-    target_net.forward()
+    forward(target_net, **fed)
     assert (target_net.blobs["l"] <= 0).all() and not target_net.blobs["b"].any()
     assert not target_net.blobs["labels"].any() and not target_net.blobs["w"].any()
 
@@ -212,8 +207,7 @@ layer { name: "s" type: "Power" bottom: "labels" top: "after" power_param { scal
     rois = np.tile(np.array([0, 100, 100, 110, 110.0]), (40, 1))
     rois[:5, 1:] = [0, 0, 20, 14]
     for objects, count in (([0, 0, 20, 20, 2], 6), ([100, 100, 110, 110, 1], 8)):
-        feed(net, r=rois, g=np.array([objects], float))
-        net.forward()
+        forward(net, r=rois, g=np.array([objects], float))
         assert net.blobs["rois"].shape == (count, 5) and net.blobs["after"].shape == (count,)
 
 

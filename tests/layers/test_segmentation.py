@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import io
 
+import cv2
 import numpy as np
 import pytest
 from test_layer_mistakes import IMAGE, at_bottom, at_layer, one
-from textnet import bind, feed, inputs, mistakes, run
+from textnet import bind, feed, forward, inputs, mistakes, run
 
 from caffelite.errors import CaffeliteError
 from caffelite.families.segmentation.mat_write import mat_file
@@ -25,8 +26,7 @@ def test_running_moments_of_bn(rng):
     net, kept = bind(bn("momentum: 0.75")), [np.zeros((1, 3, 1, 1)), np.zeros((1, 3, 1, 1))]
     for _ in range(3):
         x = rng.normal(2, 3, SHAPE)
-        feed(net, x=x)
-        net.forward()
+        forward(net, x=x)
         for blob, moment in zip(kept, (x.mean, x.var), strict=True):
             blob[...] = 0.75 * blob + 0.25 * moment((0, 2, 3), keepdims=True)
     for blob, expected in zip(net.params.blobs[2:], kept, strict=True):
@@ -39,12 +39,10 @@ def test_bn_with_stored_moments(phase, body, rng):
     values = [rng.normal(size=(1, 3, 1, 1)) for _ in range(3)] + [0.5 + rng.random((1, 3, 1, 1))]
     for blob, value in zip(net.params.blobs, values, strict=True):
         blob[...] = value
-    feed(net, x=x)
-    net.forward()
+    forward(net, x=x)
     a, b, mean, variance = values
     np.testing.assert_allclose(net.blobs["y"], a * (x - mean) / np.sqrt(variance + 1e-5) + b, rtol=1e-10)
-    for blob, value in zip(net.params.blobs, values, strict=True):
-        np.testing.assert_array_equal(blob, value)
+    np.testing.assert_equal(net.params.blobs, values)
 
 
 @pytest.mark.parametrize("phase", ["TRAIN", "TEST"])
@@ -53,8 +51,7 @@ def test_gradient_of_bn_with_stored_moments(phase, rng):
     for blob in net.params.blobs:
         blob[...] = 0.5 + rng.random(blob.shape)
     x, t = rng.normal(size=SHAPE), rng.normal(size=SHAPE)
-    feed(net, x=x, t=t)
-    run(net)
+    run(net, x=x, t=t)
     value = net.graph.values["x"]
     for spot, gradient in ((net.data[value], net.diff[value]), (net.params.blobs[0], net.params.diffs[0])):
         step, slope = rng.normal(size=spot.shape) * 1e-5, gradient.copy()
@@ -110,8 +107,7 @@ def test_a_place_outside_of_the_top_is_a_fault(rng):
     )
     places = np.arange(8.0).reshape(1, 2, 2, 2)
     places[0, 1, 0, 1] = 16
-    feed(net, x=np.ones((1, 2, 2, 2)), m=places)
-    net.forward()
+    forward(net, x=np.ones((1, 2, 2, 2)), m=places)
     assert net.blobs["y"].sum() == 7
     with pytest.raises(CaffeliteError, match='place 5 of bottom "m" is outside of the top, 4×4 pixels'):
         net.check_faults()
@@ -121,8 +117,7 @@ def test_equal_places_keep_the_last():
     net = bind(
         inputs(x=(1, 1, 1, 2), m=(1, 1, 1, 2)) + 'layer { name: "u" type: "Upsample" bottom: "x" bottom: "m" top: "y" }'
     )
-    feed(net, x=np.array([[[[3.0, 4.0]]]]), m=np.array([[[[2.0, 2.0]]]]))
-    net.forward()
+    forward(net, x=np.array([[[[3.0, 4.0]]]]), m=np.array([[[[2.0, 2.0]]]]))
     assert net.blobs["y"].ravel().tolist() == [0, 0, 4, 0, 0, 0, 0, 0]
 
 
@@ -136,8 +131,7 @@ def test_scores_of_all_batches():
     x = np.zeros((1, 3, 1, 2))
     x[0, 1, 0, 0] = x[0, 2, 0, 1] = 1
     for label in ([[1, 2]], [[1, 1]]):
-        feed(net, x=x, t=np.array(label, float).reshape(1, 1, 1, 2))
-        net.forward()
+        forward(net, x=x, t=np.array(label, float).reshape(1, 1, 1, 2))
     assert net.blobs["y"].ravel().tolist() == pytest.approx([3 / 4, (2 / 3 + 1) / 2, (1 + 2 / 3 + 1 / 2) / 3])
 
 
@@ -145,8 +139,7 @@ def test_nan_and_equal_scores():
     net = bind(seg(), "TEST")
     x = np.zeros((1, 3, 1, 2))
     x[0, 1, 0, 0] = np.nan
-    feed(net, x=x, t=np.array([1.0, 2.0]).reshape(1, 1, 1, 2))
-    net.forward()
+    forward(net, x=x, t=np.array([1.0, 2.0]).reshape(1, 1, 1, 2))
     assert net.blobs["y"].ravel().tolist() == pytest.approx([1 / 2, 1 / 2, 2 / 3]), (
         "the last of equals; NaN is no class"
     )
@@ -155,23 +148,20 @@ def test_nan_and_equal_scores():
 @pytest.mark.parametrize("label", [3, -1, 0.5])
 def test_a_label_that_is_no_class_is_a_fault(label):
     net = bind(seg("ignore_label: 255"), "TEST")
-    feed(net, x=np.zeros((1, 3, 1, 2)), t=np.array([255, label], float).reshape(1, 1, 1, 2))
-    net.forward()
+    forward(net, x=np.zeros((1, 3, 1, 2)), t=np.array([255, label], float).reshape(1, 1, 1, 2))
     with pytest.raises(CaffeliteError, match='a label in bottom "t" is no class .sample 0 of the batch, position 1.'):
         net.check_faults()
 
 
 @pytest.mark.parametrize("body", ["height: 9 width: 4", "zoom_factor: 4", "height: 3 width: 20", "height: 1 width: 12"])
 def test_interp_equals_opencv(body, rng, tmp_path):
-    cv2 = pytest.importorskip("cv2")
     text = (
         inputs(x=(2, 3, 7, 8)) + f'layer {{ name: "y" type: "Interp" bottom: "x" top: "y" interp_param {{ {body} }} }}'
     )
     (tmp_path / "net.prototxt").write_text(text)
     x = rng.normal(size=(2, 3, 7, 8)).astype(np.float32)
     net = bind(text, "TEST", "float32")
-    feed(net, x=x)
-    net.forward()
+    forward(net, x=x)
     theirs = cv2.dnn.readNetFromCaffe(str(tmp_path / "net.prototxt"))
     theirs.setInput(x)
     np.testing.assert_allclose(net.blobs["y"], theirs.forward("y"), rtol=0, atol=1e-5)
@@ -183,8 +173,7 @@ def test_mat_write(rng, tmp_path):
     net = bind(text + f'prefix: "{tmp_path}/f_" source: "{tmp_path}/names" strip: 4 }} }}', "TEST")
     for name in "ab":
         fed = rng.normal(size=(2, 3, 4, 5))
-        feed(net, x=fed)
-        net.forward()
+        forward(net, x=fed)
         content = (tmp_path / f"f_{name}_blob_0.mat").read_bytes()
         assert content[124:128] == b"\x00\x01IM" and len(content) == 128 + 8 + 16 + 8 + 16 + 16 + 8 + fed.nbytes
         np.testing.assert_array_equal(

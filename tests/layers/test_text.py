@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from rows_text import log_probability
-from textnet import bind, feed, inputs, mistakes, run
+from textnet import bind, feed, forward, inputs, mistaken, mistakes, over, run, slopes
 
 from caffelite.errors import CaffeliteError
 
@@ -11,13 +11,7 @@ T, N, C = 12, 5, 6
 
 
 def loss_net(kind, shapes, body="", scale=1.0):
-    below = " ".join(f'bottom: "{name}"' for name in shapes)
-    text = f'layer {{ name: "loss" type: "{kind}" {below} top: "loss" loss_weight: {scale} {body} }}'
-    return bind("force_backward: true\n" + inputs(**shapes) + text, keep=True)
-
-
-def slopes(net):
-    return net.diff[next(v for v in net.diff if v.name == "x")]
+    return bind("force_backward: true\n" + over(kind, f"loss_weight: {scale} {body}", **shapes), keep=True)
 
 
 def sequences(rng, blank):
@@ -70,8 +64,7 @@ def test_forms_of_one_batch_agree(rng):
             fed |= {"l": filled(lines, 5, 0)}
         body = "" if form == 2 else "ctc_loss_param { blank_index: 0 }"
         net = loss_net(kind, {name: array.shape for name, array in fed.items()}, body)
-        feed(net, **fed)
-        found[kind, form] = run(net), slopes(net).copy()
+        found[kind, form] = run(net, **fed), slopes(net).copy()
         net.check_faults()
         assert not found[kind, form][1][np.arange(T)[:, None] >= steps].any(), "nothing after the end"
     for one, other in ((("WarpCTCLoss", 4), ("WarpCTCLoss", 3)), (("WarpCTCLoss", 3), ("CTCLoss", 3))):
@@ -83,16 +76,14 @@ def test_forms_of_one_batch_agree(rng):
 def test_first_steps_alone_count(rng):
     x, label = rng.normal(size=(6, 1, 3)), np.array([[1.0, 0, 2]])
     net = loss_net("CtcLoss", {"x": x.shape, "l": (1, 3)}, "ctc_loss_param { time_step: 4 alphabet_size: 3 }")
-    feed(net, x=x, l=label)
-    assert run(net) == pytest.approx(-log_probability(x[:4, 0], [1, 2], 0))
+    assert run(net, x=x, l=label) == pytest.approx(-log_probability(x[:4, 0], [1, 2], 0))
 
 
 def test_a_sequence_that_is_too_short_has_no_loss(rng):
     """Of 1 1 in two steps: a blank between both needs a third."""
     net = loss_net("CtcLoss", {"x": (2, 2, 3), "l": (2, 2)})
     x = rng.normal(size=(2, 2, 3))
-    feed(net, x=x, l=np.array([[1.0, 1], [1, 2]]))
-    assert run(net) == pytest.approx(-log_probability(x[:, 1], [1, 2], 0) / 2)
+    assert run(net, x=x, l=np.array([[1.0, 1], [1, 2]])) == pytest.approx(-log_probability(x[:, 1], [1, 2], 0) / 2)
     assert not slopes(net)[:, 0].any() and slopes(net)[:, 1].any()
 
 
@@ -110,8 +101,7 @@ def test_certain_scores_stay_finite():
     x = np.zeros((40, 1, 3))
     x[:, :, 0] = 2000
     net = loss_net("CtcLoss", {"x": x.shape, "l": (1, 2)})
-    feed(net, x=x, l=np.array([[1.0, 2]]))
-    assert run(net) == pytest.approx(4000, rel=1e-2) and np.isfinite(slopes(net)).all()
+    assert run(net, x=x, l=np.array([[1.0, 2]])) == pytest.approx(4000, rel=1e-2) and np.isfinite(slopes(net)).all()
 
 
 @pytest.mark.parametrize(
@@ -130,8 +120,7 @@ def test_sequences_that_make_no_sense(fed, message):
     fed = {"x": np.zeros((4, 1, 3))} | start | fed
     arrays = {name: np.array(value) for name, value in fed.items()}
     net = loss_net("WarpCTCLoss", {name: array.shape for name, array in arrays.items()})
-    feed(net, **arrays)
-    run(net)
+    run(net, **arrays)
     with pytest.raises(CaffeliteError, match=message):
         net.check_faults()
 
@@ -143,8 +132,7 @@ def test_scores_that_are_nan_are_never_right():
     )
     net = bind(text, "TEST")
     for scores, accuracy in (([0.0, 1, 0], 1), ([0, np.nan, 0], 0)):
-        feed(net, x=np.array([[scores]]), l=np.array([[1.0]]))
-        net.forward()
+        forward(net, x=np.array([[scores]]), l=np.array([[1.0]]))
         assert net.blobs["y"] == accuracy
 
 
@@ -158,8 +146,7 @@ def test_decoder_of_several_sequences():
             "TEST",
         )
         x = np.eye(3)[[[1, 1], [1, 0], [0, 0], [0, 2]]] * 5.0
-        feed(net, x=x, s=np.array([[0.0, 0], [1, 1], [0, 1], [1, 1]]))
-        net.forward()
+        forward(net, x=x, s=np.array([[0.0, 0], [1, 1], [0, 1], [1, 1]]))
         np.testing.assert_array_equal(net.blobs["y"][..., 0, 0].T, expected)
         np.testing.assert_array_equal(net.blobs["z"].reshape(-1), [-10, -20])
 
@@ -174,27 +161,23 @@ def of(kind, *bottoms, body="", tops=1):
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (of("CtcLoss", "@l", "x"), "has other axes"),
-        (of("CtcLoss", "x", "@m"), "does not fit"),
-        (of("CtcLoss", "x", "l", body="ctc_loss_param { blank_label: @3 }"), "blank_label is no class"),
-        (of("CtcLoss", "x", "l", body="ctc_loss_param { alphabet_size: @4 }"), "a bad alphabet_size"),
-        (of("CtcLoss", "x", "l", body="ctc_loss_param { time_step: @5 }"), "a bad time_step"),
-        (of("WarpCTCLoss", "x", "l", body="ctc_loss_param { blank_index: @5 }"), "blank_index is no class"),
-        (of("WarpCTCLoss", "x", "@l", "l"), "does not fit"),
-        (of("CTCLoss", "x", "@l", "l"), "does not fit"),
-        (of("CTCLoss", "x", "l", "l", body="ctc_loss_param { output_delay: @1 }"), "output_delay is not supported"),
-        (of("CTCGreedyDecoder", "x", "@m"), "does not fit"),
-        (of("CTCGreedyDecoder", "x", body="ctc_decoder_param { blank_index: @3 }"), "blank_index is no class"),
-        (of("LabelsequenceAccuracy", "x", "@l"), "does not fit"),
-        ("@" + of("ContinuationIndicator"), "time_step must be positive"),
-        (of("ContinuationIndicator", body="@continuation_indicator_param { time_step: 3 }"), "batch_size must be"),
-    ],
+test_mistakes = mistaken(
+    (of("CtcLoss", "@l", "x"), "has other axes"),
+    (of("CtcLoss", "x", "@m"), "does not fit"),
+    (of("CtcLoss", "x", "l", body="ctc_loss_param { blank_label: @3 }"), "blank_label is no class"),
+    (of("CtcLoss", "x", "l", body="ctc_loss_param { alphabet_size: @4 }"), "a bad alphabet_size"),
+    (of("CtcLoss", "x", "l", body="ctc_loss_param { time_step: @5 }"), "a bad time_step"),
+    (of("WarpCTCLoss", "x", "l", body="ctc_loss_param { blank_index: @5 }"), "blank_index is no class"),
+    (of("WarpCTCLoss", "x", "@l", "l"), "does not fit"),
+    (of("CTCLoss", "x", "@l", "l"), "does not fit"),
+    (of("CTCLoss", "x", "l", "l", body="ctc_loss_param { output_delay: @1 }"), "output_delay is not supported"),
+    (of("CTCGreedyDecoder", "x", "@m"), "does not fit"),
+    (of("CTCGreedyDecoder", "x", body="ctc_decoder_param { blank_index: @3 }"), "blank_index is no class"),
+    (of("LabelsequenceAccuracy", "x", "@l"), "does not fit"),
+    ("@" + of("ContinuationIndicator"), "time_step must be positive"),
+    (of("ContinuationIndicator", body="@continuation_indicator_param { time_step: 3 }"), "batch_size must be"),
+    before=X,
 )
-def test_mistakes(text, message):
-    mistakes(X + text, message)
 
 
 def test_a_decoder_with_too_many_tops():

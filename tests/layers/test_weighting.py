@@ -2,26 +2,16 @@
 
 import numpy as np
 import pytest
-from textnet import bind, feed, inputs, mistakes, run
+from textnet import bind, forward, inputs, layer, mistaken, run, slopes
 
 from caffelite.errors import CaffeliteError
-
-
-def loss(kind, *bottoms, body=""):
-    names = "".join(f' bottom: "{name}"' if name[0] != "@" else f' bottom: @"{name[1:]}"' for name in bottoms)
-    return f'layer {{ name: "loss" type: "{kind}"{names} top: "y" {body} }}\n'
-
-
-def slopes(net):
-    return net.diff[next(v for v in net.diff if v.name == "x")]
 
 
 def judged(kind, body="", **arrays):
     """The loss of these bottoms, and the slopes of the first."""
     shapes = {name: array.shape for name, array in arrays.items()}
-    net = bind("force_backward: true\n" + inputs(**shapes) + loss(kind, *arrays, body=body), keep=True)
-    feed(net, **arrays)
-    return run(net), slopes(net)
+    net = bind("force_backward: true\n" + inputs(**shapes) + layer(kind, *arrays, body=body), keep=True)
+    return run(net, **arrays), slopes(net)
 
 
 @pytest.mark.parametrize("gamma", [0, 0.5, 2])
@@ -70,9 +60,8 @@ def test_ranks_have_weights_from_a_file(tmp_path, monkeypatch):
         2 * np.log(1 + np.e) + np.log(2), rel=1e-12
     )
     (tmp_path / "w.txt").write_text("2\n0\n")
-    with pytest.raises(
-        CaffeliteError, match=r"w\.txt: layer .loss. .* weights are missing; expected 3 numbers, found 2"
-    ):
+    said = r"w\.txt: layer .layer. .* weights are missing; expected 3 numbers, found 2"
+    with pytest.raises(CaffeliteError, match=said):
         judged("OrdinalRegressionLoss", body, **arrays)
 
 
@@ -81,9 +70,8 @@ def test_ranks_have_weights_from_a_file(tmp_path, monkeypatch):
     [("FocalLoss", 3, "0 to 2"), ("FocalLoss", 0.5, "0 to 2"), ("MultiSoftmaxLoss", 0, "1 to 3")],
 )
 def test_labels_out_of_range(kind, wrong, range_):
-    net = bind(inputs(x=(2, 3), t=(2,)) + loss(kind, "x", "t"))
-    feed(net, x=np.zeros((2, 3)), t=np.array([1, wrong]))
-    net.forward()
+    net = bind(inputs(x=(2, 3), t=(2,)) + layer(kind, "x", "t"))
+    forward(net, x=np.zeros((2, 3)), t=np.array([1, wrong]))
     message = f'a label in bottom "t" is no class .sample 1 of the batch.; expected integers {range_}'
     with pytest.raises(CaffeliteError, match=message):
         net.check_faults()
@@ -92,25 +80,21 @@ def test_labels_out_of_range(kind, wrong, range_):
 X = inputs(x=(4, 3), z=(3, 3), l=(4,), m=(4, 4), w=(3,), t=(3, 4))
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (loss("FocalLoss", "x", "l", body="focal_loss_param { gamma: @-1 }"), "a bad gamma"),
-        (loss("FocalLoss", "x", "l", body="focal_loss_param { type: @LINEAR }"), "type LINEAR is not supported"),
-        (loss("FocalLoss", "x", "@w"), "does not fit"),
-        (loss("WeightedSoftmaxWithLoss", "x", "l", "@w"), "does not fit"),
-        (loss("WeightedSigmoidCrossEntropyLoss", "x", "x", "@w"), "does not fit"),
-        (loss("DiceCoefLoss", "x", "@t"), "does not fit"),
-        (loss("SigmoidCrossEntropyBalanceLoss", "x", "@w"), "does not fit"),
-        (loss("SigmoidCrossEntropyBalanceLoss", "x", "@t"), "does not fit"),
-        (
-            loss("DiceCoefLoss", "x", "x", body="dice_coef_loss_param { generalization: MULTICLASS ignore_label: @3 }"),
-            "a bad ignore_label",
-        ),
-        (loss("OrdinalRegressionLoss", "@x", "l"), "does not fit"),
-        (loss("OrdinalRegressionLoss", "m", "@w"), "does not fit"),
-        (loss("AngleLoss", "x", "@m"), "does not fit"),
-    ],
+test_mistakes = mistaken(
+    (layer("FocalLoss", "x", "l", body="focal_loss_param { gamma: @-1 }"), "a bad gamma"),
+    (layer("FocalLoss", "x", "l", body="focal_loss_param { type: @LINEAR }"), "type LINEAR is not supported"),
+    (layer("FocalLoss", "x", "@w"), "does not fit"),
+    (layer("WeightedSoftmaxWithLoss", "x", "l", "@w"), "does not fit"),
+    (layer("WeightedSigmoidCrossEntropyLoss", "x", "x", "@w"), "does not fit"),
+    (layer("DiceCoefLoss", "x", "@t"), "does not fit"),
+    (layer("SigmoidCrossEntropyBalanceLoss", "x", "@w"), "does not fit"),
+    (layer("SigmoidCrossEntropyBalanceLoss", "x", "@t"), "does not fit"),
+    (
+        layer("DiceCoefLoss", "x", "x", body="dice_coef_loss_param { generalization: MULTICLASS ignore_label: @3 }"),
+        "a bad ignore_label",
+    ),
+    (layer("OrdinalRegressionLoss", "@x", "l"), "does not fit"),
+    (layer("OrdinalRegressionLoss", "m", "@w"), "does not fit"),
+    (layer("AngleLoss", "x", "@m"), "does not fit"),
+    before=X,
 )
-def test_mistakes(text, message):
-    mistakes(X + text, message)

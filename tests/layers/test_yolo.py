@@ -1,9 +1,10 @@
 """YOLO's layers: gradients that are no derivatives, kinds of IoU, degenerate boxes, mistakes; Reorg as OpenCV's."""
 
+import cv2
 import numpy as np
 import pytest
 from rows_yolo import BIASES, OUTPUT, OUTPUT_3, REGION, V3, region_errors, true_boxes, yolo_errors
-from textnet import bind, feed, inputs, mistakes
+from textnet import bind, forward, inputs, mistakes, over, slopes
 
 from caffelite.errors import CaffeliteError
 from caffelite.families.yolo import grids
@@ -18,10 +19,9 @@ def loss_net(kind: str, field: str, body: str, labels: tuple[int, ...] = (2, 15)
 
 
 def gradient(net, x, label) -> np.ndarray:
-    feed(net, x=x, label=label)
-    net.forward()
+    forward(net, x=x, label=label)
     net.backward()
-    return net.diff[next(v for v in net.diff if v.name == "x")]
+    return slopes(net)
 
 
 def test_region_gradient_is_the_errors(rng):
@@ -131,19 +131,15 @@ def test_boxes_that_do_not_count(rng, kind, field, body):
     for box in ([1, 1.5, 0.5, 0.2, 0.2], [1, -0.1, 0.5, 0.2, 0.2], [1, 0.5, 0.5, 0.2, 0], [1, 0.5, 0.5, 0.2, np.inf]):
         np.testing.assert_array_equal(gradient(net, x, np.tile(box, 6).reshape(2, 15)), empty)
     net.check_faults()
-    feed(net, x=np.full(SHAPE, np.nan), label=np.tile([1, 0.5, 0.5, 0.2, 0.2], 6).reshape(2, 15))
-    net.forward()
+    forward(net, x=np.full(SHAPE, np.nan), label=np.tile([1, 0.5, 0.5, 0.2, 0.2], 6).reshape(2, 15))
     assert np.isnan(net.blobs["l"]), "a NaN is not hidden"
-    feed(net, x=x, label=np.tile([3, 0.5, 0.5, 0.2, 0.2], 6).reshape(2, 15))
-    net.forward()
+    forward(net, x=x, label=np.tile([3, 0.5, 0.5, 0.2, 0.2], 6).reshape(2, 15))
     with pytest.raises(CaffeliteError, match='"label" has class 3 of a box of sample 0; expected classes 0 to 2'):
         net.check_faults()
 
 
 def output_net(kind: str, field: str, body: str, *shapes: tuple[int, ...]):
-    below = " ".join(f'bottom: "x{i}"' for i in range(len(shapes)))
-    text = inputs(**{f"x{i}": shape for i, shape in enumerate(shapes)})
-    return bind(text + f'layer {{ name: "out" type: "{kind}" {below} top: "y" {field} {{ {body} }} }}', "TEST")
+    return bind(over(kind, f"{field} {{ {body} }}", **{f"x{i}": shape for i, shape in enumerate(shapes)}), "TEST")
 
 
 def test_detections_follow_the_data(rng):
@@ -153,8 +149,7 @@ def test_detections_follow_the_data(rng):
     for level in (5.0, -50.0, 5.0):
         x = rng.normal(size=SHAPE)
         x.reshape(2, 2, 8, 3, 4)[:, :, 4] = level
-        feed(net, x0=x)
-        net.forward()
+        forward(net, x0=x)
         rows.append(net.blobs["y"].copy())
     assert rows[0].shape[2] > 2 and rows[2].shape[2] > 2
     np.testing.assert_array_equal(rows[1], [[[[0, *[-1] * 6], [1, *[-1] * 6]]]])
@@ -165,8 +160,7 @@ def test_predictions_that_are_not_finite_give_no_boxes(value):
     net = output_net("Yolov3DetectionOutput", "yolov3_detection_output_param", OUTPUT_3, (1, 8, 3, 4), (1, 8, 2, 2))
     x = np.full((1, 8, 3, 4), 3.0)
     x[0, 2:4] = value
-    feed(net, x0=x, x1=np.full((1, 8, 2, 2), -50.0))
-    net.forward()
+    forward(net, x0=x, x1=np.full((1, 8, 2, 2), -50.0))
     np.testing.assert_array_equal(net.blobs["y"], [[[[0, *[-1] * 6]]]])
 
 
@@ -180,8 +174,7 @@ def test_gaussian_boxes():
     )
     x = np.zeros((1, 12, 1, 1))
     x[0, :, 0, 0] = [0, 1, 0.5, 1, 0.25, 1, -0.25, 1, 4, 5, -9, -9]
-    feed(net, x0=x)
-    net.forward()
+    forward(net, x0=x)
     s = 1 / (1 + np.exp(-np.array([1.0, 0.5, 4, 5])))
     w, h = np.exp(0.25) * 0.5, np.exp(-0.25) * 0.75
     row = [0, 1, (1 - s[0]) * s[2] * s[3], 0.5 - w / 2, s[1] - h / 2, 0.5 + w / 2, s[1] + h / 2]
@@ -225,7 +218,6 @@ def test_mistakes(text, message):
 @pytest.mark.parametrize(("shape", "stride"), [((1, 8, 4, 6), 2), ((1, 9, 3, 6), 3), ((1, 32, 4, 8), 4)])
 def test_reorg_equals_opencv(shape, stride, rng):
     """OpenCV reads the stride from Darknet's files alone."""
-    cv2 = pytest.importorskip("cv2", reason="opencv-python-headless, of the extra `test`, has another Reorg")
     size = "".join(f"{name}={n}\n" for name, n in zip(("channels", "height", "width"), shape[1:], strict=True))
     darknet = f"[net]\n{size}\n[reorg]\nstride={stride}\n".encode()
     other = cv2.dnn.readNetFromDarknet(np.frombuffer(darknet, np.uint8))
@@ -233,6 +225,5 @@ def test_reorg_equals_opencv(shape, stride, rng):
     other.setInput(x)
     text = 'layer { name: "y" type: "Reorg" bottom: "x" top: "y" reorg_param { stride: ' + f"{stride} }} }}"
     net = bind(inputs(x=shape) + text, "TEST", dtype="float32")
-    feed(net, x=x)
-    net.forward()
+    forward(net, x=x)
     np.testing.assert_allclose(net.blobs["y"], other.forward(), atol=1e-5)

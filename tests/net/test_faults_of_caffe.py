@@ -46,9 +46,8 @@ def trained(net: str, name: str, folder, **fields) -> np.ndarray:
 
     (folder / "net.prototxt").write_text(net)
     settings = " ".join(f"{field}: {value}" for field, value in fields.items())
-    (folder / "solver.prototxt").write_text(
-        f'net: "net.prototxt" base_lr: 0.1 lr_policy: "fixed" max_iter: 1 solver_mode: CPU {settings}'
-    )
+    text = f'net: "net.prototxt" base_lr: 0.1 lr_policy: "fixed" max_iter: 1 solver_mode: CPU {settings}'
+    (folder / "solver.prototxt").write_text(text)
     solver = caffe.SGDSolver("solver.prototxt")
     solver.step(1)
     return solver.net.params[name][0].data.copy()

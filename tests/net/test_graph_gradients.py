@@ -2,9 +2,7 @@
 
 import pytest
 from test_graph import DATA, ip, loss, node
-from textnet import build, inputs, mistakes
-
-IP = 'inner_product_param { num_output: 3 weight_filler { type: "xavier" } }'
+from textnet import build, inputs, layer, mistakes, over
 
 
 def flags(graph) -> dict:
@@ -24,18 +22,13 @@ def test_frozen_layers_below_need_no_backward():
 
 
 def test_nothing_learns_nothing_runs_backward():
-    assert (
-        flags(build(DATA + 'layer { name: "r" type: "ReLU" bottom: "target" top: "y" }' + loss("l", "y", "target")))
-        == {}
-    )
+    assert flags(build(DATA + layer("ReLU", "target") + loss("l", "y", "target"))) == {}
 
 
 def test_propagate_down():
     stop = ip("b", "x", "y", "propagate_down: false")
-    assert flags(build(DATA + ip("a", "data", "x") + stop + loss("l", "y", "target"))) == {
-        "b": [False],
-        "l": [True, False],
-    }
+    graph = build(DATA + ip("a", "data", "x") + stop + loss("l", "y", "target"))
+    assert flags(graph) == {"b": [False], "l": [True, False]}
     relu = 'layer { name: "r" type: "ReLU" bottom: "x" top: "y" propagate_down: false }'
     assert flags(build(DATA + ip("a", "data", "x") + relu + loss("l", "y", "target"))) == {}
     reach = ip("b", "data", "y", "propagate_down: true")
@@ -53,10 +46,7 @@ def test_force_backward_reaches_the_inputs():
 
 
 def test_force_backward_leaves_labels_alone():
-    text = (
-        inputs(data=(2, 3), label=(2,))
-        + 'layer { name: "l" type: "SoftmaxWithLoss" bottom: "data" bottom: "label" top: "l" }'
-    )
+    text = over("SoftmaxWithLoss", data=(2, 3), label=(2,)).replace('"layer"', '"l"')
     assert flags(build("force_backward: true\n" + text)) == {"l": [True, False]}
 
 
@@ -65,19 +55,13 @@ def test_test_nets_run_no_backward():
 
 
 def test_probabilities_of_a_loss_have_no_gradient():
-    softmax = (
-        'layer { name: "s" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "l" top: "p" loss_weight: '
-        "0 loss_weight: 0 }"
-    )
+    softmax = layer("SoftmaxWithLoss", "y", "label", tops="l p", body="loss_weight: 0 loss_weight: 0", name="s")
     text = DATA + inputs(label=(2,)) + ip("a", "data", "y") + softmax + ip("b", "p", "q") + loss("m", "q", "target")
     assert flags(build(text)) == {"b": [False], "m": [True, False]}
 
 
 def test_a_weight_on_probabilities_gives_no_gradient():
-    softmax = (
-        'layer { name: "s" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "l" top: "p" loss_weight: '
-        "0 loss_weight: 1 }"
-    )
+    softmax = layer("SoftmaxWithLoss", "y", "label", tops="l p", body="loss_weight: 0 loss_weight: 1", name="s")
     assert flags(build(DATA + inputs(label=(2,)) + ip("a", "data", "y") + softmax)) == {}
     asked = ip("b", "p", "q", "propagate_down: true") + loss("m", "q", "target")
     for head in ("", "force_backward: true\n"):

@@ -6,7 +6,7 @@ import engines
 import numpy as np
 import pytest
 from test_layout import CHAIN, DATA, FILL, convolution, layer, pooling
-from textnet import bind, build, feed, inputs, run
+from textnet import bind, build, feed, forward, inputs, run
 from turns import in_turns
 
 import caffelite
@@ -27,8 +27,7 @@ def test_outputs_and_blobs_are_in_caffes_order(dev, seed, keep):
     data = np.random.default_rng(seed).normal(size=DATA)
     nets = [bind(SHOWN, "TEST", dev=d, keep=keep) for d in (dev, engines.without_onednn())]
     for net in nets:
-        feed(net, data=data)
-        net.forward()
+        forward(net, data=data)
     last, plain = nets
     names = set(plain.graph.values) if keep else {v.name for v in plain.graph.outputs}
     assert names >= {"c3", "prob"}

@@ -37,8 +37,7 @@ def test_random_nets_give_equal_numbers_on_a_gpus_plan(seed):
 @pytest.mark.parametrize("seed", range(200, 220))
 def test_random_nets_have_the_gradient_of_their_loss(seed):
     net, way = bind(random_net(seed, stops=False), seed=3), np.random.default_rng(seed)
-    feed(net, **arrays(5))
-    run(net)
+    run(net, **arrays(5))
     step = way.normal(size=net.params.size) * 1e-6
     slope, losses = 0.0 if net.params.diff is None else float(net.params.diff @ step), []
     for sign in (1, -1):
@@ -148,8 +147,7 @@ def test_what_is_filled_once_stands_while_earlier_layers_run():
     assert_same(text)
     for phase in ("TRAIN", "TEST"):
         net = bind(text, phase)
-        feed(net, **arrays(5))
-        losses = [run(net) for _ in range(3)]
+        losses = [run(net, **arrays(5)) for _ in range(3)]
         assert losses[0] == losses[1] == losses[2]
         made = net.compiled
         assert not any(
@@ -204,14 +202,12 @@ def test_a_weighted_top_outlives_what_comes_after_it():
     text = HEAD + layer("p0", "Pooling", ["c"], "p0", "loss_weight: 1") + pools
     assert_same(text)
     net = bind(text)
-    feed(net, **arrays(5))
-    assert run(net) == pytest.approx(float(bind_sum(text)))
+    assert run(net, **arrays(5)) == pytest.approx(float(bind_sum(text)))
 
 
 def bind_sum(text: str) -> float:
     net = bind(text, keep=True)
-    feed(net, **arrays(5))
-    run(net)
+    run(net, **arrays(5))
     return net.blobs["p0"].sum()
 
 
@@ -222,8 +218,7 @@ def test_several_tops_where_one_has_no_loss_above():
     assert_same(text)
     net = bind(text)
     net._binding.arena[...] = 0x40
-    feed(net, **arrays(5))
-    run(net)
+    run(net, **arrays(5))
     other = next(n for n in net.graph.nodes if n.name == "other")
     assert not any(p.diff.any() for p in other.layer.params)
 
@@ -243,8 +238,7 @@ def test_shared_parameters_add_their_gradients():
     for i, blob in enumerate(net.params.blobs):
         apart.params.blobs[i][...] = apart.params.blobs[i + 2][...] = blob
     for each in (net, apart):
-        feed(each, **arrays(5))
-        run(each)
+        run(each, **arrays(5))
     for i in (0, 1):
         np.testing.assert_allclose(net.params.diffs[i], apart.params.diffs[i] + apart.params.diffs[i + 2], rtol=1e-12)
 
@@ -259,8 +253,7 @@ def test_micro_batches_add_their_gradients():
     net = bind(text + LOSS + layer("ip", "InnerProduct", ["y"], "z", "loss_weight: 1"))
     total = 0
     for seed in (1, 2, 3):
-        feed(net, **arrays(seed))
-        run(net)
+        run(net, **arrays(seed))
         total += net.params.diff.copy()
     for seed in (1, 2, 3):
         feed(net, **arrays(seed))

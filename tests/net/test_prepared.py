@@ -3,7 +3,7 @@
 import engines
 import numpy as np
 import pytest
-from textnet import bind, build, inputs
+from textnet import bind, build, inputs, layer
 
 from caffelite.devices.cpu import CPU
 from caffelite.devices.traits import cpu_traits
@@ -12,10 +12,8 @@ from caffelite.net.compile import Options, compile
 
 def convolution(name: str, bottom: str, outputs: int, more: str = "kernel_size: 3 pad: 1") -> str:
     filler = 'weight_filler { type: "gaussian" std: 0.3 } bias_filler { type: "uniform" min: -1 max: 1 }'
-    return (
-        f'layer {{ name: "{name}" type: "Convolution" bottom: "{bottom}" top: "{name}" '
-        f"convolution_param {{ num_output: {outputs} {more} {filler} }} }}\n"
-    )
+    body = f"convolution_param {{ num_output: {outputs} {more} {filler} }}"
+    return layer("Convolution", bottom, body=body, tops=name, name=name)
 
 
 def behind(kind: str, name: str, blob: str, more: str = "", top: str = "") -> str:

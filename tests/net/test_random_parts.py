@@ -18,19 +18,7 @@ from caffelite.net.partition.placement import Division, LayerPlacement, Placemen
 IMAGE, ROW = (4, 4, 4, 4), (4, 16)
 # Nets, of which EACH are one test; CAFFELITE_RANDOM_NETS=540 tries more of them.
 NETS, EACH = int(os.environ.get("CAFFELITE_RANDOM_NETS", "60")), 20
-ANY = [
-    "ReLU",
-    "Dropout",
-    "TanH",
-    "Eltwise",
-    "Eltwise",
-    "Split",
-    "Concat",
-    "Slice",
-    "Softmax",
-    "InnerProduct",
-    "Flatten",
-]
+ANY = "ReLU Dropout TanH Eltwise Eltwise Split Concat Slice Softmax InnerProduct Flatten".split()
 IMAGES = ["Convolution", "Convolution", "Convolution", "Pooling", "BatchNorm", "Scale", "PReLU", "LRN", "MVN"]
 PARAMS = {
     "InnerProduct": f"inner_product_param {{ num_output: 16 {FILL} }}",

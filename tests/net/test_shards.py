@@ -57,10 +57,7 @@ FOLLOWERS = {
     "bias": (layer("f", "Bias", "c", "f"), ["Bias"]),
     "one scale": (layer("f", "Scale", "c", "f", "scale_param { num_axes: 0 }"), ["AllGather", "Scale"]),
     "lrn": (layer("f", "LRN", "c", "f"), ["AllGather", "LRN"]),
-    "lrn within": (
-        layer("f", "LRN", "c", "f", "lrn_param { norm_region: WITHIN_CHANNEL local_size: 3 }"),
-        ["LRN"],
-    ),
+    "lrn within": (layer("f", "LRN", "c", "f", "lrn_param { norm_region: WITHIN_CHANNEL local_size: 3 }"), ["LRN"]),
     "mvn": (layer("f", "MVN", "c", "f"), ["MVN"]),
     "softmax": (layer("f", "Softmax", "c", "f"), ["AllGather", "Softmax"]),
     "flatten": (layer("f", "Flatten", "c", "f"), ["Flatten"]),

@@ -310,8 +310,6 @@ def test_an_mpirun_without_its_mpi(folder):
     (folder / "solver.prototxt").write_text(SOLVER)
     alone = {**environment(), "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "0"}
     done = subprocess.run(COMMAND, env=alone, capture_output=True, text=True)
-    assert (
-        done.returncode == 2
-        and "the MPI of mpi4py sees other processes than were started; expected 4, found 1" in done.stderr
-    )
+    assert done.returncode == 2
+    assert "the MPI of mpi4py sees other processes than were started; expected 4, found 1" in done.stderr
     assert "Traceback" not in done.stderr

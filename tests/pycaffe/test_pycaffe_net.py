@@ -69,14 +69,7 @@ def test_wrong_arguments_are_type_errors(write, arguments):
 def test_names_and_shapes_of_the_parts(net):
     assert list(net.blobs) == ["data", "conv", "pool", "ip", "prob"] == net._blob_names
     assert net._layer_names == ["data", "conv", "relu", "pool", "ip", "prob"] == list(net.layer_dict)
-    assert [layer.type for layer in net.layers] == [
-        "Input",
-        "Convolution",
-        "ReLU",
-        "Pooling",
-        "InnerProduct",
-        "Softmax",
-    ]
+    assert [layer.type for layer in net.layers] == "Input Convolution ReLU Pooling InnerProduct Softmax".split()
     assert net.inputs == ["data"] and net.outputs == ["prob"] and (net._inputs, net._outputs) == ([0], [4])
     assert net.top_names["relu"] == net.bottom_names["relu"] == ["conv"] and net.bottom_names["data"] == []
     assert net._bottom_ids(1) == [0] and net._top_ids(2) == [1]

@@ -6,7 +6,6 @@ import pytest
 from caffelite.report import pictures
 from caffelite.report.statistics import Classification
 
-pytest.importorskip("matplotlib")
 LONG = ["большая собака", "a long class name", "x"]
 
 

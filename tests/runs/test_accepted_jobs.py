@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+from tiny_project import NET, SOLVER
 
 from caffelite.errors import CaffeliteError
 from caffelite.prototxt.overrides import Overrides
@@ -21,14 +22,6 @@ from caffelite.runs.queue.edit import submit_run
 from caffelite.runs.queue.local import Local, Slots
 from caffelite.runs.queue.scheduler import Scheduler
 
-NET = """name: "tiny"
-layer { name: "data" type: "DummyData" top: "data" top: "label" dummy_data_param {
-  shape { dim: 4 dim: 3 } shape { dim: 4 } data_filler { type: "gaussian" } data_filler { type: "constant" } } }
-layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 2
-  weight_filler { type: "xavier" } } }
-layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }
-"""
-SOLVER = 'net: "net.prototxt" base_lr: 0.01 lr_policy: "fixed" max_iter: 2 snapshot_prefix: "tiny" solver_mode: CPU\n'
 PYTHON = 'layer { name: "p" type: "Python" top: "p" python_param { module: "evil" layer: "L" } }\n'
 
 
@@ -253,11 +246,11 @@ def test_the_users_state_is_below_no_root(tmp_path):
 def test_a_queued_run_trains_with_the_texts_that_were_added(root, scheduler, setting):
     added = submit_run(root, RunConfig("solver.prototxt", overrides=setting))
     (root / "net.prototxt").write_text(NET.replace("num_output: 2", "num_output: 7"))
-    (root / "solver.prototxt").write_text(SOLVER.replace("max_iter: 2", "max_iter: 5"))
+    (root / "solver.prototxt").write_text(SOLVER.replace("max_iter: 3", "max_iter: 5"))
     found = run(scheduler, root, added.id)
     assert found.state == job.FINISHED, found.reason
     trained = (added.folder / files.SOLVER).read_text()
-    assert "max_iter: 2" in trained and f"num_output: {3 if setting else 2}" in trained
+    assert "max_iter: 3" in trained and f"num_output: {3 if setting else 2}" in trained
     printed = (added.folder / files.OUTPUT).read_text()
     for name in ("net.prototxt", "solver.prototxt"):
         assert f"{root}/{name} has changed since this job was added; the job uses it as it was on" in printed

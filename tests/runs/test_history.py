@@ -99,9 +99,8 @@ def test_a_loss_after_the_last_display_ends_the_curve(tmp_path, interrupted):
     """A run's records have the loss of every iteration, a log has that of the last one."""
     losses = np.linspace(3, 0.5, 80, dtype="<f4")
     losses[[0, 20, 40, 60]] = 2.5, 2, 1.5, 1
-    (tmp_path / "metrics.csv").write_text(
-        METRICS.replace(",0.1,2,,2", ",0.1,9,,2")
-    )  # the smoothed loss is another number
+    text = METRICS.replace(",0.1,2,,2", ",0.1,9,,2")
+    (tmp_path / "metrics.csv").write_text(text)  # the smoothed loss is another number
     losses.tofile(tmp_path / "losses.f32")
     found = read(tmp_path)
     assert [(r.iteration, r.values["loss"]) for r in found.curve("loss")[-2:]] == [(60, 1), (79, 0.5)]

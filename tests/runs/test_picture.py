@@ -10,7 +10,6 @@ from caffelite.runs.picture import picture, range_test, spread
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_panels_and_labels(interrupted, count):
-    pytest.importorskip("matplotlib")
     runs = [of_log(interrupted, f"run {i}") for i in range(count)]
     drawn = picture(runs, "svg", "seconds").decode()
     said = re.findall(r"<!-- (.+?) -->", drawn)
@@ -26,18 +25,15 @@ def test_panels_and_labels(interrupted, count):
 
 
 def test_a_run_that_fails_is_drawn(interrupted):
-    pytest.importorskip("matplotlib")
     assert picture([of_log(interrupted[:17], "run")], "svg")
     assert picture([of_log([line.replace("= 2.5", "= nan") for line in interrupted[:8]], "run")], "svg")
 
 
 def test_range_test():
-    pytest.importorskip("matplotlib")
     assert b"0.01" in range_test([1e-3, 1e-2, 1e-1, 1], [2, 1, 5, float("inf")], [2, 1.5, 3, float("inf")], 1e-2, "svg")
 
 
 def test_titles_and_names_are_not_parsed(interrupted):
-    pytest.importorskip("matplotlib")
     drawn = picture(
         [of_log(interrupted, "$\\bad$"), of_log(interrupted, "大")], "svg", title="a $\\worse$ title"
     ).decode()
@@ -45,7 +41,6 @@ def test_titles_and_names_are_not_parsed(interrupted):
 
 
 def test_pdf(interrupted):
-    pytest.importorskip("matplotlib")
     assert picture([of_log(interrupted, "run")], "pdf").startswith(b"%PDF")
 
 

@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tiny_project import NET, SOLVER
 
 from caffelite.cli.queue import submit
 from caffelite.errors import CaffeliteError
@@ -22,15 +23,6 @@ from caffelite.runs.queue.local import Free, Local, Slots
 from caffelite.runs.queue.scheduler import Scheduler
 from caffelite.sweep.config import SweepConfig
 from caffelite.sweep.sweep import Sweep
-
-NET = """name: "tiny"
-layer { name: "data" type: "DummyData" top: "data" top: "label" dummy_data_param {
-  shape { dim: 4 dim: 3 } shape { dim: 4 } data_filler { type: "gaussian" } data_filler { type: "constant" } } }
-layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 2
-  weight_filler { type: "xavier" } } }
-layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }
-"""
-SOLVER = 'net: "net.prototxt" base_lr: 0.01 lr_policy: "fixed" max_iter: 3 snapshot_prefix: "tiny" solver_mode: CPU\n'
 
 
 @pytest.fixture

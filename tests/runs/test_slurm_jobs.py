@@ -141,7 +141,6 @@ def test_cancel_of_a_waiting_job_reaches_slurm(programs, root):
 
 @pytest.fixture
 def engine(programs, root):
-    pytest.importorskip("submitit")
     write(programs, "srun", "true")
     write(programs, "sbatch", f'echo sbatch >> {programs}/asked; echo "Submitted batch job 7"')
     return Slurm(SlurmOptions(more=("account=vision",)))
@@ -225,5 +224,4 @@ def test_a_requeued_training_continues_its_own_session_only(tmp_path, monkeypatc
 
 
 def test_a_command_that_cannot_continue_is_not_requeued(tmp_path):
-    pytest.importorskip("submitit")
     assert Task(str(tmp_path), "1", ["models"], False, str(tmp_path), "log.txt", "", {}).checkpoint() is None

@@ -5,9 +5,11 @@ import re
 import sys
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
+from tiny_project import NET, SOLVER
 
 from caffelite.runs.bounds.bounds import Bounds
 from caffelite.runs.queue import job
@@ -17,14 +19,6 @@ from caffelite.serve.runs_of import Runs
 from caffelite.serve.samples import OpenSets
 
 SECRET = "the first line of a secret"
-NET = """name: "tiny"
-layer { name: "data" type: "DummyData" top: "data" top: "label" dummy_data_param {
-  shape { dim: 4 dim: 3 } shape { dim: 4 } data_filler { type: "gaussian" } data_filler { type: "constant" } } }
-layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 2
-  weight_filler { type: "xavier" } } }
-layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }
-"""
-SOLVER = 'net: "net.prototxt"\nbase_lr: 0.01\nlr_policy: "fixed"\nmax_iter: 3\nsnapshot_prefix: "tiny"\n'
 AS_JSON = {"Accept": "application/json"}
 _opened: list[str] = []
 
@@ -172,23 +166,13 @@ def test_a_file_of_the_servers_own_folder_is_not_opened(client, tmp_path, outsid
     refused(client, tmp_path, outside, {"settings": "data.transform_param.mean_file=secret"})
 
 
-ADDRESSES = [
-    "/try.json?run=PATH",
-    "/try/model.json?net=PATH",
-    "/models/net.json?path=PATH",
-    "/models/report.json?path=PATH",
-    "/download?path=PATH",
-    "/data/set.json?path=PATH",
-    "/data/image?path=PATH&number=0",
-    "/data/image?report=PATH&number=0",
-    "/data/preview.json?net=PATH&number=0",
-    "/new/edit.json?solver=PATH",
-    "/run.json?folder=PATH",
-    "/run/data.json?folder=PATH",
-    "/run/layers.json?folder=PATH",
-    "/compare.json?folder=PATH&folder=PATH",
-    "/queue/jobs/x.json?result=PATH",
-]
+ADDRESSES = (
+    "/try.json?run=PATH /try/model.json?net=PATH /models/net.json?path=PATH /models/report.json?path=PATH "
+    "/download?path=PATH /data/set.json?path=PATH /data/image?path=PATH&number=0 "
+    "/data/image?report=PATH&number=0 /data/preview.json?net=PATH&number=0 /new/edit.json?solver=PATH "
+    "/run.json?folder=PATH /run/data.json?folder=PATH /run/layers.json?folder=PATH "
+    "/compare.json?folder=PATH&folder=PATH /queue/jobs/x.json?result=PATH"
+).split()
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
@@ -239,7 +223,6 @@ BOMBS = {
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_bomb_is_not_decoded(client, tmp_path, monkeypatch, name):
-    cv2 = pytest.importorskip("cv2")
     root = tmp_path / "root"
     (root / "good.png").write_bytes(cv2.imencode(".png", np.zeros((4, 4, 3), np.uint8))[1].tobytes())
     (root / "bomb").write_bytes(BOMBS[name])

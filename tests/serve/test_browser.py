@@ -68,19 +68,12 @@ def test_a_constant_curve_has_an_axis_of_its_own_size(browser, server, root):
         assert page.evaluate(f"{axis}.range") == pytest.approx([np.log10(0.005), np.log10(0.02)])
 
 
-PAGES = (
-    "/runs",
-    "/run?folder={run}",
-    "/compare?folder={run}&folder=first_run",
-    "/new",
-    "/new/edit?solver={folder}/solver.prototxt",
-    "/queue",
-    "/data",
-    "/data/set?path={folder}/db",
-    "/models",
-    "/models/net?path={folder}/deploy.prototxt",
-    "/try?net={folder}/deploy.prototxt",
-    "/try?run=first_run",
+PAGES = tuple(
+    (
+        "/runs /run?folder={run} /compare?folder={run}&folder=first_run /new "
+        "/new/edit?solver={folder}/solver.prototxt /queue /data /data/set?path={folder}/db /models "
+        "/models/net?path={folder}/deploy.prototxt /try?net={folder}/deploy.prototxt /try?run=first_run"
+    ).split()
 )
 DEPLOY = """name: "a_net_with_a_long_name_too_which_is_one_word" layer { name: "data" type: "Input" top: "data"
   input_param { shape { dim: 1 dim: 1 dim: 8 dim: 8 } } }

@@ -107,9 +107,8 @@ def test_boxes_are_drawn_and_listed(browser, site):
             shown = page.locator(".boxes img").bounding_box()
             box = page.locator(".boxes rect").last.bounding_box()  # the best is on top
             scale = min(shown["width"] / 48, shown["height"] / 32)
-            assert box["width"] == pytest.approx(24 * scale, abs=4) and box["height"] == pytest.approx(
-                16 * scale, abs=4
-            )
+            assert box["width"] == pytest.approx(24 * scale, abs=4)
+            assert box["height"] == pytest.approx(16 * scale, abs=4)
             assert page.locator(".boxes text").last.text_content().startswith(LABEL)
             page.fill("#threshold", "0.4")
             page.press("#threshold", "Tab")

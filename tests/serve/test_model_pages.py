@@ -41,7 +41,6 @@ UNLABELLED = """() => [...document.querySelectorAll("input:not([type=hidden]), s
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """A folder with digits, a trained run, and its hierarchy; no deploy net yet."""
-    pytest.importorskip("sklearn", reason="scikit-learn carries the digits")
     folder = tmp_path_factory.mktemp("site")
     caffelite(folder, "dataset", "digits")
     (folder / "net.prototxt").write_text(NET)

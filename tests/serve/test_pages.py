@@ -20,11 +20,8 @@ def test_plotly_comes_from_its_package(client):
     from caffelite.serve import assets
 
     found = client.get(assets.plotly_url())
-    assert (
-        found.status_code == 200
-        and b"plotly.js" in found.content[:200]
-        and "immutable" in found.headers["cache-control"]
-    )
+    assert found.status_code == 200 and b"plotly.js" in found.content[:200]
+    assert "immutable" in found.headers["cache-control"]
     assert client.get("/plotly/0.0.0/plotly.min.js").status_code == 404
 
 

@@ -89,11 +89,7 @@ def test_a_misspelt_field_is_shown_at_its_line(page, project):
     row = page.locator(".finding.mistake").first
     row.wait_for()
     line = NET[: NET.index("kernel_size")].count("\n") + 1
-    assert (row.get_attribute("data-file"), row.get_attribute("data-line"), row.get_attribute("data-column")) == (
-        "net",
-        str(line),
-        "5",
-    )
+    assert [row.get_attribute(f"data-{name}") for name in ("file", "line", "column")] == ["net", str(line), "5"]
     assert "kernel_size" in row.locator(".remedy").inner_text()
     assert start_button(page).is_disabled()
     assert page.locator("#net_text_gutter .mistake").first.inner_text().strip() == str(line)
@@ -129,10 +125,8 @@ def test_three_values_make_three_runs(page, project, server):
     page.locator("input[name=base_lr]").fill("0.01,0.02,0.03")
     page.wait_for_selector("#start:not([disabled])")
     wait(lambda: start_button(page).inner_text() == "Start 3 runs")
-    assert (
-        "caffelite sweep -solver tiny/solver.prototxt -set base_lr=0.01,0.02,0.03"
-        in page.locator("#command").inner_text()
-    )
+    command = page.locator("#command").inner_text()
+    assert "caffelite sweep -solver tiny/solver.prototxt -set base_lr=0.01,0.02,0.03" in command
     start_button(page).click()
     page.wait_for_url("**/queue")
     folder = server.root / "tiny" / "tiny_sweep"

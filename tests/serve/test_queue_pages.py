@@ -5,7 +5,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+import tiny_project
 from starlette.testclient import TestClient
+from tiny_project import NET
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.layers import REGISTRY
@@ -18,14 +20,7 @@ from caffelite.runs.queue.edit import submit_run
 from caffelite.serve.app import create_app
 from caffelite.serve.config import ServeConfig
 
-NET = """name: "tiny"
-layer { name: "data" type: "DummyData" top: "data" top: "label" dummy_data_param {
-  shape { dim: 4 dim: 3 } shape { dim: 4 } data_filler { type: "gaussian" } data_filler { type: "constant" } } }
-layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 2
-  weight_filler { type: "xavier" } } }
-layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }
-"""
-SOLVER = 'net: "tiny/net.prototxt"\nbase_lr: 0.01\nlr_policy: "fixed"\nmax_iter: 3\nsnapshot_prefix: "tiny/tiny"\n'
+SOLVER = tiny_project.SOLVER.replace('"net.', '"tiny/net.').replace('"tiny"', '"tiny/tiny"')
 NAME = "tiny/solver.prototxt"
 AS_JSON = {"Accept": "application/json"}
 

@@ -84,11 +84,8 @@ def test_net_and_layers(client):
     assert layer["tops"] == [{"name": "conv", "shape": [8, 4, 6, 6]}]
     assert layer["parameters"][0]["shape"] == [4, 1, 3, 3] and layer["pictures"]["filters"]
     assert client.get("/run/layer.json?folder=first_run&layer=konv").json()["error"].endswith('did you mean "conv"?')
-    assert [row["name"] for row in client.get("/run/layers.json?folder=first_run").json()["rows"]][1:] == [
-        "conv",
-        "score",
-        "loss",
-    ]
+    rows = client.get("/run/layers.json?folder=first_run").json()["rows"]
+    assert [row["name"] for row in rows][1:] == ["conv", "score", "loss"]
     for kind in ("filters", "histogram"):
         assert client.get(f"/run/{kind}.png?folder=first_run&layer=conv").content.startswith(b"\x89PNG")
 

@@ -46,7 +46,6 @@ def test_weights_belong_to_the_net_before_them(tmp_path):
 
 
 def test_both_programs_give_the_same_output(model, tmp_path, capsys):
-    pytest.importorskip("cv2")
     (pair,) = bench_inference.pairs([model], str(tmp_path))
     outputs = []
     for side in bench_inference.SIDES:

@@ -173,7 +173,6 @@ def test_a_copy_imports_its_own_package(checkout, tmp_path):
 @pytest.mark.slow
 def test_faults_are_caught_by_tests_that_reach_them(checkout, tmp_path, monkeypatch, capsys):
     """By a process that a test starts, by a time limit, or not at all; what fails without a fault does not count."""
-    pytest.importorskip("coverage")
     monkeypatch.setattr(mutants, "ROOT", checkout)
     monkeypatch.setattr(mutant_runs, "START", 3)
     for line in ("2:arithmetic", "6:comparison", "7:statement", "12:return"):

@@ -41,14 +41,9 @@ def test_help(script):
 
 
 def test_every_tool_is_in_the_list():
-    assert {
-        "bench_all.py",
-        "bench_train.py",
-        "cold_start.py",
-        "compile_schema.py",
-        "make_cli_docs.py",
-        "mnist_run.py",
-    } <= set(SCRIPTS)
+    assert set(
+        "bench_all.py bench_train.py cold_start.py compile_schema.py make_cli_docs.py mnist_run.py".split()
+    ) <= set(SCRIPTS)
 
 
 def test_check_of_the_command_pages():
@@ -240,12 +235,8 @@ def test_all_nets_in_one_table(tools, without_torch):
         "torch channels-last": {"ms": 3.0, "low": 2.8, "high": 3.1, "mb": 100},
     }
     line = bench_all.row("lenet", {"batch": 64, "sides": sides})
-    assert (
-        line["ratio"] == 1.5
-        and line["memory"] == 0.5
-        and line["PyTorch ms"] == 3
-        and line["its layout"] == "channels-last"
-    )
+    assert line["ratio"] == 1.5 and line["memory"] == 0.5 and line["PyTorch ms"] == 3
+    assert line["its layout"] == "channels-last"
 
 
 @pytest.mark.slow
@@ -281,11 +272,9 @@ def test_bench_of_kernels_reports_what_is_missing():
     if count():
         pytest.skip("there is a GPU")
     done = run("bench_kernels.py")
-    assert (
-        done.returncode == 1
-        and re.match("no usable GPU|-gpu needs cupy|-gpu: this machine has no NVIDIA GPU", done.stderr)
-        and len(done.stderr.splitlines()) == 1
-    )
+    assert done.returncode == 1
+    assert re.match("no usable GPU|-gpu needs cupy|-gpu: this machine has no NVIDIA GPU", done.stderr)
+    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.host
@@ -345,11 +334,8 @@ def test_kernel_resources_adds_the_kernels_of_nets(monkeypatch):
 
     lenet = str(ROOT / "models/lenet/train_val.prototxt")
     alone, more = list(tool.every("fp32")), list(tool.every("fp32", nets=[lenet]))
-    assert (
-        more[: len(alone)] == alone
-        and len(more) > len(alone) + 2
-        and any("pool_forward" in source for source in tool.of_net(lenet, "fp32"))
-    )
+    assert more[: len(alone)] == alone and len(more) > len(alone) + 2
+    assert any("pool_forward" in source for source in tool.of_net(lenet, "fp32"))
 
 
 def test_kernel_resources_refuses_unknown_numbers():

@@ -1,23 +1,25 @@
 """Fails or kills a snapshot at every call that it makes to the system, one at a time, and resumes: nothing may be lost.
 
-In the tests' process a kill is an exception after which no call of the run has any effect. python
-tests/training/faults.py kills real processes: one for each call of a session with snapshots, best and averaged weights
-and an earlier run's files in the way.
+A kill is an exception after which no call of the run has any effect.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import errno
 import fcntl
 import os
-import signal
+import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import numpy as np
+
+from caffelite import weights
+from caffelite.data.writers import write_hdf5
+from caffelite.training.checkpoint import snapshot
 
 CALLS = {
     os: ("open", "write", "pwrite", "ftruncate", "fsync", "replace", "rename", "unlink", "mkdir", "posix_fallocate"),
@@ -44,13 +46,12 @@ def place() -> tuple[tuple[str, int], ...]:
 class Injector:
     """Lets the call number ``at`` (from 0) fail in one of KINDS; counts and names all of them.
 
-    die: what a kill does. places: the lines of the package that lead to each call. kinds: the faults that a call can
+    places: the lines of the package that lead to each call. kinds: the faults that a call can
     have, less a kill that finds the files as the one at an earlier call.
     """
 
     at: int
     kind: str
-    die: Callable[[], None] = lambda: None
     names: list[str] = field(default_factory=list)
     places: list[tuple[tuple[str, int], ...]] = field(default_factory=list)
     kinds: list[tuple[str, ...]] = field(default_factory=list)
@@ -78,7 +79,6 @@ class Injector:
                 call(arguments[0], arguments[1][: len(arguments[1]) // 2])
             if self.kind.endswith("kill"):
                 self.dead = True
-                self.die()
                 raise Killed
             number = errno.EIO if self.kind == "EIO" else errno.ENOSPC
             raise OSError(number, os.strerror(number))
@@ -124,10 +124,6 @@ FORMS = ("BINARYPROTO", "HDF5")
 
 def prepare(folder: Path, form: str) -> None:
     """Data, a net, and the solvers of an earlier run, and of one of six iterations and its first two."""
-    import numpy as np
-
-    from caffelite.data.writers import write_hdf5
-
     rng = np.random.default_rng(1)
     write_hdf5(folder / "rows.h5", {"x": rng.standard_normal((13, 5)), "y": rng.standard_normal((13, 2))})
     (folder / "net.prototxt").write_text(NET)
@@ -135,44 +131,8 @@ def prepare(folder: Path, form: str) -> None:
         (folder / f"{name}.prototxt").write_text(SOLVER % (form, seed, iterations))
 
 
-def train(name: str, *options: str) -> None:
-    """`caffelite train` in this process."""
-    from caffelite.cli import main
-
-    try:
-        main(["train", "-solver", f"{name}.prototxt", *options])
-    except SystemExit as end:
-        if end.code:
-            raise
-
-
-def in_a_child(work: Callable[[], None], log: Path) -> int:
-    """Runs ``work`` in a process forked from this one, which has computed nothing yet; its wait status."""
-    child = os.fork()
-    if child:
-        return os.waitpid(child, 0)[1]
-    status = 70
-    try:
-        handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        os.dup2(handle, 1), os.dup2(handle, 2)
-        work()
-        status = 0
-    except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else 1
-    except BaseException:
-        import traceback
-
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(status)
-
-
 def numbers(folder: Path, form: str, iteration: int) -> list[bytes]:
     """What a snapshot holds, less who wrote it."""
-    from caffelite import weights
-    from caffelite.training.checkpoint import snapshot
-
     state_path = snapshot.names(str(folder / "run"), iteration, form == "HDF5")[1]
     state = snapshot.read_state(state_path)
     model, blobs = snapshot.read_model(state, state_path)
@@ -188,8 +148,6 @@ def numbers(folder: Path, form: str, iteration: int) -> list[bytes]:
 
 def restore(folder: Path, files: dict[str, bytes]) -> None:
     """Makes a folder what it was."""
-    import shutil
-
     for path in folder.iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     for name, body in files.items():
@@ -199,83 +157,3 @@ def restore(folder: Path, files: dict[str, bytes]) -> None:
 
 def everything(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def walk(
-    folder: Path,
-    form: str,
-    kinds: tuple[str, ...],
-    every: int = 1,
-    first: int = 0,
-    say: Callable[[str], None] = lambda text: None,
-) -> int:
-    """Kills or fails real processes, each at another call. Returns how many; raises where anything is lost.
-
-    every, first: only the cases first, first + every, and so on.
-    """
-    # Before the forks. Nothing is computed here: threads do not survive a fork.
-    import caffelite.cli.train
-    import caffelite.data.layers.hdf5_data
-    import caffelite.devices.cpu
-    import caffelite.runs.launch  # noqa: F401
-
-    os.chdir(folder)
-    prepare(folder, form)
-    log = folder.with_name(f"{folder.name}.log")
-
-    def must(work: Callable[[], None]) -> None:
-        if status := in_a_child(work, log):
-            raise SystemExit(f"status {status}: {log.read_text()}")
-
-    must(lambda: train("earlier"))
-    earlier = contents(folder)
-    must(lambda: train("begin"))
-    start = everything(folder)
-    counted = Injector(-1, "EIO")
-
-    def count() -> None:
-        with counted.installed():
-            train("solver", "-resume", "auto")
-        (folder / "count").write_text(" ".join(counted.names))
-
-    must(count)
-    names, whole = (folder / "count").read_text().split(), numbers(folder, form, 6)
-    cases = [
-        (at, kind) for kind in kinds for at, name in enumerate(names) if not kind.startswith("half") or name == "write"
-    ][first::every]
-    for done, (at, kind) in enumerate(cases, 1):
-        restore(folder, start)
-
-        def faulty(at: int = at, kind: str = kind) -> None:
-            with Injector(at, kind, lambda: os.kill(os.getpid(), signal.SIGKILL)).installed():
-                train("solver", "-resume", "auto")
-
-        status = in_a_child(faulty, log)
-        where = f"{form}, {kind} at call {at} ({names[at]})"
-        if not (status == signal.SIGKILL if kind.endswith("kill") else status >> 8 in (0, 2) and not status & 127):
-            raise SystemExit(f"{where}: status {status}: {log.read_text()}")
-        must(lambda: train("solver", "-resume", "auto"))
-        assert numbers(folder, form, 6) == whole, f"{where}: another end"
-        lost = set(earlier.values()) - set(everything(folder).values())
-        assert not lost, f"{where}: files of the earlier run are lost"
-        if done % 50 == 0:
-            say(f"{form}: {done} of {len(cases)}")
-    return len(cases)
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS)
-    parser.add_argument("--every", type=int, default=1, help="only one case of so many")
-    parser.add_argument("--first", type=int, default=0, help="the first of these cases")
-    parser.add_argument("--formats", nargs="+", default=FORMS, choices=FORMS, help="of the snapshots")
-    options = parser.parse_args()
-    for form in options.formats:
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name).resolve() / "work"
-            folder.mkdir()
-            cases = walk(
-                folder, form, tuple(options.kinds), options.every, options.first, lambda text: print(text, flush=True)
-            )
-            os.chdir("/")
-        print(f"{form}: {cases} faults, each at a call of its own; nothing was lost", flush=True)

@@ -69,12 +69,10 @@ def test_uncapturable_work_runs_eagerly(device, caplog):
 @pytest.mark.parametrize("aside", [False, True], ids=["on the main stream", "inside a fork"])
 def test_an_error_in_a_capture_runs_eagerly(device, caplog, aside):
     """Once: the launch runs eagerly on the main stream, and the next one is captured."""
-    fork, total, main, failures = (
-        Fork(device.backend),
-        device.zeros(1),
-        device.backend.stream,
-        [LibraryError("status 8\nmore")],
-    )
+    fork = Fork(device.backend)
+    total = device.zeros(1)
+    main = device.backend.stream
+    failures = [LibraryError("status 8\nmore")]
     add = device.map(Formula("a + 1", ("a",)))
 
     def body():

@@ -88,9 +88,8 @@ def test_a_change_is_named_and_refused_where_strict(trained, train, change):
     if not expected:
         train(SOLVER, resume="run_iter_2.solverstate", strict=True)
         return
-    with pytest.raises(
-        CaffeliteError, match="the data differ from what run_iter_2.solverstate was trained with: layer"
-    ):
+    message = "the data differ from what run_iter_2.solverstate was trained with: layer"
+    with pytest.raises(CaffeliteError, match=message):
         train(SOLVER, resume="run_iter_2.solverstate", strict=True)
 
 

@@ -96,8 +96,7 @@ def test_measured_weights_train_as_the_same_by_hand(uneven, train):
     write(uneven, 'loss_param { class_weight_source: "weights.txt" }')
     from_file = train(short)
     for run in (by_hand, from_file):
-        for one, other in zip(measured.params(), run.params(), strict=True):
-            np.testing.assert_array_equal(one, other)
+        np.testing.assert_equal(measured.params(), run.params())
     write(uneven)
     assert (train(short).params()[0] != by_hand.params()[0]).any()
 
@@ -107,8 +106,7 @@ def test_a_weighted_run_resumes_exactly(uneven, train):
     text = SOLVER.replace("300", "20") + "snapshot: 8"
     whole = train(text)
     resumed = train(text.replace('"run"', '"again"'), resume="run_iter_8.solverstate")
-    for one, other in zip(whole.params(), resumed.params(), strict=True):
-        np.testing.assert_array_equal(one, other)
+    np.testing.assert_equal(whole.params(), resumed.params())
     note = "sampler BALANCED draws every class equally often already; class_weight_balanced weighs them too"
     assert any(note in line for line in whole.log)
 

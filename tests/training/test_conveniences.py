@@ -55,8 +55,7 @@ def test_the_best_weights_are_kept(folder, train):
     tests = scores(run.log)
     best, value = min(tests, key=lambda test: test[1])
     assert 0 < best < 12 and tests[-1][1] > value, "a run that gets worse again"
-    for a, b in zip(blobs("run_best.caffemodel"), blobs(f"run_iter_{best}.caffemodel"), strict=True):
-        np.testing.assert_array_equal(a, b)
+    np.testing.assert_equal(blobs("run_best.caffemodel"), blobs(f"run_iter_{best}.caffemodel"))
     assert run.solver.state.best.iteration == best and f"Best loss so far: {value:.6g}" in run.log
 
 
@@ -69,10 +68,8 @@ def test_best_lowest_sets_the_direction(folder, train, way, chosen):
 def test_higher_accuracy_is_better(folder, train):
     run = train(WHOLE)
     tests = scores(run.log, "accuracy")
-    assert (
-        len({score for _, score in tests}) > 1
-        and run.solver.state.best.iteration == max(tests, key=lambda test: test[1])[0]
-    )
+    assert len({score for _, score in tests}) > 1
+    assert run.solver.state.best.iteration == max(tests, key=lambda test: test[1])[0]
 
 
 @pytest.mark.parametrize("lowest", [False, True])
@@ -140,8 +137,7 @@ def test_the_mean_of_the_last_weights(folder, train):
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
     resumed = PLAIN.replace('"run"', '"again"') + "snapshot: 1 swa_start: 8"
     train(resumed, resume="run_iter_10.solverstate")
-    for a, b in zip(blobs("run_iter_12_average.caffemodel"), blobs("again_iter_12_average.caffemodel"), strict=True):
-        np.testing.assert_array_equal(a, b)
+    np.testing.assert_equal(blobs("run_iter_12_average.caffemodel"), blobs("again_iter_12_average.caffemodel"))
 
 
 def test_tests_use_the_average_and_training_does_not(folder, train):
@@ -158,8 +154,7 @@ def test_best_average_and_early_stop_are_resumed(folder, train):
     assert after(resumed.log, 5) == [line.replace("run_", "again_") for line in after(whole.log, 5)]
     states = [read_state(names(prefix, 14)[1]).resume for prefix in ("run", "again")]
     assert states[0] == states[1] and states[0].average and states[0].HasField("best_value")
-    for a, b in zip(blobs("run_iter_14_average.caffemodel"), blobs("again_iter_14_average.caffemodel"), strict=True):
-        np.testing.assert_array_equal(a, b)
+    np.testing.assert_equal(blobs("run_iter_14_average.caffemodel"), blobs("again_iter_14_average.caffemodel"))
 
 
 @pytest.mark.parametrize("stop_at", [3, 4])

@@ -47,10 +47,8 @@ def test_text_that_is_not_utf_8_is_refused(folder, train, field, value):
     train(SOLVER)
     path = folder / "run_iter_4.solverstate"
     path.write_bytes(state_of(path).SerializeToString() + weights.field_bytes(field, value))
-    with pytest.raises(
-        CaffeliteError,
-        match="run_iter_4.solverstate is no solverstate, or a damaged one .*; the newest good snapshot is run_iter_2",
-    ):
+    said = "run_iter_4.solverstate is no solverstate, or a damaged one .*; the newest good snapshot is run_iter_2"
+    with pytest.raises(CaffeliteError, match=said):
         train(SOLVER, resume="run_iter_4.solverstate")
 
 
@@ -112,10 +110,8 @@ def test_a_path_that_is_not_utf_8_is_refused_at_the_start(folder, make, monkeypa
     if "/" in prefix:
         os.mkdir(prefix.split("/")[0])
     monkeypatch.setattr(snapshot, "prefix", lambda p, path: prefix)
-    with pytest.raises(
-        CaffeliteError,
-        match="snapshots cannot be written to .*: a state names its model in UTF-8; expected a path in UTF-8",
-    ):
+    said = "snapshots cannot be written to .*: a state names its model in UTF-8; expected a path in UTF-8"
+    with pytest.raises(CaffeliteError, match=said):
         make(SOLVER)
 
 
@@ -124,10 +120,8 @@ def test_a_deleted_folder_is_an_error(folder, make):
     solver = make(SOLVER.replace('"run"', '"kept/run"'))
     solver.step(2)
     shutil.rmtree("kept")
-    with pytest.raises(
-        CaffeliteError,
-        match="cannot write kept/run_iter_4.*: its folder kept no longer exists; create it again: mkdir -p kept; then",
-    ):
+    said = "cannot write kept/run_iter_4.*: its folder kept no longer exists; create it again: mkdir -p kept; then"
+    with pytest.raises(CaffeliteError, match=said):
         solver.step(2)
 
 

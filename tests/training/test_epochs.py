@@ -27,8 +27,7 @@ def test_epochs_train_as_the_same_iterations(folder, train):
     expected = train(IN_ITERATIONS.replace('"run"', '"other"'))
     lines = [line for line in found.log if "poch" not in line]
     assert [line.replace("other_iter", "run_iter") for line in expected.log] == lines
-    for one, other in zip(found.params(), expected.params(), strict=True):
-        np.testing.assert_array_equal(one, other)
+    np.testing.assert_equal(found.params(), expected.params())
     assert (
         "Epochs: 13 samples, 4 in an iteration, 4 iterations each; max_epoch 3 is max_iter 12, test_epoch 0.5 is "
         "test_interval 2, snapshot_epoch 1 is snapshot 4, step_epoch 1.5 is stepsize 6"
@@ -119,8 +118,7 @@ def test_data_of_unknown_length_is_an_error(folder, make):
 def test_a_resumed_run_continues_its_epochs(folder, train):
     whole = train(IN_EPOCHS)
     resumed = train(IN_EPOCHS.replace('"run"', '"again"'), resume="run_iter_8.solverstate")
-    for one, other in zip(whole.params(), resumed.params(), strict=True):
-        np.testing.assert_array_equal(one, other)
+    np.testing.assert_equal(whole.params(), resumed.params())
     assert not any("The snapshot has read" in line for line in resumed.log)
 
 

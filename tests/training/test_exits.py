@@ -4,15 +4,15 @@ them for ever."""
 import contextlib
 import os
 import signal
-from functools import partial
 
 import numba
 import numpy as np
 import pytest
 from devices.host.backend import HostBackend
-from devices.host.cupy import Array, numbers, stand_in
+from devices.host.cupy import stand_in
+from devices.host.ranks import HostSums, TwinCommunicator
 
-from caffelite.devices.cuda import GPU, NCCLAllReduce
+from caffelite.devices.cuda import GPU
 from caffelite.errors import CaffeliteError
 from caffelite.parallel import session
 from caffelite.parallel.transports import star
@@ -57,15 +57,11 @@ class Watched:
     name_layers = done = join
 
 
-class Communicator:
-    """NCCL's, of two processes that bring the same numbers; it logs how it ends and how many graphs are alive then."""
+class Communicator(TwinCommunicator):
+    """It logs how it ends and how many graphs are alive then."""
 
     def __init__(self, backend):
         self.backend, self.ends, self.error = backend, [], None
-
-    def allReduce(self, send, received, count, kind, how, stream):
-        mine = numbers(send, count, np.float32)
-        stream.add(partial(np.multiply, mine, 2, out=mine))
 
     def check_async_error(self):
         if self.error:
@@ -81,11 +77,6 @@ class Communicator:
         self._ended("aborted")
 
 
-class OnHost(NCCLAllReduce):
-    def _sum(self, array):
-        super()._sum(array.view(Array))
-
-
 @pytest.fixture
 def job(monkeypatch):
     """(device, communicator) of a job of two processes that caffelite started."""
@@ -99,7 +90,7 @@ def job(monkeypatch):
     def transport(control, dev, half):
         dev.sums_stream.ptr = dev.sums_stream
         modules = stand_in(communicator, None)
-        return OnHost(backend.stream, dev.sums_stream, 0, 2, control.gather, dev.drop_graphs, **modules)
+        return HostSums(backend.stream, dev.sums_stream, 0, 2, control.gather, dev.drop_graphs, **modules)
 
     monkeypatch.setattr(module.choice, "all_reduce", transport)
     for variable in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):  # a session sets them where they are not

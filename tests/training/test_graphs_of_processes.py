@@ -1,13 +1,12 @@
 """Graphs of processes that train together: sums over processes are captured, and processes capture alike."""
 
 import contextlib
-import threading
-from functools import partial
 
 import numpy as np
 import pytest
 from devices.host.backend import HostBackend
-from devices.host.cupy import Array, numbers, stand_in
+from devices.host.cupy import stand_in
+from devices.host.ranks import HostSums, TwinCommunicator, run_ranks
 from training.capturing import SOLVER, LibraryError, compare, trained
 
 from caffelite.devices.cuda import GPU, NCCLAllReduce, count
@@ -24,39 +23,6 @@ def device():
 def late(request):
     """A device that computes as late as CUDA may, and copies as early or as late."""
     return GPU(0, "float32", HostBackend("late", request.param))
-
-
-class Ranks:
-    """Threads for processes, which meet in ``gather``."""
-
-    def __init__(self, size):
-        self.values, self.barrier = [None] * size, threading.Barrier(size, timeout=30)
-
-    def gather(self, rank, value):
-        self.values[rank] = value
-        self.barrier.wait()
-        found = list(self.values)
-        self.barrier.wait()
-        return found
-
-
-def run_on_two_ranks(body):
-    """Runs body(rank, gather) for two ranks at once; what it returns, in their order."""
-    ranks, found = Ranks(2), [None, None]
-
-    def run(rank):
-        try:
-            found[rank] = body(rank, partial(ranks.gather, rank))
-        except BaseException:
-            ranks.barrier.abort()
-            raise
-
-    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return found
 
 
 def calls_of(device, program):
@@ -84,7 +50,7 @@ def test_all_ranks_capture_again_when_one_must():
             found = next(calls)
         return found
 
-    one, other = run_on_two_ranks(run)
+    one, other = run_ranks(2, run)
     assert one == other == ["eager", "captured", "launched", "launched"] * 3
 
 
@@ -105,7 +71,7 @@ def test_one_rank_alone_falls_back_to_eager():
             found = next(shared)
         return found, device.why_eager()
 
-    (one, _), (other, why) = run_on_two_ranks(run)
+    (one, _), (other, why) = run_ranks(2, run)
     assert one[1:2] == ["captured"] and other == ["eager", "captured", "launched", "launched"] and "no memory" in why
 
 
@@ -123,7 +89,7 @@ def test_a_failed_capture_fails_on_all_ranks(caplog):
             found = next(calls)
         return found[3:], device.why_eager(), all(graph.closed for graph in device.backend.graphs)
 
-    one, other = run_on_two_ranks(run)
+    one, other = run_ranks(2, run)
     assert one == other == (["eager"] * 3, "CUDA graphs cannot be captured (no memory)", True)
 
 
@@ -173,32 +139,15 @@ def test_sums_over_processes_are_captured(folder, train, device):
     assert runs > 25
 
 
-class Communicator:
-    """NCCL's, of two processes of which this is one, and the other brings the same numbers."""
-
-    def allReduce(self, send, received, count, kind, how, stream):
-        mine = numbers(send, count, np.float32)
-        stream.add(partial(np.multiply, mine, 2, out=mine))
-
-    def check_async_error(self):
-        pass
-
-
-class OnHost(NCCLAllReduce):
-    """Sums by NCCL on a backend of the host."""
-
-    def __init__(self, backend):
-        beside = backend.new_stream()
-        beside.ptr = beside
-        super().__init__(backend.stream, beside, 0, 2, lambda uid: [uid], **stand_in(Communicator(), None))
-
-    def _sum(self, array):
-        super()._sum(array.view(Array))
+def nccl_sums(backend):
+    beside = backend.new_stream()
+    beside.ptr = beside
+    return HostSums(backend.stream, beside, 0, 2, lambda uid: [uid], **stand_in(TwinCommunicator(), None))
 
 
 class Summing(TwoEqualProcesses):
     def reducer(self, dev, flat, buckets, half=False, over=None):
-        return GradientReducer(OnHost(dev.backend), flat, buckets, 2, lambda what: contextlib.nullcontext())
+        return GradientReducer(nccl_sums(dev.backend), flat, buckets, 2, lambda what: contextlib.nullcontext())
 
 
 @pytest.mark.host
@@ -209,8 +158,7 @@ def test_sums_by_nccl_are_captured(folder, train, device, late):
     log, losses, params = trained(train, device, text, comm=TwoEqualProcesses())
     again = trained(train, late, text, comm=Summing())
     assert again[0] == log and again[1] == losses and not late.why_eager() and late.backend.graphs
-    for one, other in zip(again[2], params, strict=True):
-        np.testing.assert_array_equal(one, other)
+    np.testing.assert_equal(again[2], params)
 
 
 class OneRankNCCL(TwoEqualProcesses):
@@ -232,8 +180,7 @@ def test_nccl_in_a_graph_on_a_gpu(folder, train):
         assert dev.why_eager() == eager, "NCCL's sums are captured"
         lone.sums.close()
     assert found[0][0] == found[1][0]
-    for one, other in zip(found[0][1], found[1][1], strict=True):
-        np.testing.assert_array_equal(one, other)
+    np.testing.assert_equal(found[0][1], found[1][1])
 
 
 @pytest.mark.host

@@ -34,9 +34,8 @@ def hints(folder, train):
         else:
             label = np.full(200, label)
         write_hdf5(folder / "rows.h5", {"x": x, "label": label.astype(np.float32)}, force=True)
-        (folder / "net.prototxt").write_text(
-            NET.format(**{"filler": "xavier", "std": 1, "bias": 0, "act": "ReLU"} | net)
-        )
+        text = NET.format(**{"filler": "xavier", "std": 1, "bias": 0, "act": "ReLU"} | net)
+        (folder / "net.prototxt").write_text(text)
         return [line.removeprefix("Hint: ") for line in train(solver).log if line.startswith("Hint: ")]
 
     return run

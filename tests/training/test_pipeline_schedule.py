@@ -49,10 +49,8 @@ def run(stages: int, count: int, capacity: int) -> int:
                 continue
             forward = order[at[stage]].forward
             before, after = range(stage), range(stage + 1, stages)
-            received, sent = (
-                ((other, stage) for other in (before if forward else after)),
-                (after if forward else before),
-            )
+            received = ((other, stage) for other in (before if forward else after))
+            sent = after if forward else before
             if all(links.get((*link, forward), 0) for link in received) and all(
                 links.get((stage, other, forward), 0) < (capacity or stages - stage) for other in sent
             ):

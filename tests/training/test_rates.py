@@ -15,69 +15,63 @@ F = np.float32  # the fields of a solver are floats
 
 
 def rate(text):
+    """The rates of a solver; a text without a colon in its first word begins with the policy."""
+    policy, _, fields = text.partition(" ")
+    text = text if policy.endswith(":") else f'lr_policy: "{policy}" {fields}'
     document = prototxt.parse(text, pb.SolverParameter, "s.prototxt")
     return rates.policy(document.message, document.locate)
 
 
 TABLE = [
-    ('lr_policy: "fixed" base_lr: 0.1', {0: F(0.1), 10**9: F(0.1)}),
+    ("fixed base_lr: 0.1", {0: F(0.1), 10**9: F(0.1)}),
+    ("step base_lr: 0.5 gamma: 0.5 stepsize: 3", {0: 0.5, 2: 0.5, 3: 0.25, 5: 0.25, 6: 0.125, 3000: 0.5**1001}),
+    ("step base_lr: 0.5 gamma: 0.5 stepsize: 1", {0: 0.5, 1: 0.25}),
+    ("exp base_lr: 2 gamma: 0.75", {0: 2, 1: 1.5, 10: 2 * 0.75**10, 10**6: 0}),
     (
-        'lr_policy: "step" base_lr: 0.5 gamma: 0.5 stepsize: 3',
-        {0: 0.5, 2: 0.5, 3: 0.25, 5: 0.25, 6: 0.125, 3000: 0.5**1001},
-    ),
-    ('lr_policy: "step" base_lr: 0.5 gamma: 0.5 stepsize: 1', {0: 0.5, 1: 0.25}),
-    ('lr_policy: "exp" base_lr: 2 gamma: 0.75', {0: 2, 1: 1.5, 10: 2 * 0.75**10, 10**6: 0}),
-    (
-        'lr_policy: "inv" base_lr: 0.01 gamma: 0.0001 power: 0.75',
+        "inv base_lr: 0.01 gamma: 0.0001 power: 0.75",
         {i: float(F(0.01)) / (1 + float(F(0.0001)) * i) ** 0.75 for i in (0, 1, 99, 9999)},
     ),
-    ('lr_policy: "inv" base_lr: 1 gamma: 1 power: 0', {0: 1, 77: 1}),
+    ("inv base_lr: 1 gamma: 1 power: 0", {0: 1, 77: 1}),
     (
-        'lr_policy: "multistep" base_lr: 1 gamma: 0.5 stepvalue: 3 stepvalue: 5 stepvalue: 50',
+        "multistep base_lr: 1 gamma: 0.5 stepvalue: 3 stepvalue: 5 stepvalue: 50",
         {0: 1, 2: 1, 3: 0.5, 4: 0.5, 5: 0.25, 49: 0.25, 50: 0.125},
     ),
-    ('lr_policy: "multistep" base_lr: 1 gamma: 0.5 stepvalue: 0', {0: 0.5, 9: 0.5}),
-    ('lr_policy: "poly" base_lr: 2 power: 0.5 max_iter: 100', {0: 2, 50: 2 * math.sqrt(0.5), 99: 0.2, 100: 0, 101: 0}),
-    ('lr_policy: "poly" base_lr: 2 power: 0 max_iter: 10', {0: 2, 10: 2}),
+    ("multistep base_lr: 1 gamma: 0.5 stepvalue: 0", {0: 0.5, 9: 0.5}),
+    ("poly base_lr: 2 power: 0.5 max_iter: 100", {0: 2, 50: 2 * math.sqrt(0.5), 99: 0.2, 100: 0, 101: 0}),
+    ("poly base_lr: 2 power: 0 max_iter: 10", {0: 2, 10: 2}),
+    ("sigmoid base_lr: 4 gamma: -0.5 stepsize: 10", {i: 4 / (1 + math.exp(0.5 * (i - 10))) for i in (0, 10, 11, 30)}),
+    ("sigmoid base_lr: 4 gamma: 1 stepsize: 2000", {0: 0, 2000: 2, 5000: 4}),  # e^2000 is no double
     (
-        'lr_policy: "sigmoid" base_lr: 4 gamma: -0.5 stepsize: 10',
-        {i: 4 / (1 + math.exp(0.5 * (i - 10))) for i in (0, 10, 11, 30)},
-    ),
-    ('lr_policy: "sigmoid" base_lr: 4 gamma: 1 stepsize: 2000', {0: 0, 2000: 2, 5000: 4}),  # e^2000 is no double
-    (
-        'lr_policy: "multifixed" stagelr: 4 stagelr: 1 stagelr: 2 stageiter: 0 stageiter: 5 stageiter: 9',
+        "multifixed stagelr: 4 stagelr: 1 stagelr: 2 stageiter: 0 stageiter: 5 stageiter: 9",
         {0: 4, 1: 1, 5: 1, 6: 2, 9: 2, 10: 2, 99: 2},
     ),
+    ("cosine base_lr: 4 max_iter: 100", {0: 4, 25: 2 + math.sqrt(2), 50: 2, 75: 2 - math.sqrt(2), 100: 0, 200: 0}),
+    ("cosine base_lr: 4 max_iter: 100 min_lr: 2", {0: 4, 50: 3, 100: 2, 200: 2}),
+    ("cosine base_lr: 4 max_iter: 100 warmup_iter: 60", {0: 0, 30: 2, 60: 4, 80: 2, 100: 0}),
+    ("cosine base_lr: 4 max_iter: 100 warmup_iter: 100", {50: 2, 99: 3.96, 100: 4, 101: 0}),
     (
-        'lr_policy: "cosine" base_lr: 4 max_iter: 100',
-        {0: 4, 25: 2 + math.sqrt(2), 50: 2, 75: 2 - math.sqrt(2), 100: 0, 200: 0},
-    ),
-    ('lr_policy: "cosine" base_lr: 4 max_iter: 100 min_lr: 2', {0: 4, 50: 3, 100: 2, 200: 2}),
-    ('lr_policy: "cosine" base_lr: 4 max_iter: 100 warmup_iter: 60', {0: 0, 30: 2, 60: 4, 80: 2, 100: 0}),
-    ('lr_policy: "cosine" base_lr: 4 max_iter: 100 warmup_iter: 100', {50: 2, 99: 3.96, 100: 4, 101: 0}),
-    (
-        'lr_policy: "onecycle" base_lr: 16 max_iter: 128 pct_start: 0.25 div_factor: 32 final_div_factor: 8',
+        "onecycle base_lr: 16 max_iter: 128 pct_start: 0.25 div_factor: 32 final_div_factor: 8",
         {0: 0.5, 16: 8.25, 32: 16, 80: 8.03125, 128: 0.0625, 200: 0.0625},
     ),
     (
-        'lr_policy: "onecycle" base_lr: 8 max_iter: 40 pct_start: 0.5 div_factor: 4 final_div_factor: 2',
+        "onecycle base_lr: 8 max_iter: 40 pct_start: 0.5 div_factor: 4 final_div_factor: 2",
         {0: 2, 10: 5, 20: 8, 30: 4.5, 40: 1},
     ),
-    ('lr_policy: "onecycle" base_lr: 25 max_iter: 10', {0: 1, 10: 1e-4}),
-    ('lr_policy: "onecycle" base_lr: 4 max_iter: 100 pct_start: 0.5 min_lr: 1', {0: 1, 50: 4, 100: 1}),
-    ('lr_policy: "poly" base_lr: 4 power: 2 max_iter: 100 min_lr: 1', {0: 4, 50: 1.75, 100: 1}),
-    ('lr_policy: "exp" base_lr: 4 gamma: 0.5 min_lr: 0.75', {0: 4, 2: 1, 3: 0.75, 4: 0.75}),
+    ("onecycle base_lr: 25 max_iter: 10", {0: 1, 10: 1e-4}),
+    ("onecycle base_lr: 4 max_iter: 100 pct_start: 0.5 min_lr: 1", {0: 1, 50: 4, 100: 1}),
+    ("poly base_lr: 4 power: 2 max_iter: 100 min_lr: 1", {0: 4, 50: 1.75, 100: 1}),
+    ("exp base_lr: 4 gamma: 0.5 min_lr: 0.75", {0: 4, 2: 1, 3: 0.75, 4: 0.75}),
     (
-        'lr_policy: "step" base_lr: 8 gamma: 0.5 stepsize: 3 warmup_iter: 4 warmup_start_lr: 4',
+        "step base_lr: 8 gamma: 0.5 stepsize: 3 warmup_iter: 4 warmup_start_lr: 4",
         {0: 4, 1: 5, 2: 6, 3: 7, 4: 4, 5: 4, 6: 2},
     ),
-    ('lr_policy: "fixed" base_lr: 9 rampup_interval: 4 rampup_lr: 1', {0: 1, 1: 1.5, 2: 3, 3: 5.5, 4: 9, 5: 9}),
-    ('lr_policy: "fixed" base_lr: 8 rampup_interval: 4 min_lr: 1', {0: 1, 1: 1, 2: 2, 3: 4.5, 4: 8}),
-    ('lr_policy: "plateau" base_lr: 8 gamma: 0.5 plateau_winsize: 1', {0: 8, 99: 8}),  # nothing seen
+    ("fixed base_lr: 9 rampup_interval: 4 rampup_lr: 1", {0: 1, 1: 1.5, 2: 3, 3: 5.5, 4: 9, 5: 9}),
+    ("fixed base_lr: 8 rampup_interval: 4 min_lr: 1", {0: 1, 1: 1, 2: 2, 3: 4.5, 4: 8}),
+    ("plateau base_lr: 8 gamma: 0.5 plateau_winsize: 1", {0: 8, 99: 8}),  # nothing seen
 ]
 
 
-@pytest.mark.parametrize("text, expected", TABLE, ids=[t.split('"')[1] + str(i) for i, (t, _) in enumerate(TABLE)])
+@pytest.mark.parametrize("text, expected", TABLE, ids=[t.split()[0] + str(i) for i, (t, _) in enumerate(TABLE)])
 def test_rate(text, expected):
     found = rate(text)
     for iteration, value in expected.items():
@@ -88,60 +82,45 @@ def test_rate(text, expected):
     "text, message",
     [
         (
-            'lr_policy: "stp" base_lr: 1',
+            "stp base_lr: 1",
             's.prototxt:1:12: unknown lr_policy "stp"; expected one of fixed, step,.*; did you mean "step"',
         ),
         ("base_lr: 1", "s.prototxt: no lr_policy; expected one of"),
-        ('lr_policy: "fixed"', "s.prototxt: no base_lr"),
-        ('lr_policy: "step" base_lr: 1 gamma: 1', 's.prototxt:1:12: lr_policy "step" needs stepsize; set stepsize'),
-        ('lr_policy: "step" base_lr: 1 stepsize: 1', "needs gamma"),
-        ('lr_policy: "exp" base_lr: 1', "needs gamma"),
-        ('lr_policy: "inv" base_lr: 1 gamma: 1', "needs power"),
-        ('lr_policy: "multistep" base_lr: 1 gamma: 1', "needs stepvalue"),
-        ('lr_policy: "poly" base_lr: 1 power: 1', "needs max_iter"),
-        ('lr_policy: "sigmoid" base_lr: 1 gamma: 1', "needs stepsize"),
+        ("fixed", "s.prototxt: no base_lr"),
+        ("step base_lr: 1 gamma: 1", 's.prototxt:1:12: lr_policy "step" needs stepsize; set stepsize'),
+        ("step base_lr: 1 stepsize: 1", "needs gamma"),
+        ("exp base_lr: 1", "needs gamma"),
+        ("inv base_lr: 1 gamma: 1", "needs power"),
+        ("multistep base_lr: 1 gamma: 1", "needs stepvalue"),
+        ("poly base_lr: 1 power: 1", "needs max_iter"),
+        ("sigmoid base_lr: 1 gamma: 1", "needs stepsize"),
+        ("step base_lr: 1 gamma: 1 stepsize: 0", r"s.prototxt:1:\d+: stepsize must be at least 1; found 0"),
+        ("multifixed stagelr: 1", "needs stageiter"),
+        ("multifixed stagelr: 1 stageiter: 1 warmup_iter: 2", "no base_lr"),
+        ("multifixed stagelr: 1 stageiter: 1 stageiter: 2", "expected a stagelr for each of the 2 stageiter, found 1"),
+        ("multifixed stagelr: 1 stagelr: 1 stageiter: 2 stageiter: 2", r"stageiter must rise; found \[2, 2\]"),
+        ("plateau base_lr: 1 gamma: 1", "needs plateau_winsize"),
         (
-            'lr_policy: "step" base_lr: 1 gamma: 1 stepsize: 0',
-            r"s.prototxt:1:\d+: stepsize must be at least 1; found 0",
-        ),
-        ('lr_policy: "multifixed" stagelr: 1', "needs stageiter"),
-        ('lr_policy: "multifixed" stagelr: 1 stageiter: 1 warmup_iter: 2', "no base_lr"),
-        (
-            'lr_policy: "multifixed" stagelr: 1 stageiter: 1 stageiter: 2',
-            "expected a stagelr for each of the 2 stageiter, found 1",
-        ),
-        (
-            'lr_policy: "multifixed" stagelr: 1 stagelr: 1 stageiter: 2 stageiter: 2',
-            r"stageiter must rise; found \[2, 2\]",
-        ),
-        ('lr_policy: "plateau" base_lr: 1 gamma: 1', "needs plateau_winsize"),
-        (
-            'lr_policy: "plateau" base_lr: 1 gamma: 1 plateau_winsize: 3 plateau_winsize: 0',
+            "plateau base_lr: 1 gamma: 1 plateau_winsize: 3 plateau_winsize: 0",
             "plateau_winsize must be at least 1; found 0",
         ),
-        ('lr_policy: "cosine" base_lr: 1', "needs max_iter"),
-        ('lr_policy: "onecycle" base_lr: 1', "needs max_iter"),
-        ('lr_policy: "onecycle" base_lr: 1 max_iter: 9 pct_start: 1', "pct_start must be above 0 and below 1; found 1"),
-        ('lr_policy: "onecycle" base_lr: 1 max_iter: 9 div_factor: 0', "div_factor must be at least 1; found 0"),
+        ("cosine base_lr: 1", "needs max_iter"),
+        ("onecycle base_lr: 1", "needs max_iter"),
+        ("onecycle base_lr: 1 max_iter: 9 pct_start: 1", "pct_start must be above 0 and below 1; found 1"),
+        ("onecycle base_lr: 1 max_iter: 9 div_factor: 0", "div_factor must be at least 1; found 0"),
         (
-            'lr_policy: "onecycle" base_lr: 1 max_iter: 9 warmup_iter: 2',
+            "onecycle base_lr: 1 max_iter: 9 warmup_iter: 2",
             "rises by itself; found warmup_iter: 2; leave out warmup_iter, or set pct_start",
         ),
+        ("fixed base_lr: 1 min_lr: 2", r"s.prototxt:1:\d+: min_lr is above base_lr; expected at most 1, found 2"),
+        ("fixed base_lr: 1 min_lr: -2", "min_lr must be a number not below 0; found -2"),
+        ("fixed base_lr: 1 warmup_iter: -2", "warmup_iter must be a number not below 0; found -2"),
+        ("fixed base_lr: 1 rampup_lr: inf", "rampup_lr must be a number not below 0; found inf"),
         (
-            'lr_policy: "fixed" base_lr: 1 min_lr: 2',
-            r"s.prototxt:1:\d+: min_lr is above base_lr; expected at most 1, found 2",
-        ),
-        ('lr_policy: "fixed" base_lr: 1 min_lr: -2', "min_lr must be a number not below 0; found -2"),
-        ('lr_policy: "fixed" base_lr: 1 warmup_iter: -2', "warmup_iter must be a number not below 0; found -2"),
-        ('lr_policy: "fixed" base_lr: 1 rampup_lr: inf', "rampup_lr must be a number not below 0; found inf"),
-        (
-            'lr_policy: "fixed" base_lr: 1 warmup_iter: 2 rampup_interval: 2',
+            "fixed base_lr: 1 warmup_iter: 2 rampup_interval: 2",
             "both warmup_iter and rampup_interval are set; keep one warm-up",
         ),
-        (
-            'lr_policy: "poly" base_lr: 1 power: 1 max_iter: 0',
-            r"s.prototxt:1:\d+: max_iter must be at least 1; found 0",
-        ),
+        ("poly base_lr: 1 power: 1 max_iter: 0", r"s.prototxt:1:\d+: max_iter must be at least 1; found 0"),
     ],
 )
 def test_mistakes(text, message):
@@ -152,18 +131,16 @@ def test_mistakes(text, message):
 @pytest.mark.parametrize(
     "text, at",
     [
-        ('lr_policy: "exp" base_lr: 1 gamma: 2', 5000),  # overflows
-        ('lr_policy: "inv" base_lr: 1 gamma: -1 power: 0.5', 2),  # root of a negative number
-        ('lr_policy: "inv" base_lr: 1 gamma: -1 power: 0.5', 1),  # 0 ^ -0.5
-        ('lr_policy: "poly" base_lr: 1 power: -1 max_iter: 9', 9),
-        ('lr_policy: "fixed" base_lr: nan', 0),
+        ("exp base_lr: 1 gamma: 2", 5000),  # overflows
+        ("inv base_lr: 1 gamma: -1 power: 0.5", 2),  # root of a negative number
+        ("inv base_lr: 1 gamma: -1 power: 0.5", 1),  # 0 ^ -0.5
+        ("poly base_lr: 1 power: -1 max_iter: 9", 9),
+        ("fixed base_lr: nan", 0),
     ],
 )
 def test_a_rate_that_is_not_finite_is_an_error(text, at):
-    with pytest.raises(
-        CaffeliteError,
-        match=rf"s.prototxt:1:12: .* gives no finite rate at iteration {at}; found (inf|nan); correct base_lr",
-    ):
+    said = rf"s.prototxt:1:12: .* gives no finite rate at iteration {at}; found (inf|nan); correct base_lr"
+    with pytest.raises(CaffeliteError, match=said):
         rate(text)(at)
 
 
@@ -197,10 +174,8 @@ def test_plateaus_ignore_the_warm_up():
 
 
 def test_current_step_equals_caffes():
-    step, multistep = (
-        rate('lr_policy: "step" base_lr: 1 gamma: 1 stepsize: 3'),
-        rate('lr_policy: "multistep" base_lr: 1 gamma: 1 stepvalue: 3'),
-    )
+    step = rate('lr_policy: "step" base_lr: 1 gamma: 1 stepsize: 3')
+    multistep = rate('lr_policy: "multistep" base_lr: 1 gamma: 1 stepvalue: 3')
     assert [step.current_step(i) for i in (0, 2, 3, 7)] == [0, 0, 1, 2]
     assert [multistep.current_step(i) for i in (0, 2, 3, 7)] == [0, 0, 1, 1]
     assert rate('lr_policy: "fixed" base_lr: 1').current_step(9) == 0

@@ -53,8 +53,7 @@ def test_resume_from_a_snapshot_is_exact(folder, train, seed):
     resumed = train(SOLVER.replace('"run"', '"again"') + seed, resume="run_iter_7.solverstate")
     assert len(set(whole.losses())) > 15, "a run whose losses differ"
     assert after(resumed.log, 7) == [line.replace("run_iter", "again_iter") for line in after(whole.log, 7)]
-    for a, b in zip(whole.params(), resumed.params(), strict=True):
-        np.testing.assert_array_equal(a, b)
+    np.testing.assert_equal(whole.params(), resumed.params())
     same_state("run", "again")
 
 
@@ -73,8 +72,7 @@ layer {{ name: "loss" type: "EuclideanLoss" bottom: "h" bottom: "t" top: "loss" 
     whole = train(solver)
     resumed = train(solver.replace('"run"', '"again"'), resume="run_iter_5.solverstate")
     assert after(resumed.log, 5) == [line.replace("run_iter", "again_iter") for line in after(whole.log, 5)]
-    for a, b in zip(whole.params(), resumed.params(), strict=True):
-        np.testing.assert_array_equal(a, b)
+    np.testing.assert_equal(whole.params(), resumed.params())
 
 
 @pytest.mark.parametrize("stop_at", [1, 4, 9, 19])
@@ -206,14 +204,12 @@ def test_the_state_of_another_net(folder, train):
     train(SOLVER + "random_seed: 5")
     text = (folder / "everything.prototxt").read_text()
     (folder / "everything.prototxt").write_text(text.replace('"hidden" type', '"renamed" type'))
-    with pytest.raises(
-        CaffeliteError, match="run_iter_7.caffemodel is the model of another net; expected weights of layers renamed"
-    ):
+    said = "run_iter_7.caffemodel is the model of another net; expected weights of layers renamed"
+    with pytest.raises(CaffeliteError, match=said):
         train(SOLVER, resume="run_iter_7.solverstate")
     (folder / "everything.prototxt").write_text(text.replace("num_output: 6", "num_output: 7"))
-    with pytest.raises(
-        CaffeliteError, match=r"history of parameter hidden\[0\] does not fit; expected \[7, 5\], found \[6, 5\]"
-    ):
+    said = r"history of parameter hidden\[0\] does not fit; expected \[7, 5\], found \[6, 5\]"
+    with pytest.raises(CaffeliteError, match=said):
         train(SOLVER, resume="run_iter_7.solverstate")
 
 

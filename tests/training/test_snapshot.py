@@ -161,10 +161,8 @@ def test_a_failed_write_leaves_no_partial_file(folder, make, monkeypatch, name, 
         return call(*arguments, **options)
 
     monkeypatch.setattr(os, name, failing)
-    with pytest.raises(
-        CaffeliteError,
-        match="cannot write run_iter_3.*: no space left on device; free disk space, then resume from the last",
-    ):
+    said = "cannot write run_iter_3.*: no space left on device; free disk space, then resume from the last"
+    with pytest.raises(CaffeliteError, match=said):
         solver.snapshot()
     monkeypatch.undo()
     assert len(calls) == which + 1
@@ -209,10 +207,8 @@ def test_a_cut_file_names_the_newest_good_snapshot(folder, train, kind, end):
     train(SOLVER)
     path = folder / f"run_iter_4.{kind}"
     path.write_bytes(path.read_bytes()[:-end])
-    with pytest.raises(
-        CaffeliteError,
-        match=rf"run_iter_4.{kind} is (damaged|no ).*; the newest good snapshot is run_iter_2.solverstate",
-    ):
+    said = rf"run_iter_4.{kind} is (damaged|no ).*; the newest good snapshot is run_iter_2.solverstate"
+    with pytest.raises(CaffeliteError, match=said):
         train(SOLVER, resume="run_iter_4.solverstate")
 
 
@@ -248,10 +244,8 @@ def test_no_good_snapshot_is_left(folder, train):
         if "iter_2" in name:
             (folder / name).unlink()
     (folder / "run_iter_4.caffemodel").unlink()
-    with pytest.raises(
-        CaffeliteError,
-        match="belongs to run_iter_4.caffemodel, which does not exist; there is no other good snapshot in its folder",
-    ):
+    said = "belongs to run_iter_4.caffemodel, which does not exist; there is no other good snapshot in its folder"
+    with pytest.raises(CaffeliteError, match=said):
         train(SOLVER, resume="run_iter_4.solverstate")
     with pytest.raises(CaffeliteError, match="cannot read gone_iter_1.solverstate: no such file"):
         train(SOLVER, resume="gone_iter_1.solverstate")
@@ -259,18 +253,15 @@ def test_no_good_snapshot_is_left(folder, train):
 
 @pytest.mark.parametrize("prefix", ["absent/run", "absent/"])
 def test_a_missing_folder_is_found_before_training(folder, make, prefix):
-    with pytest.raises(
-        CaffeliteError, match=r"^solver.prototxt:1:\d+: the folder .*, absent, does not exist; make it: mkdir -p absent"
-    ):
+    said = r"^solver.prototxt:1:\d+: the folder .*, absent, does not exist; make it: mkdir -p absent"
+    with pytest.raises(CaffeliteError, match=said):
         make(SOLVER.replace('"run"', f'"{prefix}"'))
 
 
 def test_an_unwritable_folder_is_found_before_training(folder, make):
     """/proc refuses root too."""
-    with pytest.raises(
-        CaffeliteError,
-        match=r"solver.prototxt:1:\d+: snapshots cannot be written to /proc/self: .*; choose another snapshot_prefix",
-    ):
+    said = r"solver.prototxt:1:\d+: snapshots cannot be written to /proc/self: .*; choose another snapshot_prefix"
+    with pytest.raises(CaffeliteError, match=said):
         make(SOLVER.replace('"run"', '"/proc/self/run"'))
 
 
@@ -280,10 +271,8 @@ def test_a_full_disk_is_found_before_training(folder, make, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(
-        CaffeliteError,
-        match="no space left on device; expected 0.1 MiB of free disk space; choose another snapshot_prefix",
-    ):
+    said = "no space left on device; expected 0.1 MiB of free disk space; choose another snapshot_prefix"
+    with pytest.raises(CaffeliteError, match=said):
         make(SOLVER)
     assert files(folder) == []
 

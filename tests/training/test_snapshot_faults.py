@@ -2,8 +2,6 @@
 nothing had happened."""
 
 import os
-import subprocess
-import sys
 
 import faults
 import numpy as np
@@ -137,12 +135,3 @@ def test_a_rewritten_pair_is_never_mixed(begun, device):
         seen.add(arrays == old[2 : 2 + len(arrays)])
         assert arrays in (old[2 : 2 + len(arrays)], new[2 : 2 + len(arrays)]), where
     assert seen == {True, False} and np.isfinite(weights[0]).all()
-
-
-@pytest.mark.slow
-def test_killed_processes_lose_nothing():
-    """A sample of the calls; without --every the command kills a process at each one."""
-    command = [sys.executable, faults.__file__, "--kinds", "kill", "--every", "60"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("nothing was lost") == len(faults.FORMS)

@@ -2,6 +2,7 @@
 
 import sys
 
+import cv2
 import numpy as np
 import pytest
 
@@ -55,7 +56,6 @@ def _test_state():
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """The working directory with a deploy net, its weights in three snapshots, an image, and a net with data."""
-    cv2 = pytest.importorskip("cv2")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.prototxt").write_text(NET)
     for i, iteration in enumerate((3, 6, 9, 12)):
@@ -156,7 +156,6 @@ def test_features_are_rows_of_the_data(folder):
 
 
 def test_projections(folder):
-    pytest.importorskip("sklearn")
     rows = np.random.default_rng(0).standard_normal((30, 4)) * [9, 3, 0.1, 0.1]
     points, text = features.project(features.Features(rows, None), "pca")
     centred = rows - rows.mean(0)
@@ -197,8 +196,6 @@ def test_filters_keep_their_shape(folder):
     ],
 )
 def test_every_picture_in_every_format(folder, monkeypatch, arguments, form, start):
-    pytest.importorskip("matplotlib")
-    pytest.importorskip("sklearn")
     if arguments[0] == "features":
         text = DATA.replace("rows.txt", str(folder / "rows.txt"))
         (folder / "data.prototxt").write_text(text)
@@ -214,7 +211,6 @@ def built_with_data():
 
 
 def test_captions_name_class_and_probability(folder):
-    pytest.importorskip("matplotlib")
     assert run("gradcam", "image.png", "-model", "net.prototxt", "-top", 3, "-out", "all.svg") == 0
     drawn = (folder / "all.svg").read_text()
     assert all(f"<!-- {label} (" in drawn for label in ("cat", "dog", "cow")) and "<!-- Grad-CAM, conv -->" in drawn

@@ -11,7 +11,6 @@ from caffelite.errors import Locator
 @pytest.fixture
 def transform():
     """Makes a Transform of a transform_param given as text."""
-    pytest.importorskip("cv2", reason="OpenCV, of the extra `images`, is not installed")
 
     def make(text, shape=(3, 16, 20), phase=pb.TRAIN, folder=".", layer="in"):
         param = text_format.Parse(text, pb.TransformationParameter())

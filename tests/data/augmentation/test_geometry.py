@@ -146,15 +146,19 @@ def test_shorter_side_is_drawn(transform):
     assert set(found[:, 0]) == {10, 11, 12, 13, 14} and (found[:, 1] == 2 * found[:, 0]).all()
 
 
-def test_sides_do_not_grow_unless_allowed(transform):
-    text = "crop_size: 8 img_rand_resize_lower: 30 img_rand_resize_upper: 30"
-    assert (sizes(transform, text, ramps(16, 32), 3) == (16, 32)).all()
-    assert (sizes(transform, text + " allow_upscale: true", ramps(16, 32), 3) == (30, 60)).all()
-
-
-def test_no_side_is_shorter_than_the_crop(transform):
-    text = "crop_h: 12 crop_w: 9 img_rand_resize_lower: 4 img_rand_resize_upper: 4"
-    assert (sizes(transform, text, ramps(16, 32), 3) == (12, 9)).all()
+@pytest.mark.parametrize(
+    "text, phase, size",
+    [
+        ("crop_size: 8 img_rand_resize_lower: 30 img_rand_resize_upper: 30", pb.TRAIN, (16, 32)),
+        ("crop_size: 8 img_rand_resize_lower: 30 img_rand_resize_upper: 30 allow_upscale: true", pb.TRAIN, (30, 60)),
+        ("crop_h: 12 crop_w: 9 img_rand_resize_lower: 4 img_rand_resize_upper: 4", pb.TRAIN, (12, 9)),
+        ("crop_size: 8 img_rand_resize_lower: 10 img_rand_resize_upper: 14", pb.TEST, (12, 24)),
+        ("crop_size: 8 horizontal_stretch_upper: 2", pb.TEST, (16, 32)),
+    ],
+)
+def test_sizes_that_are_not_drawn(transform, text, phase, size):
+    """Sides grow only where allowed, none is shorter than the crop, TEST takes the middle size."""
+    assert (sizes(transform, text, ramps(16, 32), 20, phase) == size).all()
 
 
 def test_ratio_of_the_sides(transform):
@@ -177,11 +181,6 @@ def test_stretch(transform):
     )
     found = sizes(transform, text, ramps(40, 40))
     assert found[:, 0].min() == 20 and found[:, 0].max() == 30 and found[:, 1].min() == 40 and found[:, 1].max() == 60
-
-
-def test_test_phase_takes_the_middle_size(transform):
-    text = "crop_size: 8 img_rand_resize_lower: 10 img_rand_resize_upper: 14 horizontal_stretch_upper: 2"
-    assert (sizes(transform, text, ramps(16, 32), 20, pb.TEST) == (12, 24)).all()
 
 
 def test_intels_random_size_grows(transform):
