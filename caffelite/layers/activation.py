@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.interfaces import MaskPart
@@ -15,7 +13,6 @@ from . import require
 from .division import Positioned
 from .elementwise import elementwise
 from .facets import Coordinates, Described
-from .fusing import Fusing
 from .image_layout import ImageLayout
 from .layer import Layer, Shape, gradient_of, random_key, register, split_axis
 
@@ -215,7 +212,7 @@ class Insanity(Layer):
 @register
 @Described(spared="slopes")
 @Coordinates("same")
-class PReLU(Fusing, ImageLayout, Layer):
+class PReLU(ImageLayout, Layer):
     """y = x where x > 0, else a · x; a learned for each channel, or one for all with channel_shared; a starts at 0.25.
 
     x, y (N, C, ...); a (C), or () where shared. Errors: a bottom of fewer than 2 axes. Source: He et al. 2015.
@@ -235,9 +232,6 @@ class PReLU(Fusing, ImageLayout, Layer):
 
     def divisible(self, axis: int) -> bool:
         return axis == 0 or (axis == 1 and not self.p.channel_shared)
-
-    def channel_slopes(self) -> np.ndarray | None:
-        return np.broadcast_to(self.params[0].data, self.split[1])
 
     def backward_reads_top(self, index: int) -> bool:
         return False

@@ -8,7 +8,6 @@ from collections.abc import Collection
 
 from ..devices.protocol import Device
 from .facets import Described
-from .fusing import Fusing
 from .image_layout import ImageLayout
 from .layer import Layer, Shape, register
 
@@ -76,7 +75,7 @@ class Joint(ImageLayout, Layer):
 
 @register
 @Described(purpose="joins channels")
-class Concat(Fusing, Joint):
+class Concat(Joint):
     """The bottoms one after the other along ``axis`` (default 1, the channels; concat_dim in old files).
 
     (N, C1, ...), (N, C2, ...), … → (N, C1 + C2 + …, ...). Errors: bottoms that differ along another axis. As in Caffe.
@@ -108,12 +107,14 @@ class Concat(Fusing, Joint):
         self.stored, self.stored_gradients = self.config.bottoms_in_top, self.config.gradients_in_top
 
     def most_gradient_parts(self) -> int:
-        return 8 if self.config.traits.sums_gradients and not self.view else 1
+        """In how many arrays, at most, backward takes the top's gradient: ``dy`` then are these parts."""
+        return 1 if self.view else 8
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         self.part(dy, [None if i in self.stored_gradients else part for i, part in enumerate(dx)])
 
     def top_slices(self) -> list[tuple[int, int]]:
+        """Where each bottom is in the top, (start, pitch) as in net/slices.py, if it can be stored there."""
         rows, starts = self.rows()
         if self.view or (rows > 1 and not self.channels_last):
             return []

@@ -36,19 +36,14 @@ CAFFE_FORMAT = Format()  # N×C×H×W, of the net's dtype
 class LayerConfig:
     """What compilation decided about one layer of one net.
 
-    ``saved``: the blobs that forward keeps for backward, by name. ``fused``: the layers that run as part of this one,
-    in order: a rule of net/fusion.py, and the number that it gives, as the slope of a ReLU. ``prepared``: a convolution
-    whose weights are folded with layers behind it, and packed, when they change. ``bottoms_in_top``: bottoms that are
-    stored in the layer's top, where it need not copy them; ``gradients_in_top``: bottoms whose gradients are stored in
-    the top's. ``gradient_in_forward``: forward computes the first bottom's gradient into ``saved``, and backward does
-    nothing.
+    ``saved``: the blobs that forward keeps for backward, by name. ``bottoms_in_top``: bottoms that are stored in the
+    layer's top, where it need not copy them; ``gradients_in_top``: bottoms whose gradients are stored in the top's.
+    ``gradient_in_forward``: forward computes the first bottom's gradient into ``saved``, and backward does nothing.
     """
 
     traits: DeviceTraits = DeviceTraits("cpu")
     format: Format = CAFFE_FORMAT
     saved: SavedBlobs = field(default_factory=lambda: MappingProxyType({}))
-    fused: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    prepared: bool = False
     bottoms_in_top: frozenset[int] = frozenset()
     gradients_in_top: frozenset[int] = frozenset()
     gradient_in_forward: bool = False

@@ -13,7 +13,7 @@ from . import require
 from .config import SavedBlobs
 from .division import OutputDivision
 from .facets import Coordinates, Described
-from .fusing import Fusing
+from .fusing import FusingProduct
 from .layer import Layer, Shape, gradient_of, register, register_variant
 from .rounding import RoundedProducts
 from .state import SavesByConfig
@@ -26,7 +26,7 @@ HALF_ROWS = 32  # with fewer, reading the weights is the work, and rounding them
 @register
 @Described(purpose="every output sums all inputs, each with a weight of its own")
 @Coordinates("none")
-class InnerProduct(SavesByConfig, Fusing, OutputDivision, RoundedProducts, WeightProduct):
+class InnerProduct(SavesByConfig, FusingProduct, OutputDivision, RoundedProducts, WeightProduct):
     """y = x w^T + b over the axes from ``axis`` on (default 1).
 
     x (M..., K...); w (N, K), stored (K, N) where transpose; b (N); y (M..., N), N = num_output. Defaults: bias_term
@@ -49,9 +49,6 @@ class InnerProduct(SavesByConfig, Fusing, OutputDivision, RoundedProducts, Weigh
             self.add_param((self.n,), self.p.bias_filler, "bias_filler")
         return [(*bottoms[0][:axis], self.n)]
 
-    def backward_reads_top(self, index: int) -> bool:
-        return False
-
     def multiply_adds(self, bottoms: list[Shape], tops: list[Shape]) -> int:
         return math.prod(tops[0]) * self.k
 
@@ -61,25 +58,14 @@ class InnerProduct(SavesByConfig, Fusing, OutputDivision, RoundedProducts, Weigh
     def saved_blobs(self) -> SavedBlobs:
         return self.rounded_blobs([(self.m, self.k)]) if self.rounds_bottoms() else {}
 
-    def can_fuse_relu(self) -> bool:
-        return True
-
-    def relu_backward_overwrites(self) -> bool:
-        return self.config.traits.fuses_relu_backward
-
     def backward_reads_bottom(self, index: int) -> bool:
         return not self.rounds_bottoms()
 
     def build(self, dev: Device) -> None:
-        self.slope = self.config.fused.get("relu")
         self._bias = self.params[1].data if self.p.bias_term else None
         self._rounded = [self.saved["half 0"]] if self.rounds_bottoms() else []
         self.op = self.gradient_product(self.m)
-        self._relu_backward = (
-            dev.relu_backward(self.m, self.n, 1, self.slope)
-            if self.slope is not None and self.relu_backward_overwrites()
-            else None
-        )
+        self._relu_backward = self.relu_backward(dev, self.m, self.n, 1)
 
     def forward(self, x: list, y: list) -> None:
         self.op.forward(x[0], self.weights(), self._bias, y[0], self.slope, *self._rounded)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from ..layers import Layer
 from ..layers.activation import ReLU
+from ..layers.batch_norm import BatchNorm
+from ..layers.concat_slice import Concat
+from ..layers.eltwise import Eltwise
 from ..layers.feeding import Feeding
-from ..layers.fusing import fusing
+from ..layers.fusing import FusingProduct
 from .fusion import Fusions, configure
 from .memory import DataMemory, Storages
 from .nodes import Graph, Node, Value
@@ -113,7 +117,7 @@ class GradientMemory:
         reads it does not take them as they are."""
         parts = self._parts[bottom]
         maker = self.fusions.runner(bottom.node)
-        most = fusing(maker.layer).most_gradient_parts() if maker.backward and len(bottom.node.tops) == 1 else 1
+        most = _most_parts(maker.layer) if maker.backward and len(bottom.node.tops) == 1 else 1
         if not self.sums or self._pending[bottom] or len(parts) <= most:
             return
         step.sums[bottom] = [storage.use(time) for storage in parts]
@@ -132,7 +136,7 @@ class GradientMemory:
         if summand:
             passes = not isinstance(step.fused[-1].layer, ReLU) and not step.parts
         else:
-            passes = fusing(node.layer).passes_gradient(i)
+            passes = isinstance(node.layer, Eltwise) and node.layer.passes_gradient(i)
         passes = self.fuse and passes
         top = step.tops[0] if summand or passes else step.tops[i] if i < len(step.tops) else None
         if i == 0 and node.layer.config.gradient_in_forward:
@@ -180,6 +184,11 @@ class GradientMemory:
         times = sorted(backward_time(runner(r)) for r, i in value.readers if r.gradient_to[i])
         times = [] if self.sums else times[1:]  # the first one writes it
         maker = runner(value.node)
-        if maker is not value.node and fusing(maker.layer).relu_backward_overwrites():
+        if maker is not value.node and isinstance(maker.layer, FusingProduct):
             times.append(self.lifetimes.gradient_read(value))
         return min((t for t in times if t >= time), default=FOREVER)
+
+
+def _most_parts(layer: Layer) -> int:
+    """In how many arrays, at most, a layer's backward takes its only top's gradient."""
+    return layer.most_gradient_parts() if isinstance(layer, BatchNorm | Concat) else 1

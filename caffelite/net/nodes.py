@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import caffelite_pb2 as pb
-from ..layers import CAFFE_FORMAT, Format, Layer, LayerConfig, ParameterSpec, Shape
+from ..layers import CAFFE_FORMAT, Format, Layer, ParameterSpec, Shape
 from ..layers.data import Input
 from ..layers.feeding import Feeding, Scheduled, feeding
 from ..layers.varying import Varying, varies
@@ -194,10 +194,10 @@ class Graph(Sealable):
         super().seal()
 
 
-def configured(layer: Layer, config: LayerConfig) -> Layer:
-    """A copy of a layer that has ``config``."""
+def changed(layer: Layer, **attributes: Any) -> Layer:
+    """A copy of a layer with other ``attributes``."""
     copied = copy.copy(layer)
-    copied.config = config
+    vars(copied).update(attributes)
     return copied
 
 
