@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from .. import caffelite_pb2 as pb
+from ..devices.interfaces import Array
 from ..devices.protocol import Device
 from . import require
 from .config import SavedBlobs
@@ -18,15 +19,21 @@ from .layer import Layer, Shape, gradient_of, register, register_variant
 from .rounding import RoundedProducts
 from .state import SavesByConfig
 from .unit_rows import UnitRows
-from .weight_products import WeightProduct
 
 HALF_ROWS = 32  # with fewer, reading the weights is the work, and rounding them first more of it
+
+
+class DeferredRows(Protocol):
+    """Keeps the rows that the gradient of an InnerProduct's weights is a product of."""
+
+    def keep(self, x: Array, dy: Array, add: bool) -> None:
+        """x (M, K), dy (M, N): of one pass. add: after the rows of earlier passes, which are dropped otherwise."""
 
 
 @register
 @Described(purpose="every output sums all inputs, each with a weight of its own")
 @Coordinates("none")
-class InnerProduct(SavesByConfig, FusingProduct, OutputDivision, RoundedProducts, WeightProduct):
+class InnerProduct(SavesByConfig, FusingProduct, OutputDivision, RoundedProducts):
     """y = x w^T + b over the axes from ``axis`` on (default 1).
 
     x (M..., K...); w (N, K), stored (K, N) where transpose; b (N); y (M..., N), N = num_output. Defaults: bias_term
@@ -34,6 +41,8 @@ class InnerProduct(SavesByConfig, FusingProduct, OutputDivision, RoundedProducts
     """
 
     field = "inner_product_param"
+    # where the gradient of the weights is computed later, for several passes at once: receives the rows of each pass
+    deferred: DeferredRows | None = None
 
     def setup(self) -> None:
         require.positive(self, "num_output", "the number of units")
@@ -83,12 +92,16 @@ class InnerProduct(SavesByConfig, FusingProduct, OutputDivision, RoundedProducts
         self.op.backward(x[0], self.weights(), dy[0], dx[0], dw, db, add_w, add_b)
 
     def gradient_rows(self) -> tuple[int, int, int]:
+        """(M, K, N): the gradient is a sum over M rows, of K numbers of the bottom and N of the top's gradient."""
         return self.m, self.k, self.n
 
     def fuses_update(self) -> bool:
+        """Whether a device that ``fuses_updates`` can update the weights as it computes their gradient: they are
+        (N, K), and factors of float32."""
         return not (self.p.transpose or self.rounds_bottoms())
 
     def gradient_product(self, rows: int) -> Any:
+        """The device's inner product, which computes the gradient of the weights over ``rows`` rows."""
         half = {"half": True} if self.rounds_bottoms() else {}
         return self.dev.inner_product(rows, self.k, self.n, self.p.transpose, **half)
 
