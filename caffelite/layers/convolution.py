@@ -133,7 +133,7 @@ class Convolution(FusingProduct, Kernels):
     def build(self, dev: Device) -> None:
         split = self.stored_split((*self.y_shape[:2], math.prod(self.y_shape[2:])))
         self._bias = self.params[1].data if self.p.bias_term else None
-        self._relu_backward = self.relu_backward(dev, *split)
+        self._relu_backward = self.build_relu_backward(dev, *split)
         if self.channels_last:
             self.op = dev.convolution(
                 self.x_shape,

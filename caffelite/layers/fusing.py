@@ -35,6 +35,6 @@ class FusingProduct(Fusing):
     def backward_reads_top(self, index: int) -> bool:
         return self.fuses_backward()
 
-    def relu_backward(self, dev: Device, n: int, c: int, p: int) -> Kernel | None:
+    def build_relu_backward(self, dev: Device, n: int, c: int, p: int) -> Kernel | None:
         """The backward pass of the ReLU where it is fused, for tops (N, C, P)."""
         return dev.relu_backward(n, c, p, self.slope) if self.slope is not None and self.fuses_backward() else None

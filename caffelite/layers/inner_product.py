@@ -74,7 +74,7 @@ class InnerProduct(SavesByConfig, FusingProduct, OutputDivision, RoundedProducts
         self._bias = self.params[1].data if self.p.bias_term else None
         self._rounded = [self.saved["half 0"]] if self.rounds_bottoms() else []
         self.op = self.gradient_product(self.m)
-        self._relu_backward = self.relu_backward(dev, self.m, self.n, 1)
+        self._relu_backward = self.build_relu_backward(dev, self.m, self.n, 1)
 
     def forward(self, x: list, y: list) -> None:
         self.op.forward(x[0], self.weights(), self._bias, y[0], self.slope, *self._rounded)
