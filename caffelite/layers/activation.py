@@ -95,6 +95,7 @@ class Dropout(Positioned, ImageLayout, Layer):
     in_place = follows_layout = True
     couples_samples = False
     part: MaskPart | None = None
+    backward_reads_bottoms = backward_reads_tops = False
 
     def setup(self) -> None:
         self.training = self.phase == pb.TRAIN or self.p.sample_weights_test
@@ -120,11 +121,6 @@ class Dropout(Positioned, ImageLayout, Layer):
     def set_part(self, axis: int, index: int, count: int) -> None:
         rows, width = (index * self.rows, 0) if axis == 0 else (0, index * self.width)
         self.part = MaskPart(rows, self.rows * (count if axis == 0 else 1), width)
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def build(self, dev: Device) -> None:
         if self.training:
@@ -182,10 +178,12 @@ class Insanity(Layer):
     def divisible(self, axis: int) -> bool:
         return not self.training
 
-    def backward_reads_bottom(self, index: int) -> bool:
+    @property
+    def backward_reads_bottoms(self) -> bool:
         return self.p.lb < 0
 
-    def backward_reads_top(self, index: int) -> bool:
+    @property
+    def backward_reads_tops(self) -> bool:
         return self.p.lb > 0
 
     def build(self, dev: Device) -> None:
@@ -221,6 +219,7 @@ class PReLU(ImageLayout, Layer):
     field = "prelu_param"
     in_place = follows_layout = True
     couples_samples = False
+    backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.channels(self, bottoms)
@@ -232,9 +231,6 @@ class PReLU(ImageLayout, Layer):
 
     def divisible(self, axis: int) -> bool:
         return axis == 0 or (axis == 1 and not self.p.channel_shared)
-
-    def backward_reads_top(self, index: int) -> bool:
-        return False
 
     def build(self, dev: Device) -> None:
         y, dx, da = (
@@ -368,6 +364,7 @@ class SeLuDropout(ImageLayout, Layer):
     field = "selu_dropout_param"
     in_place = True
     couples_samples = False
+    backward_reads_bottoms = backward_reads_tops = False
 
     def setup(self) -> None:
         ratio = self.p.dropout_ratio
@@ -387,11 +384,6 @@ class SeLuDropout(ImageLayout, Layer):
 
     def divisible(self, axis: int) -> bool:
         return not self.training
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def build(self, dev: Device) -> None:
         if not self.training:

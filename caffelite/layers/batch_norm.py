@@ -91,10 +91,12 @@ class BatchNorm(Fusing, ImageLayout):
         """In how many arrays, at most, backward takes the top's gradient: ``dy`` then are these parts."""
         return 64 if self.with_sum else 1
 
-    def backward_reads_bottom(self, index: int) -> bool:
+    @property
+    def backward_reads_bottoms(self) -> bool:
         return self.scales  # y may have lost what x says: the scale may be 0
 
-    def backward_reads_top(self, index: int) -> bool:
+    @property
+    def backward_reads_tops(self) -> bool:
         return self.with_sum or not (self.stored or self.scales)
 
     def channel_affine(self, params: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

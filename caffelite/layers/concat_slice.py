@@ -17,6 +17,7 @@ class Joint(ImageLayout, Layer):
 
     old_axis = ""  # the axis's name in old files
     follows_precision = True
+    backward_reads_bottoms = backward_reads_tops = False
 
     def setup(self) -> None:
         if self.p.HasField("axis") and self.p.HasField(self.old_axis):
@@ -46,11 +47,6 @@ class Joint(ImageLayout, Layer):
 
     def divisible(self, axis: int) -> bool:
         return axis != self.joint
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def join(self, parts: list, whole, stored: Collection[int] = ()) -> None:
         """Copies the parts (zeros where None) into the concatenated blob; skips those ``stored`` there already."""

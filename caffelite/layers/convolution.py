@@ -82,9 +82,6 @@ class Kernels(ImageLayout, OutputDivision):
     def input_part_axis(self, count: int) -> int | None:
         return self.channels_axis if self.p.group > 1 else None
 
-    def backward_reads_top(self, index: int) -> bool:
-        return False
-
 
 def spatial_axis(layer: Layer, shape: Shape, least: int = 1) -> int:
     """The channels' axis, absolute; ``least`` spatial axes or more follow it."""
@@ -180,6 +177,8 @@ class Deconvolution(Kernels):
     2·pad. Any number of spatial axes; defaults as Convolution's. Errors: channels that group does not divide, a pad
     that leaves nothing. As in Caffe.
     """
+
+    backward_reads_tops = False
 
     def sizes(self, spatial: Shape) -> Shape:
         k = self.window

@@ -55,10 +55,12 @@ class Eltwise(Fusing, ImageLayout):
                 raise self.bottom_error(i, "does not fit the first", expected=list(bottoms[0]), found=list(shape))
         return [bottoms[0]]
 
-    def backward_reads_bottom(self, index: int) -> bool:
+    @property
+    def backward_reads_bottoms(self) -> bool:
         return self.operation != ELTWISE.SUM
 
-    def backward_reads_top(self, index: int) -> bool:
+    @property
+    def backward_reads_tops(self) -> bool:
         return self.operation == ELTWISE.MAX or (self.operation == ELTWISE.PROD and not self.p.stable_prod_grad)
 
     def divisible(self, axis: int) -> bool:

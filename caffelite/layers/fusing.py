@@ -32,7 +32,8 @@ class FusingProduct(Fusing):
     def fuses_backward(self) -> bool:
         return self.slope is not None and self.config.traits.fuses_relu_backward
 
-    def backward_reads_top(self, index: int) -> bool:
+    @property
+    def backward_reads_tops(self) -> bool:
         return self.fuses_backward()
 
     def build_relu_backward(self, dev: Device, n: int, c: int, p: int) -> Kernel | None:

@@ -67,7 +67,8 @@ class InnerProduct(SavesByConfig, FusingProduct, OutputDivision, RoundedProducts
     def saved_blobs(self) -> SavedBlobs:
         return self.rounded_blobs([(self.m, self.k)]) if self.rounds_bottoms() else {}
 
-    def backward_reads_bottom(self, index: int) -> bool:
+    @property
+    def backward_reads_bottoms(self) -> bool:
         return not self.rounds_bottoms()
 
     def build(self, dev: Device) -> None:
@@ -153,6 +154,8 @@ class InnerProductOfBlobs(Layer):
     type, field = "InnerProduct", "inner_product_param"
     bottoms = (2, 3)
     couples_samples = False
+    backward_reads_bottoms = (0, 1)
+    backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]), end=True)
@@ -171,12 +174,6 @@ class InnerProductOfBlobs(Layer):
         return [(*bottoms[0][:axis], self.n)]
 
     def divisible(self, axis: int) -> bool:
-        return False
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return index < 2
-
-    def backward_reads_top(self, index: int) -> bool:
         return False
 
     def build(self, dev: Device) -> None:

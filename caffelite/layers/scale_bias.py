@@ -71,6 +71,7 @@ class Scale(Broadcast):
 
     field = "scale_param"
     in_place = follows_precision = True
+    backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = self.operand(bottoms)
@@ -80,9 +81,6 @@ class Scale(Broadcast):
         if self.p.bias_term:
             self.add_param(shape, self.p.bias_filler, "bias_filler")
         return [bottoms[0]]
-
-    def backward_reads_top(self, index: int) -> bool:
-        return False
 
     def channel_affine(self, params: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """(scale, shift) of each channel, float64, by the parameters in host memory."""
@@ -126,17 +124,13 @@ class Bias(Broadcast):
 
     field = "bias_param"
     in_place = follows_precision = True
+    backward_reads_bottoms = backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = self.operand(bottoms)
         if len(bottoms) == 1:
             self.add_param(shape, self.p.filler, "filler")
         return [bottoms[0]]
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def build(self, dev: Device) -> None:
         self._y = dev.channel_map(

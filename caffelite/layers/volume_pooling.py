@@ -34,6 +34,7 @@ class VolumePooling(Layer):
     field = "pooling_param"
     requires_host = True
     couples_samples = False
+    backward_reads_bottoms = backward_reads_tops = False
 
     def setup(self) -> None:
         p = self.p
@@ -81,11 +82,6 @@ class VolumePooling(Layer):
 
     def divisible(self, axis: int) -> bool:
         return axis < 2
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def build(self, dev: Device) -> None:
         """Nothing: the host computes all."""

@@ -78,7 +78,7 @@ def _sum(norm: BatchNorm, total: Eltwise, at: Neighbors) -> Layer | None:
 @rule(Fusing, ReLU)
 def _relu(layer: Fusing, relu: Layer, at: Neighbors) -> Layer | None:
     """A ReLU that computes its gradient from its top and may overwrite the top's gradient."""
-    plain = not relu.backward_reads_bottom(0) and not any(at.reader.loss_weights)
+    plain = not relu.backward_reads_bottoms and not any(at.reader.loss_weights)
     return changed(layer, slope=relu.p.negative_slope) if plain and layer.can_fuse_relu() else None
 
 

@@ -68,9 +68,9 @@ class Lifetimes:
         if value in self.retained or self.keep:
             return FOREVER
         times = [reader.index for reader, _ in value.readers if reader is not but]
-        times += [self.backward_time(r) for r, i in value.readers if r.backward and r.layer.backward_reads_bottom(i)]
+        times += [self.backward_time(reader) for reader, i in value.readers if reader.reads_bottom(i)]
         maker = self.fusions.runner(value.node)
-        if maker.backward and maker.layer.backward_reads_top(value.top):
+        if maker.reads_top(value.top):
             times.append(self.backward_time(maker))
         if value.node.loss_weights[value.top]:  # losses are summed when all layers have run
             times.append(self.count - 1)

@@ -44,9 +44,6 @@ class BboxAccuracy(Layer):
             raise self.bottom_error(2, "does not fit", expected=f"{rois[0]}×6", found=list(matches))
         return [(1, 1, 1, 1)] * len(self.spec.top)
 
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
     def build(self, dev: Device) -> None:
         """Nothing: the host computes all."""
 

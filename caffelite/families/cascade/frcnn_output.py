@@ -66,9 +66,6 @@ class FrcnnOutput(Writing, Varying, Layer):
         self.count = 1 + (min(most, self.p.max_det_num) if self.p.max_det_num else most)
         return [(self.count, COLUMNS)]
 
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
     def build(self, dev: Device) -> None:
         """Nothing: the host computes all."""
 

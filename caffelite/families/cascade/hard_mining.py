@@ -46,9 +46,6 @@ class HardMining(Layer):
         self.count = min(count, self.p.num_image * self.p.num_roi_per_image)
         return [(self.count, *shape[1:]) for shape in bottoms[1:]]
 
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
     def build(self, dev: Device) -> None:
         """Nothing: the host computes all."""
 

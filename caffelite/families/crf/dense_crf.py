@@ -52,9 +52,6 @@ class DenseCRF(Layer):
             raise self.bottom_error(2, "does not fit", expected=[n, 3, *size], found=list(bottoms[2]))
         return [bottoms[0]]
 
-    def divisible(self, axis: int) -> bool:
-        return axis == 0
-
     def build(self, dev: Device) -> None:
         """Nothing: the host computes all."""
 

@@ -21,9 +21,6 @@ class ChannelNorm(Layer):
         require.channels(self, bottoms)
         return [(bottoms[0][0], 1, *bottoms[0][2:])]
 
-    def divisible(self, axis: int) -> bool:
-        return axis == 0
-
     def build(self, dev: Device) -> None:
         """Nothing: the host computes all."""
 

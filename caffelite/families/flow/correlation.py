@@ -33,6 +33,7 @@ class Correlation(Layer):
     bottoms = (2, 2)
     requires_host = needs_images = True
     couples_samples = False
+    backward_reads_tops = False
 
     def setup(self) -> None:
         p = self.p
@@ -61,12 +62,6 @@ class Correlation(Layer):
         """The displacements along an axis."""
         step = self.p.stride_2
         return range(-(reach // step) * step, reach + 1, step)
-
-    def divisible(self, axis: int) -> bool:
-        return axis == 0
-
-    def backward_reads_top(self, index: int) -> bool:
-        return False
 
     def build(self, dev: Device) -> None:
         """Nothing: the host computes all."""

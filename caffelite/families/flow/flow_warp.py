@@ -57,16 +57,11 @@ class FlowWarp(Layer):
     bottoms = (2, 2)
     requires_host = needs_images = True
     couples_samples = False
+    backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         check_like(self, bottoms, 2)
         return [bottoms[0]]
-
-    def divisible(self, axis: int) -> bool:
-        return axis == 0
-
-    def backward_reads_top(self, index: int) -> bool:
-        return False
 
     def build(self, dev: Device) -> None:
         """Nothing: the host computes all."""

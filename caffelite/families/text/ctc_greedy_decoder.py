@@ -62,9 +62,6 @@ class CTCGreedyDecoder(Layer):
             what = f"has {len(self.spec.top)} tops for {len(self.spec.bottom)} bottoms"
             raise self.error(what, "top", most, expected=f"at most {most}", outer=True)
 
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
     def build(self, dev: Device) -> None:
         """Nothing: the host computes all."""
 

@@ -36,9 +36,6 @@ class LabelsequenceAccuracy(Layer):
     def divisible(self, axis: int) -> bool:
         return False
 
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
     def build(self, dev: Device) -> None:
         """Nothing: the host computes all."""
 
