@@ -98,9 +98,6 @@ class FieldLayer(Layer):
     def divisible(self, axis: int) -> bool:
         return False
 
-    def build(self, dev) -> None:
-        """Nothing: the host computes all."""
-
     def read(self, x: list) -> Maps:
         arrays = [self.dev.download(blob).astype(float) for blob in x]
         classes = self.p.cls_num

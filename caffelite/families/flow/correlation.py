@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ... import caffelite_pb2 as pb
-from ...devices.protocol import Device
 from ...layers import require
 from ...layers.layer import Layer, Shape, register
 from .images import check_like
@@ -62,9 +61,6 @@ class Correlation(Layer):
         """The displacements along an axis."""
         step = self.p.stride_2
         return range(-(reach // step) * step, reach + 1, step)
-
-    def build(self, dev: Device) -> None:
-        """Nothing: the host computes all."""
 
     def _pairs(self) -> Iterator[tuple[int, Slices, Slices]]:
         """A channel of y, and which pixels of the padded bottoms meet there, one for each value of y: for each

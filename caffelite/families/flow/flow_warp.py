@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from ... import caffelite_pb2 as pb
-from ...devices.protocol import Device
 from ...layers.layer import Layer, Shape, register
 from .images import check_like
 
@@ -62,9 +61,6 @@ class FlowWarp(Layer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         check_like(self, bottoms, 2)
         return [bottoms[0]]
-
-    def build(self, dev: Device) -> None:
-        """Nothing: the host computes all."""
 
     def _read(self, x: list) -> tuple[np.ndarray, Corners]:
         return self.dev.download(x[0]).astype(float), Corners(self.dev.download(x[1]).astype(float))

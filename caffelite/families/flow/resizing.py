@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...devices.protocol import Device
 from ...layers import require, sliding
 from ...layers.layer import Layer, Shape
 
@@ -28,9 +27,6 @@ class Resized(Layer):
                 raise self.error(f"a bad {name}", name, expected=f"{self.least} to {sliding.LARGEST}", found=side)
         self.size = size
         return [(*bottoms[0][:2], *size)]
-
-    def build(self, dev: Device) -> None:
-        """Nothing: the host computes all."""
 
 
 def triangle(d: np.ndarray) -> np.ndarray:
