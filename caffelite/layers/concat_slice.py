@@ -80,6 +80,7 @@ class Concat(Joint):
     field = "concat_param"
     bottoms = (1, None)
     old_axis = "concat_dim"
+    stored = stored_gradients = frozenset[int]()  # of which bottoms: in the top, or its gradient, without a copy
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         first = bottoms[0]
@@ -97,10 +98,6 @@ class Concat(Joint):
 
     def forward(self, x: list, y: list) -> None:
         self.join(x, y[0], self.stored)
-
-    def build(self, dev: Device) -> None:
-        super().build(dev)
-        self.stored, self.stored_gradients = self.config.bottoms_in_top, self.config.gradients_in_top
 
     def most_gradient_parts(self) -> int:
         """In how many arrays, at most, backward takes the top's gradient: ``dy`` then are these parts."""

@@ -4,10 +4,10 @@ the work of both."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from ..layers import Layer, LayerConfig
+from ..layers import Layer
 from ..layers.activation import PReLU, ReLU
 from ..layers.batch_norm import BatchNorm
 from ..layers.convolution import Convolution
@@ -16,12 +16,6 @@ from ..layers.fusing import Fusing
 from ..layers.prepared_convolution import PreparedConvolution
 from ..layers.scale_bias import Scale
 from .nodes import Graph, Node, Value, changed
-
-
-def configure(node: Node, **decisions: Any) -> None:
-    """Records decisions about a node's layer, in a copy of the layer."""
-    config: LayerConfig = replace(node.layer.config, **decisions)
-    node.layer = changed(node.layer, config=config)
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from ..layers import Layer
+from ..layers import GRADIENT, Layer
 from ..layers.activation import ReLU
 from ..layers.batch_norm import BatchNorm
 from ..layers.concat_slice import Concat
 from ..layers.eltwise import Eltwise
 from ..layers.feeding import Feeding
 from ..layers.fusing import FusingProduct
-from .fusion import Fusions, configure
+from .fusion import Fusions
 from .memory import DataMemory, Storages
-from .nodes import Graph, Node, Value
+from .nodes import Graph, Node, Value, changed
 from .packing import Storage, aligned
 from .slices import Slice
 from .steps import FOREVER, Lifetimes, Step
@@ -85,7 +85,7 @@ class GradientMemory:
         # A summand comes first: its gradient may be stored where the top's is.
         in_top = [i for i, bottom in (bottoms[::-1] if step.summand else bottoms) if self._contribute(step, i, bottom)]
         if in_top:
-            configure(node, gradients_in_top=frozenset(in_top))
+            node.layer = changed(node.layer, stored_gradients=frozenset(in_top))
         for bottom in dict.fromkeys(bottom for _, bottom in bottoms):
             self._complete(step, bottom, time)
         return step
@@ -139,8 +139,8 @@ class GradientMemory:
             passes = isinstance(node.layer, Eltwise) and node.layer.passes_gradient(i)
         passes = self.fuse and passes
         top = step.tops[0] if summand or passes else step.tops[i] if i < len(step.tops) else None
-        if i == 0 and node.layer.config.gradient_in_forward:
-            return self.data.saved[node]["gradient"].use(time)
+        if i == 0 and (early := self.data.saved.get(node, {}).get(GRADIENT)):
+            return early.use(time)
         if top is None or top in self.slices or not top.gradient or top in self.data.constant_gradients:
             return self.storages.new(self.storages.size(bottom), time)
         parts = step.parts or [self.diff[top]]

@@ -9,8 +9,7 @@ from typing import NamedTuple
 from ..layers.concat_slice import Concat
 from ..layers.convolution import Convolution
 from ..layers.feeding import Feeding
-from .fusion import configure
-from .nodes import Graph, Node, Value
+from .nodes import Graph, Node, Value, changed
 from .packing import ALIGN
 from .steps import Lifetimes
 
@@ -30,7 +29,7 @@ Slices = dict[Value, tuple[Value, Slice]]  # by bottom: the top that stores it, 
 
 
 def store_in_tops(graph: Graph, lifetimes: Lifetimes, itemsize: Callable[[str | None], int]) -> Slices:
-    """The bottoms of concatenations that are stored in the top; records them in the layers' configs. None where shapes
+    """The bottoms of concatenations that are stored in the top; records them in the layers. None where shapes
     may change. itemsize: bytes of a number by its dtype."""
     slices: Slices = {}
     varied = graph.varied()
@@ -42,7 +41,7 @@ def store_in_tops(graph: Graph, lifetimes: Lifetimes, itemsize: Callable[[str | 
             if _fits(bottom, node, region, lifetimes, itemsize):
                 bottoms[i] = slices[bottom] = node.tops[0], region
         if bottoms:
-            configure(node, bottoms_in_top=frozenset(bottoms))
+            node.layer = changed(node.layer, stored=frozenset(bottoms))
     return slices
 
 
