@@ -1,4 +1,4 @@
-"""What the compiler decides about a layer: the one record that a layer receives before it is bound to a device."""
+"""What the compiler decides about every layer before it is bound to a device."""
 
 from __future__ import annotations
 
