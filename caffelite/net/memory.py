@@ -77,7 +77,7 @@ class DataMemory:
         """Assigns storages to the blobs that a layer saves. Among them is a gradient that forward can compute already
         only where that never changes."""
         self.saved[node] = {}
-        early = fuse and node.backward and node.gradient_to[0] and node.tops[0] in self.constant_gradients
+        early = fuse and node.backward and node.gradient_to[0] and self.constant_gradients.issuperset(node.tops[:1])
         for name, (shape, dtype) in saved_blobs(node.layer).items():
             if name == GRADIENT and not early:
                 continue
