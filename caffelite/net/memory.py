@@ -77,9 +77,8 @@ class DataMemory:
         """Assigns storages to the blobs that a layer saves. Among them is a gradient that forward can compute already
         only where that never changes."""
         self.saved[node] = {}
-        early = fuse and node.backward and node.gradient_to[0] and self.constant_gradients.issuperset(node.tops[:1])
         for name, (shape, dtype) in saved_blobs(node.layer).items():
-            if name == GRADIENT and not early:
+            if name == GRADIENT and not (fuse and self._gradient_is_constant(node)):
                 continue
             size = math.prod(shape) * self.storages.itemsize(dtype)
             storage = self.saved[node][name] = self.storages.new(size, node.index)
@@ -87,6 +86,9 @@ class DataMemory:
                 storage.use(0).use(self.lifetimes.span)
             elif node.backward:
                 storage.use(self.lifetimes.backward_time(node))
+
+    def _gradient_is_constant(self, node: Node) -> bool:
+        return node.backward and node.gradient_to[0] and node.tops[0] in self.constant_gradients
 
     def _store(self, value: Value, storage: Storage) -> None:
         self.data[value] = storage
