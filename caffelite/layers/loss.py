@@ -202,7 +202,7 @@ class SoftmaxWithLoss(SavesByConfig, Loss):
         if self.counts_labels:
             divide, self._labels = 1.0, Divisor(dev, None, self.ignored())
         self.op = dev.softmax_loss(*self.split, self.ignored(), divide, class_weights.upload(self, dev))
-        self._gradient = [self.saved[GRADIENT]] if GRADIENT in self.saved and not self.smoothing else []
+        self._gradient = [self.saved[GRADIENT]] if GRADIENT in self.saved else []
         if self.smoothing:
             self._build_smoothing(dev)
 
