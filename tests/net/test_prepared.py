@@ -129,6 +129,16 @@ def test_only_nets_without_backward_are_prepared():
     assert not prepared("force_backward: true\n" + NET)
 
 
+@pytest.mark.parametrize("binary", [False, True])
+def test_a_convolution_that_makes_its_weights_is_not_prepared(binary):
+    text = inputs(data=(1, 3, 9, 9)) + (
+        'layer { name: "signs" type: "BinaryConvolution" bottom: "data" top: "signs" convolution_param { num_output: 8 '
+        f"kernel_size: 3 }} binary_convolution_param {{ use_binarization: {str(binary).lower()} }} }}"
+    )
+    compiled = compile(build(text, "TEST"), cpu_traits(), Options(inference=True))
+    assert any(is_prepared(node) for node in compiled.graph.nodes) is not binary
+
+
 def test_a_test_net_that_shares_weights_is_not_prepared(dev):
     net = bind(NET, "TEST", dev=dev, share=bind(NET, "TRAIN", dev=dev))
     assert not any(is_prepared(node) for node in net.graph.nodes)
