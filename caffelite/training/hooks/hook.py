@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -95,6 +94,10 @@ class Hooks(Hook):
             for event in EVENTS
         }
 
+    def started(self, state: TrainingState) -> None:
+        for call in self._calls["started"]:
+            call(state)
+
     def before_iteration(self, state: TrainingState) -> bool:
         stops = False
         for call in self._calls["before_iteration"]:
@@ -115,21 +118,41 @@ class Hooks(Hook):
                 return True
         return False
 
+    def before_update(self, state: TrainingState, rate: float) -> None:
+        for call in self._calls["before_update"]:
+            call(state, rate)
+
+    def after_update(self, state: TrainingState) -> None:
+        for call in self._calls["after_update"]:
+            call(state)
+
+    def after_iteration(self, state: TrainingState) -> None:
+        for call in self._calls["after_iteration"]:
+            call(state)
+
     def finished(self, state: TrainingState) -> None:
         for call in reversed(self._calls["finished"]):
             call(state)
 
+    def losses(self, state: TrainingState, first: int, values: Sequence[float]) -> None:
+        for call in self._calls["losses"]:
+            call(state, first, values)
 
-def _calls_all(event: str) -> Callable[..., None]:
-    def call_all(self: Hooks, *arguments: Any) -> None:
-        for call in self._calls[event]:
-            call(*arguments)
+    def displayed(self, state: TrainingState, rate: float, loss: float, outputs: Outputs) -> None:
+        for call in self._calls["displayed"]:
+            call(state, rate, loss, outputs)
 
-    return call_all
+    def tested(self, state: TrainingState, which: int, scores: Scores) -> None:
+        for call in self._calls["tested"]:
+            call(state, which, scores)
 
+    def all_tested(self, state: TrainingState, scores: list[Scores]) -> None:
+        for call in self._calls["all_tested"]:
+            call(state, scores)
 
-for _event in set(EVENTS) - set(vars(Hooks)):
-    setattr(Hooks, _event, _calls_all(_event))
+    def restored(self, state: TrainingState) -> None:
+        for call in self._calls["restored"]:
+            call(state)
 
 
 class LossReports(Hook):
