@@ -65,12 +65,11 @@ _preparation = options.together(
     help="Instead of IMAGE: a list or .csv table of images with their answers, as caffelite new writes it. Prints the "
     "accuracy, or the errors of numbers, with 95 % intervals.",
 )
-@click.option(
+@options.file_option(
     "--csv",
     "table",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
     help="Write a table with a row for each image: file, seconds, error, and label and score of each answer.",
+    folder=False,
 )
 @_preparation
 @click.option("--output", metavar="BLOB", help="The blob with the scores. Default: prob, or the only output.")

@@ -23,13 +23,7 @@ log = logging.getLogger("caffelite")
 @click.command(short_help="Convert a train net to a deploy net")
 @options.model
 @options.weights
-@click.option(
-    "--out",
-    metavar="FILE",
-    required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The deploy net to write.",
-)
+@options.file_option("--out", help="The deploy net to write.", required=True, folder=False)
 @options.file_option(
     "--labels",
     help="Names of the classes, one on each line, to write to the net. Default: labels.txt beside the net, or the "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 
 import click
 
@@ -16,13 +15,7 @@ log = logging.getLogger("caffelite")
 @click.command(short_help="Write a deploy net with its weights as ONNX")
 @options.model
 @options.weights
-@click.option(
-    "--out",
-    metavar="FILE",
-    required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The ONNX file to write.",
-)
+@options.file_option("--out", help="The ONNX file to write.", required=True, folder=False)
 @click.option("--check/--no_check", default=True, show_default=True, help="Compare its numbers with onnxruntime's.")
 @options.shape
 @click.option("--free_size", is_flag=True, help="Leave height and width of images open too.")

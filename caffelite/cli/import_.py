@@ -17,13 +17,7 @@ log = logging.getLogger("caffelite")
 @click.command("import", short_help="Turn PyTorch's or ONNX weights into a caffemodel")
 @click.argument("weights", metavar="WEIGHTS", type=click.Path(path_type=Path))
 @options.model
-@click.option(
-    "--out",
-    metavar="FILE",
-    required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The caffemodel to write.",
-)
+@options.file_option("--out", help="The caffemodel to write.", required=True, folder=False)
 @click.option(
     "--map",
     "pairs",

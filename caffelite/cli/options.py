@@ -168,9 +168,10 @@ running_all = together(  # the same, for a command that compares precisions
 )
 
 
-def file_option(*names: str, help: str, required: bool = False) -> Callable:
-    """An option whose value is a path."""
-    return click.option(*names, required=required, metavar="FILE", type=click.Path(path_type=Path), help=help)
+def file_option(*names: str, help: str, required: bool = False, folder: bool = True) -> Callable:
+    """An option whose value is a path. folder: it may be that of a folder, which the command reports."""
+    kind = click.Path(dir_okay=folder, path_type=Path)
+    return click.option(*names, required=required, metavar="FILE", type=kind, help=help)
 
 
 def count_option(*names: str, help: str, default: int | None = None, least: int = 1, metavar: str = "N") -> Callable:

@@ -287,9 +287,9 @@ def _planned(graph: Graph, node: Node, traits: DeviceTraits) -> list[str]:
             lines.append(f'top "{top.name}" {what}: no memory of its own')
         else:
             lines.append(f'top "{_name(top)}": {storage.bytes:,} bytes, {_life(graph, storage)}')
-        if node.backward and node.layer.backward_reads_top(i):
+        if node.reads_top(i):
             lines.append(f'its backward pass reads top "{_name(top)}" again')
-    read = [f'"{b.name}"' for i, b in enumerate(node.bottoms) if node.backward and node.layer.backward_reads_bottom(i)]
+    read = [f'"{bottom.name}"' for i, bottom in enumerate(node.bottoms) if node.reads_bottom(i)]
     if read:
         lines.append(f"its backward pass reads {', '.join(dict.fromkeys(read))} again")
     for name, storage in planned.saved.get(node, {}).items():

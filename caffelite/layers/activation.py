@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.interfaces import MaskPart
@@ -15,7 +13,6 @@ from . import require
 from .division import Positioned
 from .elementwise import elementwise
 from .facets import Coordinates, Described
-from .fusing import Fusing
 from .image_layout import ImageLayout
 from .layer import Layer, Shape, gradient_of, random_key, register, split_axis
 
@@ -98,6 +95,7 @@ class Dropout(Positioned, ImageLayout, Layer):
     in_place = follows_layout = True
     couples_samples = False
     part: MaskPart | None = None
+    backward_reads_bottoms = backward_reads_tops = False
 
     def setup(self) -> None:
         self.training = self.phase == pb.TRAIN or self.p.sample_weights_test
@@ -123,11 +121,6 @@ class Dropout(Positioned, ImageLayout, Layer):
     def set_part(self, axis: int, index: int, count: int) -> None:
         rows, width = (index * self.rows, 0) if axis == 0 else (0, index * self.width)
         self.part = MaskPart(rows, self.rows * (count if axis == 0 else 1), width)
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def build(self, dev: Device) -> None:
         if self.training:
@@ -185,10 +178,12 @@ class Insanity(Layer):
     def divisible(self, axis: int) -> bool:
         return not self.training
 
-    def backward_reads_bottom(self, index: int) -> bool:
+    @property
+    def backward_reads_bottoms(self) -> bool:
         return self.p.lb < 0
 
-    def backward_reads_top(self, index: int) -> bool:
+    @property
+    def backward_reads_tops(self) -> bool:
         return self.p.lb > 0
 
     def build(self, dev: Device) -> None:
@@ -215,7 +210,7 @@ class Insanity(Layer):
 @register
 @Described(spared="slopes")
 @Coordinates("same")
-class PReLU(Fusing, ImageLayout, Layer):
+class PReLU(ImageLayout, Layer):
     """y = x where x > 0, else a · x; a learned for each channel, or one for all with channel_shared; a starts at 0.25.
 
     x, y (N, C, ...); a (C), or () where shared. Errors: a bottom of fewer than 2 axes. Source: He et al. 2015.
@@ -224,6 +219,7 @@ class PReLU(Fusing, ImageLayout, Layer):
     field = "prelu_param"
     in_place = follows_layout = True
     couples_samples = False
+    backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.channels(self, bottoms)
@@ -235,12 +231,6 @@ class PReLU(Fusing, ImageLayout, Layer):
 
     def divisible(self, axis: int) -> bool:
         return axis == 0 or (axis == 1 and not self.p.channel_shared)
-
-    def channel_slopes(self) -> np.ndarray | None:
-        return np.broadcast_to(self.params[0].data, self.split[1])
-
-    def backward_reads_top(self, index: int) -> bool:
-        return False
 
     def build(self, dev: Device) -> None:
         y, dx, da = (
@@ -374,6 +364,7 @@ class SeLuDropout(ImageLayout, Layer):
     field = "selu_dropout_param"
     in_place = True
     couples_samples = False
+    backward_reads_bottoms = backward_reads_tops = False
 
     def setup(self) -> None:
         ratio = self.p.dropout_ratio
@@ -393,11 +384,6 @@ class SeLuDropout(ImageLayout, Layer):
 
     def divisible(self, axis: int) -> bool:
         return not self.training
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def build(self, dev: Device) -> None:
         if not self.training:

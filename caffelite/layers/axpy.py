@@ -19,6 +19,8 @@ class Axpy(Layer):
 
     bottoms = (3, 3)
     couples_samples = False
+    backward_reads_bottoms = (0, 1)
+    backward_reads_tops = False
 
     def divisible(self, axis: int) -> bool:
         return axis < 2
@@ -34,12 +36,6 @@ class Axpy(Layer):
             raise self.bottom_error(2, "does not fit", expected=list(x), found=list(b))
         self.split = 1, math.prod(x[:2]), math.prod(x[2:])
         return [x]
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return index < 2
-
-    def backward_reads_top(self, index: int) -> bool:
-        return False
 
     def build(self, dev: Device) -> None:
         self._y = dev.channel_map(Formula("a * x + b", ("a", "x", "b")), ("a",), *self.split)

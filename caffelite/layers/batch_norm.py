@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,10 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
-from .compilation import Compilable
-from .eltwise import Eltwise
 from .facets import Coordinates, Described
 from .fusing import Fusing
 from .image_layout import ImageLayout
-from .layer import Layer, Shape, register, split_axis
-from .scale_bias import Scale
+from .layer import Shape, register, split_axis
 
 LEARNT = (
     "scale_bias",
@@ -34,7 +32,7 @@ LEARNT = (
     spared="batch norm",
 )
 @Coordinates("same")
-class BatchNorm(Fusing, ImageLayout, Layer):
+class BatchNorm(Fusing, ImageLayout):
     """y = (x - μ_c) / √(σ²_c + eps) [· scale_c + bias_c], moments over the batch and positions of each channel.
 
     x, y (N, C, ...); a Scale layer may follow. Three blobs that no solver touches: running sums of means (C) and
@@ -47,6 +45,7 @@ class BatchNorm(Fusing, ImageLayout, Layer):
 
     field = "batch_norm_param"
     in_place = follows_layout = follows_precision = True
+    with_scale = with_sum = False  # whether a Scale, and a sum of two blobs, run as part of it
 
     def setup(self) -> None:
         p = self.p
@@ -77,55 +76,43 @@ class BatchNorm(Fusing, ImageLayout, Layer):
     def divisible(self, axis: int) -> bool:
         return axis == 1 or super().divisible(axis)
 
-    def can_fuse(self, follower: Compilable) -> bool:
-        return (
-            isinstance(follower, Scale)
-            and follower.split == self.split
-            and len(follower.spec.bottom) == 1
-            and not self.learnt
-        )
+    @property
+    def scales(self) -> bool:
+        """Whether it multiplies by a learnt scale: its own or that of a Scale."""
+        return self.learnt or self.with_scale
 
-    def can_fuse_sum(self, follower: Compilable) -> bool:
-        plain = (
-            isinstance(follower, Eltwise)
-            and len(follower.spec.bottom) == 2
-            and all(map(follower.passes_gradient, (0, 1)))
-        )
-        alike = follower.config.format == self.config.format
-        return self.config.traits.sums_gradients and self.can_fuse_relu() and alike and plain
+    def can_fuse_relu(self) -> bool:
+        return self.scales
 
-    def can_fuse_relu_backward(self) -> bool:
+    def fuses_backward(self) -> bool:
         return True
 
     def most_gradient_parts(self) -> int:
-        return 64 if "sum" in self.config.fused else 1
+        """In how many arrays, at most, backward takes the top's gradient: ``dy`` then are these parts."""
+        return 64 if self.with_sum else 1
 
-    def can_fuse_relu(self) -> bool:
-        return self.learnt or "scale" in self.config.fused
+    @property
+    def backward_reads_bottoms(self) -> bool:
+        return self.scales  # y may have lost what x says: the scale may be 0
 
-    def backward_reads_bottom(self, index: int) -> bool:
-        return self.can_fuse_relu()  # y may have lost what x says: the scale may be 0
+    @property
+    def backward_reads_tops(self) -> bool:
+        return self.with_sum or not (self.stored or self.scales)
 
-    def backward_reads_top(self, index: int) -> bool:
-        return not self.stored and not self.backward_reads_bottom(index)
-
-    def channel_affine(self) -> tuple[np.ndarray, np.ndarray] | None:
-        if not self.stored:
-            return None
-        mean, variance, factor = (param.data.astype(np.float64) for param in self.params[:3])
+    def channel_affine(self, params: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """(scale, shift) of each channel, float64, by the parameters in host memory, if moments are stored."""
+        mean, variance, factor = (param.astype(np.float64) for param in params[:3])
         share = 1 / factor[0] if factor[0] else 0.0
         scale = 1 / np.sqrt(variance * share + self.p.eps)
         if self.learnt:
-            scale *= self.params[3].data
+            scale *= params[3]
         shift = -mean * share * scale
-        return scale, shift + self.params[4].data if len(self.params) > 4 else shift
+        return scale, shift + params[4] if len(params) > 4 else shift
 
     def build(self, dev: Device) -> None:
         n, c, p = self.stored_split(self.split)
         m, split = n * p, (n, c, p)
-        self.slope, self.with_sum = self.config.fused.get("relu"), "sum" in self.config.fused
-        # The learnt scale and perhaps bias: its own, or those of the fused Scale.
-        self.affine = list(self.fused_scale.params if "scale" in self.config.fused else self.params[3:])
+        self.affine = [*self.params[3:], *self.fused_params]  # the scale and perhaps bias, its own or a fused Scale's
         self.dot, self.sum = dev.zeros(c), dev.zeros(c)
         if self.stored:
             self._mean = dev.map(Formula("where(f == 0, 0, v / f)", ("v",), ("f",)))

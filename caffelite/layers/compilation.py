@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from .config import LayerConfig, Shape
+
+Which = bool | Collection[int]  # all, none, or those with these indices
 
 
 class Compilable:
@@ -17,6 +21,7 @@ class Compilable:
       ``constant_tops``: tops whose gradient goes no further down;
     - ``files``: the fields of its message that name files to read, or ``message.field`` of another one;
     - ``requires_host``: its passes need the host and cannot be captured in a graph;
+    - ``backward_reads_bottoms``, ``backward_reads_tops``: which of them;
     - ``needs_images``: its bottoms are images;
     - ``couples_samples``: the numbers of a sample (its index on axis 0) may depend on other samples of the batch, or a
       loss of the batch is not the mean of the losses of its equal parts;
@@ -40,10 +45,12 @@ class Compilable:
         """Products with learned weights in one forward pass."""
         return 0
 
-    def backward_reads_bottom(self, index: int) -> bool:
+    @property
+    def backward_reads_bottoms(self) -> Which:
         return True
 
-    def backward_reads_top(self, index: int) -> bool:
+    @property
+    def backward_reads_tops(self) -> Which:
         return True
 
     def divisible(self, axis: int) -> bool:

@@ -8,7 +8,6 @@ from collections.abc import Collection
 
 from ..devices.protocol import Device
 from .facets import Described
-from .fusing import Fusing
 from .image_layout import ImageLayout
 from .layer import Layer, Shape, register
 
@@ -18,6 +17,7 @@ class Joint(ImageLayout, Layer):
 
     old_axis = ""  # the axis's name in old files
     follows_precision = True
+    backward_reads_bottoms = backward_reads_tops = False
 
     def setup(self) -> None:
         if self.p.HasField("axis") and self.p.HasField(self.old_axis):
@@ -48,11 +48,6 @@ class Joint(ImageLayout, Layer):
     def divisible(self, axis: int) -> bool:
         return axis != self.joint
 
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
-
     def join(self, parts: list, whole, stored: Collection[int] = ()) -> None:
         """Copies the parts (zeros where None) into the concatenated blob; skips those ``stored`` there already."""
         if self.view:
@@ -76,7 +71,7 @@ class Joint(ImageLayout, Layer):
 
 @register
 @Described(purpose="joins channels")
-class Concat(Fusing, Joint):
+class Concat(Joint):
     """The bottoms one after the other along ``axis`` (default 1, the channels; concat_dim in old files).
 
     (N, C1, ...), (N, C2, ...), … → (N, C1 + C2 + …, ...). Errors: bottoms that differ along another axis. As in Caffe.
@@ -85,6 +80,7 @@ class Concat(Fusing, Joint):
     field = "concat_param"
     bottoms = (1, None)
     old_axis = "concat_dim"
+    stored = stored_gradients = frozenset[int]()  # of which bottoms: in the top, or its gradient, without a copy
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         first = bottoms[0]
@@ -103,17 +99,15 @@ class Concat(Fusing, Joint):
     def forward(self, x: list, y: list) -> None:
         self.join(x, y[0], self.stored)
 
-    def build(self, dev: Device) -> None:
-        super().build(dev)
-        self.stored, self.stored_gradients = self.config.bottoms_in_top, self.config.gradients_in_top
-
     def most_gradient_parts(self) -> int:
-        return 8 if self.config.traits.sums_gradients and not self.view else 1
+        """In how many arrays, at most, backward takes the top's gradient: ``dy`` then are these parts."""
+        return 1 if self.view else 8
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         self.part(dy, [None if i in self.stored_gradients else part for i, part in enumerate(dx)])
 
     def top_slices(self) -> list[tuple[int, int]]:
+        """Where each bottom is in the top, (start, pitch) as in net/slices.py, if it can be stored there."""
         rows, starts = self.rows()
         if self.view or (rows > 1 and not self.channels_last):
             return []

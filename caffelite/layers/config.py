@@ -1,10 +1,9 @@
-"""What the compiler decides about a layer: the one record that a layer receives before it is bound to a device."""
+"""What the compiler decides about every layer before it is bound to a device."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..devices.traits import DeviceTraits
@@ -34,21 +33,7 @@ CAFFE_FORMAT = Format()  # N×C×H×W, of the net's dtype
 
 @dataclass(frozen=True)
 class LayerConfig:
-    """What compilation decided about one layer of one net.
-
-    ``saved``: the blobs that forward keeps for backward, by name. ``fused``: the layers that run as part of this one,
-    in order: a rule of net/fusion.py, and the number that it gives, as the slope of a ReLU. ``prepared``: a convolution
-    whose weights are folded with layers behind it, and packed, when they change. ``bottoms_in_top``: bottoms that are
-    stored in the layer's top, where it need not copy them; ``gradients_in_top``: bottoms whose gradients are stored in
-    the top's. ``gradient_in_forward``: forward computes the first bottom's gradient into ``saved``, and backward does
-    nothing.
-    """
+    """What compilation decided about one layer of one net: for which device it is, and how its images are stored."""
 
     traits: DeviceTraits = DeviceTraits("cpu")
     format: Format = CAFFE_FORMAT
-    saved: SavedBlobs = field(default_factory=lambda: MappingProxyType({}))
-    fused: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    prepared: bool = False
-    bottoms_in_top: frozenset[int] = frozenset()
-    gradients_in_top: frozenset[int] = frozenset()
-    gradient_in_forward: bool = False

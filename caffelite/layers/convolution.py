@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from ..devices.traits import DeviceTraits
 from . import require, sliding
-from .activation import PReLU
-from .batch_norm import BatchNorm
-from .compilation import Compilable
 from .division import OutputDivision
 from .facets import Coordinates, Described
-from .fusing import Fusing, fusing
+from .fusing import FusingProduct
 from .image_layout import ImageLayout
 from .layer import Layer, Shape, gradient_of, register
-from .scale_bias import Scale
 
 ALGORITHMS = {
     pb.ConvolutionParameter.FASTEST: None,
@@ -89,9 +83,6 @@ class Kernels(ImageLayout, OutputDivision):
     def input_part_axis(self, count: int) -> int | None:
         return self.channels_axis if self.p.group > 1 else None
 
-    def backward_reads_top(self, index: int) -> bool:
-        return False
-
 
 def spatial_axis(layer: Layer, shape: Shape, least: int = 1) -> int:
     """The channels' axis, absolute; ``least`` spatial axes or more follow it."""
@@ -107,7 +98,7 @@ def spatial_axis(layer: Layer, shape: Shape, least: int = 1) -> int:
 @register
 @Described(purpose="filters that find the same pattern anywhere in the image")
 @Coordinates("window")
-class Convolution(Fusing, Kernels):
+class Convolution(FusingProduct, Kernels):
     """y[n, m] = Σ_c w[m, c] * x[n, c] + b[m]: correlation with learned kernels, over any number of spatial axes.
 
     x (N, C, H, W); w (M, C/group, kh, kw), b (M); y (N, M, OH, OW) with OH = ⌊(H + 2·pad - (dilation·(kh - 1) + 1)) /
@@ -133,32 +124,15 @@ class Convolution(Fusing, Kernels):
     def can_fuse_relu(self) -> bool:
         return len(self.x_shape) < 5
 
-    def can_prepare(self) -> bool:
-        return self.config.traits.prepares_convolutions and self.channels_last and len(self.spec.bottom) == 1
-
-    def can_fold(self, follower: Compilable) -> bool:
-        kinds = BatchNorm, Scale, PReLU
-        fits = isinstance(follower, kinds) and follower.split[:2] == self.y_shape[:2] and len(follower.spec.bottom) == 1
-        return fits and not (isinstance(follower, BatchNorm) and not follower.stored)
-
-    def relu_backward_overwrites(self) -> bool:
-        return self.config.traits.fuses_relu_backward
-
     def takes_slices(self) -> bool:
+        """Whether its tops, and their gradients, may be slices of wider rows."""
         return self.channels_last and self.config.traits.takes_slices
 
     def build(self, dev: Device) -> None:
         split = self.stored_split((*self.y_shape[:2], math.prod(self.y_shape[2:])))
-        self.slope, self._relu_backward = self.config.fused.get("relu"), None
         self._bias = self.params[1].data if self.p.bias_term else None
-        if self.slope is not None and self.relu_backward_overwrites():
-            self._relu_backward = dev.relu_backward(*split, self.slope)
-        if self.config.prepared:
-            assert dev.inference is not None
-            half, algorithm = self.config.format.dtype is not None, ALGORITHMS[self.p.algorithm]
-            self.stale, sizes = True, (self.x_shape, self.y_shape, self.window)
-            self.prepared_op = dev.inference.convolution(*sizes, self.p.group, half, algorithm)
-        elif self.channels_last:
+        self._relu_backward = self.build_relu_backward(dev, *split)
+        if self.channels_last:
             self.op = dev.convolution(
                 self.x_shape,
                 self.y_shape,
@@ -177,25 +151,7 @@ class Convolution(Fusing, Kernels):
         """The weights that the passes compute with."""
         return self.params[0].data
 
-    def prepare(self) -> None:
-        """Folds the layers behind it into the weights of the prepared convolution."""
-        m = self.p.num_output
-        w, b = self.params[0].data, self.params[1].data if self.p.bias_term else np.zeros(m)
-        slopes = np.full(m, 1 if self.slope is None else self.slope, np.float32)
-        for layer in self.folded:
-            if affine := fusing(layer).channel_affine():
-                w = w * affine[0].reshape(-1, 1, 1, 1)
-                b = b * affine[0] + affine[1]
-            elif (bends := fusing(layer).channel_slopes()) is not None:
-                slopes = np.ascontiguousarray(bends, np.float32)
-        self.prepared_op.prepare(np.ascontiguousarray(w, np.float32), np.ascontiguousarray(b, np.float32), slopes)
-        self.stale = False
-
     def forward(self, x: list, y: list) -> None:
-        if self.config.prepared:
-            if self.stale:
-                self.prepare()
-            return self.prepared_op.run(x[0], y[0])
         for bottom, top in zip(x, y, strict=True):
             self.op.forward(bottom, self.weights(), self._bias, top, self.slope)
 
@@ -222,6 +178,8 @@ class Deconvolution(Kernels):
     2·pad. Any number of spatial axes; defaults as Convolution's. Errors: channels that group does not divide, a pad
     that leaves nothing. As in Caffe.
     """
+
+    backward_reads_tops = False
 
     def sizes(self, spatial: Shape) -> Shape:
         k = self.window

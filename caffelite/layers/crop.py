@@ -20,6 +20,7 @@ class Crop(Layer):
     field = "crop_param"
     bottoms = (2, 2)
     needs_images = True
+    backward_reads_bottoms = backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         whole, reference = bottoms
@@ -47,11 +48,6 @@ class Crop(Layer):
 
     def divisible(self, axis: int) -> bool:
         return axis < self.first
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def forward(self, x: list, y: list) -> None:
         self.dev.assign(x[0][self.part], y[0])

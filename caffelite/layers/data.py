@@ -290,14 +290,12 @@ class Parameter(Layer):
     field = "parameter_param"
     bottoms = (0, 0)
     couples_samples = False
+    backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = positive(self, [tuple(self.p.shape.dim)], ("shape",))[0]
         self.add_param(shape, self.p.blob_filler, "blob_filler")
         return [shape]
-
-    def backward_reads_top(self, index: int) -> bool:
-        return False
 
     def forward(self, x: list, y: list) -> None:
         self.dev.copy(self.params[0].data, y[0])

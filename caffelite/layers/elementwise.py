@@ -46,10 +46,12 @@ def elementwise(
         def divisible(self, axis: int) -> bool:
             return True
 
-        def backward_reads_bottom(self, index: int) -> bool:
+        @property
+        def backward_reads_bottoms(self) -> bool:
             return "x" in self.dx.arrays
 
-        def backward_reads_top(self, index: int) -> bool:
+        @property
+        def backward_reads_tops(self) -> bool:
             return "y" in self.dx.arrays
 
         def build(self, dev: Device) -> None:

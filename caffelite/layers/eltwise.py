@@ -9,7 +9,7 @@ from ..prototxt import say_once
 from .facets import Coordinates, Described
 from .fusing import Fusing
 from .image_layout import ImageLayout
-from .layer import Layer, Shape, register
+from .layer import Shape, register
 
 ELTWISE = pb.EltwiseParameter
 
@@ -17,7 +17,7 @@ ELTWISE = pb.EltwiseParameter
 @register
 @Described(purpose="adds a shortcut, through which gradients reach the lower layers unchanged")
 @Coordinates("same")
-class Eltwise(Fusing, ImageLayout, Layer):
+class Eltwise(Fusing, ImageLayout):
     """Bottoms of one shape joined element by element: SUM (default) Σ coeff_i · x_i (coeff 1), PROD Π x_i, MAX,
     for which coeff has no effect.
 
@@ -55,16 +55,19 @@ class Eltwise(Fusing, ImageLayout, Layer):
                 raise self.bottom_error(i, "does not fit the first", expected=list(bottoms[0]), found=list(shape))
         return [bottoms[0]]
 
-    def backward_reads_bottom(self, index: int) -> bool:
+    @property
+    def backward_reads_bottoms(self) -> bool:
         return self.operation != ELTWISE.SUM
 
-    def backward_reads_top(self, index: int) -> bool:
+    @property
+    def backward_reads_tops(self) -> bool:
         return self.operation == ELTWISE.MAX or (self.operation == ELTWISE.PROD and not self.p.stable_prod_grad)
 
     def divisible(self, axis: int) -> bool:
         return True
 
     def passes_gradient(self, index: int) -> bool:
+        """Whether a bottom's gradient equals the top's; where both share an array, backward writes nothing."""
         return self.operation == ELTWISE.SUM and self.coefficients[index] == 1
 
     def build(self, dev: Device) -> None:
@@ -72,8 +75,8 @@ class Eltwise(Fusing, ImageLayout, Layer):
         if self.operation == ELTWISE.SUM:
             coeffs = {f"c{i}": c for i, c in enumerate(self.coefficients)}
             text, slope = " + ".join(f"c{i} * x{i}" for i in range(len(names))), {}
-            if "relu" in self.config.fused:
-                text, slope = f"where({text} > 0, {text}, slope * ({text}))", {"slope": self.config.fused["relu"]}
+            if self.slope is not None:
+                text, slope = f"where({text} > 0, {text}, slope * ({text}))", {"slope": self.slope}
             self._y = self._map(dev, Formula(text, names, constants=(*coeffs, *slope)), **coeffs, **slope)
             self._dx = [self._map(dev, Formula("c * dy", ("dy",), constants=("c",)), c=c) for c in coeffs.values()]
         elif self.operation == ELTWISE.PROD:

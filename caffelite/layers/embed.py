@@ -24,6 +24,7 @@ class Embed(OutputDivision):
     field = "embed_param"
     constant_bottoms = frozenset({0})
     couples_samples = False
+    backward_reads_tops = False
 
     def setup(self) -> None:
         for name, what in (("num_output", "the width of a row"), ("input_dim", "how many rows there are")):
@@ -36,9 +37,6 @@ class Embed(OutputDivision):
         if self.p.bias_term:
             self.add_param((width,), self.p.bias_filler, "bias_filler")
         return [(*bottoms[0], width)]
-
-    def backward_reads_top(self, index: int) -> bool:
-        return False
 
     def build(self, dev: Device) -> None:
         self.op = dev.take(self.p.input_dim, self.p.num_output, self.count)

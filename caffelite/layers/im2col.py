@@ -22,6 +22,7 @@ class Im2col(Layer):
 
     field = "convolution_param"
     needs_images = True
+    backward_reads_bottoms = backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
@@ -34,11 +35,6 @@ class Im2col(Layer):
 
     def divisible(self, axis: int) -> bool:
         return axis <= self.channels_axis
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def build(self, dev: Device) -> None:
         self.op = sliding.im2col(dev, self.x_shape, self.out, self.window)

@@ -34,6 +34,7 @@ class InfogainLoss(Loss):
     files = ("source",)
     bottoms, tops = (2, 3), (1, 2)
     constant_bottoms = frozenset({1, 2})
+    backward_reads_bottoms = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]))
@@ -65,9 +66,6 @@ class InfogainLoss(Loss):
                 "its matrix does not fit", "source", expected=f"{classes}×{classes}", found=list(gains.shape)
             )
         return gains.reshape(classes, classes)
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
 
     def build(self, dev: Device) -> None:
         n, c, p = self.split

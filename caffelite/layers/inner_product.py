@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from .. import caffelite_pb2 as pb
+from ..devices.interfaces import Array
 from ..devices.protocol import Device
 from . import require
 from .config import SavedBlobs
 from .division import OutputDivision
 from .facets import Coordinates, Described
-from .fusing import Fusing
+from .fusing import FusingProduct
 from .layer import Layer, Shape, gradient_of, register, register_variant
 from .rounding import RoundedProducts
 from .state import SavesByConfig
 from .unit_rows import UnitRows
-from .weight_products import WeightProduct
 
 HALF_ROWS = 32  # with fewer, reading the weights is the work, and rounding them first more of it
+
+
+class DeferredRows(Protocol):
+    """Keeps the rows that the gradient of an InnerProduct's weights is a product of."""
+
+    def keep(self, x: Array, dy: Array, add: bool) -> None:
+        """x (M, K), dy (M, N): of one pass. add: after the rows of earlier passes, which are dropped otherwise."""
 
 
 @register
 @Described(purpose="every output sums all inputs, each with a weight of its own")
 @Coordinates("none")
-class InnerProduct(SavesByConfig, Fusing, OutputDivision, RoundedProducts, WeightProduct):
+class InnerProduct(SavesByConfig, FusingProduct, OutputDivision, RoundedProducts):
     """y = x w^T + b over the axes from ``axis`` on (default 1).
 
     x (M..., K...); w (N, K), stored (K, N) where transpose; b (N); y (M..., N), N = num_output. Defaults: bias_term
@@ -34,6 +41,8 @@ class InnerProduct(SavesByConfig, Fusing, OutputDivision, RoundedProducts, Weigh
     """
 
     field = "inner_product_param"
+    # where the gradient of the weights is computed later, for several passes at once: receives the rows of each pass
+    deferred: DeferredRows | None = None
 
     def setup(self) -> None:
         require.positive(self, "num_output", "the number of units")
@@ -49,9 +58,6 @@ class InnerProduct(SavesByConfig, Fusing, OutputDivision, RoundedProducts, Weigh
             self.add_param((self.n,), self.p.bias_filler, "bias_filler")
         return [(*bottoms[0][:axis], self.n)]
 
-    def backward_reads_top(self, index: int) -> bool:
-        return False
-
     def multiply_adds(self, bottoms: list[Shape], tops: list[Shape]) -> int:
         return math.prod(tops[0]) * self.k
 
@@ -61,25 +67,15 @@ class InnerProduct(SavesByConfig, Fusing, OutputDivision, RoundedProducts, Weigh
     def saved_blobs(self) -> SavedBlobs:
         return self.rounded_blobs([(self.m, self.k)]) if self.rounds_bottoms() else {}
 
-    def can_fuse_relu(self) -> bool:
-        return True
-
-    def relu_backward_overwrites(self) -> bool:
-        return self.config.traits.fuses_relu_backward
-
-    def backward_reads_bottom(self, index: int) -> bool:
+    @property
+    def backward_reads_bottoms(self) -> bool:
         return not self.rounds_bottoms()
 
     def build(self, dev: Device) -> None:
-        self.slope = self.config.fused.get("relu")
         self._bias = self.params[1].data if self.p.bias_term else None
         self._rounded = [self.saved["half 0"]] if self.rounds_bottoms() else []
         self.op = self.gradient_product(self.m)
-        self._relu_backward = (
-            dev.relu_backward(self.m, self.n, 1, self.slope)
-            if self.slope is not None and self.relu_backward_overwrites()
-            else None
-        )
+        self._relu_backward = self.build_relu_backward(dev, self.m, self.n, 1)
 
     def forward(self, x: list, y: list) -> None:
         self.op.forward(x[0], self.weights(), self._bias, y[0], self.slope, *self._rounded)
@@ -97,12 +93,16 @@ class InnerProduct(SavesByConfig, Fusing, OutputDivision, RoundedProducts, Weigh
         self.op.backward(x[0], self.weights(), dy[0], dx[0], dw, db, add_w, add_b)
 
     def gradient_rows(self) -> tuple[int, int, int]:
+        """(M, K, N): the gradient is a sum over M rows, of K numbers of the bottom and N of the top's gradient."""
         return self.m, self.k, self.n
 
     def fuses_update(self) -> bool:
+        """Whether a device that ``fuses_updates`` can update the weights as it computes their gradient: they are
+        (N, K), and factors of float32."""
         return not (self.p.transpose or self.rounds_bottoms())
 
     def gradient_product(self, rows: int) -> Any:
+        """The device's inner product, which computes the gradient of the weights over ``rows`` rows."""
         half = {"half": True} if self.rounds_bottoms() else {}
         return self.dev.inner_product(rows, self.k, self.n, self.p.transpose, **half)
 
@@ -154,6 +154,8 @@ class InnerProductOfBlobs(Layer):
     type, field = "InnerProduct", "inner_product_param"
     bottoms = (2, 3)
     couples_samples = False
+    backward_reads_bottoms = (0, 1)
+    backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]), end=True)
@@ -172,12 +174,6 @@ class InnerProductOfBlobs(Layer):
         return [(*bottoms[0][:axis], self.n)]
 
     def divisible(self, axis: int) -> bool:
-        return False
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return index < 2
-
-    def backward_reads_top(self, index: int) -> bool:
         return False
 
     def build(self, dev: Device) -> None:

@@ -37,6 +37,7 @@ class Loss(Layer):
     classes = 0  # the number of class weights, where it takes them
     class_weights: np.ndarray | None = None  # None: all 1, or not measured yet
     couples_samples = False
+    backward_reads_tops = False
 
     def setup(self) -> None:
         class_weights.check(self)
@@ -84,9 +85,6 @@ class Loss(Layer):
             return None
         divisors: dict[int, int] = {LOSS.BATCH_SIZE: batch, LOSS.NONE: 1}
         return max(1.0, divisors.get(kind, labels))
-
-    def backward_reads_top(self, index: int) -> bool:
-        return False
 
 
 def unless_ignored(text: str, ignored: int | None) -> tuple[str, dict[str, float]]:
@@ -142,6 +140,7 @@ class SoftmaxWithLoss(SavesByConfig, Loss):
     tops = (1, 3)
     constant_tops = frozenset({1, 2})
     adds_loss = takes_class_weights = True
+    backward_reads_bottoms = (1,)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]))
@@ -160,9 +159,6 @@ class SoftmaxWithLoss(SavesByConfig, Loss):
         self.requires_host = len(self.spec.top) > 2
         each = (*bottoms[0][:axis], 1, *bottoms[0][axis + 1 :])
         return [(), bottoms[0], each][: len(self.spec.top)]
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return index == 1
 
     def _check_soft(self) -> None:
         p = self.spec.loss_param
@@ -206,7 +202,7 @@ class SoftmaxWithLoss(SavesByConfig, Loss):
         if self.counts_labels:
             divide, self._labels = 1.0, Divisor(dev, None, self.ignored())
         self.op = dev.softmax_loss(*self.split, self.ignored(), divide, class_weights.upload(self, dev))
-        self._gradient = [self.saved[GRADIENT]] if self.config.gradient_in_forward and not self.smoothing else []
+        self._gradient = [self.saved[GRADIENT]] if GRADIENT in self.saved else []
         if self.smoothing:
             self._build_smoothing(dev)
 
@@ -364,6 +360,8 @@ class PerClass(Loss):
     ``formulas`` gives each and its slope, of the score x, its class k and the label t.
     """
 
+    backward_reads_bottoms = (0,)
+
     def formulas(self) -> tuple[str, str]:
         raise NotImplementedError
 
@@ -372,9 +370,6 @@ class PerClass(Loss):
         self.split = n, math.prod(bottoms[0]) // n, 1
         require.labels(self, bottoms, n)
         return [()]
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return index == 0
 
     def build(self, dev: Device) -> None:
         n, c, _ = self.split

@@ -26,6 +26,7 @@ class MVN(Layer):
     field = "mvn_param"
     in_place = True
     couples_samples = False
+    backward_reads_bottoms = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
@@ -37,10 +38,8 @@ class MVN(Layer):
     def divisible(self, axis: int) -> bool:
         return axis == 0 or (axis == 1 and not self.p.across_channels)
 
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    def backward_reads_top(self, index: int) -> bool:
+    @property
+    def backward_reads_tops(self) -> bool:
         return self.p.normalize_variance
 
     def build(self, dev: Device) -> None:
@@ -105,7 +104,8 @@ class LRN(ImageLayout, Layer):
     def divisible(self, axis: int) -> bool:
         return axis == 0 or (axis == 1 and not self.across)
 
-    def backward_reads_top(self, index: int) -> bool:
+    @property
+    def backward_reads_tops(self) -> bool:
         return self.across
 
     def build(self, dev: Device) -> None:

@@ -24,6 +24,7 @@ class Normalize(Layer):
 
     field = "norm_param"
     couples_samples = False
+    backward_reads_bottoms = backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
@@ -36,11 +37,6 @@ class Normalize(Layer):
         self.rows, self.width = (n, c * p) if self.p.across_spatial else (n * p, c)  # of numbers that share a |x|
         self.saved_shapes |= {"unit": (shape, None), "scale": ((self.rows,), None)}
         return [shape]
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def build(self, dev: Device) -> None:
         rows = 1, self.rows, self.width
@@ -134,6 +130,8 @@ class UnitNorm(Layer):
     field = "normalize_param"
     tops = (1, 2)
     couples_samples = False
+    backward_reads_bottoms = False
+    backward_reads_tops = (0,)
 
     def setup(self) -> None:
         if self.p.normalize_type not in ("L1", "L2"):
@@ -147,12 +145,6 @@ class UnitNorm(Layer):
         self.shape = shape
         self.saved_shapes["norm"] = ((shape[0] * math.prod(shape[2:]),), None)
         return [shape, (shape[0], 1, *shape[2:])][: len(self.spec.top)]
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    def backward_reads_top(self, index: int) -> bool:
-        return index == 0
 
     def build(self, dev: Device) -> None:
         self._rows = rows = ChannelRows(dev, self.shape)

@@ -14,6 +14,7 @@ class Padding(Layer):
     field = "padding_param"
     needs_images = True
     couples_samples = False
+    backward_reads_bottoms = backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         if len(bottoms[0]) != 4:
@@ -24,11 +25,6 @@ class Padding(Layer):
 
     def divisible(self, axis: int) -> bool:
         return axis < 2
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def forward(self, x: list, y: list) -> None:
         self.dev.fill(y[0], self.p.value)

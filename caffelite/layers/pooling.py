@@ -54,6 +54,7 @@ class Pooled(Layer):
     """A layer that pools by p.pool: MAX, AVE or STOCHASTIC, which draws its winners in TRAIN."""
 
     couples_samples = False
+    backward_reads_bottoms = backward_reads_tops = False
 
     def setup(self) -> None:
         self.method = METHODS.Name(self.p.pool)
@@ -72,11 +73,6 @@ class Pooled(Layer):
         if not self.drawn:
             return dev.pooling(self.method, x, y, window)
         return dev.pooling(self.method, x, y, window, stream, self.context)
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
 
 @register

@@ -107,6 +107,7 @@ class Python(Varying, Layer):
     bottoms, tops = (0, None), (0, None)
     requires_host = True
     varies = False
+    backward_reads_bottoms = backward_reads_tops = False  # host copies do
 
     def setup(self) -> None:
         for name in ("module", "layer"):
@@ -198,11 +199,6 @@ class Python(Varying, Layer):
             copied._reshape([blob.shape for blob in copied.bottom])
             copied.started = True
         return copied
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False  # host copies do
-
-    backward_reads_top = backward_reads_bottom
 
     def build(self, dev: Device) -> None:
         for blob in (*self.bottom, *self.top, *self.user.blobs):

@@ -11,6 +11,7 @@ from ..devices.formula import Formula
 from ..devices.interfaces import Array
 from ..devices.protocol import Device
 from . import require
+from .compilation import Which
 from .config import SavedBlobs
 from .facets import Coordinates
 from .inner_product import HALF_ROWS
@@ -32,6 +33,7 @@ class Recurrent(Carrying, RoundedProducts):
     states: tuple[str, ...] = ("h",)
     gates = 1
     sums = "wide"  # where forward leaves them; backward leaves their gradient in "wide"
+    backward_reads_tops: Which = False
 
     def setup(self) -> None:
         require.positive(self, "num_output", "the number of units")
@@ -72,9 +74,6 @@ class Recurrent(Carrying, RoundedProducts):
         self.add_param((wide, d), self.p.weight_filler, "weight_filler")
         self.saved_shapes |= {"wide": ((self.t, self.n, wide), None), "hidden": ((self.t, self.n, d), None)}
         return [(self.t, self.n, d)] + [state] * len(self.exposed)
-
-    def backward_reads_top(self, index: int) -> bool:
-        return False
 
     def build(self, dev: Device) -> None:
         t, n, d, wide = self.t, self.n, self.d, self.gates * self.d
@@ -142,15 +141,14 @@ class RNN(Recurrent):
     Errors: bottoms that do not fit. As in Caffe.
     """
 
+    backward_reads_tops = (0,)
+
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         tops = super().shapes(bottoms)
         self.add_param((self.d, self.d), self.p.weight_filler, "weight_filler")
         self.add_param((self.d,), self.p.bias_filler, "bias_filler")
         self.saved_shapes |= {"h": (tops[0], None), "dy": (tops[0], None), "dh": (tops[0], None)}
         return tops
-
-    def backward_reads_top(self, index: int) -> bool:
-        return index == 0
 
     def build(self, dev: Device) -> None:
         super().build(dev)
@@ -223,8 +221,9 @@ class LSTM(SavesByConfig, Recurrent):
         hidden = {"hidden": ((self.t, self.n, self.d), self.config.traits.product_dtype)}
         return {**self.saved_shapes, **hidden, **self.rounded_blobs([(self.t * self.n, self.inputs)])}
 
-    def backward_reads_bottom(self, index: int) -> bool:
-        return index > 0 or not self.rounds_bottoms()
+    @property
+    def backward_reads_bottoms(self) -> Which:
+        return range(1, len(self.spec.bottom)) if self.rounds_bottoms() else True
 
     def build(self, dev: Device) -> None:
         super().build(dev)
@@ -254,6 +253,7 @@ class LSTMUnit(Layer):
 
     bottoms, tops = (3, 3), (2, 2)
     constant_bottoms = frozenset({2})
+    backward_reads_bottoms, backward_reads_tops = (0, 2), (0,)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         c = bottoms[0]
@@ -265,12 +265,6 @@ class LSTMUnit(Layer):
         self.n, self.d = c[1:]
         self.saved_shapes["gates"] = (bottoms[1], None)
         return [c, c]
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return index != 1
-
-    def backward_reads_top(self, index: int) -> bool:
-        return index == 0
 
     def build(self, dev: Device) -> None:
         self.op = dev.lstm_unit(self.n, self.d)
@@ -308,6 +302,7 @@ class Lstm(Carrying, Layer):
     field = "lstm_param"
     bottoms = (1, 2)
     constant_bottoms = frozenset({1})
+    backward_reads_tops = False
 
     def setup(self) -> None:
         require.positive(self, "num_output", "the number of units")
@@ -335,9 +330,6 @@ class Lstm(Carrying, Layer):
         self.saved_shapes |= {"gates": (wide, None), "wide": (wide, None), "hidden": (states, None)}
         self.saved_shapes |= {"c": ((self.t + 1, n, d), None), "k": ((self.t, n), None)}
         return [(*shape[:2], d) if timed else (rows, d)]
-
-    def backward_reads_top(self, index: int) -> bool:
-        return False
 
     def multiply_adds(self, bottoms: list[Shape], tops: list[Shape]) -> int:
         return self.t * self.n * 4 * self.d * (self.inputs + self.d)

@@ -24,6 +24,7 @@ class Reduction(Layer):
     """
 
     field = "reduction_param"
+    backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]))
@@ -31,11 +32,9 @@ class Reduction(Layer):
         self.couples_samples = axis == 0
         return [bottoms[0][:axis]]
 
-    def backward_reads_bottom(self, index: int) -> bool:
+    @property
+    def backward_reads_bottoms(self) -> bool:
         return self.p.operation in (REDUCTION.ASUM, REDUCTION.SUMSQ)
-
-    def backward_reads_top(self, index: int) -> bool:
-        return False
 
     def build(self, dev: Device) -> None:
         each, slope = {REDUCTION.ASUM: ("abs(x)", "sign(x)"), REDUCTION.SUMSQ: ("x * x", "2 * x")}.get(

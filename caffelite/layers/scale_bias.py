@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,7 +11,6 @@ from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from .facets import Coordinates, Described
-from .fusing import Fusing
 from .image_layout import ImageLayout
 from .layer import Layer, Shape, gradient_of, register
 
@@ -63,7 +63,7 @@ class Broadcast(ImageLayout, Layer):
 @register
 @Described(purpose="lets each channel learn its own scale and shift after that", spared="scales")
 @Coordinates("same")
-class Scale(Fusing, Broadcast):
+class Scale(Broadcast):
     """y = x · s [+ b], s and b spanning axes of x (see Broadcast), learned or s a second bottom.
 
     x, y (N, C, ...), s, b (C) by default. Defaults: s starts at 1, b at 0; bias_term false. As in Caffe.
@@ -71,6 +71,7 @@ class Scale(Fusing, Broadcast):
 
     field = "scale_param"
     in_place = follows_precision = True
+    backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = self.operand(bottoms)
@@ -81,14 +82,10 @@ class Scale(Fusing, Broadcast):
             self.add_param(shape, self.p.bias_filler, "bias_filler")
         return [bottoms[0]]
 
-    def backward_reads_top(self, index: int) -> bool:
-        return False
-
-    def channel_affine(self) -> tuple[np.ndarray, np.ndarray] | None:
-        if not self._by_channel:
-            return None
-        scale = self.params[0].data.astype(np.float64)
-        return scale, self.params[1].data.astype(np.float64) if self.p.bias_term else np.zeros_like(scale)
+    def channel_affine(self, params: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """(scale, shift) of each channel, float64, by the parameters in host memory."""
+        scale = params[0].astype(np.float64)
+        return scale, params[1].astype(np.float64) if self.p.bias_term else np.zeros_like(scale)
 
     def build(self, dev: Device) -> None:
         split = self.stored_split(self.split)
@@ -127,17 +124,13 @@ class Bias(Broadcast):
 
     field = "bias_param"
     in_place = follows_precision = True
+    backward_reads_bottoms = backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = self.operand(bottoms)
         if len(bottoms) == 1:
             self.add_param(shape, self.p.filler, "filler")
         return [bottoms[0]]
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def build(self, dev: Device) -> None:
         self._y = dev.channel_map(

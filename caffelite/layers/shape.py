@@ -23,6 +23,7 @@ class Flatten(Layer):
 
     field = "flatten_param"
     view = True
+    backward_reads_bottoms = backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
@@ -37,11 +38,6 @@ class Flatten(Layer):
 
     def divisible(self, axis: int) -> bool:
         return axis <= self.first and not (axis == 0 and self.couples_samples)
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def forward(self, x: list, y: list) -> None:
         pass
@@ -116,6 +112,7 @@ class Tile(Layer):
     """The bottom ``tiles`` times along ``axis`` (default 1): (N, C, ...) → (N, C·tiles, ...). As in Caffe."""
 
     field = "tile_param"
+    backward_reads_bottoms = backward_reads_tops = False
 
     def setup(self) -> None:
         if self.p.tiles < 1:
@@ -130,11 +127,6 @@ class Tile(Layer):
 
     def divisible(self, axis: int) -> bool:
         return axis != self.tiled_axis
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def forward(self, x: list, y: list) -> None:
         if not self.view:
@@ -178,6 +170,7 @@ class Gather(Layer):
 
     bottoms, tops = (1, None), (1, None)
     couples_samples = False
+    backward_reads_bottoms = backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         if len(self.spec.top) != len(bottoms):
@@ -187,11 +180,6 @@ class Gather(Layer):
 
     def divisible(self, axis: int) -> bool:
         return True
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def forward(self, x: list, y: list) -> None:
         for bottom, top in zip(x, y, strict=True):
@@ -211,17 +199,13 @@ class Split(Layer):
 
     tops = (1, None)
     couples_samples = False
+    backward_reads_bottoms = backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         return bottoms * len(self.spec.top)
 
     def divisible(self, axis: int) -> bool:
         return True
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def forward(self, x: list, y: list) -> None:
         for top in y:
@@ -244,6 +228,7 @@ class Permute(Layer):
 
     field = "permute_param"
     order_field = "order"
+    backward_reads_bottoms = backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         rank, order = len(bottoms[0]), list(getattr(self.p, self.order_field))
@@ -262,11 +247,6 @@ class Permute(Layer):
         self.view = self.order == tuple(range(rank))
         self.couples_samples = self.order[:1] != (0,)
         return [tuple(bottoms[0][axis] for axis in self.order)]
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def forward(self, x: list, y: list) -> None:
         if not self.view:
@@ -287,6 +267,8 @@ class BatchReindex(Layer):
 
     bottoms = (2, 2)
     constant_bottoms = frozenset({1})
+    backward_reads_bottoms = (1,)
+    backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         if not bottoms[0]:
@@ -295,12 +277,6 @@ class BatchReindex(Layer):
             raise self.bottom_error(1, "is no list of samples", expected="1 axis", found=f"shape {list(bottoms[1])}")
         self.n, self.m, self.width = bottoms[0][0], bottoms[1][0], math.prod(bottoms[0][1:])
         return [(self.m, *bottoms[0][1:])]
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return index == 1
-
-    def backward_reads_top(self, index: int) -> bool:
-        return False
 
     def build(self, dev: Device) -> None:
         self.op = dev.take(self.n, self.width, self.m)
@@ -331,6 +307,7 @@ class Filter(Varying, Layer):
 
     bottoms, tops = (2, None), (1, None)
     requires_host = True
+    backward_reads_bottoms = backward_reads_tops = False
 
     def setup(self) -> None:
         self.data = len(self.spec.bottom) - 1
@@ -351,11 +328,6 @@ class Filter(Varying, Layer):
         self.widths = [math.prod(shape[1:]) for shape in data]
         self.count = self.n
         return data
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def build(self, dev: Device) -> None:
         self._index = dev.zeros(self.n)
@@ -395,17 +367,13 @@ class Reverse(Layer):
     tianzhi0549/CTPN caffe/src/caffe/layers/reverse_layer.cpp."""
 
     field = "reverse_param"
+    backward_reads_bottoms = backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]))
         self.part = (*[slice(None)] * axis, slice(None, None, -1))
         self.couples_samples = axis == 0
         return [bottoms[0]]
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def forward(self, x: list, y: list) -> None:
         self.dev.assign(x[0][self.part], y[0])

@@ -12,6 +12,7 @@ class Softmax(Layer):
 
     field = "softmax_param"
     in_place = True
+    backward_reads_bottoms = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         self.summed = self.axis(self.p.axis, len(bottoms[0]))
@@ -20,9 +21,6 @@ class Softmax(Layer):
 
     def divisible(self, axis: int) -> bool:
         return axis != self.summed
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
 
     def build(self, dev: Device) -> None:
         self.op = dev.softmax(*self.split)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from ..devices.protocol import Device
 from . import sliding
 from .layer import Layer, Shape, register_variant
 
@@ -34,6 +33,7 @@ class VolumePooling(Layer):
     field = "pooling_param"
     requires_host = True
     couples_samples = False
+    backward_reads_bottoms = backward_reads_tops = False
 
     def setup(self) -> None:
         p = self.p
@@ -81,14 +81,6 @@ class VolumePooling(Layer):
 
     def divisible(self, axis: int) -> bool:
         return axis < 2
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
-
-    def build(self, dev: Device) -> None:
-        """Nothing: the host computes all."""
 
     def _offsets(self) -> Iterator[tuple[int, tuple[Any, ...]]]:
         """For each place of the kernel its number, and the values of a padded blob there, one of each window."""

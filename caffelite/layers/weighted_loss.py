@@ -29,9 +29,6 @@ class WeightedEuclideanLoss(ArrayLayer):
         self.count = bottoms[0][0] if bottoms[0] else 1
         return [()]
 
-    def divisible(self, axis: int) -> bool:
-        return False
-
     def _errors(self, x: tuple) -> Any:
         a, b, weights = (blob.reshape(-1) for blob in x)
         return weights * (a - b)

@@ -20,7 +20,7 @@ from ..devices.interfaces import Array
 from ..devices.protocol import Device
 from ..layers import Shape
 from ..layers.feeding import Feeding
-from ..layers.fusing import fusing
+from ..layers.fusing import Fusing
 from ..layers.state import Carrying, carried, saved_blobs
 from ..layers.varying import Varying
 from .compile import CompiledNet
@@ -130,15 +130,12 @@ class Binding:
             layer = node.layer = node.layer.bound(self.dev, params.views(node), self.context, original is not None)
             if isinstance(layer, Varying):
                 layer.resize = functools.partial(self._resize, node)
-        folded: set[Node] = set()  # these run as part of a convolution alone, and need no operations
         for step in self.compiled.forward:
-            if step.node.layer.config.prepared:
-                fusing(step.node.layer).folded = [node.layer for node in step.fused]
-                folded.update(step.fused)
-            elif "scale" in step.node.layer.config.fused:
-                fusing(step.node.layer).fused_scale = step.fused[0].layer
+            if isinstance(step.node.layer, Fusing):
+                step.node.layer.fused_params = [param for node in step.fused for param in node.layer.params]
+        run = {step.node for step in (*self.compiled.forward, *self.compiled.backward)}  # others need no operations
         for node in self.graph.nodes:
-            if node not in folded and not (original and isinstance(node.layer, Feeding)):
+            if node in run and not (original and isinstance(node.layer, Feeding)):
                 self.build(node)
         if original:
             for node, other in zip(self.graph.nodes, original.nodes, strict=True):

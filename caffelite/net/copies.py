@@ -13,6 +13,7 @@ class Copy(Layer):
     """Copies a blob from one format into another. ``forth``: to channels_last, or to 16-bit numbers; else back."""
 
     verb = ""
+    backward_reads_bottoms = backward_reads_tops = False
 
     def __init__(self, value: Value, forth: bool, phase: int):
         super().__init__(pb.LayerParameter(name=f"{value.name} {self.verb}", type=self.type), phase, NOWHERE)
@@ -20,11 +21,6 @@ class Copy(Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         return bottoms
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
 
 class Transposition(Copy):

@@ -12,8 +12,7 @@ from typing import Any
 
 from ..devices.interfaces import Array
 from ..devices.protocol import Device
-from ..layers import Layer
-from ..layers.weight_products import WeightProduct, weight_product
+from ..layers.inner_product import InnerProduct
 from .nodes import Graph, Node
 
 LEAST_WEIGHTS = 1 << 20  # fewer stay in the caches from one micro-batch to the next
@@ -30,9 +29,15 @@ def defers(stages: int, micro_batches: int) -> bool:
     return stages > 1 and micro_batches > 1
 
 
+def inner_product(node: Node) -> InnerProduct:
+    """The layer of a node that is one of the ``candidates``."""
+    assert isinstance(node.layer, InnerProduct)
+    return node.layer
+
+
 def candidates(graph: Graph) -> list[tuple[Node, int, int, int]]:
     """The layers of a net with weight gradients that can be computed once for several passes, each with its sizes as of
-    ``WeightProduct.gradient_rows``. Layers that share their weights are not among them: their gradients are added in
+    ``InnerProduct.gradient_rows``. Layers that share their weights are not among them: their gradients are added in
     the order of the backward pass."""
     readers: dict[int, int] = {}
     for node in graph.nodes:
@@ -41,7 +46,7 @@ def candidates(graph: Graph) -> list[tuple[Node, int, int, int]]:
     deferred = []
     for node in graph.nodes:
         layer = node.layer
-        if not (isinstance(layer, WeightProduct) and node.backward):
+        if not (isinstance(layer, InnerProduct) and node.backward):
             continue
         if node.params[0].wanted and readers[node.params[0].owner] == 1:
             deferred.append((node, *layer.gradient_rows()))
@@ -63,11 +68,11 @@ class KeptRows:
     """The rows that the gradient of a layer's weights (N, K) is a product of, dyᵀ x: ``count`` rows of x (M, K), of the
     dtype that the layer multiplies, and of dy (M, N), of the passes of an iteration.
 
-    layer: of the net with the parameters.
+    node: of the net with the parameters.
     """
 
-    def __init__(self, layer: Layer, dev: Device, micro_batches: int):
-        self._layer = weight_product(layer)
+    def __init__(self, node: Node, dev: Device, micro_batches: int):
+        self._layer = inner_product(node)
         rows, self._inputs, self._outputs = self._layer.gradient_rows()
         self._dev, self._room, self.count = dev, rows * micro_batches, 0
         self._x: Array = None
@@ -138,14 +143,14 @@ class DeferredGradients:
     """
 
     def __init__(self, nodes: Sequence[Node], dev: Device, micro_batches: int):
-        self._by_index = {node.index: DeferredGradient(node.layer, dev, micro_batches) for node in nodes}
+        self._by_index = {node.index: DeferredGradient(node, dev, micro_batches) for node in nodes}
         self._names = {node.index: node.name for node in nodes}
         self.parameters = frozenset(node.params[0].owner for node in nodes)
 
     def attach(self, graph: Graph) -> None:
         """Lets the layers of a bound graph keep their rows here: of the net, or of a replica."""
         for index, gradient in self._by_index.items():
-            weight_product(graph.nodes[index].layer).deferred = gradient
+            inner_product(graph.nodes[index]).deferred = gradient
 
     def begin(self, observed: bool = False) -> None:
         """observed: the gradients are to be complete after each step of each backward pass."""

@@ -14,8 +14,7 @@ import numpy as np
 from ..devices.algorithms import has_few_rows
 from ..devices.interfaces import Array
 from ..devices.traits import DeviceTraits
-from ..layers.weight_products import weight_product
-from .deferred import KeptRows, candidates
+from .deferred import KeptRows, candidates, inner_product
 from .nodes import Graph
 
 
@@ -27,7 +26,7 @@ def fused_updates(graph: Graph, traits: DeviceTraits, passes: int) -> frozenset[
     return frozenset(
         node.params[0].owner
         for node, rows, inputs, outputs in candidates(graph)
-        if weight_product(node.layer).fuses_update() and has_few_rows(rows * passes, inputs, outputs)
+        if inner_product(node).fuses_update() and has_few_rows(rows * passes, inputs, outputs)
     )
 
 

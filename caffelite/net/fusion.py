@@ -1,37 +1,79 @@
-"""Finds chains of layers that run as one step, by rules: a layer followed by a Scale, a sum and a ReLU."""
+"""Layers that run as one step, by rules: a rule replaces a layer, where another alone reads its top, by one that does
+the work of both."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import Any
 
-from ..layers import LayerConfig
+from ..layers import Layer
 from ..layers.activation import PReLU, ReLU
-from ..layers.fusing import fusing
-from .nodes import Graph, Node, Value, configured
+from ..layers.batch_norm import BatchNorm
+from ..layers.convolution import Convolution
+from ..layers.eltwise import Eltwise
+from ..layers.fusing import Fusing
+from ..layers.prepared_convolution import PreparedConvolution
+from ..layers.scale_bias import Scale
+from .nodes import Graph, Node, Value, changed
 
 
-def configure(node: Node, **decisions: Any) -> None:
-    """Records decisions about a node's layer, in a copy of the layer."""
-    config: LayerConfig = replace(node.layer.config, **decisions)
-    node.layer = configured(node.layer, config)
+@dataclass(frozen=True)
+class Neighbors:
+    """``reader`` alone reads the top of ``last``: of ``node``, or of the last one that runs as part of it already."""
+
+    node: Node
+    last: Node
+    reader: Node
+
+    @property
+    def other_bottom(self) -> Value:
+        """The bottom of a sum that ``last`` does not compute."""
+        return self.reader.bottoms[self.reader.bottoms[0] is self.last.tops[0]]
 
 
-Rule = Callable[[Node, Node, Node], float | None]
-RULES: dict[str, Rule] = {}  # in the order in which the layers follow each other
+Types = type[Layer] | tuple[type[Layer], ...]
+Replacement = Callable[[Any, Any, Neighbors], Layer | None]
+RULES: list[tuple[Types, Types, Replacement]] = []
 
 
-def rule(name: str) -> Callable[[Rule], Rule]:
-    """Registers (node, last, follower) → a number for the node's ``config.fused``, or None: whether a layer can do the
-    work of a follower, which alone reads the top of ``last``: the node, or what runs as part of it already."""
+def rule(first: Types, second: Types) -> Callable[[Replacement], Replacement]:
+    """Registers what replaces a layer of type ``first`` so that it also does the work of one of type ``second``, or
+    None where a condition does not hold."""
 
-    def add(fits: Rule) -> Rule:
-        RULES[name] = fits
-        return fits
+    def add(replacement: Replacement) -> Replacement:
+        RULES.append((first, second, replacement))
+        return replacement
 
     return add
+
+
+@rule(PreparedConvolution, (BatchNorm, Scale, PReLU))
+def _fold(convolution: PreparedConvolution, layer: BatchNorm | Scale | PReLU, at: Neighbors) -> Layer | None:
+    return changed(convolution, folded=(*convolution.folded, layer)) if convolution.can_fold(layer) else None
+
+
+@rule(BatchNorm, Scale)
+def _scale(norm: BatchNorm, scale: Scale, at: Neighbors) -> Layer | None:
+    fits = not norm.scales and scale.split == norm.split and len(scale.spec.bottom) == 1
+    return changed(norm, with_scale=True) if fits and at.reader.gradient_to[0] == at.reader.backward else None
+
+
+@rule(BatchNorm, Eltwise)
+def _sum(norm: BatchNorm, total: Eltwise, at: Neighbors) -> Layer | None:
+    """A sum with another blob that is computed before."""
+    config, plain = norm.config, len(total.spec.bottom) == 2 and all(map(total.passes_gradient, (0, 1)))
+    fits = norm.scales and not norm.with_sum and config.traits.sums_gradients and total.config.format == config.format
+    gradients = all(at.reader.gradient_to) if at.reader.backward else not at.node.backward
+    before = plain and at.other_bottom.node.index <= at.node.index
+    return changed(norm, with_sum=True) if fits and gradients and before else None
+
+
+@rule(Fusing, ReLU)
+def _relu(layer: Fusing, relu: Layer, at: Neighbors) -> Layer | None:
+    """A ReLU that computes its gradient from its top and may overwrite the top's gradient."""
+    plain = not relu.backward_reads_bottoms and not any(at.reader.loss_weights)
+    return changed(layer, slope=relu.p.negative_slope) if plain and layer.can_fuse_relu() else None
 
 
 @dataclass
@@ -57,75 +99,43 @@ class Fusions:
 
 
 def fuse(graph: Graph, prepares: bool = False) -> Fusions:
-    """The fusions of a graph; records them in the layers' configs. prepares: convolutions have constant weights."""
-    fusions, folded = Fusions(), set[Node]()
+    """The fusions of a graph, whose layers are replaced. prepares: convolutions have constant weights."""
+    fusions, fused = Fusions(), set[Node]()
     for node in graph.nodes:
-        if prepares and fusing(node.layer).can_prepare():
-            folded.update(chain := _folded(node))
-            if chain:
-                fusions.chains[node] = tuple(chain)
-        elif node not in fusions.backward_in and node not in folded and (chain := _chain(node, fusions)):
+        layer = node.layer
+        if prepares and isinstance(layer, Convolution) and PreparedConvolution.fits(layer):
+            node.layer = PreparedConvolution.of(layer)
+        if node not in fused and (chain := _chain(node, fusions)):
+            fused.update(chain)
             fusions.chains[node] = tuple(chain)
-            if "scale" in node.layer.config.fused or fusing(node.layer).can_fuse_relu_backward():
+            if isinstance(node.layer, Fusing) and node.layer.fuses_backward():
                 fusions.backward_in |= dict.fromkeys(chain, node)
     return fusions
 
 
 def _chain(node: Node, fusions: Fusions) -> list[Node]:
-    """The nodes behind a node that run as part of it, each by a rule."""
+    """The nodes behind a node that run as part of it. An activation is the last one."""
     chain: list[Node] = []
-    for name, fits in RULES.items():
+    while not (chain and isinstance(chain[-1].layer, ReLU | PReLU)):
         last = chain[-1] if chain else node
-        follower = _only_reader(last)
-        value = fits(node, last, follower) if follower else None
-        if follower and value is not None:
-            configure(node, fused=MappingProxyType({**node.layer.config.fused, name: value}))
-            chain.append(follower)
-            if len(follower.bottoms) > 1:
-                fusions.summands[node] = _other(follower, last)
+        reader = _only_reader(last)
+        layer = _replacement(at := Neighbors(node, last, reader)) if reader else None
+        if not (reader and layer):
+            break
+        node.layer = layer
+        chain.append(reader)
+        if len(reader.bottoms) > 1:
+            fusions.summands[node] = at.other_bottom
     return chain
 
 
-def _folded(node: Node) -> list[Node]:
-    """The nodes behind a convolution with constant weights that run as part of it."""
-    configure(node, prepared=True)
-    chain: list[Node] = []
-    while (reader := _only_reader(chain[-1] if chain else node)) and fusing(node.layer).can_fold(reader.layer):
-        chain.append(reader)
-        if isinstance(reader.layer, PReLU):
-            return chain
-    if reader and (slope := RULES["relu"](node, node, reader)) is not None:
-        configure(node, fused=MappingProxyType({"relu": slope}))
-        chain.append(reader)
-    return chain
-
-
-@rule("scale")
-def _scale(node: Node, last: Node, scale: Node) -> float | None:
-    return 1 if fusing(node.layer).can_fuse(scale.layer) and scale.gradient_to[0] == scale.backward else None
-
-
-@rule("sum")
-def _sum(node: Node, last: Node, total: Node) -> float | None:
-    """A sum with another blob that is computed before."""
-    if not fusing(node.layer).can_fuse_sum(total.layer):
-        return None
-    gradients = all(total.gradient_to) if total.backward else not node.backward
-    return 1 if gradients and _other(total, last).node.index <= node.index else None
-
-
-@rule("relu")
-def _relu(node: Node, last: Node, relu: Node) -> float | None:
-    """A ReLU that computes its gradient from its top and may overwrite the top's gradient: its slope."""
-    layer = relu.layer
-    plain = isinstance(layer, ReLU) and not layer.backward_reads_bottom(0) and not any(relu.loss_weights)
-    able = fusing(node.layer).can_fuse_relu() and (last is not node or not node.layer.backward_reads_top(0))
-    return layer.p.negative_slope if plain and able else None
-
-
-def _other(total: Node, last: Node) -> Value:
-    """The bottom of a sum that ``last`` does not compute."""
-    return total.bottoms[total.bottoms[0] is last.tops[0]]
+def _replacement(at: Neighbors) -> Layer | None:
+    """What the first rule that fits replaces a node's layer by."""
+    for first, second, replacement in RULES:
+        if isinstance(at.node.layer, first) and isinstance(at.reader.layer, second):
+            if layer := replacement(at.node.layer, at.reader.layer, at):
+                return layer
+    return None
 
 
 def _only_reader(node: Node) -> Node | None:

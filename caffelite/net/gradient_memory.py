@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from ..layers import GRADIENT, Layer
 from ..layers.activation import ReLU
+from ..layers.batch_norm import BatchNorm
+from ..layers.concat_slice import Concat
+from ..layers.eltwise import Eltwise
 from ..layers.feeding import Feeding
-from ..layers.fusing import fusing
-from .fusion import Fusions, configure
+from ..layers.fusing import FusingProduct
+from .fusion import Fusions
 from .memory import DataMemory, Storages
-from .nodes import Graph, Node, Value
+from .nodes import Graph, Node, Value, changed
 from .packing import Storage, aligned
 from .slices import Slice
 from .steps import FOREVER, Lifetimes, Step
@@ -81,7 +85,7 @@ class GradientMemory:
         # A summand comes first: its gradient may be stored where the top's is.
         in_top = [i for i, bottom in (bottoms[::-1] if step.summand else bottoms) if self._contribute(step, i, bottom)]
         if in_top:
-            configure(node, gradients_in_top=frozenset(in_top))
+            node.layer = changed(node.layer, stored_gradients=frozenset(in_top))
         for bottom in dict.fromkeys(bottom for _, bottom in bottoms):
             self._complete(step, bottom, time)
         return step
@@ -113,7 +117,7 @@ class GradientMemory:
         reads it does not take them as they are."""
         parts = self._parts[bottom]
         maker = self.fusions.runner(bottom.node)
-        most = fusing(maker.layer).most_gradient_parts() if maker.backward and len(bottom.node.tops) == 1 else 1
+        most = _most_parts(maker.layer) if maker.backward and len(bottom.node.tops) == 1 else 1
         if not self.sums or self._pending[bottom] or len(parts) <= most:
             return
         step.sums[bottom] = [storage.use(time) for storage in parts]
@@ -132,11 +136,11 @@ class GradientMemory:
         if summand:
             passes = not isinstance(step.fused[-1].layer, ReLU) and not step.parts
         else:
-            passes = fusing(node.layer).passes_gradient(i)
+            passes = isinstance(node.layer, Eltwise) and node.layer.passes_gradient(i)
         passes = self.fuse and passes
         top = step.tops[0] if summand or passes else step.tops[i] if i < len(step.tops) else None
-        if i == 0 and node.layer.config.gradient_in_forward:
-            return self.data.saved[node]["gradient"].use(time)
+        if i == 0 and (early := self.data.saved.get(node, {}).get(GRADIENT)):
+            return early.use(time)
         if top is None or top in self.slices or not top.gradient or top in self.data.constant_gradients:
             return self.storages.new(self.storages.size(bottom), time)
         parts = step.parts or [self.diff[top]]
@@ -180,6 +184,11 @@ class GradientMemory:
         times = sorted(backward_time(runner(r)) for r, i in value.readers if r.gradient_to[i])
         times = [] if self.sums else times[1:]  # the first one writes it
         maker = runner(value.node)
-        if maker is not value.node and fusing(maker.layer).relu_backward_overwrites():
+        if maker is not value.node and isinstance(maker.layer, FusingProduct):
             times.append(self.lifetimes.gradient_read(value))
         return min((t for t in times if t >= time), default=FOREVER)
+
+
+def _most_parts(layer: Layer) -> int:
+    """In how many arrays, at most, a layer's backward takes its only top's gradient."""
+    return layer.most_gradient_parts() if isinstance(layer, BatchNorm | Concat) else 1

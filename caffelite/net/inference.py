@@ -12,7 +12,7 @@ from functools import partial
 
 from ..devices.interfaces import Inference
 from ..devices.protocol import Device
-from ..layers.fusing import fusing
+from ..layers.prepared_convolution import PreparedConvolution
 from ..layers.varying import Varying
 from .compile import CompiledNet
 from .nodes import Node
@@ -27,9 +27,10 @@ class InferencePass:
     def __init__(self, compiled: CompiledNet, inference: Inference, calls: Calls):
         self._inference, self._calls = inference, calls
         self._threads = [_threads(step, inference) for step in compiled.forward]
-        self._prepared = [node.layer for node in compiled.graph.nodes if node.layer.config.prepared]
-        layers = [layer for prepared in self._prepared for layer in (prepared, *fusing(prepared).folded)]
-        self._weights = inference.watch([param.data for layer in layers for param in layer.params])
+        layers = [node.layer for node in compiled.graph.nodes]
+        self._prepared = [layer for layer in layers if isinstance(layer, PreparedConvolution)]
+        params = [param for layer in self._prepared for param in (*layer.params, *layer.fused_params)]
+        self._weights = inference.watch([param.data for param in params])
         self._joined: list[tuple[int, Callable]] = []  # calls that replace the steps after a first pass
         # Layers whose tops change their shape replace the calls of a pass while it runs.
         self._joins = not any(isinstance(node.layer, Varying) for node in compiled.graph.nodes)
@@ -39,7 +40,7 @@ class InferencePass:
         """observe(node) is called after each layer."""
         if self._weights.changed():
             for layer in self._prepared:
-                fusing(layer).stale = True
+                layer.stale = True
             self._joined = []
         first = self._calls[0][1] if self._calls else None
         if first is not self._first:
@@ -69,7 +70,7 @@ class InferencePass:
         while at < len(steps):
             group = []
             for (node, run), threads in steps[at:]:
-                op = fusing(node.layer).prepared_op if node.layer.config.prepared else None
+                op = node.layer.operation if isinstance(node.layer, PreparedConvolution) else None
                 if op is None or threads > 1 or op.step_bytes < 0:
                     break
                 assert isinstance(run, partial)

@@ -13,7 +13,7 @@ from ..layers import CAFFE_FORMAT, Format, LayerConfig
 from ..layers.feeding import feeding
 from ..layers.image_layout import image_layout
 from .copies import Rounding, Transposition
-from .nodes import Graph, Node, Value, configured, replaced
+from .nodes import Graph, Node, Value, changed, replaced
 
 IMAGE_AXES = 4
 
@@ -88,7 +88,7 @@ def insert_copies(
     copies = Copies(graph.phase)
     for node in graph.nodes:
         form = formats[node]
-        new = nodes[node] = node.unwired(configured(node.layer, LayerConfig(traits, form)))
+        new = nodes[node] = node.unwired(changed(node.layer, config=LayerConfig(traits, form)))
         for i, bottom in enumerate(node.bottoms):
             value = copies.stored_as(values[bottom], form)
             value.readers.append((new, i))

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable
-from types import MappingProxyType
 
 from ..layers import GRADIENT
 from ..layers.config import SENT
 from ..layers.state import saved_blobs
-from .fusion import configure
 from .nodes import Node, Value
 from .packing import Storage, aligned
 from .slices import Slice, Slices
@@ -76,21 +74,21 @@ class DataMemory:
                 self._store(value, storage)
 
     def store_saved(self, node: Node, fuse: bool) -> None:
-        """Assigns storages to the blobs that a layer saves; records them in the layer's config."""
-        blobs = dict(saved_blobs(node.layer))
-        early = GRADIENT in blobs
-        if early and not (fuse and node.backward and node.gradient_to[0] and node.tops[0] in self.constant_gradients):
-            early = False
-            del blobs[GRADIENT]
-        configure(node, saved=MappingProxyType(blobs), gradient_in_forward=early)
+        """Assigns storages to the blobs that a layer saves. Among them is a gradient that forward can compute already
+        only where that never changes."""
         self.saved[node] = {}
-        for name, (shape, dtype) in blobs.items():
+        for name, (shape, dtype) in saved_blobs(node.layer).items():
+            if name == GRADIENT and not (fuse and self._gradient_is_constant(node)):
+                continue
             size = math.prod(shape) * self.storages.itemsize(dtype)
             storage = self.saved[node][name] = self.storages.new(size, node.index)
             if name == SENT or (self.lifetimes.keep and node.backward):
                 storage.use(0).use(self.lifetimes.span)
             elif node.backward:
                 storage.use(self.lifetimes.backward_time(node))
+
+    def _gradient_is_constant(self, node: Node) -> bool:
+        return node.backward and node.gradient_to[0] and node.tops[0] in self.constant_gradients
 
     def _store(self, value: Value, storage: Storage) -> None:
         self.data[value] = storage

@@ -22,10 +22,10 @@ from ..layers.detection_base import DetectionJudge
 from ..layers.feeding import Scheduled, feeding
 from ..layers.loss import Loss
 from ..layers.state import LossScaled
-from ..layers.weight_products import weight_product
 from . import parameters
 from .binding import Binding, instance
 from .compile import CompiledNet, Options, compile
+from .deferred import inner_product
 from .fused_updates import FusedGradient
 from .inference import inference_pass
 from .nodes import Graph, Node, Value
@@ -80,8 +80,8 @@ class Net:
         self._forward, self._backward = self._binding.forward, self._binding.backward
         for node in graph.nodes:
             if node.params and (index := node.params[0].owner) in self.compiled.fused_updates:
-                fused = FusedGradient(node.layer, dev, self.compiled.options.fused_passes)
-                weight_product(node.layer).deferred = self.params.fused_gradients[index] = fused
+                fused = FusedGradient(node, dev, self.compiled.options.fused_passes)
+                inner_product(node).deferred = self.params.fused_gradients[index] = fused
         self._terms = []  # of the loss, except those that layers add themselves
         for value, weight in graph.losses:
             layer = value.node.layer

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import caffelite_pb2 as pb
-from ..layers import CAFFE_FORMAT, Format, Layer, LayerConfig, ParameterSpec, Shape
+from ..layers import CAFFE_FORMAT, Format, Layer, ParameterSpec, Shape
+from ..layers.compilation import Which
 from ..layers.data import Input
 from ..layers.feeding import Feeding, Scheduled, feeding
 from ..layers.varying import Varying, varies
@@ -21,6 +22,10 @@ from .sealing import Sealable
 AUTOMATIC = (
     "(automatic)"  # Caffe's name for the top of a loss layer without one: no layer reads it, and it is no output
 )
+
+
+def _includes(which: Which, index: int) -> bool:
+    return which if isinstance(which, bool) else index in which
 
 
 @dataclass(eq=False)
@@ -97,6 +102,14 @@ class Node(Sealable):
     loss_weights: list[float] = field(default_factory=list)
     backward: bool = False
     gradient_to: list[bool] = field(default_factory=list)
+
+    def reads_bottom(self, index: int) -> bool:
+        """Whether the backward step reads a bottom."""
+        return self.backward and _includes(self.layer.backward_reads_bottoms, index)
+
+    def reads_top(self, index: int) -> bool:
+        """Whether the backward step reads a top."""
+        return self.backward and _includes(self.layer.backward_reads_tops, index)
 
     @property
     def name(self) -> str:
@@ -194,10 +207,10 @@ class Graph(Sealable):
         super().seal()
 
 
-def configured(layer: Layer, config: LayerConfig) -> Layer:
-    """A copy of a layer that has ``config``."""
+def changed(layer: Layer, **attributes: Any) -> Layer:
+    """A copy of a layer with other ``attributes``."""
     copied = copy.copy(layer)
-    copied.config = config
+    vars(copied).update(attributes)
     return copied
 
 

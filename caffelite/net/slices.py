@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from ..layers.concat_slice import Concat
+from ..layers.convolution import Convolution
 from ..layers.feeding import Feeding
-from ..layers.fusing import fusing
-from .fusion import configure
-from .nodes import Graph, Node, Value
+from .nodes import Graph, Node, Value, changed
 from .packing import ALIGN
 from .steps import Lifetimes
 
@@ -29,7 +29,7 @@ Slices = dict[Value, tuple[Value, Slice]]  # by bottom: the top that stores it, 
 
 
 def store_in_tops(graph: Graph, lifetimes: Lifetimes, itemsize: Callable[[str | None], int]) -> Slices:
-    """The bottoms of concatenations that are stored in the top; records them in the layers' configs. None where shapes
+    """The bottoms of concatenations that are stored in the top; records them in the layers. None where shapes
     may change. itemsize: bytes of a number by its dtype."""
     slices: Slices = {}
     varied = graph.varied()
@@ -41,18 +41,23 @@ def store_in_tops(graph: Graph, lifetimes: Lifetimes, itemsize: Callable[[str | 
             if _fits(bottom, node, region, lifetimes, itemsize):
                 bottoms[i] = slices[bottom] = node.tops[0], region
         if bottoms:
-            configure(node, bottoms_in_top=frozenset(bottoms))
+            node.layer = changed(node.layer, stored=frozenset(bottoms))
     return slices
 
 
 def _candidates(node: Node) -> Iterator[tuple[int, Value, Slice]]:
     """The bottoms of a concatenation that nobody else reads, and that are neither fed, nor views, nor concatenations
     themselves."""
-    for i, (bottom, region) in enumerate(zip(node.bottoms, fusing(node.layer).top_slices(), strict=False)):
-        maker = bottom.node.layer
-        own = not (maker.view or isinstance(maker, Feeding) or fusing(maker).top_slices()) and len(bottom.readers) == 1
+    for i, (bottom, region) in enumerate(zip(node.bottoms, _top_slices(node), strict=False)):
+        maker = bottom.node
+        own = not (maker.layer.view or isinstance(maker.layer, Feeding) or _top_slices(maker))
+        own = own and len(bottom.readers) == 1
         if own and bottom.dtype == node.tops[0].dtype:
             yield i, bottom, Slice(*region)
+
+
+def _top_slices(node: Node) -> list[tuple[int, int]]:
+    return node.layer.top_slices() if isinstance(node.layer, Concat) else []
 
 
 def _fits(
@@ -69,7 +74,8 @@ def _fits(
     maker = lifetimes.fusions.runner(bottom.node)
     complete = lifetimes.fusions.last(maker) is bottom.node  # all that runs with the maker does so backward too
     aligned = not any(count % EACH for count in (*region, bottom.shape[1]))
-    return complete and fusing(maker.layer).takes_slices() and math.prod(reader.tops[0].shape) < LARGE and aligned
+    able = isinstance(maker.layer, Convolution) and maker.layer.takes_slices()
+    return complete and able and math.prod(reader.tops[0].shape) < LARGE and aligned
 
 
 def _overwrite_requested(value: Value) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from ..layers.fusing import fusing
 from .fusion import Fusions
 from .nodes import Graph, Node, Value
 from .packing import Storage
@@ -69,21 +68,13 @@ class Lifetimes:
         if value in self.retained or self.keep:
             return FOREVER
         times = [reader.index for reader, _ in value.readers if reader is not but]
-        times += [self.backward_time(r) for r, i in value.readers if r.backward and r.layer.backward_reads_bottom(i)]
+        times += [self.backward_time(reader) for reader, i in value.readers if reader.reads_bottom(i)]
         maker = self.fusions.runner(value.node)
-        if maker.backward and self._backward_reads(maker, value):
+        if maker.reads_top(value.top):
             times.append(self.backward_time(maker))
         if value.node.loss_weights[value.top]:  # losses are summed when all layers have run
             times.append(self.count - 1)
         return max(times, default=value.node.index)
-
-    @staticmethod
-    def _backward_reads(maker: Node, value: Value) -> bool:
-        """Whether the backward step of the node that computed a value reads it."""
-        if maker.layer.backward_reads_top(value.top):
-            return True
-        overwrites = fusing(maker.layer).relu_backward_overwrites()
-        return maker is not value.node and (overwrites or "sum" in maker.layer.config.fused)
 
     def gradient_read(self, value: Value) -> int:
         """When a value's gradient is read for the last time."""

@@ -50,8 +50,8 @@ def traffic_of(step: Step) -> Traffic:
     if node.backward:
         backward += sum(_bytes(top) for top in step.tops if top.gradient)
         backward += sum(_bytes(bottom) for bottom, wanted in zip(node.bottoms, node.gradient_to, strict=True) if wanted)
-        backward += sum(_bytes(bottom) for i, bottom in enumerate(node.bottoms) if layer.backward_reads_bottom(i))
-        backward += sum(_bytes(top) for i, top in enumerate(step.tops) if layer.backward_reads_top(i))
+        backward += sum(_bytes(bottom) for i, bottom in enumerate(node.bottoms) if node.reads_bottom(i))
+        backward += sum(_bytes(top) for i, top in enumerate(step.tops) if node.reads_top(i))
     return Traffic(weights, forward, 2 * weights if node.backward else 0, backward)
 
 

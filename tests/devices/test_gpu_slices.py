@@ -118,7 +118,7 @@ def numbers(text: str, dev, passes: int = 2, **options):
 
 def counts(net) -> tuple[int, int]:
     concats = [node.layer for node in net.graph.nodes if node.layer.spec.type == "Concat"]
-    return sum(len(c.config.bottoms_in_top) for c in concats), sum(len(c.config.gradients_in_top) for c in concats)
+    return sum(len(c.stored) for c in concats), sum(len(c.stored_gradients) for c in concats)
 
 
 def assert_near(found: dict, expected: dict, tolerance: float) -> None:

@@ -152,9 +152,7 @@ def assert_backward_reads_no_more_than_it_says(net) -> None:
     """NaN in every bottom and top that it may not read, and the plan gives away, leaves every gradient as it was."""
 
     def read(value) -> bool:
-        if value.node.backward and value.node.layer.backward_reads_top(value.top):
-            return True
-        return any(node.backward and node.layer.backward_reads_bottom(i) for node, i in value.readers)
+        return value.node.reads_top(value.top) or any(node.reads_bottom(i) for node, i in value.readers)
 
     run(net)
     layer = next(n for n in net.graph.nodes if n.name == "layer")
@@ -190,7 +188,7 @@ def test_in_place_gives_the_same(kind, rng):
         found[top] = (run(net), net.params.diff.copy())
         node = net.graph.nodes[3]
         shared = net.data[node.tops[0]].ctypes.data == net.data[node.bottoms[0]].ctypes.data
-        assert shared is not node.layer.backward_reads_bottom(0)
+        assert shared is not node.layer.backward_reads_bottoms
     for of_one, of_both in zip(found["h"], found["y"], strict=True):
         np.testing.assert_array_equal(of_one, of_both)
 

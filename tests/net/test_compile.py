@@ -11,7 +11,7 @@ from textnet import build, inputs, run
 
 from caffelite.devices import open_device
 from caffelite.devices.traits import DeviceTraits, cpu_traits, cuda_traits
-from caffelite.layers import CAFFE_FORMAT, Format, LayerConfig
+from caffelite.layers import CAFFE_FORMAT, Format, Layer, LayerConfig
 from caffelite.net.compile import Options, compile
 from caffelite.net.copies import Rounding, Transposition
 from caffelite.net.graph import Graph
@@ -119,18 +119,23 @@ def test_images_have_the_format_that_a_device_prefers(name, form):
     assert all(node.layer.config.traits == TRAITS[name] for node in compiled.graph.nodes if node.layer_index >= 0)
 
 
-def config(traits: DeviceTraits, name: str) -> LayerConfig:
+def compiled_layer(traits: DeviceTraits, name: str) -> Layer:
     compiled = compile(build(TEXT), traits)
-    return next(node.layer.config for node in compiled.graph.nodes if node.name == name)
+    return next(node.layer for node in compiled.graph.nodes if node.name == name)
+
+
+def saved(traits: DeviceTraits, name: str) -> set[str]:
+    compiled = compile(build(TEXT), traits)
+    return next({*blobs} for node, blobs in compiled.saved.items() if node.name == name)
 
 
 def test_a_gpu_is_predicted_without_one():
     """What a GPU decides otherwise than a CPU: scales fused, slices of concatenations, early gradients."""
     gpu, cpu = TRAITS["gpu bf16"], TRAITS["cpu"]
-    assert config(gpu, "n1").fused == {"scale": 1, "relu": 0}
-    assert config(gpu, "c2").fused == {"relu": 0.5}
-    assert config(gpu, "loss").gradient_in_forward and not config(cpu, "loss").gradient_in_forward
-    assert config(gpu, "loss").saved.keys() == {"prob", "gradient"} and config(cpu, "loss").saved.keys() == {"prob"}
+    norm, convolution = (compiled_layer(gpu, name) for name in ("n1", "c2"))
+    assert norm.with_scale and not norm.with_sum and norm.slope == 0
+    assert convolution.slope == 0.5 and convolution.fuses_backward()
+    assert saved(gpu, "loss") == {"prob", "gradient"} and saved(cpu, "loss") == {"prob"}
     for traits in (gpu, cpu):  # both sum gradients where they are read
         compiled = compile(build(TEXT), traits)
         assert not compiled.adds_gradients and any(step.parts or step.sums for step in compiled.backward)

@@ -7,6 +7,7 @@ from textnet import bind, build, inputs, layer
 
 from caffelite.devices.cpu import CPU
 from caffelite.devices.traits import cpu_traits
+from caffelite.layers.prepared_convolution import PreparedConvolution
 from caffelite.net.compile import Options, compile
 
 
@@ -63,6 +64,10 @@ def params(net) -> dict:
     return {node.name: node.layer.params for node in net.graph.nodes if node.layer.params}
 
 
+def is_prepared(node) -> bool:
+    return isinstance(node.layer, PreparedConvolution)
+
+
 def near(found, expected) -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
@@ -74,14 +79,14 @@ def dev():
 
 def test_folded_layers_give_the_numbers_of_separate_ones(dev):
     net, separate = filled(dev), filled(dev, fuse=False)
-    assert [len(step.fused) for step in net.compiled.forward if step.node.layer.config.prepared] == [1, 3, 2, 1, 1, 1]
+    assert [len(step.fused) for step in net.compiled.forward if is_prepared(step.node)] == [1, 3, 2, 1, 1, 1]
     near(output(net), output(separate))
 
 
 def test_a_deterministic_device_folds_and_stays_direct():
     net = filled(CPU(deterministic=True))
     near(output(net), output(filled(engines.with_onednn(), fuse=False)))
-    taken = [node.layer.prepared_op.taken for node in net.graph.nodes if node.layer.config.prepared]
+    taken = [node.layer.operation.taken for node in net.graph.nodes if is_prepared(node)]
     assert taken == [{"forward": "direct"}] * 6
 
 
@@ -101,7 +106,7 @@ def test_weights_are_prepared_once_while_they_stay(dev, monkeypatch):
     net, prepared = filled(dev), []
     output(net)
     for node in net.graph.nodes:
-        if node.layer.config.prepared:
+        if is_prepared(node):
             monkeypatch.setattr(node.layer, "prepare", lambda: prepared.append(1))
     output(net)
     assert prepared == []
@@ -116,15 +121,25 @@ def test_nan_passes_a_folded_relu(dev):
 def test_only_nets_without_backward_are_prepared():
     def prepared(text, phase="TEST", **options):
         compiled = compile(build(text, phase), cpu_traits(), Options(inference=True, **options))
-        return any(node.layer.config.prepared for node in compiled.graph.nodes)
+        return any(is_prepared(node) for node in compiled.graph.nodes)
 
     assert prepared(NET) and not prepared(NET, keep=True) and not prepared(NET, fuse=False)
     assert not prepared("force_backward: true\n" + NET)
 
 
+@pytest.mark.parametrize("binary", [False, True])
+def test_a_convolution_that_makes_its_weights_is_not_prepared(binary):
+    text = inputs(data=(1, 3, 9, 9)) + (
+        'layer { name: "signs" type: "BinaryConvolution" bottom: "data" top: "signs" convolution_param { num_output: 8 '
+        f"kernel_size: 3 }} binary_convolution_param {{ use_binarization: {str(binary).lower()} }} }}"
+    )
+    compiled = compile(build(text, "TEST"), cpu_traits(), Options(inference=True))
+    assert any(is_prepared(node) for node in compiled.graph.nodes) is not binary
+
+
 def test_a_test_net_that_shares_weights_is_not_prepared(dev):
     net = bind(NET, "TEST", dev=dev, share=bind(NET, "TRAIN", dev=dev))
-    assert not any(node.layer.config.prepared for node in net.graph.nodes)
+    assert not any(is_prepared(node) for node in net.graph.nodes)
 
 
 def test_a_test_net_has_no_memory_for_gradients(dev):

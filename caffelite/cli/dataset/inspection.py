@@ -33,9 +33,7 @@ BAR = 30
     is_flag=True,
     help="Print JSON instead; it lists every record that is reported.",
 )
-@click.option(
-    "--out", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="Write the JSON to a file instead."
-)
+@options.file_option("--out", help="Write the JSON to a file instead.", folder=False)
 def info(sets: tuple[Path, ...], search_near: bool, as_json: bool, out: Path | None) -> None:
     """Reports what is in a data set: number of images, shapes, classes, unreadable and unusual records, duplicates.
 

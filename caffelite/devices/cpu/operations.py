@@ -145,7 +145,8 @@ class SoftmaxLoss:
     """
 
     def __init__(self, device: Memory, n: int, c: int, p: int, ignore: int | None, divisor: float | None, weights=None):
-        self._shape, self._labels, self._weights = (n, c, p), (n, p), weights
+        self._shape, self._labels = (n, c, p), (n, p)
+        self._weights = np.ones(c, device.dtype) if weights is None else weights
         self._ignore = (device.dtype.type(ignore or 0), ignore is not None)
         self._fixed = -1.0 if divisor is None else float(divisor)
         self.divisor, self.bad = device.zeros(1), device.zeros(1, np.int64)
@@ -157,21 +158,15 @@ class SoftmaxLoss:
         self._weight[0] = weight
         totals = (self._unused if total is None else total), self._weight[0]
         args = (*self._ignore, self._fixed, self._tiny, loss.reshape(-1), self.divisor, self.bad, *totals)
-        if self._weights is None:
-            scores.softmax_loss_forward(*arguments, *args)
-        else:
-            scores.weighted_softmax_loss_forward(*arguments, self._weights, *args)
+        scores.softmax_loss_forward(*arguments, self._weights, *args)
         if gradient is not None:
             self.backward(prob, label, self._weight, gradient)
 
     def backward(self, prob, label, dloss, dx) -> None:
         """dx: the gradient before the softmax."""
         label, dx = label.reshape(self._labels), dx.reshape(self._shape)
-        args = (*self._ignore, dloss.reshape(-1), self.divisor, dx)
-        if self._weights is None:
-            scores.softmax_loss_backward(prob.reshape(self._shape), label, *args)
-        else:
-            scores.weighted_softmax_loss_backward(prob.reshape(self._shape), label, self._weights, *args)
+        args = label, self._weights, *self._ignore, dloss.reshape(-1), self.divisor, dx
+        scores.softmax_loss_backward(prob.reshape(self._shape), *args)
 
 
 class Accuracy:

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from ...devices.protocol import Device
 from ...layers import require
 from ...layers.layer import Shape, register
 from ...layers.loss import Loss
@@ -33,9 +32,6 @@ class CORALLoss(Loss):
             raise self.bottom_error(1, "does not fit", expected=expected, found=list(bottoms[1]))
         self.couples_samples = True
         return [()]
-
-    def build(self, dev: Device) -> None:
-        """Nothing: the host computes all."""
 
     def forward(self, x: list, y: list) -> None:
         self.dev.upload(y[0], np.asarray((self._read(x)[2] ** 2).sum() / (4 * self.k**2)))

@@ -27,6 +27,7 @@ class GradientScaler(Scheduled, Layer):
     in_place = True
     couples_samples = False
     _factor: Any = None  # λ, in the input buffer; stays when the layer is built again
+    backward_reads_bottoms = backward_reads_tops = False
 
     def setup(self) -> None:
         p = self.p
@@ -51,11 +52,6 @@ class GradientScaler(Scheduled, Layer):
 
     def divisible(self, axis: int) -> bool:
         return True
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def build(self, dev: Device) -> None:
         self._factor = self._factor or self.context.input_buffer.field((1,))

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from ...devices.protocol import Device
 from ...layers.layer import Layer, Shape, register
 from . import stages
 from .offsets import check_boxes, normalisation
@@ -43,12 +42,6 @@ class BboxAccuracy(Layer):
         if matches[:1] != rois[:1] or math.prod(matches[1:]) < 6:
             raise self.bottom_error(2, "does not fit", expected=f"{rois[0]}×6", found=list(matches))
         return [(1, 1, 1, 1)] * len(self.spec.top)
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    def build(self, dev: Device) -> None:
-        """Nothing: the host computes all."""
 
     def forward(self, x: list, y: list) -> None:
         offsets, rois, matches = (self.dev.download(array).astype(float).reshape(len(array), -1) for array in x)

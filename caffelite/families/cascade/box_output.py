@@ -44,11 +44,6 @@ class Proposals(Varying, Layer):
         tops: list[Shape] = [(max(1, count), 5), (max(1, count), 6)]
         return tops[: len(self.spec.top)]
 
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
-
     def candidates(self, image: int, maps: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Boxes (M, 4) and their scores (M) before suppression."""
         raise NotImplementedError

@@ -47,11 +47,6 @@ class DecodeBBox(Varying, Layer):
         self.trailing = boxes[1:]
         return [boxes]
 
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
-
     def forward(self, x: list, y: list) -> None:
         offsets, boxes = (self.dev.download(array).astype(float).reshape(len(array), -1) for array in x[:2])
         decoded = stages.decode_boxes(offsets[:, 4:] * self.deviation + self.mean, boxes[:, 1:])

@@ -314,7 +314,6 @@ class DetectionData(ListFeed):
     """
 
     field = "detection_data_param"
-    tops = (1, None)
 
     @staticmethod
     def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:

@@ -44,12 +44,6 @@ class FieldLoss(FieldLayer, Loss):
         self.saved_shapes = {f"gradient {i}": (shape, None) for i, shape in enumerate(learned)}
         return [(1, 1, 1, 2)]
 
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    def divisible(self, axis: int) -> bool:
-        return False
-
     def choose(self, maps: Maps, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Which cells are in the loss (M, H, W), and their weights (M, H, W). shares: probabilities (M, K, H, W)."""
         raise NotImplementedError

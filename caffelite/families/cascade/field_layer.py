@@ -47,6 +47,7 @@ class FieldLayer(Layer):
 
     grouped = False  # whether scores and offsets are bottoms of their own, of several fields
     requires_host = True
+    backward_reads_bottoms = backward_reads_tops = False
 
     def setup(self) -> None:
         p = self.p
@@ -96,14 +97,6 @@ class FieldLayer(Layer):
 
     def divisible(self, axis: int) -> bool:
         return False
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
-
-    def build(self, dev) -> None:
-        """Nothing: the host computes all."""
 
     def read(self, x: list) -> Maps:
         arrays = [self.dev.download(blob).astype(float) for blob in x]

@@ -8,7 +8,6 @@ import numpy as np
 
 from ...detection import boxes
 from ...detection.saving import Saving
-from ...devices.protocol import Device
 from ...layers.layer import Layer, Shape, register
 from ...layers.state import Writing
 from ...layers.varying import Varying
@@ -65,12 +64,6 @@ class FrcnnOutput(Writing, Varying, Layer):
         self.columns, most = width // 4, self.rois * (self.classes - 1)
         self.count = 1 + (min(most, self.p.max_det_num) if self.p.max_det_num else most)
         return [(self.count, COLUMNS)]
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    def build(self, dev: Device) -> None:
-        """Nothing: the host computes all."""
 
     def forward(self, x: list, y: list) -> None:
         scores, offsets, rois, sizes = (self.dev.download(array).astype(float) for array in x)

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from ...devices.protocol import Device
 from ...layers.layer import Layer, Shape, register
 from . import stages
 from .offsets import check_boxes
@@ -45,12 +44,6 @@ class HardMining(Layer):
                 raise self.bottom_error(i, "does not fit", expected=f"{count} rows", found=list(shape))
         self.count = min(count, self.p.num_image * self.p.num_roi_per_image)
         return [(self.count, *shape[1:]) for shape in bottoms[1:]]
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    def build(self, dev: Device) -> None:
-        """Nothing: the host computes all."""
 
     def forward(self, x: list, y: list) -> None:
         losses, *arrays = (self.dev.download(array) for array in x)

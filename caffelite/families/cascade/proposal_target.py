@@ -8,7 +8,6 @@ import numpy as np
 
 from ...detection import boxes
 from ...detection.matching import sampled
-from ...devices.protocol import Device
 from ...layers import fillers
 from ...layers.layer import Layer, Shape, register_variant
 from ...layers.varying import Varying
@@ -77,9 +76,6 @@ class CascadeProposalTarget(Varying, Layer):
         wide = (count, 4 * self.columns)
         shapes: list[Shape] = [(count, 5), (count,), wide, wide, wide, (count, 6), (count,)]
         return shapes[: len(self.spec.top)]
-
-    def build(self, dev: Device) -> None:
-        """Nothing: the host computes all."""
 
     def forward(self, x: list, y: list) -> None:
         rois, objects = (self.dev.download(array).astype(float).reshape(len(array), -1) for array in x)

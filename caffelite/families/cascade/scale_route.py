@@ -50,11 +50,6 @@ class ScaleRoute(Varying, Layer):
         planned = -(-bottoms[0][0] // PLANNED_RANGES)
         return [(planned, *shape[1:]) for shape in bottoms]
 
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
-
     def forward(self, x: list, y: list) -> None:
         arrays = [self.dev.download(array) for array in x]
         boxes = arrays[0].reshape(len(arrays[0]), -1)[:, 1:].astype(float)

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from ...devices.protocol import Device
 from ...layers import require
 from ...layers.layer import Layer, Shape, register
 from .multi_stage_meanfield import EMPTY, Lattice, softmax
@@ -51,12 +50,6 @@ class DenseCRF(Layer):
         if len(bottoms) > 2 and bottoms[2] != (n, 3, *size):
             raise self.bottom_error(2, "does not fit", expected=[n, 3, *size], found=list(bottoms[2]))
         return [bottoms[0]]
-
-    def divisible(self, axis: int) -> bool:
-        return axis == 0
-
-    def build(self, dev: Device) -> None:
-        """Nothing: the host computes all."""
 
     def _kernels(self, positions: np.ndarray, colors: np.ndarray | None) -> list[tuple[Lattice, np.ndarray]]:
         """Each lattice, and its weight divided by the sums of weights."""

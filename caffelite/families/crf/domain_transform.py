@@ -49,9 +49,6 @@ class DomainTransform(ArrayLayer):
             raise self.bottom_error(2, "does not fit", expected=f"{n}×2: heights and widths", found=list(bottoms[2]))
         return [bottoms[0]]
 
-    def divisible(self, axis: int) -> bool:
-        return axis == 0
-
     def _weights(self, xp: ModuleType, x: tuple) -> Iterator[tuple[Any, float]]:
         """Of each round, and the derivative of their logarithm by the edges; 0 outside the images."""
         p, (_, edges, sizes) = self.p, x

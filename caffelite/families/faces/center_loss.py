@@ -25,6 +25,7 @@ class CenterLoss(LossScaled, Loss):
 
     field = "center_loss_param"
     couples_samples = True
+    backward_reads_bottoms = (1,)
 
     def setup(self) -> None:
         super().setup()
@@ -37,9 +38,6 @@ class CenterLoss(LossScaled, Loss):
         self.add_param((self.n, self.k), self.p.center_filler, "center_filler")
         self.saved_shapes["distance"] = ((self.m, self.k), None)
         return [()]
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return index == 1
 
     def build(self, dev: Device) -> None:
         m, n, k = self.m, self.n, self.k

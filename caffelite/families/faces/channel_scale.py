@@ -26,6 +26,7 @@ class ChannelScale(Layer):
     bottoms, tops = (2, 2), (1, 2)
     constant_tops = frozenset({1})
     couples_samples = False
+    backward_reads_tops = False
 
     def setup(self) -> None:
         if not self.p.do_backward_scale or self.p.global_scale:
@@ -45,9 +46,6 @@ class ChannelScale(Layer):
             start = pb.FillerParameter(type="constant", value=self.p.init_global_scale)
             self.add_param((1,), start, statistic=True)
         return [shape, (1,)][: len(self.spec.top)]
-
-    def backward_reads_top(self, index: int) -> bool:
-        return False
 
     def build(self, dev: Device) -> None:
         self._rows = rows = ChannelRows(dev, self.shape)

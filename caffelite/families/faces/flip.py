@@ -16,16 +16,12 @@ class Flip(Layer):
     field = "flip_param"
     needs_images = True
     couples_samples = False
+    backward_reads_bottoms = backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
         require.images(self, bottoms)
         return [shape]
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def _flip(self, source, target) -> None:
         rows, columns = (slice(None, None, -1 if flipped else 1) for flipped in (self.p.flip_height, self.p.flip_width))

@@ -26,6 +26,7 @@ class InnerDistance(Layer):
     field = "inner_distance_param"
     bottoms = (1, 3)
     couples_samples = False
+    backward_reads_tops = False
 
     def setup(self) -> None:
         p = self.p
@@ -60,9 +61,6 @@ class InnerDistance(Layer):
         return [(*bottoms[0][:axis], self.n)]
 
     def divisible(self, axis: int) -> bool:
-        return False
-
-    def backward_reads_top(self, index: int) -> bool:
         return False
 
     def build(self, dev: Device) -> None:

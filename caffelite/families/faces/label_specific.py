@@ -28,6 +28,7 @@ class ByLabel(Scheduled, Layer):
     in_place = True
     couples_samples = False
     _number: Any = None  # of the input buffer; stays when the layer is built again
+    backward_reads_tops = False
 
     def scheduled_number(self, iteration: int) -> float:
         """The number of the forward pass of an iteration."""
@@ -47,11 +48,9 @@ class ByLabel(Scheduled, Layer):
     def divisible(self, axis: int) -> bool:
         return False
 
-    def backward_reads_bottom(self, index: int) -> bool:
+    @property
+    def backward_reads_bottoms(self) -> bool:
         return not self.view
-
-    def backward_reads_top(self, index: int) -> bool:
-        return False
 
     def formulas(self) -> tuple[str, str]:
         """y of x and the number w, and dx of x, dy and w, where k is the class and t the label."""
@@ -99,6 +98,7 @@ class LabelSpecificAdd(ByLabel):
     """
 
     field = "label_specific_add_param"
+    backward_reads_bottoms = False
 
     def setup(self) -> None:
         self.view = self.identity() and len(self.spec.top) == 1
@@ -112,9 +112,6 @@ class LabelSpecificAdd(ByLabel):
             return p.bias
         bias = p.bias_base + grown(self, "bias_gamma", p.iteration + iteration, p.bias_power) - 1
         return limited(bias, p.bias_min, p.bias_max)
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
 
     def formulas(self) -> tuple[str, str]:
         return "where(t == k, where(x > -w, x + w, x), x)", "dy"

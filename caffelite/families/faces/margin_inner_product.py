@@ -58,6 +58,7 @@ class MarginInnerProduct(Scheduled, Layer):
     constant_tops = frozenset({1})
     couples_samples = False
     _number: Any = None  # λ, in the input buffer; stays when the layer is built again
+    backward_reads_tops = False
 
     def setup(self) -> None:
         require.positive(self, "num_output", "the number of classes")
@@ -71,9 +72,6 @@ class MarginInnerProduct(Scheduled, Layer):
         return [(*bottoms[0][:axis], self.n), (1,)][: len(self.spec.top)]
 
     def divisible(self, axis: int) -> bool:
-        return False
-
-    def backward_reads_top(self, index: int) -> bool:
         return False
 
     def multiply_adds(self, bottoms: list[Shape], tops: list[Shape]) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...devices.protocol import Device
 from ...layers import require
 from ...layers.layer import Layer, Shape, register
 
@@ -20,12 +19,6 @@ class ChannelNorm(Layer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.channels(self, bottoms)
         return [(bottoms[0][0], 1, *bottoms[0][2:])]
-
-    def divisible(self, axis: int) -> bool:
-        return axis == 0
-
-    def build(self, dev: Device) -> None:
-        """Nothing: the host computes all."""
 
     def forward(self, x: list, y: list) -> None:
         values = self.dev.download(x[0]).astype(float)

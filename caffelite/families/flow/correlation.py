@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ... import caffelite_pb2 as pb
-from ...devices.protocol import Device
 from ...layers import require
 from ...layers.layer import Layer, Shape, register
 from .images import check_like
@@ -33,6 +32,7 @@ class Correlation(Layer):
     bottoms = (2, 2)
     requires_host = needs_images = True
     couples_samples = False
+    backward_reads_tops = False
 
     def setup(self) -> None:
         p = self.p
@@ -61,15 +61,6 @@ class Correlation(Layer):
         """The displacements along an axis."""
         step = self.p.stride_2
         return range(-(reach // step) * step, reach + 1, step)
-
-    def divisible(self, axis: int) -> bool:
-        return axis == 0
-
-    def backward_reads_top(self, index: int) -> bool:
-        return False
-
-    def build(self, dev: Device) -> None:
-        """Nothing: the host computes all."""
 
     def _pairs(self) -> Iterator[tuple[int, Slices, Slices]]:
         """A channel of y, and which pixels of the padded bottoms meet there, one for each value of y: for each

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from ... import caffelite_pb2 as pb
-from ...devices.protocol import Device
 from ...layers.layer import Layer, Shape, register
 from .images import check_like
 
@@ -57,19 +56,11 @@ class FlowWarp(Layer):
     bottoms = (2, 2)
     requires_host = needs_images = True
     couples_samples = False
+    backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         check_like(self, bottoms, 2)
         return [bottoms[0]]
-
-    def divisible(self, axis: int) -> bool:
-        return axis == 0
-
-    def backward_reads_top(self, index: int) -> bool:
-        return False
-
-    def build(self, dev: Device) -> None:
-        """Nothing: the host computes all."""
 
     def _read(self, x: list) -> tuple[np.ndarray, Corners]:
         return self.dev.download(x[0]).astype(float), Corners(self.dev.download(x[1]).astype(float))

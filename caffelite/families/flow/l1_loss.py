@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from ...devices.protocol import Device
 from ...layers import require
 from ...layers.layer import Shape, register_variant
 from ...layers.loss import Loss
@@ -38,9 +37,6 @@ class FlowL1Loss(Loss):
         self.split = shape[0], shape[1], math.prod(shape[2:])
         self.couples_samples = self.p.normalize_by_num_entries
         return [()]
-
-    def build(self, dev: Device) -> None:
-        """Nothing: the host computes all."""
 
     def _errors(self, x: list) -> tuple[np.ndarray, np.ndarray, float]:
         """The differences, 0 where unknown, which are known, and the divisor."""

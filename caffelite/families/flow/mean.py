@@ -23,6 +23,7 @@ class Mean(Layer):
     field = "mean_param"
     bottoms = tops = (1, None)
     couples_samples = False
+    backward_reads_bottoms = backward_reads_tops = False
 
     def setup(self) -> None:
         if self.p.file:
@@ -41,14 +42,6 @@ class Mean(Layer):
                 raise self.bottom_error(i, "does not fit", expected=expected, found=list(shape))
         self.splits = [split_axis(shape, 1) for shape in bottoms]
         return bottoms
-
-    def divisible(self, axis: int) -> bool:
-        return axis == 0
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def build(self, dev: Device) -> None:
         p = self.p

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...devices.protocol import Device
 from ...layers import require, sliding
 from ...layers.layer import Layer, Shape
 
@@ -17,6 +16,7 @@ class Resized(Layer):
     requires_host = needs_images = True
     size_fields = ("height", "width")
     least = 1
+    backward_reads_bottoms = backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         for i in range(len(bottoms)):
@@ -27,17 +27,6 @@ class Resized(Layer):
                 raise self.error(f"a bad {name}", name, expected=f"{self.least} to {sliding.LARGEST}", found=side)
         self.size = size
         return [(*bottoms[0][:2], *size)]
-
-    def divisible(self, axis: int) -> bool:
-        return axis == 0
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
-
-    def build(self, dev: Device) -> None:
-        """Nothing: the host computes all."""
 
 
 def triangle(d: np.ndarray) -> np.ndarray:

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from ...devices.protocol import Device
 from ...layers import require
 from ...layers.layer import Shape, register
 from ...layers.loss import Loss
@@ -31,9 +30,6 @@ class LiftedStructSimilaritySoftmaxLoss(Loss):
         require.labels(self, bottoms, n)
         self.couples_samples = True
         return [()]
-
-    def build(self, dev: Device) -> None:
-        """Nothing: the host computes all."""
 
     def _pairs(self, x: list) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """The samples, their distances, which share a label, and the pairs that have a loss."""

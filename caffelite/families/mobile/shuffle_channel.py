@@ -19,6 +19,7 @@ class ShuffleChannel(Layer):
 
     field = "shuffle_channel_param"
     couples_samples = False
+    backward_reads_bottoms = backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape, group = bottoms[0], self.p.group
@@ -28,11 +29,6 @@ class ShuffleChannel(Layer):
         self.rows = shape[0], group, shape[1] // group, math.prod(shape[2:])
         self.view = 1 in self.rows[1:3]
         return [shape]
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def _columns(self, blob):
         """The top or its gradient as (N, group, C / group, P), of the bottom's order."""

@@ -73,14 +73,13 @@ class BinaryConvolution(Binarised, Convolution):
     zhaoweicai/hwgq binary_conv_layer.cpp.
     """
 
-    makes_weights = True
+    def setup(self) -> None:
+        super().setup()
+        self.makes_weights = self.binarisation.use_binarization
 
     @property
     def binarisation(self) -> pb.BinaryWeightsParameter:
         return self.spec.binary_convolution_param
-
-    def can_prepare(self) -> bool:
-        return not self.binarisation.use_binarization and super().can_prepare()
 
 
 @register

@@ -26,6 +26,7 @@ class Quant(ImageLayout, Layer):
     field = "quant_param"
     couples_samples = False
     follows_layout = follows_precision = True
+    backward_reads_tops = False
 
     def setup(self) -> None:
         centers = list(self.p.centers)
@@ -71,9 +72,6 @@ class Quant(ImageLayout, Layer):
 
     def divisible(self, axis: int) -> bool:
         return True
-
-    def backward_reads_top(self, index: int) -> bool:
-        return False
 
     def build(self, dev: Device) -> None:
         self._y, self._dx = (

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...devices.protocol import Device
 from ...layers import require
 from ...layers.layer import Layer
 
@@ -67,6 +66,3 @@ class Anchored(Layer):
         if not 0 <= value <= 1:
             raise self.error(f"a bad {name}", name, expected="0 to 1", found=f"{value:g}")
         return value
-
-    def build(self, dev: Device) -> None:
-        """Nothing: the host does it all."""

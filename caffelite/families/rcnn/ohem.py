@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 from ... import caffelite_pb2 as pb
-from ...devices.protocol import Device
 from ...layers import require
 from ...layers.l1_loss import SmoothL1Loss
 from ...layers.layer import Layer, Shape, register
@@ -77,9 +76,6 @@ class BoxAnnotatorOHEM(Layer):
             expected = f"{self.n}×C, and the places of the boxes"
             raise self.bottom_error(3, "does not fit", expected=expected, found=f"shape {list(weights)}")
         return [labels, weights]
-
-    def build(self, dev: Device) -> None:
-        """Nothing: the host does it all."""
 
     def forward(self, x: list, y: list) -> None:
         rois, losses, labels, weights = (self.dev.download(blob) for blob in x)

@@ -8,7 +8,6 @@ import numpy as np
 
 from ...detection import boxes
 from ...detection.matching import sampled
-from ...devices.protocol import Device
 from ...layers import fillers
 from ...layers.layer import Layer, Shape, register
 from ...layers.varying import Varying
@@ -78,9 +77,6 @@ class ProposalTarget(Varying, Layer):
 
     def _tops(self, count: int) -> list[Shape]:
         return [(count, 5), (count,), *[(count, 4 * self.p.num_classes)] * 3]
-
-    def build(self, dev: Device) -> None:
-        """Nothing: the host does it all."""
 
     def forward(self, x: list, y: list) -> None:
         rois, objects = self.dev.download(x[0]).reshape(-1, 5), real_objects(self.dev.download(x[1]))

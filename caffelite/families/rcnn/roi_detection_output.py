@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 from ...detection import boxes
-from ...devices.protocol import Device
 from ...layers import require
 from ...layers.detection_base import DetectingLayer
 from ...layers.layer import Shape, register
@@ -64,9 +63,6 @@ class RoIDetectionOutput(Varying, DetectingLayer):
     def detected_classes(self) -> int:
         """The classes of detections, with the background, class 0."""
         return self.classes
-
-    def build(self, dev: Device) -> None:
-        """Nothing: the host does it all."""
 
     def forward(self, x: list, y: list) -> None:
         rois, scores, offsets, info = (self.dev.download(blob) for blob in x)

@@ -18,6 +18,8 @@ class RegionPooled(Layer):
     needs_images = True
     method = ""
     pad = 0.0
+    backward_reads_bottoms = (1,)
+    backward_reads_tops = False
 
     def setup(self) -> None:
         if not 0 < self.p.spatial_scale < math.inf:
@@ -36,12 +38,6 @@ class RegionPooled(Layer):
             raise self.bottom_error(1, "is no list of boxes", expected=expected, found=f"shape {list(rois)}")
         self.x_shape, self.y_shape = x, (rois[0], *self.grid(x[1]))
         return [self.y_shape]
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return index == 1
-
-    def backward_reads_top(self, index: int) -> bool:
-        return False
 
     def build(self, dev: Device) -> None:
         self.op = dev.region_pooling(self.method, self.x_shape, self.y_shape, self.p.spatial_scale, self.pad)

@@ -101,8 +101,5 @@ class DeformablePSROIPooling(BoxLayer):
             xp.add.at(moves, tuple(index), total)
         return slopes, None, moves
 
-    def divisible(self, axis: int) -> bool:
-        return False
-
     def multiply_adds(self, bottoms: list[Shape], tops: list[Shape]) -> int:
         return 4 * math.prod(tops[0]) * self.p.sample_per_part**2

@@ -50,9 +50,6 @@ class SpatialTransformer(ArrayLayer):
             raise self.error("the top has no pixels", "output_H", expected="1 or more", found=min(self.out))
         return [(n, c, *self.out)]
 
-    def divisible(self, axis: int) -> bool:
-        return axis == 0
-
     def _points(self, xp: ModuleType, x: Any, theta: Any) -> tuple[Any, Any, Any]:
         """The grid (3, H', W'), and rows and columns of x (N, H', W')."""
         free = iter(theta.reshape(len(x), -1).T)

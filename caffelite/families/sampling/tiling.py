@@ -17,6 +17,7 @@ class Tiling(Layer):
     field = "tiling_param"
     couples_samples = False
     needs_images = True
+    backward_reads_bottoms = backward_reads_tops = False
 
     def setup(self) -> None:
         require.positive(self, "tile_dim", "the side of a tile")
@@ -29,11 +30,6 @@ class Tiling(Layer):
             raise self.bottom_error(0, "does not divide into tiles", expected=expected, found=list(bottoms[0]))
         self.channels, self.tiles = (n, c // (s * s), s, s, h, w), (n, c // (s * s), h, s, w, s)
         return [(n, c // (s * s), h * s, w * s)]
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def forward(self, x: list, y: list) -> None:
         self.dev.assign(x[0].reshape(self.channels).transpose(0, 1, 4, 2, 5, 3), y[0].reshape(self.tiles))

@@ -31,6 +31,7 @@ class BN(ImageLayout, Layer):
     tops = (1, 3)
     constant_tops = frozenset({1, 2})
     in_place = follows_layout = follows_precision = True
+    backward_reads_tops = False
 
     def setup(self) -> None:
         p = self.p
@@ -63,9 +64,6 @@ class BN(ImageLayout, Layer):
                 self.add_param(each, filler, statistic=True, ignores_rate=True)
         self.saved_shapes |= {"mean": ((c,), None), "scale": ((c,), None)}
         return [shape, each, each][: len(self.spec.top)]
-
-    def backward_reads_top(self, index: int) -> bool:
-        return False
 
     def build(self, dev: Device) -> None:
         split = n, c, p = self.stored_split(self.split)

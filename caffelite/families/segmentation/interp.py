@@ -22,6 +22,7 @@ class Interp(Layer):
     bottoms = (1, 2)
     couples_samples = False
     needs_images = True
+    backward_reads_bottoms = backward_reads_tops = False
 
     def setup(self) -> None:
         p = self.p
@@ -68,11 +69,6 @@ class Interp(Layer):
 
     def divisible(self, axis: int) -> bool:
         return axis < 2
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def build(self, dev: Device) -> None:
         self.op = dev.interpolation(self.x_shape, self.y_shape, (-self.p.pad_beg,) * 2, self.part)

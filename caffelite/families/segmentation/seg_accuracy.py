@@ -32,9 +32,6 @@ class SegAccuracy(Layer):
         require.labels(self, bottoms, n * p, axis=1)
         return [(1, 1, 1, 3)]
 
-    def divisible(self, axis: int) -> bool:
-        return False
-
     def build(self, dev) -> None:
         classes = self.split[1]
         self.counts = np.zeros((classes, classes + 1), np.int64)  # label × prediction; the last: of no class

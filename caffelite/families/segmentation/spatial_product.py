@@ -27,9 +27,6 @@ class SpatialProduct(ArrayLayer):
         self.split = n, c, size
         return [bottoms[0]]
 
-    def divisible(self, axis: int) -> bool:
-        return axis == 0
-
     def _weights(self, w: Any) -> Any:
         return w.reshape(-1, 1, self.split[2])
 

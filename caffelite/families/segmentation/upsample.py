@@ -25,6 +25,8 @@ class Upsample(Layer):
     constant_bottoms = frozenset({1})
     couples_samples = False
     needs_images = True
+    backward_reads_bottoms = (1,)
+    backward_reads_tops = False
 
     def setup(self) -> None:
         p, self.masked = self.p, len(self.spec.bottom) == 2
@@ -59,12 +61,6 @@ class Upsample(Layer):
 
     def divisible(self, axis: int) -> bool:
         return axis < 2
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return index == 1
-
-    def backward_reads_top(self, index: int) -> bool:
-        return False
 
     def build(self, dev: Device) -> None:
         (n, c, h, w), (rows, columns) = self.x_shape, self.factors

@@ -23,6 +23,7 @@ class SpatialDropout(Layer):
     field = "spatial_dropout_param"
     in_place = True
     couples_samples = False
+    backward_reads_bottoms = backward_reads_tops = False
 
     def setup(self) -> None:
         self.training = self.phase == pb.TRAIN or self.p.sample_weights_test
@@ -42,11 +43,6 @@ class SpatialDropout(Layer):
 
     def divisible(self, axis: int) -> bool:
         return False
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def build(self, dev: Device) -> None:
         if self.training:

@@ -19,6 +19,7 @@ class Sum(ArrayLayer):
     field = "sum_param"
     bottoms = (1, None)
     couples_samples = False
+    backward_reads_bottoms = backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         count = self.p.num_component
@@ -33,11 +34,6 @@ class Sum(ArrayLayer):
             expected = f"a multiple of {count} channels"
             raise self.bottom_error(0, "does not fit", expected=expected, found=list(bottoms[0]))
         return [(bottoms[0][0], count, *bottoms[0][2:])]
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def compute(self, xp: ModuleType, *x: Any) -> Any:
         if not self.p.num_component:

@@ -73,9 +73,6 @@ class DetectionOutput(Writing, Varying, DetectingLayer):
         self.count = self.n * max(1, image)
         return [(1, 1, self.count, 7)]
 
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
     def build(self, dev: Device) -> None:
         options = DetectionOptions(
             shape=(self.n, self.priors, self.classes, self.location_classes),

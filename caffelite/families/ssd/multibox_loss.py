@@ -70,6 +70,7 @@ class MultiBoxLoss(Loss):
     bottoms = (4, 4)
     constant_bottoms = frozenset({2, 3})
     couples_samples = True
+    backward_reads_bottoms = False  # forward computes the gradients
 
     def setup(self) -> None:
         p = self.p
@@ -117,9 +118,6 @@ class MultiBoxLoss(Loss):
         """None: VALID, the number of matched priors."""
         valid = self.normalization() == pb.LossParameter.VALID
         return None if valid else super().divisor(batch, labels)
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False  # forward computes the gradients
 
     def build(self, dev: Device) -> None:
         self.op = None if self.requires_host else dev.multibox_loss(self._options())

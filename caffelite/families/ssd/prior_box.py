@@ -77,12 +77,6 @@ class Priors(Layer):
         p = self.p
         return (p.img_h, p.img_w) if p.img_h else (p.img_size, p.img_size) if p.img_size else shape
 
-    def divisible(self, axis: int) -> bool:
-        return False
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
     def computed(self) -> np.ndarray:
         """The top, float64: boxes as shares of the image, then variances."""
         p, image = self.p, np.array(self.image, float)

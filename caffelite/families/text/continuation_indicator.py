@@ -31,9 +31,6 @@ class ContinuationIndicator(Layer):
         count = self.p.batch_size or bottoms[0][self.axis(self.p.axis, len(bottoms[0]))]
         return [(self.p.time_step, count)]
 
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
     def forward(self, x: list, y: list) -> None:
         self.dev.fill(y[0], 1)
         self.dev.fill(y[0][:1], 0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...devices.protocol import Device
 from ...layers.layer import Layer, Shape, register
 from .sequences import best_classes, check_rows, check_scores, edit_distance, lengths_of, spelled, until_negative
 
@@ -61,12 +60,6 @@ class CTCGreedyDecoder(Layer):
         if len(self.spec.top) > most:
             what = f"has {len(self.spec.top)} tops for {len(self.spec.bottom)} bottoms"
             raise self.error(what, "top", most, expected=f"at most {most}", outer=True)
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    def build(self, dev: Device) -> None:
-        """Nothing: the host computes all."""
 
     def forward(self, x: list, y: list) -> None:
         steps, count, classes = self.split

@@ -18,6 +18,7 @@ class SequenceLoss(Loss):
     field = "ctc_loss_param"
     constant_bottoms = frozenset(range(1, 4))
     requires_host = True
+    backward_reads_bottoms = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         self.steps, self.count, self.classes = check_scores(self, bottoms[0])
@@ -41,9 +42,6 @@ class SequenceLoss(Loss):
     def read(self, blobs: list[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
         """The labels and the number of steps of each sequence, from the bottoms after the first."""
         raise NotImplementedError
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
 
     def build(self, dev: Device) -> None:
         self._fault: str | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...devices.protocol import Device
 from ...layers.layer import Layer, Shape, register
 from .sequences import best_classes, check_rows, check_scores, spelled
 
@@ -35,12 +34,6 @@ class LabelsequenceAccuracy(Layer):
 
     def divisible(self, axis: int) -> bool:
         return False
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    def build(self, dev: Device) -> None:
-        """Nothing: the host computes all."""
 
     def forward(self, x: list, y: list) -> None:
         paths = best_classes(self.dev.download(x[0]).reshape(self.split))

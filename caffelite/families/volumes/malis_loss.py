@@ -7,7 +7,6 @@ from collections import Counter
 
 import numpy as np
 
-from ...devices.protocol import Device
 from ...layers import require
 from ...layers.layer import Shape, register
 from ...layers.loss import Loss
@@ -78,9 +77,6 @@ class MalisLoss(Loss):
             )
         self.couples_samples = True
         return [()]
-
-    def build(self, dev: Device) -> None:
-        """Nothing: the host computes all."""
 
     def _edges(self, x: list) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The numbers of the edges within the volume, and of the voxels that they connect."""

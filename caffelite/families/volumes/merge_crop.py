@@ -18,6 +18,7 @@ class MergeCrop(Layer):
     field = "mergecrop_param"
     bottoms = (2, 2)
     couples_samples = False
+    backward_reads_bottoms = backward_reads_tops = False
 
     def setup(self) -> None:
         flags = (list(self.p.forward) + [True, True][len(self.p.forward) :])[:2]
@@ -36,14 +37,6 @@ class MergeCrop(Layer):
         self.middle = (..., *(slice(start, start + s) for start, s in zip(starts, a[2:], strict=True)))
         self.channels = a[1]
         return [(a[0], a[1] if self.adds else a[1] + b[1], *a[2:])]
-
-    def divisible(self, axis: int) -> bool:
-        return axis == 0
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def forward(self, x: list, y: list) -> None:
         self.dev.fill(y[0], 0)

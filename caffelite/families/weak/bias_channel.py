@@ -25,10 +25,7 @@ class BiasChannel(ArrayLoss):
     """
 
     field = "bias_channel_param"
-    bottoms = (2, 2)
-    constant_bottoms = frozenset({1})
     loss = False
-    couples_samples = False
     needs_images = True
 
     def setup(self) -> None:

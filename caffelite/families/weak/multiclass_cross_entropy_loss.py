@@ -33,9 +33,6 @@ class MulticlassCrossEntropyLoss(ArrayLayer):
         self.classes = math.prod(bottoms[0]) // self.count
         return [()]
 
-    def divisible(self, axis: int) -> bool:
-        return False
-
     def _shares(self, xp: ModuleType, x: tuple) -> tuple[Any, Any]:
         """The probability of what an image shows, and the sign of its slope."""
         p, has = xp.clip(x[0], EDGE, 1 - EDGE), x[1].reshape(x[0].shape).astype("int64") != 0

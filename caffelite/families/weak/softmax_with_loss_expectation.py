@@ -43,9 +43,7 @@ class SoftmaxWithLossExpectation(ArrayLoss):
     gramuah/weakly-supervised-segmentation.
     """
 
-    bottoms = (2, 2)
     tops = (1, 2)
-    constant_tops = frozenset({1})
 
     def setup(self) -> None:
         super().setup()
@@ -64,9 +62,6 @@ class SoftmaxWithLossExpectation(ArrayLoss):
         if math.prod(bottoms[1]) != maps * self.size:
             raise self.bottom_error(1, "does not fit", expected=f"1×{maps}×{self.size} labels", found=list(bottoms[1]))
         return [(), bottoms[0]][: len(self.spec.top)]
-
-    def divisible(self, axis: int) -> bool:
-        return False
 
     def _shown(self, xp: ModuleType, listed: Any) -> Any:
         """Which classes the image has; 0 is one of them."""

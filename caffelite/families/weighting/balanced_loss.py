@@ -19,8 +19,6 @@ class SigmoidCrossEntropyBalanceLoss(ArrayLoss):
     in kmaninis/OSVOS-caffe, src/caffe/layers/sigmoid_cross_entropy_balance_loss_layer.cpp.
     """
 
-    couples_samples = False
-
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.same_count(self, bottoms, 0, 1)
         if not bottoms[0] or bottoms[1][:1] != bottoms[0][:1]:

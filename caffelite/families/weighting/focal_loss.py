@@ -24,7 +24,6 @@ class FocalLoss(SoftmaxTerms):
 
     field = "focal_loss_param"
     tops = (1, 2)
-    constant_tops = frozenset({1})
 
     def setup(self) -> None:
         super().setup()

@@ -53,9 +53,6 @@ class MultiChannelSigmoidCrossEntropyLoss(ArrayLayer):
     def expected(self, n: int, size: int) -> str:
         return f"{n}×1×{size} labels, of at most {IGNORED} classes"
 
-    def divisible(self, axis: int) -> bool:
-        return False
-
     def _read(self, xp: ModuleType, x: tuple) -> tuple[Any, Any, Any]:
         """Scores, classes (N, C, P) and which pixels count (N, 1, P)."""
         bits = float32_bits(xp, x[1]).reshape(self.bits)

@@ -44,7 +44,6 @@ class WeightedSoftmaxWithLoss(LogTerms):
     bottoms = (3, 3)
     tops = (1, 2)
     constant_bottoms = frozenset({1, 2})
-    constant_tops = frozenset({1})
 
     @property
     def weighted_mean(self) -> bool:

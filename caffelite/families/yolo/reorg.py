@@ -20,6 +20,7 @@ class Reorg(Layer):
     field = "reorg_param"
     needs_images = True
     couples_samples = False
+    backward_reads_bottoms = backward_reads_tops = False
 
     def setup(self) -> None:
         require.positive(self, "stride", "the side of a square")
@@ -35,11 +36,6 @@ class Reorg(Layer):
         if self.p.reverse:
             return [(n, c // (s * s), h * s, w * s)]
         return [(n, c * s * s, h // s, w // s)]
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def _to_channels(self, source, target) -> None:
         self.dev.assign(source.reshape(self.squares).transpose(0, 3, 5, 1, 2, 4), target.reshape(self.channels))

@@ -68,11 +68,6 @@ class YoloOutput(Varying, DetectingLayer):
         self.batch = bottoms[0][0]
         return [(1, 1, max(count, self.batch), 7)]
 
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
-
     def forward(self, x: list, y: list) -> None:
         outputs = [
             self.boxes(self.dev.download(array).reshape(grid).astype(float), sizes)

@@ -37,6 +37,7 @@ class YoloLoss(Layer):
     loss = True
     constant_bottoms = frozenset({1})
     couples_samples = False
+    backward_reads_bottoms = backward_reads_tops = False
 
     def setup(self) -> None:
         for name in ("num_class", "num"):
@@ -67,11 +68,6 @@ class YoloLoss(Layer):
 
     def divisible(self, axis: int) -> bool:
         return False
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
 
     def build(self, dev: Device) -> None:
         self._bad: str | None = None

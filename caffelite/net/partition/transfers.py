@@ -17,6 +17,7 @@ class PartLayer(Layer):
     """A layer that ``partition`` inserts. value: of the complete net, which it moves."""
 
     verb = ""
+    backward_reads_bottoms = backward_reads_tops = False
 
     def __init__(self, value: Value, phase: int):
         super().__init__(pb.LayerParameter(name=f"{value.name} {self.verb}", type=self.type), phase, NOWHERE)
@@ -26,12 +27,6 @@ class PartLayer(Layer):
         """The links of the net to the devices with its other parts."""
         assert self.context.links is not None, "a part of a net runs with links"
         return self.context.links
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    def backward_reads_top(self, index: int) -> bool:
-        return False
 
 
 class Send(PartLayer):
@@ -49,11 +44,9 @@ class Send(PartLayer):
     def __init__(self, value: Value, phase: int, peer: Peer, tag: int, gradient: bool, shape: Shape):
         super().__init__(value, phase)
         self.peer, self.tag, self.gradient = peer, tag, gradient
+        self.backward_reads_bottoms = gradient
         if not gradient:
             self.saved_shapes[SENT] = (shape, None)
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return self.gradient
 
     def build(self, dev: Device) -> None:
         self._pending: Pending | None = None

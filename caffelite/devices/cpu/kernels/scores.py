@@ -47,57 +47,13 @@ def softmax_backward(y, dy, dx):
 
 
 @njit(**SERIAL)
-def softmax_loss_forward(x, prob, label, ignore, ignoring, fixed, tiny, loss, divisor, bad, total, weight):
-    """prob = softmax of x; loss[0] = -Σ log max(prob[label], tiny) / divisor[0]; total[0] += weight · loss[0]; divisor:
-    ``fixed``, or the labels that count where it is negative.
+def softmax_loss_forward(x, prob, label, weights, ignore, ignoring, fixed, tiny, loss, divisor, bad, total, weight):
+    """prob = softmax of x; loss[0] = -Σ weights[label] log max(prob[label], tiny) / divisor[0]; total[0] += weight ·
+    loss[0]; divisor: ``fixed``, or the sum of the weights where it is negative (1 where that is 0).
 
-    x, prob (N, C, P), label (N, P) as floats. bad[0] keeps 1 + the place of the first label that is no class.
+    x, prob (N, C, P), label (N, P) as floats, weights (C). bad[0] keeps 1 + the place of the first label that is no
+    class.
     """
-    softmax_forward(x, prob)
-    summed, counted = 0.0, 0
-    for n in range(prob.shape[0]):
-        for p in range(prob.shape[2]):
-            truth = label[n, p]
-            if ignoring and truth == ignore:
-                continue
-            if not (0 <= truth < prob.shape[1]) or truth != np.floor(truth):
-                if bad[0] == 0:
-                    bad[0] = 1 + n * prob.shape[2] + p
-                continue
-            v = prob[n, int(truth), p]
-            summed -= np.log(v if not v < tiny else tiny)
-            counted += 1
-    divisor[0] = max(1.0, counted if fixed < 0 else fixed)
-    loss[0] = summed / divisor[0]
-    total[0] += weight * loss[0]
-
-
-@body
-def _softmax_loss_backward(first, last, prob, label, ignore, ignoring, dloss, divisor, dx):
-    scale = dloss[0] / divisor[0]
-    for n in range(first, last):
-        for p in range(prob.shape[2]):
-            truth = label[n, p]
-            if ignoring and truth == ignore:
-                for c in range(prob.shape[1]):
-                    dx[n, c, p] = 0
-                continue
-            for c in range(prob.shape[1]):
-                dx[n, c, p] = (prob[n, c, p] - (1 if c == truth else 0)) * scale
-
-
-@njit(**SERIAL)
-def softmax_loss_backward(prob, label, ignore, ignoring, dloss, divisor, dx):
-    """dx = (prob - onehot(label)) · dloss / divisor; 0 where the label is ignored."""
-    launch(_softmax_loss_backward, prob.shape[0], (prob, label, ignore, ignoring, dloss, divisor, dx))
-
-
-@njit(**SERIAL)
-def weighted_softmax_loss_forward(
-    x, prob, label, weights, ignore, ignoring, fixed, tiny, loss, divisor, bad, total, weight
-):
-    """As ``softmax_loss_forward``, with the loss of each label times its weight (C); divisor: ``fixed``, or the sum of
-    the weights where it is negative (1 where that is 0)."""
     softmax_forward(x, prob)
     summed, factors = 0.0, 0.0
     for n in range(prob.shape[0]):
@@ -118,7 +74,7 @@ def weighted_softmax_loss_forward(
 
 
 @body
-def _weighted_softmax_loss_backward(first, last, prob, label, weights, ignore, ignoring, dloss, divisor, dx):
+def _softmax_loss_backward(first, last, prob, label, weights, ignore, ignoring, dloss, divisor, dx):
     scale = dloss[0] / divisor[0]
     for n in range(first, last):
         for p in range(prob.shape[2]):
@@ -133,9 +89,9 @@ def _weighted_softmax_loss_backward(first, last, prob, label, weights, ignore, i
 
 
 @njit(**SERIAL)
-def weighted_softmax_loss_backward(prob, label, weights, ignore, ignoring, dloss, divisor, dx):
+def softmax_loss_backward(prob, label, weights, ignore, ignoring, dloss, divisor, dx):
     """dx = weights[label] · (prob - onehot(label)) · dloss / divisor; 0 where the label is ignored or no class."""
-    launch(_weighted_softmax_loss_backward, prob.shape[0], (prob, label, weights, ignore, ignoring, dloss, divisor, dx))
+    launch(_softmax_loss_backward, prob.shape[0], (prob, label, weights, ignore, ignoring, dloss, divisor, dx))
 
 
 @njit(**SERIAL)

@@ -2,56 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ...algorithms import LANES
+from .lanes import REAL, VECTOR, WORD, Vectors, broadcast, integer, leaky, splat
 
 BYTES = 4 * LANES
-_WORD, _REAL = ir.IntType(64), ir.FloatType()
-_VECTOR = ir.VectorType(_REAL, LANES)
 Matrix = Sequence[Sequence[float]]
-
-
-def _integer(value: int) -> ir.Constant:
-    return ir.Constant(_WORD, value)
-
-
-def _constant(value: float) -> ir.Constant:
-    return ir.Constant(_VECTOR, [value] * LANES)
-
-
-def _vector_at(builder: Any, address: Any) -> Any:
-    return builder.inttoptr(address, _VECTOR.as_pointer())
-
-
-def _load(builder: Any, address: Any) -> Any:
-    return builder.load(_vector_at(builder, address), align=4)
-
-
-def _store(builder: Any, value: Any, address: Any) -> None:
-    builder.store(value, _vector_at(builder, address), align=4)
-
-
-def _broadcast(builder: Any, value: Any) -> Any:
-    undefined, zeros = (
-        ir.Constant(_VECTOR, ir.Undefined),
-        ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES),
-    )
-    first = builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
-    return builder.shuffle_vector(first, undefined, zeros)
-
-
-def _fma(builder: Any) -> Callable[[Any, Any, Any], Any]:
-    """a · b + c, with one rounding where the processor has an instruction for that."""
-    kind = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
-    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{LANES}f32")
-    return lambda a, b, c: builder.call(function, [a, b, c])
 
 
 def product(rows: int, vectors: int) -> Any:
@@ -67,10 +29,10 @@ def product(rows: int, vectors: int) -> Any:
     def run(_context, a, a_row, a_k, b, b_k, c, c_row, k, add):
         def codegen(context, builder, _signature, arguments):
             a, a_row, a_k, b, b_k, c, c_row, k, add = arguments
-            fma = _fma(builder)
-            first = [builder.mul(a_row, _integer(r)) for r in range(rows)]
+            lanes = Vectors(builder, None)
+            first = [builder.mul(a_row, integer(r)) for r in range(rows)]
             out = {
-                (r, v): builder.add(builder.add(c, builder.mul(c_row, _integer(r))), _integer(BYTES * v))
+                (r, v): builder.add(builder.add(c, builder.mul(c_row, integer(r))), integer(BYTES * v))
                 for r, v in cells
             }
             before, function = builder.basic_block, builder.function
@@ -83,22 +45,22 @@ def product(rows: int, vectors: int) -> Any:
                 phi.add_incoming(start, before)
                 return phi
 
-            i, at_a, at_b = (variable(_WORD, start) for start in (_integer(0), a, b))
-            sums = {cell: variable(_VECTOR, _constant(0.0)) for cell in cells}
-            factors = [_load(builder, builder.add(at_b, _integer(BYTES * v))) for v in range(vectors)]
+            i, at_a, at_b = (variable(WORD, start) for start in (integer(0), a, b))
+            sums = {cell: variable(VECTOR, splat(VECTOR, 0.0)) for cell in cells}
+            factors = [lanes.load(builder.add(at_b, integer(BYTES * v))) for v in range(vectors)]
             totals = {}
             for r in range(rows):
-                address = builder.inttoptr(builder.add(at_a, first[r]), _REAL.as_pointer())
-                value = _broadcast(builder, builder.load(address, align=4))
-                totals |= {(r, v): fma(value, factors[v], sums[r, v]) for v in range(vectors)}
-            steps = [(i, builder.add(i, _integer(1))), (at_a, builder.add(at_a, a_k)), (at_b, builder.add(at_b, b_k))]
+                address = builder.inttoptr(builder.add(at_a, first[r]), REAL.as_pointer())
+                value = broadcast(builder, builder.load(address, align=4), VECTOR)
+                totals |= {(r, v): lanes.fma(value, factors[v], sums[r, v]) for v in range(vectors)}
+            steps = [(i, builder.add(i, integer(1))), (at_a, builder.add(at_a, a_k)), (at_b, builder.add(at_b, b_k))]
             for phi, value in [*steps, *((sums[cell], totals[cell]) for cell in cells)]:
                 phi.add_incoming(value, body)
             builder.cbranch(builder.icmp_signed("<", steps[0][1], k), body, end)
             builder.position_at_end(end)
             for cell in cells:
-                present = builder.select(add, _load(builder, out[cell]), _constant(0.0))
-                _store(builder, builder.fadd(present, totals[cell]), out[cell])
+                present = builder.select(add, lanes.load(out[cell]), splat(VECTOR, 0.0))
+                lanes.store(builder.fadd(present, totals[cell]), out[cell])
             return context.get_dummy_value()
 
         return types.void(*[types.intp] * 8, types.boolean), codegen
@@ -106,20 +68,20 @@ def product(rows: int, vectors: int) -> Any:
     return run
 
 
-def _times(builder: Any, matrix: Matrix, values: list[Any]) -> list[Any]:
+def _times(lanes: Vectors, matrix: Matrix, values: list[Any]) -> list[Any]:
     """matrix · values; factors of 1 and -1 are additions."""
-    fma, totals = _fma(builder), []
+    builder, totals = lanes.builder, []
     for row in matrix:
         terms = sorted(((f, v) for f, v in zip(row, values, strict=True) if f), key=lambda term: abs(term[0]) != 1)
         (factor, value), *rest = terms
-        total = value if factor == 1 else builder.fmul(value, _constant(factor))
+        total = value if factor == 1 else builder.fmul(value, splat(VECTOR, factor))
         for factor, value in rest:
             if factor == 1:
                 total = builder.fadd(total, value)
             elif factor == -1:
                 total = builder.fsub(total, value)
             else:
-                total = fma(value, _constant(factor), total)
+                total = lanes.fma(value, splat(VECTOR, factor), total)
         totals.append(total)
     return totals
 
@@ -136,45 +98,40 @@ def both_sides(matrix: Matrix, unpack: bool = False, pack: bool = False, finish:
 
     def emit(builder: Any, source: Any, target: Any, channels: Any, bias: Any = None, slope: Any = None) -> None:
         def entry(table: Any, index: int) -> Any:
-            return builder.load(builder.inttoptr(builder.add(table, _integer(8 * index)), _WORD.as_pointer()))
+            return builder.load(builder.inttoptr(builder.add(table, integer(8 * index)), WORD.as_pointer()))
 
-        slopes = _broadcast(builder, slope) if finish else None
-        end = builder.mul(channels, _integer(4))
-        last = builder.sub(end, _integer(BYTES))
-        with cgutils.for_range_slice(builder, _integer(0), end, _integer(BYTES)) as (packed, _):
+        lanes = Vectors(builder, None)
+        slopes = broadcast(builder, slope, VECTOR) if finish else None
+        end = builder.mul(channels, integer(4))
+        last = builder.sub(end, integer(BYTES))
+        with cgutils.for_range_slice(builder, integer(0), end, integer(BYTES)) as (packed, _):
             offset = builder.select(builder.icmp_signed("<", packed, last), packed, last)
             read, written = packed if unpack else offset, packed if pack else offset
             columns = []
             for j in range(n):
-                column = [_load(builder, builder.add(entry(source, i * n + j), read)) for i in range(n)]
-                columns.append(_times(builder, matrix, column))
-            added = _load(builder, builder.add(bias, offset)) if finish else None
+                column = [lanes.load(builder.add(entry(source, i * n + j), read)) for i in range(n)]
+                columns.append(_times(lanes, matrix, column))
+            added = lanes.load(builder.add(bias, offset)) if finish else None
             for i in range(m):
-                for j, value in enumerate(_times(builder, matrix, [column[i] for column in columns])):
+                for j, value in enumerate(_times(lanes, matrix, [column[i] for column in columns])):
                     if finish:
-                        value = builder.fadd(value, added)
-                        positive = builder.fcmp_ordered(">", value, _constant(0.0))
-                        value = builder.select(positive, value, builder.fmul(value, slopes))
-                    _store(builder, value, builder.add(entry(target, i * m + j), written))
+                        value = leaky(builder, builder.fadd(value, added), slopes)
+                    lanes.store(value, builder.add(entry(target, i * m + j), written))
+
+    def codegen(context, builder, _signature, arguments):
+        emit(builder, *arguments)
+        return context.get_dummy_value()
 
     if finish:
 
         @intrinsic
         def finishing(_context, source, target, channels, bias, slope):
-            def codegen(context, builder, _signature, arguments):
-                emit(builder, *arguments)
-                return context.get_dummy_value()
-
             return types.void(*[types.intp] * 4, types.float32), codegen
 
         return finishing
 
     @intrinsic
     def run(_context, source, target, channels):
-        def codegen(context, builder, _signature, arguments):
-            emit(builder, *arguments)
-            return context.get_dummy_value()
-
         return types.void(*[types.intp] * 3), codegen
 
     return run
