@@ -117,7 +117,7 @@ def _columns(t: FormulaText, count: int, ending: Ending, kept: bool, pitched: tu
           EACH_OF(h_, {ROWS // rows}) {{
             {buffers}
             EACH_OF(r_, {rows}) {{ {at_row} {loads} }}
-            EACH_OF(r_, {rows}) {{ {at_row} {buffered} {row} }}
+            EACH_OF(r_, {rows}) {{ {at_row if kept else ""} {buffered} {row} }}
           }}
           {flush}
         }}
