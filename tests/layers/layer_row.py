@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from textnet import bind, inputs
+from textnet import bind, inputs, layer
 
 from caffelite.layers import REGISTRY
 
@@ -89,6 +89,14 @@ class Row:
         above = " ".join(f'top: "y{i}"' for i in range(self.tops))
         fed = inputs(**{f"x{i}": shape for i, shape in enumerate(self.shapes(batch))})
         return fed + f'layer {{ name: "layer" type: "{self.kind}" {below} {above} {self.body} {more} }}\n'
+
+    def under_losses(self, text: str) -> tuple[str, dict[str, tuple[int, ...]]]:
+        """The net of a text with a EuclideanLoss over each top that has a gradient, and the shapes of the targets."""
+        blobs = self.bind(self.text()).blobs
+        indices = (i for i in range(self.tops) if i not in REGISTRY[self.kind].constant_tops)
+        targets = {f"t{i}": blobs[f"y{i}"].shape for i in indices}
+        losses = (layer("EuclideanLoss", f"y{t[1:]}", t, tops=f"j{t[1:]}", name=f"j{t[1:]}") for t in targets)
+        return "force_backward: true\n" + inputs(**targets) + text + "".join(losses), targets
 
     def bind(self, text: str, **options):
         net = bind(text, self.phase, open_source=lambda *_: Source(self.source), **options)

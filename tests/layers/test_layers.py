@@ -96,8 +96,8 @@ def assert_nan_is_not_hidden(row: Row, net, fed) -> None:
 @every_row
 def test_forward(row, rng, kind):
     net, fed = assert_forward(row, rng, opened(kind, "float64"))
-    judged = row.differentiable and row.bottoms and 0 not in row.constant and not {row.kind, str(row)} & {*UNLIKE}
-    if kind == "cpu" and judged and row.name != "of blobs":  # a row of weights reaches every sample
+    targets = row.differentiable and row.bottoms and 0 not in row.constant and not {row.kind, str(row)} & {*UNLIKE}
+    if kind == "cpu" and targets and row.name != "of blobs":  # a row of weights reaches every sample
         assert_nan_is_not_hidden(row, net, fed)
 
 
@@ -121,13 +121,10 @@ def test_a_batch_of_one(row, rng, kind):
 def test_backward(row, rng, kind):
     """The gradients of bottoms and parameters, with a random gradient from above."""
     dev = opened(kind, "float64")
-    blobs = row.bind(row.text()).blobs
-    judged = {f"t{i}": blobs[f"y{i}"].shape for i in range(row.tops) if i not in REGISTRY[row.kind].constant_tops}
-    judge = 'layer {{ name: "j{0}" type: "EuclideanLoss" bottom: "y{0}" bottom: "t{0}" top: "j{0}" }}\n'
-    text = "force_backward: true\n" + inputs(**judged) + row.text() + "".join(judge.format(name[1:]) for name in judged)
+    text, targets = row.under_losses(row.text())
     net, fed = row.bind(text, keep=True, dev=dev), row.draw(rng)
     dev.upload(net.params.data, rng.normal(size=net.params.size))
-    feed(net, **fed, **{name: rng.normal(size=shape) for name, shape in judged.items()})
+    feed(net, **fed, **{name: rng.normal(size=shape) for name, shape in targets.items()})
     run(net)
     values = {v.name: v for v in net.graph.values.values()}
     moved = [f"x{i}" for i in range(len(row.bottoms)) if i not in row.constant]

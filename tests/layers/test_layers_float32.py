@@ -6,7 +6,7 @@ import functools
 import numpy as np
 import pytest
 from layer_rows import ROWS
-from textnet import feed, inputs, run
+from textnet import feed, run
 
 from caffelite.devices import open_device
 from caffelite.layers import REGISTRY
@@ -33,19 +33,11 @@ def behind_convolutions(row, text: str) -> str:
 def results(row, dtype: str, seed: int, arrange=lambda row, text: text) -> list[np.ndarray]:
     """The tops, and the gradients of all bottoms and parameters, for a random gradient from above."""
     dev, rng = opened(dtype), np.random.default_rng(seed)
-    blobs = row.bind(row.text()).blobs
-    judged = {f"t{i}": blobs[f"y{i}"].shape for i in range(row.tops) if i not in REGISTRY[row.kind].constant_tops}
-    judge = 'layer {{ name: "j{0}" type: "EuclideanLoss" bottom: "y{0}" bottom: "t{0}" top: "j{0}" }}\n'
-    text = (
-        "force_backward: true\n"
-        + inputs(**judged)
-        + arrange(row, row.text())
-        + "".join(judge.format(name[1:]) for name in judged)
-    )
+    text, targets = row.under_losses(arrange(row, row.text()))
     net, fed = row.bind(text, keep=True, dev=dev), row.draw(rng)
     for blob in net.params.blobs:
         dev.upload(blob, rng.normal(size=blob.shape))
-    feed(net, **fed, **{name: rng.normal(size=shape) for name, shape in judged.items()})
+    feed(net, **fed, **{name: rng.normal(size=shape) for name, shape in targets.items()})
     run(net)
     moved = [value for value in net.graph.values.values() if value.name in fed and value in net.diff]
     tops = [dev.download(net.blobs[f"y{i}"]) for i in range(row.tops)]
