@@ -43,9 +43,10 @@ class Augmentation:
                 what = "random_aspect_ratio_param excludes other random sizes"
                 raise fields.error("random_aspect_ratio_param", what, remedy="leave them out")
             part = Part(fields.inner("random_aspect_ratio_param"), crop if all(crop) else shape[1:])
-        if param.multi_scale:
+        if param.multi_scale or param.fix_crop:
             if size or part:
-                raise fields.error("multi_scale", "multi_scale excludes other random sizes", remedy="leave them out")
+                name = "multi_scale" if param.multi_scale else "fix_crop"
+                raise fields.error(name, f"{name} excludes other random sizes", remedy="leave them out")
             part = Scales(fields, crop)
         warp, elastic = Warp(perturb), Elastic(perturb)
         mean = tuple(min(255, max(0, round(value))) for value in param.mean_value)
@@ -64,7 +65,10 @@ class Augmentation:
         if train:
             self.moves += [step for step in (part, warp, elastic) if step and step.active]
         self.looks = [step for step in looks if train and step.active]
-        self.resizes, self.grows = bool(size or part and train), bool(size and size.grows or part and train)
+        self.resizes, self.grows = (
+            bool(size or part and train),
+            bool(size and size.grows or part and part.grows and train),
+        )
         for step in self.moves + self.looks:
             step.seed(key)
         if self:

@@ -82,7 +82,7 @@ class Part(Perturbation):
     """A random part of the image, resized to the net's input size; as Intel's Caffe, and Inception's training (Szegedy
     et al., 2014)."""
 
-    name = "part"
+    name, grows = "part", True
 
     def __init__(self, fields: Fields, size: tuple[int, int]):
         self._size, self._area = size, fields.range("min_area_ratio", "max_area_ratio", most=1)
@@ -106,8 +106,9 @@ class Part(Perturbation):
 
 
 class Scales(Perturbation):
-    """A region of the image, whose sides are two of several shares of its shorter side, resized to the crop: of
-    temporal segment networks (Wang et al. 2015, arXiv 1507.02159; yjxiong/caffe src/caffe/data_transformer.cpp)."""
+    """A region of the image, whose sides are two of several shares of its shorter side, resized to the crop; without
+    multi_scale a region of the crop's size in one of few positions: of temporal segment networks (Wang et al. 2015,
+    arXiv 1507.02159; yjxiong/caffe src/caffe/data_transformer.cpp)."""
 
     name, any_channels = "scales", True
     SHARES = 1.0, 0.875, 0.75, 0.66
@@ -117,8 +118,9 @@ class Scales(Perturbation):
 
     def __init__(self, fields: Fields[pb.TransformationParameter], crop: tuple[int, int]):
         p, self._size = fields.message, crop
+        self.grows, name = p.multi_scale, "multi_scale" if p.multi_scale else "fix_crop"
         if not all(crop):
-            raise fields.error("multi_scale", "multi_scale needs a crop", remedy="set crop_size")
+            raise fields.error(name, f"{name} needs a crop", remedy="set crop_size")
         for i, share in enumerate(p.scale_ratios):
             if not 0 < share <= 1:
                 raise fields.error("scale_ratios", path=("scale_ratios", i), expected="above 0, at most 1", found=share)
@@ -129,20 +131,23 @@ class Scales(Perturbation):
         self._quarters = (*self.CORNERS, *(self.MORE if p.more_fix_crop else ())) if p.fix_crop else ()
 
     def change(self, image: np.ndarray, u: list[float], sample: int) -> np.ndarray:
-        sides, pair = image.shape[:2], self._pairs[int(u[0] * len(self._pairs))]
-        h, w = (
-            size if abs(side - size) < self.NEAR and size <= whole else max(1, side)
-            for side, size, whole in zip(
-                [int(min(sides) * self._shares[i]) for i in pair], self._size, sides, strict=True
-            )
-        )
+        sides = image.shape[:2]
+        h, w = self._sides(sides, u[0]) if self.grows else self._size
         if self._quarters:
             quarters = self._quarters[int(u[1] * len(self._quarters))]
             top, left = (n * ((whole - side) // 4) for n, whole, side in zip(quarters, sides, (h, w), strict=True))
         else:
             top, left = random_integer(0, sides[0] - h, u[1]), random_integer(0, sides[1] - w, u[2])
         region = image[top : top + h, left : left + w]
-        return opencv("multi_scale").resize(region, self._size[::-1])
+        return opencv("a region of the image").resize(region, self._size[::-1])
+
+    def _sides(self, sides: tuple[int, ...], u: float) -> list[int]:
+        pair = self._pairs[int(u * len(self._pairs))]
+        drawn = [int(min(sides) * self._shares[i]) for i in pair]
+        return [
+            size if abs(side - size) < self.NEAR and size <= whole else max(1, side)
+            for side, size, whole in zip(drawn, self._size, sides, strict=True)
+        ]
 
 
 def _border(fields: Fields[pb.PerturbationParameter]) -> tuple[str, tuple[int, ...]]:

@@ -269,6 +269,7 @@ def test_values_out_of_their_range(transform, message, field, expected, phase):
         ),
         ("crop_size: 4 multi_scale: true random_aspect_ratio_param {}", "multi_scale excludes other random sizes"),
         ("multi_scale: true", "multi_scale needs a crop"),
+        ("fix_crop: true", "fix_crop needs a crop"),
         ("is_flow: true", "is_flow acts on VideoData of modality FLOW only"),
         (
             "crop_size: 4 multi_scale: true scale_ratios: 1 scale_ratios: 2",

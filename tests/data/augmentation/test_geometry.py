@@ -7,7 +7,7 @@ from caffelite import caffelite_pb2 as pb
 from caffelite.data.augmentation.fields import Fields
 from caffelite.data.augmentation.geometry import Elastic, Warp
 from caffelite.data.images import channels_first, channels_last
-from caffelite.errors import NOWHERE
+from caffelite.errors import NOWHERE, CaffeliteError
 
 
 def ramps(height, width):
@@ -256,3 +256,12 @@ def test_regions_in_corners(transform, more, count):
     assert set(found[:, 2]) == set(found[:, 3]) == {60}, "the crop's size, which needs no resizing"
     corners = {(int(top), int(left)) for top, left in found[:, :2]}
     assert len(corners) == count and {(0, 0), (0, 60), (40, 0), (40, 60), (20, 30)} <= corners
+
+
+def test_fixed_crops_of_one_scale(transform):
+    """Of the crop's size, which an image must have."""
+    found = regions(transform, "crop_size: 60 fix_crop: true")
+    assert {(int(top), int(left)) for top, left in found[:, :2]} == {(0, 0), (0, 60), (40, 0), (40, 60), (20, 30)}
+    assert set(found[:, 2]) == set(found[:, 3]) == {60}
+    with pytest.raises(CaffeliteError, match="crop_size is larger than the image"):
+        transform("crop_size: 60 fix_crop: true", (2, 100, 120)).augment(ramps(50, 120)[:2], 0)
