@@ -10,9 +10,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import run_docs  # noqa: E402
 
-PAGES = (
-    "extending getting-started tutorial for-caffe-users data pycaffe python runs sweep trackers training visualize"
-).split()
+PAGES = ("extending getting-started tutorial for-caffe-users data pycaffe python runs sweep training visualize").split()
 RUN = sorted(
     page.relative_to(ROOT).as_posix()
     for page in [
