@@ -24,6 +24,8 @@ from ..errors import CaffeliteError, did_you_mean
 from ..layers import REGISTRY
 from ..prototxt import schema
 
+SUFFIX = "Parameter"  # of the names of messages
+
 
 class Top:
     """An output of a layer: ``fn``, the layer, and ``n``, which of its outputs."""
@@ -108,7 +110,7 @@ def _own_messages() -> dict[str, str]:
     fields: dict[str, str] = {}
     for field in pb.LayerParameter.DESCRIPTOR.fields:
         if field.message_type is not None and field.name.endswith("_param"):
-            fields.setdefault(field.message_type.name.removesuffix("Parameter"), field.name)
+            fields.setdefault(field.message_type.name.removesuffix(SUFFIX), field.name)
     return fields
 
 
@@ -222,9 +224,10 @@ class _Params:
     """``params.Pooling.MAX``: the values of enums by message, without Parameter, and name."""
 
     def __getattr__(self, name: str) -> Any:
-        if not hasattr(pb, f"{name}Parameter"):
-            raise AttributeError(f"there is no message {name}Parameter")
-        return getattr(pb, f"{name}Parameter")
+        message = name + SUFFIX
+        if not hasattr(pb, message):
+            raise AttributeError(f"there is no message {message}")
+        return getattr(pb, message)
 
 
 layers, params = _Layers(), _Params()
