@@ -180,11 +180,11 @@ print(predicted / (status("VmHWM") - before))
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux how large the process is")
 @pytest.mark.parametrize(
-    "name, batch, shape", [("lenet", 64, (1, 28, 28)), ("squeezenet", 4, (3, 227, 227)), ("alexnet", 2, (3, 227, 227))]
+    "name, batch, shape", [("lenet", 1024, (1, 28, 28)), ("squeezenet", 4, (3, 227, 227)), ("alexnet", 2, (3, 227, 227))]
 )
 def test_memory_is_what_a_run_takes(name, batch, shape):
     """The peak of two training iterations on the CPU, less what the process took once all was imported and the device
-    open."""
+    open; of batches for which the kernels' own code, which differs from processor to processor, is a small part."""
     for _ in range(2):  # the first compiles and measures kernels, which takes memory too, where that has not been done
         arguments = map(str, (MODELS / name / "train_val.prototxt", batch, *shape))
         done = subprocess.run([sys.executable, "-c", MEASURE, *arguments], capture_output=True, text=True)
