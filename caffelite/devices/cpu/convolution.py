@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from .. import algorithms
+from .. import algorithms, ops
 from ..algorithms import DEPTHWISE, DIRECT, EXACT_TILE, PRODUCT, WINOGRAD
-from ..window import Window
-from . import ahead
+from . import ahead, operations
 from .choices import Choices
 from .depthwise import DepthwiseConvolution
+from .formula_kernels import FormulaKernels
 from .onednn_operations import Convolution, InnerProduct
+from .registry import implements
 from .winograd import WidenedWinogradConvolution, WinogradConvolution
 
 Operation = Convolution | InnerProduct | WinogradConvolution | DepthwiseConvolution
@@ -47,8 +47,6 @@ class MeasuredConvolution:
         return self.taken[part]
 
     def forward(self, x, w, b, y, slope: float | None = None) -> None:
-        """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
-
         def runs() -> dict[str, Run]:
             return {name: partial(op.forward, x, w, b, y, slope) for name, op in self._all.items()}
 
@@ -57,8 +55,6 @@ class MeasuredConvolution:
         self._all[self._algorithm(FORWARD, runs)].forward(x, w, b, y, slope)
 
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
-        """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
-
         def data_runs() -> dict[str, Run]:
             return {name: partial(self._data_gradient, op, x, w, dy, dx) for name, op in self._all.items()}
 
@@ -94,21 +90,19 @@ class MeasuredConvolution:
         return direct
 
 
-def convolution(
-    device: Any,
-    library: Any,
-    choices: Choices | None,
-    x: tuple[int, ...],
-    y: tuple[int, ...],
-    window: Window,
-    groups: int,
-    half: bool,
-    algorithm: str | None,
-) -> Convolution | MeasuredConvolution:
-    """A convolution of channels_last images. choices: None for the direct algorithm. algorithm: one that it takes
-    where it can; None for the fastest, where there is work enough that this matters."""
-    direct = Convolution(device, library, x, y, window, groups, half)
-    names = algorithms.candidates(x, y, window, groups, half)
+@implements(ops.Convolution)
+def build(device: FormulaKernels, op: ops.Convolution) -> ops.BuiltConvolution:
+    return channels_last(device, op) if op.channels_last else operations.Convolution(device, op)
+
+
+def channels_last(device: FormulaKernels, op: ops.Convolution) -> Convolution | MeasuredConvolution:
+    """By the algorithm that ``op`` names where that can be taken; else by the fastest, where there is work enough that
+    this matters."""
+    library, choices, algorithm = device.library, device.algorithms, op.algorithm
+    assert library, "traits say that there is no channels_last"
+    direct = Convolution(device, library, op)
+    x, y, window, groups, half = geometry = op.x, op.y, op.window, op.groups, op.half
+    names = algorithms.candidates(*geometry)
     little = not algorithms.measured(x, y, window, groups)
     if PRODUCT in names and y[2:] == (1, 1):
         algorithm = algorithm or PRODUCT  # a direct one reorders all weights for one pixel
@@ -121,11 +115,11 @@ def convolution(
     if tiled:
         ahead.begin(device, window.kernel[0])
     winograd = WidenedWinogradConvolution if half else WinogradConvolution
-    operations |= {name: winograd(device, x, y, window, WINOGRAD[name], groups) for name in tiled}
+    operations |= {name: winograd(device, op, WINOGRAD[name]) for name in tiled}
     if PRODUCT in names:
-        operations[PRODUCT] = InnerProduct(device, library, x[0] * x[2] * x[3], x[1], y[1])
+        operations[PRODUCT] = InnerProduct(device, library, ops.InnerProduct(x[0] * x[2] * x[3], x[1], y[1]))
     if DEPTHWISE in names:
-        operations[DEPTHWISE] = DepthwiseConvolution(device, x, y, window, half)
+        operations[DEPTHWISE] = DepthwiseConvolution(device, op)
     sizes = ["x".join(map(str, shape)) for shape in (x, y, window.kernel, window.pad, window.stride)]
     problem = "convolution of {} to {}, kernel {}, pad {}".format(*sizes) + f", {groups} groups" * (groups > 1)
     if DEPTHWISE in names:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..formula import Formula
-from ..interfaces import Array
+from ..types import Array
 from .formula_kernels import FormulaKernels
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from ... import caffelite_pb2 as pb
 from ... import weights
 from ...data import fingerprint
-from ...devices.interfaces import Array
+from ...devices.types import Array
 from ...errors import CaffeliteError
 from ...net.net import Net
 from ...net.parameters import PARAM_ALIGN

@@ -7,7 +7,7 @@ import math
 
 from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
-from ...devices.interfaces import Array
+from ...devices.types import Array
 from ...net.net import Net
 from ..divided_nets import CompleteNets
 
