@@ -55,10 +55,11 @@ class MultiBoxLoss(OptionalOperation[BuiltMultiBoxLoss]):
     without the division by ``divisor``: see the fields of MultiBoxLossParameter. An object whose label is no class of
     objects is bad.
 
-    locations: sets of offsets of a prior, 1, or one of each class. objects: rows of the label. overlap: from which on
-    every prior is matched; None: only the best of each object. negatives: for each matched prior; None: all priors
-    count. negative_overlap: below which a prior may be a hard negative. location_weight: of the gradient of the
-    offsets. divisor: None for the matched priors. weights: of the losses of offsets and of scores in the total.
+    locations: sets of offsets of a prior, 1, or one of each class. objects: rows of the label. overlap_threshold: from
+    which on every prior is matched; None: only the best of each object. negative_ratio: hard negatives for each matched
+    prior; None: all priors count. negative_overlap: below which a prior may be a hard negative. location_weight: of
+    the gradient of the offsets. divisor: None for the matched priors. weights: of the losses of offsets and of scores
+    in the total.
     """
 
     images: int
@@ -68,11 +69,11 @@ class MultiBoxLoss(OptionalOperation[BuiltMultiBoxLoss]):
     objects: int
     background: int
     code_type: int
-    overlap: float | None
+    overlap_threshold: float | None
     inside_only: bool
     difficult: bool
     agnostic: bool
-    negatives: float | None
+    negative_ratio: float | None
     negative_overlap: float
     logistic: bool
     squared: bool
@@ -83,7 +84,7 @@ class MultiBoxLoss(OptionalOperation[BuiltMultiBoxLoss]):
 
 
 class BuiltDetections(Protocol):
-    """rows (N · labels, most, 5): score and corners of the boxes that stay, the best first; counts (N · labels): how
+    """rows (N · labels, top_k, 5): score and corners of the boxes that stay, the best first; counts (N · labels): how
     many stay."""
 
     rows: Array
@@ -96,8 +97,8 @@ class BuiltDetections(Protocol):
 class Detections(OptionalOperation[BuiltDetections]):
     """The boxes that non-maximum suppression leaves: see the fields of DetectionOutputParameter.
 
-    locations: sets of offsets of a prior. labels: classes but for the background. least: scores above it are looked at.
-    most: the best scores of a class that are, at least 1.
+    locations: sets of offsets of a prior. labels: classes but for the background. confidence_threshold: scores above it
+    are looked at. top_k: the best scores of a class that are, at least 1.
     """
 
     images: int
@@ -108,14 +109,14 @@ class Detections(OptionalOperation[BuiltDetections]):
     background: int
     code_type: int
     variance_in_target: bool
-    least: float
-    threshold: float
-    most: int
+    confidence_threshold: float
+    nms_threshold: float
+    top_k: int
 
 
 class BuiltProposals(Protocol):
-    """rows (N, most, 5): score and corners of the boxes that stay, the best first; counts (N): how many; more than
-    enough, it may be."""
+    """rows (N, pre_nms, 5): score and corners of the boxes that stay, the best first; counts (N): how many, which may
+    be more than ``post_nms``."""
 
     rows: Array
     counts: Array
@@ -128,8 +129,8 @@ class Proposals(OptionalOperation[BuiltProposals]):
     """The boxes that non-maximum suppression leaves: see the fields of ProposalParameter.
 
     map: height and width of the scores. anchors: of the first position of the map. info: numbers of an image in
-    im_info. min_size: the least side; strict: whether smaller boxes are dropped. most: the best scores that are looked
-    at. enough: boxes of an image that are needed.
+    im_info. min_size: the least side; strict: whether smaller boxes are dropped. pre_nms: the best scores that are
+    looked at. post_nms: boxes of an image that are needed.
     """
 
     images: int
@@ -139,9 +140,9 @@ class Proposals(OptionalOperation[BuiltProposals]):
     info: int
     min_size: float
     strict: bool
-    threshold: float
-    most: int
-    enough: int
+    nms_threshold: float
+    pre_nms: int
+    post_nms: int
 
 
 class BuiltRegionLoss(Protocol):

@@ -283,10 +283,10 @@ class Distances(Operation[BuiltDistances]):
 
 
 class BuiltLSTM(Protocol):
-    def forward(self, gates: Array, cont: Array, w: Array, last: Array, hidden: Array, c: Array, h: Array) -> None:
-        """gates (T, N, 4D): the other terms of the sums, overwritten by σ(i), σ(f), σ(o), tanh(g); last (N, D): h
-        before the first step; c (T + 1, N, D): c[0] is c before it; hidden (T, N, D): receives k h before each step;
-        h (T, N, D)."""
+    def forward(self, gates: Array, cont: Array, w: Array, h_0: Array, hidden: Array, c: Array, h: Array) -> None:
+        """gates (T, N, 4D): the other terms of the sums, overwritten by σ(i), σ(f), σ(o), tanh(g); h_0 (N, D): h before
+        the first step; c (T + 1, N, D): c[0] is c before it; hidden (T, N, D): receives k h before each step; h (T, N,
+        D)."""
 
     def backward(
         self,
@@ -294,12 +294,12 @@ class BuiltLSTM(Protocol):
         cont: Array,
         w: Array,
         c: Array,
-        above: Array | None,
-        dh: Array,
-        dc: Array,
+        dh: Array | None,
+        dh_n: Array,
+        dc_n: Array,
         dgates: Array,
     ) -> None:
-        """gates: as forward leaves them; above (T, N, D): h's gradient; dh, dc (N, D): the gradients of the last
+        """gates: as forward leaves them; dh (T, N, D): h's gradient; dh_n, dc_n (N, D): the gradients of the last
         states, overwritten by those of the first; dgates (T, N, 4D): receives the gradients of the sums."""
 
 
@@ -318,10 +318,11 @@ class LSTM(Operation[BuiltLSTM]):
 
 
 class BuiltLSTMUnit(Protocol):
-    def forward(self, gates: Array, cont: Array, before: Array, c: Array, h: Array) -> None: ...
+    def forward(self, gates: Array, cont: Array, c_0: Array, c: Array, h: Array) -> None:
+        """c_0 (N, D): c before the step."""
 
-    def backward(self, gates: Array, cont: Array, before: Array, c: Array, dh: Array, dc: Array, dgates: Array) -> None:
-        """dc: the gradient of c from above, overwritten by that of the cell before; dgates (N, 4D)."""
+    def backward(self, gates: Array, cont: Array, c_0: Array, c: Array, dh: Array, dc: Array, dgates: Array) -> None:
+        """dc: the gradient of c, overwritten by that of c_0; dgates (N, 4D)."""
 
 
 @dataclass(frozen=True)

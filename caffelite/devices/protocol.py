@@ -53,16 +53,16 @@ class CapturedGraph(Protocol):
 class LossScale(Protocol):
     """Dynamic loss scaling: the factor that keeps gradients of 16-bit numbers in range. Arrays of one number each.
 
-    factor: of the loss, and so of all gradients. share: an update multiplies gradients by it. skip: 1 where this
+    factor: of the loss, and so of all gradients. inverse: an update multiplies gradients by it. skip: 1 where this
     iteration's gradients are not finite and nothing may be updated.
     """
 
     factor: Array
-    share: Array
+    inverse: Array
     skip: Array
 
     def check(self, gradients: Array) -> None:
-        """Tests whether all gradients, one flat array, are finite, and adapts share, skip and the next factor."""
+        """Tests whether all gradients, one flat array, are finite, and adapts inverse, skip and the next factor."""
 
     def check_square(self, square: Array) -> None:
         """The same from the sum of their squares."""
@@ -70,7 +70,7 @@ class LossScale(Protocol):
     def load(self, factor: float, good: int = 0) -> None:
         """Continues from a factor after ``good`` iterations in a row with finite gradients."""
 
-    def held(self) -> tuple[float, int]:
+    def state(self) -> tuple[float, int]:
         """The factor, and how many iterations in a row had finite gradients: what ``load`` takes. Waits for the
         device."""
 

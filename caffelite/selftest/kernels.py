@@ -54,8 +54,8 @@ def update(bench: Bench) -> str:
         scale = half.loss_scale(1024.0)
         for gradient, factor in ((1.0, 1024), (np.inf, 512)):
             scale.check(put(half, np.full(3000, gradient)))
-            if scale.held()[0] != factor:
-                raise AssertionError(f"the loss scale is {scale.held()[0]:g}, expected {factor}")
+            if scale.state()[0] != factor:
+                raise AssertionError(f"the loss scale is {scale.state()[0]:g}, expected {factor}")
     return ""
 
 

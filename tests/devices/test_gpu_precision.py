@@ -97,7 +97,7 @@ def scale():
 
 def checked(scale, *gradients):
     scale.check(np.array(gradients, np.float32))
-    return float(scale.share[0]), bool(scale.skip[0]), *scale.held()
+    return float(scale.inverse[0]), bool(scale.skip[0]), *scale.state()
 
 
 @pytest.mark.host
@@ -128,4 +128,4 @@ def test_scale_has_a_floor(scale):
 @pytest.mark.host
 def test_scale_of_a_sum_that_is_known(scale):
     scale.check_square(np.array([np.inf], np.float32))
-    assert scale.skip[0] == 1 and scale.held() == (512, 0)
+    assert scale.skip[0] == 1 and scale.state() == (512, 0)

@@ -44,12 +44,12 @@ class LSTM:
         (panels.pack_halves if self._half else panels.pack)(w, turned, packed[0])
         return packed
 
-    def forward(self, gates, cont, w, last, hidden, c, h) -> None:
+    def forward(self, gates, cont, w, h_0, hidden, c, h) -> None:
         (packed,) = self._space(w, True)
-        states = hidden.reshape(self._states), c, h.reshape(self._states), last.reshape(self._cell)
+        states = hidden.reshape(self._states), c, h.reshape(self._states), h_0.reshape(self._cell)
         recurrent.sequence_forward(gates.reshape(self._gates), cont.reshape(self._cont), packed, *states, self._threads)
 
-    def backward(self, gates, cont, w, c, above, dh, dc, dgates) -> None:
+    def backward(self, gates, cont, w, c, dh, dh_n, dc_n, dgates) -> None:
         rows = [(self._gates[1:], np.uint16)] if self._half else []
         packed, spare, *factors = self._space(w, False, (self._cell, None), *rows)
         args = (
@@ -57,10 +57,10 @@ class LSTM:
             cont.reshape(self._cont),
             packed,
             c,
-            None if above is None else above.reshape(self._states),
+            None if dh is None else dh.reshape(self._states),
         )
         recurrent.sequence_backward(
-            *args, dh, dc, dgates.reshape(self._gates), factors[0] if factors else None, spare, self._threads
+            *args, dh_n, dc_n, dgates.reshape(self._gates), factors[0] if factors else None, spare, self._threads
         )
 
 
@@ -69,14 +69,14 @@ class LSTMUnit:
     def __init__(self, device: Memory, op: ops.LSTMUnit):
         self._device, self._cell, self._gates = device, (op.n, op.d), (op.n, 4 * op.d)
 
-    def forward(self, gates, cont, before, c, h) -> None:
-        states = (a.reshape(self._cell) for a in (before, c, h))
+    def forward(self, gates, cont, c_0, c, h) -> None:
+        states = (a.reshape(self._cell) for a in (c_0, c, h))
         recurrent.unit_forward(gates.reshape(self._gates), cont.reshape(-1), *states)
 
-    def backward(self, gates, cont, before, c, dh, dc, dgates) -> None:
+    def backward(self, gates, cont, c_0, c, dh, dc, dgates) -> None:
         n, d = self._cell
         spare = self._device.workspace(n * d).reshape(self._cell)
-        states = (a.reshape(self._cell) for a in (before, c, dh, dc))
+        states = (a.reshape(self._cell) for a in (c_0, c, dh, dc))
         recurrent.unit_backward(
             gates.reshape(self._gates), cont.reshape(-1), *states, dgates.reshape(self._gates), spare
         )

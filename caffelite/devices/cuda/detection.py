@@ -25,14 +25,20 @@ class MultiBoxLoss(Labels):
     def __init__(self, device: FormulaKernels, op: ops.MultiBoxLoss):
         super().__init__(device)
         o, images, priors, classes, rows = op, op.images, op.priors, op.classes, op.objects
-        count, mines, kernel = images * priors, o.negatives is not None, functools.partial(device.kernel, "detection")
-        threshold = float(max(o.overlap or 0, LEAST_OVERLAP))
+        count, mines, kernel = (
+            images * priors,
+            o.negative_ratio is not None,
+            functools.partial(device.kernel, "detection"),
+        )
+        threshold = float(max(o.overlap_threshold or 0, LEAST_OVERLAP))
         self._lists = kernel("object_lists", rows + images + 1, o.difficult, o.background, classes, images, rows)
-        self._priors = kernel("match_priors", count, threshold, o.overlap is not None, o.inside_only, images, priors)
+        self._priors = kernel(
+            "match_priors", count, threshold, o.overlap_threshold is not None, o.inside_only, images, priors
+        )
         self._objects = kernel("match_objects", images * BLOCK, images, priors)
         of_scores = o.negative_overlap, mines, o.logistic, o.background, o.agnostic, classes, images, priors
         self._keys = kernel("score_keys", count, *of_scores)
-        ratio = np.float64(o.negatives or 0)
+        ratio = np.float64(o.negative_ratio or 0)
         self._hard = kernel("hard_negatives", images * BLOCK, ratio, images, priors) if mines else None
         weights = (-1 if o.divisor is None else o.divisor, o.location_weight, *o.weights)
         kinds = mines, o.logistic, o.squared, o.code_type, o.variance_in_target
@@ -102,8 +108,8 @@ class Detections(Suppression):
 
     def __init__(self, device: FormulaKernels, op: ops.Detections):
         segments, each = op.images * op.labels, 1 if op.locations > 1 else op.labels
-        super().__init__(device, segments, each, op.priors, op.most, op.threshold)
-        fixed = float(op.least), op.background, op.code_type, op.variance_in_target
+        super().__init__(device, segments, each, op.priors, op.top_k, op.nms_threshold)
+        fixed = float(op.confidence_threshold), op.background, op.code_type, op.variance_in_target
         sizes = op.locations, op.classes, op.images, op.priors
         self._candidates = device.kernel("detection", "ssd_candidates", op.images * op.priors, *fixed, *sizes)
 
@@ -119,7 +125,7 @@ class Proposals(Suppression):
     def __init__(self, device: FormulaKernels, op: ops.Proposals):
         o, images, (height, width), anchors = op, op.images, op.map, len(op.anchors)
         count = height * width * anchors
-        super().__init__(device, images, 1, count, min(count, o.most), o.threshold, True, o.enough)
+        super().__init__(device, images, 1, count, min(count, o.pre_nms), o.nms_threshold, True, o.post_nms)
         fixed = float(o.min_size), o.strict, o.stride, o.info, anchors, images, height, width
         self._candidates = device.kernel("detection", "region_candidates", images * count, *fixed)
         self._base = device.uploaded(np.array(o.anchors, device.dtype))

@@ -79,9 +79,9 @@ class Proposal(Varying, Anchored):
             info=self.info,
             min_size=self.p.min_size,
             strict=self.of_python,
-            threshold=self.threshold,
-            most=self.before,
-            enough=self.after,
+            nms_threshold=self.threshold,
+            pre_nms=self.before,
+            post_nms=self.after,
         )
         self.op = dev.build(op)
 

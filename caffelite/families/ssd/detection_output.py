@@ -83,11 +83,11 @@ class DetectionOutput(Writing, Varying, DetectingLayer):
             background=self.p.background_label_id,
             code_type=self.p.code_type,
             variance_in_target=self.p.variance_encoded_in_target,
-            least=self.above,
-            threshold=self.p.nms_param.nms_threshold,
-            most=self.priors if self.most < 0 else min(self.most, self.priors),
+            confidence_threshold=self.above,
+            nms_threshold=self.p.nms_param.nms_threshold,
+            top_k=self.priors if self.most < 0 else min(self.most, self.priors),
         )
-        masks = self.n * op.labels * op.most**2 // 8  # bytes
+        masks = self.n * op.labels * op.top_k**2 // 8  # bytes
         by_kernels = self.p.nms_param.eta == 1 and 0 < masks <= MOST_BYTES
         self.op = dev.build(op) if by_kernels else None
 
