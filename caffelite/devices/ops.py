@@ -149,7 +149,7 @@ class Pooling(Operation[BuiltPooling]):
 
 class BuiltLRN(Protocol):
     def forward(self, x: Array, scale: Array, y: Array) -> None:
-        """scale: like x, saved for backward, of float32 or float64."""
+        """scale: like x, saved for backward, never of 16 bits; y must not overlap x."""
 
     def backward(self, x: Array, y: Array, scale: Array, dy: Array, dx: Array) -> None:
         """dx must not overlap the other arrays."""

@@ -15,7 +15,8 @@ class Registry(dict[type[Operation[Any]], Builder[Any]]):
     """Each device has one."""
 
     def implements(self, kind: type[Operation[T]]) -> Callable[[Builder[T]], Builder[T]]:
-        """Registers a class or function that gets a device and an operation."""
+        """Registers a class or function that gets a device and an operation; mypy checks that it returns the interface
+        of what is built."""
 
         def register(builder: Builder[T]) -> Builder[T]:
             self[kind] = builder

@@ -17,24 +17,22 @@ from .onednn_operations import Convolution, InnerProduct
 from .registry import implements
 from .winograd import WidenedWinogradConvolution, WinogradConvolution
 
-Operation = Convolution | InnerProduct | WinogradConvolution | DepthwiseConvolution
+Algorithm = Convolution | InnerProduct | WinogradConvolution | DepthwiseConvolution
 Run = Callable[[], None]
 FORWARD, DATA, WEIGHTS = "forward", "data gradient", "weight gradient"
 
 
 class MeasuredConvolution:
-    """A convolution as in onednn_operations.Convolution, by the fastest of several operations for each pass.
+    """By the fastest of several algorithms for each pass.
 
-    operations: by algorithm, the direct one first. fixed: one algorithm for all passes. ordered: the forward pass is
+    by_name: the direct one first. fixed: one algorithm for all passes. ordered: the forward pass is
     direct where none is fixed. ``taken``: the algorithm of each pass that has run.
     """
 
-    def __init__(
-        self, choices: Choices, operations: dict[str, Operation], problem: str, fixed: str | None, ordered: bool
-    ):
-        self._choices, self._all, self._problem, self._fixed = choices, operations, problem, fixed
+    def __init__(self, choices: Choices, by_name: dict[str, Algorithm], problem: str, fixed: str | None, ordered: bool):
+        self._choices, self._all, self._problem, self._fixed = choices, by_name, problem, fixed
         # Those whose weight gradients have small rounding errors.
-        self._exact = {name: op for name, op in operations.items() if WINOGRAD.get(name, EXACT_TILE) == EXACT_TILE}
+        self._exact = {name: op for name, op in by_name.items() if WINOGRAD.get(name, EXACT_TILE) == EXACT_TILE}
         self._ordered = ordered and not fixed
         self.taken: dict[str, str] = {}
 
@@ -69,13 +67,13 @@ class MeasuredConvolution:
             self._data_gradient(self._all[self._algorithm(DATA, data_runs)], x, w, dy, dx)
 
     @staticmethod
-    def _data_gradient(op: Operation, x, w, dy, dx) -> None:
+    def _data_gradient(op: Algorithm, x, w, dy, dx) -> None:
         if isinstance(op, WinogradConvolution | DepthwiseConvolution):
             op.data_gradient(dy, w, dx)
         else:
             op.backward(x, w, dy, dx, None, None)
 
-    def _gradients(self, op: Operation, x, w, dy, dw, db, add_w: bool = False, add_b: bool = False) -> None:
+    def _gradients(self, op: Algorithm, x, w, dy, dw, db, add_w: bool = False, add_b: bool = False) -> None:
         if isinstance(op, WinogradConvolution | DepthwiseConvolution):
             op.weight_gradient(x, dy, dw, add_w)
             if db is not None:
@@ -110,19 +108,19 @@ def channels_last(device: FormulaKernels, op: ops.Convolution) -> Convolution | 
         names = [name for name in names if name in (DIRECT, algorithm)]
     if choices is None or len(names) == 1 or (little and not algorithm):
         return direct
-    operations: dict[str, Operation] = {DIRECT: direct}
+    by_name: dict[str, Algorithm] = {DIRECT: direct}
     tiled = [name for name in names if name in WINOGRAD]
     if tiled:
         ahead.begin(device, window.kernel[0])
     winograd = WidenedWinogradConvolution if half else WinogradConvolution
-    operations |= {name: winograd(device, op, WINOGRAD[name]) for name in tiled}
+    by_name |= {name: winograd(device, op, WINOGRAD[name]) for name in tiled}
     if PRODUCT in names:
-        operations[PRODUCT] = InnerProduct(device, library, ops.InnerProduct(x[0] * x[2] * x[3], x[1], y[1]))
+        by_name[PRODUCT] = InnerProduct(device, library, ops.InnerProduct(x[0] * x[2] * x[3], x[1], y[1]))
     if DEPTHWISE in names:
-        operations[DEPTHWISE] = DepthwiseConvolution(device, op)
+        by_name[DEPTHWISE] = DepthwiseConvolution(device, op)
     sizes = ["x".join(map(str, shape)) for shape in (x, y, window.kernel, window.pad, window.stride)]
     problem = "convolution of {} to {}, kernel {}, pad {}".format(*sizes) + f", {groups} groups" * (groups > 1)
     if DEPTHWISE in names:
         problem = "depthwise convolution of {} to {}, kernel {}, pad {}, stride {}".format(*sizes)
     problem += ", bfloat16" * half
-    return MeasuredConvolution(choices, operations, problem, algorithm, algorithms.keeps_order(x, y, window, groups))
+    return MeasuredConvolution(choices, by_name, problem, algorithm, algorithms.keeps_order(x, y, window, groups))

@@ -73,7 +73,7 @@ class ColumnsConvolution:
         return program.fields(program.COLUMNS, (*(a.ctypes.data for a in arrays), self._block, space), sizes)
 
 
-Operation = Convolution | WinogradConvolution | DepthwiseConvolution | ColumnsConvolution
+Algorithm = Convolution | WinogradConvolution | DepthwiseConvolution | ColumnsConvolution
 
 
 @implements(ops.PreparedConvolution)
@@ -100,7 +100,7 @@ class PreparedConvolution:
         self._problem += f", {groups} groups" * (groups > 1)
         self.taken: dict[str, str] = {}
         self._run: Callable[..., None] | None = None
-        self._chosen: Operation | None = None
+        self._chosen: Algorithm | None = None
         self._packed: np.ndarray | None = None
 
     @functools.cached_property
@@ -148,7 +148,7 @@ class PreparedConvolution:
         self._chosen, self._packed, run = runs[name]
         return run
 
-    def _made(self, name: str) -> tuple[Operation, np.ndarray | None, Callable[..., None]]:
+    def _made(self, name: str) -> tuple[Algorithm, np.ndarray | None, Callable[..., None]]:
         """An algorithm's operation, its packed weights, and a function of (x, y)."""
         slope = float(self._slopes[0]) if self._bends else None
         if name == COLUMNS:
