@@ -79,9 +79,8 @@ class Recurrent(Carrying, RoundedProducts):
     def build(self, dev: Device) -> None:
         t, n, d, wide = self.t, self.n, self.d, self.gates * self.d
         self.half = self.rounds_bottoms()
-        self.from_x, self.from_all_h = (
-            dev.build(ops.InnerProduct(t * n, inputs, wide, half=self.half)) for inputs in (self.inputs, d)
-        )
+        self.from_x = dev.build(ops.InnerProduct(t * n, self.inputs, wide, half=self.half))
+        self.from_all_h = dev.build(ops.InnerProduct(t * n, d, wide, half=self.half))
         if self.static:
             self.from_static = dev.build(ops.InnerProduct(n, self.statics, wide))
             self._sum, self.step = dev.channel_sum(Formula("d", ("d",)), (), t, n * wide, 1), dev.empty((n, wide))

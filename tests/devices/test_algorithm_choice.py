@@ -187,9 +187,8 @@ def test_a_forward_pass_of_few_channels_keeps_caffe_s_order(monkeypatch, channel
     y, dx, dw = dev.zeros((64, side, side, m)), dev.zeros(x.shape), dev.zeros(w.shape)
 
     def taken(algorithm):
-        op = dev.build(
-            ops.Convolution((64, c, 12, 12), (64, m, side, side), window, channels_last=True, algorithm=algorithm)
-        )
+        shapes = (64, c, 12, 12), (64, m, side, side)
+        op = dev.build(ops.Convolution(*shapes, window, channels_last=True, algorithm=algorithm))
         op.forward(x, w, None, y)
         op.backward(x, w, y, dx, dw, None)
         return op.taken
@@ -200,9 +199,7 @@ def test_a_forward_pass_of_few_channels_keeps_caffe_s_order(monkeypatch, channel
 
 
 def test_images_of_one_pixel_are_multiplied_as_a_product():
-    op = engines.with_onednn().build(
-        ops.Convolution((8, 64, 1, 1), (8, 40, 1, 1), Window((1, 1)), 1, channels_last=True)
-    )
+    op = engines.with_onednn().build(ops.Convolution((8, 64, 1, 1), (8, 40, 1, 1), Window((1, 1)), 1, True))
     x, w, y = (np.ones(s, np.float32) for s in ((8, 1, 1, 64), (40, 64, 1, 1), (8, 1, 1, 40)))
     op.forward(x, w, None, y)
     assert op.taken == {"forward": "product"} and (y == 64).all()

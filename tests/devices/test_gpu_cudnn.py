@@ -321,10 +321,7 @@ def test_convolution_by_plans(seed, refused, last, numbers):
     def stored_like(values):
         return values.transpose(0, 2, 3, 1) if last and values.ndim == 4 and values.shape != w.shape else values
 
-    op, y = (
-        dev.build(ops.Convolution(x.shape, dy.shape, window, groups, channels_last=last, half=half)),
-        blank(dy.shape),
-    )
+    op, y = dev.build(ops.Convolution(x.shape, dy.shape, window, groups, last, half)), blank(dy.shape)
     for bias, slope in [(b, None), (b, 0.0), (b, 0.1), (None, None), (None, 0.0)]:
         op.forward(stored(x), w, bias, y, slope)
         check(y, reference.leaky(reference.convolution(x, w, bias, window, groups), slope))

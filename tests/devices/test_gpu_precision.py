@@ -77,9 +77,8 @@ def test_lstm(dev, seed):
             dev.empty((t, n, d)),
             kept(dev, (t, n, d)) if half else dev.empty((t, n, d)),
         )
-        dev.build(ops.LSTM(t, n, d, half)).forward(
-            put(dev, gates), put(dev, cont), put(dev, w), put(dev, last), hidden, c, h
-        )
+        given = (put(dev, array) for array in (gates, cont, w, last))
+        dev.build(ops.LSTM(t, n, d, half)).forward(*given, hidden, c, h)
         found.append((h.copy(), c.copy(), decoded(hidden)))
     tolerance = 2e-3 if dev.precision == "fp16" else 2e-2
     for full, cut in zip(*found, strict=True):

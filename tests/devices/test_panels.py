@@ -113,9 +113,8 @@ def test_lstm_of_halves(seed):
     op.backward(gates, cont, w, c, above, whole[1], whole[2], whole[0])
     dh, dc, dgates = np.ones((n, d), np.float32), np.zeros((n, d), np.float32), np.empty((n, 4 * d), np.float32)
     for step in reversed(range(t)):
-        dev.build(ops.LSTMUnit(n, d)).backward(
-            gates[step], cont[step], c[step], c[step + 1], dh + above[step], dc, dgates
-        )
+        op = dev.build(ops.LSTMUnit(n, d))
+        op.backward(gates[step], cont[step], c[step], c[step + 1], dh + above[step], dc, dgates)
         np.testing.assert_allclose(whole[0][step], dgates, rtol=1e-4, atol=1e-5)
         dh = (cont[step][:, None] * (rounded(whole[0][step]) @ rounded(w))).astype(np.float32)
     np.testing.assert_allclose(whole[1], dh, rtol=1e-4, atol=1e-5)

@@ -274,10 +274,7 @@ def test_dropout_keeps_its_share(kind):
     dev = MAKE[kind]("float32")
     context = dev.make_context()
     context.set_clock(0, 0)
-    op, mask, y = (
-        dev.build(ops.Dropout(20, 1000, 0.3, 0, context)),
-        blank(dev, (20, 1000), np.uint8),
-        blank(dev, (20, 1000)),
-    )
+    op = dev.build(ops.Dropout(20, 1000, 0.3, 0, context))
+    mask, y = blank(dev, (20, 1000), np.uint8), blank(dev, (20, 1000))
     op.forward(put(dev, np.ones((20, 1000))), mask, y)
     assert abs(dev.download(mask).mean() - 0.7) < 4 * math.sqrt(0.21 / 20_000)

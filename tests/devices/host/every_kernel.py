@@ -118,10 +118,7 @@ class Runs:
                 pool.backward(out, index, self.normal(*x))
         for blob in BLOBS:
             for method, places in (("MAX", np.uint8), ("MAX", np.int32), ("AVE", np.uint8)):
-                pool, last = (
-                    dev.build(ops.Pooling(method, x, y, window, channels_last=True)),
-                    dev.empty((2, 4, 4, 8), places),
-                )
+                pool, last = dev.build(ops.Pooling(method, x, y, window, True)), dev.empty((2, 4, 4, 8), places)
                 top = self.normal(2, 4, 4, 8, dtype=blob)
                 pool.forward(self.normal(2, 9, 9, 8, dtype=blob), top, last if method == "MAX" else None)
                 pool.backward(top, last if method == "MAX" else None, self.normal(2, 9, 9, 8, dtype=blob))
@@ -148,10 +145,8 @@ class Runs:
     def pixels(self) -> None:
         for dtype in ("uint8", "float32"):
             context = self.dev.make_context()
-            op, label = (
-                self.dev.build(ops.Preprocess((4, 3, 6, 5), None, 0.5, context)),
-                context.input_buffer.field((4,)),
-            )
+            op = self.dev.build(ops.Preprocess((4, 3, 6, 5), None, 0.5, context))
+            label = context.input_buffer.field((4,))
             context.input_buffer.begin()
             picks = np.array([[i, 1, 2, i % 2] for i in range(4)], np.int32)
             op.set_batch(0, np.ones((4, 3, 9, 8), dtype), picks)
