@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .data import Source
 from .data.sampled import DataLayer
+from .devices import ops
 from .devices.formula import Formula
 from .errors import CaffeliteError
 from .layers import require
@@ -34,6 +35,7 @@ __all__ = [
     "finite_differences",
     "gradient_of",
     "layer",
+    "ops",
     "register",
     "register_variant",
     "require",

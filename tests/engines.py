@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from devices.host.backend import HostBackend
 
-from caffelite.devices import Window
+from caffelite.devices import ops
 from caffelite.devices.cpu import CPU, onednn
 from caffelite.devices.cuda import GPU
 
@@ -81,12 +81,11 @@ class StandIn(CPU):
         super().__init__()
         self.traits = replace(self.traits, channels_last=True)
 
-    def convolution(self, x, y, window: Window, groups: int = 1, channels_last: bool = False, **options):
-        plain = super().convolution(x, y, window, groups)
-        return _Convolution(plain, y) if channels_last else plain
-
-    def channels_last_pooling(self, method: str, x, y, window: Window):
-        return _Pooling(self.pooling(method, x, y, window), x, y)
+    def build(self, op):
+        if not getattr(op, "channels_last", False) or isinstance(op, ops.Preprocess):
+            return super().build(op)
+        plain = super().build(replace(op, channels_last=False))
+        return _Convolution(plain, op.y) if isinstance(op, ops.Convolution) else _Pooling(plain, op.x, op.y)
 
 
 class _Convolution:

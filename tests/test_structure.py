@@ -74,11 +74,11 @@ ARROWS = {name: set(row.split()) for name, row in ARROWS.items()}
 # What layers may import of devices: plain values and interfaces, never a device.
 DEVICES_IN_LAYERS = {
     ("devices", "Window"),
+    ("devices", "ops"),
     ("devices", "context", "ExecutionContext"),
     ("devices", "formula", "Formula"),
-    ("devices", "interfaces", "Array"),
-    ("devices", "interfaces", "Kernel"),
-    ("devices", "interfaces", "MaskPart"),
+    ("devices", "types", "Array"),
+    ("devices", "types", "Kernel"),
     ("devices", "protocol", "Device"),
     ("devices", "traits", "DeviceTraits"),
 }
@@ -437,6 +437,13 @@ def test_every_layer_type_is_in_a_file_of_its_name():
 def test_a_file_of_another_name_is_found(monkeypatch):
     monkeypatch.setattr(REGISTRY["Crop"], "__module__", "caffelite.layers.vision")
     assert not structure.suggested("Crop")
+
+
+def test_parameters_of_an_operation_stand_in_one_file(tmp_path):
+    found = structure.operations()
+    assert len(found) > 10 and {name: files for name, files in found.items() if len(files) != 1} == {}
+    (tmp_path / "lrn.py").write_text("def lrn(device, n, c, p, size, alpha, beta, k): ...")
+    assert structure.operations(tmp_path)["LRN"] == ["lrn.py"]
 
 
 def test_test_names_have_at_most_60_characters():

@@ -18,6 +18,8 @@ import argparse
 import os
 import time
 
+from caffelite.devices import ops
+
 SHAPES = ("8x64x56x64", "8x128x28x128", "8x256x14x256", "8x512x7x512", "4x256x56x256", "4x512x28x512", "4x512x14x512")
 DEPTHWISE = ("8x32x112xd1", "8x64x112xd2", "8x128x56xd1", "8x256x28xd1", "8x256x28xd2", "8x512x14xd1", "8x1024x7xd1")
 ALEXNET = (("16x96x27x256g2", 5), ("16x384x13x384g2", 3), ("16x384x13x256g2", 3))  # conv2, conv4, conv5
@@ -49,7 +51,7 @@ def bench(device, shape: str, size: int, pad: int, rounds: int) -> dict[str, lis
     top, dx, dw = np.empty_like(dy), np.empty_like(pixels), np.empty_like(w)
     found = {}
     for name in algorithms.candidates(x, y, window, groups, half):
-        op = device.convolution(x, y, window, groups, channels_last=True, half=half, algorithm=name)
+        op = device.build(ops.Convolution(x, y, window, groups, channels_last=True, half=half, algorithm=name))
         runs = (
             lambda op=op: op.forward(pixels, w, None, top),
             lambda op=op: op.backward(pixels, w, dy, dx, None, None),

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
+from caffelite.devices import ops
 from caffelite.system import usable_cores
 
 CROP, MEAN = 227, (104.0, 117.0, 123.0)
@@ -69,7 +70,7 @@ class Ours:
         self.source = data.open_source(text_format.Parse(text, pb.LayerParameter()), pb.TRAIN, NOWHERE, 0)
         dev, shape = devices.open_device(), self.source.shapes[0]
         transform = self.source.transform
-        self.finish = dev.preprocess(shape, transform.mean, transform.scale, dev.make_context())
+        self.finish = dev.build(ops.Preprocess(shape, transform.mean, transform.scale, dev.make_context()))
         self.out = dev.empty(shape)
 
     def draw(self) -> int:

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from unittest import mock
 
+from caffelite.devices import ops
 from caffelite.system import usable_cores
 
 SHAPES = ("16x9216x4096", "16x4096x4096", "4x25088x4096", "4x4096x4096")
@@ -38,7 +39,7 @@ def ours(device, m: int, k: int, n: int, few_rows: bool) -> Runs:
     y, dx, dw = np.empty_like(dy), np.empty_like(x), np.empty_like(w)
     applies = algorithms.has_few_rows(m, k, n) and few_rows
     with mock.patch.object(algorithms, "has_few_rows", return_value=applies):
-        op = device.inner_product(m, k, n)
+        op = device.build(ops.InnerProduct(m, k, n))
     update = with_update(device, op, (x, w, dy, dx, dw), fused=applies)
     return [
         lambda: op.forward(x, w, None, y),

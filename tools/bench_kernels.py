@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from caffelite.devices import Window
+from caffelite.devices import Window, ops
 from caffelite.devices.cuda import GPU, why_none
 from caffelite.devices.formula import Formula
 
@@ -117,16 +117,16 @@ class Bench:
         out = [-(-(side + 2 * window.pad[0] - window.kernel[0]) // window.stride[0]) + 1] * 2
         y_shape = (self.batch, c, *out)
         x, dx, y, dy = (self.blob(*shape) for shape in (x_shape, x_shape, y_shape, y_shape))
-        make = self.dev.channels_last_pooling if self.last else self.dev.pooling
-        op, index = make(method, x_shape, y_shape, window), self.blob(*y_shape, dtype="uint8" if self.last else "int32")
-        kept = (index,) if method == "MAX" else ()
+        op = self.dev.build(ops.Pooling(method, x_shape, y_shape, window, self.last))
+        indices = self.blob(*y_shape, dtype="uint8" if self.last else "int32")
+        stored = (indices,) if method == "MAX" else ()
         shape = f"{net} {c}×{side}×{side}, {window.kernel[0]}×{window.kernel[1]} / {window.stride[0]}"
-        yield Case(f"{method} pooling", shape, (x, y, *kept), lambda: op.forward(x, y, index))
-        yield Case("its backward", shape, (dy, dx, *kept), lambda: op.backward(dy, index, dx))
+        yield Case(f"{method} pooling", shape, (x, y, *stored), lambda: op.forward(x, y, indices))
+        yield Case("its backward", shape, (dy, dx, *stored), lambda: op.backward(dy, indices, dx))
 
     def lrn(self, net: str, c: int, side: int) -> Iterator[Case]:
         split = self.split(c, side, side)
-        op, (x, y, dy, dx) = self.dev.lrn(*split, 5, 1e-4, 0.75, 1.0), (self.blob(*split) for _ in range(4))
+        op, (x, y, dy, dx) = self.dev.build(ops.LRN(*split, 5, 1e-4, 0.75, 1.0)), (self.blob(*split) for _ in range(4))
         scale = self.blob(*split, dtype="float32")
         shape = f"{net} {self.batch}×{c}×{side}×{side}"
         yield Case("LRN", shape, (x, scale, y), lambda: op.forward(x, scale, y))
@@ -152,11 +152,11 @@ class Bench:
         x, y, mask = self.blob(n, d), self.blob(n, d), self.blob(n, d, dtype="uint8")
         context = self.dev.make_context()
         context.set_clock(0, 0)
-        drop = self.dev.dropout(n, d, 0.5, 1, context)
+        drop = self.dev.build(ops.Dropout(n, d, 0.5, 1, context))
         yield Case("dropout", f"{n}×{d}", (x, y, mask), lambda: drop.forward(x, mask, y))
         yield Case("its backward", f"{n}×{d}", (x, y, mask), lambda: drop.backward(mask, x, y))
         scores, prob, label, loss = (self.blob(*s, dtype="float32") for s in ((n, 1000), (n, 1000), (n,), (1,)))
-        softmax = self.dev.softmax_loss(n, 1000, 1, None, None)
+        softmax = self.dev.build(ops.SoftmaxLoss(n, 1000, 1, None, None))
         yield Case("softmax with loss", f"{n}×1000", (scores, prob), lambda: softmax.forward(scores, label, prob, loss))
         yield Case("its backward", f"{n}×1000", (prob, scores), lambda: softmax.backward(prob, label, loss, scores))
         size = PARAMETERS

@@ -23,7 +23,7 @@ import numpy as np
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
-from caffelite.devices import Window, algorithms
+from caffelite.devices import Window, algorithms, ops
 from caffelite.devices.cpu import CPU, onednn
 from caffelite.layers.convolution import Convolution
 from caffelite.net import graph
@@ -75,7 +75,7 @@ def passes(device: CPU, shape: Shape, arrays: tuple[np.ndarray, ...], algorithm:
     if algorithm:
         options = {"channels_last": True, "algorithm": algorithm}
         x, dy = (np.ascontiguousarray(a.transpose(0, 2, 3, 1)) for a in (x, dy))
-    op = device.convolution(shape.x, shape.y, shape.window, shape.groups, **options)
+    op = device.build(ops.Convolution(shape.x, shape.y, shape.window, shape.groups, **options))
     y, dx, dw = np.empty_like(dy), np.empty_like(x), np.empty_like(w)
     op.forward(x, w, None, y)
     op.backward(x, w, dy, dx, dw, None)

@@ -63,7 +63,7 @@ def without_onednn() -> CPU:
 def by_algorithm(which: int) -> CPU:
     """A CPU that takes another algorithm than the fastest, however small the work."""
     device = CPU("float32")
-    device._choices = Anything(which)  # type: ignore[assignment]
+    device.algorithms = Anything(which)  # type: ignore[assignment]
     return device
 
 

@@ -1,5 +1,6 @@
 """Tells how the source is built: lines by package, names of layer types that are written outside of the types' own
-files, members of the layers' base classes, and the types whose file has another name.
+files, members of the layers' base classes, the types whose file has another name, and the files in which the parameters
+of a device's operation stand.
 
 Examples:
   python tools/structure.py
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import dataclasses
 import sys
 from collections import Counter
 from pathlib import Path
@@ -18,9 +20,11 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "caffelite"
 sys.path.insert(0, str(ROOT))
 
+from caffelite.devices import detection_ops, ops  # noqa: E402
 from caffelite.layers import REGISTRY, Layer  # noqa: E402
 
 OWN = ("layers", "families", "data/layers")  # folders of layer types
+FEWEST = 4  # parameters; fewer are also those of other functions
 CHAPTERS = ("activation", "data", "recurrent", "shape")  # files of several types, by what these do
 
 
@@ -49,6 +53,29 @@ def names_elsewhere() -> dict[str, list[str]]:
             if names := [text for text in strings if isinstance(text, str) and text in REGISTRY]:
                 found[path.relative_to(ROOT).as_posix()] = names
     return found
+
+
+def listed(tree: ast.Module) -> list[set[str]]:
+    """The names of the parameters of each function, and of the fields of each class."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            found.append({arg.arg for arg in (*node.args.args, *node.args.kwonlyargs)})
+        elif isinstance(node, ast.ClassDef):
+            found.append({each.target.id for each in node.body if isinstance(each, ast.AnnAssign)})
+    return found
+
+
+def operations(root: Path = PACKAGE / "devices") -> dict[str, list[str]]:
+    """Operation of a device → the files that list its parameters: of those with FEWEST parameters or more."""
+    lists = {path.relative_to(root).as_posix(): listed(ast.parse(path.read_text())) for path in root.rglob("*.py")}
+    kinds = [kind for kind in (*vars(ops).values(), *vars(detection_ops).values()) if dataclasses.is_dataclass(kind)]
+    fields = {kind.__name__: {field.name for field in dataclasses.fields(kind)} for kind in kinds}
+    return {
+        name: [path for path, found in lists.items() if any(wanted <= names for names in found)]
+        for name, wanted in fields.items()
+        if len(wanted) >= FEWEST
+    }
 
 
 def members() -> int:
@@ -84,6 +111,8 @@ def main() -> None:
         for path, names in sorted(elsewhere.items(), key=lambda item: -len(item[1])):
             print(f"  {len(names):3} {path}: {' '.join(sorted(set(names)))}")
     print(f"members of the layers' base classes  {members()}")
+    files = operations()
+    print(f"files with an operation's parameters  {sum(map(len, files.values())) / len(files):.2f} in the mean")
     strange = [f"{name} ({file_of(name)})" for name in sorted(REGISTRY) if not suggested(name)]
     print(f"layer types in a file of their name  {len(REGISTRY) - len(strange)} of {len(REGISTRY)}")
     for entry in strange:

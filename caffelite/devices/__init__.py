@@ -1,8 +1,9 @@
 """Devices: the same operations with the same names on a CPU (NumPy, BLAS, Numba) and on NVIDIA GPUs (CuPy).
 
 A device allocates arrays and builds *operations*. An operation is built once, when a net is bound, for shapes that
-never change (``dev.convolution(...)``). It then runs every iteration on the arrays that it receives; its workspace
-belongs to the device. Devices do not depend on prototxts or layers. protocol.py defines the interface.
+never change (``dev.build(ops.Convolution(...))``). It then runs every iteration on the arrays that it receives; its
+workspace belongs to the device. Devices do not depend on prototxts or layers. protocol.py defines the
+interface, ops.py the operations.
 """
 
 from __future__ import annotations

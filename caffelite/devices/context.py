@@ -10,7 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import DTypeLike
 
-from .interfaces import Array, Links
+from .links import Links
+from .types import Array
 
 
 class Field(Protocol):

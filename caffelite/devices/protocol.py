@@ -5,21 +5,20 @@ All devices have these members with these signatures: tests/devices/test_conform
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from . import interfaces
+from . import ops
 from .context import ExecutionContext
 from .formula import Formula
-from .interfaces import Array, Kernel
 from .traits import DeviceTraits
-from .window import Window
+from .types import Array, Gather, Kernel, Shape
 
-Shape = tuple[int, ...]
-Gather = Callable[[Any], list[Any]]  # value → the values of all processes, in the order of their ranks
+T = TypeVar("T")
 
 
 class Event(Protocol):
@@ -54,16 +53,16 @@ class CapturedGraph(Protocol):
 class LossScale(Protocol):
     """Dynamic loss scaling: the factor that keeps gradients of 16-bit numbers in range. Arrays of one number each.
 
-    factor: of the loss, and so of all gradients. share: an update multiplies gradients by it. skip: 1 where this
+    factor: of the loss, and so of all gradients. inverse: an update multiplies gradients by it. skip: 1 where this
     iteration's gradients are not finite and nothing may be updated.
     """
 
     factor: Array
-    share: Array
+    inverse: Array
     skip: Array
 
     def check(self, gradients: Array) -> None:
-        """Tests whether all gradients, one flat array, are finite, and adapts share, skip and the next factor."""
+        """Tests whether all gradients, one flat array, are finite, and adapts inverse, skip and the next factor."""
 
     def check_square(self, square: Array) -> None:
         """The same from the sum of their squares."""
@@ -71,9 +70,49 @@ class LossScale(Protocol):
     def load(self, factor: float, good: int = 0) -> None:
         """Continues from a factor after ``good`` iterations in a row with finite gradients."""
 
-    def held(self) -> tuple[float, int]:
+    def state(self) -> tuple[float, int]:
         """The factor, and how many iterations in a row had finite gradients: what ``load`` takes. Waits for the
         device."""
+
+
+class Algorithms(Protocol):
+    """The algorithms that were chosen by measuring."""
+
+    def shared(self, rank: int, gather: Callable[[Any], list[Any]]) -> AbstractContextManager[None]:
+        """Inside it all processes use the algorithms that the process of rank 0 chooses."""
+
+    def recorded(self) -> list[str]:
+        """All of them, for a checkpoint."""
+
+    def restore(self, lines: Iterable[str]) -> None:
+        """Takes those that a checkpoint recorded, before the first pass."""
+
+
+class Watch(Protocol):
+    """Detects changes of arrays."""
+
+    def changed(self) -> bool:
+        """Whether the arrays have changed since the last call; True at first."""
+
+
+class Inference(Protocol):
+    """What nets that only test need beside ``ops.PreparedConvolution``. every: the number of all threads."""
+
+    every: int
+
+    def watch(self, arrays: Sequence[Array]) -> Watch: ...
+
+    def threads(self, multiply_adds: int, numbers: int) -> int:
+        """How many threads a step pays for. numbers: those that it reads and writes."""
+
+    def joined(
+        self, operations: Sequence[tuple[ops.BuiltPreparedConvolution, Array, Array]]
+    ) -> Callable[[], None] | None:
+        """One call for several prepared convolutions, each with its x and y, that run on one thread and have run
+        before; None where there is none."""
+
+    def limit(self, threads: int) -> None:
+        """The operations that run from now on use so many threads."""
 
 
 class Device(Protocol):
@@ -89,8 +128,11 @@ class Device(Protocol):
     dtype: np.dtype[Any]  # of arrays where no other is given: float32 or float64
     precision: str  # of products: fp32, tf32, fp16 or bf16
     eager: str  # why nothing is captured; "" where functions are captured
-    inference: interfaces.Inference | None  # where the traits say ``prepares_convolutions``
-    algorithms: interfaces.Algorithms | None  # where algorithms that the numbers depend on are chosen by measuring
+    inference: Inference | None  # where the traits say ``prepares_convolutions``
+    algorithms: Algorithms | None  # where algorithms that the numbers depend on are chosen by measuring
+
+    def build(self, op: ops.Operation[T]) -> T:
+        """What runs an operation; None for an ``OptionalOperation`` that the device has no kernels for."""
 
     # memory
 
@@ -122,11 +164,11 @@ class Device(Protocol):
     def transpose(self, source: Array, target: Array) -> None:
         """target (N, B, A) = source (N, A, B) with the last two axes swapped."""
 
-    def copy_into(self, part: Array, whole: Array, start: int) -> None:
-        """whole[:, start : start + S] = part, of whole (R, T) and part (R, S)."""
+    def copy_into(self, source: Array, target: Array, start: int) -> None:
+        """target[:, start : start + S] = source, of target (R, T) and source (R, S)."""
 
-    def copy_out(self, whole: Array, start: int, part: Array, more: Sequence[Array] = ()) -> None:
-        """part = whole[:, start : start + S] + the same columns of at most 7 arrays ``more``."""
+    def copy_out(self, source: Array, start: int, target: Array, more: Sequence[Array] = ()) -> None:
+        """target = source[:, start : start + S] + the same columns of at most 7 arrays ``more``."""
 
     def conversions(self) -> tuple[Kernel, Kernel]:
         """``to_half(x, y)`` rounds float32 numbers to 16 bits, ``to_float(x, y)`` converts them back."""
@@ -147,9 +189,9 @@ class Device(Protocol):
     def elapsed_ms(self, begin: Event, end: Event) -> float:
         """Milliseconds from one event to another. Waits for the later one."""
 
-    def run_concurrently(self, work: int, *parts: Callable[[], None]) -> None:
-        """Calls functions with independent operations. work: multiply-adds of each; a GPU runs the
-        parts at the same time where each is small."""
+    def run_concurrently(self, work: int, *functions: Callable[[], None]) -> None:
+        """Calls functions with independent operations. work: multiply-adds of each; a GPU runs them at the same time
+        where each is small."""
 
     # execution
 
@@ -216,12 +258,12 @@ class Device(Protocol):
         p: int,
         /,
         scale: float = 1.0,
-        kept: bool = False,
+        with_values: bool = False,
         **constants: float,
     ) -> Kernel:
         """``run(*arrays, outs)``: ``channel_sum`` of several formulas; arrays are those of all formulas, each once.
-        kept: ``run(*arrays, outs, kept)``, where ``kept``, which may be one of the arrays, receives the values of the
-        first formula."""
+        with_values: ``run(*arrays, outs, values)``, where ``values``, which may be one of the arrays, receives the
+        first formula's values."""
 
     def batch_moments(self, n: int, c: int, p: int, eps: float, keep: float) -> Kernel:
         """``run(x, mean, scale, means, variances, count)``: statistics of each channel of x (N, C, P) for batch
@@ -239,11 +281,11 @@ class Device(Protocol):
     def updater(
         self, formula: Formula, chunks: np.ndarray, lr_mult: np.ndarray, decay: np.ndarray, **constants: float
     ) -> Kernel:
-        """``run(numbers, scale, *arrays)``: an update rule over flat buffers.
+        """``run(hyperparameters, scale, *arrays)``: an update rule over flat buffers.
 
-        chunks (K, 2): ranges of elements; lr_mult and decay (K): their multipliers. numbers: the rate, then those of
-        the formula's constants that are not given here, in its order; scale (1): factor of g. Both are arrays of the
-        device.
+        chunks (K, 2): ranges of elements; lr_mult and decay (K): their multipliers. hyperparameters: the rate, then
+        those of the formula's constants that are not given here, in its order; scale (1): factor of g. Both are arrays
+        of the device.
         """
 
     @property
@@ -251,123 +293,6 @@ class Device(Protocol):
         """``fused_updater(formula, lr_mult, decay, **constants)``: an update rule that computes the gradient of weights
         as it applies the rule; None on a device whose traits never say ``fuses_updates``.
 
-        Returns ``run(numbers, scale, x, dy, w, *history)``: the gradient of w (N, K) is dyᵀ x, x (M, K) and dy (M, N);
-        the rest as for ``updater``.
+        Returns ``run(hyperparameters, scale, x, dy, w, *history)``: the gradient of w (N, K) is dyᵀ x, x (M, K) and
+        dy (M, N); the rest as for ``updater``.
         """
-
-    # operations
-
-    def inner_product(
-        self, m: int, k: int, n: int, transpose: bool = False, half: bool = False
-    ) -> interfaces.InnerProduct:
-        """half: multiplies 16-bit numbers and sums in float32."""
-
-    def convolution(
-        self,
-        x: Shape,
-        y: Shape,
-        window: Window,
-        groups: int = 1,
-        channels_last: bool = False,
-        half: bool = False,
-        name: str = "",
-        algorithm: str | None = None,
-        context: ExecutionContext | None = None,
-    ) -> interfaces.Convolution:
-        """x, y: shapes as N×C×H×W. half: x and y are of 16-bit numbers. name: of the layer, for warnings. algorithm:
-        one of algorithms.py, for a CPU; None for the fastest. context: of the net, whose forward passes are within
-        ``context.forward_pass()``; None where these make the weights."""
-
-    def pooling(
-        self,
-        method: str,
-        x: Shape,
-        y: Shape,
-        window: Window,
-        stream: int | None = None,
-        context: ExecutionContext | None = None,
-    ) -> interfaces.Pooling:
-        """method: "MAX", "AVE" or "STOCHASTIC". STOCHASTIC with a context chooses a pixel with probability x / Σx,
-        keyed like Dropout's mask; without one it computes the expectation Σx² / Σx, which has no backward. index is
-        int32."""
-
-    def channels_last_pooling(
-        self, method: str, x: Shape, y: Shape, window: Window, half: bool = False
-    ) -> interfaces.Pooling:
-        """MAX or AVE of images stored as (N, H, W, C). x, y: shapes as N×C×H×W. index: uint8 or int32."""
-
-    def lrn(self, n: int, c: int, p: int, size: int, alpha: float, beta: float, k: float) -> interfaces.LRN: ...
-
-    def im2col(self, x: Shape, window: Window) -> interfaces.Im2col: ...
-
-    def interpolation(self, x: Shape, y: Shape, start: Shape, size: Shape) -> interfaces.Interpolation:
-        """x, y: shapes as N×C×H×W. start, size: the part of each image of x that becomes y, by rows and columns."""
-
-    def unpooling(self, planes: int, p: int, q: int) -> interfaces.Unpooling: ...
-
-    def take(self, rows: int, width: int, count: int) -> interfaces.Take: ...
-
-    def top_k(self, n: int, c: int, p: int, k: int) -> interfaces.TopK: ...
-
-    def region_pooling(self, method: str, x: Shape, y: Shape, scale: float, pad: float = 0) -> interfaces.RegionPooling:
-        """method: "MAX" (ROIPooling), "POSITION" (PSROIPooling) or "ALIGN" (ROIAlign). scale: pixels of x per pixel of
-        a box. pad: of ALIGN, see ROIPoolingParameter.pad_ratio."""
-
-    def multibox_loss(self, options: interfaces.MultiBoxOptions) -> interfaces.MultiBoxLoss | None:
-        """None on a CPU, where the layer computes with NumPy."""
-
-    def detections(self, options: interfaces.DetectionOptions) -> interfaces.Detections | None:
-        """None on a CPU, as for ``multibox_loss``."""
-
-    def proposals(self, options: interfaces.ProposalOptions) -> interfaces.Proposals | None:
-        """None on a CPU, as for ``multibox_loss``."""
-
-    def region_loss(self, options: interfaces.RegionOptions) -> interfaces.RegionLoss | None:
-        """None on a CPU, as for ``multibox_loss``."""
-
-    def lstm(self, t: int, n: int, d: int, half: bool = False) -> interfaces.LSTM:
-        """half: products of 16-bit numbers summed in float32, for an even D; hidden is then of 16-bit numbers."""
-
-    def lstm_unit(self, n: int, d: int) -> interfaces.LSTMUnit: ...
-
-    def softmax(self, n: int, c: int, p: int) -> interfaces.Softmax: ...
-
-    def softmax_loss(
-        self, n: int, c: int, p: int, ignore: int | None, divisor: float | None, weights: Array | None = None
-    ) -> interfaces.SoftmaxLoss:
-        """ignore: a label that does not count. divisor: None for the number of labels that count. weights (C): the loss
-        of each label is multiplied by its weight; then a divisor of None is the sum of the weights."""
-
-    def accuracy(self, n: int, c: int, p: int, top_k: int, ignore: int | None) -> interfaces.Accuracy: ...
-
-    def dropout(
-        self,
-        n: int,
-        d: int,
-        ratio: float,
-        stream: int,
-        context: ExecutionContext,
-        part: interfaces.MaskPart | None = None,
-        channels: int = 0,
-        scale: float | None = None,
-    ) -> interfaces.Dropout:
-        """part: of the mask of a larger blob that several devices divide. channels: of channels_last images (N, P, C),
-        which have the mask of N×C×H×W; 0 for other blobs. scale: of what stays, by default 1 / (1 - ratio)."""
-
-    def uniform(
-        self, n: int, d: int, low: float, high: float, stream: int, context: ExecutionContext
-    ) -> interfaces.Uniform: ...
-
-    def distances(self, m: int, n: int, k: int, squared: bool) -> interfaces.Distances:
-        """squared: sums of squares; else of absolute values."""
-
-    def preprocess(
-        self,
-        out: Shape,
-        mean: np.ndarray | None,
-        scale: float,
-        context: ExecutionContext,
-        channels_last: bool = False,
-    ) -> interfaces.Preprocess:
-        """out: shape as N×C×H×W. channels_last: how it is stored, where the traits say ``writes_pixels``. mean: None,
-        (C, 1, 1), or an image (C, H, W), which is cropped like the pixels unless it has the crop's size."""

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..devices import ops
 from ..devices.dtypes import BFLOAT16
 from ..devices.protocol import Device
 from ..net.deferred import DeferredGradients
@@ -93,7 +94,7 @@ def ceilings(dev: Device) -> tuple[float, float]:
     read and written."""
     side, size = SIDE[dev.traits.kind], COPIED[dev.traits.kind]
     x, w, y = (dev.zeros((side, side)) for _ in range(3))
-    op = dev.inner_product(side, side, side, half=dev.traits.half)
+    op = dev.build(ops.InnerProduct(side, side, side, half=dev.traits.half))
     half_input = (dev.zeros((side, side), BFLOAT16),) if dev.traits.half else ()
     source, target = dev.zeros(size, "uint8"), dev.zeros(size, "uint8")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..devices import ops
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from . import require
@@ -44,9 +45,8 @@ class Accuracy(Layer):
         return False
 
     def build(self, dev: Device) -> None:
-        self.op = dev.accuracy(
-            *self.split, self.p.top_k, self.p.ignore_label if self.p.HasField("ignore_label") else None
-        )
+        ignore = self.p.ignore_label if self.p.HasField("ignore_label") else None
+        self.op = dev.build(ops.Accuracy(*self.split, self.p.top_k, ignore))
         if self.p.min_is_better:
             self._negate, self._negated = dev.map(Formula("-x", ("x",))), dev.empty(self.scores)
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from .. import caffelite_pb2 as pb
+from ..devices import ops
 from ..devices.formula import Formula
-from ..devices.interfaces import MaskPart
 from ..devices.protocol import Device
 from . import require
 from .division import Positioned
@@ -94,7 +93,7 @@ class Dropout(Positioned, ImageLayout, Layer):
     field = "dropout_param"
     in_place = follows_layout = True
     couples_samples = False
-    part: MaskPart | None = None
+    piece: ops.MaskPiece | None = None
     backward_reads_bottoms = backward_reads_tops = False
 
     def setup(self) -> None:
@@ -120,16 +119,13 @@ class Dropout(Positioned, ImageLayout, Layer):
 
     def set_part(self, axis: int, index: int, count: int) -> None:
         rows, width = (index * self.rows, 0) if axis == 0 else (0, index * self.width)
-        self.part = MaskPart(rows, self.rows * (count if axis == 0 else 1), width)
+        self.piece = ops.MaskPiece(rows, self.rows * (count if axis == 0 else 1), width)
 
     def build(self, dev: Device) -> None:
         if self.training:
-            more: dict[str, Any] = {"part": self.part} if self.part else {}
-            if self.channels_last:
-                more["channels"] = self.channels
-            if not self.p.scale_train:
-                more["scale"] = 1.0
-            self.op = dev.dropout(self.rows, self.width, self.p.dropout_ratio, random_key(self), self.context, **more)
+            channels, scale = self.channels if self.channels_last else 0, None if self.p.scale_train else 1.0
+            drawn = self.rows, self.width, self.p.dropout_ratio, random_key(self), self.context
+            self.op = dev.build(ops.Dropout(*drawn, self.piece, channels, scale))
         elif not self.view:
             self._scaled = dev.map(
                 self.as_stored(Formula("factor * x", ("x",), constants=("factor",))), factor=self.factor
@@ -190,7 +186,7 @@ class Insanity(Layer):
         low, high = self.p.lb, self.p.ub
         y, dx = "where(x > 0, x, x / a)", "where(x > 0, dy, dy / a)"
         if self.training:
-            self._draw = dev.uniform(self.rows, self.width, low, high, random_key(self), self.context)
+            self._draw = dev.build(ops.Uniform(self.rows, self.width, low, high, random_key(self), self.context))
             self._y, self._dx = dev.map(Formula(y, ("x", "a"))), dev.map(Formula(dx, ("x", "dy", "a")))
             return
         mean = {"a": (high - low) / (math.log(abs(high)) - math.log(abs(low))) if low != -high else math.inf}
@@ -391,7 +387,7 @@ class SeLuDropout(ImageLayout, Layer):
         ratio, alpha = self.p.dropout_ratio, self.p.alpha
         q = 1 - ratio
         a = 1 / math.sqrt(q + alpha * alpha * q * ratio)
-        self.op = dev.dropout(self.rows, self.width, ratio, random_key(self), self.context)
+        self.op = dev.build(ops.Dropout(self.rows, self.width, ratio, random_key(self), self.context))
         self._ones, self._kept = dev.empty(self.count), dev.empty(self.count)
         dev.fill(self._ones, 1)
         text = "where(k > 0, a * x + b, c)"

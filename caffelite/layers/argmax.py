@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ..devices import ops
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from .facets import Described
@@ -43,7 +44,7 @@ class ArgMax(Layer):
         return [top]
 
     def build(self, dev: Device) -> None:
-        self.op = dev.top_k(*self.split, self.p.top_k)
+        self.op = dev.build(ops.TopK(*self.split, self.p.top_k))
         self._turn = dev.map(Formula("last - place", ("place",), constants=("last",)), last=self.split[1] - 1)
 
     def forward(self, x: list, y: list) -> None:

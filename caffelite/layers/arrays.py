@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from ..devices.interfaces import Array
 from ..devices.protocol import Device
+from ..devices.types import Array
 from ..prototxt import say_once
 from .layer import Layer, Shape, gradient_of
 

@@ -181,7 +181,7 @@ class BatchNorm(Fusing, ImageLayout):
             formulas = tuple(
                 self.as_stored(Formula(text, arrays, constants=tuple(slope)), "u", "s") for text, arrays in texts
             )
-            return dev.channel_sums(formulas, ("u", "s"), *split, kept=True, **slope)
+            return dev.channel_sums(formulas, ("u", "s"), *split, with_values=True, **slope)
 
         self._sum_gradients = functools.cache(sums)
 

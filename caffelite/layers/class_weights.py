@@ -9,8 +9,8 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from .. import inputs
-from ..devices.interfaces import Array
 from ..devices.protocol import Device
+from ..devices.types import Array
 from ..errors import CaffeliteError, Where
 from ..prototxt import resolve
 from .message import LayerMessage

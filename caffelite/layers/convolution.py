@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from .. import caffelite_pb2 as pb
+from ..devices import ops
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from ..devices.traits import DeviceTraits
@@ -133,19 +134,22 @@ class Convolution(FusingProduct, Kernels):
         self._bias = self.params[1].data if self.p.bias_term else None
         self._relu_backward = self.build_relu_backward(dev, *split)
         if self.channels_last:
-            self.op = dev.convolution(
-                self.x_shape,
-                self.y_shape,
-                self.window,
-                self.p.group,
-                channels_last=True,
-                half=self.config.format.dtype is not None,
-                name=self.name,
-                algorithm=ALGORITHMS[self.p.algorithm],
-                context=None if self.makes_weights else self.context,
-            )
+            self.op = dev.build(self.channels_last_operation())
         else:
             self.op = sliding.convolution(dev, self.x_shape, self.y_shape, self.window, self.p.group, self.name)
+
+    def channels_last_operation(self) -> ops.Convolution:
+        return ops.Convolution(
+            self.x_shape,
+            self.y_shape,
+            self.window,
+            self.p.group,
+            channels_last=True,
+            half=self.config.format.dtype is not None,
+            name=self.name,
+            algorithm=ALGORITHMS[self.p.algorithm],
+            context=None if self.makes_weights else self.context,
+        )
 
     def weights(self):
         """The weights that the passes compute with."""

@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from .. import caffelite_pb2 as pb
+from ..devices import ops
 from ..devices.context import ExecutionContext
 from ..devices.protocol import Device
 from ..errors import Locator
@@ -91,7 +92,7 @@ class Feed(Feeding, Layer):
         self._finish = None
         if transform:
             pixels = transform.mean, transform.scale, self.context, self.config.format.channels_last
-            self._finish = dev.preprocess(self.source.shapes[0], *pixels)
+            self._finish = dev.build(ops.Preprocess(self.source.shapes[0], *pixels))
         if self._finish:
             self.source.allocate = self._finish.host_buffer
         shapes = self.source.shapes[: len(self.spec.top)]

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ..devices import ops
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from . import require
@@ -39,7 +40,7 @@ class Embed(OutputDivision):
         return [(*bottoms[0], width)]
 
     def build(self, dev: Device) -> None:
-        self.op = dev.take(self.p.input_dim, self.p.num_output, self.count)
+        self.op = dev.build(ops.Take(self.p.input_dim, self.p.num_output, self.count))
         split = self.count, self.p.num_output, 1
         self._bias = dev.channel_map(Formula("y + b", ("y", "b")), ("b",), *split)
         self._db = dev.channel_sum(Formula("dy", ("dy",)), (), *split)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..devices.interfaces import Kernel
 from ..devices.protocol import Device
+from ..devices.types import Kernel
 from .layer import Layer, ParameterView
 
 

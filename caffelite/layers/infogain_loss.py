@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from .. import weights
+from ..devices import ops
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from ..errors import CaffeliteError, Where
@@ -70,7 +71,7 @@ class InfogainLoss(Loss):
     def build(self, dev: Device) -> None:
         n, c, p = self.split
         rows, ignored = n * p, self.ignored()
-        self.softmax, self.op = dev.softmax(n, c, p), dev.take(c, c, rows)
+        self.softmax, self.op = dev.build(ops.Softmax(n, c, p)), dev.build(ops.Take(c, c, rows))
         self._table = dev.empty((c, c))
         if self.gains is not None:
             dev.upload(self._table, self.gains)

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from ..devices.interfaces import Array
+from ..devices import ops
 from ..devices.protocol import Device
+from ..devices.types import Array
 from . import require
 from .config import SavedBlobs
 from .division import OutputDivision
@@ -103,8 +104,7 @@ class InnerProduct(SavesByConfig, FusingProduct, OutputDivision, RoundedProducts
 
     def gradient_product(self, rows: int) -> Any:
         """The device's inner product, which computes the gradient of the weights over ``rows`` rows."""
-        half = {"half": True} if self.rounds_bottoms() else {}
-        return self.dev.inner_product(rows, self.k, self.n, self.p.transpose, **half)
+        return self.dev.build(ops.InnerProduct(rows, self.k, self.n, self.p.transpose, self.rounds_bottoms()))
 
     def weights(self):
         return self.params[0].data
@@ -177,7 +177,7 @@ class InnerProductOfBlobs(Layer):
         return False
 
     def build(self, dev: Device) -> None:
-        self.op = dev.inner_product(self.m, self.k, self.n, self.p.transpose)
+        self.op = dev.build(ops.InnerProduct(self.m, self.k, self.n, self.p.transpose))
 
     def forward(self, x: list, y: list) -> None:
         bias = self.params[0].data if self.learned else x[2] if len(x) > 2 and self.p.bias_term else None

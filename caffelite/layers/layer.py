@@ -11,8 +11,8 @@ from typing import Self
 
 from .. import caffelite_pb2 as pb
 from ..devices.context import ExecutionContext
-from ..devices.interfaces import Array
 from ..devices.protocol import Device
+from ..devices.types import Array
 from ..errors import Locator
 from . import fillers
 from .compilation import Compilable

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from .. import caffelite_pb2 as pb
+from ..devices import ops
 from ..devices.formula import Formula
-from ..devices.interfaces import Kernel
 from ..devices.protocol import Device
+from ..devices.types import Kernel
 from . import class_weights, require
 from .config import GRADIENT, SavedBlobs
 from .facets import Compares, Described
@@ -201,7 +202,7 @@ class SoftmaxWithLoss(SavesByConfig, Loss):
             return
         if self.counts_labels:
             divide, self._labels = 1.0, Divisor(dev, None, self.ignored())
-        self.op = dev.softmax_loss(*self.split, self.ignored(), divide, class_weights.upload(self, dev))
+        self.op = dev.build(ops.SoftmaxLoss(*self.split, self.ignored(), divide, class_weights.upload(self, dev)))
         self._gradient = [self.saved[GRADIENT]] if GRADIENT in self.saved else []
         if self.smoothing:
             self._build_smoothing(dev)
@@ -382,7 +383,7 @@ class PerClass(Loss):
         )
         dev.upload(self._places, np.arange(c))
         dev.upload(self._table, np.arange(c)[:, None])
-        self.op = dev.take(c, 1, n)  # labels as integers; detects labels out of range
+        self.op = dev.build(ops.Take(c, 1, n))  # labels as integers; detects labels out of range
         self._each = dev.channel_sum(Formula(each, ("x", "k", "t")), ("t",), 1, n, c)
         self._sum = dev.sum(Formula("row", ("row",)), 1 / n)
         text = Formula(f"({slope}) * dloss / n", ("x", "k", "t"), ("dloss",), ("n",))

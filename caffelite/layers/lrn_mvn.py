@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import math
 
 from .. import caffelite_pb2 as pb
-from ..devices import Window
+from ..devices import Window, ops
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from . import require
@@ -111,11 +110,11 @@ class LRN(ImageLayout, Layer):
     def build(self, dev: Device) -> None:
         p = self.p
         if self.across:
-            self.op = dev.lrn(*self.stored_split(split_axis(self.shape, 1)), p.local_size, p.alpha, p.beta, p.k)
+            split = self.stored_split(split_axis(self.shape, 1))
+            self.op = dev.build(ops.LRN(*split, p.local_size, p.alpha, p.beta, p.k))
             return
-        side = (p.local_size, p.local_size)
-        pooling = functools.partial(dev.channels_last_pooling if self.channels_last else dev.pooling, "AVE")
-        self.pool = pooling(self.shape, self.shape, Window(side, (1, 1), ((p.local_size - 1) // 2,) * 2))
+        window = Window((p.local_size,) * 2, (1, 1), ((p.local_size - 1) // 2,) * 2)
+        self.pool = dev.build(ops.Pooling("AVE", self.shape, self.shape, window, self.channels_last))
         constants = {"alpha": p.alpha, "beta": p.beta}
         self._square = dev.map(self.as_stored(Formula("x * x", ("x",)), "out"))
         power = "pow(1 + alpha * m, beta)"

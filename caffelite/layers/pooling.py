@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from ..devices import Window
+from ..devices import Window, ops
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from . import sliding
@@ -69,10 +69,9 @@ class Pooled(Layer):
         if self.drawn or self.method == "MAX":
             self.saved_shapes[name] = (shape, "int32")
 
-    def operation(self, dev: Device, x: Shape, y: Shape, window: Window, stream: int):
-        if not self.drawn:
-            return dev.pooling(self.method, x, y, window)
-        return dev.pooling(self.method, x, y, window, stream, self.context)
+    def operation(self, dev: Device, x: Shape, y: Shape, window: Window, layer_key: int) -> ops.BuiltPooling:
+        context = self.context if self.drawn else None
+        return dev.build(ops.Pooling(self.method, x, y, window, layer_key=layer_key, context=context))
 
 
 @register
@@ -181,8 +180,8 @@ class Pooling(SavesByConfig, ImageLayout, Pooled):
 
     def build(self, dev: Device) -> None:
         if self.channels_last:
-            half = {"half": True} if self.config.format.dtype else {}
-            self.op = dev.channels_last_pooling(self.method, self.x_shape, self.y_shape, self.window, **half)
+            half = self.config.format.dtype is not None
+            self.op = dev.build(ops.Pooling(self.method, self.x_shape, self.y_shape, self.window, True, half))
         else:
             self.op = self.operation(
                 dev,

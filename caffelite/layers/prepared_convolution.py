@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ..devices import ops
 from ..devices.protocol import Device
 from .activation import PReLU
 from .batch_norm import BatchNorm
-from .convolution import ALGORITHMS, Convolution
+from .convolution import Convolution
 from .layer import Layer
 from .scale_bias import Scale
 
@@ -38,10 +39,8 @@ class PreparedConvolution(Convolution):
         return by_channel and (not isinstance(layer, BatchNorm) or layer.stored)
 
     def build(self, dev: Device) -> None:
-        assert dev.inference is not None
-        half, algorithm = self.config.format.dtype is not None, ALGORITHMS[self.p.algorithm]
-        self.stale, sizes = True, (self.x_shape, self.y_shape, self.window)
-        self.operation: Any = dev.inference.convolution(*sizes, self.p.group, half, algorithm)
+        self.stale = True
+        self.operation: Any = dev.build(ops.PreparedConvolution(self.channels_last_operation()))
 
     def prepare(self) -> None:
         """Packs the weights, with the folded layers in them."""

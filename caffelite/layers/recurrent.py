@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..devices import ops
 from ..devices.formula import Formula
-from ..devices.interfaces import Array
 from ..devices.protocol import Device
+from ..devices.types import Array
 from . import require
 from .compilation import Which
 from .config import SavedBlobs
@@ -78,10 +79,10 @@ class Recurrent(Carrying, RoundedProducts):
     def build(self, dev: Device) -> None:
         t, n, d, wide = self.t, self.n, self.d, self.gates * self.d
         self.half = self.rounds_bottoms()
-        half = {"half": True} if self.half else {}
-        self.from_x, self.from_all_h = (dev.inner_product(t * n, inputs, wide, **half) for inputs in (self.inputs, d))
+        self.from_x = dev.build(ops.InnerProduct(t * n, self.inputs, wide, half=self.half))
+        self.from_all_h = dev.build(ops.InnerProduct(t * n, d, wide, half=self.half))
         if self.static:
-            self.from_static = dev.inner_product(n, self.statics, wide)
+            self.from_static = dev.build(ops.InnerProduct(n, self.statics, wide))
             self._sum, self.step = dev.channel_sum(Formula("d", ("d",)), (), t, n * wide, 1), dev.empty((n, wide))
         self.gradients = [dev.empty((n, d)) for _ in self.states]
         self.carried = [dev.zeros((n, d)) for _ in self.states]
@@ -93,7 +94,7 @@ class Recurrent(Carrying, RoundedProducts):
     def begin(self, x: list) -> Sequence[Array]:
         """What every step takes from x and x_static into ``sums`` (T, N, G·D); the states to start with."""
         sums = self.saved[self.sums]
-        half = {"kept": self.saved["half 0"]} if self.half else {}
+        half = {"rounded_x": self.saved["half 0"]} if self.half else {}
         self.from_x.forward(x[0], self.params[0].data, self.params[1].data, sums, **half)
         if self.static:
             self.from_static.forward(x[2], self.params[2].data, None, self.step)
@@ -153,8 +154,8 @@ class RNN(Recurrent):
     def build(self, dev: Device) -> None:
         super().build(dev)
         self.from_h, self.out = (
-            dev.inner_product(self.n, self.d, self.d),
-            dev.inner_product(self.t * self.n, self.d, self.d),
+            dev.build(ops.InnerProduct(self.n, self.d, self.d)),
+            dev.build(ops.InnerProduct(self.t * self.n, self.d, self.d)),
         )
         self.step = dev.empty((self.n, self.d))
         self._continued = dev.channel_map(Formula("where(k == 0, 0, k * h)", ("h", "k")), ("k",), 1, self.n, self.d)
@@ -227,7 +228,7 @@ class LSTM(SavesByConfig, Recurrent):
 
     def build(self, dev: Device) -> None:
         super().build(dev)
-        self.op = dev.lstm(self.t, self.n, self.d, **({"half": True} if self.half else {}))
+        self.op = dev.build(ops.LSTM(self.t, self.n, self.d, self.half))
 
     def forward(self, x: list, y: list) -> None:
         (h, before), gates, c = self.begin(x), self.saved["gates"], self.saved["c"]
@@ -267,7 +268,7 @@ class LSTMUnit(Layer):
         return [c, c]
 
     def build(self, dev: Device) -> None:
-        self.op = dev.lstm_unit(self.n, self.d)
+        self.op = dev.build(ops.LSTMUnit(self.n, self.d))
         self.dc, self.none, self.dgates = (
             dev.empty((self.n, self.d)),
             dev.zeros((self.n, self.d)),
@@ -336,15 +337,15 @@ class Lstm(Carrying, Layer):
 
     def build(self, dev: Device) -> None:
         t, n, d, limit = self.t, self.n, self.d, self.p.clipping_threshold
-        self.from_x, self.from_all_h = (dev.inner_product(t * n, size, 4 * d) for size in (self.inputs, d))
-        self.op, self.zero = dev.lstm(t, n, d), dev.zeros((n, d))
+        self.from_x, self.from_all_h = (dev.build(ops.InnerProduct(t * n, size, 4 * d)) for size in (self.inputs, d))
+        self.op, self.zero = dev.build(ops.LSTM(t, n, d)), dev.zeros((n, d))
         self._dh, self._dc = dev.empty((n, d)), dev.empty((n, d))
         self.carried = [dev.zeros((n, d)) for _ in range(2)] if len(self.spec.bottom) > 1 else []
         self._continues = dev.map(Formula("where(k == 0, 0, 1)", ("k",)))
         self._starts = dev.empty((t, n))
         dev.upload(self._starts, np.repeat([0.0] + [1.0] * (t - 1), n).reshape(t, n))
         if limit:
-            self.step, self.from_h = dev.lstm_unit(n, d), dev.inner_product(n, d, 4 * d)
+            self.step, self.from_h = dev.build(ops.LSTMUnit(n, d)), dev.build(ops.InnerProduct(n, d, 4 * d))
             text = "where(x > limit, limit, where(x < -limit, -limit, x))"
             self._limit = dev.map(Formula(text, ("x",), constants=("limit",)), limit=limit)
             self._follows = dev.channel_map(Formula("k * h", ("h", "k")), ("k",), 1, n, d)

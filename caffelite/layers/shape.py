@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ..devices import ops
 from ..devices.protocol import Device
 from ..errors import CaffeliteError
 from ..prototxt import say_once
@@ -279,7 +280,7 @@ class BatchReindex(Layer):
         return [(self.m, *bottoms[0][1:])]
 
     def build(self, dev: Device) -> None:
-        self.op = dev.take(self.n, self.width, self.m)
+        self.op = dev.build(ops.Take(self.n, self.width, self.m))
 
     def forward(self, x: list, y: list) -> None:
         self.op.forward(x[0], x[1], y[0])
@@ -335,7 +336,7 @@ class Filter(Varying, Layer):
 
     def _operations(self) -> None:
         self._rows = self._index[: self.count]
-        self.ops = [self.dev.take(self.n, width, self.count) for width in self.widths]
+        self.ops = [self.dev.build(ops.Take(self.n, width, self.count)) for width in self.widths]
 
     def forward(self, x: list, y: list) -> None:
         chosen = np.flatnonzero(self.dev.download(x[-1]))

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from ..devices import Window
+from ..devices import Window, ops
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from .layer import Layer, Shape
@@ -126,12 +126,12 @@ def convolution(dev: Device, x: Shape, y: Shape, window: Window, groups: int, na
     layer's."""
     if len(x) > 4:
         return VolumeConvolution(dev, x, y, window, groups, name)
-    return dev.convolution(image(x), image(y), flat(window), groups, name=name)
+    return dev.build(ops.Convolution(image(x), image(y), flat(window), groups, name=name))
 
 
 def im2col(dev: Device, x: Shape, out: Shape, window: Window):
     """The inputs of each window over x (N, C, ...), as columns (N, C·Π kernel, *out)."""
-    return VolumeColumns(dev, x, out, window) if len(x) > 4 else dev.im2col(image(x), flat(window))
+    return VolumeColumns(dev, x, out, window) if len(x) > 4 else dev.build(ops.Im2col(image(x), flat(window)))
 
 
 class Volumes:
@@ -184,8 +184,8 @@ class VolumeConvolution(Volumes):
             dev.empty((*self.w[:2], *self.flat.kernel)),
         )
         self.dkernel = dev.empty(self.kernel.shape)
-        self.op = dev.convolution(
-            (self.batch, x[1], *x[-2:]), (self.batch, y[1], *y[-2:]), self.flat, groups, name=name
+        self.op = dev.build(
+            ops.Convolution((self.batch, x[1], *x[-2:]), (self.batch, y[1], *y[-2:]), self.flat, groups, name=name)
         )
         split = y[0], y[1], math.prod(y[2:])
         self._bias = dev.channel_map(Formula("y + b", ("y", "b")), ("b",), *split)
@@ -227,7 +227,7 @@ class VolumeColumns(Volumes):
 
     def __init__(self, dev: Device, x: Shape, out: Shape, window: Window):
         super().__init__(dev, x, out, window)
-        self.op, lead = dev.im2col((self.batch, x[1], *x[-2:]), self.flat), len(self.out)
+        self.op, lead = dev.build(ops.Im2col((self.batch, x[1], *x[-2:]), self.flat)), len(self.out)
         area = math.prod(self.flat.kernel)
         self.columns = dev.empty((x[0], *self.out, x[1], area, *out[-2:]))
         self.deal = (

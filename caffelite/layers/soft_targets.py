@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ..devices import ops
 from ..devices.formula import Formula
-from ..devices.interfaces import Array
 from ..devices.protocol import Device
+from ..devices.types import Array
 
 LEAST = "1.2e-38"  # of a probability, whose logarithm is finite
 
@@ -16,7 +17,7 @@ class SoftTargets:
     def __init__(self, dev: Device, split: tuple[int, int, int], divisor: float, smoothing: float):
         constants = {"smoothing": smoothing, "classes": split[1]}
         target = "((1 - smoothing) * t + smoothing / classes)"
-        self._softmax = dev.softmax(*split)
+        self._softmax = dev.build(ops.Softmax(*split))
         term = Formula(f"-{target} * log(max(p, {LEAST}))", ("p", "t"), constants=tuple(constants))
         self._loss = dev.sum(term, 1 / divisor, **constants)
         constants["divisor"] = divisor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..devices import ops
 from ..devices.protocol import Device
 from .layer import Layer, Shape, register, split_axis
 
@@ -23,7 +24,7 @@ class Softmax(Layer):
         return axis != self.summed
 
     def build(self, dev: Device) -> None:
-        self.op = dev.softmax(*self.split)
+        self.op = dev.build(ops.Softmax(*self.split))
 
     def forward(self, x: list, y: list) -> None:
         self.op.forward(x[0], y[0])

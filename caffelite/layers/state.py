@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..devices.interfaces import Array
 from ..devices.protocol import Device
+from ..devices.types import Array
 from .config import SavedBlobs
 from .layer import Layer
 

@@ -16,8 +16,8 @@ from numpy.typing import DTypeLike
 from ..devices.context import ExecutionContext
 from ..devices.dtypes import BFLOAT16, HALF_DTYPES
 from ..devices.formula import Formula
-from ..devices.interfaces import Array
 from ..devices.protocol import Device
+from ..devices.types import Array
 from ..layers import Shape
 from ..layers.feeding import Feeding
 from ..layers.fusing import Fusing

@@ -12,8 +12,8 @@ import math
 import numpy as np
 
 from ..devices.algorithms import has_few_rows
-from ..devices.interfaces import Array
 from ..devices.traits import DeviceTraits
+from ..devices.types import Array
 from .deferred import KeptRows, candidates, inner_product
 from .nodes import Graph
 

@@ -10,8 +10,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-from ..devices.interfaces import Inference
-from ..devices.protocol import Device
+from ..devices.protocol import Device, Inference
 from ..layers.prepared_convolution import PreparedConvolution
 from ..layers.varying import Varying
 from .compile import CompiledNet

@@ -14,8 +14,9 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..devices.context import ExecutionContext
 from ..devices.formula import Formula
-from ..devices.interfaces import Array, Links
+from ..devices.links import Links
 from ..devices.protocol import CapturedGraph, Device, Ring
+from ..devices.types import Array
 from ..errors import CaffeliteError
 from ..layers import Shape
 from ..layers.detection_base import DetectionJudge

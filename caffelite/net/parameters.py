@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..devices.interfaces import Array
 from ..devices.protocol import Device
+from ..devices.types import Array
 from ..errors import CaffeliteError
 from ..layers import ParameterSpec, fillers
 from ..layers.layer import ParameterView

@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ..devices.context import ExecutionContext
-from ..devices.interfaces import Array
 from ..devices.protocol import Device
+from ..devices.types import Array
 from ..layers.feeding import Feeding, feeding
 from .nodes import Node
 

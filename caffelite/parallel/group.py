@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..devices.interfaces import Links
+from ..devices.links import Links
 from ..devices.protocol import Device
 from ..errors import CaffeliteError
 from ..system import usable_cores

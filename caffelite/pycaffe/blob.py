@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..devices.interfaces import Array
 from ..devices.protocol import Device
+from ..devices.types import Array
 from ..errors import CaffeliteError
 from ..layers.feeding import feeding
 from ..layers.layer import ParameterView

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..devices import ops
 from ..devices.formula import Formula
 from .bench import Bench, Wrong, compare, put, rng
 
@@ -18,7 +19,7 @@ def preprocessing(bench: Bench) -> str:
     mean = np.array([90, 100, 110], np.float32).reshape(3, 1, 1)
     picks = np.array([[4, 1, 2, 0], [0, 0, 0, 1], [5, 2, 1, 1]], np.int32)
     context = dev.make_context()
-    op, out = dev.preprocess((3, 3, 8, 7), mean, 0.5, context), dev.empty((3, 3, 8, 7))
+    op, out = dev.build(ops.Preprocess((3, 3, 8, 7), mean, 0.5, context)), dev.empty((3, 3, 8, 7))
     context.input_buffer.begin()
     op.set_batch(0, pixels, picks, True)
     context.input_buffer.send()
@@ -53,8 +54,8 @@ def update(bench: Bench) -> str:
         scale = half.loss_scale(1024.0)
         for gradient, factor in ((1.0, 1024), (np.inf, 512)):
             scale.check(put(half, np.full(3000, gradient)))
-            if scale.held()[0] != factor:
-                raise AssertionError(f"the loss scale is {scale.held()[0]:g}, expected {factor}")
+            if scale.state()[0] != factor:
+                raise AssertionError(f"the loss scale is {scale.state()[0]:g}, expected {factor}")
     return ""
 
 
@@ -63,7 +64,7 @@ def capture(bench: Bench) -> str:
     bench.wants_gpu("a CPU captures nothing")
     dev, values = bench.device("fp32"), rng().normal(size=(SIDE, SIDE)).astype(np.float32)
     x, w, y, z, total = (put(dev, v) for v in (values, values[::-1] / 8, values, values, values))
-    op, both = dev.inner_product(SIDE, SIDE, SIDE), Formula("0.5 * (a + b)", ("a", "b"))
+    op, both = dev.build(ops.InnerProduct(SIDE, SIDE, SIDE)), Formula("0.5 * (a + b)", ("a", "b"))
     joined, runs = dev.map(both), []
 
     def body() -> None:

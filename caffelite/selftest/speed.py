@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..devices import ops
 from ..devices.protocol import Device
 from .bench import Bench
 
@@ -64,7 +65,7 @@ def product(bench: Bench) -> str:
     dev = bench.device()
     side = SIDE["cpu" if bench.number is None else "gpu"]
     x, w, y = (dev.zeros((side, side)) for _ in range(3))
-    op = dev.inner_product(side, side, side)
+    op = dev.build(ops.InnerProduct(side, side, side))
     ms = best(dev, lambda: op.forward(x, w, None, y))
     if bench.number is None:
         a = np.zeros((side, side), np.float32)

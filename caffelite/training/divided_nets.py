@@ -5,8 +5,8 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from ..devices.interfaces import Array
 from ..devices.protocol import Device
+from ..devices.types import Array
 from ..layers.data import Feed
 from ..layers.feeding import feeding
 from ..layers.hdf5_output import HDF5Output

@@ -14,8 +14,8 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..data import Facts, Source
-from ..devices.interfaces import Array
 from ..devices.protocol import Device, LossScale
+from ..devices.types import Array
 from ..errors import CaffeliteError
 
 PENDING_LOSSES = 256  # losses that wait on the device before hooks receive them, at most

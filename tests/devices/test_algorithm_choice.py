@@ -4,7 +4,7 @@ import engines
 import numpy as np
 import pytest
 
-from caffelite.devices import Window, algorithms
+from caffelite.devices import Window, algorithms, ops
 from caffelite.devices.cpu import choices
 
 WIDE, NARROW, DEEP = (8, 64, 56, 56), (8, 3, 56, 56), (8, 128, 56, 56)
@@ -143,8 +143,8 @@ def test_little_work_is_direct_and_not_measured():
     dev, window = engines.with_onednn(), Window((3, 3), pad=(1, 1))
     small, large = (1, 16, 8, 8), (8, 64, 56, 56)
     assert algorithms.work(small, small, window) < algorithms.MEASURED_WORK < algorithms.work(large, large, window)
-    assert not hasattr(dev.convolution(small, small, window, channels_last=True), "taken")
-    assert dev.convolution(large, large, window, channels_last=True).taken == {}
+    assert not hasattr(dev.build(ops.Convolution(small, small, window, channels_last=True)), "taken")
+    assert dev.build(ops.Convolution(large, large, window, channels_last=True)).taken == {}
 
 
 @pytest.mark.parametrize("size, channels, groups", [(3, 32, 1), (5, 32, 1), (5, 32, 2), (3, 40, 1), (5, 40, 2)])
@@ -155,7 +155,7 @@ def test_the_memory_plan_counts_the_workspace(monkeypatch, size, channels, group
     monkeypatch.setattr(algorithms, "MEASURED_WORK", 0)
     needed = []
     for name in algorithms.candidates(shape, shape, window, groups, False)[1:]:
-        op = dev.convolution(shape, shape, window, groups, channels_last=True, algorithm=name)
+        op = dev.build(ops.Convolution(shape, shape, window, groups, channels_last=True, algorithm=name))
         x, dx, dy = (dev.zeros((2, 21, 21, channels)) for _ in range(3))
         w, dw = (dev.zeros((channels, channels // groups, size, size)) for _ in range(2))
         op.forward(x, w, None, dy)
@@ -171,7 +171,7 @@ def test_choices_are_told_apart_by_groups(tmp_path, monkeypatch):
     problems = set()
     monkeypatch.setattr(dev.algorithms, "choose", lambda problem, runs: problems.add(problem) or "direct")
     for groups in (1, 2, 4):
-        op = dev.convolution(WIDE, DEEP, window, groups, channels_last=True)
+        op = dev.build(ops.Convolution(WIDE, DEEP, window, groups, channels_last=True))
         op.forward(dev.zeros((8, 56, 56, 64)), dev.zeros((128, 64 // groups, 3, 3)), None, dev.zeros((8, 56, 56, 128)))
     assert len(problems) == 3
 
@@ -187,7 +187,8 @@ def test_a_forward_pass_of_few_channels_keeps_caffe_s_order(monkeypatch, channel
     y, dx, dw = dev.zeros((64, side, side, m)), dev.zeros(x.shape), dev.zeros(w.shape)
 
     def taken(algorithm):
-        op = dev.convolution((64, c, 12, 12), (64, m, side, side), window, channels_last=True, algorithm=algorithm)
+        shapes = (64, c, 12, 12), (64, m, side, side)
+        op = dev.build(ops.Convolution(*shapes, window, channels_last=True, algorithm=algorithm))
         op.forward(x, w, None, y)
         op.backward(x, w, y, dx, dw, None)
         return op.taken
@@ -198,7 +199,7 @@ def test_a_forward_pass_of_few_channels_keeps_caffe_s_order(monkeypatch, channel
 
 
 def test_images_of_one_pixel_are_multiplied_as_a_product():
-    op = engines.with_onednn().convolution((8, 64, 1, 1), (8, 40, 1, 1), Window((1, 1)), 1, channels_last=True)
+    op = engines.with_onednn().build(ops.Convolution((8, 64, 1, 1), (8, 40, 1, 1), Window((1, 1)), 1, True))
     x, w, y = (np.ones(s, np.float32) for s in ((8, 1, 1, 64), (40, 64, 1, 1), (8, 1, 1, 40)))
     op.forward(x, w, None, y)
     assert op.taken == {"forward": "product"} and (y == 64).all()

@@ -9,7 +9,7 @@ import reference
 from devices.arrays import blank, close, put, to_bfloat16
 from engines import first, last
 
-from caffelite.devices import Window
+from caffelite.devices import Window, ops
 from caffelite.devices.cpu import formula_kernels
 from caffelite.devices.formula import Formula
 
@@ -90,7 +90,7 @@ def case(request, rng, half):
     x, m, window, groups = CONVOLUTIONS[request.param]
     y = (x[0], m, *window.outputs(x[2:]))
     dev = engines.with_onednn("bf16" if half else "fp32")
-    op = dev.convolution(x, y, window, groups, channels_last=True, half=half)
+    op = dev.build(ops.Convolution(x, y, window, groups, channels_last=True, half=half))
     draws = (rng.normal(size=s) for s in (x, (m, x[1] // groups, *window.kernel), (m,), y))
     return op, *draws, window, groups, stored(dev, half)
 
@@ -132,7 +132,7 @@ def test_operations_share_a_workspace(rng):
     for shape, m, window, groups in CONVOLUTIONS.values():
         x, w = rng.normal(size=shape), rng.normal(size=(m, shape[1] // groups, *window.kernel))
         expected = last(reference.convolution(x, w, None, window, groups))
-        op = dev.convolution(shape, first(expected).shape, window, groups, channels_last=True)
+        op = dev.build(ops.Convolution(shape, first(expected).shape, window, groups, channels_last=True))
         calls.append((op, put(dev, last(x)), put(dev, w), expected))
     for op, x, w, expected in [*calls, *reversed(calls)]:
         y = blank(dev, expected.shape)
@@ -174,7 +174,7 @@ def test_max_pooling(pools, rng, name):
     dev, (shape, window) = pools, POOLINGS[name]
     x = rng.integers(0, 3, shape)
     expected, _ = reference.pooling("MAX", x, window)
-    op = dev.channels_last_pooling("MAX", shape, expected.shape, window)
+    op = dev.build(ops.Pooling("MAX", shape, expected.shape, window, channels_last=True))
     y, index = blank(dev, last(expected).shape), winners(dev, shape, window)
     dy, dx = rng.normal(size=expected.shape), blank(dev, last(x).shape)
     for _ in range(2):
@@ -198,7 +198,7 @@ def test_average_pooling(pools, rng, name):
     dev, (shape, window) = pools, POOLINGS[name]
     x = rng.normal(size=shape)
     expected, _ = reference.pooling("AVE", x, window)
-    op = dev.channels_last_pooling("AVE", shape, expected.shape, window)
+    op = dev.build(ops.Pooling("AVE", shape, expected.shape, window, channels_last=True))
     y, dx, dy = blank(dev, last(expected).shape), blank(dev, last(x).shape), rng.normal(size=expected.shape)
     op.forward(put(dev, last(x)), y, None)
     close(dev, y, last(expected))
@@ -218,7 +218,7 @@ def test_nan_in_pooling(pools, rng, name, method):
     x[rng.random(shape) < 0.08] = NAN
     y_shape = pooled(shape, window)
     hit = reference.pooling("AVE", np.isnan(x), window)[0] > 0
-    op, y = dev.channels_last_pooling(method, shape, y_shape, window), blank(dev, last(hit).shape)
+    op, y = dev.build(ops.Pooling(method, shape, y_shape, window, channels_last=True)), blank(dev, last(hit).shape)
     op.forward(put(dev, last(x)), y, winners(dev, shape, window) if method == "MAX" else None)
     assert hit.any() and not hit.all()
     found = first(dev.download(y))
@@ -238,7 +238,7 @@ def test_nan_in_pooling(pools, rng, name, method):
 def test_lrn(ours, rng, n, c, p, size, beta):
     x, dy = rng.normal(size=(n, c, p)), rng.normal(size=(n, c, p))
     turn = lambda a: np.ascontiguousarray(a.transpose(0, 2, 1))  # noqa: E731
-    op = ours.lrn(n * p, c, 1, size, 0.7, beta, 1.5)
+    op = ours.build(ops.LRN(n * p, c, 1, size, 0.7, beta, 1.5))
     y, scale, dx, there = blank(ours, (n, p, c)), blank(ours, (n, p, c)), blank(ours, (n, p, c)), put(ours, turn(x))
     expected, expected_scale = reference.lrn(x, size, 0.7, beta, 1.5)
     op.forward(there, scale, y)
@@ -346,7 +346,7 @@ def test_fused_relu_of_a_convolution_keeps_nan(dev, rng, name, slope):
     b[0] = NAN
     y_shape = (shape[0], m, *window.outputs(shape[2:]))
     y = blank(dev, last(np.empty(y_shape)).shape)
-    op = engines.with_onednn().convolution(shape, y_shape, window, groups, channels_last=True)
+    op = engines.with_onednn().build(ops.Convolution(shape, y_shape, window, groups, channels_last=True))
     op.forward(put(dev, last(x)), put(dev, w), put(dev, b), y, slope)
     assert np.isnan(dev.download(y)[..., 0]).all() and not np.isnan(dev.download(y)[..., 1:]).any()
 

@@ -1,16 +1,22 @@
 """All devices have the interface of devices/protocol.py, and behave alike where they are used alike."""
 
+import dataclasses
 import inspect
+import typing
 
+import engines
 import numpy as np
 import pytest
 from devices.arrays import MAKE, blank, put
 
-from caffelite.devices import interfaces, protocol
+from caffelite.devices import detection_ops, ops, protocol
 from caffelite.devices.context import ExecutionContext, Field, InputBuffer
 from caffelite.devices.cpu import CPU
+from caffelite.devices.cpu import registry as cpu_registry
 from caffelite.devices.cuda import GPU
+from caffelite.devices.cuda import registry as cuda_registry
 from caffelite.devices.formula import Formula
+from caffelite.devices.registry import Registry
 from caffelite.devices.window import Window
 
 CLASSES = {"cpu": CPU, "gpu": GPU}
@@ -19,7 +25,7 @@ WINDOW = Window((2, 2), (2, 2))
 
 def members(interface: type) -> list[str]:
     """The public names of a protocol, and ``__call__`` and ``__len__``."""
-    names = {*vars(interface), *interface.__annotations__}
+    names = {name for each in interface.__mro__[:-3] for name in (*vars(each), *each.__annotations__)}
     return sorted(name for name in names if not name.startswith("_") or name in ("__call__", "__len__"))
 
 
@@ -63,45 +69,99 @@ def test_protocol_names_all_that_both_devices_have(kind):
     assert public & other <= set(members(protocol.Device))
 
 
-OPERATIONS = {
-    "inner_product": ((2, 3, 4), interfaces.InnerProduct),
-    "convolution": (((1, 1, 4, 4), (1, 2, 2, 2), WINDOW), interfaces.Convolution),
-    "pooling": (("MAX", (1, 1, 4, 4), (1, 1, 2, 2), WINDOW), interfaces.Pooling),
-    "lrn": ((1, 4, 6, 3, 1.0, 0.75, 1.0), interfaces.LRN),
-    "im2col": (((1, 1, 4, 4), WINDOW), interfaces.Im2col),
-    "interpolation": (((1, 1, 4, 4), (1, 1, 2, 2), (0, 0), (4, 4)), interfaces.Interpolation),
-    "unpooling": ((2, 4, 16), interfaces.Unpooling),
-    "region_pooling": (("MAX", (1, 1, 4, 4), (2, 1, 2, 2), 0.5), interfaces.RegionPooling),
-    "take": ((5, 2, 3), interfaces.Take),
-    "top_k": ((2, 5, 1, 2), interfaces.TopK),
-    "lstm": ((2, 3, 4), interfaces.LSTM),
-    "lstm_unit": ((3, 4), interfaces.LSTMUnit),
-    "softmax": ((2, 3, 1), interfaces.Softmax),
-    "softmax_loss": ((2, 3, 1, None, None), interfaces.SoftmaxLoss),
-    "accuracy": ((2, 3, 1, 1, None), interfaces.Accuracy),
-    "distances": ((2, 3, 4, True), interfaces.Distances),
-}
+X, Y = (1, 1, 4, 4), (1, 1, 2, 2)
+CONVOLUTION = ops.Convolution(X, (1, 2, 2, 2), WINDOW, channels_last=True)
+EXAMPLES = [  # functions of a device's context
+    lambda _: ops.InnerProduct(2, 3, 4),
+    lambda _: ops.Convolution(X, (1, 2, 2, 2), WINDOW),
+    lambda _: CONVOLUTION,
+    lambda _: ops.PreparedConvolution(CONVOLUTION),
+    lambda _: ops.Pooling("MAX", X, Y, WINDOW),
+    lambda _: ops.Pooling("MAX", X, Y, WINDOW, channels_last=True),
+    lambda context: ops.Pooling("STOCHASTIC", X, Y, WINDOW, context=context),
+    lambda _: ops.LRN(1, 4, 6, 3, 1.0, 0.75, 1.0),
+    lambda _: ops.Im2col(X, WINDOW),
+    lambda _: ops.Interpolation(X, Y, (0, 0), (4, 4)),
+    lambda _: ops.Unpooling(2, 4, 16),
+    lambda _: ops.Take(5, 2, 3),
+    lambda _: ops.TopK(2, 5, 1, 2),
+    lambda _: ops.Distances(2, 3, 4, True),
+    lambda _: ops.LSTM(2, 3, 4),
+    lambda _: ops.LSTMUnit(3, 4),
+    lambda _: ops.Softmax(2, 3, 1),
+    lambda _: ops.SoftmaxLoss(2, 3, 1, None, None),
+    lambda _: ops.Accuracy(2, 3, 1, 1, None),
+    lambda context: ops.Dropout(2, 3, 0.5, 1, context),
+    lambda context: ops.Uniform(2, 3, 0.0, 1.0, 1, context),
+    lambda context: ops.Preprocess(Y, None, 1.0, context),
+    lambda _: detection_ops.RegionPooling("MAX", X, (2, 1, 2, 2), 0.5),
+    lambda _: detection_ops.MultiBoxLoss(
+        *(2, 8, 3, 1, 2, 0, 2, 0.5, False, False, False, 3.0, 0.5, False, False, False, 1.0, None, (1.0, 1.0))
+    ),
+    lambda _: detection_ops.Detections(2, 8, 3, 1, 2, 0, 2, False, 0.0, 0.5, 8),
+    lambda _: detection_ops.Proposals(1, (2, 2), ((-8.0, -8.0, 8.0, 8.0),), 16, 3, 1.0, False, 0.5, 4, 2),
+    lambda _: detection_ops.RegionLoss((1, 1, 7, 2, 2), 1, True, ((1.0, 1.0),), 0.3, 0.5, 5.0, 1.0, 1.0, True, True),
+]
+KINDS = [
+    each
+    for module in (ops, detection_ops)
+    for each in vars(module).values()
+    if inspect.isclass(each) and issubclass(each, ops.Operation) and dataclasses.is_dataclass(each)
+]
+BUILDERS = {"cpu": cpu_registry.BUILDERS, "gpu": cuda_registry.BUILDERS}
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
-def test_operation_has_its_interface(device, name):
-    arguments, interface = OPERATIONS[name]
-    assert mismatches(getattr(device, name)(*arguments), interface) == []
+def interface_of(kind: type) -> type:
+    """The interface of what is built from a type of operation."""
+    (base,) = kind.__orig_bases__
+    return typing.get_args(base)[0]
 
 
-def test_operation_with_context_has_its_interface(device):
-    context = device.make_context()
-    assert mismatches(device.dropout(2, 3, 0.5, 1, context), interfaces.Dropout) == []
-    assert mismatches(device.uniform(2, 3, 0.0, 1.0, 1, context), interfaces.Uniform) == []
-    assert mismatches(device.preprocess((1, 1, 2, 2), None, 1.0, context), interfaces.Preprocess) == []
+def lacking(builders: dict[str, Registry]) -> list[str]:
+    """Operations that a device must implement, and those that no device does."""
+    wrong = [
+        f"{name} lacks {kind.__name__}"
+        for kind in KINDS
+        for name, registry in builders.items()
+        if kind not in registry and not issubclass(kind, ops.OptionalOperation)
+    ]
+    return wrong + [f"nobody has {kind.__name__}" for kind in KINDS if not any(kind in r for r in builders.values())]
 
 
-def test_channels_last_pooling_has_its_interface(kind):
-    import engines
+def test_every_operation_is_implemented():
+    assert len(KINDS) > 20 and lacking(BUILDERS) == []
+    assert {type(example(None)) for example in EXAMPLES} == set(KINDS), "an operation without an example"
 
-    device = engines.with_onednn() if kind == "cpu" else MAKE[kind]("float32")
-    op = device.channels_last_pooling("MAX", (1, 1, 4, 4), (1, 1, 2, 2), WINDOW)
-    assert mismatches(op, interfaces.Pooling) == []
+
+def test_a_missing_operation_is_found():
+    less = {
+        name: Registry({k: b for k, b in registry.items() if k is not ops.LRN}) for name, registry in BUILDERS.items()
+    }
+    assert lacking(less) == ["cpu lacks LRN", "gpu lacks LRN", "nobody has LRN"]
+    assert lacking(BUILDERS | {"gpu": Registry()})[0] == "gpu lacks InnerProduct"
+
+
+def test_a_wrong_signature_is_found():
+    class Reversed:
+        def forward(self, y, x) -> None: ...
+
+        def backward(self, y, dy, dx, add=False) -> None: ...
+
+    assert mismatches(Reversed(), ops.BuiltSoftmax) == ["Reversed.forward(self, y, x) -> None"]
+    assert mismatches(Reversed(), ops.BuiltTake)[1:] == ["Reversed lacks bad", "Reversed.forward(self, y, x) -> None"]
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_what_is_built_has_its_interface(kind, example):
+    device = MAKE[kind]("float32")
+    op = example(device.make_context())
+    if getattr(op, "channels_last", False) or type(op) is ops.PreparedConvolution:
+        device = engines.with_onednn() if kind == "cpu" else device
+    built = device.build(op)
+    if type(op) in BUILDERS["cpu" if kind == "cpu" else "gpu"]:
+        assert mismatches(built, interface_of(type(op))) == []
+    else:
+        assert built is None
 
 
 def test_execution_has_its_interfaces(device):
@@ -136,7 +196,7 @@ def test_contexts_of_one_device_are_independent(device):
     x, masks = put(device, np.ones((4, 64))), [blank(device, (4, 64), np.uint8) for _ in range(3)]
     out = blank(device, (4, 64))
     for context, mask in zip((one, other, one), masks, strict=True):
-        device.dropout(4, 64, 0.5, 1, context).forward(x, mask, out)
+        device.build(ops.Dropout(4, 64, 0.5, 1, context)).forward(x, mask, out)
     first, second, third = (device.download(mask) for mask in masks)
     np.testing.assert_array_equal(first, third)
     assert (first != second).any()
@@ -224,7 +284,7 @@ def test_relu_backward_with_and_without_bias(device):
 def test_sums_of_formulas_also_return_values(device, p, rng):
     x, u = rng.normal(size=(3, 4, p)), rng.normal(size=4)
     formulas = Formula("x - u", ("x", "u")), Formula("k * x", ("x",), constants=("k",))
-    run = device.channel_sums(formulas, ("u",), 3, 4, p, 2.0, kept=True, k=3.0)
+    run = device.channel_sums(formulas, ("u",), 3, 4, p, 2.0, with_values=True, k=3.0)
     there, outs = put(device, x), [blank(device, 4), blank(device, 4)]
     run(there, put(device, u), outs, there)
     values = x - u[None, :, None]
@@ -235,7 +295,7 @@ def test_sums_of_formulas_also_return_values(device, p, rng):
 
 def test_loss_returns_its_gradient_in_forward(device, rng):
     x, label = put(device, rng.normal(size=(4, 3))), put(device, [0, 2, 1, 2])
-    op, prob, loss = device.softmax_loss(4, 3, 1, None, 4.0), blank(device, (4, 3)), blank(device, 1)
+    op, prob, loss = device.build(ops.SoftmaxLoss(4, 3, 1, None, 4.0)), blank(device, (4, 3)), blank(device, 1)
     gradient, expected = blank(device, (4, 3)), blank(device, (4, 3))
     op.forward(x, label, prob, loss, None, 0.5, gradient)
     op.backward(prob, label, put(device, [0.5]), expected)

@@ -7,7 +7,7 @@ import reference
 from devices.arrays import to_bfloat16
 from engines import first, last
 
-from caffelite.devices import Window, algorithms
+from caffelite.devices import Window, algorithms, ops
 from caffelite.devices.cpu.depthwise import DepthwiseConvolution
 
 # (N, C, H, W), stride, pad: vectors and a rest, blocks and a rest, rows shorter than a block, borders of all kinds
@@ -35,7 +35,7 @@ def problem(seed, x, stride, pad, half=False):
 def passes(dev, images, window, half=False):
     """(y, dx, dw) of an operation, as N×C×H×W."""
     x, w, b, dy = images
-    op = DepthwiseConvolution(dev, x.shape, dy.shape, window, half)
+    op = DepthwiseConvolution(dev, ops.Convolution(x.shape, dy.shape, window, half=half))
     narrow, widen = dev.conversions()
 
     def stored(image):
@@ -81,7 +81,8 @@ def test_depthwise_results_do_not_depend_on_threads(seed):
 def test_a_depthwise_weight_gradient_is_added(seed):
     images, window = problem(seed, *SHAPES[2])
     dev, (x, w, _, dy) = engines.with_onednn(), images
-    op, x, dy = DepthwiseConvolution(dev, x.shape, dy.shape, window), last(x).copy(), last(dy).copy()
+    op = DepthwiseConvolution(dev, ops.Convolution(x.shape, dy.shape, window))
+    x, dy = last(x).copy(), last(dy).copy()
     dw = np.zeros_like(w)
     op.weight_gradient(x, dy, dw)
     twice = dw.copy()
@@ -93,7 +94,8 @@ def test_nan_and_infinity_stay_in_their_windows():
     dev, window, shape = engines.with_onednn(), Window((3, 3), pad=(1, 1)), (1, 16, 9, 9)
     x, y = np.zeros((1, 9, 9, 16), np.float32), np.empty((1, 9, 9, 16), np.float32)
     x[0, 4, 4, 3] = np.nan
-    DepthwiseConvolution(dev, shape, shape, window).forward(x, np.ones((16, 1, 3, 3), np.float32), None, y, 0.0)
+    op, w = DepthwiseConvolution(dev, ops.Convolution(shape, shape, window)), np.ones((16, 1, 3, 3), np.float32)
+    op.forward(x, w, None, y, 0.0)
     expected = np.zeros((9, 9), bool)
     expected[3:6, 3:6] = True
     assert np.array_equal(np.isnan(y[0, :, :, 3]), expected) and not np.isnan(np.delete(y, 3, axis=3)).any()
@@ -112,7 +114,7 @@ def test_depthwise_candidates_follow_from_the_geometry():
 def test_the_memory_plan_counts_a_depthwise_workspace(monkeypatch):
     dev, shape, window = engines.with_onednn(), (2, 40, 21, 21), Window((3, 3), pad=(1, 1))
     monkeypatch.setattr(algorithms, "MEASURED_DEPTHWISE", 0)
-    op = dev.convolution(shape, shape, window, 40, channels_last=True, algorithm="depthwise")
+    op = dev.build(ops.Convolution(shape, shape, window, 40, channels_last=True, algorithm="depthwise"))
     x, dx, y = (dev.zeros((2, 21, 21, 40)) for _ in range(3))
     w, dw = (dev.zeros((40, 1, 3, 3)) for _ in range(2))
     op.forward(x, w, None, y)

@@ -4,7 +4,7 @@ import engines
 import numpy as np
 import pytest
 
-from caffelite.devices import algorithms
+from caffelite.devices import algorithms, ops
 from caffelite.devices.cpu.few_rows import FewRowsProduct
 
 # M, K, N: rows that fill registers and not, one and several blocks of columns
@@ -61,7 +61,7 @@ def test_threads_do_not_change_results(seed):
 def test_a_layer_takes_them_where_weights_are_large(dev, monkeypatch, seed):
     monkeypatch.setattr(algorithms, "FEW_ROWS_WEIGHTS", 1 << 8)
     x, w, b, dy = problem(seed, *PROBLEMS[0])
-    op = dev.inner_product(*x.shape, len(w))
+    op = dev.build(ops.InnerProduct(*x.shape, len(w)))
     assert op._few_rows
     y, db = np.empty_like(dy), np.empty_like(b)
     dx, dw = np.empty_like(x), np.empty_like(w)
@@ -70,4 +70,4 @@ def test_a_layer_takes_them_where_weights_are_large(dev, monkeypatch, seed):
     op.backward(x, w, dy, dx, dw, db)
     np.testing.assert_allclose(db, dy.sum(0), rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(dw, dy.T @ x, rtol=1e-4, atol=1e-4)
-    assert dev.inner_product(64, 1088, 12)._few_rows is None
+    assert dev.build(ops.InnerProduct(64, 1088, 12))._few_rows is None

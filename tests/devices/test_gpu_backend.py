@@ -10,7 +10,7 @@ from devices.host.backend import HostBackend
 from devices.host.cupy import CUDAError, fake_cudnn, fake_cupy, host_product
 
 from caffelite import devices
-from caffelite.devices import open_device
+from caffelite.devices import open_device, ops
 from caffelite.devices.cuda import GPU, backend, cudnn
 from caffelite.devices.cuda.streams import CopyStream
 from caffelite.devices.formula import Formula
@@ -33,7 +33,7 @@ def test_backend_by_cupy(monkeypatch, seed):
     host = rng.normal(size=(3, 4)).astype(np.float32)
     dev.upload(x, host)
     dev.upload(w, np.float64(2))
-    dev.inner_product(3, 4, 2).forward(x, w, None, y, 0.0)
+    dev.build(ops.InnerProduct(3, 4, 2)).forward(x, w, None, y, 0.0)
     np.testing.assert_allclose(dev.download(y), np.maximum(0, host @ np.full((4, 2), 2)), rtol=1e-5)
     dev.copy(x, w2 := dev.empty((3, 4)))
     dev.assign(x.T[1:3], w2[:2].reshape(4, 2).T[:, :3])

@@ -10,7 +10,7 @@ import reference
 from devices.host import libraries, plans
 from devices.host.backend import HostBackend, decoded, encoded
 
-from caffelite.devices import Window
+from caffelite.devices import Window, ops
 from caffelite.devices.cache import ChoiceCache
 from caffelite.devices.cuda import GPU, cudnn
 
@@ -321,7 +321,7 @@ def test_convolution_by_plans(seed, refused, last, numbers):
     def stored_like(values):
         return values.transpose(0, 2, 3, 1) if last and values.ndim == 4 and values.shape != w.shape else values
 
-    op, y = dev.convolution(x.shape, dy.shape, window, groups, channels_last=last, half=half), blank(dy.shape)
+    op, y = dev.build(ops.Convolution(x.shape, dy.shape, window, groups, last, half)), blank(dy.shape)
     for bias, slope in [(b, None), (b, 0.0), (b, 0.1), (None, None), (None, 0.0)]:
         op.forward(stored(x), w, bias, y, slope)
         check(y, reference.leaky(reference.convolution(x, w, bias, window, groups), slope))
@@ -359,7 +359,7 @@ def test_nan_and_infinity_are_not_hidden(hides, biased, precision, numbers):
     x, w, b = np.ones((1, 2, 2, 3)), np.ones((1, 3, 1, 1), np.float32), np.full(1, -4, np.float32)
     x[0, 0, 0, 0] = np.nan
     y = dev.empty((1, 2, 2, 1), numbers)
-    op = dev.convolution((1, 3, 2, 2), (1, 1, 2, 2), Window((1, 1)), channels_last=True)
+    op = dev.build(ops.Convolution((1, 3, 2, 2), (1, 1, 2, 2), Window((1, 1)), channels_last=True))
     for _ in range(2):
         op.forward(encoded(x, np.dtype(numbers)), w, b if biased else None, y, 0.0)
         np.testing.assert_array_equal(decoded(y).reshape(-1), [np.nan] + 3 * [0 if biased else 3])

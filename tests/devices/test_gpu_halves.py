@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from devices.host.backend import HostBackend, decoded, encoded
 
-from caffelite.devices import Window
+from caffelite.devices import Window, ops
 from caffelite.devices.cuda import GPU
 from caffelite.devices.formula import Formula
 
@@ -103,7 +103,7 @@ def test_pooling(dev, draw, dtype, method, channels, last):
     window, x_shape, y_shape = Window((3, 2), (2, 2), (1, 0)), (2, channels, 7, 8), (2, channels, 4, 4)
     turned = [(s[0], s[2], s[3], s[1]) if last else s for s in (x_shape, y_shape)]
     (x, wide), (dy, slopes) = draw(*turned[0]), draw(*turned[1])
-    op = (dev.channels_last_pooling if last else dev.pooling)(method, x_shape, y_shape, window)
+    op = dev.build(ops.Pooling(method, x_shape, y_shape, window, last))
     index = blank(dev, *turned[1], dtype="uint8" if last else "int32")
     op.forward(wide, expected := blank(dev, *turned[1]), index)
     op.backward(slopes, index, back := blank(dev, *turned[0]))
@@ -115,7 +115,7 @@ def test_pooling(dev, draw, dtype, method, channels, last):
 
 @pytest.mark.parametrize("n, c, p", [(6, 40, 1), (2, 35, 6)])
 def test_lrn(dev, draw, dtype, n, c, p):
-    (x, wide), (dy, slopes), op = draw(n, c, p), draw(n, c, p), dev.lrn(n, c, p, 5, 0.5, 0.75, 1.0)
+    (x, wide), (dy, slopes), op = draw(n, c, p), draw(n, c, p), dev.build(ops.LRN(n, c, p, 5, 0.5, 0.75, 1.0))
     op.forward(wide, scale := blank(dev, n, c, p), expected := blank(dev, n, c, p))
     op.forward(x, same := blank(dev, n, c, p), y := blank(dev, n, c, p, dtype=dtype))
     alike(y, expected)
@@ -131,7 +131,7 @@ def test_dropout(dev, draw, dtype, n, d):
     context.set_clock(0, 0)
     (x, wide), op, masks = (
         draw(n, d),
-        dev.dropout(n, d, 0.4, 1, context),
+        dev.build(ops.Dropout(n, d, 0.4, 1, context)),
         [blank(dev, n, d, dtype="uint8") for _ in range(2)],
     )
     op.forward(wide, masks[0], expected := blank(dev, n, d))

@@ -9,7 +9,7 @@ import pytest
 import reference
 from devices.host.backend import HostBackend
 
-from caffelite.devices import Window
+from caffelite.devices import Window, ops
 from caffelite.devices.cuda import GPU, formula_kernels, kernels
 from caffelite.devices.formula import Formula
 
@@ -47,7 +47,7 @@ def test_indices_reach_all_elements_of_arrays(monkeypatch, small, idx):
     """Though few threads share them."""
     monkeypatch.setattr(kernels, "SMALL", small)
     dev = GPU(0, "float32", backend := Sources())
-    dev.lrn(1, 20, 3, 5, 1.0, 0.75, 1.0).forward(*(dev.empty((1, 20, 3)) for _ in range(3)))
+    dev.build(ops.LRN(1, 20, 3, 5, 1.0, 0.75, 1.0)).forward(*(dev.empty((1, 20, 3)) for _ in range(3)))
     assert f"typedef {idx} idx;" in backend.source
 
 
@@ -56,15 +56,15 @@ def test_reductions(dev, seed, n, c, p):
     rng = np.random.default_rng(seed)
     x, label = rng.normal(size=(n, c, p)), rng.integers(0, c, size=(n, p))
     prob, loss, score, dx = dev.empty(x.shape), dev.empty(1), dev.empty(1), dev.empty(x.shape)
-    dev.softmax(n, c, p).forward(put(dev, x), prob)
+    dev.build(ops.Softmax(n, c, p)).forward(put(dev, x), prob)
     close(prob, reference.softmax(x))
-    prob, op = dev.empty(x.shape), dev.softmax_loss(n, c, p, None, None)
+    prob, op = dev.empty(x.shape), dev.build(ops.SoftmaxLoss(n, c, p, None, None))
     op.forward(put(dev, x), put(dev, label), prob, loss)
     close(prob, reference.softmax(x))
     close(loss, reference.log_loss(reference.softmax(x), label)[0])
     op.backward(prob, put(dev, label), put(dev, [1.0]), dx)
     close(dx, reference.log_loss_backward(reference.softmax(x), label, 1, n * p))
-    dev.accuracy(n, c, p, 2, None).forward(put(dev, x), put(dev, label), score, None)
+    dev.build(ops.Accuracy(n, c, p, 2, None)).forward(put(dev, x), put(dev, label), score, None)
     close(score, reference.accuracy(x, label, 2)[0])
 
 
@@ -86,7 +86,7 @@ def test_channels_of_16_bits(dev, seed, n, c):
     x, y = (v.astype(np.float16) for v in np.random.default_rng(seed).normal(size=(2, n, c)))
     exact, z, sums = x.astype(float) * y, np.zeros_like(x), (dev.empty(c), dev.empty(c))
     both = Formula("x * y", ("x", "y")), Formula("x * y * y", ("x", "y"))
-    dev.channel_sums(both, (), n, c, 1, kept=True)(x, y, sums, z)
+    dev.channel_sums(both, (), n, c, 1, with_values=True)(x, y, sums, z)
     np.testing.assert_allclose(sums[0], exact.sum(0), rtol=1e-4, atol=2e-3)
     np.testing.assert_allclose(sums[1], (exact * y).sum(0), rtol=1e-4, atol=2e-3)
     np.testing.assert_array_equal(z, exact.astype(np.float16))
@@ -176,7 +176,7 @@ def test_batch_moments(dev, seed, n, c, p):
 def test_a_product_of_few_numbers_is_one_launch(dev, seed, m, n, k, slope):
     rng = np.random.default_rng(seed)
     (x, w, b), y = (rng.normal(size=shape) for shape in ((m, k), (n, k), (n,))), dev.empty((m, n))
-    op, arrays = dev.inner_product(m, k, n), [put(dev, a) for a in (x, w, b)]
+    op, arrays = dev.build(ops.InnerProduct(m, k, n)), [put(dev, a) for a in (x, w, b)]
     before = dev.backend.launches
     op.forward(*arrays, y, slope)
     assert dev.backend.launches == before + 1
@@ -190,7 +190,7 @@ def test_a_product_of_few_numbers_is_one_launch(dev, seed, m, n, k, slope):
 def test_selection(dev, seed):
     rng = np.random.default_rng(seed)
     index, table, dout = rng.integers(0, 5, size=600), rng.normal(size=(5, 40)), rng.normal(size=(600, 40))
-    op, out, dtable = dev.take(5, 40, 600), dev.empty((600, 40)), dev.zeros((5, 40))
+    op, out, dtable = dev.build(ops.Take(5, 40, 600)), dev.empty((600, 40)), dev.zeros((5, 40))
     op.forward(put(dev, table), put(dev, index), out)
     close(out, table[index])
     op.backward(put(dev, index), put(dev, dout), dtable, True)
@@ -198,7 +198,7 @@ def test_selection(dev, seed):
     np.add.at(expected, index, dout)
     close(dtable, expected)
     x, values, places = rng.normal(size=(30, 40, 1)), dev.empty((30, 3, 1)), dev.empty((30, 3, 1))
-    dev.top_k(30, 40, 1, 3).forward(put(dev, x), values, places)
+    dev.build(ops.TopK(30, 40, 1, 3)).forward(put(dev, x), values, places)
     np.testing.assert_array_equal(places, reference.top_k(x, 3)[1])
 
 
@@ -213,7 +213,7 @@ def test_max_pooling_over_its_pixels(dev, seed):
     x, window = np.random.default_rng(seed).normal(size=(2, 3, 13, 12)), Window((3, 3), (2, 2))
     y, index = reference.pooling("MAX", x, window)
     out, places, dx = dev.empty(y.shape), dev.empty(y.shape, np.int32), dev.empty(x.shape)
-    op = dev.pooling("MAX", x.shape, y.shape, window)
+    op = dev.build(ops.Pooling("MAX", x.shape, y.shape, window))
     op.forward(put(dev, x), out, places)
     close(out, y)
     op.backward(put(dev, y), places, dx)

@@ -8,7 +8,7 @@ from devices.host.backend import HostBackend
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
-from caffelite.devices import Window, open_device
+from caffelite.devices import Window, open_device, ops
 from caffelite.devices.cuda import packing
 from caffelite.errors import NOWHERE
 from caffelite.inspection import summary
@@ -91,7 +91,7 @@ def test_a_product_with_bias_and_relu_in_one_plan(slope, refused, seed):
     dev, rng = plans.device(refused=refused), np.random.default_rng(seed)
     m, n, k = 40, 64, 600
     arrays = [rng.normal(size=shape).astype(np.float32) for shape in ((m, k), (n, k), (n,))]
-    op, y = dev.inner_product(m, k, n), dev.empty((m, n))
+    op, y = dev.build(ops.InnerProduct(m, k, n)), dev.empty((m, n))
     for _ in range(2):  # the first run builds plans
         before = dev.backend.launches
         op.forward(*arrays, y, slope)
@@ -112,7 +112,7 @@ def test_weights_are_packed_once_for_both_passes(precision, seed):
     x, dy = (rng.normal(size=shape).astype(kind) for shape in shapes)
 
     def convolution():
-        return dev.convolution((2, 4, 6, 6), (2, 8, 4, 4), Window((3, 3)), channels_last=True)
+        return dev.build(ops.Convolution((2, 4, 6, 6), (2, 8, 4, 4), Window((3, 3)), channels_last=True))
 
     def backward(op, w):
         dx, before = dev.empty(shapes[0], kind), dev.backend.launches

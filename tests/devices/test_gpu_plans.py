@@ -8,7 +8,7 @@ from devices.host import plans
 from devices.host.backend import HostBackend
 from textnet import bind
 
-from caffelite.devices import Window
+from caffelite.devices import Window, ops
 from caffelite.devices.cuda import convolution, cudnn
 from caffelite.errors import CaffeliteError
 
@@ -193,7 +193,7 @@ def test_a_layer_without_a_plan_is_an_error(kind):
     """With what of it and why."""
     dev = plans.device("fp32", refused={(kind, biased, rectified) for biased in (0, 1) for rectified in (0, 1)})
     shape, window = (2, 3, 6, 6), Window((3, 3))
-    op = dev.convolution(shape, (2, 4, 4, 4), window, name="conv7")
+    op = dev.build(ops.Convolution(shape, (2, 4, 4, 4), window, name="conv7"))
     x, w, b, y = dev.zeros(shape), dev.zeros((4, 3, 3, 3)), dev.zeros(4), dev.zeros((2, 4, 4, 4))
     words = f'layer "conv7": cuDNN has no plan for {KINDS[kind]}; found no plan; update cuDNN'
     with pytest.raises(CaffeliteError, match=words):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from devices.host.backend import HostBackend, decoded, encoded
 
+from caffelite.devices import ops
 from caffelite.devices.cuda import GPU
 from caffelite.devices.cuda.scaling import LossScale
 
@@ -47,7 +48,7 @@ def test_inner_product(dev, seed, transpose):
         rng.normal(size=n),
         rng.normal(size=(m, n)),
     )
-    op, y, half = dev.inner_product(m, k, n, transpose, half=True), dev.empty((m, n)), kept(dev, (m, k))
+    op, y, half = dev.build(ops.InnerProduct(m, k, n, transpose, half=True)), dev.empty((m, n)), kept(dev, (m, k))
     op.forward(put(dev, x), put(dev, w), put(dev, b), y, 0.0, half)
     xr, wr, dyr = rounded(dev, x), rounded(dev, w), rounded(dev, dy)
     turned = wr if transpose else wr.T
@@ -76,7 +77,8 @@ def test_lstm(dev, seed):
             dev.empty((t, n, d)),
             kept(dev, (t, n, d)) if half else dev.empty((t, n, d)),
         )
-        dev.lstm(t, n, d, half).forward(put(dev, gates), put(dev, cont), put(dev, w), put(dev, last), hidden, c, h)
+        given = (put(dev, array) for array in (gates, cont, w, last))
+        dev.build(ops.LSTM(t, n, d, half)).forward(*given, hidden, c, h)
         found.append((h.copy(), c.copy(), decoded(hidden)))
     tolerance = 2e-3 if dev.precision == "fp16" else 2e-2
     for full, cut in zip(*found, strict=True):
@@ -94,7 +96,7 @@ def scale():
 
 def checked(scale, *gradients):
     scale.check(np.array(gradients, np.float32))
-    return float(scale.share[0]), bool(scale.skip[0]), *scale.held()
+    return float(scale.inverse[0]), bool(scale.skip[0]), *scale.state()
 
 
 @pytest.mark.host
@@ -125,4 +127,4 @@ def test_scale_has_a_floor(scale):
 @pytest.mark.host
 def test_scale_of_a_sum_that_is_known(scale):
     scale.check_square(np.array([np.inf], np.float32))
-    assert scale.skip[0] == 1 and scale.held() == (512, 0)
+    assert scale.skip[0] == 1 and scale.state() == (512, 0)

@@ -8,6 +8,8 @@ import pytest
 import reference
 from devices.arrays import blank, close, put, to_bfloat16
 
+from caffelite.devices import ops
+
 NAN = float("nan")
 
 
@@ -29,7 +31,7 @@ def engine(request):
 def test_inner_product(engine, rng, m, k, n, transpose, request):
     half = request.node.callspec.params["engine"] == "bf16"
     x, w, b, dy = (rng.normal(size=s) for s in ((m, k), (n, k), (n,), (m, n)))
-    op = engine.inner_product(m, k, n, transpose, **({"half": True} if half else {}))
+    op = engine.build(ops.InnerProduct(m, k, n, transpose, half))
     turn = (lambda a: a.T) if transpose else (lambda a: a)
     there, y = (put(engine, x), put(engine, turn(w))), blank(engine, (m, n))
     given, db, kept = put(engine, dy), dy.sum(0), [blank(engine, (m, k), "uint16")] if half else []
@@ -50,7 +52,7 @@ def test_inner_product(engine, rng, m, k, n, transpose, request):
 
 def test_inner_product_runs_on_any_arrays(engine, rng):
     """Other arrays at other addresses, in turn: none is remembered."""
-    op = engine.inner_product(3, 5, 4)
+    op = engine.build(ops.InnerProduct(3, 5, 4))
     for _ in range(3):
         for _ in range(2):
             x, w, y = rng.normal(size=(3, 5)), rng.normal(size=(4, 5)), blank(engine, (3, 4))
@@ -62,7 +64,7 @@ def test_inner_product_runs_on_any_arrays(engine, rng):
 def test_fused_relu_keeps_nan(engine, slope):
     """max(NaN, 0) is NaN in Caffe."""
     x, y = put(engine, [[NAN, 1], [1, 1], [-1, -1]]), blank(engine, (3, 1))
-    op = engine.inner_product(3, 2, 1)
+    op = engine.build(ops.InnerProduct(3, 2, 1))
     for bias in (None, put(engine, [0.0])):
         op.forward(x, put(engine, [[1.0, 1.0]]), bias, y, slope)
         np.testing.assert_allclose(engine.download(y).reshape(-1), [NAN, 2, -2 * slope])

@@ -5,7 +5,7 @@ import pytest
 import reference
 from devices.arrays import POOLS, blank, close, put
 
-from caffelite.devices import Window
+from caffelite.devices import Window, ops
 
 
 @pytest.mark.parametrize("slope", [None, 0.0, 0.1])
@@ -14,7 +14,7 @@ from caffelite.devices import Window
 )
 def test_inner_product(dev, rng, m, k, n, transpose, slope):
     x, w, b, dy = (rng.normal(size=s) for s in ((m, k), (n, k), (n,), (m, n)))
-    op = dev.inner_product(m, k, n, transpose)
+    op = dev.build(ops.InnerProduct(m, k, n, transpose))
     there = put(dev, x), put(dev, w.T if transpose else w)
     y = blank(dev, (m, n))
     op.forward(*there, put(dev, b), y, slope)
@@ -49,7 +49,7 @@ def test_convolution(dev, rng, case):
     x, w, b = rng.normal(size=shape), rng.normal(size=(m, shape[1] // groups, *window.kernel)), rng.normal(size=m)
     plain = reference.convolution(x, w, None, window, groups)
     dy = rng.normal(size=plain.shape)
-    op = dev.convolution(shape, plain.shape, window, groups)
+    op = dev.build(ops.Convolution(shape, plain.shape, window, groups))
     there, y = (put(dev, x), put(dev, w)), blank(dev, plain.shape)
     for bias, slope in [(b, None), (b, 0.0), (b, 0.1), (None, None), (None, 0.0)]:
         op.forward(*there, None if bias is None else put(dev, bias), y, slope)
@@ -69,7 +69,7 @@ def test_convolution(dev, rng, case):
 
 def test_fused_relu_keeps_nan(dev):
     """A net that diverges must show it: ReLU of NaN is NaN."""
-    op = dev.convolution((1, 1, 2, 2), (1, 1, 2, 2), Window((1, 1)))
+    op = dev.build(ops.Convolution((1, 1, 2, 2), (1, 1, 2, 2), Window((1, 1))))
     y = blank(dev, (1, 1, 2, 2))
     op.forward(put(dev, [[[[1, float("nan")], [-1, 2]]]]), put(dev, [[[[1]]]]), put(dev, [0]), y, 0.0)
     np.testing.assert_array_equal(dev.download(y).reshape(-1), [1, float("nan"), 0, 2])
@@ -82,7 +82,7 @@ def test_pooling(dev, rng, case, method):
     x = rng.integers(-4, 4, size=shape) / 2  # ties
     expected, winners = reference.pooling(method, x, window)
     dy = rng.normal(size=expected.shape)
-    op = dev.pooling(method, shape, expected.shape, window)
+    op = dev.build(ops.Pooling(method, shape, expected.shape, window))
     y, index, dx = blank(dev, expected.shape), blank(dev, expected.shape, np.int32), blank(dev, shape)
     op.forward(put(dev, x), y, index)
     close(dev, y, expected)
@@ -95,7 +95,7 @@ def test_pooling(dev, rng, case, method):
 def test_max_pooling_keeps_nan(dev):
     x = np.array([[[[1, 5], [float("nan"), 3]]]])
     y, index = blank(dev, (1, 1, 1, 1)), blank(dev, (1, 1, 1, 1), np.int32)
-    dev.pooling("MAX", x.shape, (1, 1, 1, 1), Window((2, 2))).forward(put(dev, x), y, index)
+    dev.build(ops.Pooling("MAX", x.shape, (1, 1, 1, 1), Window((2, 2)))).forward(put(dev, x), y, index)
     # The CPU compares on: what follows a NaN is larger only if it is a NaN too.
     assert np.isnan(dev.download(y)).all() and dev.download(index).item() == 2
 
@@ -107,7 +107,7 @@ SHAPES = [(1, 1, 1), (3, 10, 1), (2, 70, 1), (2, 5, 6), (1, 33, 3)]
 def test_softmax(dev, rng, n, c, p):
     x, dy = 30 * rng.normal(size=(n, c, p)), rng.normal(size=(n, c, p))
     x = x.astype(dev.dtype).astype(np.float64)
-    op, y, dx = dev.softmax(n, c, p), blank(dev, (n, c, p)), blank(dev, (n, c, p))
+    op, y, dx = dev.build(ops.Softmax(n, c, p)), blank(dev, (n, c, p)), blank(dev, (n, c, p))
     op.forward(put(dev, x), y)
     expected = reference.softmax(x)
     close(dev, y, expected)
@@ -127,7 +127,7 @@ def test_softmax_loss(dev, rng, n, c, p, ignore, divisor):
     label.reshape(-1)[0] = 0
     if ignore is not None:
         label.reshape(-1)[1::3] = ignore
-    op = dev.softmax_loss(n, c, p, ignore, divisor)
+    op = dev.build(ops.SoftmaxLoss(n, c, p, ignore, divisor))
     there, prob, loss, dx = (put(dev, x), put(dev, label)), blank(dev, (n, c, p)), blank(dev, ()), blank(dev, (n, c, p))
     exact = reference.softmax(x)
     expected, by, bad = reference.log_loss(exact, label, ignore, divisor)
@@ -150,7 +150,7 @@ def test_softmax_loss_with_class_weights(dev, rng, n, c, p, ignore, divisor):
     label = rng.integers(0, c, size=(n, p))
     if ignore is not None:
         label.reshape(-1)[1::3] = ignore
-    op = dev.softmax_loss(n, c, p, ignore, divisor, put(dev, weights))
+    op = dev.build(ops.SoftmaxLoss(n, c, p, ignore, divisor, put(dev, weights)))
     there, prob, loss, dx = (put(dev, x), put(dev, label)), blank(dev, (n, c, p)), blank(dev, ()), blank(dev, (n, c, p))
     exact = reference.softmax(x)
     expected, by, bad = reference.log_loss(exact, label, ignore, divisor, weights)
@@ -167,7 +167,7 @@ def test_softmax_loss_with_class_weights(dev, rng, n, c, p, ignore, divisor):
 
 
 def test_labels_without_weight_leave_no_loss(dev):
-    op, loss = dev.softmax_loss(3, 2, 1, None, None, put(dev, np.array([0.0, 5.0]))), blank(dev, ())
+    op, loss = dev.build(ops.SoftmaxLoss(3, 2, 1, None, None, put(dev, np.array([0.0, 5.0])))), blank(dev, ())
     x = put(dev, np.ones((3, 2, 1)))
     label = put(dev, np.zeros((3, 1)))
     prob = blank(dev, (3, 2))
@@ -187,7 +187,7 @@ def test_bad_labels(dev, rng, n, p, wrong):
     for place, value in wrong.items():
         label.reshape(-1)[place] = value
     x = rng.normal(size=(n, 3, p))
-    loss, score = dev.softmax_loss(n, 3, p, None, None), dev.accuracy(n, 3, p, 1, None)
+    loss, score = dev.build(ops.SoftmaxLoss(n, 3, p, None, None)), dev.build(ops.Accuracy(n, 3, p, 1, None))
     there, prob, out = put(dev, x), blank(dev, x.shape), blank(dev, ())
     for op, run in (
         (loss, lambda v: loss.forward(there, v, prob, out)),
@@ -213,7 +213,7 @@ def test_accuracy(dev, rng, n, c, p, top_k, ignore):
     label = rng.integers(0, c, size=(n, p))
     if ignore is not None:
         label.reshape(-1)[::4] = ignore
-    op, score, each = dev.accuracy(n, c, p, top_k, ignore), blank(dev, ()), blank(dev, c)
+    op, score, each = dev.build(ops.Accuracy(n, c, p, top_k, ignore)), blank(dev, ()), blank(dev, c)
     there = put(dev, x), put(dev, label)
     expected = reference.accuracy(x, label, top_k, ignore)
     for _ in range(2):
@@ -229,7 +229,7 @@ def test_ties_and_nan_count_as_wrong(dev):
     nan = float("nan")
     x = np.array([[1, 1, 0], [2, 1, 0], [nan, 1, 0], [2, nan, 0], [nan, nan, nan]])[..., None]
     score = blank(dev, 1)
-    dev.accuracy(5, 3, 1, 1, None).forward(put(dev, x), put(dev, np.zeros((5, 1))), score, None)
+    dev.build(ops.Accuracy(5, 3, 1, 1, None)).forward(put(dev, x), put(dev, np.zeros((5, 1))), score, None)
     assert dev.download(score)[0] == dev.dtype.type(0.2)
 
 
@@ -239,7 +239,7 @@ def test_im2col(dev, rng, case):
     x = rng.normal(size=shape)
     expected = reference.im2col(x, window)
     dy = rng.normal(size=expected.shape)
-    op, columns, dx = dev.im2col(shape, window), blank(dev, expected.shape), blank(dev, shape)
+    op, columns, dx = dev.build(ops.Im2col(shape, window)), blank(dev, expected.shape), blank(dev, shape)
     op.forward(put(dev, x), columns)
     close(dev, columns, expected)
     op.backward(put(dev, dy), dx)

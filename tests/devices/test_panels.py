@@ -6,6 +6,7 @@ import pytest
 import reference
 from numba import njit
 
+from caffelite.devices import ops
 from caffelite.devices.cpu import CPU
 from caffelite.devices.cpu.kernels import panels
 
@@ -99,7 +100,7 @@ def test_lstm_of_halves(seed):
     last = rng.normal(size=(n, d)).astype(np.float32)
     c = np.zeros((t + 1, n, d), np.float32)
     h = np.empty((t, n, d), np.float32)
-    hidden, op = np.empty((t, n, d), np.uint16), dev.lstm(t, n, d, half=True)
+    hidden, op = np.empty((t, n, d), np.uint16), dev.build(ops.LSTM(t, n, d, half=True))
     op.forward(gates, cont, w, last, hidden, c, h)
     before = np.concatenate([last[None], h[:-1]])
     np.testing.assert_array_equal(widened(hidden), rounded(cont[..., None] * before))
@@ -112,7 +113,8 @@ def test_lstm_of_halves(seed):
     op.backward(gates, cont, w, c, above, whole[1], whole[2], whole[0])
     dh, dc, dgates = np.ones((n, d), np.float32), np.zeros((n, d), np.float32), np.empty((n, 4 * d), np.float32)
     for step in reversed(range(t)):
-        dev.lstm_unit(n, d).backward(gates[step], cont[step], c[step], c[step + 1], dh + above[step], dc, dgates)
+        op = dev.build(ops.LSTMUnit(n, d))
+        op.backward(gates[step], cont[step], c[step], c[step + 1], dh + above[step], dc, dgates)
         np.testing.assert_allclose(whole[0][step], dgates, rtol=1e-4, atol=1e-5)
         dh = (cont[step][:, None] * (rounded(whole[0][step]) @ rounded(w))).astype(np.float32)
     np.testing.assert_allclose(whole[1], dh, rtol=1e-4, atol=1e-5)

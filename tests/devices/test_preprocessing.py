@@ -11,6 +11,7 @@ from textnet import bind
 
 from caffelite.data import open_source
 from caffelite.data.writers import write_lmdb
+from caffelite.devices import ops
 from caffelite.devices.cpu import CPU, preprocessing
 from caffelite.devices.cuda import GPU
 
@@ -54,7 +55,7 @@ def test_bit_for_bit(dev, mean, dtype, layout, whole):
     mean = None if mean is None else rng.uniform(90, 130, mean).astype(np.float32)
     picks = np.stack([rng.integers(0, high, N) for high in (7, H - h + 1, W - w + 1, 2)], 1).astype(np.int32)
     context = dev.make_context()
-    op, out = dev.preprocess((N, C, h, w), mean, 0.017, context), dev.empty((N, C, h, w))
+    op, out = dev.build(ops.Preprocess((N, C, h, w), mean, 0.017, context)), dev.empty((N, C, h, w))
     fields, tops = [context.input_buffer.field(shape) for shape in ((N,), (N, 2))], [dev.empty((N,)), dev.empty((N, 2))]
     expected = caffes(pixels, picks, mean, 0.017)
     for resident in (False, True, True):
@@ -97,7 +98,7 @@ def test_a_set_that_the_gpu_has_no_room_for(monkeypatch, layout):
         pixels = np.ascontiguousarray(pixels.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
     picks = np.array([[6, 1, 2, 1], [0, 0, 0, 0], [6, 3, 3, 0], [2, 2, 1, 1], [3, 0, 1, 0]], np.int32)
     context = dev.make_context()
-    op, out = dev.preprocess((N, C, h, w), None, 1.0, context), dev.empty((N, C, h, w))
+    op, out = dev.build(ops.Preprocess((N, C, h, w), None, 1.0, context)), dev.empty((N, C, h, w))
     context.input_buffer.begin()
     op.set_batch(0, pixels, picks, True)
     context.input_buffer.send()
@@ -107,7 +108,7 @@ def test_a_set_that_the_gpu_has_no_room_for(monkeypatch, layout):
 
 
 def test_memory_to_read_from(dev):
-    memory = dev.preprocess((N, C, h, w), None, 1.0, dev.make_context()).host_buffer((2, 3), np.uint8)
+    memory = dev.build(ops.Preprocess((N, C, h, w), None, 1.0, dev.make_context())).host_buffer((2, 3), np.uint8)
     memory[...] = 7
     assert memory.shape == (2, 3) and memory.dtype == np.uint8 and memory.sum() == 42
 
@@ -119,7 +120,7 @@ def test_pixels_wait_for_who_used_their_memory_before(monkeypatch):
     pixels, picks = np.full((N, C, H, W), 9, np.uint8), np.zeros((N, 4), np.int32)
     before, seen, empty = dev.zeros(pixels.shape, np.uint8), dev.empty(pixels.shape, np.uint8), dev.backend.empty
     context = dev.make_context()
-    op = dev.preprocess((N, C, h, w), None, 1.0, context)
+    op = dev.build(ops.Preprocess((N, C, h, w), None, 1.0, context))
     context.input_buffer.begin()
     dev.synchronize()
     dev.copy(before, seen)
@@ -134,7 +135,7 @@ def test_pixels_wait_for_who_used_their_memory_before(monkeypatch):
 def test_pixels_of_another_type_need_another_graph():
     """They lie in another array, though kernel and shape are the same."""
     dev, found = GPU(0, "float32", HostBackend()), set()
-    op = dev.preprocess((N, C, h, w), None, 1.0, context := dev.make_context())
+    op = dev.build(ops.Preprocess((N, C, h, w), None, 1.0, context := dev.make_context()))
     for dtype in (np.uint8, np.float32):
         context.input_buffer.begin()
         op.set_batch(0, np.ones((N, C, H, W), dtype), np.zeros((N, 4), np.int32))

@@ -7,8 +7,7 @@ import pytest
 import reference
 from devices.arrays import MAKE, POOLS, blank, close, put
 
-from caffelite.devices import Window
-from caffelite.devices.interfaces import MaskPart
+from caffelite.devices import Window, ops
 
 
 def test_philox_as_published():
@@ -28,7 +27,7 @@ def test_dropout(dev, rng, n, d, ratio, seed, stream, clock):
     context = dev.make_context(seed)
     context.set_clock(*clock)
     assert context.clock == clock
-    op = dev.dropout(n, d, ratio, stream, context)
+    op = dev.build(ops.Dropout(n, d, ratio, stream, context))
     mask = blank(dev, (n, d), np.uint8)
     y = blank(dev, (n, d))
     dx = blank(dev, (n, d))
@@ -47,8 +46,8 @@ def test_dropout_of_channels_last_images_has_the_same_mask(dev, rng, c, p, first
     expected = drawn.reshape(n, c, p).transpose(0, 2, 1)
     x, context = rng.normal(size=(n, p, c)), dev.make_context(11)
     context.set_clock(*clock)
-    part = {"part": MaskPart(0, n, first)} if first else {}
-    op = dev.dropout(n, c * p, 0.3, 2, context, channels=c, **part)
+    piece = ops.MaskPiece(0, n, first) if first else None
+    op = dev.build(ops.Dropout(n, c * p, 0.3, 2, context, piece, c))
     there, mask = put(dev, x), blank(dev, (n, p, c), np.uint8)
     y = there if in_place else blank(dev, (n, p, c))
     op.forward(there, mask, y)
@@ -69,7 +68,7 @@ def test_a_part_of_a_dropout_mask(dev, rng, row, column, n, d):
     expected = expected[row : row + n, column : column + d]
     x, context = rng.normal(size=(n, d)), dev.make_context(9)
     context.set_clock(*clock)
-    op = dev.dropout(n, d, 0.4, 5, context, part=MaskPart(row, rows, column))
+    op = dev.build(ops.Dropout(n, d, 0.4, 5, context, ops.MaskPiece(row, rows, column)))
     mask, y = blank(dev, (n, d), np.uint8), blank(dev, (n, d))
     op.forward(put(dev, x), mask, y)
     np.testing.assert_array_equal(dev.download(mask), expected)
@@ -81,7 +80,7 @@ def test_uniform_numbers(dev):
     n, d, seed, stream, clock = 3, 6, 2**64 - 5, 7, (123_456, 2)
     context, out = dev.make_context(seed), blank(dev, (n, d))
     context.set_clock(*clock)
-    dev.uniform(n, d, -2.0, 3.0, stream, context).forward(out)
+    dev.build(ops.Uniform(n, d, -2.0, 3.0, stream, context)).forward(out)
     expected = np.empty((n, d))
     for row, i in np.ndindex(n, d):
         words = reference.philox((i // 4, clock[1] * n + row, clock[0], stream), (seed % 2**32, seed >> 32))
@@ -93,7 +92,7 @@ def test_uniform_numbers(dev):
 def test_distances(dev, rng, squared):
     m, n, k = 5, 3, 7
     x, w, dy = rng.normal(size=(m, k)), rng.normal(size=(n, k)), rng.normal(size=(m, n))
-    op, y, dx, dw = dev.distances(m, n, k, squared), blank(dev, (m, n)), blank(dev, (m, k)), put(dev, w)
+    op, y, dx, dw = dev.build(ops.Distances(m, n, k, squared)), blank(dev, (m, n)), blank(dev, (m, k)), put(dev, w)
     gap = x[:, None] - w[None]
     slope = 2 * gap if squared else np.sign(gap)
     op.forward(put(dev, x), put(dev, w), y)
@@ -111,11 +110,11 @@ def test_stochastic_pooling(dev, rng, case):
     shape, window = POOLS[case]
     x = rng.integers(0, 4, size=shape) / 4  # zeros, which must not win, unless all are
     x[0, 0, :2, :2] = 0
-    seed, stream, clock = 2**64 - 5, 7, (123_456, 3)
+    seed, key, clock = 2**64 - 5, 7, (123_456, 3)
     context = dev.make_context(seed)
     context.set_clock(*clock)
-    expected, winners = reference.stochastic_pooling(x, window, seed, stream, clock[0], clock[1] * shape[0])
-    op = dev.pooling("STOCHASTIC", shape, expected.shape, window, stream, context)
+    expected, winners = reference.stochastic_pooling(x, window, seed, key, clock[0], clock[1] * shape[0])
+    op = dev.build(ops.Pooling("STOCHASTIC", shape, expected.shape, window, layer_key=key, context=context))
     y = blank(dev, expected.shape)
     index = blank(dev, expected.shape, np.int32)
     dx = blank(dev, shape)
@@ -128,7 +127,7 @@ def test_stochastic_pooling(dev, rng, case):
     for plane, at, v in zip(drawn, winners.reshape(len(drawn), -1), dy.reshape(len(drawn), -1), strict=True):
         np.add.at(plane, at, v)
     close(dev, dx, drawn.reshape(shape))
-    dev.pooling("STOCHASTIC", shape, expected.shape, window).forward(put(dev, x), y, None)
+    dev.build(ops.Pooling("STOCHASTIC", shape, expected.shape, window)).forward(put(dev, x), y, None)
     close(dev, y, reference.expected_pooling(x, window))
 
 
@@ -139,8 +138,9 @@ def test_stochastic_pooling_keeps_nan_and_chances(kind):
     y, index = blank(dev, (50, 4, 1, 1)), blank(dev, (50, 4, 1, 1), np.int32)
     context = dev.make_context()
     context.set_clock(0, 0)
-    for drawn in ((1, context), ()):
-        dev.pooling("STOCHASTIC", x.shape, y.shape, Window((2, 2)), *drawn).forward(put(dev, x), y, index)
+    for drawn in (context, None):
+        op = ops.Pooling("STOCHASTIC", x.shape, y.shape, Window((2, 2)), layer_key=1, context=drawn)
+        dev.build(op).forward(put(dev, x), y, index)
         found = dev.download(y).reshape(-1)
         assert np.isnan(found[0]) and not np.isnan(found[1:]).any()
     assert dev.download(index).reshape(-1)[0] == 0
@@ -156,7 +156,7 @@ def test_stochastic_pooling_keeps_nan_and_chances(kind):
 def test_lrn(dev, rng, n, c, p, size, beta):
     x, dy = 3 * rng.normal(size=(n, c, p)), rng.normal(size=(n, c, p))
     given, there = (size, 0.7, beta, 1.5), put(dev, x)
-    op, scale, y, dx = dev.lrn(n, c, p, *given), *(blank(dev, x.shape) for _ in range(3))
+    op, scale, y, dx = dev.build(ops.LRN(n, c, p, *given)), *(blank(dev, x.shape) for _ in range(3))
     op.forward(there, scale, y)
     expected = reference.lrn(x, *given)
     close(dev, y, expected[0], 5)
@@ -170,7 +170,7 @@ def test_take(dev, rng, rows, width, count):
     table = rng.normal(size=(rows, width))
     dout = rng.normal(size=(count, width))
     index = rng.integers(0, rows, size=count)
-    op, out, dtable = dev.take(rows, width, count), blank(dev, (count, width)), blank(dev, (rows, width))
+    op, out, dtable = dev.build(ops.Take(rows, width, count)), blank(dev, (count, width)), blank(dev, (rows, width))
     there = put(dev, index)
     op.forward(put(dev, table), there, out)
     close(dev, out, table[index])
@@ -184,7 +184,7 @@ def test_take(dev, rng, rows, width, count):
 
 
 def test_take_reports_numbers_that_name_no_row(dev):
-    op, out, dtable = dev.take(3, 2, 5), blank(dev, (5, 2)), blank(dev, (3, 2))
+    op, out, dtable = dev.build(ops.Take(3, 2, 5)), blank(dev, (5, 2)), blank(dev, (3, 2))
     for _ in range(2):
         for index in ([2, -1, 3, float("nan"), 0], [0, 0.5, -0.5, 1e9, 0]):
             op.forward(put(dev, [[1, 2], [3, 4], [5, 6]]), put(dev, index), out)
@@ -218,7 +218,7 @@ def test_lstm(dev, rng, t, n, d, judged):
     c = put(dev, np.zeros((t + 1, n, d)))
     corrupted = np.where(cont[0, :, None] == 0, np.nan, states)
     dev.upload(c[0], corrupted[1])
-    op, there = dev.lstm(t, n, d), (put(dev, cont), put(dev, w))
+    op, there = dev.build(ops.LSTM(t, n, d)), (put(dev, cont), put(dev, w))
     op.forward(gates, *there, put(dev, corrupted[0]), hidden, c, h)
     close(dev, h, outs[1:])
     close(dev, c[1:], cells[1:])
@@ -249,7 +249,7 @@ def test_an_lstms_gates_saturate(dev):
     n = len(x)
     gates = np.stack([x, np.zeros(n), x[::-1], x], 1).astype(dev.dtype)  # c = σ(x) tanh(x)
     there, c, h = put(dev, gates), blank(dev, (n, 1)), blank(dev, (n, 1))
-    dev.lstm_unit(n, 1).forward(there, put(dev, np.zeros(n)), put(dev, np.full((n, 1), np.nan)), c, h)
+    dev.build(ops.LSTMUnit(n, 1)).forward(there, put(dev, np.zeros(n)), put(dev, np.full((n, 1), np.nan)), c, h)
     with np.errstate(over="ignore"):
         exact = gates.astype(np.float64)
         expected = np.concatenate([reference.sigmoid(exact[:, :3]), np.tanh(exact[:, 3:])], 1)
@@ -264,7 +264,7 @@ def test_top_k(dev, rng, n, c, p, k):
     x[-1, :, -1] = np.nan if n > 1 else 1
     x[0, -1, -1] = -np.inf
     values, places = blank(dev, (n, k, p)), blank(dev, (n, k, p))
-    dev.top_k(n, c, p, k).forward(put(dev, x), values, places)
+    dev.build(ops.TopK(n, c, p, k)).forward(put(dev, x), values, places)
     expected = reference.top_k(x, k)
     np.testing.assert_array_equal(dev.download(places), expected[1])
     np.testing.assert_array_equal(dev.download(values), expected[0])
@@ -274,6 +274,7 @@ def test_dropout_keeps_its_share(kind):
     dev = MAKE[kind]("float32")
     context = dev.make_context()
     context.set_clock(0, 0)
-    op, mask, y = dev.dropout(20, 1000, 0.3, 0, context), blank(dev, (20, 1000), np.uint8), blank(dev, (20, 1000))
+    op = dev.build(ops.Dropout(20, 1000, 0.3, 0, context))
+    mask, y = blank(dev, (20, 1000), np.uint8), blank(dev, (20, 1000))
     op.forward(put(dev, np.ones((20, 1000))), mask, y)
     assert abs(dev.download(mask).mean() - 0.7) < 4 * math.sqrt(0.21 / 20_000)

@@ -11,7 +11,7 @@ import pytest
 import reference
 from engines import last
 
-from caffelite.devices import Window, algorithms
+from caffelite.devices import Window, algorithms, ops
 from caffelite.devices.cpu.few_rows import FewRowsProduct
 
 BOUND = 4  # times BLAS's root mean square error
@@ -47,8 +47,8 @@ def ratios(name):
     x, dy = (rng.standard_normal(s).astype(np.float32) for s in (shape, y))
     expected = reference.convolution_backward(*(a.astype(np.float64) for a in (x, w, dy)), window, groups)[1:]
     plain, ours = (np.zeros_like(w), np.zeros(outputs, np.float32)), (np.ones_like(w), np.ones(outputs, np.float32))
-    engines.without_onednn().convolution(shape, y, window, groups).backward(x, w, dy, None, *plain)
-    op = engines.with_onednn().convolution(shape, y, window, groups, channels_last=True, algorithm=algorithm)
+    engines.without_onednn().build(ops.Convolution(shape, y, window, groups)).backward(x, w, dy, None, *plain)
+    op = engines.with_onednn().build(ops.Convolution(shape, y, window, groups, channels_last=True, algorithm=algorithm))
     op.backward(last(x), w, last(dy), None, *ours, False, False)
     assert getattr(op, "taken", {}).get("weight gradient", "direct") == algorithm
     twice = ours[0].copy()
@@ -82,7 +82,7 @@ def test_errors_of_inner_products(m, k, n):
     errors = []
     for dev in (engines.with_onednn(), engines.without_onednn()):
         dw, db = np.empty_like(w), np.empty(n, np.float32)
-        dev.inner_product(m, k, n).backward(x, w, dy, None, dw, db)
+        dev.build(ops.InnerProduct(m, k, n)).backward(x, w, dy, None, dw, db)
         errors.append([error(a, e) for a, e in zip((dw, db), expected, strict=True)])
     assert all(a <= BOUND * b for a, b in zip(*errors, strict=True))
 
@@ -92,6 +92,6 @@ def test_errors_of_products_of_few_rows():
     x, w, dy = (rng.standard_normal(s).astype(np.float32) for s in ((m, k), (n, k), (m, n)))
     dw, plain = np.empty_like(w), np.empty_like(w)
     FewRowsProduct(engines.with_onednn(), m, k, n).backward(x, w, dy, None, dw, False)
-    engines.without_onednn().inner_product(m, k, n).backward(x, w, dy, None, plain, None)
+    engines.without_onednn().build(ops.InnerProduct(m, k, n)).backward(x, w, dy, None, plain, None)
     expected = dy.astype(np.float64).T @ x
     assert error(dw, expected) <= BOUND * error(plain, expected)

@@ -1,5 +1,7 @@
 """Winograd's convolutions: their errors against float64, what they fuse, and that threads do not change them."""
 
+from dataclasses import replace
+
 import engines
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from engines import first, last
 from textnet import bind, inputs, run
 
 from caffelite import caffelite_pb2 as pb
-from caffelite.devices import Window, algorithms, open_device
+from caffelite.devices import Window, algorithms, open_device, ops
 from caffelite.devices.cpu.winograd import WidenedWinogradConvolution, WinogradConvolution
 
 # (N, C, H, W), M, kernel, pad, groups: several panels and blocks, borders of all kinds, images smaller than a tile
@@ -43,6 +45,11 @@ def problem(seed, x, m, size, pad, groups=1):
     return [rng.standard_normal(shape).astype(np.float32) for shape in shapes], window
 
 
+def described(images, window):
+    x, w, _, dy = images
+    return ops.Convolution(x.shape, dy.shape, window, x.shape[1] // w.shape[1], channels_last=True)
+
+
 def exact(images, window):
     """(y, dx, dw) in float64."""
     x, w, b, dy = (a.astype(np.float64) for a in images)
@@ -71,19 +78,18 @@ def passes(op, images):
 def test_errors_are_bounded_by_the_direct_ones(dev, seed, shape):
     images, window = problem(seed, *shape)
     expected = exact(images, window)
-    sizes, groups = (images[0].shape, images[3].shape), images[0].shape[1] // images[1].shape[1]
 
     def errors(op):
         return [np.sqrt(np.mean((a - b) ** 2)) for a, b in zip(passes(op, images), expected, strict=False)]
 
-    direct = errors(dev.convolution(*sizes, window, groups, channels_last=True))
+    direct = errors(dev.build(described(images, window)))
     direct = [
         max(e, 1e-7 * np.sqrt(np.mean(a**2))) for e, a in zip(direct, expected, strict=True)
     ]  # few sums are exact
     for (outputs, size), bound in BOUNDS.items():
         if size != shape[2]:
             continue
-        found = errors(WinogradConvolution(dev, *sizes, window, outputs, groups))
+        found = errors(WinogradConvolution(dev, described(images, window), outputs))
         for name, error, least in zip(("y", "dx", "dw"), found, direct, strict=False):
             assert error <= bound * least, f"F({outputs}), {name}"
 
@@ -100,15 +106,15 @@ THREADED = {
 @pytest.mark.parametrize("outputs, shape", [(int(name[0]), shape) for name, shape in THREADED.items()], ids=THREADED)
 def test_threads_do_not_change_results(seed, outputs, shape):
     images, window = problem(seed, *shape)
-    sizes = images[0].shape, images[3].shape, window, outputs, *shape[4:]
-    engines.assert_alike_in_threads(lambda dev: passes(WinogradConvolution(dev, *sizes), images))
+    op = described(images, window)
+    engines.assert_alike_in_threads(lambda dev: passes(WinogradConvolution(dev, op, outputs), images))
 
 
 @pytest.mark.parametrize("groups", [1, 2])
 def test_weight_gradient_adds_over_chunks_of_tiles(dev, seed, monkeypatch, groups):
     images, window = problem(seed, *SHAPES[3], groups)
     monkeypatch.setattr(algorithms, "CHUNK_BYTES", 0)  # chunks of 64 tiles
-    op = WinogradConvolution(dev, images[0].shape, images[3].shape, window, 2, groups)
+    op = WinogradConvolution(dev, described(images, window), 2)
     assert op._chunk < algorithms.tile_count(images[3].shape, 2)
     dw = np.ones_like(images[1])
     op.weight_gradient(last(images[0]), last(images[3]), dw, add=True)
@@ -119,7 +125,7 @@ def test_weight_gradient_adds_over_chunks_of_tiles(dev, seed, monkeypatch, group
 def test_relu_and_nan(dev, seed, slope):
     (x, w, b, dy), window = problem(seed, *SHAPES[0])
     plain, fused = np.empty_like(last(dy)), np.empty_like(last(dy))
-    op = WinogradConvolution(dev, x.shape, dy.shape, window, 2)
+    op = WinogradConvolution(dev, described((x, w, b, dy), window), 2)
     op.forward(last(x), w, b, plain)
     op.forward(last(x), w, b, fused, slope)
     np.testing.assert_array_equal(fused, np.where(plain > 0, plain, np.float32(slope) * plain))
@@ -132,7 +138,8 @@ def test_relu_and_nan(dev, seed, slope):
 @pytest.mark.parametrize("algorithm", [None, "winograd2", "winograd4"])
 def test_prepared_weights_of_groups(dev, seed, algorithm, shape):
     (x, w, b, dy), window = problem(seed, *shape)
-    op = dev.inference.convolution(x.shape, dy.shape, window, 2, algorithm=algorithm)
+    conv = replace(described((x, w, b, dy), window), algorithm=algorithm)
+    op = dev.build(ops.PreparedConvolution(conv))
     slopes, y = np.linspace(0, 1, b.size, dtype=np.float32), np.empty_like(last(dy))
     op.prepare(w, b, slopes)
     op.run(last(x), y)
@@ -153,7 +160,7 @@ def test_nothing_is_touched_beside_parts_of_vectors(dev, seed):
 
     (_, pixels), (_, gradients) = framed(x, np.nan), framed(dy, np.nan)
     (above, y), (below, dx) = framed(dy, 7), framed(x, 7)
-    op = WinogradConvolution(dev, x.shape, dy.shape, window, 4)
+    op = WinogradConvolution(dev, described((x, w, b, dy), window), 4)
     op.forward(pixels, w, b, y)
     op.data_gradient(gradients, w, dx)
     assert np.isfinite(above).all() and np.isfinite(below).all()
@@ -206,7 +213,7 @@ def test_weights_transformed_panel_by_panel_give_the_same_bits(dev, monkeypatch,
     results = []
     for panels in (True, False):
         monkeypatch.setattr(algorithms, "by_panels", lambda m, tiles, panels=panels: panels)
-        op = WinogradConvolution(dev, images[0].shape, images[3].shape, window, outputs, 2)
+        op = WinogradConvolution(dev, described(images, window), outputs)
         assert op._forward.by_panels == panels
         results.append(passes(op, images)[:2])
     for a, b in zip(*results, strict=True):
@@ -216,7 +223,7 @@ def test_weights_transformed_panel_by_panel_give_the_same_bits(dev, monkeypatch,
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "x".join(map(str, (*shape[0], *shape[2::2]))))
 def test_bfloat16_images_are_widened_and_their_results_rounded(dev, seed, shape):
     (x, w, b, dy), window = problem(seed, *shape)
-    groups, (to_half, to_float) = x.shape[1] // w.shape[1], dev.conversions()
+    to_half, to_float = dev.conversions()
 
     def rounded(image):
         half, wide = np.empty(image.shape, np.uint16), np.empty_like(image)
@@ -226,7 +233,7 @@ def test_bfloat16_images_are_widened_and_their_results_rounded(dev, seed, shape)
 
     (half_x, wide_x), (half_dy, wide_dy) = rounded(last(x)), rounded(last(dy))
     for outputs in (n for n, size in BOUNDS if size == shape[2]):
-        how = x.shape, dy.shape, window, outputs, groups
+        how = described((x, w, b, dy), window), outputs
         op, wide_op = WidenedWinogradConvolution(dev, *how), WinogradConvolution(dev, *how)
         y, dx, dw = np.empty_like(half_dy), np.empty_like(half_x), np.empty_like(w)
         wide_y, wide_dx, wide_dw = np.empty_like(wide_dy), np.empty_like(wide_x), np.empty_like(w)

@@ -10,6 +10,7 @@ from devices.arrays import MAKE, blank, put
 from textnet import bind, feed, forward, inputs
 
 from caffelite.detection import boxes
+from caffelite.devices import detection_ops
 from caffelite.errors import CaffeliteError
 
 KINDS = ["cpu", pytest.param("host", marks=pytest.mark.host)]  # the table of layers runs on a GPU too
@@ -46,7 +47,7 @@ def test_pooling_equals_opencv(kind, seed):
         ("MAX", (40, 12, 6, 5), f'type: "ROIPooling" roi_pooling_param {{ {grid} }}'),
         ("POSITION", (40, 3, 2, 2), f'type: "PSROIPooling" psroi_pooling_param {{ {groups} }}'),
     ):
-        op, y = dev.region_pooling(method, x.shape, shape, 0.0625), blank(dev, shape)
+        op, y = dev.build(detection_ops.RegionPooling(method, x.shape, shape, 0.0625)), blank(dev, shape)
         op.forward(put(dev, x), put(dev, rois), y, blank(dev, shape, np.int32))
         np.testing.assert_allclose(dev.download(y), opencv(layer, data=x, rois=rois), rtol=1e-5, atol=1e-5)
 
@@ -76,7 +77,7 @@ def test_degenerate_boxes(kind, method, seed):
                      [1, -1000, -1000, 1000, 1000]], float)  # fmt: skip
     bad = np.array([[0, np.nan, 0, 9, 9], [1, 0, 0, np.inf, 9], [0, 0, 0, 1e30, 1e30]])
     x, shape = rng.normal(size=(2, 8, 7, 6)), (8, 2, 2, 2) if method == "POSITION" else (8, 8, 2, 2)
-    op = dev.region_pooling(method, x.shape, shape, 0.1)
+    op = dev.build(detection_ops.RegionPooling(method, x.shape, shape, 0.1))
     y, index, dx = blank(dev, shape), blank(dev, shape, np.int32), blank(dev, x.shape)
     every = put(dev, np.concatenate([rois, bad]))
     op.forward(put(dev, x), every, y, index)

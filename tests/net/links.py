@@ -108,15 +108,15 @@ class ThreadLinks:
         exchange.turn.notify_all()
         return found
 
-    def all_gather(self, part: np.ndarray, whole: np.ndarray) -> None:
-        assert part.flags.c_contiguous and whole.flags.c_contiguous
-        for i, array in enumerate(self._collect(part)):
-            whole.reshape(self.exchange.shards, -1)[i] = array.reshape(-1)
+    def all_gather(self, source: np.ndarray, target: np.ndarray) -> None:
+        assert source.flags.c_contiguous and target.flags.c_contiguous
+        for i, array in enumerate(self._collect(source)):
+            target.reshape(self.exchange.shards, -1)[i] = array.reshape(-1)
 
-    def reduce_scatter(self, whole: np.ndarray, part: np.ndarray) -> None:
-        assert part.flags.c_contiguous and whole.flags.c_contiguous
-        found = [a.reshape(self.exchange.shards, -1)[self.me[1]] for a in self._collect(whole)]
-        part.reshape(-1)[...] = sum(found)
+    def reduce_scatter(self, source: np.ndarray, target: np.ndarray) -> None:
+        assert source.flags.c_contiguous and target.flags.c_contiguous
+        found = [a.reshape(self.exchange.shards, -1)[self.me[1]] for a in self._collect(source)]
+        target.reshape(-1)[...] = sum(found)
 
     def all_reduce(self, array: np.ndarray) -> None:
         assert array.flags.c_contiguous

@@ -8,6 +8,7 @@ import pytest
 from devices.host.backend import HostBackend
 from training.capturing import LibraryError
 
+from caffelite.devices import ops
 from caffelite.devices.cuda import GPU
 from caffelite.devices.cuda.streams import Fork
 from caffelite.devices.formula import Formula
@@ -21,7 +22,7 @@ def device():
 def test_another_data_set_on_the_device_is_read(device):
     """A graph that was captured with one set on the device is not launched for the next."""
     context = device.make_context()
-    op, out, found = device.preprocess((2, 1, 2, 2), None, 1.0, context), device.zeros((2, 1, 2, 2)), []
+    op, out, found = device.build(ops.Preprocess((2, 1, 2, 2), None, 1.0, context)), device.zeros((2, 1, 2, 2)), []
     program = device.capture(lambda: op.forward(out), context, op.signature)
     picks = np.array([[0, 0, 0, 0], [1, 0, 0, 0]], np.int32)
     for value in (3, 5):

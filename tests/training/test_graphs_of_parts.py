@@ -158,11 +158,11 @@ class HostLinks(NCCLLinks):
     def receive(self, array, peer, tag):
         super().receive(array.view(Array), peer, tag)
 
-    def all_gather(self, part, whole):
-        super().all_gather(part.view(Array), whole.view(Array))
+    def all_gather(self, source, target):
+        super().all_gather(source.view(Array), target.view(Array))
 
-    def reduce_scatter(self, whole, part):
-        super().reduce_scatter(whole.view(Array), part.view(Array))
+    def reduce_scatter(self, source, target):
+        super().reduce_scatter(source.view(Array), target.view(Array))
 
     def all_reduce(self, array):
         super().all_reduce(array.view(Array))

@@ -50,12 +50,12 @@ def test_an_overflow_halves_the_scale_and_skips_the_update(folder, make):
     solver.updater.clipping.loss_scale.load(2.0**9, good=7)
     solver.step(1)
     assert np.abs(device.download(solver.net.params.data) - before).max() > 1e-3
-    assert solver.updater.clipping.loss_scale.held() == (2.0**9, 8)
+    assert solver.updater.clipping.loss_scale.state() == (2.0**9, 8)
 
 
 def test_the_loss_scale_is_resumed(folder, train):
     device = half_precision()
     run = train(SOLVER, stop_at=20, device=device).solver
-    assert run.updater.clipping.loss_scale.held() == (2.0**10, 20)
+    assert run.updater.clipping.loss_scale.state() == (2.0**10, 20)
     again = train(SOLVER, device=half_precision(), resume="s_iter_20.solverstate", iterations=3).solver
-    assert again.updater.clipping.loss_scale.held() == (2.0**10, 23)
+    assert again.updater.clipping.loss_scale.state() == (2.0**10, 23)

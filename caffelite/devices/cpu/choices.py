@@ -17,7 +17,7 @@ import numba
 
 from ..cache import ChoiceCache
 from ..processor import features
-from ..protocol import Gather
+from ..types import Gather
 from . import ahead
 
 REVISION = 6  # of kernels and measurements: what was chosen with another one is measured again

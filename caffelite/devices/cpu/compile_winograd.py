@@ -6,6 +6,7 @@ import sys
 import numpy as np
 
 from ..algorithms import EXACT_TILE
+from ..ops import Convolution
 from ..window import Window
 from .device import CPU
 from .winograd import WinogradConvolution
@@ -15,11 +16,12 @@ CHANNELS, SIDE = 16, 32
 
 def main(size: int) -> None:
     shape, outputs = (1, CHANNELS, SIDE, SIDE), EXACT_TILE if size == 3 else 4
-    op = WinogradConvolution(CPU(), shape, shape, Window((size, size), pad=(size // 2,) * 2), outputs)
+    op = Convolution(shape, shape, Window((size, size), pad=(size // 2,) * 2))
+    built = WinogradConvolution(CPU(), op, outputs)
     x, w, b = (np.zeros(s, np.float32) for s in (shape, (CHANNELS, CHANNELS, size, size), CHANNELS))
-    op.forward(x, w, b, np.empty_like(x))
+    built.forward(x, w, b, np.empty_like(x))
     if size == 3:
-        op.weight_gradient(x, x, np.empty_like(w))
+        built.weight_gradient(x, x, np.empty_like(w))
 
 
 if __name__ == "__main__":

@@ -4,37 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from .. import algorithms
+from .. import algorithms, ops
 from ..algorithms import DEPTHWISE, DIRECT, EXACT_TILE, PRODUCT, WINOGRAD
-from ..window import Window
-from . import ahead
+from . import ahead, operations
 from .choices import Choices
 from .depthwise import DepthwiseConvolution
+from .formula_kernels import FormulaKernels
 from .onednn_operations import Convolution, InnerProduct
+from .registry import implements
 from .winograd import WidenedWinogradConvolution, WinogradConvolution
 
-Operation = Convolution | InnerProduct | WinogradConvolution | DepthwiseConvolution
+Algorithm = Convolution | InnerProduct | WinogradConvolution | DepthwiseConvolution
 Run = Callable[[], None]
 FORWARD, DATA, WEIGHTS = "forward", "data gradient", "weight gradient"
 
 
 class MeasuredConvolution:
-    """A convolution as in onednn_operations.Convolution, by the fastest of several operations for each pass.
+    """By the fastest of several algorithms for each pass.
 
-    operations: by algorithm, the direct one first. fixed: one algorithm for all passes. ordered: the forward pass is
+    by_name: the direct one first. fixed: one algorithm for all passes. ordered: the forward pass is
     direct where none is fixed. ``taken``: the algorithm of each pass that has run.
     """
 
-    def __init__(
-        self, choices: Choices, operations: dict[str, Operation], problem: str, fixed: str | None, ordered: bool
-    ):
-        self._choices, self._all, self._problem, self._fixed = choices, operations, problem, fixed
+    def __init__(self, choices: Choices, by_name: dict[str, Algorithm], problem: str, fixed: str | None, ordered: bool):
+        self._choices, self._all, self._problem, self._fixed = choices, by_name, problem, fixed
         # Those whose weight gradients have small rounding errors.
-        self._exact = {name: op for name, op in operations.items() if WINOGRAD.get(name, EXACT_TILE) == EXACT_TILE}
+        self._exact = {name: op for name, op in by_name.items() if WINOGRAD.get(name, EXACT_TILE) == EXACT_TILE}
         self._ordered = ordered and not fixed
         self.taken: dict[str, str] = {}
 
@@ -47,8 +45,6 @@ class MeasuredConvolution:
         return self.taken[part]
 
     def forward(self, x, w, b, y, slope: float | None = None) -> None:
-        """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
-
         def runs() -> dict[str, Run]:
             return {name: partial(op.forward, x, w, b, y, slope) for name, op in self._all.items()}
 
@@ -57,8 +53,6 @@ class MeasuredConvolution:
         self._all[self._algorithm(FORWARD, runs)].forward(x, w, b, y, slope)
 
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
-        """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
-
         def data_runs() -> dict[str, Run]:
             return {name: partial(self._data_gradient, op, x, w, dy, dx) for name, op in self._all.items()}
 
@@ -73,13 +67,13 @@ class MeasuredConvolution:
             self._data_gradient(self._all[self._algorithm(DATA, data_runs)], x, w, dy, dx)
 
     @staticmethod
-    def _data_gradient(op: Operation, x, w, dy, dx) -> None:
+    def _data_gradient(op: Algorithm, x, w, dy, dx) -> None:
         if isinstance(op, WinogradConvolution | DepthwiseConvolution):
             op.data_gradient(dy, w, dx)
         else:
             op.backward(x, w, dy, dx, None, None)
 
-    def _gradients(self, op: Operation, x, w, dy, dw, db, add_w: bool = False, add_b: bool = False) -> None:
+    def _gradients(self, op: Algorithm, x, w, dy, dw, db, add_w: bool = False, add_b: bool = False) -> None:
         if isinstance(op, WinogradConvolution | DepthwiseConvolution):
             op.weight_gradient(x, dy, dw, add_w)
             if db is not None:
@@ -94,21 +88,19 @@ class MeasuredConvolution:
         return direct
 
 
-def convolution(
-    device: Any,
-    library: Any,
-    choices: Choices | None,
-    x: tuple[int, ...],
-    y: tuple[int, ...],
-    window: Window,
-    groups: int,
-    half: bool,
-    algorithm: str | None,
-) -> Convolution | MeasuredConvolution:
-    """A convolution of channels_last images. choices: None for the direct algorithm. algorithm: one that it takes
-    where it can; None for the fastest, where there is work enough that this matters."""
-    direct = Convolution(device, library, x, y, window, groups, half)
-    names = algorithms.candidates(x, y, window, groups, half)
+@implements(ops.Convolution)
+def build(device: FormulaKernels, op: ops.Convolution) -> ops.BuiltConvolution:
+    return channels_last(device, op) if op.channels_last else operations.Convolution(device, op)
+
+
+def channels_last(device: FormulaKernels, op: ops.Convolution) -> Convolution | MeasuredConvolution:
+    """By the algorithm that ``op`` names where that can be taken; else by the fastest, where there is work enough that
+    this matters."""
+    library, choices, algorithm = device.library, device.algorithms, op.algorithm
+    assert library, "traits say that there is no channels_last"
+    direct = Convolution(device, library, op)
+    x, y, window, groups, half = geometry = op.x, op.y, op.window, op.groups, op.half
+    names = algorithms.candidates(*geometry)
     little = not algorithms.measured(x, y, window, groups)
     if PRODUCT in names and y[2:] == (1, 1):
         algorithm = algorithm or PRODUCT  # a direct one reorders all weights for one pixel
@@ -116,19 +108,19 @@ def convolution(
         names = [name for name in names if name in (DIRECT, algorithm)]
     if choices is None or len(names) == 1 or (little and not algorithm):
         return direct
-    operations: dict[str, Operation] = {DIRECT: direct}
+    by_name: dict[str, Algorithm] = {DIRECT: direct}
     tiled = [name for name in names if name in WINOGRAD]
     if tiled:
         ahead.begin(device, window.kernel[0])
     winograd = WidenedWinogradConvolution if half else WinogradConvolution
-    operations |= {name: winograd(device, x, y, window, WINOGRAD[name], groups) for name in tiled}
+    by_name |= {name: winograd(device, op, WINOGRAD[name]) for name in tiled}
     if PRODUCT in names:
-        operations[PRODUCT] = InnerProduct(device, library, x[0] * x[2] * x[3], x[1], y[1])
+        by_name[PRODUCT] = InnerProduct(device, library, ops.InnerProduct(x[0] * x[2] * x[3], x[1], y[1]))
     if DEPTHWISE in names:
-        operations[DEPTHWISE] = DepthwiseConvolution(device, x, y, window, half)
+        by_name[DEPTHWISE] = DepthwiseConvolution(device, op)
     sizes = ["x".join(map(str, shape)) for shape in (x, y, window.kernel, window.pad, window.stride)]
     problem = "convolution of {} to {}, kernel {}, pad {}".format(*sizes) + f", {groups} groups" * (groups > 1)
     if DEPTHWISE in names:
         problem = "depthwise convolution of {} to {}, kernel {}, pad {}, stride {}".format(*sizes)
     problem += ", bfloat16" * half
-    return MeasuredConvolution(choices, operations, problem, algorithm, algorithms.keeps_order(x, y, window, groups))
+    return MeasuredConvolution(choices, by_name, problem, algorithm, algorithms.keeps_order(x, y, window, groups))

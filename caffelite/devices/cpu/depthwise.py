@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import algorithms
+from .. import algorithms, ops
 from ..algorithms import rounded
-from ..window import Window
 from .kernels import depthwise, program
 from .memory import Memory
 
 
 class DepthwiseConvolution:
-    """y (N, OH, OW, C) = w (C, 1, 3, 3) * x (N, H, W, C) + b (C), each channel by itself; stride 1 or 2. x and y are
-    given as N×C×H×W.
+    """w (C, 1, 3, 3): each channel by itself; stride 1 or 2. half: bfloat16. Results do not depend on the number of
+    threads."""
 
-    half: x, y and their gradients are bfloat16 (uint16), with products and sums of float32. Results do not depend on
-    the number of threads.
-    """
-
-    def __init__(self, device: Memory, x: tuple[int, ...], y: tuple[int, ...], window: Window, half: bool = False):
+    def __init__(self, device: Memory, op: ops.Convolution):
+        x, y, window = op.x, op.y, op.window
         self._device, self._stride, channels = device, window.stride[0], x[1]
         self._x, self._y = ((shape[0], *shape[2:], channels) for shape in (x, y))
         self._pad, self._back = np.array(window.pad, np.int64), np.array([2 - p for p in window.pad], np.int64)
@@ -65,7 +61,6 @@ class DepthwiseConvolution:
         run(x.reshape(self._x), packed, bias, factor, y.reshape(self._y), *where)
 
     def forward(self, x, w, b, y, slope: float | None = None) -> None:
-        """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
         packed, unused = self._space()
         depthwise.pack(w.reshape(self._weights), False, packed)
         self._convolve(packed, unused, x, b, y, slope)

@@ -7,38 +7,37 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import threadpoolctl
 
 from ...errors import CaffeliteError
-from ..building import builds
+from .. import ops
 from ..context import ExecutionContext
-from ..interfaces import DetectionOptions, MultiBoxOptions, ProposalOptions, RegionOptions
-from ..protocol import Gather, Shape
 from ..traits import CPU_EAGER, cpu_traits
-from ..window import Window
-from . import (
+from ..types import Gather
+from . import (  # those that are not used register what they build
     blas,
     choices,
-    convolution,
+    convolution,  # noqa: F401
+    im2col,  # noqa: F401
     inference,
     input_buffer,
+    lrn,  # noqa: F401
     onednn,
-    onednn_operations,
-    operations,
-    preprocessing,
-    recurrent,
-    regions,
-    resizing,
-    selection,
+    pooling,  # noqa: F401
+    prepared,  # noqa: F401
+    preprocessing,  # noqa: F401
+    recurrent,  # noqa: F401
+    regions,  # noqa: F401
+    resizing,  # noqa: F401
+    selection,  # noqa: F401
 )
 from .formula_kernels import FormulaKernels
-from .im2col import Im2col
-from .lrn import LRN, ChannelsLastLRN
-from .pooling import Pooling
+from .registry import BUILDERS
 
+T = TypeVar("T")
 log = logging.getLogger("caffelite")
 
 
@@ -68,16 +67,16 @@ class CPU(FormulaKernels):
         self.dtype = np.dtype(dtype)
         self.threads = self.active_threads = numba.get_num_threads()
         self._workspace = np.empty(0, np.uint8)
-        self._onednn = onednn.load() if dtype == "float32" else None
-        if dtype == "float32" and not self._onednn:
+        self.library = onednn.load() if dtype == "float32" else None
+        if dtype == "float32" and not self.library:
             _log_no_onednn()
         self.algorithms = None
-        if self._onednn and not deterministic:
-            self.algorithms = choices.Choices(self.threads, self._onednn.version, self._onednn.instructions)
-        self.inference = inference.Inference(self, self._onednn, self.algorithms) if self._onednn else None
+        if self.library and not deterministic:
+            self.algorithms = choices.Choices(self.threads, self.library.version, self.library.instructions)
+        self.inference = inference.Inference(self, self.library) if self.library else None
         if precision == "auto":
-            precision = "bf16" if self._onednn and self._onednn.bf16() == "native" else "fp32"
-        self.traits = traits = cpu_traits(precision, self.dtype.name, self._onednn is not None)
+            precision = "bf16" if self.library and self.library.bf16() == "native" else "fp32"
+        self.traits = traits = cpu_traits(precision, self.dtype.name, self.library is not None)
         self.precision = precision
         if traits.half:
             self._check_half()
@@ -87,10 +86,10 @@ class CPU(FormulaKernels):
 
     def _check_half(self) -> None:
         """Warns where bfloat16 is emulated. Errors: no oneDNN, or a processor that it does not support."""
-        if self._onednn is None:
+        if self.library is None:
             remedy = 'install the extra: pip install "caffelite[onednn]"'
             raise CaffeliteError("bf16 on a CPU needs oneDNN (version 3)", found="none", remedy=remedy)
-        kind = self._onednn.bf16()
+        kind = self.library.bf16()
         if kind is None:
             raise CaffeliteError(
                 "this processor cannot multiply bfloat16 numbers", expected="AVX-512, better AMX", remedy="use fp32"
@@ -100,10 +99,13 @@ class CPU(FormulaKernels):
                 "This processor has no bfloat16 instructions; -precision bf16 is imitated, and slower than fp32"
             )
 
-    def run_concurrently(self, work: int, *parts: Callable[[], None]) -> None:
+    def build(self, op: ops.Operation[T]) -> T:
+        return BUILDERS.build(self, op)
+
+    def run_concurrently(self, work: int, *functions: Callable[[], None]) -> None:
         """Calls functions with independent operations."""
-        for part in parts:
-            part()
+        for function in functions:
+            function()
 
     def synchronize(self) -> None:
         """Returns at once: every operation has finished."""
@@ -133,93 +135,14 @@ class CPU(FormulaKernels):
         """``body`` itself."""
         return EagerGraph(body)
 
+    def ring(self, rows: int, width: int = 1) -> input_buffer.Ring:
+        return input_buffer.Ring(self, rows, width)
+
     def why_eager(self) -> str:
         return self.eager
 
     def drop_graphs(self) -> None:
         """Does nothing: there are none."""
-
-    # operations
-
-    def inner_product(
-        self, m: int, k: int, n: int, transpose: bool = False, half: bool = False
-    ) -> onednn_operations.InnerProduct | operations.InnerProduct:
-        if self._onednn:
-            return onednn_operations.InnerProduct(self, self._onednn, m, k, n, transpose, half)
-        return operations.InnerProduct(self, m, k, n, transpose)
-
-    def convolution(
-        self,
-        x: Shape,
-        y: Shape,
-        window: Window,
-        groups: int = 1,
-        channels_last: bool = False,
-        half: bool = False,
-        name: str = "",
-        algorithm: str | None = None,
-        context: ExecutionContext | None = None,
-    ) -> onednn_operations.Convolution | convolution.MeasuredConvolution | operations.Convolution:
-        if channels_last:
-            assert self._onednn, "traits say that there is no channels_last"
-            how = x, y, window, groups, half, algorithm
-            return convolution.convolution(self, self._onednn, self.algorithms, *how)
-        return operations.Convolution(self, x, y, window, groups)
-
-    def channels_last_pooling(
-        self, method: str, x: Shape, y: Shape, window: Window, half: bool = False
-    ) -> onednn_operations.Pooling:
-        assert self._onednn, "traits say that there is no channels_last"
-        return onednn_operations.Pooling(self, self._onednn, method, x, y, window, half)
-
-    def lrn(self, n: int, c: int, p: int, size: int, alpha: float, beta: float, k: float) -> LRN:
-        kind = ChannelsLastLRN if p == 1 else LRN
-        return kind(self, n, c, p, size, alpha, beta, k)
-
-    def im2col(self, x: Shape, window: Window) -> Im2col:
-        return Im2col(x, window.outputs(x[2:]), window)
-
-    def region_pooling(self, method: str, x: Shape, y: Shape, scale: float, pad: float = 0) -> regions.RegionPooling:
-        return regions.RegionPooling(self.dtype, method, x, y, scale, pad)
-
-    def multibox_loss(self, options: MultiBoxOptions) -> None:
-        return None
-
-    def detections(self, options: DetectionOptions) -> None:
-        return None
-
-    def proposals(self, options: ProposalOptions) -> None:
-        return None
-
-    def region_loss(self, options: RegionOptions) -> None:
-        return None
-
-    def preprocess(
-        self,
-        out: Shape,
-        mean: np.ndarray | None,
-        scale: float,
-        context: ExecutionContext,
-        channels_last: bool = False,
-    ) -> preprocessing.Preprocess:
-        return preprocessing.Preprocess(out, mean, scale)
-
-    dropout = builds(operations.Dropout)
-    interpolation = builds(resizing.Interpolation)
-    lstm = builds(recurrent.LSTM)
-    lstm_unit = builds(recurrent.LSTMUnit)
-    pooling = builds(Pooling)
-    ring = builds(input_buffer.Ring)
-    softmax_loss = builds(operations.SoftmaxLoss)
-
-    # These need nothing of the device.
-    accuracy = staticmethod(operations.Accuracy)
-    distances = staticmethod(selection.Distances)
-    softmax = staticmethod(operations.Softmax)
-    take = staticmethod(selection.Take)
-    top_k = staticmethod(selection.TopK)
-    uniform = staticmethod(operations.Uniform)
-    unpooling = staticmethod(resizing.Unpooling)
 
 
 @functools.cache

@@ -12,10 +12,12 @@ import numpy as np
 
 from ..dtypes import BFLOAT16
 from ..formula import Formula, batch_moments, merged, one_by_one, two_passes, unbias
-from ..interfaces import Kernel
+from ..types import Kernel
 from . import formulas, interpreted
+from .choices import Choices
 from .kernels import channels_last, few_rows
 from .memory import Memory
+from .onednn import Library
 
 SUMMED = 4  # arrays that a kernel adds up at once
 JOINED = 1024  # numbers of the rows that are taken as one
@@ -23,7 +25,11 @@ PARTS = 64  # parts of a sum: fixed, so that results do not depend on the number
 
 
 class FormulaKernels(Memory):
-    """Builds functions that apply a formula to arrays, and adds arrays."""
+    """Builds functions that apply a formula to arrays, and adds arrays. library: oneDNN, where the traits say
+    ``channels_last``; algorithms: where they are measured."""
+
+    library: Library | None
+    algorithms: Choices | None
 
     @property
     def _formulas(self) -> ModuleType:
@@ -46,17 +52,17 @@ class FormulaKernels(Memory):
     def _add_bfloat16(self) -> Kernel:
         return self.map(Formula("a + b", ("a", "b"), halves=("a", "b", "out")))
 
-    def copy_out(self, whole: np.ndarray, start: int, part: np.ndarray, more: Sequence[np.ndarray] = ()) -> None:
-        """part = whole[:, start : start + S] + the same columns of the arrays ``more``."""
-        arrays = (whole, *more)
-        if len(arrays) > 1 and part.dtype != BFLOAT16:
-            arguments = (*arrays[:SUMMED], *[whole] * (SUMMED - len(arrays)))
-            channels_last.sum_columns(*arguments, len(arrays[:SUMMED]), start, part)
+    def copy_out(self, source: np.ndarray, start: int, target: np.ndarray, more: Sequence[np.ndarray] = ()) -> None:
+        """target = source[:, start : start + S] + the same columns of the arrays ``more``."""
+        arrays = (source, *more)
+        if len(arrays) > 1 and target.dtype != BFLOAT16:
+            arguments = (*arrays[:SUMMED], *[source] * (SUMMED - len(arrays)))
+            channels_last.sum_columns(*arguments, len(arrays[:SUMMED]), start, target)
             more = arrays[SUMMED:]
         else:
-            channels_last.copy_out(whole, start, part)
+            channels_last.copy_out(source, start, target)
         for other in more:
-            self.add(other[:, start : start + part.shape[1]], part)
+            self.add(other[:, start : start + target.shape[1]], target)
 
     def map(self, formula: Formula, **constants: float) -> Kernel:
         """``run(*arrays, *scalars, out)``: out = formula, element by element; out may be one of the arrays."""
@@ -159,17 +165,16 @@ class FormulaKernels(Memory):
         p: int,
         /,
         scale: float = 1.0,
-        kept: bool = False,
+        with_values: bool = False,
         **constants: float,
     ) -> Kernel:
-        """``run(*arrays, outs)``: ``channel_sum`` of several formulas, in one pass where P = 1; arrays are those of all
-        formulas, each once. kept: ``run(*arrays, outs, kept)``; ``kept`` receives the values of the first formula."""
+        """``run(*arrays, outs)``: ``channel_sum`` of several formulas, in one pass where P = 1; see protocol.Device."""
         if p > 1:
-            if kept:
+            if with_values:
                 return self._sums_and_values(formulas_, channels, n, c, p, scale, constants)
             return one_by_one(self, formulas_, channels, n, c, p, scale, constants)
         whole = Formula(formulas_[-1].text, merged(formulas_), constants=tuple(constants))
-        how = formulas_, self.dtype.name, tuple(channels), tuple(constants), kept
+        how = formulas_, self.dtype.name, tuple(channels), tuple(constants), with_values
         kernels = functools.cache(lambda over: self._formulas.column_sums_kernel(*how, over))
         kernels(None)  # written now, not in the first iteration
         values = tuple(self.dtype.type(value) for value in constants.values())
@@ -179,7 +184,7 @@ class FormulaKernels(Memory):
         size, wide, sums = (_parts(rows), count, width), np.empty((count, width)), np.empty((count, c))
 
         def run(*operands):
-            outs, targets = operands[-2 if kept else -1], operands[-1:] * kept
+            outs, targets = operands[-2 if with_values else -1], operands[-1:] * with_values
             arrays = {
                 name: a.reshape(s) for name, a, s in zip(whole.arrays, operands, shapes, strict=False)
             }  # without the results
@@ -223,7 +228,7 @@ class FormulaKernels(Memory):
         scale: float,
         constants: dict[str, float],
     ) -> Kernel:
-        """``channel_sums`` with ``kept``."""
+        """``channel_sums`` with values."""
         sums = self.channel_sums(formulas_, channels, n, c, p, scale, False, **constants)
         first, names = formulas_[0], merged(formulas_)
         own = {name: constants[name] for name in first.constants}
@@ -277,43 +282,39 @@ class FormulaKernels(Memory):
     def updater(
         self, formula: Formula, chunks: np.ndarray, lr_mult: np.ndarray, decay: np.ndarray, **constants: float
     ) -> Kernel:
-        """``run(numbers, scale, *arrays)``: an update rule over flat buffers.
-
-        chunks (K, 2) are element ranges, lr_mult and decay (K) theirs. numbers: the rate, then the formula's constants
-        that are not given here, in its order; scale (1): what g is multiplied by. Both are arrays of the device.
-        """
+        """``run(hyperparameters, scale, *arrays)``: an update rule over flat buffers, see protocol.Device."""
         kernel = self._formulas.update_kernel(formula, self.dtype.name)
         start, stop = (np.ascontiguousarray(chunks[:, i], np.int64) for i in (0, 1))
         tables, values = [np.ascontiguousarray(t, self.dtype) for t in (lr_mult, decay)], self._rule(formula, constants)
 
-        def run(numbers: np.ndarray, scale: np.ndarray, *arrays):
-            kernel(start, stop, *tables, numbers[0], scale[0], *arrays, *values(numbers))
+        def run(hyperparameters: np.ndarray, scale: np.ndarray, *arrays):
+            kernel(start, stop, *tables, hyperparameters[0], scale[0], *arrays, *values(hyperparameters))
 
         return run
 
     def fused_updater(self, formula: Formula, lr_mult: float, decay: float, **constants: float) -> Kernel:
-        """``run(numbers, scale, x, dy, w, *history)``: see protocol.Device; sizes as algorithms.has_few_rows accepts
-        them."""
+        """``run(hyperparameters, scale, x, dy, w, *history)``: see protocol.Device; sizes as algorithms.has_few_rows
+        accepts them."""
         kernel, values = self._formulas.rows_update_kernel(formula, self.dtype.name), self._rule(formula, constants)
         lr_mult, decay = self.dtype.type(lr_mult), self.dtype.type(decay)
 
-        def run(numbers: np.ndarray, scale: np.ndarray, x: np.ndarray, dy: np.ndarray, *arrays: np.ndarray):
+        def run(hyperparameters: np.ndarray, scale: np.ndarray, x: np.ndarray, dy: np.ndarray, *arrays: np.ndarray):
             size = self.threads, len(x) + few_rows.ROWS, few_rows.BLOCK
             space = self.workspace(math.prod(size)).reshape(size)
-            kernel(x, dy, numbers[0] * lr_mult, decay, scale[0], space, *arrays, *values(numbers))
+            kernel(x, dy, hyperparameters[0] * lr_mult, decay, scale[0], space, *arrays, *values(hyperparameters))
 
         return run
 
     def _rule(self, formula: Formula, constants: dict[str, float]) -> Callable[[np.ndarray], Sequence[Any]]:
-        """What gives the constants of an update rule for an iteration's numbers, see ``updater``."""
+        """What gives the constants of an update rule for an iteration's hyperparameters, see ``updater``."""
         others = [n for n in formula.constants if n not in ("rate", "decay")]
         bound = {n: self.dtype.type(constants[n]) for n in others if n in constants}
         fixed = tuple(bound.values())
         if len(bound) == len(others):
             return lambda _: fixed
 
-        def values(numbers: np.ndarray) -> Sequence[Any]:
-            left = iter(numbers[1:])
+        def values(hyperparameters: np.ndarray) -> Sequence[Any]:
+            left = iter(hyperparameters[1:])
             return [bound[n] if n in bound else next(left) for n in others]
 
         return values

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 
-from ..window import Window
+from .. import ops
 from .kernels import unfolding
+from .memory import Memory
+from .registry import implements
 
 
+@implements(ops.Im2col)
 class Im2col:
-    """x (N, C, H, W) → columns (N, C·kh·kw, OH, OW): the inputs of each window, 0 outside the image."""
-
-    def __init__(self, x: tuple[int, ...], y: tuple[int, ...], window: Window):
-        planes = math.prod(x[:2])
-        self._x, self._columns, self._window = (planes, *x[2:]), (planes, *window.kernel, *y), window
+    def __init__(self, device: Memory, op: ops.Im2col):
+        planes, size, self._window = math.prod(op.x[:2]), op.x[2:], op.window
+        self._x, self._columns = (planes, *size), (planes, *op.window.kernel, *op.window.outputs(size))
 
     def forward(self, x, columns) -> None:
         unfolding.im2col(x.reshape(self._x), columns.reshape(self._columns), *self._window)

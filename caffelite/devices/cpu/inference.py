@@ -8,9 +8,6 @@ from typing import Any
 import numba
 import numpy as np
 
-from ..protocol import Shape
-from ..window import Window
-from .choices import Choices
 from .formula_kernels import FormulaKernels
 from .kernels import checksums, program
 from .onednn import Library
@@ -23,22 +20,9 @@ GAP = 64  # numbers between arrays that are read as one
 
 
 class Inference:
-    """See interfaces.Inference."""
-
-    def __init__(self, device: FormulaKernels, library: Library, choices: Choices | None):
-        self._device, self._library, self._choices = device, library, choices
+    def __init__(self, device: FormulaKernels, library: Library):
+        self._device, self._library = device, library
         self.every = device.threads
-
-    def convolution(
-        self,
-        x: Shape,
-        y: Shape,
-        window: Window,
-        groups: int = 1,
-        half: bool = False,
-        algorithm: str | None = None,
-    ) -> PreparedConvolution:
-        return PreparedConvolution(self._device, self._library, self._choices, x, y, window, groups, half, algorithm)
 
     def watch(self, arrays: Sequence[Any]) -> Watch:
         return Watch(arrays)

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
+from .. import ops
 from .kernels import channels_last, lrn
 from .memory import Memory
+from .registry import implements
 
 
 class LRN:
-    """y = x · scale^-beta, scale = k + alpha / size · Σ x² over ``size`` channels around each of x (N, C, P)
-    (Krizhevsky et al. 2012)."""
-
-    def __init__(self, device: Memory, n: int, c: int, p: int, size: int, alpha: float, beta: float, k: float):
-        real = device.dtype.type
-        self._device, self._shape, self._size, self._beta = device, (n, c, p), size, real(beta)
-        self._share, self._k, self._factor = real(alpha / size), real(k), real(2 * alpha * beta / size)
+    def __init__(self, device: Memory, op: ops.LRN):
+        real, share = device.dtype.type, op.alpha / op.size
+        self._device, self._shape, self._size, self._beta = device, (op.n, op.c, op.p), op.size, real(op.beta)
+        self._share, self._k, self._factor = real(share), real(op.k), real(2 * op.alpha * op.beta / op.size)
 
     def forward(self, x, scale, y) -> None:
-        """scale: like x, kept for backward; y may be x."""
         x, scale, y = (a.reshape(self._shape) for a in (x, scale, y))
         lrn.lrn_forward(x, scale, y, self._size, self._share, self._k, self._beta)
 
     def backward(self, x, y, scale, dy, dx) -> None:
-        """dx must not alias another array."""
         arrays = (a.reshape(self._shape) for a in (x, y, scale, dy, dx))
         lrn.lrn_backward(*arrays, self._size, self._factor, self._beta)
 
@@ -36,11 +33,14 @@ class ChannelsLastLRN(LRN):
         return self._device.workspace(threads * 2 * width).reshape(threads, 2, width)
 
     def forward(self, x, scale, y) -> None:
-        """scale: like x, kept for backward; y may be x."""
         x, scale, y = (a.reshape(self._shape[:2]) for a in (x, scale, y))
         channels_last.lrn_forward(x, scale, y, self._size, self._share, self._k, self._beta, self._space())
 
     def backward(self, x, y, scale, dy, dx) -> None:
-        """dx must not alias another array."""
         arrays = (a.reshape(self._shape[:2]) for a in (x, y, scale, dy, dx))
         channels_last.lrn_backward(*arrays, self._size, self._factor, self._beta, self._space())
+
+
+@implements(ops.LRN)
+def build(device: Memory, op: ops.LRN) -> LRN:
+    return ChannelsLastLRN(device, op) if op.p == 1 else LRN(device, op)

@@ -47,9 +47,9 @@ class Memory:
         """target (N, B, A) = source (N, A, B) with its last axes swapped."""
         channels_last.transpose(source, target)
 
-    def copy_into(self, part: np.ndarray, whole: np.ndarray, start: int) -> None:
-        """whole[:, start : start + S] = part, of whole (R, T) and part (R, S)."""
-        channels_last.copy_into(part, whole, start)
+    def copy_into(self, source: np.ndarray, target: np.ndarray, start: int) -> None:
+        """target[:, start : start + S] = source, of target (R, T) and source (R, S)."""
+        channels_last.copy_into(source, target, start)
 
     def fill(self, array: np.ndarray, value: float) -> None:
         array.fill(value)

@@ -8,14 +8,15 @@ from operator import is_
 
 import numpy as np
 
-from .. import algorithms
+from .. import algorithms, ops
 from ..formula import Formula
 from ..window import Window
-from . import onednn
+from . import onednn, operations
 from .few_rows import FewRowsProduct
 from .formula_kernels import FormulaKernels
 from .kernels import dense, direct
 from .onednn import DIRECT, FORWARD_TRAINING, Library
+from .registry import implements
 from .weight_gradients import LINE, pair, weight_gradient
 
 
@@ -25,23 +26,11 @@ def _relu(device: FormulaKernels, half: bool = False):
 
 
 class Convolution:
-    """y (N, OH, OW, M) = w (M, C/groups, kh, kw) * x (N, H, W, C) + b (M). Weights and their gradients are in Caffe's
-    order; the run reorders them for the primitive.
+    """Weights and their gradients are in Caffe's order; the run reorders them for the primitive. half: bfloat16."""
 
-    half: x, y, dx and dy are bfloat16 (uint16), with products summed in float32.
-    """
-
-    def __init__(
-        self,
-        device: FormulaKernels,
-        library: Library,
-        x: tuple[int, ...],
-        y: tuple[int, ...],
-        window: Window,
-        groups: int = 1,
-        half: bool = False,
-    ):
+    def __init__(self, device: FormulaKernels, library: Library, op: ops.Convolution):
         self._device, self._library = device, library
+        x, y, window, groups, half = op.x, op.y, op.window, op.groups, op.half
         kernel, kind = window.kernel, onednn.BF16 if half else onednn.F32
         dims = (y[1], x[1] // groups, *kernel) if groups == 1 else (groups, y[1] // groups, x[1] // groups, *kernel)
         self._x, self._y = library.channels_last(x, kind), library.channels_last(y, kind)
@@ -50,10 +39,10 @@ class Convolution:
         pad = pair(*window.pad)
         self._window = pair(*window.stride), pair(*(d - 1 for d in window.dilation)), pad, pad
         few = groups == 1 and not half and algorithms.has_few_channels(x[1], y[1], window)
-        self._direct = DirectConvolution(device, x, y, window) if few else None
+        self._direct = DirectConvolution(device, op) if few else None
         self._relu = _relu(device, half)
         self._sum = device.channel_sum(Formula("dy", ("dy",), halves=("dy",) * half), (), y[0] * y[2] * y[3], y[1], 1)
-        self._weights = weight_gradient(device, library, x, y, window, groups, half)
+        self._weights = weight_gradient(device, library, op)
         # Primitives are created on first use, and kept.
         self._forward, self._data = (functools.cache(f) for f in (self._make_forward, self._make_data))
 
@@ -75,7 +64,6 @@ class Convolution:
         return _Packed(self._device, descriptor, self._w, "dy", "w", "dx")
 
     def forward(self, x, w, b, y, slope: float | None = None) -> None:
-        """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
         if self._direct:
             return self._direct.forward(x, w, b, y, slope)
         run = self._forward(b is not None, slope or None).run
@@ -84,7 +72,6 @@ class Convolution:
             self._relu(y, y)
 
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
-        """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
         if db is not None:
             self._sum(dy, db, add=add_b)
         if dw is not None:
@@ -96,11 +83,11 @@ class Convolution:
 class DirectConvolution:
     """The forward pass of a convolution of few channels without pad, by kernels of our own (see kernels/direct.py)."""
 
-    def __init__(self, device: FormulaKernels, x: tuple[int, ...], y: tuple[int, ...], window: Window):
-        (n, c, _, width), (_, m, out_h, out_w) = x, y
+    def __init__(self, device: FormulaKernels, op: ops.Convolution):
+        (n, c, _, width), (_, m, out_h, out_w) = op.x, op.y
         self._device, self._x, self._y = device, (n, -1), (n, out_h * out_w, m)
         self._none = np.empty(0, np.float32)
-        (kh, kw), (sh, sw), _, (dh, dw) = window
+        (kh, kw), (sh, sw), _, (dh, dw) = op.window
         rows, columns = np.arange(out_h) * sh * width, np.arange(out_w) * sw
         starts = (rows[:, None] + columns).reshape(-1) * c
         self._starts = np.pad(starts, (0, -len(starts) % direct.ROWS), "edge").astype(np.int64)
@@ -128,22 +115,11 @@ class DirectConvolution:
 
 
 class Pooling:
-    """MAX or AVE pooling of x (N, H, W, C) to y (N, OH, OW, C); ``index`` is the library's own record of the winners.
+    """``indices`` are the library's own record of the winners. half: bfloat16."""
 
-    half: of bfloat16 numbers (uint16).
-    """
-
-    def __init__(
-        self,
-        device: FormulaKernels,
-        library: Library,
-        method: str,
-        x: tuple[int, ...],
-        y: tuple[int, ...],
-        window: Window,
-        half: bool = False,
-    ):
-        self._device, kind = device, onednn.BF16 if half else onednn.F32
+    def __init__(self, device: FormulaKernels, library: Library, op: ops.Pooling):
+        self._device, kind = device, onednn.BF16 if op.half else onednn.F32
+        method, x, y, window = op.method, op.x, op.y, op.window
         before = pair(*window.pad)
         beyond = [
             (o - 1) * s + k - size - p
@@ -180,28 +156,20 @@ class Pooling:
     def record_bytes(y: tuple[int, ...], window: Window) -> int:
         return int(np.prod(y)) * (1 if np.prod(window.kernel) < 255 else 4)
 
-    def forward(self, x, y, index) -> None:
-        record = [] if index is None else [index]
+    def forward(self, x, y, indices) -> None:
+        record = [] if indices is None else [indices]
         self._forward(x, y, *record, self._device.space(self._scratch))
 
-    def backward(self, dy, index, dx) -> None:
-        record = [] if index is None else [index]
+    def backward(self, dy, indices, dx) -> None:
+        record = [] if indices is None else [indices]
         self._backward(dy, *record, dx, self._device.space(self._scratch_back))
 
 
 class InnerProduct:
-    """y (M, N) = x (M, K) w^T + b, w (N, K), or (K, N) where transpose; b (N) or None. half: as in Convolution."""
+    """half: bfloat16."""
 
-    def __init__(
-        self,
-        device: FormulaKernels,
-        library: Library,
-        m: int,
-        k: int,
-        n: int,
-        transpose: bool = False,
-        half: bool = False,
-    ):
+    def __init__(self, device: FormulaKernels, library: Library, op: ops.InnerProduct):
+        m, k, n, transpose, half = op.m, op.k, op.n, op.transpose, op.half
         self._device, self._library, self._half = device, library, half
         self._x, self._y, self._b = ((m, k), (k, 1)), ((m, n), (n, 1)), ((1, n), (n, 1))
         self._w, self._turned = ((n, k), (k, 1)), ((k, n), (1, k))
@@ -254,22 +222,20 @@ class InnerProduct:
         run, scratch = product
         run(*arrays, self._device.space(scratch))
 
-    def forward(self, x, w, b, y, slope: float | None = None, kept=None) -> None:
-        """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
+    def forward(self, x, w, b, y, slope: float | None = None, rounded_x=None) -> None:
         if self._few_rows and self._x[0][0] <= algorithms.FEW_ROWS_FORWARD:
             return self._few_rows.forward(x, w, b, y, slope)
         product = self._forward(b is not None, slope or None)
         if self._half:
             space = self._device.space(product[1])
-            self._narrow_x.run(x, kept)
+            self._narrow_x.run(x, rounded_x)
             self._narrow_w.run(w, space)
-            x, w = kept, space
+            x, w = rounded_x, space
         self._run(product, x, w, *([] if b is None else [b]), y)
         if slope == 0:
             self._relu(y, y)
 
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
-        """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
         if db is not None:
             dense.column_sums(dy.reshape(self._y[0]), db.reshape(-1), add_b)
         if self._few_rows:
@@ -286,6 +252,11 @@ class InnerProduct:
             self._run(weights, dy, x, dw)
         if data:
             self._run(data, dy, w, dx)
+
+
+@implements(ops.InnerProduct)
+def inner_product(device: FormulaKernels, op: ops.InnerProduct) -> InnerProduct | operations.InnerProduct:
+    return InnerProduct(device, device.library, op) if device.library else operations.InnerProduct(device, op)
 
 
 class _Packed:

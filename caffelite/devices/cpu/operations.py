@@ -1,25 +1,23 @@
-"""The CPU's operations: shapes fixed when built, arrays given when run. The GPU has the same classes with the same
-methods."""
+"""The CPU's operations by kernels of our own and BLAS."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..context import ExecutionContext
-from ..interfaces import MaskPart
-from ..window import Window
+from .. import ops
 from . import blas
 from .kernels import convolution, dense, dropout, scores
 from .memory import Memory
+from .registry import implements
 
 TILE_BYTES = 512 * 1024  # rows and columns that stay in a core's second-level cache
 
 
 class InnerProduct:
-    """y (M, N) = x (M, K) w^T + b, w (N, K), or (K, N) where transpose; b (N) or None."""
+    """All products are of the device's dtype."""
 
-    def __init__(self, device: Memory, m: int, k: int, n: int, transpose: bool = False):
-        self.m, self.k, self.n, self.transpose = m, k, n, transpose
+    def __init__(self, device: Memory, op: ops.InnerProduct):
+        self.m, self.k, self.n, self.transpose = op.m, op.k, op.n, op.transpose
         self._device, self._fn = device, blas.address(device.dtype.name)
         self._none = np.empty(0, device.dtype)
 
@@ -44,8 +42,7 @@ class InnerProduct:
             self._device.dtype.itemsize,
         )
 
-    def forward(self, x, w, b, y, slope: float | None = None, kept=None) -> None:
-        """kept: not used, since all products are of the device's dtype."""
+    def forward(self, x, w, b, y, slope: float | None = None, rounded_x=None) -> None:
         x, y = x.reshape(self.m, self.k), y.reshape(self.m, self.n)
         w = w.reshape((self.k, self.n) if self.transpose else (self.n, self.k))
         self._gemm(False, not self.transpose, self.m, self.n, self.k, x, w, y)
@@ -59,7 +56,6 @@ class InnerProduct:
             )
 
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
-        """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
         x, dy = x.reshape(self.m, self.k), dy.reshape(self.m, self.n)
         w = w.reshape((self.k, self.n) if self.transpose else (self.n, self.k))
         if dw is not None:
@@ -74,15 +70,14 @@ class InnerProduct:
 
 
 class Convolution:
-    """y (N, M, OH, OW) = w (M, C/groups, kh, kw) * x (N, C, H, W) + b (M): a matrix product a tile of rows (see
-    kernels)."""
+    """A matrix product a tile of rows (see kernels)."""
 
-    def __init__(self, device: Memory, x: tuple[int, ...], y: tuple[int, ...], window: Window, groups: int = 1):
+    def __init__(self, device: Memory, op: ops.Convolution):
         self._device, self._fn = device, blas.address(device.dtype.name)
-        self._x, self._y = x, y
-        (kh, kw), (sh, _), _, (dh, _) = window
-        self._weights = y[1] * x[1] // groups * kh * kw
-        row_length, itemsize, out_h, out_w = x[1] // groups * kw, device.dtype.itemsize, y[2], y[3]
+        self._x, self._y = x, y = op.x, op.y
+        (kh, kw), (sh, _), _, (dh, _) = op.window
+        self._weights = y[1] * x[1] // op.groups * kh * kw
+        row_length, itemsize, out_h, out_w = x[1] // op.groups * kw, device.dtype.itemsize, y[2], y[3]
 
         def held(tile: int) -> tuple[int, int]:
             """How deep the shifted rows of a tile are, and how many numbers they and their columns are."""
@@ -93,7 +88,7 @@ class Convolution:
         while tile > 1 and held(tile)[1] * itemsize > TILE_BYTES:
             tile = (tile + 1) // 2
         depth, self._held = held(tile)
-        self._geometry = (tile, depth, *window, groups)
+        self._geometry = (tile, depth, *op.window, op.groups)
         self._none = np.empty(0, device.dtype)
 
     def _space(self, weights: int) -> tuple[np.ndarray, np.ndarray]:
@@ -103,14 +98,12 @@ class Convolution:
         return space[: threads * self._held].reshape(threads, -1), space[threads * self._held :].reshape(threads, -1)
 
     def forward(self, x, w, b, y, slope: float | None = None) -> None:
-        """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
         space, _ = self._space(0)
         bias = self._none if b is None else b.reshape(-1)
         args = bias, b is not None, y.dtype.type(slope or 0), slope is not None, y.reshape(self._y), space
         convolution.convolution_forward(self._fn, x.reshape(self._x), w, *args, *self._geometry)
 
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
-        """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
         dy = dy.reshape(self._y)
         if dx is not None or dw is not None:
             space, parts = self._space(0 if dw is None else self._weights)
@@ -123,11 +116,10 @@ class Convolution:
             dense.channel_sums(dy.reshape(dy.shape[0], dy.shape[1], -1), db.reshape(-1), add_b)
 
 
+@implements(ops.Softmax)
 class Softmax:
-    """y = softmax of x over the middle axis of (N, C, P)."""
-
-    def __init__(self, n: int, c: int, p: int):
-        self._shape = (n, c, p)
+    def __init__(self, device: Memory, op: ops.Softmax):
+        self._shape = (op.n, op.c, op.p)
 
     def forward(self, x, y) -> None:
         scores.softmax_forward(x.reshape(self._shape), y.reshape(self._shape))
@@ -136,24 +128,17 @@ class Softmax:
         scores.softmax_backward(y.reshape(self._shape), dy.reshape(self._shape), dx.reshape(self._shape))
 
 
+@implements(ops.SoftmaxLoss)
 class SoftmaxLoss:
-    """prob = softmax of x over the middle axis of (N, C, P), loss = -Σ log prob[label] / divisor over label (N, P).
-
-    ignore: a label that does not count, or None. divisor: a number, or None for how many labels count. weights (C):
-    factors of the losses by label, or None; then a divisor of None is the sum of the factors. ``bad`` (int64, one
-    element): 0, or 1 + the index of the first label that is no class.
-    """
-
-    def __init__(self, device: Memory, n: int, c: int, p: int, ignore: int | None, divisor: float | None, weights=None):
-        self._shape, self._labels = (n, c, p), (n, p)
-        self._weights = np.ones(c, device.dtype) if weights is None else weights
-        self._ignore = (device.dtype.type(ignore or 0), ignore is not None)
-        self._fixed = -1.0 if divisor is None else float(divisor)
+    def __init__(self, device: Memory, op: ops.SoftmaxLoss):
+        self._shape, self._labels = (op.n, op.c, op.p), (op.n, op.p)
+        self._weights = np.ones(op.c, device.dtype) if op.weights is None else op.weights
+        self._ignore = (device.dtype.type(op.ignore or 0), op.ignore is not None)
+        self._fixed = -1.0 if op.divisor is None else float(op.divisor)
         self.divisor, self.bad = device.zeros(1), device.zeros(1, np.int64)
         self._tiny, self._weight, self._unused = np.finfo(np.float32).tiny, device.zeros(1), device.zeros(1)
 
     def forward(self, x, label, prob, loss, total=None, weight: float = 1.0, gradient=None) -> None:
-        """See interfaces.SoftmaxLoss."""
         arguments = x.reshape(self._shape), prob.reshape(self._shape), label.reshape(self._labels)
         self._weight[0] = weight
         totals = (self._unused if total is None else total), self._weight[0]
@@ -163,22 +148,17 @@ class SoftmaxLoss:
             self.backward(prob, label, self._weight, gradient)
 
     def backward(self, prob, label, dloss, dx) -> None:
-        """dx: the gradient before the softmax."""
         label, dx = label.reshape(self._labels), dx.reshape(self._shape)
         args = label, self._weights, *self._ignore, dloss.reshape(-1), self.divisor, dx
         scores.softmax_loss_backward(prob.reshape(self._shape), *args)
 
 
+@implements(ops.Accuracy)
 class Accuracy:
-    """The share of labels (N, P) among the top_k scores of x (N, C, P); per_class (C) or None.
-
-    ``counts`` (C): the samples of each class in the last run. ``bad`` as in SoftmaxLoss.
-    """
-
-    def __init__(self, n: int, c: int, p: int, top_k: int, ignore: int | None):
-        self._shape, self._labels, self._top_k = (n, c, p), (n, p), top_k
-        self._ignore = (float(ignore or 0), ignore is not None)
-        self.counts, self.bad = np.zeros(c, np.int64), np.zeros(1, np.int64)
+    def __init__(self, device: Memory, op: ops.Accuracy):
+        self._shape, self._labels, self._top_k = (op.n, op.c, op.p), (op.n, op.p), op.top_k
+        self._ignore = (float(op.ignore or 0), op.ignore is not None)
+        self.counts, self.bad = np.zeros(op.c, np.int64), np.zeros(1, np.int64)
 
     def forward(self, x, label, score, per_class) -> None:
         shares = np.empty(0, x.dtype) if per_class is None else per_class.reshape(-1)
@@ -194,51 +174,33 @@ class Accuracy:
         scores.accuracy(x.reshape(self._shape), *args)
 
 
+@implements(ops.Dropout)
 class Dropout:
-    """y = x · mask · scale, by default 1 / (1 - ratio), each element of (N, D) kept with probability 1 - ratio.
-
-    Random words come from Philox, keyed by the context's seed and clock, ``stream`` (which layer) and the sample, so
-    that every device draws the same.
-    """
-
-    def __init__(
-        self,
-        device: Memory,
-        n: int,
-        d: int,
-        ratio: float,
-        stream: int,
-        context: ExecutionContext,
-        part: MaskPart | None = None,
-        channels: int = 0,
-        scale: float | None = None,
-    ):
-        self._device, self._inputs, self._shape, self._stream = device, context.input_buffer, (n, d), stream
-        self._part, self._channels = part or MaskPart(0, n, 0), channels
-        self._threshold = np.uint64(min(int(ratio * 2**32), 2**32 - 1))
-        self._scale = device.dtype.type(1 / (1 - ratio) if scale is None else scale)
+    def __init__(self, device: Memory, op: ops.Dropout):
+        self._device, self._inputs, self._shape = device, op.context.input_buffer, (op.n, op.d)
+        self._piece, self._channels, self._key = op.piece or ops.MaskPiece(0, op.n, 0), op.channels, op.layer_key
+        self._threshold = np.uint64(min(int(op.ratio * 2**32), 2**32 - 1))
+        self._scale = device.dtype.type(1 / (1 - op.ratio) if op.scale is None else op.scale)
 
     def forward(self, x, mask, y) -> None:
-        """mask: uint8, like x, kept for backward."""
-        low, high, iteration, sample = self._inputs.random_key(self._part.rows)
+        low, high, iteration, sample = self._inputs.random_key(self._piece.rows)
         x, mask, y = x.reshape(self._shape), mask.reshape(self._shape), y.reshape(self._shape)
         drawn = self._device.workspace(mask.size, np.uint8).reshape(self._shape) if self._channels else mask
-        key = np.uint64(low), np.uint64(high), self._stream, iteration, sample + self._part.first_row
-        how = self._channels, self._threshold, self._scale, *key, self._part.first_column
+        key = np.uint64(low), np.uint64(high), self._key, iteration, sample + self._piece.first_row
+        how = self._channels, self._threshold, self._scale, *key, self._piece.first_column
         dropout.dropout_forward(x, drawn, mask, y, *how)
 
     def backward(self, mask, dy, dx) -> None:
         dropout.dropout_backward(mask.reshape(-1), dy.reshape(-1), dx.reshape(-1), self._scale)
 
 
+@implements(ops.Uniform)
 class Uniform:
-    """Random numbers from low to high, out (N, D), keyed as the mask of Dropout."""
-
-    def __init__(self, n: int, d: int, low: float, high: float, stream: int, context: ExecutionContext):
-        self._inputs, self._shape, self._stream = context.input_buffer, (n, d), stream
-        self._range = low, high - low
+    def __init__(self, device: Memory, op: ops.Uniform):
+        self._inputs, self._shape, self._key = op.context.input_buffer, (op.n, op.d), op.layer_key
+        self._range = op.low, op.high - op.low
 
     def forward(self, out) -> None:
         low, high, iteration, sample = self._inputs.random_key(self._shape[0])
-        key = np.uint64(low), np.uint64(high), self._stream, iteration, sample
+        key = np.uint64(low), np.uint64(high), self._key, iteration, sample
         dropout.uniform(out.reshape(self._shape), *self._range, *key)

@@ -9,26 +9,24 @@ from typing import Any
 
 import numpy as np
 
-from .. import algorithms
+from .. import algorithms, ops
 from ..algorithms import COLUMNS, DEPTHWISE, DIRECT, LANES, PANEL, WINOGRAD, rounded
 from ..formula import Formula
-from ..window import Window
-from .choices import Choices
 from .depthwise import DepthwiseConvolution
 from .formula_kernels import FormulaKernels
 from .kernels import columns, program
 from .onednn_operations import Convolution
+from .registry import implements
 from .winograd import WinogradConvolution, panels
 
 BLOCK_BYTES = 3 << 17  # of the columns and products of a block, which stay in a core's second-level cache
 
 
 class ColumnsConvolution:
-    """y (N, OH, OW, M) = w (M, C, kh, kw) * x (N, H, W, C) + b (M) in float32 as a matrix product of columns; x and y
-    are given as N×C×H×W. What is not positive is multiplied by slopes (M)."""
+    """In float32, as a matrix product of columns. What is not positive is multiplied by slopes (M)."""
 
-    def __init__(self, device: FormulaKernels, x: tuple[int, ...], y: tuple[int, ...], window: Window):
-        self._device, (n, c, h, w), (_, m, high, wide) = device, x, y
+    def __init__(self, device: FormulaKernels, op: ops.Convolution):
+        self._device, (n, c, h, w), (_, m, high, wide), window = device, op.x, op.y, op.window
         self._x, self._y, self._outputs = (n, h, w, c), (n * high * wide, m), (high, wide)
         self._window = (*window.kernel, *window.stride, *window.pad, *window.dilation)
         self._vectors, self._depth = rounded(m, LANES) // LANES, c * window.kernel[0] * window.kernel[1]
@@ -75,63 +73,48 @@ class ColumnsConvolution:
         return program.fields(program.COLUMNS, (*(a.ctypes.data for a in arrays), self._block, space), sizes)
 
 
-Operation = Convolution | WinogradConvolution | DepthwiseConvolution | ColumnsConvolution
+Algorithm = Convolution | WinogradConvolution | DepthwiseConvolution | ColumnsConvolution
 
 
+@implements(ops.PreparedConvolution)
 class PreparedConvolution:
-    """A convolution with constant weights: ``prepare(w, b, slopes)``, then ``run(x, y)``; y = w * x + b, what is not
-    positive times its channel's slope.
+    """Columns, or Winograd where it is measured to be faster; kernels of our own for depthwise ones; else oneDNN, alone
+    where nothing is measured. ``taken``: the algorithm by pass, once it has run."""
 
-    Columns, or Winograd where it is measured to be faster; kernels of our own for depthwise ones; else oneDNN. choices:
-    None for oneDNN alone. ``taken``: the algorithm by pass, once it has run.
-    """
-
-    def __init__(
-        self,
-        device: FormulaKernels,
-        library: Any,
-        choices: Choices | None,
-        x: tuple[int, ...],
-        y: tuple[int, ...],
-        window: Window,
-        groups: int,
-        half: bool,
-        algorithm: str | None,
-    ):
-        self._device, self._choices, self._groups = device, choices, groups
-        self._library = library
-        names = algorithms.candidates(x, y, window, groups, half) if choices else [DIRECT]
+    def __init__(self, device: FormulaKernels, op: ops.PreparedConvolution):
+        self._device, self._choices, self._op = device, (choices := device.algorithms), (conv := op.convolution)
+        x, y, window, groups, half = geometry = conv.x, conv.y, conv.window, conv.groups, conv.half
+        names = algorithms.candidates(*geometry) if choices else [DIRECT]
         self._names = [name for name in names if name == DEPTHWISE or name in WINOGRAD and not half]
         if choices and groups == 1 and not half:
             self._names.insert(0, COLUMNS)
-        if algorithm:
-            self._names = [name for name in self._names if name == algorithm]
+        if conv.algorithm:
+            self._names = [name for name in self._names if name == conv.algorithm]
         elif not algorithms.measured(x, y, window, groups):
             self._names = [name for name in self._names[:1] if name not in WINOGRAD]
         elif DEPTHWISE not in self._names:
             self._names.append(DIRECT)
-        self._geometry, self._half = (x, y, window), half
         sizes = ["x".join(map(str, shape)) for shape in (x, y, window.kernel, window.pad, window.stride)]
         self._problem = "test convolution of {} to {}, kernel {}, pad {}, stride {}".format(*sizes)
         self._problem += f", dilation {window.dilation}" * (window.dilation != (1, 1))
         self._problem += f", {groups} groups" * (groups > 1)
         self.taken: dict[str, str] = {}
         self._run: Callable[..., None] | None = None
-        self._chosen: Operation | None = None
+        self._chosen: Algorithm | None = None
         self._packed: np.ndarray | None = None
 
     @functools.cached_property
     def _apply_slopes(self) -> Callable[..., None]:
-        y = self._geometry[1]
-        formula = Formula("where(y > 0, y, s * y)", ("y", "s"), halves=("y", "out") * self._half)
+        y = self._op.y
+        formula = Formula("where(y > 0, y, s * y)", ("y", "s"), halves=("y", "out") * self._op.half)
         return self._device.channel_map(formula, ("s",), y[0] * y[2] * y[3], y[1], 1)
 
     @functools.cached_property
     def _direct(self) -> Convolution:
-        return Convolution(self._device, self._library, *self._geometry, self._groups, self._half)
+        assert self._device.library, "traits say that nothing is prepared"
+        return Convolution(self._device, self._device.library, self._op)
 
     def prepare(self, w: np.ndarray, b: np.ndarray, slopes: np.ndarray) -> None:
-        """w (M, C/groups, kh, kw), b (M), slopes (M): arrays that stay as they are until the next call; float32."""
         self._w, self._b, self._slopes = w, b, slopes
         self._bends, self._uniform = bool((slopes != 1).any()), bool((slopes == slopes[0]).all())
         self._run = None
@@ -145,7 +128,7 @@ class PreparedConvolution:
     def step_bytes(self) -> int:
         """Bytes of the workspace of a step, once it has run; -1 where it cannot be a step of a program."""
         if isinstance(self._chosen, DepthwiseConvolution):
-            return self._chosen.step_bytes if self._uniform and not self._half else -1
+            return self._chosen.step_bytes if self._uniform and not self._op.half else -1
         return self._chosen.step_bytes if isinstance(self._chosen, ColumnsConvolution) else -1
 
     def step(self, x, y, space: int) -> list[int]:
@@ -165,20 +148,20 @@ class PreparedConvolution:
         self._chosen, self._packed, run = runs[name]
         return run
 
-    def _made(self, name: str) -> tuple[Operation, np.ndarray | None, Callable[..., None]]:
+    def _made(self, name: str) -> tuple[Algorithm, np.ndarray | None, Callable[..., None]]:
         """An algorithm's operation, its packed weights, and a function of (x, y)."""
         slope = float(self._slopes[0]) if self._bends else None
         if name == COLUMNS:
-            product = ColumnsConvolution(self._device, *self._geometry)
+            product = ColumnsConvolution(self._device, self._op)
             product.prepare(self._w, self._b, self._slopes)
             return product, None, product.run
         if name == DIRECT:
             return self._direct, None, partial(self._with_slopes, self._run_direct, slope)
         op: DepthwiseConvolution | WinogradConvolution
         if name == DEPTHWISE:
-            op = DepthwiseConvolution(self._device, *self._geometry, self._half)
+            op = DepthwiseConvolution(self._device, self._op)
         else:
-            op = WinogradConvolution(self._device, *self._geometry, WINOGRAD[name], self._groups)
+            op = WinogradConvolution(self._device, self._op, WINOGRAD[name])
         packed = op.prepare(self._w)
         return op, packed, partial(self._with_slopes, partial(op.run_prepared, packed), slope)
 

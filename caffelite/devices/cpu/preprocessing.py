@@ -9,20 +9,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from .. import ops
 from .kernels import pixels as kernels
+from .memory import Memory
+from .registry import implements
 
 SMALL = 1 << 17  # numbers: one thread computes fewer sooner than several threads start
 
 
+@implements(ops.Preprocess)
 class Preprocess:
-    """See interfaces.Preprocess. out: (N, C, h, w)."""
-
     deep = False
 
-    def __init__(self, out: tuple[int, ...], mean: np.ndarray | None, scale: float):
-        self._out, self._scale = out, np.float32(scale)
-        self._mean = np.zeros((out[1], 1, 1), np.float32) if mean is None else np.ascontiguousarray(mean, np.float32)
-        self._kernel = kernels.preprocess_parallel if math.prod(out) > SMALL else kernels.preprocess
+    def __init__(self, device: Memory, op: ops.Preprocess):
+        self._out, self._scale = op.out, np.float32(op.scale)
+        mean = np.zeros((op.out[1], 1, 1)) if op.mean is None else op.mean
+        self._mean = np.ascontiguousarray(mean, np.float32)
+        self._kernel = kernels.preprocess_parallel if math.prod(op.out) > SMALL else kernels.preprocess
         self._pixels = self._picks = np.empty(0)
 
     def host_buffer(self, shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:

@@ -7,23 +7,21 @@ import math
 
 import numpy as np
 
+from .. import ops
 from .kernels import panels, recurrent
 from .memory import Memory
+from .registry import implements
 
 LINE = 64  # bytes: parts of the workspace start on cache lines
 
 
+@implements(ops.LSTM)
 class LSTM:
-    """T steps of N sequences of D units: c = k σ(f) c + σ(i) tanh(g), h = σ(o) tanh(c), sums (i, f, o, g) = gates + w
-    (k h).
+    """Each thread computes all steps of its sequences. half: bfloat16, to which forward rounds ``hidden`` (uint16)."""
 
-    cont (T, N): k, 0 where a sequence starts; w (4D, D). Each thread computes all steps of its sequences. half:
-    products of bfloat16 numbers, summed in float32, for an even D; forward then rounds ``hidden`` to bfloat16
-    (uint16).
-    """
-
-    def __init__(self, device: Memory, t: int, n: int, d: int, half: bool = False):
-        self._device, self._half, self._threads = device, half, min(device.threads, n)
+    def __init__(self, device: Memory, op: ops.LSTM):
+        t, n, d = op.t, op.n, op.d
+        self._device, self._half, self._threads = device, op.half, min(device.threads, n)
         self._states, self._gates, self._cont, self._cell = (t, n, d), (t, n, 4 * d), (t, n), (n, d)
 
     def _space(self, w, turned: bool, *more: tuple[tuple[int, ...], type | None]) -> list[np.ndarray]:
@@ -46,17 +44,12 @@ class LSTM:
         (panels.pack_halves if self._half else panels.pack)(w, turned, packed[0])
         return packed
 
-    def forward(self, gates, cont, w, last, hidden, c, h) -> None:
-        """gates (T, N, 4D): the other summands of the sums, then σ(i), σ(f), σ(o), tanh(g); last (N, D): h before, c
-        (T + 1, N, D) with c before in c[0]; hidden (T, N, D): k h before each step, for the gradient of w; h (T, N,
-        D)."""
+    def forward(self, gates, cont, w, h_0, hidden, c, h) -> None:
         (packed,) = self._space(w, True)
-        states = hidden.reshape(self._states), c, h.reshape(self._states), last.reshape(self._cell)
+        states = hidden.reshape(self._states), c, h.reshape(self._states), h_0.reshape(self._cell)
         recurrent.sequence_forward(gates.reshape(self._gates), cont.reshape(self._cont), packed, *states, self._threads)
 
-    def backward(self, gates, cont, w, c, above, dh, dc, dgates) -> None:
-        """dgates (T, N, 4D): the gradients of the sums, from gates as forward leaves them; above: h's gradient or None;
-        dh, dc (N, D): the last states' gradients, then the first's."""
+    def backward(self, gates, cont, w, c, dh, dh_n, dc_n, dgates) -> None:
         rows = [(self._gates[1:], np.uint16)] if self._half else []
         packed, spare, *factors = self._space(w, False, (self._cell, None), *rows)
         args = (
@@ -64,28 +57,26 @@ class LSTM:
             cont.reshape(self._cont),
             packed,
             c,
-            None if above is None else above.reshape(self._states),
+            None if dh is None else dh.reshape(self._states),
         )
         recurrent.sequence_backward(
-            *args, dh, dc, dgates.reshape(self._gates), factors[0] if factors else None, spare, self._threads
+            *args, dh_n, dc_n, dgates.reshape(self._gates), factors[0] if factors else None, spare, self._threads
         )
 
 
+@implements(ops.LSTMUnit)
 class LSTMUnit:
-    """One step of an LSTM from all of its sums, gates (N, 4D), which become σ(i), σ(f), σ(o), tanh(g)."""
+    def __init__(self, device: Memory, op: ops.LSTMUnit):
+        self._device, self._cell, self._gates = device, (op.n, op.d), (op.n, 4 * op.d)
 
-    def __init__(self, device: Memory, n: int, d: int):
-        self._device, self._cell, self._gates = device, (n, d), (n, 4 * d)
-
-    def forward(self, gates, cont, before, c, h) -> None:
-        states = (a.reshape(self._cell) for a in (before, c, h))
+    def forward(self, gates, cont, c_0, c, h) -> None:
+        states = (a.reshape(self._cell) for a in (c_0, c, h))
         recurrent.unit_forward(gates.reshape(self._gates), cont.reshape(-1), *states)
 
-    def backward(self, gates, cont, before, c, dh, dc, dgates) -> None:
-        """dgates (N, 4D): the gradient of the sums; dc: that of c from above, then that of the cell before."""
+    def backward(self, gates, cont, c_0, c, dh, dc, dgates) -> None:
         n, d = self._cell
         spare = self._device.workspace(n * d).reshape(self._cell)
-        states = (a.reshape(self._cell) for a in (before, c, dh, dc))
+        states = (a.reshape(self._cell) for a in (c_0, c, dh, dc))
         recurrent.unit_backward(
             gates.reshape(self._gates), cont.reshape(-1), *states, dgates.reshape(self._gates), spare
         )

@@ -10,8 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from .. import algorithms
-from ..window import Window
+from .. import algorithms, ops
 from . import onednn
 from .formula_kernels import FormulaKernels
 from .kernels import direct, each_channel
@@ -35,41 +34,23 @@ class WeightGradient(Protocol):
     def run(self, x, dy, dw, add: bool = False) -> None: ...
 
 
-def weight_gradient(
-    device: FormulaKernels,
-    library: Library,
-    x: tuple[int, ...],
-    y: tuple[int, ...],
-    window: Window,
-    groups: int,
-    half: bool,
-) -> WeightGradient:
-    """The gradient of a convolution from x (N, C, H, W) to y. half: x and dy are bfloat16 (uint16)."""
-    theirs = LibraryGradient(device, library, x, y, window, groups, half)
-    if half or theirs.sums_in_blocks:
+def weight_gradient(device: FormulaKernels, library: Library, op: ops.Convolution) -> WeightGradient:
+    theirs = LibraryGradient(device, library, op)
+    if op.half or theirs.sums_in_blocks:
         return theirs
-    if algorithms.is_depthwise(x, y, groups):
-        return ChannelGradient(device, x, y, window)
-    return DirectGradient(device, x, y, window, groups)
+    if algorithms.is_depthwise(op.x, op.y, op.groups):
+        return ChannelGradient(device, op)
+    return DirectGradient(device, op)
 
 
 class LibraryGradient:
     """The weight gradient by oneDNN."""
 
-    def __init__(
-        self,
-        device: FormulaKernels,
-        library: Library,
-        x: tuple[int, ...],
-        y: tuple[int, ...],
-        window: Window,
-        groups: int,
-        half: bool,
-    ):
-        self._device, self._library, self._window = device, library, window
-        c, m, kind = x[1] // groups, y[1] // groups, onednn.BF16 if half else onednn.F32
-        self._dims = (m, c, *window.kernel) if groups == 1 else (groups, m, c, *window.kernel)
-        self._x, self._y = library.channels_last(x, kind), library.channels_last(y, kind)
+    def __init__(self, device: FormulaKernels, library: Library, op: ops.Convolution):
+        self._device, self._library, self._window, groups = device, library, op.window, op.groups
+        c, m, kind = op.x[1] // groups, op.y[1] // groups, onednn.BF16 if op.half else onednn.F32
+        self._dims = (m, c, *op.window.kernel) if groups == 1 else (groups, m, c, *op.window.kernel)
+        self._x, self._y = library.channels_last(op.x, kind), library.channels_last(op.y, kind)
         self._any_w, self._any_dw = library.layout(self._dims, dtype=kind), library.layout(self._dims)
 
     @functools.cached_property
@@ -107,14 +88,14 @@ class LibraryGradient:
 class DirectGradient:
     """The weight gradient by kernels/direct.py, a group of channels at a time."""
 
-    def __init__(self, device: FormulaKernels, x: tuple[int, ...], y: tuple[int, ...], window: Window, groups: int = 1):
-        (n, c, h, w), (_, m, oh, ow) = x, y
-        (kh, kw), (sh, sw), (ph, pw), (dh, dw) = window
+    def __init__(self, device: FormulaKernels, op: ops.Convolution):
+        (n, c, h, w), (_, m, oh, ow), groups = op.x, op.y, op.groups
+        (kh, kw), (sh, sw), (ph, pw), (dh, dw) = op.window
         self._device, self._groups, self._weights = device, groups, (m, c // groups * kh * kw)
         high, wide, self._each = h + 2 * ph, w + 2 * pw, c // groups
         self._x, self._y, self._pad = (n, h, w * c), (n, oh * ow, m), (ph, pw * c)
         self._padded = min(n, max(1, PADDED_BYTES // (4 * high * wide * c))), high, wide * c
-        self._chunk = self._padded[0] if any(window.pad) else n
+        self._chunk = self._padded[0] if ph or pw else n
         self._steps = ((np.arange(oh) * sh * wide)[:, None] + np.arange(ow) * sw).reshape(-1) * c
         # Neighbouring positions are channels of one pixel.
         taps = (np.arange(kh) * dh * wide)[:, None] + np.arange(kw) * dw
@@ -152,10 +133,10 @@ class DirectGradient:
 class ChannelGradient:
     """The weight gradient of each channel by itself, by kernels/each_channel.py."""
 
-    def __init__(self, device: FormulaKernels, x: tuple[int, ...], y: tuple[int, ...], window: Window):
-        self._device, self._window = device, window
-        self._x, self._y = ((n, h, w, c) for n, c, h, w in (x, y))
-        self._space = math.prod(window.kernel), 2, x[1]
+    def __init__(self, device: FormulaKernels, op: ops.Convolution):
+        self._device, self._window = device, op.window
+        self._x, self._y = ((n, h, w, c) for n, c, h, w in (op.x, op.y))
+        self._space = math.prod(op.window.kernel), 2, op.x[1]
 
     def run(self, x, dy, dw, add: bool = False) -> None:
         """add: adds to what is there."""

@@ -6,9 +6,8 @@ import math
 
 import numpy as np
 
-from .. import algorithms
+from .. import algorithms, ops
 from ..algorithms import LANES, PANEL, Tile, rounded
-from ..window import Window
 from .formula_kernels import FormulaKernels
 from .kernels import winograd
 
@@ -41,22 +40,14 @@ class _Geometry:
 
 
 class WinogradConvolution:
-    """y (N, OH, OW, M) = w (M, C/groups, r, r) * x (N, H, W, C) + b (M) in float32, r = 3 or 5, by tiles of
-    ``outputs``² outputs, group by group. x and y are given as N×C×H×W. A group has LANES channels or more, and C/groups
-    is a multiple of 4 for the weight gradient.
+    """w (M, C/groups, r, r), r = 3 or 5, in float32 by tiles of ``outputs``² outputs, group by group. A group has LANES
+    channels or more, and C/groups is a multiple of 4 for the weight gradient.
 
     Results do not depend on the number of threads. A number that is not finite makes its whole tile NaN.
     """
 
-    def __init__(
-        self,
-        device: FormulaKernels,
-        x: tuple[int, ...],
-        y: tuple[int, ...],
-        window: Window,
-        outputs: int,
-        groups: int = 1,
-    ):
+    def __init__(self, device: FormulaKernels, op: ops.Convolution, outputs: int):
+        x, y, window, groups = op.x, op.y, op.window, op.groups
         size, threads = window.kernel[0], device.threads
         self._device, self._tile, self._groups = device, Tile(outputs, size), groups
         c, m = x[1] // groups, y[1] // groups
@@ -154,17 +145,9 @@ class WidenedWinogradConvolution(WinogradConvolution):
     """The same of bfloat16 images, which are converted to float32 in the workspace and back: where the processor
     multiplies bfloat16 numbers fast, fewer multiplications of float32 numbers may still be faster."""
 
-    def __init__(
-        self,
-        device: FormulaKernels,
-        x: tuple[int, ...],
-        y: tuple[int, ...],
-        window: Window,
-        outputs: int,
-        groups: int = 1,
-    ):
-        super().__init__(device, x, y, window, outputs, groups)
-        self._image_sizes = math.prod(x), math.prod(y)
+    def __init__(self, device: FormulaKernels, op: ops.Convolution, outputs: int):
+        super().__init__(device, op, outputs)
+        self._image_sizes = math.prod(op.x), math.prod(op.y)
         self._to_half, self._to_float = device.conversions()
 
     def _parts(self, sizes: tuple[int, ...]) -> list[np.ndarray]:

@@ -6,8 +6,8 @@ import socket
 from collections.abc import Hashable, Sequence
 
 from ...errors import CaffeliteError
-from ..interfaces import Peer
-from ..protocol import Gather
+from ..links import Peer
+from ..types import Gather
 from . import installation
 from .device import GPU
 from .hardware import describe, header_folder, peaks

@@ -8,47 +8,35 @@ from typing import Any
 import numpy as np
 
 from ...errors import CaffeliteError
-from ..context import ExecutionContext
-from ..interfaces import Array
-from ..protocol import Shape
+from .. import ops
+from ..traits import LITTLE_WORK
+from ..types import Array
 from ..window import Window
 from . import operations
 from .cudnn import Problem
 from .formula_kernels import FormulaKernels
 from .memory import pitch
 from .packing import Member
+from .registry import implements
 
 PASSES = {"forward": "the forward pass", "dgrad": "the bottom's gradient", "wgrad": "the weights' gradient"}
 LINE = 256  # bytes: parts of the workspace start at multiples of it
 
 
+@implements(ops.Convolution)
 class Convolution:
-    """y (N, M, OH, OW) = w (M, C/groups, kh, kw) * x (N, C, H, W) + b (M).
-
-    name: the layer's, for errors. context: of the net, whose packing converts the weights of all convolutions at once.
-    channels_last: x, y and their gradients are stored so; they may then have 16 bits, all in one dtype, and y and dy
-    may be slices of wider rows, which are copied where cuDNN has no plan for slices. Weights, bias and their gradients
-    are float32 in Caffe's order; the forward pass converts them to the order of the plan, for the backward pass that
-    follows too. Plans are chosen in the first runs, which show the dtypes; later runs allocate nothing. A ReLU is fused
-    only by plans that propagate NaN and infinity, as Caffe does: else a diverged net would not be noticed. Errors:
-    cuDNN has no plan at all.
+    """The context's packing converts the weights of all convolutions at once. channels_last: x, y and their gradients
+    may have 16 bits, all in one dtype, and y and dy may be slices of wider rows, which are copied where cuDNN has no
+    plan for slices. Weights, bias and their gradients are float32 in Caffe's order; the forward pass converts them to
+    the order of the plan, for the backward pass that follows too. Plans are chosen in the first runs, which show the
+    dtypes; later runs allocate nothing. A ReLU is fused only by plans that propagate NaN and infinity, as Caffe does:
+    else a diverged net would not be noticed. Errors: cuDNN has no plan at all.
     """
 
-    def __init__(
-        self,
-        device: FormulaKernels,
-        x: Shape,
-        y: Shape,
-        window: Window,
-        groups: int = 1,
-        channels_last: bool = False,
-        half: bool = False,
-        name: str = "",
-        algorithm: str | None = None,
-        context: ExecutionContext | None = None,
-    ):
-        self._device, self._last, self._name = device, (last := channels_last), name
-        self._packing: Any = context.packing if context else None
+    def __init__(self, device: FormulaKernels, op: ops.Convolution):
+        x, y, window, groups = op.x, op.y, op.window, op.groups
+        self._device, self._last, self._name = device, (last := op.channels_last), op.name
+        self._packing: Any = op.context.packing if op.context else None
         self._shapes = x, (y[1], x[1] // groups, *window.kernel), y, window
         m, c, p = y[1], x[1] // groups, math.prod(window.kernel)
         self._work = math.prod(y) * c * p  # multiply-adds of a pass
@@ -186,13 +174,22 @@ class FusedInnerProduct(operations.InnerProduct):
     """An inner product of little work: bias and ReLU in cuDNN's epilogue, as a convolution of one pixel, where it has a
     plan for that."""
 
-    def __init__(self, device: FormulaKernels, m: int, k: int, n: int):
-        super().__init__(device, m, k, n)
-        self._fused = Convolution(device, (m, k, 1, 1), (m, n, 1, 1), Window((1, 1)), channels_last=True)
+    def __init__(self, device: FormulaKernels, op: ops.InnerProduct):
+        super().__init__(device, op)
+        pixels = ops.Convolution((op.m, op.k, 1, 1), (op.m, op.n, 1, 1), Window((1, 1)), channels_last=True)
+        self._fused = Convolution(device, pixels)
 
-    def forward(self, x, w, b, y, slope: float | None = None, kept=None) -> None:
+    def forward(self, x, w, b, y, slope: float | None = None, rounded_x=None) -> None:
         if self._few or b is None or not self._fused.in_one_plan(x, w, b, y, slope):
-            super().forward(x, w, b, y, slope, kept)
+            super().forward(x, w, b, y, slope, rounded_x)
+
+
+@implements(ops.InnerProduct)
+def inner_product(device: FormulaKernels, op: ops.InnerProduct) -> operations.InnerProduct:
+    # Tensor cores take four float32 numbers at once.
+    single = device.dtype == np.float32 and not op.half and not op.transpose
+    fits = op.m * op.n * op.k <= LITTLE_WORK and op.n % 4 == op.k % 4 == 0
+    return FusedInnerProduct(device, op) if single and fits else operations.InnerProduct(device, op)
 
 
 def _room(count: int, dtype: np.dtype) -> int:

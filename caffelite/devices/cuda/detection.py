@@ -6,36 +6,43 @@ import functools
 
 import numpy as np
 
+from .. import detection_ops as ops
 from ..formula import Formula
-from ..interfaces import DetectionOptions, MultiBoxOptions, ProposalOptions, RegionOptions
 from .formula_kernels import FormulaKernels
 from .kernels import BLOCK
 from .operations import Labels
+from .registry import implements
 
 LEAST_OVERLAP = 1e-6  # from which on an object is matched
 
 
+@implements(ops.MultiBoxLoss)
 class MultiBoxLoss(Labels):
-    """See interfaces.MultiBoxLoss. Chooses what the CPU chooses where losses of negatives differ by more than rounding,
-    or not at all."""
+    """Chooses what the CPU chooses where losses of negatives differ by more than rounding, or not at all."""
 
     MOST_BLOCKS = 1024
 
-    def __init__(self, device: FormulaKernels, options: MultiBoxOptions):
+    def __init__(self, device: FormulaKernels, op: ops.MultiBoxLoss):
         super().__init__(device)
-        o, (images, priors, classes, locations, rows) = options, options.shape
-        count, mines, kernel = images * priors, o.ratio is not None, functools.partial(device.kernel, "detection")
-        threshold = float(max(o.each or 0, LEAST_OVERLAP))
+        o, images, priors, classes, rows = op, op.images, op.priors, op.classes, op.objects
+        count, mines, kernel = (
+            images * priors,
+            o.negative_ratio is not None,
+            functools.partial(device.kernel, "detection"),
+        )
+        threshold = float(max(o.overlap_threshold or 0, LEAST_OVERLAP))
         self._lists = kernel("object_lists", rows + images + 1, o.difficult, o.background, classes, images, rows)
-        self._priors = kernel("match_priors", count, threshold, o.each is not None, o.within, images, priors)
+        self._priors = kernel(
+            "match_priors", count, threshold, o.overlap_threshold is not None, o.inside_only, images, priors
+        )
         self._objects = kernel("match_objects", images * BLOCK, images, priors)
-        of_scores = o.most_overlap, mines, o.logistic, o.background, o.agnostic, classes, images, priors
+        of_scores = o.negative_overlap, mines, o.logistic, o.background, o.agnostic, classes, images, priors
         self._keys = kernel("score_keys", count, *of_scores)
-        ratio = np.float64(o.ratio or 0)
+        ratio = np.float64(o.negative_ratio or 0)
         self._hard = kernel("hard_negatives", images * BLOCK, ratio, images, priors) if mines else None
-        weights = (-1 if o.divisor is None else o.divisor, o.weight, *o.weights)
-        kinds = mines, o.logistic, o.squares, o.code, o.in_target
-        tail = *map(np.float64, weights), *kinds, locations, classes, images, priors
+        weights = (-1 if o.divisor is None else o.divisor, o.location_weight, *o.weights)
+        kinds = mines, o.logistic, o.squared, o.code_type, o.variance_in_target
+        tail = *map(np.float64, weights), *kinds, o.locations, classes, images, priors
         self._loss = kernel("multibox_loss", min(count, self.MOST_BLOCKS * BLOCK), *tail)
         self._rows = [device.empty(rows, np.int32), device.empty(images + 1, np.int32)]
         self._best = device.empty(rows), device.empty(rows, np.int32)
@@ -44,15 +51,15 @@ class MultiBoxLoss(Labels):
         self._negatives = device.empty(count, np.uint64), device.zeros(images, np.uint64)
         self._sums = device.empty(3 * self.MOST_BLOCKS, np.float64), self._come
 
-    def forward(self, offsets, scores, priors, rows, gradients, loss, divisor) -> None:
+    def forward(self, offsets, scores, priors, objects, gradients, loss, divisor) -> None:
         lists, matched, (keys, hard) = self._rows, self._matched, self._negatives
-        self._lists(rows, *lists, self._first)
-        self._priors(rows, *lists, priors, matched, self._overlaps, self._taken)
-        self._objects(rows, *lists, priors, matched, self._taken, *self._best)
-        self._keys(scores, rows, matched, self._overlaps, lists[1], self._wanted, keys)
+        self._lists(objects, *lists, self._first)
+        self._priors(objects, *lists, priors, matched, self._overlaps, self._taken)
+        self._objects(objects, *lists, priors, matched, self._taken, *self._best)
+        self._keys(scores, objects, matched, self._overlaps, lists[1], self._wanted, keys)
         if self._hard:
             self._hard(matched, keys, hard)
-        chosen = rows, matched, self._wanted, keys, hard
+        chosen = objects, matched, self._wanted, keys, hard
         self._loss(offsets, scores, priors, *chosen, *gradients, loss, divisor, self.bad, *self._sums, self._first)
 
 
@@ -95,49 +102,52 @@ class Suppression:
         self._suppress(self.boxes, self.values, self._order, masks, self._dropped, self.counts, self.rows)
 
 
+@implements(ops.Detections)
 class Detections(Suppression):
-    """See interfaces.Detections. The boxes of SSD's priors are the CPU's but for ``exp``."""
+    """The boxes of SSD's priors are the CPU's but for ``exp``."""
 
-    def __init__(self, device: FormulaKernels, options: DetectionOptions):
-        o, (images, priors, classes, locations) = options, options.shape
-        super().__init__(device, images * o.labels, 1 if locations > 1 else o.labels, priors, o.most, o.threshold)
-        fixed = float(o.least), o.background, o.code, o.in_target, locations, classes, images, priors
-        self._candidates = device.kernel("detection", "ssd_candidates", images * priors, *fixed)
+    def __init__(self, device: FormulaKernels, op: ops.Detections):
+        segments, each = op.images * op.labels, 1 if op.locations > 1 else op.labels
+        super().__init__(device, segments, each, op.priors, op.top_k, op.nms_threshold)
+        fixed = float(op.confidence_threshold), op.background, op.code_type, op.variance_in_target
+        sizes = op.locations, op.classes, op.images, op.priors
+        self._candidates = device.kernel("detection", "ssd_candidates", op.images * op.priors, *fixed, *sizes)
 
     def forward(self, offsets, scores, priors) -> None:
         self._candidates(offsets, scores, priors, self.boxes, self.values, self.keys)
         self.run()
 
 
+@implements(ops.Proposals)
 class Proposals(Suppression):
-    """See interfaces.Proposals. The boxes are the CPU's but for ``exp``."""
+    """The boxes are the CPU's but for ``exp``."""
 
-    def __init__(self, device: FormulaKernels, options: ProposalOptions):
-        o, images, (height, width) = options, options.images, options.map
-        anchors = len(o.base)
+    def __init__(self, device: FormulaKernels, op: ops.Proposals):
+        o, images, (height, width), anchors = op, op.images, op.map, len(op.anchors)
         count = height * width * anchors
-        super().__init__(device, images, 1, count, min(count, o.most), o.threshold, True, o.enough)
-        fixed = float(o.small), o.strict, o.stride, o.wide, anchors, images, height, width
+        super().__init__(device, images, 1, count, min(count, o.pre_nms), o.nms_threshold, True, o.post_nms)
+        fixed = float(o.min_size), o.strict, o.stride, o.info, anchors, images, height, width
         self._candidates = device.kernel("detection", "region_candidates", images * count, *fixed)
-        self._base = device.uploaded(np.array(o.base, device.dtype))
+        self._base = device.uploaded(np.array(o.anchors, device.dtype))
 
     def forward(self, scores, offsets, info) -> None:
         self._candidates(scores, offsets, info, self._base, self.boxes, self.values, self.keys)
         self.run()
 
 
+@implements(ops.RegionLoss)
 class RegionLoss(Labels):
-    """See interfaces.RegionLoss. Equal to the CPU's but for the last bits of a double."""
+    """Equal to the CPU's but for the last bits of a double."""
 
-    def __init__(self, device: FormulaKernels, options: RegionOptions):
+    def __init__(self, device: FormulaKernels, op: ops.RegionLoss):
         super().__init__(device)
-        o, (images, anchors, _, height, width) = options, options.shape
-        tail = o.wide, o.rows, *o.shape
-        limits, scales = map(np.float64, (o.empty, o.most)), map(np.float64, (o.of_object, o.of_class, o.of_box))
-        rules, predictions = (o.rescore, o.matches_sizes), images * anchors * height * width
+        o, (images, anchors, _, height, width) = op, op.shape
+        tail, limits = (o.wide, o.rows, *o.shape), map(np.float64, (o.noobject_scale, o.threshold))
+        scales = map(np.float64, (o.object_scale, o.class_scale, o.coord_scale))
+        rules, predictions = (o.rescore, o.bias_match), images * anchors * height * width
         self._objects = device.kernel("grids", "region_objects", predictions, *limits, *tail)
         self._truths = device.kernel("grids", "region_truths", images * BLOCK, *scales, *rules, *tail)
-        self._sizes = device.uploaded(np.array(o.sizes, np.float64).reshape(-1))
+        self._sizes = device.uploaded(np.array(o.anchors, np.float64).reshape(-1))
         self._sum = device.sum(Formula("e * e", ("e",)), scale=1 / images)
 
     def forward(self, x, label, errors, loss) -> None:

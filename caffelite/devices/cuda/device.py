@@ -5,39 +5,39 @@ from __future__ import annotations
 import functools
 import logging
 import weakref
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
-from .. import interfaces
-from ..building import builds
+from .. import ops
 from ..context import ExecutionContext
 from ..dtypes import BFLOAT16, FLOAT16
-from ..protocol import Shape
-from ..traits import LITTLE_WORK, cuda_traits
-from ..window import Window
-from . import (
-    detection,
+from ..traits import cuda_traits
+from ..types import Gather
+from . import (  # those that are not used register what they build
+    convolution,  # noqa: F401
+    detection,  # noqa: F401
     input_buffer,
-    operations,
     packing,
     precisions,
-    preprocessing,
-    recurrent,
-    regions,
-    resizing,
-    selection,
-    windows,
+    preprocessing,  # noqa: F401
+    recurrent,  # noqa: F401
+    regions,  # noqa: F401
+    resizing,  # noqa: F401
+    selection,  # noqa: F401
+    windows,  # noqa: F401
 )
 from .backend import CuPyBackend
-from .convolution import Convolution, FusedInnerProduct
 from .formula_kernels import FormulaKernels
 from .graphs import CapturedGraph
 from .interface import Backend
 from .memory import FORKS
+from .registry import BUILDERS
 from .scaling import LossScale
 from .streams import Fork
 
+T = TypeVar("T")
 log = logging.getLogger("caffelite")
 
 
@@ -81,6 +81,9 @@ class GPU(FormulaKernels):
         self.graphs = weakref.WeakSet()
         super().__init__()
 
+    def build(self, op: ops.Operation[T]) -> T:
+        return BUILDERS.build(self, op)
+
     def record_event(self) -> Any:
         """An event, passed when the operations that were queued before have finished."""
         return self.backend.record_event()
@@ -106,7 +109,17 @@ class GPU(FormulaKernels):
             return None
         return LossScale(self, start or LossScale.START)
 
-    capture = builds(CapturedGraph)
+    def capture(
+        self,
+        body: Callable[..., None],
+        context: ExecutionContext,
+        signature: Callable[[], tuple[Any, ...]] = tuple,
+        gather: Gather | None = None,
+    ) -> CapturedGraph:
+        return CapturedGraph(self, body, context, signature, gather)
+
+    def ring(self, rows: int, width: int = 1) -> input_buffer.Ring:
+        return input_buffer.Ring(self, rows, width)
 
     def why_eager(self) -> str:
         """Why something is not captured; "" where everything is."""
@@ -116,55 +129,3 @@ class GPU(FormulaKernels):
         """Destroys all captured graphs; later calls capture again."""
         for graph in self.graphs:
             graph.close()
-
-    # operations
-
-    def inner_product(
-        self, m: int, k: int, n: int, transpose: bool = False, half: bool = False
-    ) -> operations.InnerProduct:
-        # Tensor cores take four float32 numbers at once.
-        single = self.dtype == np.float32 and not half
-        if single and not transpose and m * n * k <= LITTLE_WORK and n % 4 == k % 4 == 0:
-            return FusedInnerProduct(self, m, k, n)
-        return operations.InnerProduct(self, m, k, n, transpose, half)
-
-    def pooling(
-        self,
-        method: str,
-        x: Shape,
-        y: Shape,
-        window: Window,
-        stream: int | None = None,
-        context: ExecutionContext | None = None,
-    ) -> interfaces.Pooling:
-        if method == "STOCHASTIC":
-            return windows.StochasticPooling(self, x, y, window, stream, context)
-        return windows.MeanOrMaximum(self, method, x, y, window, last=False)
-
-    def channels_last_pooling(
-        self, method: str, x: Shape, y: Shape, window: Window, half: bool = False
-    ) -> interfaces.Pooling:
-        return windows.MeanOrMaximum(self, method, x, y, window)
-
-    accuracy = builds(operations.Accuracy)
-    convolution = builds(Convolution)
-    detections = builds(detection.Detections)
-    distances = builds(selection.Distances)
-    dropout = builds(operations.Dropout)
-    im2col = builds(windows.Im2col)
-    interpolation = builds(resizing.Interpolation)
-    lrn = builds(windows.LRN)
-    lstm = builds(recurrent.LSTM)
-    lstm_unit = builds(recurrent.LSTMUnit)
-    multibox_loss = builds(detection.MultiBoxLoss)
-    preprocess = builds(preprocessing.Preprocess)
-    proposals = builds(detection.Proposals)
-    region_loss = builds(detection.RegionLoss)
-    region_pooling = builds(regions.RegionPooling)
-    ring = builds(input_buffer.Ring)
-    softmax = builds(operations.Softmax)
-    softmax_loss = builds(operations.SoftmaxLoss)
-    take = builds(selection.Take)
-    top_k = builds(selection.TopK)
-    uniform = builds(operations.Uniform)
-    unpooling = builds(resizing.Unpooling)

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from ..formula import Formula, merged, unbias
-from ..interfaces import Array, Kernel
+from ..types import Array, Kernel
 from . import channel_sums, formulas
 from .kernels import BLOCK, Kernels, grid, grid_of_rows
 from .memory import pitch
@@ -38,16 +38,16 @@ class FormulaKernels(Kernels):
             tiles = n * math.ceil(a / 32) * math.ceil(b / 32)
             self.cached_kernel("copies", "transpose_tiles", tiles * BLOCK, n, a, b)(source, target)
 
-    def copy_into(self, part: Array, whole: Array, start: int) -> None:
-        """whole[:, start : start + S] = part, of whole (R, T) and part (R, S)."""
-        self._columns("copy_into", part, whole, start)
+    def copy_into(self, source: Array, target: Array, start: int) -> None:
+        """target[:, start : start + S] = source, of target (R, T) and source (R, S)."""
+        self._columns("copy_into", source, target, start)
 
-    def copy_out(self, whole: Array, start: int, part: Array, more: Sequence[Array] = ()) -> None:
-        """part = whole[:, start : start + S] + the same columns of at most 7 arrays ``more``."""
+    def copy_out(self, source: Array, start: int, target: Array, more: Sequence[Array] = ()) -> None:
+        """target = source[:, start : start + S] + the same columns of at most 7 arrays ``more``."""
         if more:
-            self._columns("sum_out", part, whole, start, *more, *[None] * (7 - len(more)))
+            self._columns("sum_out", target, source, start, *more, *[None] * (7 - len(more)))
         else:
-            self._columns("copy_out", part, whole, start)
+            self._columns("copy_out", target, source, start)
 
     def _columns(self, name: str, part: Array, whole: Array, start: int, *more: Array | None) -> None:
         (rows, width), total = part.shape, whole.shape[1]
@@ -138,16 +138,16 @@ class FormulaKernels(Kernels):
         p: int,
         /,
         scale: float = 1.0,
-        kept: bool = False,
+        with_values: bool = False,
         **constants: float,
     ):
-        """``run(*arrays, outs)``: ``channel_sum`` of several formulas, in one pass; arrays are those of all, each once.
-        kept: ``run(*arrays, outs, kept)``, an array, perhaps one of those, that gets the first formula's values."""
-        launch = self._sums(formulas_, channels, (n, c, p), channel_sums.plain_ending(len(formulas_)), constants, kept)
+        """``run(*arrays, outs)``: ``channel_sum`` of several formulas, in one pass; see protocol.Device."""
+        ending = channel_sums.plain_ending(len(formulas_))
+        launch = self._sums(formulas_, channels, (n, c, p), ending, constants, with_values)
 
         def run(*operands):
-            outs, tail = (operands[-2], operands[-1:]) if kept else (operands[-1], ())
-            launch((np.float64(scale), False, *outs, *tail), operands[: -1 - kept])
+            outs, tail = (operands[-2], operands[-1:]) if with_values else (operands[-1], ())
+            launch((np.float64(scale), False, *outs, *tail), operands[: -1 - with_values])
 
         return run
 
@@ -254,11 +254,7 @@ class FormulaKernels(Kernels):
         return launch
 
     def updater(self, formula: Formula, chunks: np.ndarray, lr_mult: np.ndarray, decay: np.ndarray, **constants: float):
-        """``run(numbers, scale, *arrays)``: an update rule over flat buffers.
-
-        chunks (K, 2) are element ranges, lr_mult and decay (K) theirs. numbers: the rate, then the formula's constants
-        that are not given here, in its order; scale (1): what g is multiplied by. Both are arrays of the device.
-        """
+        """``run(hyperparameters, scale, *arrays)``: an update rule over flat buffers, see protocol.Device."""
         launch = self._compile(formulas.update_source(formula, tuple(constants)), "formula_update")
         tiles = [
             (at, min(at + UPDATE_TILE, stop), k)
@@ -270,8 +266,8 @@ class FormulaKernels(Kernels):
         tables = [self.uploaded(table) for table in (start, stop, *multipliers)]
         grid, values = (len(tiles), 1, 1), [self.dtype.type(constants[n]) for n in formula.constants if n in constants]
 
-        def run(numbers, scale, *arrays):
+        def run(hyperparameters, scale, *arrays):
             if tiles:
-                launch(grid, (BLOCK, 1, 1), (*tables, numbers, scale, *arrays, *values))
+                launch(grid, (BLOCK, 1, 1), (*tables, hyperparameters, scale, *arrays, *values))
 
         return run

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..context import ExecutionContext
-from ..protocol import Gather
+from ..types import Gather
 from .installation import first_line
 from .memory import Memory
 

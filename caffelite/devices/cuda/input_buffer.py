@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..interfaces import Array
+from ..types import Array
 from .kernels import Kernels
 from .streams import CopyStream
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from ..interfaces import Array
+from ..types import Array
 
 Stream: TypeAlias = Any  # of CuPy, or what the backend has instead
 Event: TypeAlias = Any

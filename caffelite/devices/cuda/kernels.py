@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import HALF_DTYPES
-from ..interfaces import Kernel
+from ..types import Kernel
 from . import formulas
 from .backend import HEAD
 from .memory import Memory

@@ -6,7 +6,8 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..interfaces import Array, Peer, Pending
+from ..links import Peer, Pending
+from ..types import Array
 from .installation import cupy_module
 from .nccl import close, nccl_module
 
@@ -105,13 +106,13 @@ class NCCLLinks:
         comm.recv(array.data.ptr, array.size, self._nccl.NCCL_FLOAT32, 0, stream.ptr)
         self._compute.wait_event(self._event(stream))
 
-    def all_gather(self, part: Array, whole: Array) -> None:
-        pointers = part.data.ptr, whole.data.ptr
-        self._stage.allGather(*pointers, part.size, self._nccl.NCCL_FLOAT32, self._compute.ptr)
+    def all_gather(self, source: Array, target: Array) -> None:
+        pointers = source.data.ptr, target.data.ptr
+        self._stage.allGather(*pointers, source.size, self._nccl.NCCL_FLOAT32, self._compute.ptr)
 
-    def reduce_scatter(self, whole: Array, part: Array) -> None:
-        pointers, kind = (whole.data.ptr, part.data.ptr), (self._nccl.NCCL_FLOAT32, self._nccl.NCCL_SUM)
-        self._stage.reduceScatter(*pointers, part.size, *kind, self._compute.ptr)
+    def reduce_scatter(self, source: Array, target: Array) -> None:
+        pointers, kind = (source.data.ptr, target.data.ptr), (self._nccl.NCCL_FLOAT32, self._nccl.NCCL_SUM)
+        self._stage.reduceScatter(*pointers, target.size, *kind, self._compute.ptr)
 
     def all_reduce(self, array: Array) -> None:
         self._sum(self._stage, array)

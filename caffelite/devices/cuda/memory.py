@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..dtypes import BFLOAT16
-from ..interfaces import Array
-from ..protocol import Shape
 from ..traits import LITTLE_WORK
+from ..types import Array, Shape
 from .interface import Backend, Convolutions
 from .streams import Fork
 
@@ -84,20 +83,20 @@ class Memory:
         """Returns when all operations have finished."""
         self.backend.synchronize()
 
-    def run_concurrently(self, work: int, *parts: Callable[[], None]) -> None:
-        """Queues operations that do not depend on each other. work: multiply-adds of each part; parts that are too
-        small to fill the GPU run concurrently, on separate streams."""
-        aside = parts[:-1][:FORKS] if work <= 2 * LITTLE_WORK else ()
-        for i, part in enumerate(aside):
+    def run_concurrently(self, work: int, *functions: Callable[[], None]) -> None:
+        """Queues operations that do not depend on each other. work: multiply-adds of each; those that are too small to
+        fill the GPU run concurrently, on separate streams."""
+        aside = functions[:-1][:FORKS] if work <= 2 * LITTLE_WORK else ()
+        for i, function in enumerate(aside):
             fork, space = self._forks[i]
             main, self._workspace = self._workspace, space
             try:
                 with fork:
-                    part()
+                    function()
             finally:
                 self._forks[i], self._workspace = (fork, self._workspace), main
-        for part in parts[len(aside) :]:
-            part()
+        for function in functions[len(aside) :]:
+            function()
         for fork, _ in self._forks[: len(aside)]:
             fork.join()
 

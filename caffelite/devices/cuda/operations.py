@@ -1,5 +1,4 @@
-"""The GPU's operations by our own kernels and cuBLAS: shapes fixed when built, arrays given when run. The CPU has the
-same classes."""
+"""The GPU's operations by our own kernels and cuBLAS."""
 
 from __future__ import annotations
 
@@ -8,10 +7,10 @@ import math
 
 import numpy as np
 
-from ..context import ExecutionContext
+from .. import ops
 from ..formula import Formula
-from ..interfaces import MaskPart
 from .formula_kernels import FormulaKernels
+from .registry import implements
 
 FEW_WORK = 1 << 20  # multiply-adds of a product that takes less time than launches of bias and ReLU
 
@@ -41,14 +40,12 @@ class Biased:
 
 
 class InnerProduct:
-    """See interfaces.InnerProduct. half: products of 16-bit numbers, added up in float32; all arrays but ``kept`` are
-    float32 still."""
-
-    def __init__(self, device: FormulaKernels, m: int, k: int, n: int, transpose: bool = False, half: bool = False):
-        self._sizes, self._transpose, self._half = (m, n, k), transpose, half
+    def __init__(self, device: FormulaKernels, op: ops.InnerProduct):
+        m, n, k = self._sizes = op.m, op.n, op.k
+        self._transpose, self._half = op.transpose, op.half
         self._device, self._matmul, self._bias = device, device.backend.matmul, Biased(device, m, n, 1)
         self._round, _ = device.conversions()
-        few = not half and not transpose and m * n * k <= FEW_WORK
+        few = not op.half and not op.transpose and m * n * k <= FEW_WORK
         self._few = device.kernel("reductions", "product_few", 32 * m * n, m, n, k) if few else None
 
     def _rounded(self, *arrays) -> list:
@@ -62,10 +59,10 @@ class InnerProduct:
                 at += -(-array.size // 128) * 128
         return views
 
-    def forward(self, x, w, b, y, slope: float | None = None, kept=None) -> None:
+    def forward(self, x, w, b, y, slope: float | None = None, rounded_x=None) -> None:
         if self._half:
-            self._round(x, kept)
-            x, (w,) = kept, self._rounded(w)
+            self._round(x, rounded_x)
+            x, (w,) = rounded_x, self._rounded(w)
         if self._few:
             return self._few(x, w, b, y, float(slope or 0), slope is not None)
         self._matmul(x, w, y, *self._sizes, trans_b=not self._transpose)
@@ -99,11 +96,10 @@ def team(p: int) -> int:
     return 32 if p == 1 else 1
 
 
+@implements(ops.Softmax)
 class Softmax:
-    """See interfaces.Softmax."""
-
-    def __init__(self, device: FormulaKernels, n: int, c: int, p: int):
-        threads, shape = n * p * team(p), (team(p), n, c, p)
+    def __init__(self, device: FormulaKernels, op: ops.Softmax):
+        threads, shape = op.n * op.p * team(op.p), (team(op.p), op.n, op.c, op.p)
         self._forward = device.kernel("reductions", "softmax_forward", threads, *shape)
         self._backward = device.kernel("reductions", "softmax_backward", threads, *shape)
 
@@ -124,24 +120,17 @@ class Labels:
         self._ignore = (float(ignore or 0), ignore is not None)
 
 
+@implements(ops.SoftmaxLoss)
 class SoftmaxLoss(Labels):
-    """See interfaces.SoftmaxLoss.
-
-    ignore: a label that does not count, or None. divisor: a number, or None for how many labels count. weights (C):
-    factors of the losses by label, or None; then a divisor of None is the sum of the factors.
-    """
-
     BLOCKS = 1024  # most blocks
 
-    def __init__(
-        self, device: FormulaKernels, n: int, c: int, p: int, ignore: int | None, divisor: float | None, weights=None
-    ):
-        super().__init__(device, ignore)
-        self._weights = weights
+    def __init__(self, device: FormulaKernels, op: ops.SoftmaxLoss):
+        super().__init__(device, op.ignore)
+        self._weights, n, c, p = op.weights, op.n, op.c, op.p
         threads = min(n * p * team(p), self.BLOCKS * 256)
         self.divisor = device.zeros(1)
         self._parts = device.empty(2 * self.BLOCKS, np.float64), self._come, self._first
-        numbers = np.float64(-1 if divisor is None else divisor), float(np.finfo(np.float32).tiny)
+        numbers = np.float64(-1 if op.divisor is None else op.divisor), float(np.finfo(np.float32).tiny)
         tail = *self._ignore, *numbers, team(p), n, c, p
         self._forward = device.kernel("reductions", "softmax_loss", threads, *tail)
         self._backward = device.kernel("reductions", "softmax_loss_backward", n * c * p, *self._ignore, n, c, p)
@@ -154,44 +143,28 @@ class SoftmaxLoss(Labels):
         self._backward(prob, label, self._weights, dloss, self.divisor, dx)
 
 
+@implements(ops.Accuracy)
 class Accuracy(Labels):
-    """See interfaces.Accuracy."""
-
-    def __init__(self, device: FormulaKernels, n: int, c: int, p: int, top_k: int, ignore: int | None):
-        super().__init__(device, ignore)
+    def __init__(self, device: FormulaKernels, op: ops.Accuracy):
+        super().__init__(device, op.ignore)
+        n, c, p = op.n, op.c, op.p
         self._counts, self.counts = (device.zeros(size, np.uint32) for size in (2 * c, c))
-        tail = (top_k, *self._ignore, team(p), n, c, p)
+        tail = (op.top_k, *self._ignore, team(p), n, c, p)
         self._score = device.kernel("reductions", "accuracy", n * p * team(p), *tail)
 
     def forward(self, x, label, score, per_class) -> None:
         self._score(x, label, score, per_class, self._counts, self.counts, self._come, self._first, self.bad)
 
 
+@implements(ops.Dropout)
 class Dropout:
-    """y = x · mask · scale, by default 1 / (1 - ratio), each element of (N, D) kept with probability 1 - ratio.
-
-    Random words come from Philox, keyed by the context's seed and clock, ``stream`` (which layer) and the sample: every
-    device draws the same.
-    """
-
-    def __init__(
-        self,
-        device: FormulaKernels,
-        n: int,
-        d: int,
-        ratio: float,
-        stream: int,
-        context: ExecutionContext,
-        part: MaskPart | None = None,
-        channels: int = 0,
-        scale: float | None = None,
-    ):
-        part = part or MaskPart(0, n, 0)
-        self._inputs, self._n = context.input_buffer, part.rows
-        scale = float(1 / (1 - ratio) if scale is None else scale)
-        words = (np.uint32(stream & 0xFFFFFFFF), np.uint32(min(int(ratio * 2**32), 2**32 - 1)))
-        tail = *words, scale, n, d, part.first_row, part.first_column, max(1, channels)
-        threads = n * math.ceil((part.first_column % 4 + d) / 4)
+    def __init__(self, device: FormulaKernels, op: ops.Dropout):
+        n, d, piece = op.n, op.d, op.piece or ops.MaskPiece(0, op.n, 0)
+        self._inputs, self._n = op.context.input_buffer, piece.rows
+        scale = float(1 / (1 - op.ratio) if op.scale is None else op.scale)
+        words = (np.uint32(op.layer_key & 0xFFFFFFFF), np.uint32(min(int(op.ratio * 2**32), 2**32 - 1)))
+        tail = *words, scale, n, d, piece.first_row, piece.first_column, max(1, op.channels)
+        threads = n * math.ceil((piece.first_column % 4 + d) / 4)
         self._forward = device.kernel("elementwise", "dropout_forward", threads, *tail)
         self._backward = device.kernel("elementwise", "dropout_backward", n * d, scale, n * d)
 
@@ -202,15 +175,12 @@ class Dropout:
         self._backward(mask, dy, dx)
 
 
+@implements(ops.Uniform)
 class Uniform:
-    """Random numbers from low to high, out (N, D), keyed as the mask of Dropout."""
-
-    def __init__(
-        self, device: FormulaKernels, n: int, d: int, low: float, high: float, stream: int, context: ExecutionContext
-    ):
-        self._inputs, self._n = context.input_buffer, n
-        tail = np.uint32(stream & 0xFFFFFFFF), np.float64(low), np.float64(high - low), n, d
-        self._forward = device.kernel("elementwise", "uniform", n * math.ceil(d / 4), *tail)
+    def __init__(self, device: FormulaKernels, op: ops.Uniform):
+        self._inputs, self._n = op.context.input_buffer, op.n
+        tail = np.uint32(op.layer_key & 0xFFFFFFFF), np.float64(op.low), np.float64(op.high - op.low), op.n, op.d
+        self._forward = device.kernel("elementwise", "uniform", op.n * math.ceil(op.d / 4), *tail)
 
     def forward(self, out) -> None:
         self._forward(out, *self._inputs.random_key(self._n))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..interfaces import Array
+from ..types import Array
 from .kernels import BLOCK, Kernels
 
 TILE = 2048  # weights that a block converts at once

@@ -8,30 +8,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..context import ExecutionContext
-from ..interfaces import Array, Kernel
+from .. import ops
+from ..types import Array, Kernel
 from .kernels import Kernels
+from .registry import implements
 
 RESIDENT_SHARE = 4  # a data set is kept on the GPU if it takes at most 1/RESIDENT_SHARE of the free memory
 
 
+@implements(ops.Preprocess)
 class Preprocess:
-    """See interfaces.Preprocess. out: (N, C, h, w), or (N, h, w, C) in memory."""
-
-    def __init__(
-        self,
-        device: Kernels,
-        out: tuple[int, ...],
-        mean: np.ndarray | None,
-        scale: float,
-        context: ExecutionContext,
-        channels_last: bool = False,
-    ):
-        self._device, self._out, self._scale, self._last = device, out, np.float32(scale), channels_last
-        mean = np.zeros((out[1], 1, 1), np.float32) if mean is None else np.ascontiguousarray(mean, np.float32)
+    def __init__(self, device: Kernels, op: ops.Preprocess):
+        self._device, self._out, self._scale, self._last = device, op.out, np.float32(op.scale), op.channels_last
+        mean = np.ascontiguousarray(np.zeros((op.out[1], 1, 1)) if op.mean is None else op.mean, np.float32)
         self._mean, self._mean_shape = device.uploaded(mean), mean.shape
-        self._inputs: Any = context.input_buffer
-        self._picks = self._inputs.field((out[0], 4), np.int32)
+        self._inputs: Any = op.context.input_buffer
+        self._picks = self._inputs.field((op.out[0], 4), np.int32)
         self._pixels: dict[tuple[Any, ...], Array] = {}  # of batches that are copied, one array for each bank
         # The resident data set on the device, and the host's array that it is a copy of.
         self._resident: Array | None = None

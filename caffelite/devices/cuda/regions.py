@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import math
 
-from ..protocol import Shape
+from .. import detection_ops
 from .formula_kernels import FormulaKernels
 from .operations import Labels
+from .registry import implements
 
 METHODS = "MAX", "POSITION", "ALIGN"
 
 
+@implements(detection_ops.RegionPooling)
 class RegionPooling(Labels):
-    """y (R, C', PH, PW) of the boxes rois (R, 5) of x (N, C, H, W); see ``interfaces.RegionPooling``."""
-
-    def __init__(self, device: FormulaKernels, method: str, x: Shape, y: Shape, scale: float, pad: float = 0):
+    def __init__(self, device: FormulaKernels, op: detection_ops.RegionPooling):
         super().__init__(device)
-        fixed = METHODS.index(method), *x, *y, float(scale), float(pad)
-        self._forward = device.kernel("regions", "region_pool_forward", math.prod(y), *fixed)
-        self._backward = device.kernel("regions", "region_pool_backward", math.prod(x), *fixed)
+        fixed = METHODS.index(op.method), *op.x, *op.y, float(op.scale), float(op.pad)
+        self._forward = device.kernel("regions", "region_pool_forward", math.prod(op.y), *fixed)
+        self._backward = device.kernel("regions", "region_pool_backward", math.prod(op.x), *fixed)
 
-    def forward(self, x, rois, y, index) -> None:
-        self._forward(x, rois, y, index, self._first, self._come, self.bad)
+    def forward(self, x, rois, y, indices) -> None:
+        self._forward(x, rois, y, indices, self._first, self._come, self.bad)
 
-    def backward(self, dy, rois, index, dx) -> None:
-        self._backward(dy, rois, index, dx)
+    def backward(self, dy, rois, indices, dx) -> None:
+        self._backward(dy, rois, indices, dx)

@@ -6,20 +6,21 @@ import math
 
 import numpy as np
 
-from ..protocol import Shape
+from .. import ops
 from ..resizing import aligned_axes
 from .formula_kernels import FormulaKernels
 from .operations import Labels
+from .registry import implements
 
 
+@implements(ops.Interpolation)
 class Interpolation:
-    """y (N, C, OH, OW) = the part of x (N, C, H, W) from ``start`` on of ``size``, bilinear; their corners coincide."""
-
-    def __init__(self, device: FormulaKernels, x: Shape, y: Shape, start: Shape, size: Shape):
+    def __init__(self, device: FormulaKernels, op: ops.Interpolation):
+        x, y = op.x, op.y
         sizes = math.prod(x[:2]), *x[2:], *y[2:]
         self._forward = device.kernel("resizing", "interpolate", math.prod(y), *sizes)
         self._backward = device.kernel("resizing", "interpolate_backward", math.prod(x), *sizes)
-        axes = aligned_axes(x, y, start, size)
+        axes = aligned_axes(x, y, op.start, op.size)
         self._axes = [device.uploaded(np.concatenate(axis[:4])) for axis in axes]
         self._axes += [device.uploaded(axis.share.astype(device.dtype)) for axis in axes]
 
@@ -30,21 +31,21 @@ class Interpolation:
         self._backward(dy, dx, *self._axes)
 
 
+@implements(ops.Unpooling)
 class Unpooling(Labels):
-    """See interfaces.Unpooling."""
-
-    def __init__(self, device: FormulaKernels, planes: int, p: int, q: int):
+    def __init__(self, device: FormulaKernels, op: ops.Unpooling):
         super().__init__(device)
-        self._device, self._count, sizes = device, planes * q, (planes, p, q)
+        planes, p, q = sizes = op.planes, op.p, op.q
+        self._device, self._count = device, planes * q
         self._find = device.kernel("resizing", "unpool_find", planes * p, *sizes)
         self._forward = device.kernel("resizing", "unpool", planes * q, *sizes)
         self._backward = device.kernel("resizing", "unpool_backward", planes * p, *sizes)
 
-    def forward(self, x, places, y) -> None:
+    def forward(self, x, indices, y) -> None:
         winners = self._device.workspace(self._count, np.int32)
         self._device.fill(winners, 0)
-        self._find(places, winners, self._first)
+        self._find(indices, winners, self._first)
         self._forward(x, winners, y, self._first, self.bad)
 
-    def backward(self, dy, places, dx) -> None:
-        self._backward(dy, places, dx)
+    def backward(self, dy, indices, dx) -> None:
+        self._backward(dy, indices, dx)

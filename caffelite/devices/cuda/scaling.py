@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..formula import Formula
-from ..interfaces import Array
+from ..types import Array
 from .formula_kernels import FormulaKernels
 
 
@@ -14,7 +14,7 @@ class LossScale:
     captured.
 
     An iteration's gradients are multiplied by ``factor``. Once they are complete (summed over processes, too),
-    ``check`` or ``check_square`` tests whether they are finite: then the update takes them times ``share`` (1 / that
+    ``check`` or ``check_square`` tests whether they are finite: then the update takes them times ``inverse`` (1 / that
     factor), else ``skip`` is 1 and nothing may be updated. The next factor: half after a skip, twice after ``PATIENCE``
     good iterations in a row. Three arrays of one number each.
 
@@ -25,7 +25,7 @@ class LossScale:
 
     def __init__(self, device: FormulaKernels, start: float = START):
         self._device, self._state = device, device.zeros(4)
-        self.factor, self.share, self.skip = (self._state[i : i + 1] for i in (0, 2, 3))
+        self.factor, self.inverse, self.skip = (self._state[i : i + 1] for i in (0, 2, 3))
         self._square, self._sum = device.zeros(1), device.sum(Formula("g * g", ("g",)))
         self._adapt = device.kernel("scaling", "settle_scale", 1, float(self.PATIENCE), self.LEAST, self.MOST)
         self.load(start)
@@ -43,7 +43,7 @@ class LossScale:
         """Continues from a factor and a number of good iterations."""
         self._device.upload(self._state, np.array([factor, good, 1 / factor, 0]))
 
-    def held(self) -> tuple[float, int]:
+    def state(self) -> tuple[float, int]:
         """The factor, and how many good iterations in a row there were: what ``load`` takes. Waits for the device."""
         factor, good = self._device.download(self._state)[:2]
         return float(factor), int(good)

@@ -2,39 +2,41 @@
 
 from __future__ import annotations
 
+from .. import ops
 from .formula_kernels import FormulaKernels
 from .operations import Labels, team
+from .registry import implements
 
 
+@implements(ops.Take)
 class Take(Labels):
-    """See interfaces.Take. index has the device's dtype; sums of rows are in their order."""
-
-    def __init__(self, device: FormulaKernels, rows: int, width: int, count: int):
+    def __init__(self, device: FormulaKernels, op: ops.Take):
         super().__init__(device)
+        rows, width, count = op.rows, op.width, op.count
         self._forward = device.kernel("selection", "take_forward", count * width, rows, width, count)
         self._backward = device.kernel("selection", "take_backward", rows * 256, rows, width, count)
 
-    def forward(self, table, index, out) -> None:
-        self._forward(table, index, out, self._first, self._come, self.bad)
+    def forward(self, table, indices, out) -> None:
+        self._forward(table, indices, out, self._first, self._come, self.bad)
 
-    def backward(self, index, dout, dtable, add: bool = False) -> None:
-        self._backward(index, dout, dtable, add)
+    def backward(self, indices, dout, dtable, add: bool = False) -> None:
+        self._backward(indices, dout, dtable, add)
 
 
+@implements(ops.TopK)
 class TopK:
-    """See interfaces.TopK."""
+    def __init__(self, device: FormulaKernels, op: ops.TopK):
+        threads, shape = op.n * op.p * team(op.p), (team(op.p), op.n, op.c, op.p)
+        self._forward = device.kernel("selection", "top_k", threads, op.k, *shape)
 
-    def __init__(self, device: FormulaKernels, n: int, c: int, p: int, k: int):
-        self._forward = device.kernel("selection", "top_k", n * p * team(p), k, team(p), n, c, p)
-
-    def forward(self, x, values, places) -> None:
-        self._forward(x, values, places)
+    def forward(self, x, values, indices) -> None:
+        self._forward(x, values, indices)
 
 
+@implements(ops.Distances)
 class Distances:
-    """See interfaces.Distances."""
-
-    def __init__(self, device: FormulaKernels, m: int, n: int, k: int, squared: bool):
+    def __init__(self, device: FormulaKernels, op: ops.Distances):
+        m, n, k, squared = op.m, op.n, op.k, op.squared
         self._forward = device.kernel("selection", "distances", m * n, squared, m, n, k)
         backward = "selection", "distances_backward"
         self._x = device.kernel(*backward, m * k, squared, n, 1, m, n, k)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ...devices import ops
 from ...devices.formula import Formula
 from ...devices.protocol import Device
 from ...layers import require
@@ -41,7 +42,7 @@ class CenterLoss(LossScaled, Loss):
 
     def build(self, dev: Device) -> None:
         m, n, k = self.m, self.n, self.k
-        self.op, self._count = dev.take(n, k, m), dev.take(n, 1, m)
+        self.op, self._count = dev.build(ops.Take(n, k, m)), dev.build(ops.Take(n, 1, m))
         self._ones, self._counts, self._sums = dev.empty(m), dev.empty(n), dev.empty((n, k))
         dev.fill(self._ones, 1)
         self.need_loss_scale(dev)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ... import caffelite_pb2 as pb
+from ...devices import ops
 from ...devices.protocol import Device
 from ...layers import require
 from ...layers.labels import label_fault
@@ -64,7 +65,7 @@ class InnerDistance(Layer):
         return False
 
     def build(self, dev: Device) -> None:
-        self.op = dev.distances(self.m, self.n, self.k, self.p.distance_type == "L2")
+        self.op = dev.build(ops.Distances(self.m, self.n, self.k, self.p.distance_type == "L2"))
         self._normalise = UnitRows(dev, self.n, self.k, 1e-6) if self.learned and self.p.normalize else None
         self._scaled = dev.empty((self.n, self.k)) if self._normalise and self.phase != pb.TRAIN else None
         if self.labelled:

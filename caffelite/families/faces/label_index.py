@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
+from ...devices import ops
 from ...devices.formula import Formula
-from ...devices.interfaces import Kernel
 from ...devices.protocol import Device
+from ...devices.types import Kernel
 from ...layers.layer import Layer
 
 
@@ -21,7 +22,7 @@ class LabelIndex:
         self.classes, self._table, self._gathered = dev.empty((n, c)), dev.empty((c, 1)), dev.empty(n)
         dev.upload(self.classes, np.arange(c))
         dev.upload(self._table, np.arange(c)[:, None])
-        self.op = dev.take(c, 1, n)  # detects labels out of range
+        self.op = dev.build(ops.Take(c, 1, n))  # detects labels out of range
 
     def check(self, labels) -> None:
         self.op.forward(self._table, labels, self._gathered)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ...devices import ops
 from ...devices.formula import Formula
 from ...devices.protocol import Device
 from ...layers.layer import gradient_of, register
@@ -25,7 +26,7 @@ class LargeMarginInnerProduct(MarginInnerProduct):
 
     def build(self, dev: Device) -> None:
         m, n, k = self.m, self.n, self.k
-        self.op = dev.inner_product(m, k, n)
+        self.op = dev.build(ops.InnerProduct(m, k, n))
         self._number = self._number or self.context.input_buffer.field((1,))
         self._index = index = LabelIndex(dev, m, n)
         if self.p.type == MARGIN.SINGLE:
@@ -38,7 +39,7 @@ class LargeMarginInnerProduct(MarginInnerProduct):
         squares = Formula("x * x", ("x",))
         self._x_square, self._w_square = (dev.channel_sum(squares, (), 1, rows, k) for rows in (m, n))
         self._root = dev.map(Formula("sqrt(q)", ("q",)))
-        self._take = dev.take(n, 1, m)
+        self._take = dev.build(ops.Take(n, 1, m))
         self._pick = index.sum("where(t == k, y, 0)", ("y",))
         self._product = dev.map(Formula("a * b", ("a", "b")))
         self._cosine = dev.map(Formula("where(r > 0, z / r, z)", ("z", "r")))

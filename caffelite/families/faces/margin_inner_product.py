@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ... import caffelite_pb2 as pb
+from ...devices import ops
 from ...devices.formula import Formula
 from ...devices.protocol import Device
 from ...layers import require
@@ -79,7 +80,7 @@ class MarginInnerProduct(Scheduled, Layer):
 
     def build(self, dev: Device) -> None:
         m, n, k = self.m, self.n, self.k
-        self.op = dev.inner_product(m, k, n)
+        self.op = dev.build(ops.InnerProduct(m, k, n))
         self._normalise = UnitRows(dev, n, k, 0.0)
         self._number = self._number or self.context.input_buffer.field((1,))
         self._weights = None if self.phase == pb.TRAIN else dev.empty((n, k))

@@ -9,7 +9,7 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ...detection import boxes
-from ...devices.interfaces import ProposalOptions, Proposals
+from ...devices.detection_ops import BuiltProposals, Proposals
 from ...devices.protocol import Device
 from ...layers import require
 from ...layers.layer import Shape, register
@@ -71,19 +71,19 @@ class Proposal(Varying, Anchored):
         return [(count, 5), scores][: len(self.spec.top)]
 
     def build(self, dev: Device) -> None:
-        options = ProposalOptions(
+        op = Proposals(
             images=self.images,
             map=self.map,
-            base=tuple(map(tuple, self.base)),
+            anchors=tuple(map(tuple, self.base)),
             stride=self.p.feat_stride,
-            wide=self.info,
-            small=self.p.min_size,
+            info=self.info,
+            min_size=self.p.min_size,
             strict=self.of_python,
-            threshold=self.threshold,
-            most=self.before,
-            enough=self.after,
+            nms_threshold=self.threshold,
+            pre_nms=self.before,
+            post_nms=self.after,
         )
-        self.op = dev.proposals(options)
+        self.op = dev.build(op)
 
     def forward(self, x: list, y: list) -> None:
         rows, best = [], []
@@ -104,7 +104,7 @@ class Proposal(Varying, Anchored):
         for top, values in zip(y, (every, np.concatenate(best)), strict=False):
             self.dev.upload(top, np.ascontiguousarray(values, self.dev.dtype).reshape(top.shape))
 
-    def _by_kernels(self, op: Proposals, x: list) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _by_kernels(self, op: BuiltProposals, x: list) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         op.forward(x[0], x[1], x[2])
         counts, every = self.dev.download(op.counts), self.dev.download(op.rows)
         for count, rows in zip(counts, every, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ...devices.detection_ops import RegionPooling
 from ...devices.protocol import Device
 from ...layers import require
 from ...layers.layer import Layer, Shape, register
@@ -40,7 +41,8 @@ class RegionPooled(Layer):
         return [self.y_shape]
 
     def build(self, dev: Device) -> None:
-        self.op = dev.region_pooling(self.method, self.x_shape, self.y_shape, self.p.spatial_scale, self.pad)
+        op = RegionPooling(self.method, self.x_shape, self.y_shape, self.p.spatial_scale, self.pad)
+        self.op = dev.build(op)
 
     def forward(self, x: list, y: list) -> None:
         self.op.forward(x[0], x[1], y[0], self.saved.get("index"))

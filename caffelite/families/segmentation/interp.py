@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...devices import ops
 from ...devices.protocol import Device
 from ...layers import require, sliding
 from ...layers.layer import Layer, Shape, register
@@ -71,7 +72,7 @@ class Interp(Layer):
         return axis < 2
 
     def build(self, dev: Device) -> None:
-        self.op = dev.interpolation(self.x_shape, self.y_shape, (-self.p.pad_beg,) * 2, self.part)
+        self.op = dev.build(ops.Interpolation(self.x_shape, self.y_shape, (-self.p.pad_beg,) * 2, self.part))
 
     def forward(self, x: list, y: list) -> None:
         if not self.view:

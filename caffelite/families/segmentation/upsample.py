@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ...devices import ops
 from ...devices.protocol import Device
 from ...layers import require
 from ...layers.layer import Layer, Shape, register
@@ -65,7 +66,7 @@ class Upsample(Layer):
     def build(self, dev: Device) -> None:
         (n, c, h, w), (rows, columns) = self.x_shape, self.factors
         if self.masked:
-            self.op = dev.unpooling(n * c, h * w, math.prod(self.y_shape[2:]))
+            self.op = dev.build(ops.Unpooling(n * c, h * w, math.prod(self.y_shape[2:])))
         self.blocks = (n * c, h, rows, w, columns)
 
     def forward(self, x: list, y: list) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ... import caffelite_pb2 as pb
+from ...devices import ops
 from ...devices.formula import Formula
 from ...devices.protocol import Device
 from ...layers import require
@@ -48,7 +49,7 @@ class SpatialDropout(Layer):
         if self.training:
             self._ones = dev.empty((self.n, self.c))
             dev.fill(self._ones, 1)
-            self._draw = dev.dropout(self.n, self.c, self.p.dropout_ratio, random_key(self), self.context)
+            self._draw = dev.build(ops.Dropout(self.n, self.c, self.p.dropout_ratio, random_key(self), self.context))
             formula = Formula("factor * x", ("x", "factor"))
             self._scaled = dev.channel_map(formula, ("factor",), 1, self.n * self.c, self.pixels)
 

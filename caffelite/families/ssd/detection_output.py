@@ -6,7 +6,7 @@ import numpy as np
 
 from ...detection import boxes
 from ...detection.saving import Saving
-from ...devices.interfaces import DetectionOptions, Detections
+from ...devices.detection_ops import BuiltDetections, Detections
 from ...devices.protocol import Device
 from ...layers.detection_base import DetectingLayer, check_classes
 from ...layers.layer import Shape, register
@@ -74,19 +74,22 @@ class DetectionOutput(Writing, Varying, DetectingLayer):
         return [(1, 1, self.count, 7)]
 
     def build(self, dev: Device) -> None:
-        options = DetectionOptions(
-            shape=(self.n, self.priors, self.classes, self.location_classes),
+        op = Detections(
+            images=self.n,
+            priors=self.priors,
+            classes=self.classes,
+            locations=self.location_classes,
             labels=len(self.labels),
             background=self.p.background_label_id,
-            code=self.p.code_type,
-            in_target=self.p.variance_encoded_in_target,
-            least=self.above,
-            threshold=self.p.nms_param.nms_threshold,
-            most=self.priors if self.most < 0 else min(self.most, self.priors),
+            code_type=self.p.code_type,
+            variance_in_target=self.p.variance_encoded_in_target,
+            confidence_threshold=self.above,
+            nms_threshold=self.p.nms_param.nms_threshold,
+            top_k=self.priors if self.most < 0 else min(self.most, self.priors),
         )
-        masks = self.n * options.labels * options.most**2 // 8  # bytes
+        masks = self.n * op.labels * op.top_k**2 // 8  # bytes
         by_kernels = self.p.nms_param.eta == 1 and 0 < masks <= MOST_BYTES
-        self.op = dev.detections(options) if by_kernels else None
+        self.op = dev.build(op) if by_kernels else None
 
     def forward(self, x: list, y: list) -> None:
         detections = self._by_kernels(self.op, x) if self.op else self._on_host(x)
@@ -101,7 +104,7 @@ class DetectionOutput(Writing, Varying, DetectingLayer):
             y = self.resize([(1, 1, self.count, 7)])
         self.dev.upload(y[0], rows.reshape(1, 1, -1, 7))
 
-    def _by_kernels(self, op: Detections, x: list) -> list[np.ndarray]:
+    def _by_kernels(self, op: BuiltDetections, x: list) -> list[np.ndarray]:
         """The rows (D, 7) of each image. Their number is needed here: the only copies from a GPU."""
         op.forward(x[0], x[1], x[2])
         counts = self.dev.download(op.counts).reshape(self.n, -1)

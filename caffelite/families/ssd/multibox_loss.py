@@ -9,8 +9,8 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ...detection import boxes, matching
+from ...devices import detection_ops
 from ...devices.formula import Formula
-from ...devices.interfaces import MultiBoxOptions
 from ...devices.protocol import Device
 from ...layers.detection_base import check_classes, expected_labels, read_objects
 from ...layers.layer import Layer, Shape, register
@@ -120,26 +120,30 @@ class MultiBoxLoss(Loss):
         return None if valid else super().divisor(batch, labels)
 
     def build(self, dev: Device) -> None:
-        self.op = None if self.requires_host else dev.multibox_loss(self._options())
+        self.op = None if self.requires_host else dev.build(self._operation())
         self._divisor = dev.zeros(1)
         self._scale = dev.map(Formula("g / divisor * dloss", ("g",), ("divisor", "dloss")))
 
-    def _options(self) -> MultiBoxOptions:
+    def _operation(self) -> detection_ops.MultiBoxLoss:
         p = self.p
-        return MultiBoxOptions(
-            shape=(self.n, self.priors, self.classes, self.location_classes, self.rows),
+        return detection_ops.MultiBoxLoss(
+            images=self.n,
+            priors=self.priors,
+            classes=self.classes,
+            locations=self.location_classes,
+            objects=self.rows,
             background=p.background_label_id,
-            code=p.code_type,
-            each=p.overlap_threshold if p.match_type == PARAM.PER_PREDICTION else None,
-            within=p.ignore_cross_boundary_bbox,
+            code_type=p.code_type,
+            overlap_threshold=p.overlap_threshold if p.match_type == PARAM.PER_PREDICTION else None,
+            inside_only=p.ignore_cross_boundary_bbox,
             difficult=p.use_difficult_gt,
             agnostic=p.map_object_to_agnostic,
-            ratio=p.neg_pos_ratio if p.mining_type == PARAM.MAX_NEGATIVE else None,
-            most_overlap=p.neg_overlap,
+            negative_ratio=p.neg_pos_ratio if p.mining_type == PARAM.MAX_NEGATIVE else None,
+            negative_overlap=p.neg_overlap,
             logistic=p.conf_loss_type == PARAM.LOGISTIC,
-            squares=p.loc_loss_type == PARAM.L2,
-            in_target=p.encode_variance_in_target,
-            weight=p.loc_weight,
+            squared=p.loc_loss_type == PARAM.L2,
+            variance_in_target=p.encode_variance_in_target,
+            location_weight=p.loc_weight,
             divisor=self.fixed,
             weights=(p.loc_weight * self.counts_offsets, float(self.counts_scores)),
         )

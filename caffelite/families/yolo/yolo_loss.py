@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ... import caffelite_pb2 as pb
+from ...devices import detection_ops
 from ...devices.formula import Formula
-from ...devices.interfaces import RegionOptions
 from ...devices.protocol import Device
 from ...layers import require
 from ...layers.layer import Layer, Shape, register
@@ -135,20 +135,20 @@ class RegionLoss(YoloLoss):
     def build(self, dev: Device) -> None:
         super().build(dev)
         p = self.p
-        options = RegionOptions(
+        op = detection_ops.RegionLoss(
             shape=self.grid,
             rows=self.rows,
             wide=self.wide,
-            sizes=tuple((float(w), float(h)) for w, h in self.sizes),
-            most=p.thresh,
-            empty=p.noobject_scale,
-            of_object=p.object_scale,
-            of_class=p.class_scale,
-            of_box=p.coord_scale,
+            anchors=tuple((float(w), float(h)) for w, h in self.sizes),
+            threshold=p.thresh,
+            noobject_scale=p.noobject_scale,
+            object_scale=p.object_scale,
+            class_scale=p.class_scale,
+            coord_scale=p.coord_scale,
             rescore=p.rescore,
-            matches_sizes=p.bias_match,
+            bias_match=p.bias_match,
         )
-        self.op = dev.region_loss(options)
+        self.op = dev.build(op)
 
     def forward(self, x: list, y: list) -> None:
         if self.op:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...devices.interfaces import Peer
+from ...devices.links import Peer
 from ...errors import CaffeliteError
 from ...layers import Shape
 from ...layers.varying import varies

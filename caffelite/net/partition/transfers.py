@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import caffelite_pb2 as pb
-from ...devices.interfaces import Links, Peer, Pending
+from ...devices.links import Links, Peer, Pending
 from ...devices.protocol import Device
 from ...errors import NOWHERE
 from ...layers import Layer, Shape

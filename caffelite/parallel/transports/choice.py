@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from ...devices.interfaces import Links
+from ...devices.links import Links
 from ...devices.protocol import Device
 from ..control import Control
 from ..mesh import MeshShape

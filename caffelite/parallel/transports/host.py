@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...devices.interfaces import Array
 from ...devices.protocol import Device
+from ...devices.types import Array
 from ..control import Control
 from ..reducer import Transport
 

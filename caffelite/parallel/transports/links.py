@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ...devices.interfaces import Array, Peer, Pending
+from ...devices.links import Peer, Pending
 from ...devices.protocol import Device
+from ...devices.types import Array
 from ...system import yield_core
 from ..mesh import MeshPosition, MeshShape
 from .mpi import Communicator
@@ -74,13 +75,13 @@ class MPILinks:
         index = self._index(peer)
         self._wait(self._comm.Irecv(array, index, tag), index)
 
-    def all_gather(self, part: np.ndarray, whole: np.ndarray) -> None:
-        self._wait_stage(self._stage.Iallgather(part, whole))
+    def all_gather(self, source: np.ndarray, target: np.ndarray) -> None:
+        self._wait_stage(self._stage.Iallgather(source, target))
 
-    def reduce_scatter(self, whole: np.ndarray, part: np.ndarray) -> None:
-        received = self._buffer(whole.size, whole.dtype).reshape(len(whole), -1)
-        self._wait_stage(self._stage.Ialltoall(whole, received))
-        _sum_rows(received, part.reshape(-1))
+    def reduce_scatter(self, source: np.ndarray, target: np.ndarray) -> None:
+        received = self._buffer(source.size, source.dtype).reshape(len(source), -1)
+        self._wait_stage(self._stage.Ialltoall(source, received))
+        _sum_rows(received, target.reshape(-1))
 
     def all_reduce(self, array: np.ndarray) -> None:
         """Each device sums one section of the array, and all gather the sums."""
@@ -148,15 +149,15 @@ class StagedLinks:
         self._inner.receive(host, peer, tag)
         self._dev.upload(array, host)
 
-    def all_gather(self, part: Array, whole: Array) -> None:
-        host = self._host(whole)
-        self._inner.all_gather(self._dev.download(part), host)
-        self._dev.upload(whole, host)
+    def all_gather(self, source: Array, target: Array) -> None:
+        host = self._host(target)
+        self._inner.all_gather(self._dev.download(source), host)
+        self._dev.upload(target, host)
 
-    def reduce_scatter(self, whole: Array, part: Array) -> None:
-        host = self._host(part)
-        self._inner.reduce_scatter(self._dev.download(whole), host)
-        self._dev.upload(part, host)
+    def reduce_scatter(self, source: Array, target: Array) -> None:
+        host = self._host(target)
+        self._inner.reduce_scatter(self._dev.download(source), host)
+        self._dev.upload(target, host)
 
     def all_reduce(self, array: Array) -> None:
         host = self._dev.download(array)

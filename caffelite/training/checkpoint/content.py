@@ -14,7 +14,7 @@ import numpy as np
 from ... import caffelite_pb2 as pb
 from ... import weights
 from ...data import fingerprint
-from ...devices.interfaces import Array
+from ...devices.types import Array
 from ...errors import CaffeliteError
 from ...net.net import Net
 from ...net.parameters import PARAM_ALIGN
@@ -316,7 +316,7 @@ class Content:
             for blob in self._parameters.blobs(state.average.flat):
                 resume.average.add().MergeFromString(weights.encode_blob(blob))
         if state.loss_scale:
-            resume.loss_scale, resume.loss_scale_good = state.loss_scale.held()
+            resume.loss_scale, resume.loss_scale_good = state.loss_scale.state()
         return resume
 
     def _model(self, state: TrainingState, diffs: bool = False) -> Iterable[weights.Chunk]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...devices.interfaces import Array
+from ...devices.types import Array
 from ...net.graph import Node
 from ...net.partition.partition import partial_gradient
 from ..iteration import Iteration

@@ -7,7 +7,7 @@ import math
 
 from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
-from ...devices.interfaces import Array
+from ...devices.types import Array
 from ...net.net import Net
 from ..divided_nets import CompleteNets
 
@@ -54,13 +54,13 @@ class Clipping:
         self._sum_gradient_squares()
         if self.loss_scale:
             self.loss_scale.check_square(self._square)
-            self._unscale(self._square, self.loss_scale.share, self._square)
+            self._unscale(self._square, self.loss_scale.inverse, self._square)
         if self.clips:
             self._clip(self._square, self._share)
             self._length(self._square, self._square)
             self._norms.append(self._square, self._shares)
         if self.loss_scale:
-            self._skip(self._share, self.loss_scale.share, self.loss_scale.skip, self.scale)
+            self._skip(self._share, self.loss_scale.inverse, self.loss_scale.skip, self.scale)
 
     def new_norms(self) -> list[float]:
         """The norms of the mean gradients of the ``updates`` since the last call; none without clip_gradients."""
@@ -72,7 +72,7 @@ class Clipping:
 
     def factor(self) -> float:
         """The loss scale: the factor of the gradients that backward computes."""
-        return self.loss_scale.held()[0] if self.loss_scale else 1.0
+        return self.loss_scale.state()[0] if self.loss_scale else 1.0
 
     def gradient_norm(self) -> float:
         """The L2 norm of all parameters' gradients, before the update."""

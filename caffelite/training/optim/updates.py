@@ -17,7 +17,7 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
-from ...devices.interfaces import Array, Kernel
+from ...devices.types import Array, Kernel
 from ...errors import CaffeliteError, Collector, Locator, did_you_mean
 from ...net.net import Net
 from ...net.parameters import multipliers

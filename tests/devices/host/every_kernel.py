@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from devices.host.backend import HostBackend, encoded
 
-from caffelite.devices import Window, interfaces
+from caffelite.devices import Window, detection_ops, ops
 from caffelite.devices.cuda import GPU, formula_kernels, kernels
 from caffelite.devices.formula import Formula
 
@@ -94,16 +94,16 @@ class Runs:
         for shape in ((70, 10, 1), (3, 10, 40)):
             n, c, p = shape
             x, y, dx, label = self.normal(*shape), self.normal(*shape), self.normal(*shape), self.index(c, n, p)
-            dev.softmax(*shape).forward(x, y)
-            dev.softmax(*shape).backward(y, x, dx)
-            loss = dev.softmax_loss(*shape, None, None)
+            dev.build(ops.Softmax(*shape)).forward(x, y)
+            dev.build(ops.Softmax(*shape)).backward(y, x, dx)
+            loss = dev.build(ops.SoftmaxLoss(*shape, None, None))
             for _ in range(2):
                 loss.forward(x, label, y, dev.empty(1), dev.zeros(1))
             loss.backward(y, label, dev.zeros(1), dx)
-            score = dev.accuracy(*shape, 2, None)
+            score = dev.build(ops.Accuracy(*shape, 2, None))
             score.forward(x, label, dev.empty(1), dev.empty(c))
-            dev.top_k(*shape, 3).forward(x, self.normal(n, 3, p), self.normal(n, 3, p))
-        product = dev.inner_product(7, 50, 12)
+            dev.build(ops.TopK(*shape, 3)).forward(x, self.normal(n, 3, p), self.normal(n, 3, p))
+        product = dev.build(ops.InnerProduct(7, 50, 12))
         product.forward(self.normal(7, 50), self.normal(12, 50), self.normal(12), self.normal(7, 12), 0.0)
 
     def windows(self) -> None:
@@ -111,22 +111,22 @@ class Runs:
         x, y, index = (2, 8, 9, 9), (2, 8, 4, 4), dev.empty((2, 8, 4, 4), np.int32)
         context = dev.make_context()
         context.input_buffer.begin()
-        pools = [dev.pooling(method, x, y, window) for method in ("MAX", "AVE", "STOCHASTIC")]
-        for pool in (*pools, dev.pooling("STOCHASTIC", x, y, window, 1, context)):
+        pools = [dev.build(ops.Pooling(method, x, y, window)) for method in ("MAX", "AVE", "STOCHASTIC")]
+        for pool in (*pools, dev.build(ops.Pooling("STOCHASTIC", x, y, window, 1, context))):
             pool.forward(self.put(RNG.uniform(size=x)), out := self.normal(*y), index)
             if pool is not pools[2]:
                 pool.backward(out, index, self.normal(*x))
         for blob in BLOBS:
             for method, places in (("MAX", np.uint8), ("MAX", np.int32), ("AVE", np.uint8)):
-                pool, last = dev.channels_last_pooling(method, x, y, window), dev.empty((2, 4, 4, 8), places)
+                pool, last = dev.build(ops.Pooling(method, x, y, window, True)), dev.empty((2, 4, 4, 8), places)
                 top = self.normal(2, 4, 4, 8, dtype=blob)
                 pool.forward(self.normal(2, 9, 9, 8, dtype=blob), top, last if method == "MAX" else None)
                 pool.backward(top, last if method == "MAX" else None, self.normal(2, 9, 9, 8, dtype=blob))
         for p in (1, 20):
-            lrn, arrays = dev.lrn(3, 20, p, 5, 1e-4, 0.75, 1.0), [self.normal(3, 20, p) for _ in range(5)]
+            lrn, arrays = dev.build(ops.LRN(3, 20, p, 5, 1e-4, 0.75, 1.0)), [self.normal(3, 20, p) for _ in range(5)]
             lrn.forward(arrays[0], arrays[1], arrays[2])
             lrn.backward(arrays[0], arrays[2], arrays[1], arrays[3], arrays[4])
-        columns = dev.im2col((2, 3, 7, 6), Window((3, 2), (2, 1), (1, 0)))
+        columns = dev.build(ops.Im2col((2, 3, 7, 6), Window((3, 2), (2, 1), (1, 0))))
         columns.forward(self.normal(2, 3, 7, 6), out := self.normal(2, 18, 4, 5))
         columns.backward(out, self.normal(2, 3, 7, 6))
 
@@ -134,10 +134,10 @@ class Runs:
         dev, context = self.dev, self.dev.make_context()
         context.input_buffer.begin()
         for channels in (0, 5):
-            drop = dev.dropout(6, 35, 0.4, 1, context, channels=channels)
+            drop = dev.build(ops.Dropout(6, 35, 0.4, 1, context, channels=channels))
             drop.forward(self.normal(6, 35), mask := dev.empty((6, 35), np.uint8), y := self.normal(6, 35))
             drop.backward(mask, y, self.normal(6, 35))
-        dev.uniform(6, 35, -1, 1, 2, context).forward(self.normal(6, 35))
+        dev.build(ops.Uniform(6, 35, -1, 1, 2, context)).forward(self.normal(6, 35))
         ring = dev.ring(5, 3)
         ring.append(self.normal(3))
         ring.append(self.normal(3), 2.0, True)
@@ -145,14 +145,15 @@ class Runs:
     def pixels(self) -> None:
         for dtype in ("uint8", "float32"):
             context = self.dev.make_context()
-            op, label = self.dev.preprocess((4, 3, 6, 5), None, 0.5, context), context.input_buffer.field((4,))
+            op = self.dev.build(ops.Preprocess((4, 3, 6, 5), None, 0.5, context))
+            label = context.input_buffer.field((4,))
             context.input_buffer.begin()
             picks = np.array([[i, 1, 2, i % 2] for i in range(4)], np.int32)
             op.set_batch(0, np.ones((4, 3, 9, 8), dtype), picks)
             label.set(0, np.ones(4))
             context.input_buffer.send()
             op.forward(self.normal(4, 3, 6, 5), (label,), (self.normal(4),))
-            last = self.dev.preprocess((4, 3, 6, 5), None, 0.5, context, channels_last=True)
+            last = self.dev.build(ops.Preprocess((4, 3, 6, 5), None, 0.5, context, channels_last=True))
             context.input_buffer.begin()
             last.set_batch(0, np.ones((4, 3, 9, 8), dtype), picks)
             context.input_buffer.send()
@@ -160,7 +161,7 @@ class Runs:
 
     def recurrent(self) -> None:
         t, n, d = 3, 2, 5
-        lstm, gates, h = self.dev.lstm(t, n, d), self.normal(t, n, 4 * d), self.normal(t, n, d)
+        lstm, gates, h = self.dev.build(ops.LSTM(t, n, d)), self.normal(t, n, 4 * d), self.normal(t, n, d)
         cont, w, c = self.put(np.ones((t, n))), self.normal(4 * d, d), self.normal(t + 1, n, d)
         last, dh, dc = (self.normal(n, d) for _ in range(3))
         lstm.forward(gates, cont, w, last, self.normal(t, n, d), c, h)
@@ -170,26 +171,26 @@ class Runs:
         rois = self.put([[0, 1, 1, 15, 18], [1, 0, 0, 20, 9], [0, 5, 5, 9, 9], [7, 2, 3, 20, 20]])
         for method, channels, each in (("MAX", 8, 8), ("POSITION", 18, 2), ("ALIGN", 8, 8)):
             x, y = (2, channels, 12, 12), (4, each, 3, 3)
-            pool, index = self.dev.region_pooling(method, x, y, 0.5), self.dev.empty(y, np.int32)
+            pool, index = self.dev.build(detection_ops.RegionPooling(method, x, y, 0.5)), self.dev.empty(y, np.int32)
             pool.forward(self.normal(*x), rois, top := self.normal(*y), index)
             pool.backward(top, rois, index, self.normal(*x))
 
     def resizing(self) -> None:
         x, y = (2, 3, 7, 7), (2, 3, 13, 13)
-        resize = self.dev.interpolation(x, y, (0, 0), (7, 7))
+        resize = self.dev.build(ops.Interpolation(x, y, (0, 0), (7, 7)))
         resize.forward(self.normal(*x), top := self.normal(*y))
         resize.backward(top, self.normal(*x))
-        places, unpool = self.index(80, 3, 20), self.dev.unpooling(3, 20, 80)
+        places, unpool = self.index(80, 3, 20), self.dev.build(ops.Unpooling(3, 20, 80))
         unpool.forward(self.normal(3, 20), places, top := self.normal(3, 80))
         unpool.backward(top, places, self.normal(3, 20))
 
     def selection(self) -> None:
         dev, table, rows = self.dev, self.normal(9, 6), self.index(9, 30)
-        take = dev.take(9, 6, 30)
+        take = dev.build(ops.Take(9, 6, 30))
         take.forward(table, rows, out := self.normal(30, 6))
         take.backward(rows, out, table)
         for squared in (False, True):
-            far = dev.distances(7, 5, 6, squared)
+            far = dev.build(ops.Distances(7, 5, 6, squared))
             x, w, y = self.normal(7, 6), self.normal(5, 6), self.normal(7, 5)
             far.forward(x, w, y)
             far.backward_x(x, w, y, self.normal(7, 6))
@@ -202,34 +203,19 @@ class Runs:
         objects[:, 0], objects[:, 3:7], priors = (0, 1, 1, -1, 1), boxes[p:], self.put([boxes[:p], 0.1 + 0 * boxes[:p]])
         offsets, scores = self.normal(n, p * 4), self.normal(n, p * c)
         for ratio in (None, 3.0):
-            options = interfaces.MultiBoxOptions(
-                (n, p, c, 1, rows),
-                0,
-                2,
-                0.4,
-                False,
-                False,
-                False,
-                ratio,
-                0.5,
-                False,
-                False,
-                False,
-                1.0,
-                None,
-                (1.0, 1.0),
-            )
+            flags, weights = (False,) * 3, (1.0, None, (1.0, 1.0))
+            op = detection_ops.MultiBoxLoss(n, p, c, 1, rows, 0, 2, 0.4, *flags, ratio, 0.5, *flags, *weights)
             gradients, numbers = (self.normal(n, p * 4), self.normal(n, p * c)), (self.normal(1), self.normal(1))
-            self.dev.multibox_loss(options).forward(offsets, scores, priors, self.put(objects), gradients, *numbers)
+            self.dev.build(op).forward(offsets, scores, priors, self.put(objects), gradients, *numbers)
 
         for locations in (1, c):
-            options = interfaces.DetectionOptions((n, p, c, locations), 2, 0, 2, False, 0.0, 0.4, 130)
-            self.dev.detections(options).forward(self.normal(n, p * 4 * locations), scores, priors)
+            op = detection_ops.Detections(n, p, c, locations, 2, 0, 2, False, 0.0, 0.4, 130)
+            self.dev.build(op).forward(self.normal(n, p * 4 * locations), scores, priors)
 
         anchors = ((-8.0, -8.0, 8.0, 8.0), (-4.0, -9.0, 4.0, 9.0))
-        options = interfaces.ProposalOptions(2, (5, 6), anchors, 16, 3, 9.0, False, 0.5, 55, 20)
+        op = detection_ops.Proposals(2, (5, 6), anchors, 16, 3, 9.0, False, 0.5, 55, 20)
         maps = self.normal(2, 4, 5, 6), self.normal(2, 8, 5, 6), self.put([[80, 96, 1], [80, 90, 2]])
-        self.dev.proposals(options).forward(*maps)
+        self.dev.build(op).forward(*maps)
 
     def grids(self) -> None:
         shape, sizes = (2, 2, 8, 3, 4), ((1.0, 1.5), (2.0, 0.75))
@@ -237,15 +223,15 @@ class Runs:
             (True, [[0, 1, 0, 0.1, 0.2, 0.6, 0.8, 0], [1, 2, 0, 0.3, 0.1, 0.5, 0.9, 0]]),
             (False, [[1, 0.5, 0.5, 0.2, 0.3]] * 4),
         ):
-            options = interfaces.RegionOptions(shape, 2, wide, sizes, 0.3, 0.5, 5.0, 1.0, 2.0, True, wide)
+            op = detection_ops.RegionLoss(shape, 2, wide, sizes, 0.3, 0.5, 5.0, 1.0, 2.0, True, wide)
             x, errors = self.normal(*shape), self.normal(*shape)
-            self.dev.region_loss(options).forward(x, self.put(label), errors, self.normal(1))
+            self.dev.build(op).forward(x, self.put(label), errors, self.normal(1))
 
     def convolutions(self) -> None:
         for half in ("float32", "float16", "uint16"):
             context = self.dev.make_context()
             sizes = (2, 4, 6, 6), (2, 8, 4, 4), Window((3, 3))
-            op = self.dev.convolution(*sizes, channels_last=True, context=context)
+            op = self.dev.build(ops.Convolution(*sizes, channels_last=True, context=context))
             x, dx = (self.normal(2, 6, 6, 4, dtype=half) for _ in range(2))
             w, dw = self.normal(8, 4, 3, 3), self.normal(8, 4, 3, 3)
             b, y = self.normal(8), self.normal(2, 4, 4, 8, dtype=half)
