@@ -180,7 +180,8 @@ print(predicted / (status("VmHWM") - before))
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux how large the process is")
 @pytest.mark.parametrize(
-    "name, batch, shape", [("lenet", 1024, (1, 28, 28)), ("squeezenet", 4, (3, 227, 227)), ("alexnet", 2, (3, 227, 227))]
+    "name, batch, shape",
+    [("lenet", 1024, (1, 28, 28)), ("squeezenet", 4, (3, 227, 227)), ("alexnet", 2, (3, 227, 227))],
 )
 def test_memory_is_what_a_run_takes(name, batch, shape):
     """The peak of two training iterations on the CPU, less what the process took once all was imported and the device
