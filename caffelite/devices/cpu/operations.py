@@ -101,7 +101,7 @@ class Convolution:
         space, _ = self._space(0)
         bias = self._none if b is None else b.reshape(-1)
         args = bias, b is not None, y.dtype.type(slope or 0), slope is not None, y.reshape(self._y), space
-        convolution.convolution_forward(self._fn, x.reshape(self._x), w, *args, *self._geometry)
+        convolution.convolution_forward(self._fn, x.reshape(self._x), w.reshape(-1), *args, *self._geometry)
 
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
         dy = dy.reshape(self._y)
@@ -109,7 +109,7 @@ class Convolution:
             space, parts = self._space(0 if dw is None else self._weights)
             target = (x if dx is None else dx).reshape(self._x)
             args = dy, target, dx is not None, parts, dw is not None, space
-            convolution.convolution_backward(self._fn, x.reshape(self._x), w, *args, *self._geometry)
+            convolution.convolution_backward(self._fn, x.reshape(self._x), w.reshape(-1), *args, *self._geometry)
         if dw is not None:
             convolution.add_parts(parts, dw.reshape(-1), add_w)
         if db is not None:
