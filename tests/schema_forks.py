@@ -40,7 +40,7 @@ SolverParameter: best_lowest best_score div_factor early_stop ema_decay final_di
   snapshot_epoch snapshot_keep step_epoch swa_start test_epoch
 SolverState: checksum model_digest resume run
 LayerParameter: anchor_target_param bbox_reg_param bias_channel_param binary_convolution_param
-  binary_inner_product_param blobs_lr bn_param box_group_output_param box_output_param capsule_len_param
+  binary_inner_product_param blobs_lr bn_conv_param bn_param box_group_output_param box_output_param capsule_len_param
   capsule_mask_param capsule_reshape_param capsule_routing_param capsule_transform_param center_loss_param
   continuation_indicator_param convolution3d_param correlation_param cos_data_param cpm_transform_param
   ctc_decoder_param ctc_loss_param decode_bbox_param deformable_psroi_pooling_param dense_crf_param
@@ -56,12 +56,12 @@ LayerParameter: anchor_target_param bbox_reg_param bias_channel_param binary_con
   relu6_param resample_param reverse_param roi_data_param roi_detection_output_param roi_warping_param scalar_param
   scale_route_param seg_accuracy_param shuffle_channel_param sparsify_param spatial_dropout_param squash_param
   squeeze_param st_param sum_param sum_pooling_param transpose_param triplet_loss_param unique_label_param
-  unpooling_param upsample_param visualise visualise_channel weight_decay
+  unpooling_param upsample_param visualise visualise_channel warp_param weight_decay
 TransformationParameter: crop_height crop_width fix_crop is_flow max_distort mixup_param more_fix_crop multi_scale
   perturb_param resize_param scale_factors scale_ratios
 LossParameter: class_weight class_weight_balanced class_weight_source class_weighting ignore_classes ignore_constraint
-  ignore_location ignore_objectness ignore_rank is_siftflow label_smoothing normalize_classes normalize_constraint
-  normalize_objectness normalize_supervised weight_by_label_freqs
+  ignore_location ignore_mode ignore_objectness ignore_rank is_siftflow label_smoothing normalize_classes
+  normalize_constraint normalize_objectness normalize_supervised weight_by_label_freqs
 ConvolutionParameter: algorithm fuse_type kernel_depth pad_b pad_l pad_r pad_t temporal_pad temporal_stride
 DataParameter: label_source sampler
 DropoutParameter: sample_weights_test
@@ -149,10 +149,10 @@ FORKS |= {name: ("intel", number) for name, number in INTEL.items()}
 
 OWN_MESSAGES = """
 AnchorTargetParameter BatchSampler BBoxRegParameter BBoxSampler BiasChannelParameter BinaryWeightsParameter
-BNParameter BoxGroupOutputParameter BoxGroupParameter BoxOutputParameter CapsuleLenParameter CapsuleMarginParameter
-CapsuleMaskParameter CapsuleReshapeParameter CapsuleRoutingParameter CapsuleTransformParameter CarriedState
-CenterLossParameter ChannelScaleParameter ContinuationIndicatorParameter CorrelationParameter CoSDataParameter CoSTop
-CPMTransformationParameter CTCDecoderParameter CtcLossParameter DataFact DecodeBBoxParameter
+BNConvParameter BNParameter BoxGroupOutputParameter BoxGroupParameter BoxOutputParameter CapsuleLenParameter
+CapsuleMarginParameter CapsuleMaskParameter CapsuleReshapeParameter CapsuleRoutingParameter CapsuleTransformParameter
+CarriedState CenterLossParameter ChannelScaleParameter ContinuationIndicatorParameter CorrelationParameter
+CoSDataParameter CoSTop CPMTransformationParameter CTCDecoderParameter CtcLossParameter DataFact DecodeBBoxParameter
 DeformableConvolutionParameter DeformablePSROIPoolingParameter DenseCRFParameter DenseImageDataParameter
 DeployParameter DetectionAccuracyParameter DetectionDataParameter DetectionGroupAccuracyParameter
 DetectionGroupLossParameter DetectionLossParameter DetectNetAugmentationParameter DetectNetClassMapping
@@ -169,7 +169,7 @@ PSROIAlignParameter QuantParameter ResampleParameter ResumeState ReverseParamete
 RoIDetectionOutputParameter ROIWarpingParameter RunOrigin ScalarParameter ScaleRouteParameter SegAccuracyParameter
 SeLuDropoutParameter SeLuParameter ShuffleChannelParameter SourcePosition SparsifyParameter SpatialDropoutParameter
 SpatialTransformerParameter SquashParameter SqueezeParameter SumParameter SumPoolingParameter TilingParameter
-TransposeParameter UniqueLabelParameter UnitNormParameter UnpoolingParameter UpsampleParameter
+TransposeParameter UniqueLabelParameter UnitNormParameter UnpoolingParameter UpsampleParameter WarpParameter
 YoloDetectionOutputParameter Yolov3DetectionOutputParameter Yolov3Parameter
 """.split()  # BBoxSampler is the forks' Sampler, whose name is an enum here
 FORK_VALUES = enums("""
@@ -215,6 +215,8 @@ UnpoolingParameter.UnpoolMethod: MAX=0 AVE=1 TILE=2
 EvalDetectionParameter.ScoreType: OBJ=0 PROB=1 MULTIPLY=2
 CorrelationParameter.CorrelationType: MULTIPLY=0 SUBTRACT=1
 FlowWarpParameter.FillParameter: ZERO=1 NOT_A_NUMBER=2
+WarpParameter.WarpType: TRUNCATE=0 NEAREST=1
+LossParameter.IgnoreMode: VALUE=0 THRES=1
 MeanParameter.MeanOperation: ADD=1 SUBTRACT=4
 ResampleParameter.ResampleType: NEAREST=1 LINEAR=2 CUBIC=3 AREA=4
 DetectNetGroundTruthParameter.CoverageType: RECTANGULAR=0

@@ -59,6 +59,33 @@ def warped(fill):
     return oracle
 
 
+def moved(nearest):
+    def oracle(x, flow):
+        height, width = x.shape[2:]
+        y = np.zeros(x.shape)
+        for n, i, j in np.ndindex(len(x), height, width):
+            column, row = j + flow[n, 0, i, j], i + flow[n, 1, i, j]
+            at = np.clip(row, 0, height - 1), np.clip(column, 0, width - 1)
+            if nearest or at == (row, column):
+                y[n, :, i, j] = np.einsum("r,c,krc->k", *(map(hats, at, (height, width))), x[n])
+        return [y]
+
+    return oracle
+
+
+def hats(at, size):
+    return np.maximum(1 - np.abs(at - np.arange(size)), 0)
+
+
+def absolute(ignored):
+    return lambda a, b: [np.where(ignored(np.trunc(b)), 0, np.abs(a - b)).sum() / len(a)]
+
+
+def depths(rng, shape):
+    """Numbers between integers from 0 to 4."""
+    return rng.integers(0, 4, shape) + rng.uniform(0.2, 0.8, shape)
+
+
 def resampled(height, width, kernel, wide=True):
     def oracle(x):
         f, g = x.shape[3] / width, x.shape[2] / height
@@ -161,6 +188,29 @@ ROWS = [
         name="to the right",
     ),
     Row("FlowWarp", "", [(FLOWS[:1] + (3, 4, 5), off_kinks), (FLOWS, between)], warped(0)),
+    Row("Warp", "", [(FLOWS[:1] + (3, 4, 5), off_kinks), (FLOWS, between)], moved(False)),
+    Row(
+        "Warp",
+        "warp_param { outliers: NEAREST }",
+        [(FLOWS[:1] + (3, 4, 5), off_kinks), (FLOWS, between)],
+        moved(True),
+        name="nearest",
+    ),
+    Row("AbsLoss", "", [(FLOWS, off_kinks)] * 2, absolute(lambda b: b != b)),
+    Row(
+        "AbsLoss",
+        "loss_param { ignore_label: 2 }",
+        [(FLOWS, off_kinks), (FLOWS, depths)],
+        absolute(lambda b: b == 2),
+        name="without a value",
+    ),
+    Row(
+        "AbsLoss",
+        "loss_param { ignore_label: 0 ignore_mode: THRES }",
+        [(FLOWS, off_kinks), (FLOWS, lambda rng, shape: depths(rng, shape) - 2.5)],
+        absolute(lambda b: b >= 0),
+        name="below a value",
+    ),
     Row("ChannelNorm", "", [(IMAGE, off_kinks)], lambda x: [np.sqrt((x**2).sum(1, keepdims=True))]),
     Row("Resample", "resample_param { height: 9 width: 8 }", [(IMAGE, off_kinks)], resampled(9, 8, hat)),
     Row(

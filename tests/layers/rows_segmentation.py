@@ -195,6 +195,7 @@ ROWS = [
         name="by factors",
     ),
     Row("BN", "", [(IMAGE, off_kinks)], normalised(1e-5)),
+    Row("BNConv", "", [(IMAGE, off_kinks)], normalised(1e-10)),
     Row("BN", "bn_param { eps: 0.5 momentum: 0.5 }", [((5, 3, 1, 1), off_kinks)], normalised(0.5), name="of vectors"),
     Row(
         "BN",

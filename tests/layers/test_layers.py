@@ -68,6 +68,7 @@ UNLIKE = (
     "Im2col",
     "BatchNorm",
     "BN",
+    "BNConv",
     "LSTMUnit",
     "Upsample",
     "Padding",

@@ -63,6 +63,24 @@ def test_gradient_of_bn_with_stored_moments(phase, rng):
         assert (losses[0] - losses[1]) / 2 == pytest.approx(float((slope * step).sum()), rel=1e-4)
 
 
+def test_running_moments_of_bnconv(rng):
+    layer = 'layer { name: "n" type: "BNConv" bottom: "x" top: "y" bn_conv_param { decay: 0.25 } }'
+    x, kept = rng.normal(2, 3, SHAPE), [np.zeros((1, 3, 1, 1)), np.zeros((1, 3, 1, 1))]
+    net = bind(inputs(x=SHAPE) + layer)
+    for _ in range(3):
+        forward(net, x=x)
+        for blob, moment in zip(kept, (x.mean, x.var), strict=True):
+            blob[...] = 0.75 * blob + 0.25 * moment((0, 2, 3), keepdims=True)
+    np.testing.assert_allclose(net.params.blobs[2:], kept, rtol=1e-12)
+    for phase, body in (("TEST", ""), ("TRAIN", "fix: true")):
+        stored = bind(inputs(x=SHAPE) + layer.replace("decay: 0.25", body), phase)
+        for blob, value in zip(stored.params.blobs, net.params.blobs, strict=True):
+            blob[...] = value
+        forward(stored, x=x)
+        expected = (x - kept[0]) / np.sqrt(kept[1] + 1e-10)
+        np.testing.assert_allclose(stored.blobs["y"], expected, rtol=1e-10)
+
+
 def test_frozen_bn_learns_nothing():
     text = bn("frozen: true").replace('type: "BN"', 'type: "BN" param { lr_mult: 1 } param { lr_mult: 2 }')
     net = bind(inputs(t=SHAPE) + text + LOSS)
@@ -79,6 +97,7 @@ MISTAKES = [
     (one("ShuffleChannel", "shuffle_channel_param { group: @0 }", IMAGE), "group 0 does not divide"),
     (one("BN", "bn_param { bn_mode: LEARN momentum: @0.5 }", IMAGE), "mixes fields of two forks' BN"),
     (one("BN", "bn_param { momentum: @2 }", IMAGE), "a bad momentum; expected 0 to 1, found 2"),
+    (one("BNConv", "bn_conv_param { decay: @2 }", IMAGE), "a bad decay; expected 0 to 1, found 2"),
     (one("BN", "", IMAGE, tops="ab").replace('top: "b"', 'top: @"b"'), "the moments of the batch"),
     (at_layer(one("Interp", "", IMAGE)), "has no size"),
     (one("Interp", "interp_param { zoom_factor: @0 }", IMAGE), "zoom_factor must be at least 1; found 0"),

@@ -1,4 +1,4 @@
-"""BN: batch normalisation of the segmentation forks, with its scale and bias in the same layer."""
+"""BN and BNConv: batch normalisation of forks, with its scale and bias in the same layer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...layers.image_layout import ImageLayout
 from ...layers.layer import Layer, Shape, register, split_axis
 
 SEGNET = ("bn_mode", "scale_filler", "shift_filler")  # the fields by which it is that of caffe-segnet
-SEGNET_EPS = 1e-9
+SEGNET_EPS, BNCONV_EPS = 1e-9, 1e-10
 
 
 @register
@@ -43,6 +43,7 @@ class BN(ImageLayout, Layer):
         self.segnet = bool(segnet)
         self.plain = self.segnet and p.bn_mode == pb.BNParameter.INFERENCE
         self.stored = not self.segnet and (p.frozen or self.phase == pb.TEST)
+        self.eps, self.keep = SEGNET_EPS if self.segnet else p.eps, p.momentum
         self.couples_samples = not (self.plain or self.stored)
         if len(self.spec.top) > 1 and not (self.segnet and self.couples_samples):
             what = "the second and third top are the moments of the batch"
@@ -67,7 +68,6 @@ class BN(ImageLayout, Layer):
 
     def build(self, dev: Device) -> None:
         split = n, c, p = self.stored_split(self.split)
-        self.eps = SEGNET_EPS if self.segnet else self.p.eps
         each, xhat = ("u", "s", "a", "b"), "(x - u) * s"
         self._y = self._map(dev, f"{xhat} * a + b", ("x",), each, split)
         formulas = (Formula(text, ("dy", "x", *each[:2])) for text in ("dy", f"dy * {xhat}"))
@@ -85,7 +85,7 @@ class BN(ImageLayout, Layer):
         self._moments = dev.batch_moments(*split, self.eps, 0.0)
         self.mean, self.variance, self.count = dev.zeros(c), dev.zeros(c), dev.zeros(1)
         keep = Formula("old * keep + v * rest", ("old", "v"), constants=("keep", "rest"))
-        keeps, biased = self.p.momentum, (m - 1) / m
+        keeps, biased = self.keep, (m - 1) / m
         self._keep_mean = dev.map(keep, keep=keeps, rest=1 - keeps)
         self._keep_variance = dev.map(keep, keep=keeps, rest=(1 - keeps) * biased)
         self._biased = dev.map(Formula("v * biased", ("v",), constants=("biased",)), biased=biased)
@@ -136,3 +136,36 @@ class BN(ImageLayout, Layer):
             self._dx(dy[0], x[0], u, s, a, self.total, self.dot, dx[0])
         else:
             self._dx(dy[0], s, a, dx[0])
+
+
+@register
+class BNConv(BN):
+    """y = a_c · (x - μ_c) / √(σ²_c + 1e-10) + b_c, moments over the batch and positions of each channel, a, b learned.
+
+    x, y (N, C, P...); a, b (1, C, 1, 1), 1 and 0; then the running mean and variance, that no solver touches; each
+    training pass makes them (1 - decay) · old + decay · its own. TEST and fix take them; fix learns a and b.
+    Defaults: decay 0.95, fix false. As in GuanshuoXu/caffe_deep_learning_for_steganalysis,
+    src/caffe/layers/bn_conv_layer.cu, whose gradient with fix is that of moments of the batch.
+    """
+
+    field = "bn_conv_param"
+    tops = (1, 1)
+    constant_tops = frozenset()
+
+    def setup(self) -> None:
+        p = self.p
+        self.segnet = self.plain = False
+        self.stored = p.fix or self.phase == pb.TEST
+        self.couples_samples = not self.stored
+        self.eps, self.keep = BNCONV_EPS, 1 - p.decay
+        if not 0 <= p.decay <= 1:
+            raise self.error("a bad decay", "decay", expected="0 to 1", found=f"{p.decay:g}")
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        require.channels(self, bottoms)
+        self.split, c = split_axis(bottoms[0], 1), bottoms[0][1]
+        for i, value in enumerate((1.0, 0.0, 0.0, 0.0)):
+            statistic = {"statistic": True, "ignores_rate": True} if i > 1 else {}
+            self.add_param((1, c, 1, 1), pb.FillerParameter(type="constant", value=value), **statistic)
+        self.saved_shapes |= {"mean": ((c,), None), "scale": ((c,), None)}
+        return [bottoms[0]]
