@@ -55,6 +55,24 @@ def convolved(image, w):
     )
 
 
+def active(x, scale, shift):
+    mean, variance = x.mean((0, 2, 3), keepdims=True), x.var((0, 2, 3), keepdims=True)
+    return np.maximum(0, scale * (x - mean) / np.sqrt(variance + 1e-5) + shift)
+
+
+def dense(inner):
+    def oracle(x, *blobs):
+        for t in (0, 1):
+            outer, first = blobs[t:10:2], blobs[10 + t :: 2] if inner else ()
+            y = active(x, *outer[1:3])
+            if first:
+                y = active(np.stack([convolved(image, first[0]) for image in y]), *first[1:3])
+            x = np.concatenate([x, np.stack([convolved(image, outer[0]) for image in y])], 1)
+        return [x]
+
+    return oracle
+
+
 def recurrent(x, wx, b, wh):
     h = c = np.zeros((len(b) // 4, *x.shape[2:]))
     tops = []
@@ -68,6 +86,19 @@ def recurrent(x, wx, b, wh):
 
 
 ROWS = [
+    Row(
+        "DenseBlock",
+        "denseblock_param { numTransition: 2 initChannel: 4 growthRate: 2 }",
+        [(IMAGE, off_kinks)],
+        dense(False),
+    ),
+    Row(
+        "DenseBlock",
+        "denseblock_param { numTransition: 2 initChannel: 4 growthRate: 2 use_BC: true }",
+        [(IMAGE, off_kinks)],
+        dense(True),
+        name="with bottlenecks",
+    ),
     Row("Squash", "squash_param { capsule_dim: 4 }", [((2, 3, 8), off_kinks)], squashed),
     Row(
         "CapsuleLen",

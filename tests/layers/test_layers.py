@@ -79,6 +79,7 @@ UNLIKE = (
     "SeLuDropout",
     "CapsuleMask",
     "ConvLSTM",
+    "DenseBlock",
     "L1Loss of flows",
     "L1Loss of lengths",
 )
