@@ -193,10 +193,8 @@ _FIELDS = {
     "FlowNet's Caffe": {
         "LayerParameter": "reshape_every_iter=true",
         "DataParameter": (
-            "block_size=0 disk_reader_threads=1 encoding huge_video_dataset=false limit_samples=-1 "
-            "permute_every_iter=0 preselection_file preselection_label rand_permute=false "
-            "rand_permute_order=FIRST_PERMUTE_THEN_RANGE rand_permute_seed=0 range_end=-1 range_start=0 "
-            "slice_point subtract verbose=false"
+            "block_size=0 disk_reader_threads=1 huge_video_dataset=false limit_samples=-1 permute_every_iter=0 "
+            "preselection_file preselection_label verbose=false"
         ),
     },
     "lisa-caffe": {

@@ -137,6 +137,48 @@ def downsampled(x):
     return [y]
 
 
+CUT = (3, 4)
+
+
+def changes(rng, shape):
+    """Positions alone: mirrored or not, moved, turned and zoomed."""
+    vectors = np.zeros(shape)
+    vectors[:, 0, 0, 0] = rng.integers(0, 2, len(vectors))
+    vectors[:, 1:6, 0, 0] = rng.uniform(-0.3, 0.3, (len(vectors), 5))
+    return vectors
+
+
+def source(i, j, vector, size):
+    """The row and column of an image from which a pixel of the crop comes."""
+    mirror, dx, dy, angle, *zoom = vector[:6, 0, 0]
+    column, row = (CUT[1] / 2 - j if mirror else j - CUT[1] / 2), i - CUT[0] / 2
+    turned = (column + 1j * row) * np.exp(1j * angle) + dx * CUT[1] + 1j * dy * CUT[0]
+    return turned.imag / np.exp(zoom[1]) + size[0] / 2, turned.real / np.exp(zoom[0]) + size[1] / 2
+
+
+def cut(x, vectors=None):
+    y = np.zeros((*x.shape[:2], *CUT))
+    for n, i, j in np.ndindex(len(x), *CUT):
+        at = source(i, j, np.zeros((6, 1, 1)) if vectors is None else vectors[n], x.shape[2:])
+        at = [np.clip(place, 0, side - 1.05) for place, side in zip(at, x.shape[2:], strict=True)]
+        y[n, :, i, j] = np.einsum("r,c,krc->k", *map(hats, at, x.shape[2:]), x[n])
+    return y
+
+
+def moved_flow(flow, first, second):
+    y = np.zeros((len(flow), 2, *CUT))
+    for n, i, j in np.ndindex(len(flow), *CUT):
+        row, column = source(i, j, first[n], flow.shape[2:])
+        near = (np.clip(int(at + 0.5), 0, side - 1) for at, side in zip((row, column), flow.shape[2:], strict=True))
+        target = np.array([column, row]) + flow[(n, slice(None), *near)]
+        origin, *sides = (np.array(source(*at, second[n], flow.shape[2:]))[::-1] for at in ((0, 0), (0, 1), (1, 0)))
+        y[n, :, i, j] = np.linalg.solve(np.stack([side - origin for side in sides], 1), target - origin) - (j, i)
+    return [y]
+
+
+VECTORS = (2, 42, 1, 1)
+
+
 def shared_mean(x):
     m = np.tile([0.5, 0.25], x.shape[1] // 2)[:, None, None]
     return 2 * (3 * x - m / 2)
@@ -255,6 +297,36 @@ ROWS = [
         [(FLOWS, off_kinks)],
         lambda a: [np.sqrt((a**2).mean(1) + 0.25).mean()],
         name="of lengths",
+    ),
+    Row(
+        "DataAugmentation",
+        "augmentation_param { crop_width: 4 crop_height: 3 mean: 1 mean: 2 mean: 3 mean_per_pixel: false }",
+        [((2, 3, 6, 5), off_kinks)],
+        lambda x, passes: [cut(x) - np.array([1, 2, 3])[:, None, None]],
+        constant=(0,),
+    ),
+    Row(
+        "DataAugmentation",
+        "augmentation_param { crop_width: 4 crop_height: 3 }",
+        [((2, 2, 6, 5), off_kinks), (VECTORS, changes)],
+        lambda x, vectors, passes: [cut(x, vectors), vectors],
+        tops=2,
+        constant=(0, 1),
+        name="by given numbers",
+    ),
+    Row(
+        "FlowAugmentation",
+        "augmentation_param { crop_width: 4 crop_height: 3 }",
+        [((2, 2, 6, 5), off_kinks), (VECTORS, changes), (VECTORS, changes)],
+        moved_flow,
+        constant=(0, 1, 2),
+    ),
+    Row(
+        "GenerateAugmentationParameters",
+        "augmentation_param { crop_width: 4 crop_height: 3 bottomwidth: 5 bottomheight: 6 }",
+        [(VECTORS, changes)],
+        lambda vectors: [vectors],
+        constant=(0,),
     ),
     Row(
         "Mean",
