@@ -2346,7 +2346,7 @@ class BNConvParameter(_message.Message):
     def __init__(self, decay: _Optional[float] = ..., fix: bool = ...) -> None: ...
 
 class BNParameter(_message.Message):
-    __slots__ = ("slope_filler", "bias_filler", "momentum", "eps", "frozen", "bn_mode", "scale_filler", "shift_filler")
+    __slots__ = ("slope_filler", "bias_filler", "momentum", "eps", "frozen", "bn_mode", "scale_filler", "shift_filler", "moving_average", "decay", "var_eps")
     class BNMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         LEARN: _ClassVar[BNParameter.BNMode]
@@ -2361,6 +2361,9 @@ class BNParameter(_message.Message):
     BN_MODE_FIELD_NUMBER: _ClassVar[int]
     SCALE_FILLER_FIELD_NUMBER: _ClassVar[int]
     SHIFT_FILLER_FIELD_NUMBER: _ClassVar[int]
+    MOVING_AVERAGE_FIELD_NUMBER: _ClassVar[int]
+    DECAY_FIELD_NUMBER: _ClassVar[int]
+    VAR_EPS_FIELD_NUMBER: _ClassVar[int]
     slope_filler: FillerParameter
     bias_filler: FillerParameter
     momentum: float
@@ -2369,7 +2372,10 @@ class BNParameter(_message.Message):
     bn_mode: BNParameter.BNMode
     scale_filler: FillerParameter
     shift_filler: FillerParameter
-    def __init__(self, slope_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., momentum: _Optional[float] = ..., eps: _Optional[float] = ..., frozen: bool = ..., bn_mode: _Optional[_Union[BNParameter.BNMode, str]] = ..., scale_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., shift_filler: _Optional[_Union[FillerParameter, _Mapping]] = ...) -> None: ...
+    moving_average: bool
+    decay: float
+    var_eps: float
+    def __init__(self, slope_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., momentum: _Optional[float] = ..., eps: _Optional[float] = ..., frozen: bool = ..., bn_mode: _Optional[_Union[BNParameter.BNMode, str]] = ..., scale_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., shift_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., moving_average: bool = ..., decay: _Optional[float] = ..., var_eps: _Optional[float] = ...) -> None: ...
 
 class InterpParameter(_message.Message):
     __slots__ = ("height", "width", "zoom_factor", "shrink_factor", "pad_beg", "pad_end", "use_blob_size")

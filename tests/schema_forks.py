@@ -72,7 +72,7 @@ PoolingParameter: avg_include_pad ceil_mode dilation kernel_depth more_kernel_si
   pad_r pad_t temporal_stride
 ReLUParameter: relu6
 V1LayerParameter: bn_param eltwise_accuracy_param multi_stage_meanfield_param unpooling_param
-BNParameter: bn_mode scale_filler shift_filler
+BNParameter: bn_mode decay moving_average scale_filler shift_filler var_eps
 InterpParameter: use_blob_size
 DetectionEvaluateParameter: ap_version
 PriorBoxParameter: density height second_offset_h width

@@ -101,7 +101,7 @@ _FIELDS = {
         "TransformationParameter": "original_image=false stride=1 upper_height upper_size upper_width",
     },
     "CTPN's Caffe": {
-        "BNParameter": "axis=1 decay=0.05 moving_average=false var_eps=1e-10",
+        "BNParameter": "axis=1",
     },
     "caffe-windows": {
         "BNParameter": "engine=DEFAULT",
