@@ -63,15 +63,18 @@ TransformationParameter: crop_height crop_width fix_crop is_flow max_distort mix
 LossParameter: class_weight class_weight_balanced class_weight_source class_weighting ignore_classes ignore_constraint
   ignore_location ignore_mode ignore_objectness ignore_rank is_siftflow label_smoothing normalize_classes
   normalize_constraint normalize_objectness normalize_supervised weight_by_label_freqs
-ConvolutionParameter: algorithm fuse_type kernel_depth pad_b pad_l pad_r pad_t temporal_pad temporal_stride
+ConvolutionParameter: algorithm fuse_type hole hole_h hole_w kernel_depth pad_b pad_l pad_r pad_t temporal_pad
+  temporal_stride
 DataParameter: label_source sampler
 DropoutParameter: sample_weights_test
 HDF5DataParameter: sampler
-ImageDataParameter: ignore_label label_type mean_value new_length sampler sampling_rate use_image use_temporal_jitter
+ImageDataParameter: has_label ignore_label label_type mean_value new_length sampler sampling_rate use_image
+  use_temporal_jitter
 PoolingParameter: avg_include_pad ceil_mode dilation kernel_depth more_kernel_size more_pad more_stride pad_b pad_l
   pad_r pad_t temporal_stride
 ReLUParameter: relu6
-V1LayerParameter: bn_param eltwise_accuracy_param multi_stage_meanfield_param unpooling_param
+V1LayerParameter: bias_channel_param bn_param dense_crf_param eltwise_accuracy_param interp_param mat_write_param
+  multi_stage_meanfield_param padding_param seg_accuracy_param softmaxloss_param unique_label_param unpooling_param
 BNParameter: bn_mode decay moving_average scale_filler shift_filler var_eps
 InterpParameter: use_blob_size
 DetectionEvaluateParameter: ap_version
@@ -81,6 +84,7 @@ VideoDataParameter: batch_size grayscale modality name_pattern new_height new_le
 ProposalTargetParameter: bg_thr_hg bg_thr_lw cls_num fg_thr img_width num_img_per_batch
 MILParameter: context_per_roi
 ResumeState: algorithm
+PaddingParameter: pad_beg pad_end
 """)
 
 # Fields of forks without a list, with the forks' numbers: sphereface, caffe-face, happynear/caffe-windows,
@@ -184,7 +188,8 @@ OWN_VALUES = enums("""
 DataParameter.DB: ARRAYS=8000
 V1LayerParameter.LayerType: BN=8390 ELTWISE_ACCURACY=8391 IMAGE_SEG_DATA=8392 UNPOOLING=8393 WINDOW_SEG_DATA=8394
   MULTI_STAGE_MEANFIELD=8604 CROP=8432 CONVOLUTION3D=8440 POOLING3D=8441 DECONVOLUTION3D=8442 VIDEO_DATA=8443
-  ANGLE_LOSS=8503 MULTI_SOFTMAX=8504 MULTI_SOFTMAX_LOSS=8505
+  ANGLE_LOSS=8503 MULTI_SOFTMAX=8504 MULTI_SOFTMAX_LOSS=8505 BIAS_CHANNEL=8626 DENSE_CRF=8627 INTERP=8628
+  MAT_WRITE=8629 PADDING=8630 SEG_ACCURACY=8631 UNIQUE_LABEL=8632
 """)
 NEW_ENUMS = enums("""
 Type: DOUBLE=0 FLOAT=1 FLOAT16=2 INT=3 UINT=4 BOOL=5

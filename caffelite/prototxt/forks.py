@@ -2,13 +2,13 @@
 
 The names come from the forks' schemas (src/caffe/proto/caffe.proto): NVIDIA/caffe 0.17, intel/caffe 1.1,
 rbgirshick/caffe-fast-rcnn, weiliu89/caffe, chuanqi305/ssd, sfzhang15/RefineDet, hszhao/PSPNet, yjxiong/caffe,
-tianzhi0549/CTPN, happynear/caffe-windows, eric612/MobileNet-YOLO, twtygqyy/caffe-augmentation,
-zhaoweicai/cascade-rcnn, zhaoweicai/mscnn, naibaf7/caffe (OpenCL), wenwei202/caffe (SkimCaffe),
-may0324/DeepCompression-caffe, Xilinx/CHaiDNN, facebookarchive/C3D, lmb-freiburg/flownet2, LisaAnne/lisa-caffe-public,
-HazyResearch/CaffeConTroll, yahoo/CaffeOnSpark, foss-for-synopsys-dwc-arc-processors/synopsys-caffe; and from nets of
-OpenVINO, ducha-aiki/caffenet-benchmark, jay-mahadeokar/pynetbuilder (for CaffeOnSpark), yihui-he/channel-pruning and
-Robert0812/deepsaldet. The forks' own messages need no table: they are inside these fields and are skipped with them. A
-field that makes the fork compute something else is refused.
+tianzhi0549/CTPN, happynear/caffe-windows, eric612/MobileNet-YOLO, twtygqyy/caffe-augmentation, zhaoweicai/cascade-
+rcnn, zhaoweicai/mscnn, naibaf7/caffe (OpenCL), wenwei202/caffe (SkimCaffe), may0324/DeepCompression-caffe,
+Xilinx/CHaiDNN, facebookarchive/C3D, lmb-freiburg/flownet2, LisaAnne/lisa-caffe-public, HazyResearch/CaffeConTroll,
+yahoo/CaffeOnSpark, foss-for-synopsys-dwc-arc-processors/synopsys-caffe, TheLegendAli/DeepLab-Context (Deeplab); and
+from nets of OpenVINO, ducha-aiki/caffenet-benchmark, jay-mahadeokar/pynetbuilder (for CaffeOnSpark), yihui-
+he/channel-pruning and Robert0812/deepsaldet. The forks' own messages need no table: they are inside these fields and
+are skipped with them. A field that makes the fork compute something else is refused.
 """
 
 from __future__ import annotations
@@ -207,6 +207,9 @@ _FIELDS = {
         "LayerParameter": "source_class",
         "MemoryDataParameter": "share_in_parallel source",
     },
+    "Deeplab's Caffe": {
+        "V1LayerParameter": "strict_dim=true",
+    },
     "Caffe con Troll": {
         "LayerParameter": _PROPORTIONS,
         "V1LayerParameter": _PROPORTIONS,
@@ -260,6 +263,8 @@ _HARMLESS = {
     "is read by no layer": "ignore_difficult_gt num_labels torch_pooling unit_test_fuse_kernel unit_test_mode",
     # OpenVINO's specification of DetectionOutput
     "is read with normalized: false alone": "input_height input_width",
+    # Deeplab: net.cpp
+    "says whether weights of a file may have other axes": "strict_dim",
     # Where Spark has the data; a MemoryData layer here gets its own from the caller.
     "names the data of a layer whose data come from the caller": "share_in_parallel source source_class",
 }
@@ -278,6 +283,7 @@ V1_TYPES = {
     **dict.fromkeys(("VIDEO_SEGMENTATION_DATA", "VIDEO_WITH_VOXEL_TRUTH_DATA", "VOXEL_CUSTOM_LOSS"), "C3D"),
     **dict.fromkeys(("DOWN_SAMPLING", "VOLUME_DATA", "VOXEL_SOFTMAX", "VOXEL_SOFTMAX_LOSS"), "C3D"),
     "MCWINDOW_DATA": "Robert0812/deepsaldet",
+    **dict.fromkeys(("ADAPTIVE_BIAS_CHANNEL", "IMSHOW", "MAT_READ"), "Deeplab's Caffe"),
 }
 
 

@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Collector, Locator, Where, did_you_mean
-from . import schema, spark, volumes
+from . import deeplab, schema, spark, volumes
 from .cropping import aligned_offsets
 from .dialects import (
     CONVERTED,
@@ -364,7 +364,7 @@ class _Upgrade:
             self.spark(i, layer)
         if layer.type.startswith("Frcnn") and layer.type in CONVERTED:
             self.frcnn(layer)
-        self.volume(i, layer)
+        self.renamed(i, layer)
 
     def spark(self, i: int, layer: pb.LayerParameter) -> None:
         """The data of CaffeOnSpark come from the caller."""
@@ -396,15 +396,15 @@ class _Upgrade:
                 self.param(values, V1_PARAM[name], layer, ("layer", i, name), ("layer", i))
                 layer.ClearField(name)
 
-    def volume(self, i: int, layer: pb.LayerParameter) -> None:
-        """C3D's layers over frames."""
-        changes = volumes.modernise(layer)
-        if changes.dialect:
-            self.add_dialect(changes.dialect)
-        self.moves |= {("layer", i, *old): ("layer", i, *new) for old, new in changes.moves.items()}
-        for what, path, details in changes.mistakes:
-            self.mistake(what, "layer", i, *path, **details)
-        self.notes += [(self.locate("layer", i, *path), note) for note, path in changes.notes]
+    def renamed(self, i: int, layer: pb.LayerParameter) -> None:
+        """C3D's layers over frames, and Deeplab's fields."""
+        for changes in (volumes.modernise(layer), deeplab.modernise(layer)):
+            if changes.dialect:
+                self.add_dialect(changes.dialect)
+            self.moves |= {("layer", i, *old): ("layer", i, *new) for old, new in changes.moves.items()}
+            for what, path, details in changes.mistakes:
+                self.mistake(what, "layer", i, *path, **details)
+            self.notes += [(self.locate("layer", i, *path), note) for note, path in changes.notes]
 
     def batch_norm(self, layer: pb.LayerParameter) -> None:
         """Sets the rates of its statistics to 0: where three params have rates, and, as in NVCaffe, where it also has
