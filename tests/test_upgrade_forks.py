@@ -32,6 +32,16 @@ def test_v1_layers_of_deeplab():
     )
 
 
+def test_a_reshape_of_pixels():
+    word = expect(
+        'layer { type: "Reshape" reshape_param { pixelshuffler: 2 } } '
+        'layer { type: "Reshape" reshape_param { pixelshuffler: 1 axis: 1 } }',
+        'layer { type: "PixelShuffle" pixel_shuffle_param { upscale_factor: 2 } } '
+        'layer { type: "Reshape" reshape_param { axis: 1 } }',
+    )
+    assert word("layer", 0, "pixel_shuffle_param", "upscale_factor") == "2"
+
+
 def test_fields_of_deeplab():
     word = expect(
         'layer { type: "Convolution" convolution_param { hole: 2 } } '

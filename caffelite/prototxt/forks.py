@@ -2,13 +2,14 @@
 
 The names come from the forks' schemas (src/caffe/proto/caffe.proto): NVIDIA/caffe 0.17, intel/caffe 1.1,
 rbgirshick/caffe-fast-rcnn, weiliu89/caffe, chuanqi305/ssd, sfzhang15/RefineDet, hszhao/PSPNet, yjxiong/caffe,
-tianzhi0549/CTPN, happynear/caffe-windows, eric612/MobileNet-YOLO, twtygqyy/caffe-augmentation, zhaoweicai/cascade-
-rcnn, zhaoweicai/mscnn, naibaf7/caffe (OpenCL), wenwei202/caffe (SkimCaffe), may0324/DeepCompression-caffe,
-Xilinx/CHaiDNN, facebookarchive/C3D, lmb-freiburg/flownet2, LisaAnne/lisa-caffe-public, HazyResearch/CaffeConTroll,
-yahoo/CaffeOnSpark, foss-for-synopsys-dwc-arc-processors/synopsys-caffe, TheLegendAli/DeepLab-Context (Deeplab); and
-from nets of OpenVINO, ducha-aiki/caffenet-benchmark, jay-mahadeokar/pynetbuilder (for CaffeOnSpark), yihui-
-he/channel-pruning and Robert0812/deepsaldet. The forks' own messages need no table: they are inside these fields and
-are skipped with them. A field that makes the fork compute something else is refused.
+tianzhi0549/CTPN, happynear/caffe-windows, eric612/MobileNet-YOLO, twtygqyy/caffe-augmentation,
+zhaoweicai/cascade-rcnn, zhaoweicai/mscnn, naibaf7/caffe (OpenCL), wenwei202/caffe (SkimCaffe),
+may0324/DeepCompression-caffe, Xilinx/CHaiDNN, facebookarchive/C3D, lmb-freiburg/flownet2, LisaAnne/lisa-caffe-public,
+HazyResearch/CaffeConTroll, yahoo/CaffeOnSpark, foss-for-synopsys-dwc-arc-processors/synopsys-caffe,
+TheLegendAli/DeepLab-Context (Deeplab); and from nets of OpenVINO, ducha-aiki/caffenet-benchmark,
+jay-mahadeokar/pynetbuilder (for CaffeOnSpark), yihui-he/channel-pruning and Robert0812/deepsaldet. The forks' own
+messages need no table: they are inside these fields and are skipped with them. A field that makes the fork compute
+something else is refused.
 """
 
 from __future__ import annotations
@@ -68,7 +69,6 @@ _FIELDS = {
         "InnerProductParameter": "engine=DEFAULT",
         "PoolingParameter": "axis=1 kernel_size_3d pad_3d stride_3d",
         "ReLUParameter": "fuse=false",
-        "ReshapeParameter": "pixelshuffler=1",
     },
     "Synopsys Caffe": {
         "BatchNormParameter": "add_eps_before_sqrt=true icnet=false",

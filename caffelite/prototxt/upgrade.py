@@ -354,6 +354,8 @@ class _Upgrade:
             layer.type, layer.scale_param.axis = "Scale", layer.scalar_param.axis
             layer.ClearField("scalar_param")
             self.moves["layer", i, "scalar_param"] = ("layer", i, "scale_param")
+        if layer.type == "Reshape" and layer.reshape_param.HasField("pixelshuffler"):
+            self.pixel_shuffle(i, layer)
         if layer.type == "ReLU" and layer.relu_param.relu6:
             self.add_dialect("relu6 of a ReLU")
             layer.relu_param.ClearField("relu6")
@@ -365,6 +367,18 @@ class _Upgrade:
         if layer.type.startswith("Frcnn") and layer.type in CONVERTED:
             self.frcnn(layer)
         self.renamed(i, layer)
+
+    def pixel_shuffle(self, i: int, layer: pb.LayerParameter) -> None:
+        """A Reshape of Intel's and Synopsys's that moves channels."""
+        factor = layer.reshape_param.pixelshuffler
+        layer.reshape_param.ClearField("pixelshuffler")
+        if factor != 1:
+            self.add_dialect("pixelshuffler of a Reshape")
+            layer.ClearField("reshape_param")
+            layer.type, layer.pixel_shuffle_param.upscale_factor = "PixelShuffle", max(factor, 0)
+            field = "layer", i, "pixel_shuffle_param"
+            self.moves |= {("layer", i, "reshape_param"): field}
+            self.moves["layer", i, "reshape_param", "pixelshuffler"] = (*field, "upscale_factor")
 
     def spark(self, i: int, layer: pb.LayerParameter) -> None:
         """The data of CaffeOnSpark come from the caller."""

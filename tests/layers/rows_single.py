@@ -85,7 +85,53 @@ def recurrent(x, wx, b, wh):
     return [np.stack(tops)]
 
 
+def shuffled(x):
+    n, c, h, w = x.shape
+    y = np.zeros((n, c // 4, 2 * h, 2 * w))
+    for k in range(c):
+        y[:, k // 4, k // 2 % 2 :: 2, k % 2 :: 2] = x[:, k]
+    return [y]
+
+
 ROWS = [
+    Row("PixelShuffle", "pixel_shuffle_param { upscale_factor: 2 }", [((2, 8, 3, 4), off_kinks)], shuffled),
+    Row("Mul", "", [(IMAGE, off_kinks), ((2, 1, 6, 1), off_kinks)], lambda a, b: [a * b]),
+    Row("Mul", "", [((2, 1), off_kinks), ((2, 3), off_kinks)], lambda a, b: [a * b], name="of a column"),
+    Row(
+        "Mul",
+        "mul_param { mul_shape: 4 mul_shape: 1 mul_shape: 5 }",
+        [(IMAGE, off_kinks)],
+        lambda x, w: [x * w],
+        name="by a parameter",
+    ),
+    Row(
+        "ResizeNearestNeighbor",
+        "resize_nearest_neighbor_param { output_height: 4 output_width: 9 }",
+        [((2, 6, 5, 3), off_kinks)],
+        lambda x: [x[:, [0, 1, 3, 4]][:, :, [0, 0, 1, 1, 2, 2, 3, 3, 4]]],
+    ),
+    Row(
+        "ResizeNearestNeighbor",
+        'resize_nearest_neighbor_param { scale_height: 0.5 output_width: 9 align_corners: true data_format: "NCHW" }',
+        [(IMAGE, off_kinks)],
+        lambda x: [x[:, :, [0, 3, 5]][..., [0, 1, 1, 2, 2, 3, 3, 4, 4]]],
+        name="aligned",
+    ),
+    Row(
+        "ResizeNearestNeighbor",
+        "resize_nearest_neighbor_param { scale_height: 2 scale_width: 0.5 half_pixel_centers: true "
+        'data_format: "NCHW" }',
+        [(IMAGE, off_kinks)],
+        lambda x: [x.repeat(2, 2)[..., [1, 3]]],
+        name="by centers",
+    ),
+    Row(
+        "ResizeNearestNeighbor",
+        'resize_nearest_neighbor_param { scale_height: 2 scale_width: 1 half_pixel_onnx: true data_format: "NCHW" }',
+        [(IMAGE, off_kinks)],
+        lambda x: [x[:, :, [0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5]]],
+        name="as in ONNX",
+    ),
     Row(
         "DenseBlock",
         "denseblock_param { numTransition: 2 initChannel: 4 growthRate: 2 }",

@@ -170,3 +170,20 @@ test_mistakes_of_dense_blocks = mistaken(
     (dense("growthRate: @0"), "growthRate must be positive"),
     (dense("").replace('bottom: "x"', 'bottom: @"x"'), "does not fit; expected initChannel, 16 channels"),
 )
+
+
+RESIZE, SHUFFLE = "resize_nearest_neighbor_param", "pixel_shuffle_param"
+
+test_mistakes_of_synopsys = mistaken(
+    (layer("Mul", "x", "@z"), "does not fit; expected axes as [2, 4, 3, 3], or 1"),
+    (layer("Mul", "x", body="mul_param { mul_shape: @2 }"), "mul_shape does not fit"),
+    (layer("PixelShuffle", "@x", body=f"{SHUFFLE} {{ upscale_factor: 3 }}"), "does not divide into squares"),
+    (layer("PixelShuffle", "x", body=f"@{SHUFFLE} {{ }}"), "upscale_factor must be positive"),
+    (layer("ResizeNearestNeighbor", "x", body=f'{RESIZE} {{ data_format: @"CHW" }}'), "a bad data_format"),
+    (layer("ResizeNearestNeighbor", "x", body=f"{RESIZE} {{ output_height: @0 }}"), "a bad height of the top"),
+    (
+        layer("ResizeNearestNeighbor", "x", body=f"{RESIZE} {{ align_corners: true half_pixel_onnx: @true }}"),
+        "align_corners together with half_pixel_onnx; keep one of them",
+    ),
+    before=inputs(x=(2, 4, 3, 3), z=(2, 4, 2, 3)),
+)
