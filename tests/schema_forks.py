@@ -85,6 +85,7 @@ ProposalTargetParameter: bg_thr_hg bg_thr_lw cls_num fg_thr img_width num_img_pe
 MILParameter: context_per_roi
 ResumeState: algorithm
 PaddingParameter: pad_beg pad_end
+DetectionOutputParameter: objectness_score
 """)
 
 # Fields of forks without a list, with the forks' numbers: sphereface, caffe-face, happynear/caffe-windows,

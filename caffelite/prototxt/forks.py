@@ -80,7 +80,6 @@ _FIELDS = {
         "ReLUParameter": "maximum=0 minimum=0",
     },
     "RefineDet's Caffe": {
-        "DetectionOutputParameter": "objectness_score=0.01",
         "MultiBoxLossParameter": "objectness_score=0.01",
     },
     "SSD's Caffe": {
