@@ -45,7 +45,7 @@ def test_a_reshape_of_pixels():
 def test_fields_of_deeplab():
     word = expect(
         'layer { type: "Convolution" convolution_param { hole: 2 } } '
-        'layer { type: "Convolution" convolution_param { hole_w: 4 } }'
+        'layer { type: "HoleConvolution" convolution_param { hole_w: 4 } }'
         'layer { type: "ImageSegData" image_data_param { has_label: false } }'
         'layer { type: "ImageSegData" image_data_param { has_label: true label_type: PIXEL } }',
         'layer { type: "Convolution" convolution_param { dilation: 2 } } '

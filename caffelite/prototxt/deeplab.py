@@ -1,6 +1,7 @@
 """Fields of the first Deeplab's Caffe, as those that Caffe and its later version have.
 
-Source: src/caffe/proto/caffe.proto and src/caffe/layers/image_seg_data_layer.cpp, as in TheLegendAli/DeepLab-Context.
+Source: src/caffe/proto/caffe.proto and src/caffe/layers/image_seg_data_layer.cpp, as in TheLegendAli/DeepLab-Context;
+yangguorun/SegStereo src/caffe/layers/hole_conv_layer.cpp.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ HOLES = ("hole", "hole_h", "hole_w")
 def modernise(layer: pb.LayerParameter) -> Changes:
     changes = Changes("", {}, [], [])
     p, data = layer.convolution_param, layer.image_data_param
+    if layer.type == "HoleConvolution":  # SegStereo, which has a Convolution without them
+        layer.type, changes = "Convolution", changes._replace(dialect="HoleConvolution")
     if names := [name for name in HOLES if p.HasField(name)]:
-        changes = changes._replace(dialect=f"{names[0]} of a convolution")
+        changes = changes._replace(dialect=changes.dialect or f"{names[0]} of a convolution")
         _holes(p, names, changes.moves, changes.mistakes)
     if data.HasField("has_label"):
         changes = changes._replace(dialect=changes.dialect or "has_label of image_data_param")

@@ -6,10 +6,13 @@ import numpy as np
 from layer_row import BATCH, IMAGE, Row, off_kinks
 
 
-def correlation_of_rows(k, most, pad, stride, step, right=False):
+def correlation_of_rows(k, most, pad, stride, step, right=False, before=False):
     def oracle(a, b):
         a, b = (np.pad(image, ((0, 0), (0, 0), (0, 0), (pad, pad))) for image in (a, b))
         shifts = range(0 if right else -(most // step) * step, most + 1, step)
+        if before:
+            shifts = range(-(most // step + 1) * step, 0, step)
+            b, shifts = np.pad(b, ((0, 0), (0, 0), (0, 0), (step, 0))), [shift + step for shift in shifts]
         size = -(-(a.shape[2] - k + 1) // stride), -(-(a.shape[3] - 2 * most - k + 1) // stride)
         y = np.zeros((len(a), len(shifts), *size))
         for n, q, i, j in np.ndindex(y.shape):
@@ -228,6 +231,13 @@ ROWS = [
         [(IMAGES, off_kinks)] * 2,
         correlation_of_rows(1, 3, 3, 1, 2, right=True),
         name="to the right",
+    ),
+    Row(
+        "Correlation1D",
+        "correlation_param { kernel_size: 1 max_displacement: 3 pad: 3 stride_2: 2 single_direction: -1 }",
+        [(IMAGES, off_kinks)] * 2,
+        correlation_of_rows(1, 3, 3, 1, 2, before=True),
+        name="to the left",
     ),
     Row("FlowWarp", "", [(FLOWS[:1] + (3, 4, 5), off_kinks), (FLOWS, between)], warped(0)),
     Row("Warp", "", [(FLOWS[:1] + (3, 4, 5), off_kinks), (FLOWS, between)], moved(False)),
