@@ -6,7 +6,7 @@ tianzhi0549/CTPN, happynear/caffe-windows, eric612/MobileNet-YOLO, twtygqyy/caff
 zhaoweicai/cascade-rcnn, zhaoweicai/mscnn, naibaf7/caffe (OpenCL), wenwei202/caffe (SkimCaffe),
 may0324/DeepCompression-caffe, Xilinx/CHaiDNN, facebookarchive/C3D, lmb-freiburg/flownet2, LisaAnne/lisa-caffe-public,
 HazyResearch/CaffeConTroll, yahoo/CaffeOnSpark, foss-for-synopsys-dwc-arc-processors/synopsys-caffe,
-TheLegendAli/DeepLab-Context (Deeplab); and from nets of OpenVINO, ducha-aiki/caffenet-benchmark,
+TheLegendAli/DeepLab-Context (Deeplab), zerowfz/caffe_dss; and from nets of OpenVINO, ducha-aiki/caffenet-benchmark,
 jay-mahadeokar/pynetbuilder (for CaffeOnSpark), yihui-he/channel-pruning and Robert0812/deepsaldet. The forks' own
 messages need no table: they are inside these fields and are skipped with them. A field that makes the fork compute
 something else is refused.
@@ -205,6 +205,9 @@ _FIELDS = {
     "CaffeOnSpark": {
         "LayerParameter": "source_class",
         "MemoryDataParameter": "share_in_parallel source",
+    },
+    "DSS's Caffe": {
+        "ImageDataParameter": "normalize=true",
     },
     "Deeplab's Caffe": {
         "V1LayerParameter": "strict_dim=true",

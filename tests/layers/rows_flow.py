@@ -189,6 +189,7 @@ def shared_mean(x):
 
 IMAGES = (2, 3, 7, 6)
 FLOWS = (2, 2, 4, 5)
+FED = [np.arange(24.0).reshape(2, 3, 2, 2), np.arange(16.0).reshape(2, 2, 2, 2) / 32]  # by a source
 
 ROWS = [
     Row("NegReLU", "", [(BATCH, off_kinks)], lambda x: [np.minimum(x, 0)]),
@@ -345,4 +346,5 @@ ROWS = [
         lambda *x: [*map(shared_mean, x)],
         tops=2,
     ),
+    Row("CustomData", "data_param { slice_point: 3 }", [], lambda: FED, tops=2, source=FED),
 ]
