@@ -39,39 +39,43 @@ DeployParameter: answer
 SolverParameter: best_lowest best_score div_factor early_stop ema_decay final_div_factor max_epoch pct_start
   snapshot_epoch snapshot_keep step_epoch swa_start test_epoch
 SolverState: checksum model_digest resume run
-LayerParameter: anchor_target_param bbox_reg_param bias_channel_param binary_convolution_param
-  binary_inner_product_param blobs_lr bn_param box_group_output_param box_output_param capsule_len_param
+LayerParameter: anchor_target_param augmentation_param bbox_reg_param bias_channel_param binary_convolution_param
+  binary_inner_product_param blobs_lr bn_conv_param bn_param box_group_output_param box_output_param capsule_len_param
   capsule_mask_param capsule_reshape_param capsule_routing_param capsule_transform_param center_loss_param
-  continuation_indicator_param convolution3d_param correlation_param cos_data_param cpm_transform_param
-  ctc_decoder_param ctc_loss_param decode_bbox_param deformable_psroi_pooling_param dense_crf_param
-  dense_image_data_param detection_accuracy_param detection_data_param detection_group_accuracy_param
-  detection_group_loss_param detection_loss_param detectnet_augmentation_param detectnet_groundtruth_param
-  dice_coef_loss_param domain_transform_param downsample_param entropy_param eval_data_param flow_warp_param
-  focal_loss_param frcnn_output_param gradient_scaler_param grn_param hard_mining_param heatmap_data_param
-  image_gt_data_param imresize_param insanity_param interp_param intranorm_param jmmd_param l1_loss_param
-  labelsequence_accuracy_param largemargin_inner_product_param lifted_struct_sim_softmax_loss_param local_param
-  lstm_param margin_param mask_resize_param mat_write_param mean_param mergecrop_param mil_param mmd_param
-  multi_label_image_data_param multi_roi_pooling_param multi_stage_meanfield_param netvlad_param nms_param
-  ordinal_regression_loss_param padding_param placement pooling3d_param proposal_target_param psroi_align_param
-  relu6_param resample_param reverse_param roi_data_param roi_detection_output_param roi_warping_param scalar_param
+  coeff_schedule_param continuation_indicator_param convolution3d_param correlation_param cos_data_param
+  cpm_transform_param ctc_decoder_param ctc_loss_param decode_bbox_param deformable_psroi_pooling_param
+  dense_crf_param dense_image_data_param denseblock_param detection_accuracy_param detection_data_param
+  detection_group_accuracy_param detection_group_loss_param detection_loss_param detectnet_augmentation_param
+  detectnet_groundtruth_param dice_coef_loss_param domain_transform_param downsample_param entropy_param
+  eval_data_param flow_warp_param focal_loss_param frcnn_output_param gradient_scaler_param grn_param
+  hard_mining_param heatmap_data_param image_gt_data_param imresize_param insanity_param interp_param intranorm_param
+  jmmd_param l1_loss_param labelsequence_accuracy_param largemargin_inner_product_param
+  lifted_struct_sim_softmax_loss_param local_param lstm_param margin_param mask_resize_param mat_write_param
+  mean_param mergecrop_param mil_param mmd_param mul_param multi_label_image_data_param multi_roi_pooling_param
+  multi_stage_meanfield_param netvlad_param nms_param ordinal_regression_loss_param padding_param pixel_shuffle_param
+  placement pooling3d_param proposal_target_param psroi_align_param relu6_param resample_param
+  resize_nearest_neighbor_param reverse_param roi_data_param roi_detection_output_param roi_warping_param scalar_param
   scale_route_param seg_accuracy_param shuffle_channel_param sparsify_param spatial_dropout_param squash_param
   squeeze_param st_param sum_param sum_pooling_param transpose_param triplet_loss_param unique_label_param
-  unpooling_param upsample_param visualise visualise_channel weight_decay
+  unpooling_param upsample_param visualise visualise_channel warp_param weight_decay
 TransformationParameter: crop_height crop_width fix_crop is_flow max_distort mixup_param more_fix_crop multi_scale
   perturb_param resize_param scale_factors scale_ratios
 LossParameter: class_weight class_weight_balanced class_weight_source class_weighting ignore_classes ignore_constraint
-  ignore_location ignore_objectness ignore_rank is_siftflow label_smoothing normalize_classes normalize_constraint
-  normalize_objectness normalize_supervised weight_by_label_freqs
-ConvolutionParameter: algorithm fuse_type kernel_depth pad_b pad_l pad_r pad_t temporal_pad temporal_stride
+  ignore_location ignore_mode ignore_objectness ignore_rank is_siftflow label_smoothing normalize_classes
+  normalize_constraint normalize_objectness normalize_supervised weight_by_label_freqs
+ConvolutionParameter: algorithm fuse_type hole hole_h hole_w kernel_depth pad_b pad_l pad_r pad_t temporal_pad
+  temporal_stride
 DataParameter: label_source sampler
 DropoutParameter: sample_weights_test
 HDF5DataParameter: sampler
-ImageDataParameter: ignore_label label_type mean_value new_length sampler sampling_rate use_image use_temporal_jitter
+ImageDataParameter: has_label ignore_label label_type mean_value new_length sampler sampling_rate use_image
+  use_temporal_jitter
 PoolingParameter: avg_include_pad ceil_mode dilation kernel_depth more_kernel_size more_pad more_stride pad_b pad_l
   pad_r pad_t temporal_stride
 ReLUParameter: relu6
-V1LayerParameter: bn_param eltwise_accuracy_param multi_stage_meanfield_param unpooling_param
-BNParameter: bn_mode scale_filler shift_filler
+V1LayerParameter: bias_channel_param bn_param dense_crf_param eltwise_accuracy_param interp_param mat_write_param
+  multi_stage_meanfield_param padding_param seg_accuracy_param softmaxloss_param unique_label_param unpooling_param
+BNParameter: bn_mode decay moving_average scale_filler shift_filler var_eps
 InterpParameter: use_blob_size
 DetectionEvaluateParameter: ap_version
 PriorBoxParameter: density height second_offset_h width
@@ -80,6 +84,8 @@ VideoDataParameter: batch_size grayscale modality name_pattern new_height new_le
 ProposalTargetParameter: bg_thr_hg bg_thr_lw cls_num fg_thr img_width num_img_per_batch
 MILParameter: context_per_roi
 ResumeState: algorithm
+PaddingParameter: pad_beg pad_end
+DetectionOutputParameter: objectness_score
 """)
 
 # Fields of forks without a list, with the forks' numbers: sphereface, caffe-face, happynear/caffe-windows,
@@ -91,6 +97,8 @@ LayerParameter: quant_param=149 selu_param=161 selu_dropout_param=162 flip_param
   tiling_param=500 yolo_detection_output_param=601 yolov3_detection_output_param=602 yolov3_param=603
   deformable_convolution_param=999 multi_label_image_data_param=15711
 AccuracyParameter: min_is_better=4
+DataParameter: range_start=3003 range_end=3004 rand_permute=3005 rand_permute_order=3006 rand_permute_seed=3007
+  slice_point=3008 encoding=3009 subtract=3011
 DropoutParameter: scale_train=2
 InnerProductParameter: normalize=7
 MemoryDataParameter: dim=5
@@ -136,6 +144,7 @@ SmoothL1LossParameter: sigma=1
 ROIPoolingParameter: pooled_h=1 pooled_w=2 spatial_scale=3
 PSROIPoolingParameter: spatial_scale=1 output_dim=2 group_size=3
 BoxAnnotatorOHEMParameter: roi_per_img=1 ignore_label=2
+ReshapeParameter: pixelshuffler=4
 """)
 DETECTION = """
 LabelMapItem LabelMap SampleConstraint EmitConstraint NormalizedBBox Annotation AnnotationGroup AnnotatedDatum
@@ -148,28 +157,30 @@ FORKS = {name: ("nvidia", number) for name, number in NVIDIA.items() if name not
 FORKS |= {name: ("intel", number) for name, number in INTEL.items()}
 
 OWN_MESSAGES = """
-AnchorTargetParameter BatchSampler BBoxRegParameter BBoxSampler BiasChannelParameter BinaryWeightsParameter
-BNParameter BoxGroupOutputParameter BoxGroupParameter BoxOutputParameter CapsuleLenParameter CapsuleMarginParameter
-CapsuleMaskParameter CapsuleReshapeParameter CapsuleRoutingParameter CapsuleTransformParameter CarriedState
-CenterLossParameter ChannelScaleParameter ContinuationIndicatorParameter CorrelationParameter CoSDataParameter CoSTop
-CPMTransformationParameter CTCDecoderParameter CtcLossParameter DataFact DecodeBBoxParameter
-DeformableConvolutionParameter DeformablePSROIPoolingParameter DenseCRFParameter DenseImageDataParameter
-DeployParameter DetectionAccuracyParameter DetectionDataParameter DetectionGroupAccuracyParameter
-DetectionGroupLossParameter DetectionLossParameter DetectNetAugmentationParameter DetectNetClassMapping
-DetectNetGroundTruthParameter DiceCoefLossParameter DomainTransformParameter DownsampleParameter EntropyParameter
-EvalDataParameter EvalDetectionParameter FlipParameter FlowWarpParameter FocalLossParameter FrcnnOutputParameter
+AnchorTargetParameter AugmentationParameter BatchSampler BBoxRegParameter BBoxSampler BiasChannelParameter
+BinaryWeightsParameter BNConvParameter BNParameter BoxGroupOutputParameter BoxGroupParameter BoxOutputParameter
+CapsuleLenParameter CapsuleMarginParameter CapsuleMaskParameter CapsuleReshapeParameter CapsuleRoutingParameter
+CapsuleTransformParameter CarriedState CenterLossParameter ChannelScaleParameter CoeffScheduleParameter
+ContinuationIndicatorParameter CorrelationParameter CoSDataParameter CoSTop CPMTransformationParameter
+CTCDecoderParameter CtcLossParameter DataFact DecodeBBoxParameter DeformableConvolutionParameter
+DeformablePSROIPoolingParameter DenseBlockParameter DenseCRFParameter DenseImageDataParameter DeployParameter
+DetectionAccuracyParameter DetectionDataParameter DetectionGroupAccuracyParameter DetectionGroupLossParameter
+DetectionLossParameter DetectNetAugmentationParameter DetectNetClassMapping DetectNetGroundTruthParameter
+DiceCoefLossParameter DomainTransformParameter DownsampleParameter EntropyParameter EvalDataParameter
+EvalDetectionParameter FlipParameter FlowWarpParameter FocalLossParameter FrcnnOutputParameter
 GeneralContrastiveParameter GradientScalerParameter GRNParameter HardMiningParameter HeatmapDataParameter
 ImageGtDataParameter ImResizeParameter InnerDistanceParameter InsanityParameter InterpParameter IntranormParameter
 JMMDParameter L1LossParameter LabelsequenceAccuracyParameter LabelSpecificAddParameter LabelSpecificRescaleParameter
 LocalParameter LstmParameter MarginInnerProductParameter MarginParameter MaskResizeParameter MatWriteParameter
-MeanParameter MergeCropParameter MILParameter MixupParameter MMDParameter MultiLabelImageDataParameter
+MeanParameter MergeCropParameter MILParameter MixupParameter MMDParameter MulParameter MultiLabelImageDataParameter
 MultiROIPoolingParameter MultiStageMeanfieldParameter NetvladParameter NmsParameter OrdinalRegressionLossParameter
-PaddingParameter PerturbationParameter PlacementParameter ProposalParameter ProposalTargetParameter
-PSROIAlignParameter QuantParameter ResampleParameter ResumeState ReverseParameter RoIDataParameter
-RoIDetectionOutputParameter ROIWarpingParameter RunOrigin ScalarParameter ScaleRouteParameter SegAccuracyParameter
-SeLuDropoutParameter SeLuParameter ShuffleChannelParameter SourcePosition SparsifyParameter SpatialDropoutParameter
+PaddingParameter PerturbationParameter PixelShuffleParameter PlacementParameter ProposalParameter
+ProposalTargetParameter PSROIAlignParameter QuantParameter RandomGeneratorParameter ResampleParameter
+ResizeNearestNeighborParameter ResumeState ReverseParameter RoIDataParameter RoIDetectionOutputParameter
+ROIWarpingParameter RunOrigin ScalarParameter ScaleRouteParameter SegAccuracyParameter SeLuDropoutParameter
+SeLuParameter ShuffleChannelParameter SourcePosition SparsifyParameter SpatialDropoutParameter
 SpatialTransformerParameter SquashParameter SqueezeParameter SumParameter SumPoolingParameter TilingParameter
-TransposeParameter UniqueLabelParameter UnitNormParameter UnpoolingParameter UpsampleParameter
+TransposeParameter UniqueLabelParameter UnitNormParameter UnpoolingParameter UpsampleParameter WarpParameter
 YoloDetectionOutputParameter Yolov3DetectionOutputParameter Yolov3Parameter
 """.split()  # BBoxSampler is the forks' Sampler, whose name is an enum here
 FORK_VALUES = enums("""
@@ -180,7 +191,8 @@ OWN_VALUES = enums("""
 DataParameter.DB: ARRAYS=8000
 V1LayerParameter.LayerType: BN=8390 ELTWISE_ACCURACY=8391 IMAGE_SEG_DATA=8392 UNPOOLING=8393 WINDOW_SEG_DATA=8394
   MULTI_STAGE_MEANFIELD=8604 CROP=8432 CONVOLUTION3D=8440 POOLING3D=8441 DECONVOLUTION3D=8442 VIDEO_DATA=8443
-  ANGLE_LOSS=8503 MULTI_SOFTMAX=8504 MULTI_SOFTMAX_LOSS=8505
+  ANGLE_LOSS=8503 MULTI_SOFTMAX=8504 MULTI_SOFTMAX_LOSS=8505 BIAS_CHANNEL=8626 DENSE_CRF=8627 INTERP=8628
+  MAT_WRITE=8629 PADDING=8630 SEG_ACCURACY=8631 UNIQUE_LABEL=8632
 """)
 NEW_ENUMS = enums("""
 Type: DOUBLE=0 FLOAT=1 FLOAT16=2 INT=3 UINT=4 BOOL=5
@@ -215,6 +227,10 @@ UnpoolingParameter.UnpoolMethod: MAX=0 AVE=1 TILE=2
 EvalDetectionParameter.ScoreType: OBJ=0 PROB=1 MULTIPLY=2
 CorrelationParameter.CorrelationType: MULTIPLY=0 SUBTRACT=1
 FlowWarpParameter.FillParameter: ZERO=1 NOT_A_NUMBER=2
+DataParameter.CHANNELENCODING: UINT8=1 UINT16FLOW=2 BOOL1=3
+DataParameter.RANDPERMORDER: FIRST_PERMUTE_THEN_RANGE=0 FIRST_RANGE_THEN_PERMUTE=1
+WarpParameter.WarpType: TRUNCATE=0 NEAREST=1
+LossParameter.IgnoreMode: VALUE=0 THRES=1
 MeanParameter.MeanOperation: ADD=1 SUBTRACT=4
 ResampleParameter.ResampleType: NEAREST=1 LINEAR=2 CUBIC=3 AREA=4
 DetectNetGroundTruthParameter.CoverageType: RECTANGULAR=0

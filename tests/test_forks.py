@@ -62,7 +62,7 @@ MISTAKES = {
     "layer { forward_type: }": 'n:1:9: "forward_type" has no value; expected a value, found "}"',
     "layer { forward_typ: 1 }": 'n:1:9: unknown field "forward_typ" in LayerParameter; did you mean "forward_type"?',
     "layer { relu_parm { } }": 'n:1:9: unknown field "relu_parm" in LayerParameter; did you mean "relu_param"?',
-    "pixelshuffler: 2": 'n:1:1: unknown field "pixelshuffler" in NetParameter; it belongs in ReshapeParameter '
+    "per_fla_fuse: true": 'n:1:1: unknown field "per_fla_fuse" in NetParameter; it belongs in ConcatParameter '
     "(Intel's Caffe)",
     "layer { convolution_param { engine: MKL } "
     "}": 'n:1:37: wrong value for "engine"; expected one of DEFAULT, CAFFE, CUDNN, found "MKL"',

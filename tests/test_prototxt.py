@@ -288,6 +288,16 @@ def test_a_hundred_mistakes_are_spelt_out_and_the_rest_counted():
     assert found[99:] == ['n:100:1: unknown field "word99" in NetParameter', "n:101:1: and 50 more"]
 
 
+def test_a_list_of_a_field_that_forks_repeat():
+    text = "layer { pooling_param { kernel_size: [1, 2, 3] stride: [2] pad: [] } }"
+    document = prototxt.parse(text, pb.NetParameter, "n")
+    expected = "layer { pooling_param { kernel_size: 1 more_kernel_size: 2 more_kernel_size: 3 stride: 2 } }"
+    assert document.message == text_format.Parse(expected, pb.NetParameter())
+    at = "layer", 0, "pooling_param"
+    places = [document.locate(*at, *path).column for path in (("kernel_size",), ("more_kernel_size", 1), ("stride",))]
+    assert [text[column - 1] for column in places] == ["1", "3", "2"]
+
+
 def test_places():
     text = """name: "net"
 input_dim: [1,

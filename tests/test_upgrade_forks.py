@@ -14,6 +14,52 @@ def test_v1_layers_of_forks():
     )
 
 
+def test_v1_layers_of_deeplab():
+    expect(
+        "layers { type: INTERP interp_param { zoom_factor: 8 } } layers { type: PADDING padding_param { pad_beg: 1 } } "
+        "layers { type: SEG_ACCURACY seg_accuracy_param { ignore_label: 255 } } "
+        'layers { type: MAT_WRITE mat_write_param { prefix: "x" } } layers { type: DENSE_CRF dense_crf_param { '
+        "max_iter: 5 } } layers { type: BIAS_CHANNEL bias_channel_param { bg_bias: 2 } } "
+        "layers { type: UNIQUE_LABEL unique_label_param { max_labels: 3 } } "
+        "layers { type: SOFTMAX_LOSS softmaxloss_param { ignore_label: 255 } }",
+        'layer { type: "Interp" interp_param { zoom_factor: 8 } } '
+        'layer { type: "Padding" padding_param { pad_beg: 1 } } '
+        'layer { type: "SegAccuracy" seg_accuracy_param { ignore_label: 255 } } '
+        'layer { type: "MatWrite" mat_write_param { prefix: "x" } } layer { type: "DenseCRF" dense_crf_param { '
+        'max_iter: 5 } } layer { type: "BiasChannel" bias_channel_param { bg_bias: 2 } } '
+        'layer { type: "UniqueLabel" unique_label_param { max_labels: 3 } } '
+        'layer { type: "SoftmaxWithLoss" loss_param { ignore_label: 255 } }',
+    )
+
+
+def test_a_reshape_of_pixels():
+    word = expect(
+        'layer { type: "Reshape" reshape_param { pixelshuffler: 2 } } '
+        'layer { type: "Reshape" reshape_param { pixelshuffler: 1 axis: 1 } }',
+        'layer { type: "PixelShuffle" pixel_shuffle_param { upscale_factor: 2 } } '
+        'layer { type: "Reshape" reshape_param { axis: 1 } }',
+    )
+    assert word("layer", 0, "pixel_shuffle_param", "upscale_factor") == "2"
+
+
+def test_fields_of_deeplab():
+    word = expect(
+        'layer { type: "Convolution" convolution_param { hole: 2 } } '
+        'layer { type: "HoleConvolution" convolution_param { hole_w: 4 } }'
+        'layer { type: "ImageSegData" image_data_param { has_label: false } }'
+        'layer { type: "ImageSegData" image_data_param { has_label: true label_type: PIXEL } }',
+        'layer { type: "Convolution" convolution_param { dilation: 2 } } '
+        'layer { type: "Convolution" convolution_param { dilation: 1 dilation: 4 } } '
+        'layer { type: "ImageSegData" image_data_param { label_type: NONE } }'
+        'layer { type: "ImageSegData" image_data_param { label_type: PIXEL } }',
+    )
+    assert word("layer", 0, "convolution_param", "dilation", 0) == "2"
+    assert word("layer", 1, "convolution_param", "dilation", 1) == "4"
+    text = 'layer { type: "Convolution" convolution_param { hole: 2 dilation: 3 } }'
+    assert "dilation together with hole; keep one of them" in error(text)
+    assert "hole together with hole_w" in error(text.replace("dilation", "hole_w"))
+
+
 def test_rates_of_caffe_con_troll():
     word = expect(
         'layer { type: "Convolution" blobs_lr: 1 blobs_lr: 2 weight_decay: 3 param { name: "w" } }',

@@ -117,7 +117,9 @@ class Contract:
 def contracts(rng: random.Random) -> dict[str, Contract]:
     """By type, with some of the fields drawn."""
     step = Contract("", (((1, 3, 2), normal), ((1, 3, 8), normal), ((1, 3), bits)), 2)
-    return {"LSTMUnit": step} | _of_grids(rng) | _of_regions() | _of_cascades(rng)
+    changes = ((2, 42, 1, 1), normal)
+    flow = Contract("augmentation_param { crop_width: 4 crop_height: 3 }", (((2, 2, 5, 6), normal), changes, changes))
+    return {"LSTMUnit": step, "FlowAugmentation": flow} | _of_grids(rng) | _of_regions() | _of_cascades(rng)
 
 
 def _of_grids(rng: random.Random) -> dict[str, Contract]:

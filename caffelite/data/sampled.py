@@ -33,6 +33,10 @@ class DataLayer(Feed):
         """The samples of a batch."""
         return batch_size_of(self.p, self.locate.at(self.field))
 
+    def shuffles(self) -> bool:
+        """Whether the samples are permuted in each epoch."""
+        return getattr(self.p, "shuffle", False)
+
     def open(self) -> None:
         """Opens what samples are read from."""
 
@@ -64,7 +68,7 @@ class SampledSource(Source):
             if length < 1:
                 raise layer.error("has no samples", expected="a length of 1 or more", found=length)
             self._layer, self._seed = layer, seed
-            shuffle = key(seed, layer.name, "shuffle") if getattr(layer.p, "shuffle", False) else None
+            shuffle = key(seed, layer.name, "shuffle") if layer.shuffles() else None
             self._order = Order(length, shuffle)
             self._first = [value.shape for value in self._values(0, 0)]
         except BaseException:

@@ -45,6 +45,8 @@ class Loss(Layer):
         if self.spec.loss_param.label_smoothing and self.spec.type != "SoftmaxWithLoss":
             what = "takes no label_smoothing"
             raise self.error(what, "loss_param", "label_smoothing", expected="SoftmaxWithLoss", outer=True)
+        if self.spec.loss_param.HasField("ignore_mode") and self.spec.type != "AbsLoss":
+            raise self.error("takes no ignore_mode", "loss_param", "ignore_mode", expected="AbsLoss", outer=True)
 
     def divisible(self, axis: int) -> bool:
         return False

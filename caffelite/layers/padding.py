@@ -8,8 +8,10 @@ from .layer import Layer, Shape, register
 @register
 class Padding(Layer):
     """Images x (N, C, H, W) with ``value`` (0) around them, y (N, C, OH, OW): pad_l columns on the left, pad_r on the
-    right, pad_t rows at the top, pad_b at the bottom (each 0). Errors: fewer or more axes. What pads of Synopsys Caffe
-    become that differ by side."""
+    right, pad_t rows at the top, pad_b at the bottom (each 0), pad_beg more at the left and top, pad_end at the right
+    and bottom; what is negative is cut off. Errors: fewer or more axes, nothing left of the image. What pads of
+    Synopsys Caffe become that differ by side; pad_beg and pad_end as in Deeplab's Caffe,
+    src/caffe/layers/padding_layer.cpp."""
 
     field = "padding_param"
     needs_images = True
@@ -20,15 +22,29 @@ class Padding(Layer):
         if len(bottoms[0]) != 4:
             raise self.bottom_error(0, "is no batch of images", expected="4 axes N×C×H×W", found=list(bottoms[0]))
         (n, c, h, w), p = bottoms[0], self.p
-        self.inner = (..., slice(p.pad_t, p.pad_t + h), slice(p.pad_l, p.pad_l + w))
-        return [(n, c, p.pad_t + h + p.pad_b, p.pad_l + w + p.pad_r)]
+        rows, columns = ((a + p.pad_beg, b + p.pad_end) for a, b in ((p.pad_t, p.pad_b), (p.pad_l, p.pad_r)))
+        size = h + sum(rows), w + sum(columns)
+        if min(size) < 1 or min(h + min(rows), w + min(columns)) < 1:
+            name = "pad_beg" if p.pad_beg < 0 else "pad_end"
+            raise self.error(f"{name} leaves nothing of the image", name, found=f"an image of {h}×{w}")
+        pairs = [(before, side) for (before, _), side in zip((rows, columns), size, strict=True)]
+        # where the image is in the top, and which part of it
+        self.outer = (..., *(slice(max(at, 0), min(side, at + n)) for (at, side), n in zip(pairs, (h, w), strict=True)))
+        self.inner = (
+            ...,
+            *(slice(max(-at, 0), min(n, side - at)) for (at, side), n in zip(pairs, (h, w), strict=True)),
+        )
+        self.cuts = min(*rows, *columns) < 0
+        return [(n, c, *size)]
 
     def divisible(self, axis: int) -> bool:
         return axis < 2
 
     def forward(self, x: list, y: list) -> None:
         self.dev.fill(y[0], self.p.value)
-        self.dev.assign(x[0], y[0][self.inner])
+        self.dev.assign(x[0][self.inner], y[0][self.outer])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        self.dev.assign(dy[0][self.inner], dx[0])
+        if self.cuts:
+            self.dev.fill(dx[0], 0)
+        self.dev.assign(dy[0][self.outer], dx[0][self.inner])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from ..devices.protocol import Device
 from ..devices.types import Array
 from .config import SavedBlobs
@@ -18,6 +20,14 @@ class Carrying:
 
 def carried(layer: Layer) -> Sequence[Array]:
     return layer.carried if isinstance(layer, Carrying) else ()
+
+
+class Adapting:
+    """A layer whose parameters may have other shapes in a file."""
+
+    def adapted(self, blobs: Sequence[np.ndarray | None]) -> Sequence[np.ndarray | None]:
+        """The blobs of a file in the shapes of the layer's; those that cannot be adapted as they are."""
+        raise NotImplementedError
 
 
 class LossScaled:

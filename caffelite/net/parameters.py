@@ -14,6 +14,7 @@ from ..devices.types import Array
 from ..errors import CaffeliteError
 from ..layers import ParameterSpec, fillers
 from ..layers.layer import ParameterView
+from ..layers.state import Adapting
 from .fused_updates import FusedGradient
 from .nodes import Graph, Node, Parameter
 
@@ -185,6 +186,7 @@ def matches(graph: Graph, blobs: Mapping[str, Sequence[np.ndarray | None]]) -> L
 def _load_layer(graph: Graph, dev: Device, node: Node, blobs: Sequence[np.ndarray | None], source: str) -> None:
     """Checks all blobs of a layer, then copies them."""
     params, where = node.layer.params, node.layer.locate()
+    blobs = node.layer.adapted(blobs) if isinstance(node.layer, Adapting) else blobs
     blobs = [*blobs, *[None] * sum(not owns(graph, node, i) for i in range(len(blobs), len(params)))]
     what = f'layer "{node.name}" ({node.layer.spec.type}): {source} does not fit'
     if len(blobs) != len(params):

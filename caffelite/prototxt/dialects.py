@@ -6,7 +6,7 @@ from .. import caffelite_pb2 as pb
 
 _SPELLED = {
     word.upper(): word
-    for word in "AbsVal ArgMax BN BNLL Convolution3D Deconvolution3D HDF5 LRN MVN Pooling3D ReLU TanH".split()
+    for word in "AbsVal ArgMax BN BNLL CRF Convolution3D Deconvolution3D HDF5 LRN MVN Pooling3D ReLU TanH".split()
 }
 _RENAMED = {
     "ELTWISE_ACCURACY": "Accuracy",
@@ -26,7 +26,7 @@ V1_TYPES = {number: _modern(name) for name, number in pb.V1LayerParameter.LayerT
 # V1LayerParameter's lists of one number a parameter blob, now fields of ParamSpec
 V1_PARAM = {"param": "name", "blob_share_mode": "share_mode", "blobs_lr": "lr_mult", "weight_decay": "decay_mult"}
 # The fields of V1LayerParameter with another name in LayerParameter
-V1_FIELDS = {"eltwise_accuracy_param": "accuracy_param"}
+V1_FIELDS = {"eltwise_accuracy_param": "accuracy_param", "softmaxloss_param": "loss_param"}
 
 # V0 type: (modern type, the message with its settings, if it has any)
 _V1_NAMES = {"conv": "CONVOLUTION", "innerproduct": "INNER_PRODUCT", "pool": "POOLING", "images": "IMAGE_DATA"}

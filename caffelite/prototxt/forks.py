@@ -5,10 +5,11 @@ rbgirshick/caffe-fast-rcnn, weiliu89/caffe, chuanqi305/ssd, sfzhang15/RefineDet,
 tianzhi0549/CTPN, happynear/caffe-windows, eric612/MobileNet-YOLO, twtygqyy/caffe-augmentation,
 zhaoweicai/cascade-rcnn, zhaoweicai/mscnn, naibaf7/caffe (OpenCL), wenwei202/caffe (SkimCaffe),
 may0324/DeepCompression-caffe, Xilinx/CHaiDNN, facebookarchive/C3D, lmb-freiburg/flownet2, LisaAnne/lisa-caffe-public,
-HazyResearch/CaffeConTroll, yahoo/CaffeOnSpark, foss-for-synopsys-dwc-arc-processors/synopsys-caffe; and from nets of
-OpenVINO, ducha-aiki/caffenet-benchmark, jay-mahadeokar/pynetbuilder (for CaffeOnSpark), yihui-he/channel-pruning and
-Robert0812/deepsaldet. The forks' own messages need no table: they are inside these fields and are skipped with them. A
-field that makes the fork compute something else is refused.
+HazyResearch/CaffeConTroll, yahoo/CaffeOnSpark, foss-for-synopsys-dwc-arc-processors/synopsys-caffe,
+TheLegendAli/DeepLab-Context (Deeplab), zerowfz/caffe_dss; and from nets of OpenVINO, ducha-aiki/caffenet-benchmark,
+jay-mahadeokar/pynetbuilder (for CaffeOnSpark), yihui-he/channel-pruning and Robert0812/deepsaldet. The forks' own
+messages need no table: they are inside these fields and are skipped with them. A field that makes the fork compute
+something else is refused.
 """
 
 from __future__ import annotations
@@ -68,7 +69,6 @@ _FIELDS = {
         "InnerProductParameter": "engine=DEFAULT",
         "PoolingParameter": "axis=1 kernel_size_3d pad_3d stride_3d",
         "ReLUParameter": "fuse=false",
-        "ReshapeParameter": "pixelshuffler=1",
     },
     "Synopsys Caffe": {
         "BatchNormParameter": "add_eps_before_sqrt=true icnet=false",
@@ -80,7 +80,6 @@ _FIELDS = {
         "ReLUParameter": "maximum=0 minimum=0",
     },
     "RefineDet's Caffe": {
-        "DetectionOutputParameter": "objectness_score=0.01",
         "MultiBoxLossParameter": "objectness_score=0.01",
     },
     "SSD's Caffe": {
@@ -101,7 +100,7 @@ _FIELDS = {
         "TransformationParameter": "original_image=false stride=1 upper_height upper_size upper_width",
     },
     "CTPN's Caffe": {
-        "BNParameter": "axis=1 decay=0.05 moving_average=false var_eps=1e-10",
+        "BNParameter": "axis=1",
     },
     "caffe-windows": {
         "BNParameter": "engine=DEFAULT",
@@ -193,10 +192,8 @@ _FIELDS = {
     "FlowNet's Caffe": {
         "LayerParameter": "reshape_every_iter=true",
         "DataParameter": (
-            "block_size=0 disk_reader_threads=1 encoding huge_video_dataset=false limit_samples=-1 "
-            "permute_every_iter=0 preselection_file preselection_label rand_permute=false "
-            "rand_permute_order=FIRST_PERMUTE_THEN_RANGE rand_permute_seed=0 range_end=-1 range_start=0 "
-            "slice_point subtract verbose=false"
+            "block_size=0 disk_reader_threads=1 huge_video_dataset=false limit_samples=-1 permute_every_iter=0 "
+            "preselection_file preselection_label verbose=false"
         ),
     },
     "lisa-caffe": {
@@ -208,6 +205,12 @@ _FIELDS = {
     "CaffeOnSpark": {
         "LayerParameter": "source_class",
         "MemoryDataParameter": "share_in_parallel source",
+    },
+    "DSS's Caffe": {
+        "ImageDataParameter": "normalize=true",
+    },
+    "Deeplab's Caffe": {
+        "V1LayerParameter": "strict_dim=true",
     },
     "Caffe con Troll": {
         "LayerParameter": _PROPORTIONS,
@@ -262,6 +265,8 @@ _HARMLESS = {
     "is read by no layer": "ignore_difficult_gt num_labels torch_pooling unit_test_fuse_kernel unit_test_mode",
     # OpenVINO's specification of DetectionOutput
     "is read with normalized: false alone": "input_height input_width",
+    # Deeplab: net.cpp
+    "says whether weights of a file may have other axes": "strict_dim",
     # Where Spark has the data; a MemoryData layer here gets its own from the caller.
     "names the data of a layer whose data come from the caller": "share_in_parallel source source_class",
 }
@@ -280,6 +285,7 @@ V1_TYPES = {
     **dict.fromkeys(("VIDEO_SEGMENTATION_DATA", "VIDEO_WITH_VOXEL_TRUTH_DATA", "VOXEL_CUSTOM_LOSS"), "C3D"),
     **dict.fromkeys(("DOWN_SAMPLING", "VOLUME_DATA", "VOXEL_SOFTMAX", "VOXEL_SOFTMAX_LOSS"), "C3D"),
     "MCWINDOW_DATA": "Robert0812/deepsaldet",
+    **dict.fromkeys(("ADAPTIVE_BIAS_CHANNEL", "IMSHOW", "MAT_READ"), "Deeplab's Caffe"),
 }
 
 

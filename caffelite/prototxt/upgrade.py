@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Collector, Locator, Where, did_you_mean
-from . import schema, spark, volumes
+from . import deeplab, schema, spark, volumes
 from .cropping import aligned_offsets
 from .dialects import (
     CONVERTED,
@@ -354,6 +354,8 @@ class _Upgrade:
             layer.type, layer.scale_param.axis = "Scale", layer.scalar_param.axis
             layer.ClearField("scalar_param")
             self.moves["layer", i, "scalar_param"] = ("layer", i, "scale_param")
+        if layer.type == "Reshape" and layer.reshape_param.HasField("pixelshuffler"):
+            self.pixel_shuffle(i, layer)
         if layer.type == "ReLU" and layer.relu_param.relu6:
             self.add_dialect("relu6 of a ReLU")
             layer.relu_param.ClearField("relu6")
@@ -364,7 +366,19 @@ class _Upgrade:
             self.spark(i, layer)
         if layer.type.startswith("Frcnn") and layer.type in CONVERTED:
             self.frcnn(layer)
-        self.volume(i, layer)
+        self.renamed(i, layer)
+
+    def pixel_shuffle(self, i: int, layer: pb.LayerParameter) -> None:
+        """A Reshape of Intel's and Synopsys's that moves channels."""
+        factor = layer.reshape_param.pixelshuffler
+        layer.reshape_param.ClearField("pixelshuffler")
+        if factor != 1:
+            self.add_dialect("pixelshuffler of a Reshape")
+            layer.ClearField("reshape_param")
+            layer.type, layer.pixel_shuffle_param.upscale_factor = "PixelShuffle", max(factor, 0)
+            field = "layer", i, "pixel_shuffle_param"
+            self.moves |= {("layer", i, "reshape_param"): field}
+            self.moves["layer", i, "reshape_param", "pixelshuffler"] = (*field, "upscale_factor")
 
     def spark(self, i: int, layer: pb.LayerParameter) -> None:
         """The data of CaffeOnSpark come from the caller."""
@@ -396,15 +410,15 @@ class _Upgrade:
                 self.param(values, V1_PARAM[name], layer, ("layer", i, name), ("layer", i))
                 layer.ClearField(name)
 
-    def volume(self, i: int, layer: pb.LayerParameter) -> None:
-        """C3D's layers over frames."""
-        changes = volumes.modernise(layer)
-        if changes.dialect:
-            self.add_dialect(changes.dialect)
-        self.moves |= {("layer", i, *old): ("layer", i, *new) for old, new in changes.moves.items()}
-        for what, path, details in changes.mistakes:
-            self.mistake(what, "layer", i, *path, **details)
-        self.notes += [(self.locate("layer", i, *path), note) for note, path in changes.notes]
+    def renamed(self, i: int, layer: pb.LayerParameter) -> None:
+        """C3D's layers over frames, and Deeplab's fields."""
+        for changes in (volumes.modernise(layer), deeplab.modernise(layer)):
+            if changes.dialect:
+                self.add_dialect(changes.dialect)
+            self.moves |= {("layer", i, *old): ("layer", i, *new) for old, new in changes.moves.items()}
+            for what, path, details in changes.mistakes:
+                self.mistake(what, "layer", i, *path, **details)
+            self.notes += [(self.locate("layer", i, *path), note) for note, path in changes.notes]
 
     def batch_norm(self, layer: pb.LayerParameter) -> None:
         """Sets the rates of its statistics to 0: where three params have rates, and, as in NVCaffe, where it also has

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 from layer_row import Row, off_kinks
-from oracles_detection import detections, evaluated, multibox, prior_boxes
+from oracles_detection import decoded, detections, evaluated, multibox, prior_boxes
 
 PRIORS, CLASSES = 6, 3
 FEATURE, PICTURE = (2, 4, 2, 3), (2, 3, 20, 30)
@@ -60,8 +60,39 @@ def output(text, name, bottoms=DETECTION, **options):
     return Row("DetectionOutput", body, bottoms, detections(CLASSES, **options), constant=(2,), name=name)
 
 
+def refined(offsets, scores, priors, objectness, moves):
+    """Image by image: the priors moved, those without an object left out."""
+    rows, scores, objectness = [], scores.reshape(-1, PRIORS, CLASSES), objectness.reshape(-1, PRIORS, 2)
+    for i in range(len(offsets)):
+        boxes, variances = priors.reshape(2, -1, 4)
+        moved = priors.copy()
+        moved[0, 0] = np.concatenate(
+            [decoded(*each, "CENTER_SIZE") for each in zip(moves[i].reshape(-1, 4), boxes, variances, strict=True)]
+        )
+        mine = np.where(objectness[i, :, 1:] < 0.25, [1, 0, 0], scores[i])
+        (top,) = detections(CLASSES, "CENTER_SIZE", above=0.05)(offsets[i : i + 1], mine[None], moved)
+        rows += [[i, *row[1:]] for row in top[0, 0] if row[1] >= 0]
+    return [np.array(rows).reshape(1, 1, -1, 7)]
+
+
+def sure(rng, shape):
+    """Scores of objects from 0 to 1, the first of which is high."""
+    values = rng.random(shape)
+    values[:, 1] = 0.9
+    return values
+
+
 ROOT = math.sqrt(2)
 ROWS = [
+    Row(
+        "DetectionOutput",
+        f"detection_output_param {{ num_classes: {CLASSES} code_type: CENTER_SIZE objectness_score: 0.25 "
+        "confidence_threshold: 0.05 nms_param { nms_threshold: 0.3 } }",
+        [DETECTION[0], ((2, PRIORS * CLASSES), sure), DETECTION[2], ((2, PRIORS * 2), sure), DETECTION[0]],
+        refined,
+        constant=(2,),
+        name="of RefineDet",
+    ),
     Row(
         "PriorBox",
         "prior_box_param { variance: 0.5 min_size: 6 max_size: 10 aspect_ratio: 2 aspect_ratio: 1 aspect_ratio: 0.5 "

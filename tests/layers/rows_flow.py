@@ -6,10 +6,13 @@ import numpy as np
 from layer_row import BATCH, IMAGE, Row, off_kinks
 
 
-def correlation_of_rows(k, most, pad, stride, step, right=False):
+def correlation_of_rows(k, most, pad, stride, step, right=False, before=False):
     def oracle(a, b):
         a, b = (np.pad(image, ((0, 0), (0, 0), (0, 0), (pad, pad))) for image in (a, b))
         shifts = range(0 if right else -(most // step) * step, most + 1, step)
+        if before:
+            shifts = range(-(most // step + 1) * step, 0, step)
+            b, shifts = np.pad(b, ((0, 0), (0, 0), (0, 0), (step, 0))), [shift + step for shift in shifts]
         size = -(-(a.shape[2] - k + 1) // stride), -(-(a.shape[3] - 2 * most - k + 1) // stride)
         y = np.zeros((len(a), len(shifts), *size))
         for n, q, i, j in np.ndindex(y.shape):
@@ -57,6 +60,33 @@ def warped(fill):
         return [y]
 
     return oracle
+
+
+def moved(nearest):
+    def oracle(x, flow):
+        height, width = x.shape[2:]
+        y = np.zeros(x.shape)
+        for n, i, j in np.ndindex(len(x), height, width):
+            column, row = j + flow[n, 0, i, j], i + flow[n, 1, i, j]
+            at = np.clip(row, 0, height - 1), np.clip(column, 0, width - 1)
+            if nearest or at == (row, column):
+                y[n, :, i, j] = np.einsum("r,c,krc->k", *(map(hats, at, (height, width))), x[n])
+        return [y]
+
+    return oracle
+
+
+def hats(at, size):
+    return np.maximum(1 - np.abs(at - np.arange(size)), 0)
+
+
+def absolute(ignored):
+    return lambda a, b: [np.where(ignored(np.trunc(b)), 0, np.abs(a - b)).sum() / len(a)]
+
+
+def depths(rng, shape):
+    """Numbers between integers from 0 to 4."""
+    return rng.integers(0, 4, shape) + rng.uniform(0.2, 0.8, shape)
 
 
 def resampled(height, width, kernel, wide=True):
@@ -110,6 +140,48 @@ def downsampled(x):
     return [y]
 
 
+CUT = (3, 4)
+
+
+def changes(rng, shape):
+    """Positions alone: mirrored or not, moved, turned and zoomed."""
+    vectors = np.zeros(shape)
+    vectors[:, 0, 0, 0] = rng.integers(0, 2, len(vectors))
+    vectors[:, 1:6, 0, 0] = rng.uniform(-0.3, 0.3, (len(vectors), 5))
+    return vectors
+
+
+def source(i, j, vector, size):
+    """The row and column of an image from which a pixel of the crop comes."""
+    mirror, dx, dy, angle, *zoom = vector[:6, 0, 0]
+    column, row = (CUT[1] / 2 - j if mirror else j - CUT[1] / 2), i - CUT[0] / 2
+    turned = (column + 1j * row) * np.exp(1j * angle) + dx * CUT[1] + 1j * dy * CUT[0]
+    return turned.imag / np.exp(zoom[1]) + size[0] / 2, turned.real / np.exp(zoom[0]) + size[1] / 2
+
+
+def cut(x, vectors=None):
+    y = np.zeros((*x.shape[:2], *CUT))
+    for n, i, j in np.ndindex(len(x), *CUT):
+        at = source(i, j, np.zeros((6, 1, 1)) if vectors is None else vectors[n], x.shape[2:])
+        at = [np.clip(place, 0, side - 1.05) for place, side in zip(at, x.shape[2:], strict=True)]
+        y[n, :, i, j] = np.einsum("r,c,krc->k", *map(hats, at, x.shape[2:]), x[n])
+    return y
+
+
+def moved_flow(flow, first, second):
+    y = np.zeros((len(flow), 2, *CUT))
+    for n, i, j in np.ndindex(len(flow), *CUT):
+        row, column = source(i, j, first[n], flow.shape[2:])
+        near = (np.clip(int(at + 0.5), 0, side - 1) for at, side in zip((row, column), flow.shape[2:], strict=True))
+        target = np.array([column, row]) + flow[(n, slice(None), *near)]
+        origin, *sides = (np.array(source(*at, second[n], flow.shape[2:]))[::-1] for at in ((0, 0), (0, 1), (1, 0)))
+        y[n, :, i, j] = np.linalg.solve(np.stack([side - origin for side in sides], 1), target - origin) - (j, i)
+    return [y]
+
+
+VECTORS = (2, 42, 1, 1)
+
+
 def shared_mean(x):
     m = np.tile([0.5, 0.25], x.shape[1] // 2)[:, None, None]
     return 2 * (3 * x - m / 2)
@@ -117,6 +189,7 @@ def shared_mean(x):
 
 IMAGES = (2, 3, 7, 6)
 FLOWS = (2, 2, 4, 5)
+FED = [np.arange(24.0).reshape(2, 3, 2, 2), np.arange(16.0).reshape(2, 2, 2, 2) / 32]  # by a source
 
 ROWS = [
     Row("NegReLU", "", [(BATCH, off_kinks)], lambda x: [np.minimum(x, 0)]),
@@ -160,7 +233,37 @@ ROWS = [
         correlation_of_rows(1, 3, 3, 1, 2, right=True),
         name="to the right",
     ),
+    Row(
+        "Correlation1D",
+        "correlation_param { kernel_size: 1 max_displacement: 3 pad: 3 stride_2: 2 single_direction: -1 }",
+        [(IMAGES, off_kinks)] * 2,
+        correlation_of_rows(1, 3, 3, 1, 2, before=True),
+        name="to the left",
+    ),
     Row("FlowWarp", "", [(FLOWS[:1] + (3, 4, 5), off_kinks), (FLOWS, between)], warped(0)),
+    Row("Warp", "", [(FLOWS[:1] + (3, 4, 5), off_kinks), (FLOWS, between)], moved(False)),
+    Row(
+        "Warp",
+        "warp_param { outliers: NEAREST }",
+        [(FLOWS[:1] + (3, 4, 5), off_kinks), (FLOWS, between)],
+        moved(True),
+        name="nearest",
+    ),
+    Row("AbsLoss", "", [(FLOWS, off_kinks)] * 2, absolute(lambda b: b != b)),
+    Row(
+        "AbsLoss",
+        "loss_param { ignore_label: 2 }",
+        [(FLOWS, off_kinks), (FLOWS, depths)],
+        absolute(lambda b: b == 2),
+        name="without a value",
+    ),
+    Row(
+        "AbsLoss",
+        "loss_param { ignore_label: 0 ignore_mode: THRES }",
+        [(FLOWS, off_kinks), (FLOWS, lambda rng, shape: depths(rng, shape) - 2.5)],
+        absolute(lambda b: b >= 0),
+        name="below a value",
+    ),
     Row("ChannelNorm", "", [(IMAGE, off_kinks)], lambda x: [np.sqrt((x**2).sum(1, keepdims=True))]),
     Row("Resample", "resample_param { height: 9 width: 8 }", [(IMAGE, off_kinks)], resampled(9, 8, hat)),
     Row(
@@ -207,10 +310,41 @@ ROWS = [
         name="of lengths",
     ),
     Row(
+        "DataAugmentation",
+        "augmentation_param { crop_width: 4 crop_height: 3 mean: 1 mean: 2 mean: 3 mean_per_pixel: false }",
+        [((2, 3, 6, 5), off_kinks)],
+        lambda x, passes: [cut(x) - np.array([1, 2, 3])[:, None, None]],
+        constant=(0,),
+    ),
+    Row(
+        "DataAugmentation",
+        "augmentation_param { crop_width: 4 crop_height: 3 }",
+        [((2, 2, 6, 5), off_kinks), (VECTORS, changes)],
+        lambda x, vectors, passes: [cut(x, vectors), vectors],
+        tops=2,
+        constant=(0, 1),
+        name="by given numbers",
+    ),
+    Row(
+        "FlowAugmentation",
+        "augmentation_param { crop_width: 4 crop_height: 3 }",
+        [((2, 2, 6, 5), off_kinks), (VECTORS, changes), (VECTORS, changes)],
+        moved_flow,
+        constant=(0, 1, 2),
+    ),
+    Row(
+        "GenerateAugmentationParameters",
+        "augmentation_param { crop_width: 4 crop_height: 3 bottomwidth: 5 bottomheight: 6 }",
+        [(VECTORS, changes)],
+        lambda vectors: [vectors],
+        constant=(0,),
+    ),
+    Row(
         "Mean",
         "mean_param { operation: SUBTRACT value: 0.5 value: 0.25 mean_scale: 0.5 input_scale: 3 output_scale: 2 }",
         [(IMAGE, off_kinks), ((2, 2, 3, 1), off_kinks)],
         lambda *x: [*map(shared_mean, x)],
         tops=2,
     ),
+    Row("CustomData", "data_param { slice_point: 3 }", [], lambda: FED, tops=2, source=FED),
 ]

@@ -33,6 +33,20 @@ def means_inside(kernel, stride, pad):
 ROWS = [
     Row(
         "Padding",
+        "padding_param { pad_beg: 2 pad_end: 1 pad_t: 1 }",
+        [(IMAGE, off_kinks)],
+        lambda x: [np.pad(x, ((0, 0), (0, 0), (3, 1), (2, 1)))],
+        name="of Deeplab",
+    ),
+    Row(
+        "Padding",
+        "padding_param { pad_beg: -1 pad_end: -2 pad_l: 3 }",
+        [(IMAGE, off_kinks)],
+        lambda x: [np.pad(x[:, :, 1:-2, :-2], ((0, 0), (0, 0), (0, 0), (2, 0)))],
+        name="that cuts",
+    ),
+    Row(
+        "Padding",
         "padding_param { pad_l: 1 pad_r: 2 pad_b: 3 value: -0.5 }",
         [(IMAGE, off_kinks)],
         lambda x: [np.pad(x, ((0, 0), (0, 0), (0, 3), (1, 2)), constant_values=-0.5)],

@@ -195,6 +195,15 @@ ROWS = [
         name="by factors",
     ),
     Row("BN", "", [(IMAGE, off_kinks)], normalised(1e-5)),
+    Row(
+        "BN",
+        "bn_param { scale_filler { value: 1 } decay: 0.95 var_eps: 0.25 }",
+        [(IMAGE, off_kinks)],
+        normalised(0.25),
+        phase="TEST",
+        name="of CTPN",
+    ),
+    Row("BNConv", "", [(IMAGE, off_kinks)], normalised(1e-10)),
     Row("BN", "bn_param { eps: 0.5 momentum: 0.5 }", [((5, 3, 1, 1), off_kinks)], normalised(0.5), name="of vectors"),
     Row(
         "BN",

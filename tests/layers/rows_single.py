@@ -55,6 +55,24 @@ def convolved(image, w):
     )
 
 
+def active(x, scale, shift):
+    mean, variance = x.mean((0, 2, 3), keepdims=True), x.var((0, 2, 3), keepdims=True)
+    return np.maximum(0, scale * (x - mean) / np.sqrt(variance + 1e-5) + shift)
+
+
+def dense(inner):
+    def oracle(x, *blobs):
+        for t in (0, 1):
+            outer, first = blobs[t:10:2], blobs[10 + t :: 2] if inner else ()
+            y = active(x, *outer[1:3])
+            if first:
+                y = active(np.stack([convolved(image, first[0]) for image in y]), *first[1:3])
+            x = np.concatenate([x, np.stack([convolved(image, outer[0]) for image in y])], 1)
+        return [x]
+
+    return oracle
+
+
 def recurrent(x, wx, b, wh):
     h = c = np.zeros((len(b) // 4, *x.shape[2:]))
     tops = []
@@ -67,7 +85,66 @@ def recurrent(x, wx, b, wh):
     return [np.stack(tops)]
 
 
+def shuffled(x):
+    n, c, h, w = x.shape
+    y = np.zeros((n, c // 4, 2 * h, 2 * w))
+    for k in range(c):
+        y[:, k // 4, k // 2 % 2 :: 2, k % 2 :: 2] = x[:, k]
+    return [y]
+
+
 ROWS = [
+    Row("PixelShuffle", "pixel_shuffle_param { upscale_factor: 2 }", [((2, 8, 3, 4), off_kinks)], shuffled),
+    Row("Mul", "", [(IMAGE, off_kinks), ((2, 1, 6, 1), off_kinks)], lambda a, b: [a * b]),
+    Row("Mul", "", [((2, 1), off_kinks), ((2, 3), off_kinks)], lambda a, b: [a * b], name="of a column"),
+    Row(
+        "Mul",
+        "mul_param { mul_shape: 4 mul_shape: 1 mul_shape: 5 }",
+        [(IMAGE, off_kinks)],
+        lambda x, w: [x * w],
+        name="by a parameter",
+    ),
+    Row(
+        "ResizeNearestNeighbor",
+        "resize_nearest_neighbor_param { output_height: 4 output_width: 9 }",
+        [((2, 6, 5, 3), off_kinks)],
+        lambda x: [x[:, [0, 1, 3, 4]][:, :, [0, 0, 1, 1, 2, 2, 3, 3, 4]]],
+    ),
+    Row(
+        "ResizeNearestNeighbor",
+        'resize_nearest_neighbor_param { scale_height: 0.5 output_width: 9 align_corners: true data_format: "NCHW" }',
+        [(IMAGE, off_kinks)],
+        lambda x: [x[:, :, [0, 3, 5]][..., [0, 1, 1, 2, 2, 3, 3, 4, 4]]],
+        name="aligned",
+    ),
+    Row(
+        "ResizeNearestNeighbor",
+        "resize_nearest_neighbor_param { scale_height: 2 scale_width: 0.5 half_pixel_centers: true "
+        'data_format: "NCHW" }',
+        [(IMAGE, off_kinks)],
+        lambda x: [x.repeat(2, 2)[..., [1, 3]]],
+        name="by centers",
+    ),
+    Row(
+        "ResizeNearestNeighbor",
+        'resize_nearest_neighbor_param { scale_height: 2 scale_width: 1 half_pixel_onnx: true data_format: "NCHW" }',
+        [(IMAGE, off_kinks)],
+        lambda x: [x[:, :, [0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5]]],
+        name="as in ONNX",
+    ),
+    Row(
+        "DenseBlock",
+        "denseblock_param { numTransition: 2 initChannel: 4 growthRate: 2 }",
+        [(IMAGE, off_kinks)],
+        dense(False),
+    ),
+    Row(
+        "DenseBlock",
+        "denseblock_param { numTransition: 2 initChannel: 4 growthRate: 2 use_BC: true }",
+        [(IMAGE, off_kinks)],
+        dense(True),
+        name="with bottlenecks",
+    ),
     Row("Squash", "squash_param { capsule_dim: 4 }", [((2, 3, 8), off_kinks)], squashed),
     Row(
         "CapsuleLen",

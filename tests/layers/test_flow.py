@@ -117,8 +117,12 @@ test_mistakes = mistaken(
     (layer("Correlation", "x", "x", body=f"correlation_param {{ {K} stride_2: @0 }}"), "stride_2 must be positive"),
     (layer("Correlation1D", "@x", "x", body=f"correlation_param {{ {K} }}"), "is too small"),
     (
-        layer("Correlation1D", "x", "x", body=f"correlation_param {{ {K} pad: 2 single_direction: @-1 }}"),
+        layer("Correlation1D", "x", "x", body=f"correlation_param {{ {K} pad: 2 single_direction: @2 }}"),
         "a bad single_direction",
+    ),
+    (
+        layer("Correlation1D", "x", "x", body=f"correlation_param {{ {K} pad: @0 single_direction: -1 }}"),
+        "pad is too small; expected at least stride_2, 1, with single_direction: -1, found 0",
     ),
     (layer("FlowWarp", "x", "@x"), "does not fit"),
     (layer("ChannelNorm", "@v"), "has no channels"),

@@ -68,6 +68,7 @@ UNLIKE = (
     "Im2col",
     "BatchNorm",
     "BN",
+    "BNConv",
     "LSTMUnit",
     "Upsample",
     "Padding",
@@ -78,6 +79,7 @@ UNLIKE = (
     "SeLuDropout",
     "CapsuleMask",
     "ConvLSTM",
+    "DenseBlock",
     "L1Loss of flows",
     "L1Loss of lengths",
 )

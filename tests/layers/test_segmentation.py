@@ -63,6 +63,44 @@ def test_gradient_of_bn_with_stored_moments(phase, rng):
         assert (losses[0] - losses[1]) / 2 == pytest.approx(float((slope * step).sum()), rel=1e-4)
 
 
+@pytest.mark.parametrize("decay", [0.25, 0.75])
+def test_running_moments_of_ctpns_bn(decay, rng):
+    """A decay below 0.5 is the share of the new moments, in some forks, one above it that of the old ones."""
+    body, x = f"decay: {decay} moving_average: true scale_filler {{ value: 2 }}", rng.normal(2, 3, SHAPE)
+    net, kept = bind(bn(body)), [np.zeros((1, 3, 1, 1)), np.zeros((1, 3, 1, 1))]
+    for _ in range(3):
+        forward(net, x=x)
+        for blob, moment in zip(kept, (x.mean, x.var), strict=True):
+            blob[...] = 0.75 * blob + 0.25 * moment((0, 2, 3), keepdims=True)
+    np.testing.assert_allclose(net.params.blobs[2:], kept, rtol=1e-12)
+    for phase, text, moments in (("TEST", body, kept), ("TEST", body.replace("true", "false"), None)):
+        tested = bind(bn(text), phase)
+        for blob, value in zip(tested.params.blobs, net.params.blobs, strict=True):
+            blob[...] = value
+        forward(tested, x=x)
+        mean, variance = moments or (x.mean((0, 2, 3), keepdims=True), x.var((0, 2, 3), keepdims=True))
+        np.testing.assert_allclose(tested.blobs["y"], 2 * (x - mean) / np.sqrt(variance + 1e-10), rtol=1e-9)
+        np.testing.assert_array_equal(tested.params.blobs[2:], net.params.blobs[2:])
+
+
+def test_running_moments_of_bnconv(rng):
+    layer = 'layer { name: "n" type: "BNConv" bottom: "x" top: "y" bn_conv_param { decay: 0.25 } }'
+    x, kept = rng.normal(2, 3, SHAPE), [np.zeros((1, 3, 1, 1)), np.zeros((1, 3, 1, 1))]
+    net = bind(inputs(x=SHAPE) + layer)
+    for _ in range(3):
+        forward(net, x=x)
+        for blob, moment in zip(kept, (x.mean, x.var), strict=True):
+            blob[...] = 0.75 * blob + 0.25 * moment((0, 2, 3), keepdims=True)
+    np.testing.assert_allclose(net.params.blobs[2:], kept, rtol=1e-12)
+    for phase, body in (("TEST", ""), ("TRAIN", "fix: true")):
+        stored = bind(inputs(x=SHAPE) + layer.replace("decay: 0.25", body), phase)
+        for blob, value in zip(stored.params.blobs, net.params.blobs, strict=True):
+            blob[...] = value
+        forward(stored, x=x)
+        expected = (x - kept[0]) / np.sqrt(kept[1] + 1e-10)
+        np.testing.assert_allclose(stored.blobs["y"], expected, rtol=1e-10)
+
+
 def test_frozen_bn_learns_nothing():
     text = bn("frozen: true").replace('type: "BN"', 'type: "BN" param { lr_mult: 1 } param { lr_mult: 2 }')
     net = bind(inputs(t=SHAPE) + text + LOSS)
@@ -79,6 +117,10 @@ MISTAKES = [
     (one("ShuffleChannel", "shuffle_channel_param { group: @0 }", IMAGE), "group 0 does not divide"),
     (one("BN", "bn_param { bn_mode: LEARN momentum: @0.5 }", IMAGE), "mixes fields of two forks' BN"),
     (one("BN", "bn_param { momentum: @2 }", IMAGE), "a bad momentum; expected 0 to 1, found 2"),
+    (one("BN", "bn_param { moving_average: true momentum: @0.5 }", IMAGE), "mixes fields of two forks' BN"),
+    (one("BN", "bn_param { bn_mode: @LEARN var_eps: 1 }", IMAGE), "mixes fields of two forks' BN"),
+    (one("BN", "bn_param { decay: @2 }", IMAGE), "a bad decay; expected 0 to 1, found 2"),
+    (one("BNConv", "bn_conv_param { decay: @2 }", IMAGE), "a bad decay; expected 0 to 1, found 2"),
     (one("BN", "", IMAGE, tops="ab").replace('top: "b"', 'top: @"b"'), "the moments of the batch"),
     (at_layer(one("Interp", "", IMAGE)), "has no size"),
     (one("Interp", "interp_param { zoom_factor: @0 }", IMAGE), "zoom_factor must be at least 1; found 0"),

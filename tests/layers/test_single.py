@@ -90,3 +90,100 @@ test_mistakes = mistaken(
     (layer("EuclideanLossHeatmap", "i", "@x"), "does not fit"),
     before=X,
 )
+
+
+DENSE = "numTransition: 2 initChannel: 3 growthRate: 2"
+BATCH = (4, 3, 5, 4)
+PART = """layer { name: "bn<I>" type: "BatchNorm" bottom: "<X>" top: "bn<I>" }
+layer { name: "scale<I>" type: "Scale" bottom: "bn<I>" top: "scale<I>" scale_param { bias_term: true } }
+layer { name: "relu<I>" type: "ReLU" bottom: "scale<I>" top: "scale<I>" }
+layer { name: "conv<I>" type: "Convolution" bottom: "scale<I>" top: "conv<I>"
+  convolution_param { num_output: <M> kernel_size: <K> pad: <P> bias_term: false } }
+"""
+
+
+def dense(body):
+    return inputs(x=BATCH) + layer("DenseBlock", "x", body=f"denseblock_param {{ {body} }}")
+
+
+@pytest.mark.parametrize("factor", [0, 4])
+@pytest.mark.parametrize("inner", [False, True])
+def test_a_dense_block_is_its_layers(inner, factor, rng):
+    block = bind(dense(f"{DENSE} use_BC: {str(inner).lower()}"), "TEST")
+    for blob in block.params.blobs:
+        blob[...] = rng.normal(size=blob.shape) if blob.shape[-1] == 3 else 0.5 + rng.random(blob.shape)
+    block.params.blobs[-1][...] = factor
+    text, below, values = inputs(x=BATCH), "x", []
+    for t in range(2):
+        outer, first = block.params.blobs[t:10:2], block.params.blobs[10 + t : -1 : 2]
+        bottom = below
+        for i, (bn, filters) in enumerate([(outer, first[0]), (first, outer[0])] if inner else [(outer, outer[0])]):
+            part, k = PART, filters.shape[-1]
+            for letter, value in {"I": f"{t}{i}", "X": bottom, "M": len(filters), "K": k, "P": k // 2}.items():
+                part = part.replace(f"<{letter}>", str(value))
+            text, bottom = text + part, f"conv{t}{i}"
+            values += [*bn[3:5], factor or 1, *bn[1:3], filters]
+        text += f'layer {{ name: "y{t}" type: "Concat" bottom: "{below}" bottom: "{bottom}" top: "y{t}" }}'
+        below = f"y{t}"
+    layers = bind(text, "TEST")
+    for blob, value in zip(layers.params.blobs, values, strict=True):
+        blob[...] = np.reshape(value, blob.shape)
+    x = rng.normal(size=BATCH)
+    run(block, x=x)
+    run(layers, x=x)
+    np.testing.assert_allclose(block.blobs["y"], layers.blobs["y1"], rtol=1e-9, atol=1e-9)
+
+
+def test_running_moments_of_a_dense_block(rng):
+    net, x = bind(dense("numTransition: 1 initChannel: 3 moving_average_fraction: 0.25")), rng.normal(3, 2, BATCH)
+    run(net, x=x)
+    mean, variance, factor = net.params.blobs[3:]
+    np.testing.assert_allclose(mean, 0.25 * x.mean((0, 2, 3), keepdims=True), rtol=1e-12)
+    np.testing.assert_allclose(variance, 0.75 + 0.25 * x.var((0, 2, 3), ddof=1, keepdims=True), rtol=1e-12)
+    assert factor == 0
+
+
+def test_a_dense_block_drops_new_channels(rng):
+    x, nets = rng.normal(size=BATCH), []
+    filters, target = rng.normal(size=(2, 3, 3, 3)), inputs(t=(4, 5, 5, 4))
+    loss = 'layer { name: "l" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "l" }'
+    for drop in ("", "use_dropout: true dropout_amount: 0.5"):
+        text = dense(f"numTransition: 1 initChannel: 3 growthRate: 2 {drop}")
+        nets.append(bind("force_backward: true\n" + text + target + loss, keep=True))
+        nets[-1].params.blobs[0][...] = filters
+        nets[-1].params.blobs[1][...] = 1
+        run(nets[-1], x=x, t=np.zeros((4, 5, 5, 4)))
+    plain, dropped = nets
+    whole, part = plain.blobs["y"].copy(), dropped.blobs["y"]
+    kept = (part != 0) * np.where(np.arange(5) < 3, 1, 2)[:, None, None]
+    np.testing.assert_allclose(part, kept * whole, rtol=1e-12)
+    assert 0.3 < (kept[:, 3:] == 0).mean() < 0.7
+    run(plain, x=x, t=whole - kept * part)  # whose gradient of y is what dropping leaves
+    np.testing.assert_allclose(slopes(dropped, "x"), slopes(plain, "x"), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(dropped.params.diffs[0], plain.params.diffs[0], rtol=1e-9, atol=1e-12)
+
+
+test_mistakes_of_dense_blocks = mistaken(
+    (dense(f"{DENSE} filter_H: @5"), "filter_H is not supported; expected 3, found 5"),
+    (dense(f"{DENSE} dropout_amount: @1"), "a bad dropout_amount; expected 0 to 1, less than 1, found 1"),
+    (dense(f"{DENSE} moving_average_fraction: @2"), "a bad moving_average_fraction"),
+    (dense("growthRate: @0"), "growthRate must be positive"),
+    (dense("").replace('bottom: "x"', 'bottom: @"x"'), "does not fit; expected initChannel, 16 channels"),
+)
+
+
+RESIZE, SHUFFLE = "resize_nearest_neighbor_param", "pixel_shuffle_param"
+
+test_mistakes_of_synopsys = mistaken(
+    (layer("Mul", "x", "@z"), "does not fit; expected axes as [2, 4, 3, 3], or 1"),
+    (layer("Mul", "x", body="mul_param { mul_shape: @2 }"), "mul_shape does not fit"),
+    (layer("PixelShuffle", "@x", body=f"{SHUFFLE} {{ upscale_factor: 3 }}"), "does not divide into squares"),
+    (layer("PixelShuffle", "x", body=f"@{SHUFFLE} {{ }}"), "upscale_factor must be positive"),
+    (layer("ResizeNearestNeighbor", "x", body=f'{RESIZE} {{ data_format: @"CHW" }}'), "a bad data_format"),
+    (layer("ResizeNearestNeighbor", "x", body=f"{RESIZE} {{ output_height: @0 }}"), "a bad height of the top"),
+    (
+        layer("ResizeNearestNeighbor", "x", body=f"{RESIZE} {{ align_corners: true half_pixel_onnx: @true }}"),
+        "align_corners together with half_pixel_onnx; keep one of them",
+    ),
+    before=inputs(x=(2, 4, 3, 3), z=(2, 4, 2, 3)),
+)

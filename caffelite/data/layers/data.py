@@ -13,6 +13,9 @@ from ..opening import batch_size_of, check_tops, is_balanced, named_path, open_i
 from ..pipeline import Source
 from ..samples import Samples
 
+# Fields of data_param by which another type of layer reads its records
+SLICED = "encoding", "rand_permute", "range_end", "range_start", "slice_point", "subtract"
+
 
 @register
 class Data(Feed):
@@ -30,6 +33,8 @@ class Data(Feed):
         param, at = layer.data_param, locate.at("data_param")
         check_tops(layer, locate, 2)
         batch_size_of(param, at)
+        if named := next((field.name for field, _ in param.ListFields() if field.name in SLICED), None):
+            raise CaffeliteError(f"{named} is for a CustomData layer", where=at(named), remedy="leave it out")
         path = source_path(param, at)
         transform = layer.transform_param
         color = True if transform.force_color or param.force_encoded_color else False if transform.force_gray else None

@@ -37,6 +37,7 @@ class Correlation(Layer):
     def setup(self) -> None:
         p = self.p
         self.reach, self.pad = (p.max_displacement,) * 2, (p.pad,) * 2
+        self.before = 0, 0  # more rows and columns of zeros, before the padding
         if p.kernel_size % 2 == 0:
             raise self.error("kernel_size must be odd", "kernel_size", expected="1, 3, 5, …", found=p.kernel_size)
         if not p.HasField("max_displacement"):
@@ -73,11 +74,12 @@ class Correlation(Layer):
 
     def _pixels(self, first: list[int]) -> Slices:
         step = self.p.stride_1
+        first = [start + more for start, more in zip(first, self.before, strict=True)]
         ends = (start + (count - 1) * step + 1 for start, count in zip(first, self.size, strict=True))
         return (..., *(slice(start, end, step) for start, end in zip(first, ends, strict=True)))
 
     def _padded(self, x: list) -> list[np.ndarray]:
-        sides = ((0, 0), (0, 0), *((pad, pad) for pad in self.pad))
+        sides = ((0, 0), (0, 0), *((pad + more, pad) for pad, more in zip(self.pad, self.before, strict=True)))
         return [np.pad(self.dev.download(image).astype(float), sides) for image in x]
 
     def forward(self, x: list, y: list) -> None:
@@ -105,11 +107,11 @@ class Correlation(Layer):
             else:
                 da[here] += above * b[there]
                 db[there] += above * a[here]
-        down, across = self.pad
+        sides = zip(self.pad, self.before, a.shape[2:], strict=True)
+        inner: Slices = (..., *(slice(pad + more, side - pad) for pad, more, side in sides))
         for gradient, padded in zip(dx, (da, db), strict=True):
             if gradient is not None:
-                inner = padded[:, :, down : padded.shape[2] - down, across : padded.shape[3] - across]
-                self.dev.upload(gradient, np.ascontiguousarray(inner))
+                self.dev.upload(gradient, np.ascontiguousarray(padded[inner]))
 
 
 @register
@@ -117,17 +119,28 @@ class Correlation1D(Correlation):
     """Correlation with displacements along the rows alone, as the disparities of a stereo pair, and padding of the rows
     alone: a, b (N, C, H, W) → y (N, S, OH, OW), S = 2R + 1, OH = (H - K + 1) / stride_1, rounded up.
 
-    single_direction 1: displacements to the right, S = R + 1; -1 is an error, because the fork reads outside
-    of its rows there. Errors: as of Correlation. Source: Mayer et al. 2016, as in lmb-freiburg/flownet2,
-    src/caffe/layers/correlation_layer1d.cu.
+    single_direction 1: displacements to the right, from 0, S = R + 1; -1: to the left, from stride_2 on to one more
+    than max_displacement, S = R + 1. Errors: as of Correlation, and a pad below stride_2 with single_direction -1, for
+    which the fork reads the row before. Source: Mayer et al. 2016, as in lmb-freiburg/flownet2 and
+    yangguorun/SegStereo, src/caffe/layers/correlation_layer1d.cu.
     """
 
     def setup(self) -> None:
         super().setup()
         self.reach, self.pad = (0, self.p.max_displacement), (0, self.p.pad)
-        if self.p.single_direction not in (0, 1):
+        if self.p.single_direction not in (-1, 0, 1):
             found = self.p.single_direction
-            raise self.error("a bad single_direction", "single_direction", expected="0 or 1", found=found)
+            raise self.error("a bad single_direction", "single_direction", expected="-1, 0 or 1", found=found)
+        if self.p.single_direction == -1:
+            self.before = 0, self.p.stride_2
+            if self.p.pad < self.p.stride_2:
+                expected = f"at least stride_2, {self.p.stride_2}, with single_direction: -1"
+                raise self.error("pad is too small", "pad", expected=expected, found=self.p.pad)
 
     def _steps(self, reach: int) -> range:
-        return range(0, reach + 1, self.p.stride_2) if reach and self.p.single_direction else super()._steps(reach)
+        step = self.p.stride_2
+        if not reach or not self.p.single_direction:
+            return super()._steps(reach)
+        return (
+            range(0, reach + 1, step) if self.p.single_direction == 1 else range(-(reach // step + 1) * step, 0, step)
+        )

@@ -1,4 +1,4 @@
-"""BN: batch normalisation of the segmentation forks, with its scale and bias in the same layer."""
+"""BN and BNConv: batch normalisation of forks, with its scale and bias in the same layer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from ...layers.image_layout import ImageLayout
 from ...layers.layer import Layer, Shape, register, split_axis
 
 SEGNET = ("bn_mode", "scale_filler", "shift_filler")  # the fields by which it is that of caffe-segnet
-SEGNET_EPS = 1e-9
+HISTORY = ("moving_average", "decay", "var_eps")  # and those of CTPN's, which has scale_filler and shift_filler too
+FORKS = ("PSPNet", "caffe-segnet", "CTPN")
+SEGNET_EPS, BNCONV_EPS = 1e-9, 1e-10
 
 
 @register
@@ -23,8 +25,11 @@ class BN(ImageLayout, Layer):
     blobs, the running mean and variance, that no solver touches; a training pass makes them momentum · old + (1 -
     momentum) · its own. TEST and frozen take the running moments, frozen learns nothing; eps 1e-5. caffe-segnet's, by a
     field of bn_mode, scale_filler or shift_filler: LEARN takes the moments of the batch in TEST too, eps 1e-9,
-    INFERENCE is y = a · x + b; further tops: the batch's mean and variance (1, C, 1, 1). Errors: fields of both.
-    Source: hszhao/PSPNet src/caffe/layers/bn_layer.cpp, alexgkendall/caffe-segnet src/caffe/layers/bn_layer.cpp.
+    INFERENCE is y = a · x + b; further tops: the batch's mean and variance (1, C, 1, 1). That of CTPN, by a field of
+    moving_average, decay or var_eps: as PSPNet's, with scale_filler and shift_filler, momentum the larger one of decay
+    and 1 - decay, since forks have either, and eps var_eps (1e-10); TEST takes the moments of the batch unless
+    moving_average. Errors: fields of several. Source: hszhao/PSPNet, alexgkendall/caffe-segnet, tianzhi0549/CTPN,
+    MediaLabTJU/IterNet-RGB-D, bn_layer.cpp.
     """
 
     field = "bn_param"
@@ -35,20 +40,29 @@ class BN(ImageLayout, Layer):
 
     def setup(self) -> None:
         p = self.p
-        segnet = [name for name in SEGNET if p.HasField(name)]
-        other = [f.name for f, _ in p.ListFields() if f.name not in SEGNET]
-        if segnet and other:
+        named = [f.name for f, _ in p.ListFields()]
+        self.history = any(name in HISTORY for name in named)
+        forks = {**dict.fromkeys(SEGNET, "caffe-segnet"), **dict.fromkeys(HISTORY, "CTPN")}
+        if self.history:
+            forks |= dict.fromkeys(SEGNET[1:], "CTPN")
+        owners = {forks.get(name, "PSPNet"): name for name in reversed(named)}
+        if len(owners) > 1:
+            (fork, name), (other, field) = sorted(owners.items(), key=lambda owner: FORKS.index(owner[0]))[:2]
             what = "mixes fields of two forks' BN"
-            raise self.error(what, other[0], found=f"{segnet[0]} of caffe-segnet and {other[0]} of PSPNet")
-        self.segnet = bool(segnet)
+            raise self.error(what, name, found=f"{field} of {other} and {name} of {fork}")
+        self.segnet = "caffe-segnet" in owners
         self.plain = self.segnet and p.bn_mode == pb.BNParameter.INFERENCE
-        self.stored = not self.segnet and (p.frozen or self.phase == pb.TEST)
+        tested = self.phase == pb.TEST and (p.moving_average or not self.history)
+        self.stored = not self.segnet and (p.frozen or tested)
+        self.eps = p.var_eps if self.history else SEGNET_EPS if self.segnet else p.eps
+        self.keep = max(p.decay, 1 - p.decay) if self.history else p.momentum
         self.couples_samples = not (self.plain or self.stored)
         if len(self.spec.top) > 1 and not (self.segnet and self.couples_samples):
             what = "the second and third top are the moments of the batch"
             raise self.error(what, "top", 1, expected="caffe-segnet's BN with bn_mode: LEARN", outer=True)
-        if not 0 <= p.momentum <= 1:
-            raise self.error("a bad momentum", "momentum", expected="0 to 1", found=f"{p.momentum:g}")
+        for name in ("momentum", "decay"):
+            if not 0 <= getattr(p, name) <= 1:
+                raise self.error(f"a bad {name}", name, expected="0 to 1", found=f"{getattr(p, name):g}")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
@@ -56,7 +70,8 @@ class BN(ImageLayout, Layer):
         self.split = split_axis(shape, 1)
         c, each = shape[1], (1, shape[1], 1, 1)
         frozen = {"statistic": not self.segnet and self.p.frozen, "ignores_rate": True}
-        for name in ("scale_filler", "shift_filler") if self.segnet else ("slope_filler", "bias_filler"):
+        scales = self.segnet or self.history
+        for name in ("scale_filler", "shift_filler") if scales else ("slope_filler", "bias_filler"):
             self.add_param(each, getattr(self.p, name), name, **frozen)
         if not self.segnet:
             for value in (0.0, float(self.p.frozen)):
@@ -67,7 +82,6 @@ class BN(ImageLayout, Layer):
 
     def build(self, dev: Device) -> None:
         split = n, c, p = self.stored_split(self.split)
-        self.eps = SEGNET_EPS if self.segnet else self.p.eps
         each, xhat = ("u", "s", "a", "b"), "(x - u) * s"
         self._y = self._map(dev, f"{xhat} * a + b", ("x",), each, split)
         formulas = (Formula(text, ("dy", "x", *each[:2])) for text in ("dy", f"dy * {xhat}"))
@@ -85,7 +99,7 @@ class BN(ImageLayout, Layer):
         self._moments = dev.batch_moments(*split, self.eps, 0.0)
         self.mean, self.variance, self.count = dev.zeros(c), dev.zeros(c), dev.zeros(1)
         keep = Formula("old * keep + v * rest", ("old", "v"), constants=("keep", "rest"))
-        keeps, biased = self.p.momentum, (m - 1) / m
+        keeps, biased = self.keep, (m - 1) / m
         self._keep_mean = dev.map(keep, keep=keeps, rest=1 - keeps)
         self._keep_variance = dev.map(keep, keep=keeps, rest=(1 - keeps) * biased)
         self._biased = dev.map(Formula("v * biased", ("v",), constants=("biased",)), biased=biased)
@@ -111,7 +125,7 @@ class BN(ImageLayout, Layer):
             self._scale(variance, s)
         else:
             self._moments(x[0], u, s, self.mean, self.variance, self.count)
-            if not self.segnet:
+            if not self.segnet and self.phase == pb.TRAIN:
                 mean, variance = (param.data.reshape(-1) for param in self.params[2:])
                 self._keep_mean(mean, u, mean)
                 self._keep_variance(variance, self.variance, variance)
@@ -136,3 +150,36 @@ class BN(ImageLayout, Layer):
             self._dx(dy[0], x[0], u, s, a, self.total, self.dot, dx[0])
         else:
             self._dx(dy[0], s, a, dx[0])
+
+
+@register
+class BNConv(BN):
+    """y = a_c · (x - μ_c) / √(σ²_c + 1e-10) + b_c, moments over the batch and positions of each channel, a, b learned.
+
+    x, y (N, C, P...); a, b (1, C, 1, 1), 1 and 0; then the running mean and variance, that no solver touches; each
+    training pass makes them (1 - decay) · old + decay · its own. TEST and fix take them; fix learns a and b.
+    Defaults: decay 0.95, fix false. As in GuanshuoXu/caffe_deep_learning_for_steganalysis,
+    src/caffe/layers/bn_conv_layer.cu, whose gradient with fix is that of moments of the batch.
+    """
+
+    field = "bn_conv_param"
+    tops = (1, 1)
+    constant_tops = frozenset()
+
+    def setup(self) -> None:
+        p = self.p
+        self.segnet = self.plain = False
+        self.stored = p.fix or self.phase == pb.TEST
+        self.couples_samples = not self.stored
+        self.eps, self.keep = BNCONV_EPS, 1 - p.decay
+        if not 0 <= p.decay <= 1:
+            raise self.error("a bad decay", "decay", expected="0 to 1", found=f"{p.decay:g}")
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        require.channels(self, bottoms)
+        self.split, c = split_axis(bottoms[0], 1), bottoms[0][1]
+        for i, value in enumerate((1.0, 0.0, 0.0, 0.0)):
+            statistic = {"statistic": True, "ignores_rate": True} if i > 1 else {}
+            self.add_param((1, c, 1, 1), pb.FillerParameter(type="constant", value=value), **statistic)
+        self.saved_shapes |= {"mean": ((c,), None), "scale": ((c,), None)}
+        return [bottoms[0]]

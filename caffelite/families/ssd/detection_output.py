@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ...detection import boxes
@@ -28,13 +30,16 @@ class DetectionOutput(Writing, Varying, DetectingLayer):
     xmax, ymax), by item, class and falling score; D, the number of boxes, depends on the data and is the most that is
     possible until the first pass. Without any box there is a row (item, -1, …) for each image. NaN scores are never
     detected. Files of detections are written where save_output_param names a folder. It needs the host, which learns D;
-    a GPU decodes and suppresses, but for eta below 1 and tables of overlaps above 256 MiB. Errors: no num_classes,
-    shapes that do not agree, a bad threshold. Source: weiliu89/caffe (branch ssd)
-    src/caffe/layers/detection_output_layer.cpp.
+    a GPU decodes and suppresses, but for eta below 1 and tables of overlaps above 256 MiB.
+
+    Five bottoms, as in RefineDet: the fourth has the scores (N, P·2) of no object and of one, by which priors with less
+    than objectness_score (0.01) for one are left out, the fifth the offsets (N, P·4) by which priors are moved first;
+    the host computes it. Errors: no num_classes, shapes that do not agree, a bad threshold. Source: weiliu89/caffe
+    (branch ssd) and sfzhang15/RefineDet, src/caffe/layers/detection_output_layer.cpp.
     """
 
     field = "detection_output_param"
-    bottoms = (3, 4)
+    bottoms = (3, 5)
     differentiable = False
     requires_host = True
 
@@ -60,12 +65,19 @@ class DetectionOutput(Writing, Varying, DetectingLayer):
         self.most = nms.top_k if nms.HasField("top_k") else -1
         self.above = p.confidence_threshold if p.HasField("confidence_threshold") else LOWEST
         self.labels = [c for c in range(self.classes) if c != p.background_label_id]
+        self.refines = len(self.spec.bottom) == 5
+        if self.refines and not p.share_location:
+            raise self.error("moved priors need shared offsets", "share_location", expected="true")
         self.writes = bool(p.save_output_param.output_directory)
         self._saving: Saving | None = None
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         self.priors = check_priors(self, bottoms, self.classes, self.location_classes)
         self.n = bottoms[0][0]
+        for i, width in zip((3, 4), (2, 4), strict=True) if self.refines else ():
+            if math.prod(bottoms[i]) != self.n * self.priors * width or bottoms[i][:1] != (self.n,):
+                expected = [self.n, width * self.priors]
+                raise self.bottom_error(i, "does not fit", expected=expected, found=list(bottoms[i]))
         each = self.priors if self.most < 0 else min(self.most, self.priors)
         image = each * len(self.labels)
         if self.p.keep_top_k > -1:
@@ -88,7 +100,7 @@ class DetectionOutput(Writing, Varying, DetectingLayer):
             top_k=self.priors if self.most < 0 else min(self.most, self.priors),
         )
         masks = self.n * op.labels * op.top_k**2 // 8  # bytes
-        by_kernels = self.p.nms_param.eta == 1 and 0 < masks <= MOST_BYTES
+        by_kernels = not self.refines and self.p.nms_param.eta == 1 and 0 < masks <= MOST_BYTES
         self.op = dev.build(op) if by_kernels else None
 
     def forward(self, x: list, y: list) -> None:
@@ -119,10 +131,17 @@ class DetectionOutput(Writing, Varying, DetectingLayer):
         boxes_, variances = priors.reshape(2, self.priors, 4)
         offsets = offsets.reshape(self.n, self.priors, self.location_classes, 4)
         scores = scores.reshape(self.n, self.priors, self.classes)
-        encoding = None if self.p.variance_encoded_in_target else variances
+        encoding = _each(None if self.p.variance_encoded_in_target else variances)
+        anchors = np.broadcast_to(boxes_[:, None], (self.n, self.priors, 1, 4))
+        if self.refines:
+            objectness, moves = (self.dev.download(blob).reshape(self.n, self.priors, -1) for blob in x[3:])
+            anchors = np.stack(
+                [boxes.decode(each[:, None], boxes_[:, None], encoding, self.p.code_type) for each in moves]
+            )
+            scores[objectness[..., 1] < self.p.objectness_score] = np.arange(self.classes) == 0
         detections = []
         for i in range(self.n):
-            decoded = boxes.decode(offsets[i], boxes_[:, None], _each(encoding), self.p.code_type)
+            decoded = boxes.decode(offsets[i], anchors[i], encoding, self.p.code_type)
             detections.append(self._image(i, [self._stays(decoded, scores[i], label) for label in self.labels]))
         return detections
 

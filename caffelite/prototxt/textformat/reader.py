@@ -216,6 +216,8 @@ class Reader(Tokens):
             inner.SetInParent()
             self.positions[path] = self.position(start)
             self.nested(field, inner, path, start)
+        elif self.kinds[self.at] == "[" and f"more_{name}" in fields.by_name:
+            self.several(fields.by_name[f"more_{name}"], message, path, start)
         else:
             value, self.positions[path] = self.scalar(field, start)
             if value is not None:
@@ -270,6 +272,17 @@ class Reader(Tokens):
         return (
             self.kinds[self.at] == "name" and not self.begins_field() and self.line() == self.position(self.at - 1)[0]
         )
+
+    def several(self, field: Field, message: Message, path: tuple, start: int) -> None:
+        """Reads ``[a, b]``, of a field that a fork repeats: a is Caffe's, ``field`` has the others."""
+        values, others = getattr(message, field.name), (*path[:-1], field.name)
+        self.list(field, values, others, start)
+        if values:
+            setattr(message, path[-1], values.pop(0))
+        places = [(*others, i) for i in range(len(values) + 1)]
+        for place, old in zip((path, *places), places, strict=False):
+            if old in self.positions:
+                self.positions[place] = self.positions.pop(old)
 
     def list(self, field: Field, values: Any, path: tuple, start: int) -> None:
         """Reads ``[a, b]``."""
