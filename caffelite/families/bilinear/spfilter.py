@@ -25,9 +25,9 @@ class Spfilter(ArrayLayer):
             raise self.error(f"has {len(self.spec.top)} top blobs", "top", expected=f"{len(maps)}")
         for i, shape in enumerate(maps):
             require.channels(self, bottoms, i)
-            sizes = shape[0], math.prod(shape[2:])
-            if sizes != (weights[0], math.prod(weights[1:])):
-                expected = f"{sizes[0]} samples of {sizes[1]} values"
+            count, places = shape[0], math.prod(shape[2:])
+            if weights[:1] != (count,) or math.prod(weights) != count * places:
+                expected = f"{count} samples of {places} values"
                 raise self.bottom_error(len(maps), "does not fit", expected=expected, found=list(weights))
         return maps
 
