@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from google.protobuf import text_format
@@ -18,6 +18,7 @@ from caffelite.layers import REGISTRY, Layer, Shape, create
 from caffelite.layers.division import OutputDivision
 from caffelite.layers.fillers import FILLERS
 from caffelite.layers.image_layout import ImageLayout
+from caffelite.layers.loss import SoftmaxWithLoss
 from caffelite.training.optim.updates import RULES
 
 ATTEMPTS, REPAIRS = 96, 12  # draws of a layer until one is valid; those that change one field of the draw before
@@ -81,6 +82,11 @@ class RandomNet:
         del found.message.layer[:]
         found.message.layer.extend(used)
         return found
+
+
+def alike(classes: int) -> Draw:
+    """A distribution over classes, whichever axis they have."""
+    return lambda rng, shape: np.full(shape, 1 / classes)
 
 
 def _weight(cls: type[Layer]) -> int:
@@ -197,6 +203,8 @@ class Drawing:
 
     def accept(self, spec: pb.LayerParameter, layer: Layer, shapes: list[Shape], bottoms: list[Bottom]) -> None:
         rng = self.rng
+        if isinstance(layer, SoftmaxWithLoss) and layer.soft:
+            bottoms[1] = replace(bottoms[1], values=alike(layer.classes))
         for bottom in bottoms:
             if bottom.name not in self.shapes:
                 self.add_input(bottom)
