@@ -135,7 +135,7 @@ class Drawing:
         return vector
 
     def _inside(self, start: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """A change that leads from the corners of the crop to places in the image; after many tries none."""
+        """A change that leads from the corners of the crop to positions in the image; after many tries none."""
         last = tuple(side - 1 for side in self.crop)
         corners = np.array([*itertools.product((0, last[1]), (0, last[0]))], float).T
         limits = np.array([self.image[1], self.image[0]])[:, None] - 2

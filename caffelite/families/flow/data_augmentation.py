@@ -160,7 +160,7 @@ class DataAugmentation(Adapting, Augmentation):
 
 
 def _cut(image: np.ndarray, matrix: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """The pixels (C, h, w) of an image (C, H, W) at the places that the matrix leads to."""
+    """The pixels (C, h, w) of an image (C, H, W) at the positions to which the matrix leads."""
     height, width = image.shape[1:]
     rows, columns = np.mgrid[: size[0], : size[1]]
     across, down = (m[0] * columns + m[1] * rows + m[2] for m in matrix)
