@@ -26,7 +26,8 @@ OTHERS = frozenset(
     "name type bottom top input label param stage not_stage id net layer display_name module param_str crop_mode "
     "det_crop_mode distance_type normalize_type nms_type ap_version output_format softmax_tree class_map shuffle "
     "sampler_type transform_type sample_mode neg_mining_type neg_ranking_type bbox_loss_type labelinds "
-    "forward_func backward_func name_pattern aug_way coverage img_header".split()
+    "forward_func backward_func name_pattern aug_way coverage img_header rand_type data_format mode "
+    "write_augmented write_mean".split()
 )
 
 NETS = ("net", "train_net", "test_net")  # of a solver
