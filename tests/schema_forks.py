@@ -56,7 +56,8 @@ LayerParameter: anchor_target_param augmentation_param bbox_reg_param bias_chann
   placement pooling3d_param proposal_target_param psroi_align_param relu6_param resample_param
   resize_nearest_neighbor_param reverse_param roi_data_param roi_detection_output_param roi_warping_param scalar_param
   scale_route_param seg_accuracy_param shuffle_channel_param sparsify_param spatial_dropout_param squash_param
-  squeeze_param st_param sum_param sum_pooling_param transpose_param triplet_loss_param unique_label_param
+  spatial_wta_param squeeze_param st_param sum_param sum_pooling_param transpose_param triplet_loss_param
+  unique_label_param
   unpooling_param upsample_param visualise visualise_channel warp_param weight_decay
 TransformationParameter: crop_height crop_width fix_crop is_flow max_distort mixup_param more_fix_crop multi_scale
   perturb_param resize_param scale_factors scale_ratios
@@ -179,8 +180,9 @@ ProposalTargetParameter PSROIAlignParameter QuantParameter RandomGeneratorParame
 ResizeNearestNeighborParameter ResumeState ReverseParameter RoIDataParameter RoIDetectionOutputParameter
 ROIWarpingParameter RunOrigin ScalarParameter ScaleRouteParameter SegAccuracyParameter SeLuDropoutParameter
 SeLuParameter ShuffleChannelParameter SourcePosition SparsifyParameter SpatialDropoutParameter
-SpatialTransformerParameter SquashParameter SqueezeParameter SumParameter SumPoolingParameter TilingParameter
-TransposeParameter UniqueLabelParameter UnitNormParameter UnpoolingParameter UpsampleParameter WarpParameter
+SpatialTransformerParameter SpatialWtaParameter SquashParameter SqueezeParameter SumParameter
+SumPoolingParameter TilingParameter TransposeParameter UniqueLabelParameter UnitNormParameter UnpoolingParameter
+UpsampleParameter WarpParameter
 YoloDetectionOutputParameter Yolov3DetectionOutputParameter Yolov3Parameter
 """.split()  # BBoxSampler is the forks' Sampler, whose name is an enum here
 FORK_VALUES = enums("""

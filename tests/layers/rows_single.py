@@ -93,7 +93,40 @@ def shuffled(x):
     return [y]
 
 
+def winners(x, kernel, stride):
+    """The values of the largest size of windows, and where they are."""
+    mask = np.zeros(x.shape)
+    for n, c in np.ndindex(*x.shape[:2]):
+        for row in range(0, x.shape[2] - kernel[0] + 1, stride):
+            for column in range(0, x.shape[3] - kernel[1] + 1, stride):
+                window = np.abs(x[n, c, row : row + kernel[0], column : column + kernel[1]])
+                a, b = np.unravel_index(window.argmax(), window.shape)
+                mask[n, c, row + a, column + b] = 1
+    return [x * mask, mask]
+
+
 ROWS = [
+    Row(
+        "SpatialWta",
+        "spatial_wta_param { kernel_h: 2 kernel_w: 3 stride: 2 }",
+        [((2, 3, 5, 6), off_kinks)],
+        lambda x: winners(x, (2, 3), 2)[:1],
+    ),
+    Row(
+        "SpatialWta",
+        "spatial_wta_param { kernel_size: 2 }",
+        [((2, 3, 5, 6), off_kinks)],
+        lambda x: winners(x, (2, 2), 1),
+        tops=2,
+        name="with its mask",
+    ),
+    Row(
+        "SpatialWta",
+        "spatial_wta_param { global_wta: true }",
+        [((2, 3, 4, 4), off_kinks)],
+        lambda x: winners(x, (4, 4), 1)[:1],
+        name="of a complete image",
+    ),
     Row("PixelShuffle", "pixel_shuffle_param { upscale_factor: 2 }", [((2, 8, 3, 4), off_kinks)], shuffled),
     Row("Mul", "", [(IMAGE, off_kinks), ((2, 1, 6, 1), off_kinks)], lambda a, b: [a * b]),
     Row("Mul", "", [((2, 1), off_kinks), ((2, 3), off_kinks)], lambda a, b: [a * b], name="of a column"),
