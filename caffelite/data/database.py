@@ -59,7 +59,8 @@ class Datums(Samples[Record]):
             images[i] = image
         return images, labels
 
-    def image(self, number: int, content: Record) -> tuple[np.ndarray, int]:
+    def datum(self, content: Record) -> pb.Datum:
+        """A record's message, with a label that float32 represents."""
         from google.protobuf.message import DecodeError
 
         key, value = content
@@ -71,6 +72,10 @@ class Datums(Samples[Record]):
             raise self._bad(
                 key, "the label is not exact in float32", expected=f"at most {EXACT_LABELS}", found=datum.label
             )
+        return datum
+
+    def image(self, number: int, content: Record) -> tuple[np.ndarray, int]:
+        key, datum = content[0], self.datum(content)
         if datum.encoded:
             try:
                 return decode(datum.data, self.color), datum.label

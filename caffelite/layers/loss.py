@@ -33,6 +33,7 @@ class Loss(Layer):
     constant_tops = frozenset({1})
     default_normalization = LOSS.VALID
     takes_class_weights = False
+    takes_ignore_mode = False
     adds_loss = False  # forward adds the first top, weighted, to the net's loss
     total: tuple[Any, ...] = ()  # where it does: the net's loss, and the weight
     classes = 0  # the number of class weights, where it takes them
@@ -45,8 +46,8 @@ class Loss(Layer):
         if self.spec.loss_param.label_smoothing and self.spec.type != "SoftmaxWithLoss":
             what = "takes no label_smoothing"
             raise self.error(what, "loss_param", "label_smoothing", expected="SoftmaxWithLoss", outer=True)
-        if self.spec.loss_param.HasField("ignore_mode") and self.spec.type != "AbsLoss":
-            raise self.error("takes no ignore_mode", "loss_param", "ignore_mode", expected="AbsLoss", outer=True)
+        if self.spec.loss_param.HasField("ignore_mode") and not self.takes_ignore_mode:
+            raise self.error("takes no ignore_mode", "loss_param", "ignore_mode", remedy="leave it out", outer=True)
 
     def divisible(self, axis: int) -> bool:
         return False

@@ -98,3 +98,9 @@ def test_a_data_layer_has_no_slices(records, source):
     path = records([pb.Datum(channels=1, height=2, width=3, data=bytes(6))])
     with pytest.raises(CaffeliteError, match="slice_point is for a CustomData layer; leave it out"):
         source(layer(path, "slice_point: 1", 1).replace("CustomData", "Data"))
+
+
+def test_a_label_that_float32_rounds_is_an_error(records, source):
+    path = records([pb.Datum(channels=1, height=1, width=2, data=b"ab", label=2**24 + 1)] * 2)
+    with pytest.raises(CaffeliteError, match="the label is not exact in float32"):
+        source(layer(path, "", 2)).next()

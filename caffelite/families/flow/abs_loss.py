@@ -22,6 +22,7 @@ class AbsLoss(Loss):
     """
 
     constant_bottoms = frozenset()
+    takes_ignore_mode = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.same_count(self, bottoms, 0, 1)

@@ -28,13 +28,7 @@ class Slices(Database):
         super().__init__(path, None, shuffled=True)
 
     def image(self, number: int, content: Record) -> tuple[np.ndarray, int]:
-        from google.protobuf.message import DecodeError
-
-        key, value = content
-        try:
-            datum = pb.Datum.FromString(value)
-        except DecodeError:
-            raise self._bad(key, "not a Datum record") from None
+        key, datum = content[0], self.datum(content)
         if datum.float_data or datum.encoded:
             if self.encoding:
                 raise self._bad(key, "the encoding is of bytes, and the record has none")
