@@ -12,6 +12,7 @@ from ..layers import Layer, Shape
 from ..layers.feeding import feeding, feeding_type
 from . import gradients
 from .nodes import AUTOMATIC, Graph, Node, Parameter, ParameterRef, Value
+from .parameters import blobs_of_file
 
 MOST_AXES = 32  # of a blob, as in Caffe
 MOST_BLOBS = 1 << 14  # tops or bottoms of a layer: far more than any net has, and handled within seconds
@@ -234,6 +235,7 @@ class _Builder:
                 where=at("param", len(layer.param_blobs)),
                 expected=f"at most {len(layer.param_blobs)}, one a parameter blob",
             )
+        blobs_of_file(layer)
         for i, blob in enumerate(layer.param_blobs):
             _check_size(layer, f"parameter {i}", blob.shape, at(layer.field))
             spec = specs[i] if i < len(specs) else pb.ParamSpec()

@@ -12,9 +12,10 @@ import numpy as np
 from ..devices.protocol import Device
 from ..devices.types import Array
 from ..errors import CaffeliteError
-from ..layers import ParameterSpec, fillers
+from ..layers import Layer, ParameterSpec, Shape, fillers
 from ..layers.layer import ParameterView
 from ..layers.state import Adapting
+from ..weights import Damaged, decode_blob
 from .fused_updates import FusedGradient
 from .nodes import Graph, Node, Parameter
 
@@ -59,7 +60,7 @@ class Parameters:
             if i not in borrowed:
                 rng = fillers.generator(seed, "filler", parameter.node.name, parameter.index)
                 flat = self.blobs[i].reshape(-1)
-                for start, values in _initial(parameter.blob, rng):
+                for start, values in _initial(parameter, rng):
                     dev.upload(flat[start : start + values.size], values)
 
     def cut(self, flat: Array, index: int) -> Array:
@@ -83,11 +84,14 @@ class Parameters:
         return views
 
 
-def _initial(spec: ParameterSpec, rng: np.random.Generator) -> Iterator[tuple[int, np.ndarray]]:
+def _initial(parameter: Parameter, rng: np.random.Generator) -> Iterator[tuple[int, np.ndarray]]:
     """(start, values) of a parameter's initial values, flat and piece by piece. A part has the values that it has in
     the whole parameter."""
+    spec = parameter.blob
     part = spec.part
-    if part is None:
+    if blobs := blobs_of_file(parameter.node.layer):
+        yield 0, part_of(blobs[parameter.index], spec).reshape(-1)
+    elif part is None:
         yield from fillers.pieces(spec.filler, spec.shape, rng)
     elif part.axis:
         yield 0, part_of(fillers.fill(spec.filler, part.whole, rng), spec).reshape(-1)
@@ -98,6 +102,36 @@ def _initial(spec: ParameterSpec, rng: np.random.Generator) -> Iterator[tuple[in
             begin, end = max(start, first), min(start + values.size, first + count)
             if begin < end:
                 yield begin - first, values[begin - start : end - start]
+
+
+def blobs_of_file(layer: Layer) -> list[np.ndarray]:
+    """The initial values that the net's file has for a layer's parameters, in place of its fillers' (``blobs``, as in
+    Caffe); [] where it has none. Errors: CaffeliteError where they are not the parameters' in number or shape."""
+    if not layer.spec.blobs:
+        return []
+    what = f'layer "{layer.name}" ({layer.spec.type}): its blobs'
+    wholes = _wholes(layer)
+    try:
+        blobs: Sequence[np.ndarray | None]
+        blobs = [decode_blob(memoryview(blob.SerializeToString())) for blob in layer.spec.blobs]
+    except Damaged as damage:
+        raise CaffeliteError(f"{what}: {damage}", where=layer.locate("blobs")) from None
+    blobs = layer.adapted(blobs) if isinstance(layer, Adapting) else blobs
+    if len(blobs) != len(wholes):
+        expected = f"{len(wholes)}, one for each parameter, or none: then fillers set them"
+        raise CaffeliteError(what, where=layer.locate("blobs"), expected=expected, found=len(blobs))
+    values = []
+    for i, (blob, shape) in enumerate(zip(blobs, wholes, strict=True)):
+        if blob is None or not _same_shape(blob.shape, shape):
+            stored = None if blob is None else list(blob.shape)
+            raise CaffeliteError(what, where=layer.locate("blobs", i), expected=list(shape), found=stored)
+        values.append(blob.reshape(shape))
+    return values
+
+
+def _wholes(layer: Layer) -> list[Shape]:
+    """The shapes of a layer's parameters, of divided ones before the division."""
+    return [spec.part.whole if spec.part else spec.shape for spec in layer.param_blobs]
 
 
 def part_of(whole: np.ndarray, spec: ParameterSpec) -> np.ndarray:
@@ -191,7 +225,7 @@ def _load_layer(graph: Graph, dev: Device, node: Node, blobs: Sequence[np.ndarra
     what = f'layer "{node.name}" ({node.layer.spec.type}): {source} does not fit'
     if len(blobs) != len(params):
         raise CaffeliteError(what, where=where, expected=f"{len(params)} blobs", found=len(blobs))
-    wholes = [spec.part.whole if spec.part else spec.shape for spec in node.layer.param_blobs]
+    wholes = _wholes(node.layer)
     for i, (shape, array) in enumerate(zip(wholes, blobs, strict=True)):
         if array is None:
             if owns(graph, node, i):
