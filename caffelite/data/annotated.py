@@ -20,7 +20,7 @@ class Objects:
     boxes: np.ndarray
     others: np.ndarray
 
-    def kept(self, which: np.ndarray, boxes: np.ndarray) -> Objects:
+    def selected(self, which: np.ndarray, boxes: np.ndarray) -> Objects:
         """Some of them, with other boxes (of all)."""
         return Objects(boxes[which], self.others[which])
 

@@ -45,7 +45,7 @@ class Files(Mapping[str, bytes]):
         return len(self._contents)
 
 
-class Part(Mapping[str, bytes]):
+class Subfolder(Mapping[str, bytes]):
     """Of some files those below one folder, by their names from there."""
 
     def __init__(self, files: Files, folder: str):
@@ -63,14 +63,14 @@ class Part(Mapping[str, bytes]):
         return len(self._names)
 
 
-def splits(files: Files) -> tuple[Part, Part] | None:
+def splits(files: Files) -> tuple[Subfolder, Subfolder] | None:
     """(train, test) of files named train/CLASS/FILE and test/CLASS/FILE, or val/ for test/, below any one folder;
     else None."""
     folders = {name.rsplit("/", 2)[0] for name in files if name.count("/") >= 2}
     for train in sorted(f for f in folders if f.split("/")[-1] == "train"):
         for test in (train.removesuffix("train") + other for other in ("test", "val")):
             if test in folders:
-                return Part(files, train), Part(files, test)
+                return Subfolder(files, train), Subfolder(files, test)
     return None
 
 

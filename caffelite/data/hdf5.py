@@ -22,7 +22,7 @@ RESIDENT_BYTES = 512 << 20
 
 
 @dataclass(frozen=True)
-class Part:
+class ListedFile:
     """One file of the list: where the list names it, its rows, and the bytes of a chunk of each of its data sets, in
     all."""
 
@@ -46,21 +46,21 @@ class HDF5Source(Source):
 
     def __init__(self, listing: Path, tops: list[str], batch: int, shuffle: Key | None, locate: Locator):
         self._tops, self._shuffle = tops, shuffle
-        self._parts = [look(path, where, tops) for path, where in listed(listing, locate)]
-        self._parts = [part for part in self._parts if part.rows]
-        if not self._parts:
+        self._files = [look(path, where, tops) for path, where in listed(listing, locate)]
+        self._files = [file for file in self._files if file.rows]
+        if not self._files:
             raise CaffeliteError(
                 "no rows in any file of the list", where=Where(str(listing)), remedy=f"named at {locate('source')}"
             )
-        first = self._parts[0]
-        for part in self._parts:
-            for top, shape, expected in zip(tops, part.row_shapes, first.row_shapes, strict=True):
+        first = self._files[0]
+        for file in self._files:
+            for top, shape, expected in zip(tops, file.row_shapes, first.row_shapes, strict=True):
                 if shape != expected:
-                    what = f'{part.path}: dataset "{top}" differs in shape from that of {first.path}'
-                    raise CaffeliteError(what, where=part.where, expected=("rows", *expected), found=("rows", *shape))
-        length = sum(part.rows for part in self._parts)
+                    what = f'{file.path}: dataset "{top}" differs in shape from that of {first.path}'
+                    raise CaffeliteError(what, where=file.where, expected=("rows", *expected), found=("rows", *shape))
+        length = sum(file.rows for file in self._files)
         self._row_bytes = 4 * sum(math.prod(shape) for shape in first.row_shapes)
-        self._keep = len(self._parts) if length * self._row_bytes <= RESIDENT_BYTES else 1
+        self._keep = len(self._files) if length * self._row_bytes <= RESIDENT_BYTES else 1
         self._loaded: dict[int, list[np.ndarray]] = {}
         self._epoch: tuple[int, np.ndarray, np.ndarray] | None = None
         self._rows: tuple[int, int, np.ndarray] | None = None
@@ -70,7 +70,7 @@ class HDF5Source(Source):
     def balance(self, where: Where) -> None:
         """From now on every class is drawn equally often. Errors: no top with one label for each row."""
         top = self._tops.index("label") if "label" in self._tops else 1
-        shape = self._parts[0].row_shapes[top] if top < len(self._tops) else None
+        shape = self._files[0].row_shapes[top] if top < len(self._tops) else None
         if shape is None or math.prod(shape) != 1:
             found = "no second top" if shape is None else f'"{self._tops[top]}", {shape} for each row'
             expected = 'a top "label", or else a second top, with one number for each row'
@@ -83,43 +83,45 @@ class HDF5Source(Source):
 
     def blocks(self, top: int) -> Iterator[np.ndarray]:
         """The values of a top, file by file: rows×…. Errors: a file cannot be read."""
-        for part in self._parts:
-            yield rows_of(part, self._tops, slice(0, part.rows), top)[0]
+        for file in self._files:
+            yield rows_of(file, self._tops, slice(0, file.rows), top)[0]
 
     def _fill_balanced(self, order: BalancedOrder, position: int, batch: Batch) -> None:
         indices = order(position, len(batch.arrays[0]))
-        starts, parts = self._places(indices)
-        for part in np.unique(parts).tolist():
-            mine = np.flatnonzero(parts == part)
-            rows = indices[mine] - starts[part]
-            resident = self._keep == len(self._parts)
-            read = rows_of(self._parts[part], self._tops, rows) if not resident else self._load(part)
+        starts, file_indices = self._locate_rows(indices)
+        for file_index in np.unique(file_indices).tolist():
+            mine = np.flatnonzero(file_indices == file_index)
+            rows = indices[mine] - starts[file_index]
+            resident = self._keep == len(self._files)
+            read = rows_of(self._files[file_index], self._tops, rows) if not resident else self._load(file_index)
             for values, array in zip(read, batch.arrays, strict=True):
                 array[mine] = values[rows] if resident else values
 
-    def _places(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The first row of each part, and the part of each of these rows."""
-        starts = np.cumsum([0, *(part.rows for part in self._parts)])
+    def _locate_rows(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The first row of each file, and the file of each of these rows."""
+        starts = np.cumsum([0, *(file.rows for file in self._files)])
         return starts, np.searchsorted(starts, indices, side="right") - 1
 
     def name(self, position: int) -> str:
         if self.balanced:
             indices = self.balanced(position, 1)
-            starts, parts = self._places(indices)
-            return self._row_name(int(parts[0]), int(indices[0] - starts[parts[0]]))
+            starts, file_indices = self._locate_rows(indices)
+            return self._row_name(int(file_indices[0]), int(indices[0] - starts[file_indices[0]]))
         epoch, sample = divmod(position, self.length)
-        part, row, _ = self._place(epoch, sample)
-        return self._row_name(part, int(self._permuted(self._shuffle, epoch, part)[row]) if self._shuffle else row)
+        file_index, row, _ = self._position(epoch, sample)
+        return self._row_name(
+            file_index, int(self._permuted(self._shuffle, epoch, file_index)[row]) if self._shuffle else row
+        )
 
-    def _row_name(self, part: int, row: int) -> str:
-        return f"row {row} of {self._parts[part].path}"
+    def _row_name(self, file_index: int, row: int) -> str:
+        return f"row {row} of {self._files[file_index].path}"
 
-    def _place(self, epoch: int, sample: int) -> tuple[int, int, int]:
-        """The part of a sample of an epoch, its place in the part, and how many follow there, itself included."""
-        parts, starts = self._order(epoch)
+    def _position(self, epoch: int, sample: int) -> tuple[int, int, int]:
+        """The file of a sample of an epoch, its row in the file's order, and how many follow there, itself included."""
+        file_indices, starts = self._order(epoch)
         position = int(np.searchsorted(starts, sample, side="right")) - 1
-        part, row = int(parts[position]), int(sample - starts[position])
-        return part, row, self._parts[part].rows - row
+        file_index, row = int(file_indices[position]), int(sample - starts[position])
+        return file_index, row, self._files[file_index].rows - row
 
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
         if self.balanced:
@@ -128,12 +130,12 @@ class HDF5Source(Source):
         done, size = 0, len(batch.arrays[0])
         while done < size:
             epoch, sample = divmod(position + done, self.length)
-            part, row, left = self._place(epoch, sample)
+            file_index, row, left = self._position(epoch, sample)
             count = min(size - done, left)
             rows: slice | np.ndarray = slice(row, row + count)
             if self._shuffle:
-                rows = self._permuted(self._shuffle, epoch, part)[rows]
-            self._copy(part, rows, [out[done : done + count] for out in batch.arrays])
+                rows = self._permuted(self._shuffle, epoch, file_index)[rows]
+            self._copy(file_index, rows, [out[done : done + count] for out in batch.arrays])
             done += count
         return iter(())
 
@@ -141,54 +143,56 @@ class HDF5Source(Source):
         self._loaded.clear()
 
     def _order(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
-        """The parts in the epoch's order, and the sample at which each starts."""
+        """The files in the epoch's order, and the sample at which each starts."""
         if not self._epoch or self._epoch[0] != epoch:
-            parts = (
-                permutation(self._shuffle, epoch, 0, len(self._parts)) if self._shuffle else np.arange(len(self._parts))
+            file_indices = (
+                permutation(self._shuffle, epoch, 0, len(self._files)) if self._shuffle else np.arange(len(self._files))
             )
-            ends = np.cumsum([self._parts[part].rows for part in parts])
-            self._epoch = epoch, parts, np.concatenate(([0], ends[:-1]))
+            ends = np.cumsum([self._files[file_index].rows for file_index in file_indices])
+            self._epoch = epoch, file_indices, np.concatenate(([0], ends[:-1]))
         return self._epoch[1:]
 
-    def _permuted(self, shuffle: Key, epoch: int, part: int) -> np.ndarray:
-        if not self._rows or self._rows[:2] != (epoch, part):
-            self._rows = epoch, part, permutation(shuffle, epoch, 1 + part, self._parts[part].rows)
+    def _permuted(self, shuffle: Key, epoch: int, file_index: int) -> np.ndarray:
+        if not self._rows or self._rows[:2] != (epoch, file_index):
+            self._rows = epoch, file_index, permutation(shuffle, epoch, 1 + file_index, self._files[file_index].rows)
         return self._rows[2]
 
-    def _copy(self, part: int, rows: slice | np.ndarray, out: list[np.ndarray]) -> None:
-        if self._parts[part].rows * self._row_bytes <= RESIDENT_BYTES:
-            arrays = [values[rows] for values in self._load(part)]
+    def _copy(self, file_index: int, rows: slice | np.ndarray, out: list[np.ndarray]) -> None:
+        if self._files[file_index].rows * self._row_bytes <= RESIDENT_BYTES:
+            arrays = [values[rows] for values in self._load(file_index)]
         else:  # too large for memory
-            arrays = rows_of(self._parts[part], self._tops, rows)
+            arrays = rows_of(self._files[file_index], self._tops, rows)
         for values, array in zip(arrays, out, strict=True):
             array[...] = values
 
-    def _load(self, part: int) -> list[np.ndarray]:
-        if part not in self._loaded:
+    def _load(self, file_index: int) -> list[np.ndarray]:
+        if file_index not in self._loaded:
             if len(self._loaded) == self._keep:
                 self._loaded.clear()
-            self._loaded[part] = rows_of(self._parts[part], self._tops, slice(0, self._parts[part].rows))
-        return self._loaded[part]
+            self._loaded[file_index] = rows_of(
+                self._files[file_index], self._tops, slice(0, self._files[file_index].rows)
+            )
+        return self._loaded[file_index]
 
     def facts(self) -> Facts:
         indices = sampled(self.length)
-        starts, parts = self._places(indices)
+        starts, file_indices = self._locate_rows(indices)
         contents_of: dict[str, list[np.ndarray]] = {top: [] for top in self._tops}
-        resident = self._keep == len(self._parts)
-        for part in np.unique(parts).tolist():
-            rows = indices[parts == part] - starts[part]
+        resident = self._keep == len(self._files)
+        for file_index in np.unique(file_indices).tolist():
+            rows = indices[file_indices == file_index] - starts[file_index]
             read = (
-                [values[rows] for values in self._load(part)]
+                [values[rows] for values in self._load(file_index)]
                 if resident
-                else rows_of(self._parts[part], self._tops, rows)
+                else rows_of(self._files[file_index], self._tops, rows)
             )
             for top, values in zip(self._tops, read, strict=True):
                 contents_of[top].append(values)
         contents = {f'content of "{top}"': digest(contents_of[top]) for top in self._tops}
-        facts = {**super().facts(), "files": str(len(self._parts)), **contents}
-        for i, shape in enumerate(self._parts[0].row_shapes) if resident else ():
+        facts = {**super().facts(), "files": str(len(self._files)), **contents}
+        for i, shape in enumerate(self._files[0].row_shapes) if resident else ():
             if math.prod(shape) == 1:
-                columns = [self._load(part)[i].reshape(-1) for part in range(len(self._parts))]
+                columns = [self._load(file_index)[i].reshape(-1) for file_index in range(len(self._files))]
                 facts[f'values of "{self._tops[i]}"'] = histogram(np.concatenate(columns))
         return facts
 
@@ -198,34 +202,34 @@ class HDF5Source(Source):
             rows = self.column(top, most)
             bad_rows.update(rows_not_finite([rows], len(rows)))
         indices = np.array(sorted(bad_rows), int)
-        starts, parts = self._places(indices)
+        starts, file_indices = self._locate_rows(indices)
         return [
-            self._row_name(part, row)
-            for part, row in zip(parts.tolist(), (indices - starts[parts]).tolist(), strict=True)
+            self._row_name(file_index, row)
+            for file_index, row in zip(file_indices.tolist(), (indices - starts[file_indices]).tolist(), strict=True)
         ]
 
     def column(self, top: int, most: int) -> np.ndarray:
         """The first rows of a top, read file by file until they have ``most`` numbers: rows×…. Errors: a file
         cannot be read."""
         chunks, count = [], 0
-        for part in self._parts:
+        for file in self._files:
             if count >= most:
                 break
-            each = max(1, math.prod(part.row_shapes[top]))  # a label map has one for each place
-            rows = slice(0, min(part.rows, max(1, (most - count) // each)))
-            chunks.append(rows_of(part, self._tops, rows, top)[0])
+            each = max(1, math.prod(file.row_shapes[top]))  # a label map has one for each place
+            rows = slice(0, min(file.rows, max(1, (most - count) // each)))
+            chunks.append(rows_of(file, self._tops, rows, top)[0])
             count += chunks[-1].size
         return np.concatenate(chunks)
 
 
-def rows_of(part: Part, tops: list[str], rows: slice | np.ndarray, top: int | None = None) -> list[np.ndarray]:
+def rows_of(file: ListedFile, tops: list[str], rows: slice | np.ndarray, top: int | None = None) -> list[np.ndarray]:
     """Rows of a file for each top, or for one. Errors: it cannot be read, or it has changed."""
-    names, shapes = (tops, part.row_shapes) if top is None else ([tops[top]], [part.row_shapes[top]])
+    names, shapes = (tops, file.row_shapes) if top is None else ([tops[top]], [file.row_shapes[top]])
     try:
-        inputs.check(part.path)
-        return hdf5_reader.read(part.path, names, rows, shapes, part.chunks)
+        inputs.check(file.path)
+        return hdf5_reader.read(file.path, names, rows, shapes, file.chunks)
     except (OSError, hdf5_reader.Unreadable) as mistake:
-        raise CaffeliteError(f"cannot read {part.path}: {inputs.reason(mistake)}", where=part.where) from None
+        raise CaffeliteError(f"cannot read {file.path}: {inputs.reason(mistake)}", where=file.where) from None
 
 
 def listed(listing: Path, locate: Locator) -> list[tuple[Path, Where]]:
@@ -252,7 +256,7 @@ def listed(listing: Path, locate: Locator) -> list[tuple[Path, Where]]:
     return named
 
 
-def look(path: Path, where: Where, tops: list[str]) -> Part:
+def look(path: Path, where: Where, tops: list[str]) -> ListedFile:
     """Reads a file's shapes, no values."""
     try:
         inputs.check(path)
@@ -279,4 +283,4 @@ def look(path: Path, where: Where, tops: list[str]) -> Part:
         raise CaffeliteError(
             f"{path}: datasets differ in rows", where=where, expected="as many rows in each", found=said
         )
-    return Part(path, where, shapes[0][0], [shape[1:] for shape in shapes], chunks)
+    return ListedFile(path, where, shapes[0][0], [shape[1:] for shape in shapes], chunks)

@@ -39,18 +39,18 @@ class HDF5Rows:
             except (OSError, hdf5_reader.Unreadable) as mistake:
                 what = f"cannot open {named[0][0]} as HDF5: {inputs.reason(mistake)}"
                 raise CaffeliteError(what, where=named[0][1]) from None
-        self._parts = [hdf5.look(each, where, self.names) for each, where in named]
+        self._files = [hdf5.look(each, where, self.names) for each, where in named]
 
     def __len__(self) -> int:
-        return sum(part.rows for part in self._parts)
+        return sum(file.rows for file in self._files)
 
     def __iter__(self) -> Iterator[tuple[str, Row]]:
-        for part in self._parts:
-            size = 4 * sum(int(np.prod(shape)) for shape in part.row_shapes)
+        for file in self._files:
+            size = 4 * sum(int(np.prod(shape)) for shape in file.row_shapes)
             step = max(1, BLOCK // max(1, size))
-            for start in range(0, part.rows, step):
-                rows = slice(start, min(part.rows, start + step))
-                arrays = hdf5.rows_of(part, self.names, rows)
+            for start in range(0, file.rows, step):
+                rows = slice(start, min(file.rows, start + step))
+                arrays = hdf5.rows_of(file, self.names, rows)
                 for i in range(rows.stop - start):
                     row = {name: values[i] for name, values in zip(self.names, arrays, strict=True)}
-                    yield f"{part.path} row {start + i}", row
+                    yield f"{file.path} row {start + i}", row

@@ -59,8 +59,8 @@ class MixedSource(DataSource):
         self.shapes[1] = self.shapes[0][0], self._param.classes
         self._check_pairs()
 
-    def divide(self, part: int, parts: int) -> None:
-        super().divide(part, parts)
+    def divide(self, shard: int, shards: int) -> None:
+        super().divide(shard, shards)
         self._check_pairs()
 
     def buffer(self) -> Batch:

@@ -133,10 +133,10 @@ class Source:
         self._closed = False
         self.bad_samples: list[str] = []  # with NaN or infinity, the first MOST_NAMED of them
 
-    def divide(self, part: int, parts: int) -> None:
-        """From now on returns part ``part`` of ``parts`` of each batch, before the first one is drawn."""
-        self.shapes = [(shape[0] // parts, *shape[1:]) for shape in self.shapes]
-        self.shard = Shard(self.shard.rank * parts + part, self.shard.size * parts)
+    def divide(self, shard: int, shards: int) -> None:
+        """From now on returns shard ``shard`` of ``shards`` of each batch, before the first one is drawn."""
+        self.shapes = [(shape[0] // shards, *shape[1:]) for shape in self.shapes]
+        self.shard = Shard(self.shard.rank * shards + shard, self.shard.size * shards)
 
     def buffer(self) -> Batch:
         """The memory of one batch, which is reused."""

@@ -75,12 +75,12 @@ def rcnn_clip(boxes: np.ndarray, height: float, width: float) -> np.ndarray:
     return np.maximum(np.minimum(boxes, most), 0)
 
 
-def project(boxes: np.ndarray, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Boxes (N, 4) in the coordinates of a part (4) of their image, in which the part is 0 to 1, cut at its sides; and
-    (N) which of them have some area in it."""
-    sides = part[2:] - part[:2]
-    moved = clip((boxes - np.tile(part[:2], 2)) / np.tile(sides, 2))
-    within = (boxes[:, :2] < part[2:]).all(-1) & (boxes[:, 2:] > part[:2]).all(-1)
+def project(boxes: np.ndarray, region: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Boxes (N, 4) in the coordinates of a region (4) of their image, in which the region is 0 to 1, cut at its sides;
+    and (N) which of them have some area in it."""
+    sides = region[2:] - region[:2]
+    moved = clip((boxes - np.tile(region[:2], 2)) / np.tile(sides, 2))
+    within = (boxes[:, :2] < region[2:]).all(-1) & (boxes[:, 2:] > region[:2]).all(-1)
     return moved, within & (areas(moved) > 0)
 
 

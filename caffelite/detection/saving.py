@@ -31,8 +31,8 @@ def in_pixels(boxes: np.ndarray, height: int, width: int, resized: pb.ResizePara
         return box_arithmetic.clip(boxes * scale, width, height)
     whole, ratio = resized.width / resized.height, width / height
     margin = [0.0, (1 - whole / ratio) / 2] if ratio > whole else [(1 - ratio / whole) / 2, 0.0]
-    part = np.array([*margin, *(1 - m for m in margin)], boxes.dtype)
-    return box_arithmetic.clip((boxes - np.tile(part[:2], 2)) / np.tile(part[2:] - part[:2], 2)) * scale
+    region = np.array([*margin, *(1 - m for m in margin)], boxes.dtype)
+    return box_arithmetic.clip((boxes - np.tile(region[:2], 2)) / np.tile(region[2:] - region[:2], 2)) * scale
 
 
 class Saving:

@@ -6,7 +6,7 @@ from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, did_you_mean
 from .config import CAFFE_FORMAT, GRADIENT, Format, LayerConfig
 from .feeding import feeding_type
-from .layer import REGISTRY, Layer, ParameterPart, ParameterSpec, Shape
+from .layer import REGISTRY, Layer, ParameterShard, ParameterSpec, Shape
 from .python_names import native
 from .registry import FAMILIES, import_modules
 
@@ -67,7 +67,7 @@ __all__ = [
     "Format",
     "Layer",
     "LayerConfig",
-    "ParameterPart",
+    "ParameterShard",
     "ParameterSpec",
     "Shape",
     "batch_messages",

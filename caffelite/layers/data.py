@@ -37,7 +37,7 @@ class Feed(Feeding, Layer):
     differentiable = couples_samples = False
     divides_samples = False
     source: Any = None
-    _part: tuple[int, int] | None = None  # of each batch: number and count
+    _shard: tuple[int, int] | None = None  # of each batch: index and count
 
     @staticmethod
     def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Any:
@@ -53,17 +53,17 @@ class Feed(Feeding, Layer):
     def divisible(self, axis: int) -> bool:
         return axis == 0 and self.divides_samples
 
-    def sample_part(self, part: int, parts: int) -> Self:
-        """A copy that feeds a part of each batch, once ``divide_source`` is called."""
+    def sample_shard(self, shard: int, shards: int) -> Self:
+        """A copy that feeds a shard of each batch, once ``divide_source`` is called."""
         copied = copy.copy(self)
-        copied._part = part, parts
+        copied._shard = shard, shards
         return copied
 
     def divide_source(self) -> None:
-        """Makes the source of a part return no more than the part."""
-        if self._part:
-            self.source.divide(*self._part)
-            self._part = None
+        """Makes the source of a shard return no more than the shard."""
+        if self._shard:
+            self.source.divide(*self._shard)
+            self._shard = None
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         if self.source is None:
@@ -79,8 +79,8 @@ class Feed(Feeding, Layer):
                 found=len(self.spec.top),
                 outer=True,
             )
-        parts = self._part[1] if self._part else 1
-        return [(shape[0] // parts, *shape[1:]) for shape in shapes[: len(self.spec.top)]]
+        shards = self._shard[1] if self._shard else 1
+        return [(shape[0] // shards, *shape[1:]) for shape in shapes[: len(self.spec.top)]]
 
     def _pixel_transform(self) -> Any:
         """The transform of pixels that the device is to convert, or None."""

@@ -32,15 +32,15 @@ def constant(f, shape, rng):
     return np.full(shape, f.value)
 
 
-def uniform(f, shape, rng, part=None):
-    return rng.uniform(f.min, f.max, part or shape)
+def uniform(f, shape, rng, chunk=None):
+    return rng.uniform(f.min, f.max, chunk or shape)
 
 
-def gaussian(f, shape, rng, part=None):
+def gaussian(f, shape, rng, chunk=None):
     """sparse ≥ 0: about that many non-zero weights for each of the shape[0] outputs, as in Caffe."""
-    values = rng.normal(f.mean, f.std, part or shape)
+    values = rng.normal(f.mean, f.std, chunk or shape)
     if f.sparse >= 0:
-        values *= rng.random(part or shape) < f.sparse / shape[0]
+        values *= rng.random(chunk or shape) < f.sparse / shape[0]
     return values
 
 
@@ -56,15 +56,15 @@ def gaussian_unitball(f, shape, rng):
     return (values / np.sqrt((values * values).sum(axis=1, keepdims=True) + 1e-12)).reshape(shape)
 
 
-def xavier(f, shape, rng, part=None):
+def xavier(f, shape, rng, chunk=None):
     """Uniform in ±√(3/n) (Glorot and Bengio 2010)."""
     bound = math.sqrt(3 / _fan(shape, f.variance_norm))
-    return rng.uniform(-bound, bound, part or shape)
+    return rng.uniform(-bound, bound, chunk or shape)
 
 
-def msra(f, shape, rng, part=None):
+def msra(f, shape, rng, chunk=None):
     """Normal with deviation scale · √(2/n), scale 1 by default (He et al. 2015)."""
-    return rng.normal(0, f.scale * math.sqrt(2 / _fan(shape, f.variance_norm)), part or shape)
+    return rng.normal(0, f.scale * math.sqrt(2 / _fan(shape, f.variance_norm)), chunk or shape)
 
 
 def bilinear(f, shape, rng):
@@ -85,7 +85,7 @@ def diagonal(f, shape, rng):
 
 
 PIECE = 1 << 20  # numbers that are drawn at once
-DRAWN = ("uniform", "gaussian", "xavier", "msra")  # number after number: ``part`` is the shape of the next of them
+DRAWN = ("uniform", "gaussian", "xavier", "msra")  # number after number: ``chunk`` is the shape of the next of them
 RULES = (constant, uniform, gaussian, positive_unitball, gaussian_unitball, xavier, msra, bilinear, diagonal)
 FILLERS: dict[str, Callable] = {rule.__name__: rule for rule in RULES}
 

@@ -39,8 +39,8 @@ def register_variant(applies: Applies) -> Callable[[type[Layer]], type[Layer]]:
 
 
 @dataclass(frozen=True)
-class ParameterPart:
-    """The part of a parameter of shape ``whole`` that a device has: from ``start`` along ``axis``."""
+class ParameterShard:
+    """The shard of a parameter of shape ``whole`` that a device has: from ``start`` along ``axis``."""
 
     axis: int
     start: int
@@ -49,13 +49,13 @@ class ParameterPart:
 
 @dataclass(frozen=True)
 class ParameterSpec:
-    """A parameter of a layer: its shape, and the filler that initialises it. part: of a parameter that several devices
+    """A parameter of a layer: its shape, and the filler that initialises it. shard: of a parameter that several devices
     divide; the filler fills the whole one. statistic: the layer itself changes it, and no solver; ignores_rate: then a
     learning rate for it has no effect, and is no mistake."""
 
     shape: Shape
     filler: pb.FillerParameter
-    part: ParameterPart | None = None
+    shard: ParameterShard | None = None
     statistic: bool = False
     ignores_rate: bool = False
 

@@ -64,7 +64,7 @@ class Parameters:
                     dev.upload(flat[start : start + values.size], values)
 
     def cut(self, flat: Array, index: int) -> Array:
-        """Parameter ``index``'s part of a flat buffer, in the parameter's shape."""
+        """Parameter ``index``'s range of a flat buffer, in the parameter's shape."""
         shape = self.parameters[index].blob.shape
         start = self.starts[index]
         return flat[start : start + math.prod(shape)].reshape(shape)
@@ -85,20 +85,20 @@ class Parameters:
 
 
 def _initial(parameter: Parameter, rng: np.random.Generator) -> Iterator[tuple[int, np.ndarray]]:
-    """(start, values) of a parameter's initial values, flat and piece by piece. A part has the values that it has in
+    """(start, values) of a parameter's initial values, flat and piece by piece. A shard has the values that it has in
     the whole parameter."""
     spec = parameter.blob
-    part = spec.part
+    shard = spec.shard
     if blobs := blobs_of_file(parameter.node.layer):
-        yield 0, part_of(blobs[parameter.index], spec).reshape(-1)
-    elif part is None:
+        yield 0, shard_of(blobs[parameter.index], spec).reshape(-1)
+    elif shard is None:
         yield from fillers.pieces(spec.filler, spec.shape, rng)
-    elif part.axis:
-        yield 0, part_of(fillers.fill(spec.filler, part.whole, rng), spec).reshape(-1)
+    elif shard.axis:
+        yield 0, shard_of(fillers.fill(spec.filler, shard.whole, rng), spec).reshape(-1)
     else:
         count = math.prod(spec.shape)
-        first = part.start * math.prod(part.whole[1:])
-        for start, values in fillers.pieces(spec.filler, part.whole, rng):
+        first = shard.start * math.prod(shard.whole[1:])
+        for start, values in fillers.pieces(spec.filler, shard.whole, rng):
             begin, end = max(start, first), min(start + values.size, first + count)
             if begin < end:
                 yield begin - first, values[begin - start : end - start]
@@ -131,14 +131,14 @@ def blobs_of_file(layer: Layer) -> list[np.ndarray]:
 
 def _wholes(layer: Layer) -> list[Shape]:
     """The shapes of a layer's parameters, of divided ones before the division."""
-    return [spec.part.whole if spec.part else spec.shape for spec in layer.param_blobs]
+    return [spec.shard.whole if spec.shard else spec.shape for spec in layer.param_blobs]
 
 
-def part_of(whole: np.ndarray, spec: ParameterSpec) -> np.ndarray:
-    """The part of a whole parameter's array that ``spec`` describes."""
-    if spec.part is None:
+def shard_of(whole: np.ndarray, spec: ParameterSpec) -> np.ndarray:
+    """The shard of a whole parameter's array that ``spec`` describes."""
+    if spec.shard is None:
         return whole
-    axis, start = spec.part.axis, spec.part.start
+    axis, start = spec.shard.axis, spec.shard.start
     return whole[(slice(None),) * axis + (slice(start, start + spec.shape[axis]),)]
 
 
@@ -198,7 +198,7 @@ def layer_blobs(graph: Graph, dev: Device) -> Iterator[tuple[Node, list[np.ndarr
 
 
 def load(graph: Graph, dev: Device, blobs: Mapping[str, Sequence[np.ndarray | None]], source: str) -> Loaded:
-    """Copies parameters into a bound graph by layer name, of a divided one the part; a shape that does not fit is an
+    """Copies parameters into a bound graph by layer name, of a divided one the shard; a shape that does not fit is an
     error, a name that is missing is reported.
 
     A blob that belongs to another layer may be left out (None, or the last ones lacking), as Caffe does in HDF5.
@@ -237,7 +237,7 @@ def _load_layer(graph: Graph, dev: Device, node: Node, blobs: Sequence[np.ndarra
             )
     for param, spec, shape, array in zip(params, node.layer.param_blobs, wholes, blobs, strict=True):
         if array is not None:
-            dev.upload(param.data, part_of(array.reshape(shape), spec))
+            dev.upload(param.data, shard_of(array.reshape(shape), spec))
 
 
 def _same_shape(stored: tuple[int, ...], wanted: tuple[int, ...]) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import CaffeliteError
 from ..layers.division import divides_outputs
 from ..net.graph import Graph, Node, Value
-from ..net.partition.division import Axis, LayerPlan, LayerPlanner, Need, feeds_divided, part_layer
+from ..net.partition.division import Axis, LayerPlan, LayerPlanner, Need, feeds_divided, shard_layer
 from ..net.partition.placement import Division, Placement
 
 
@@ -114,7 +114,7 @@ class Divisions:
         if plan.message is None or not node.params:
             return 1.0
         if (index, plan.axis) not in self._parameter_parts:
-            own = part_layer(node, plan, 0, self.shards)[0].param_blobs
+            own = shard_layer(node, plan, 0, self.shards)[0].param_blobs
             count = sum(math.prod(spec.shape) for spec in own)
             self._parameter_parts[index, plan.axis] = (
                 sum(math.prod(spec.shape) for spec in node.layer.param_blobs) / count

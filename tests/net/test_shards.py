@@ -128,7 +128,7 @@ def test_a_part_has_a_part_of_each_parameter():
     graph = build(deep('param { name: "w" lr_mult: 2 }'))
     part = partition(graph, divided(4, b=OUT), DevicePosition(0, 3))
     spec = next(p.blob for p in part.parameters if p.node.name == "b" and p.index == 0)
-    assert spec.shape == (2, 8) and (spec.part.axis, spec.part.start, spec.part.whole) == (0, 6, (8, 8))
+    assert spec.shape == (2, 8) and (spec.shard.axis, spec.shard.start, spec.shard.whole) == (0, 6, (8, 8))
     assert math.prod(next(p.blob.shape for p in part.parameters if p.node.name == "c")) == 32
 
 

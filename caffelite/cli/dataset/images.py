@@ -13,7 +13,7 @@ from ..options import FiniteRange
 from . import making
 
 if TYPE_CHECKING:
-    from ...data.archive import Part
+    from ...data.archive import Subfolder
     from ...data.listing import Listed
     from ...data.objects import ImageObjects
 
@@ -61,7 +61,7 @@ def folder(origin, name, test, seed, out, force, check_size, skip, threads, **re
                 found=" and ".join(subset.where for subset in subsets),
             )
         images, classes = list_classes(subsets[0], subsets[0].where, left_out=left_out, remedy=imaging.REMEDY)
-        sets: list[tuple[Files | Part, list[Listed]]] = [
+        sets: list[tuple[Files | Subfolder, list[Listed]]] = [
             (subsets[0], images),
             (subsets[1], list_classes(subsets[1], subsets[1].where, classes, left_out, imaging.REMEDY)[0]),
         ]

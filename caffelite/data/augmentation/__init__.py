@@ -9,7 +9,7 @@ from ..images import opencv
 from .colour import Distort, Inverse, Tint
 from .corruption import Blur, Corruption, Cutout, Erasing, Noise
 from .fields import Fields
-from .geometry import Elastic, Part, Resize, Scales, Warp
+from .geometry import Elastic, RandomRegion, Resize, Scales, Warp
 from .perturbation import Perturbation
 
 Draws = list[list[float]]  # of a sample: the numbers of each perturbation
@@ -37,12 +37,12 @@ class Augmentation:
         fields, train = Fields(param, locate, shape), phase == pb.TRAIN
         perturb = fields.inner("perturb_param")
         size = Resize(fields, crop, train) if Resize.requested(param) else None
-        part: Part | Scales | None = None
+        part: RandomRegion | Scales | None = None
         if param.HasField("random_aspect_ratio_param"):
             if size:
                 what = "random_aspect_ratio_param excludes other random sizes"
                 raise fields.error("random_aspect_ratio_param", what, remedy="leave them out")
-            part = Part(fields.inner("random_aspect_ratio_param"), crop if all(crop) else shape[1:])
+            part = RandomRegion(fields.inner("random_aspect_ratio_param"), crop if all(crop) else shape[1:])
         if param.multi_scale or param.fix_crop:
             if size or part:
                 name = "multi_scale" if param.multi_scale else "fix_crop"

@@ -78,9 +78,9 @@ class Resize(Perturbation):
         return image if tuple(new) == sides else cv2.resize(image, new[::-1], interpolation=getattr(cv2, algorithm))
 
 
-class Part(Perturbation):
-    """A random part of the image, resized to the net's input size; as Intel's Caffe, and Inception's training (Szegedy
-    et al., 2014)."""
+class RandomRegion(Perturbation):
+    """A random region of the image, resized to the net's input size; as Intel's Caffe, and Inception's training
+    (Szegedy et al., 2014)."""
 
     name, grows = "part", True
 

@@ -122,9 +122,9 @@ class AnnotatedSource(Source):
 
     A row of label is (item of the batch, class, instance, xmin, ymin, xmax, ymax, difficult); M is the most that a
     batch can have, and rows without an object are -1. In TRAIN, colours change first (distort_param), then the image is
-    expanded (expand_param) and a part of it taken (batch_sampler); resize_param, crop, mirror, mean and scale follow in
-    both phases. The boxes move along; objects without area in the part are left out. All random numbers depend on the
-    seed, the layer's name and the sample's number in the run.
+    expanded (expand_param) and a region of it taken (batch_sampler); resize_param, crop, mirror, mean and scale follow
+    in both phases. The boxes move along; objects without area in the region are left out. All random numbers depend on
+    the seed, the layer's name and the sample's number in the run.
     """
 
     def __init__(
@@ -236,8 +236,8 @@ class AnnotatedSource(Source):
             if self._distort:
                 pixels = self._distort(pixels, position)
             if self._expand:
-                pixels, part = self._expand(pixels, position)
-                objects = self._within(objects, part)
+                pixels, region = self._expand(pixels, position)
+                objects = self._within(objects, region)
             if self._draw and (drawn := self._draw(objects.boxes, position)) is not None:
                 pixels, objects = cut(pixels, drawn), self._within(objects, drawn)
             if self._resize:
@@ -251,9 +251,9 @@ class AnnotatedSource(Source):
         except CaffeliteError as mistake:
             raise ValueError(str(mistake)) from None
 
-    def _within(self, objects: Objects, part: np.ndarray) -> Objects:
-        moved, seen = box_arithmetic.project(objects.boxes, part)
-        return objects.kept(seen & emitted(self._emit, objects.boxes, part), moved)
+    def _within(self, objects: Objects, region: np.ndarray) -> Objects:
+        moved, seen = box_arithmetic.project(objects.boxes, region)
+        return objects.selected(seen & emitted(self._emit, objects.boxes, region), moved)
 
     def _placed(self, objects: Objects, choice: Choice, row: int) -> Objects:
         """The objects in the crop of a sample, mirrored where it is."""

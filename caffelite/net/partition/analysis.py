@@ -10,7 +10,7 @@ from ...errors import CaffeliteError
 from ...layers import Shape
 from ...layers.varying import varies
 from ..nodes import Graph, Node, Value
-from .division import Axis, LayerPlan, check_shared_parameters, part_layer, part_shape, plan
+from .division import Axis, LayerPlan, check_shared_parameters, plan, shard_layer, shard_shape
 from .placement import LayerPlacement, Placement
 
 
@@ -88,7 +88,7 @@ class Analysis:
                 for reader, i in value.readers:
                     readers.setdefault(self.plans[reader].stage, []).append((reader, i))
                 axis = self.axes[value]
-                shape = part_shape(value.shape, axis, self.placement.shards)
+                shape = shard_shape(value.shape, axis, self.placement.shards)
                 for stage in sorted(readers.keys() - {source}):
                     gradient = any(reader.gradient_to[i] for reader, i in readers[stage])
                     first = min(reader.index for reader, _ in readers[stage])
@@ -100,9 +100,9 @@ class Analysis:
             node, plan = parameter.node, self.plans[parameter.node]
             axis, shape = None, parameter.blob.shape
             if plan.message is not None:
-                layer, _ = part_layer(node, plan, 0, self.placement.shards)
-                part = layer.param_blobs[parameter.index].part
-                axis = part.axis if part else None
+                layer, _ = shard_layer(node, plan, 0, self.placement.shards)
+                shard = layer.param_blobs[parameter.index].shard
+                axis = shard.axis if shard else None
             yield ParameterPlace(node.name, parameter.index, shape, plan.stage, axis, plan.sums_gradients)
 
 

@@ -1,4 +1,4 @@
-"""Layers that convert a value between its whole and its parts on the devices of a stage. `partition` inserts them."""
+"""Layers that convert a value between its whole and its shards on the devices of a stage. `partition` inserts them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .transfers import PartLayer
 
 
 class Along(ImageLayout, PartLayer):
-    """A layer between a value of shape ``whole`` and the part of it that this device, ``shard`` of ``shards``, has
+    """A layer between a value of shape ``whole`` and the shard of it that this device, ``shard`` of ``shards``, has
     along ``axis``."""
 
     def __init__(self, value: Value, phase: int, whole: Shape, axis: int, shard: int, shards: int):
@@ -22,7 +22,7 @@ class Along(ImageLayout, PartLayer):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Rows of the whole value as it is stored, and how many numbers of each row are in a part."""
+        """Rows of the whole value as it is stored, and how many numbers of each row are in a shard."""
         before, size, behind = (
             math.prod(self.whole[: self.divided]),
             self.whole[self.divided],
@@ -32,39 +32,39 @@ class Along(ImageLayout, PartLayer):
             return before * behind, size // self.shards
         return before, size * behind // self.shards
 
-    def gather(self, part: Any, whole: Any) -> None:
-        """whole = the parts of all devices."""
+    def gather(self, shard: Any, whole: Any) -> None:
+        """whole = the shards of all devices."""
         rows, width = self.sizes
         if rows == 1:
-            self.links.all_gather(part, whole.reshape(self.shards, width))
+            self.links.all_gather(shard, whole.reshape(self.shards, width))
             return
-        parts = self.dev.workspace(whole.size).reshape(self.shards, rows, width)
-        self.links.all_gather(part, parts)
+        shards = self.dev.workspace(whole.size).reshape(self.shards, rows, width)
+        self.links.all_gather(shard, shards)
         for i in range(self.shards):
-            self.dev.copy_into(parts[i], whole.reshape(rows, -1), i * width)
+            self.dev.copy_into(shards[i], whole.reshape(rows, -1), i * width)
 
-    def cut(self, whole: Any, part: Any) -> None:
-        """part = this device's part of whole."""
+    def cut(self, whole: Any, shard: Any) -> None:
+        """shard = this device's shard of whole."""
         rows, width = self.sizes
         if rows == 1:
-            self.dev.copy(whole.reshape(self.shards, width)[self.shard], part.reshape(width))
+            self.dev.copy(whole.reshape(self.shards, width)[self.shard], shard.reshape(width))
         else:
-            self.dev.copy_out(whole.reshape(rows, -1), self.shard * width, part.reshape(rows, width))
+            self.dev.copy_out(whole.reshape(rows, -1), self.shard * width, shard.reshape(rows, width))
 
-    def sum_parts(self, whole: Any, part: Any) -> None:
-        """part = this device's part of the sum of all devices' wholes."""
+    def sum_shards(self, whole: Any, shard: Any) -> None:
+        """shard = this device's shard of the sum of all devices' wholes."""
         rows, width = self.sizes
         if rows == 1:
-            self.links.reduce_scatter(whole.reshape(self.shards, width), part)
+            self.links.reduce_scatter(whole.reshape(self.shards, width), shard)
             return
-        parts = self.dev.workspace(whole.size).reshape(self.shards, rows, width)
+        shards = self.dev.workspace(whole.size).reshape(self.shards, rows, width)
         for i in range(self.shards):
-            self.dev.copy_out(whole.reshape(rows, -1), i * width, parts[i])
-        self.links.reduce_scatter(parts, part)
+            self.dev.copy_out(whole.reshape(rows, -1), i * width, shards[i])
+        self.links.reduce_scatter(shards, shard)
 
 
 class AllGather(Along):
-    """The whole value from its parts. partial: the devices have different gradients of it, which sum to the
+    """The whole value from its shards. partial: the devices have different gradients of it, which sum to the
     value's."""
 
     type = "AllGather"
@@ -79,13 +79,13 @@ class AllGather(Along):
 
     def backward(self, x: list[Any], y: list[Any], dy: list[Any], dx: list[Any]) -> None:
         if self.partial:
-            self.sum_parts(dy[0], dx[0])
+            self.sum_shards(dy[0], dx[0])
         else:
             self.cut(dy[0], dx[0])
 
 
 class ShardSlice(Along):
-    """This device's part of a value that all devices have; backward gathers the gradients of the parts."""
+    """This device's shard of a value that all devices have; backward gathers the gradients of the shards."""
 
     type = "ShardSlice"
     verb = "part"
@@ -98,7 +98,7 @@ class ShardSlice(Along):
 
 
 class SumGradients(ImageLayout, PartLayer):
-    """A value before layers that divide their outputs: each device has a part of its gradient, which backward sums."""
+    """A value before layers that divide their outputs: each device has a shard of its gradient, which backward sums."""
 
     type = "SumGradients"
     verb = "summed"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ... import caffelite_pb2 as pb
 from ... import layers
 from ...errors import CaffeliteError
-from ...layers import Layer, ParameterPart, Shape
+from ...layers import Layer, ParameterShard, Shape
 from ...layers.data import Feed
 from ...layers.division import Positioned, divides_outputs
 from ..nodes import Graph, Node, Value
@@ -50,7 +50,7 @@ def feeds_divided(node: Node, divided: Collection[Node]) -> bool:
     return feeds and bool(node.tops[0].readers) and all(reader in divided for reader, _ in node.tops[0].readers)
 
 
-def part_shape(shape: Shape, axis: Axis, shards: int) -> Shape:
+def shard_shape(shape: Shape, axis: Axis, shards: int) -> Shape:
     """The shape of a part of a value."""
     if axis is None:
         return shape
@@ -107,11 +107,11 @@ class LayerPlanner:
         """Whether the part of a layer has the expected shapes, and the gradient of no parameter is a part of a sum
         unless it is over samples."""
         try:
-            layer, tops = part_layer(node, plan, 0, self.shards)
+            layer, tops = shard_layer(node, plan, 0, self.shards)
         except CaffeliteError:
             return False
-        expected = [part_shape(top.shape, a, self.shards) for top, a in zip(node.tops, plan.tops, strict=True)]
-        divided = [spec.part is not None for spec in layer.param_blobs]
+        expected = [shard_shape(top.shape, a, self.shards) for top, a in zip(node.tops, plan.tops, strict=True)]
+        divided = [spec.shard is not None for spec in layer.param_blobs]
         wanted = [ref.wanted for ref in node.params]
         if plan.axis == 0:
             return tops == expected and not any(divided)
@@ -141,24 +141,24 @@ class LayerPlanner:
         axis = layer.input_part_axis(self.shards)
         needs = tuple(Need(axis) if axis is not None else Need(None, wanted) for wanted in node.gradient_to)
         plan = LayerPlan(stage, needs, (1,) * len(node.tops), 1, message)
-        _, shapes = part_layer(node, plan, 0, self.shards)
+        _, shapes = shard_layer(node, plan, 0, self.shards)
         axes = tuple(_divided(top.shape, shape) for top, shape in zip(node.tops, shapes, strict=True))
         return replace(plan, tops=axes, axis=axes[0])
 
 
-def _divided(whole: Shape, part: Shape) -> int:
-    """The axis along which ``part`` is smaller."""
-    return next(i for i, (a, b) in enumerate(zip(whole, part, strict=True)) if a != b)
+def _divided(whole: Shape, shard: Shape) -> int:
+    """The axis along which ``shard`` is smaller."""
+    return next(i for i, (a, b) in enumerate(zip(whole, shard, strict=True)) if a != b)
 
 
-def part_layer(node: Node, plan: LayerPlan, shard: int, shards: int) -> tuple[Layer, list[Shape]]:
+def shard_layer(node: Node, plan: LayerPlan, shard: int, shards: int) -> tuple[Layer, list[Shape]]:
     """The layer of one device, and the shapes of its tops."""
     if isinstance(node.layer, Feed):
-        layer: Layer = node.layer.sample_part(shard, shards)
+        layer: Layer = node.layer.sample_shard(shard, shards)
     else:
         layer = layers.create(plan.message or node.layer.spec, node.layer.phase, node.layer.locate)
     bottoms = [
-        part_shape(bottom.shape, need.axis, shards) for bottom, need in zip(node.bottoms, plan.needs, strict=True)
+        shard_shape(bottom.shape, need.axis, shards) for bottom, need in zip(node.bottoms, plan.needs, strict=True)
     ]
     tops = [tuple(int(d) for d in shape) for shape in layer.shapes(bottoms)]
     if isinstance(layer, Positioned):
@@ -166,21 +166,21 @@ def part_layer(node: Node, plan: LayerPlan, shard: int, shards: int) -> tuple[La
     for i, (own, whole) in enumerate(zip(layer.param_blobs, node.layer.param_blobs, strict=True)):
         if own.shape != whole.shape:
             axis = _divided(whole.shape, own.shape)
-            part = ParameterPart(axis, shard * own.shape[axis], whole.shape)
-            layer.param_blobs[i] = replace(own, part=part)
+            divided = ParameterShard(axis, shard * own.shape[axis], whole.shape)
+            layer.param_blobs[i] = replace(own, shard=divided)
     return layer, tops
 
 
 def check_shared_parameters(graph: Graph, plans: Mapping[Node, LayerPlan], shards: int) -> None:
     """Raises an error where layers share a parameter and divide it differently."""
-    parts: dict[int, tuple[Node, ParameterPart | None, bool]] = {}
+    first_uses: dict[int, tuple[Node, ParameterShard | None, bool]] = {}
     for node in graph.nodes:
         plan = plans[node]
-        own = part_layer(node, plan, 0, shards)[0] if plan.message is not None and node.params else node.layer
+        own = shard_layer(node, plan, 0, shards)[0] if plan.message is not None and node.params else node.layer
         for i, ref in enumerate(node.params):
-            part, sums = own.param_blobs[i].part, plan.sums_gradients
-            first, other, others = parts.setdefault(ref.owner, (node, part, sums))
-            if (part, sums) != (other, others):
+            divided, sums = own.param_blobs[i].shard, plan.sums_gradients
+            first, other, others = first_uses.setdefault(ref.owner, (node, divided, sums))
+            if (divided, sums) != (other, others):
                 what = f'divides parameter "{graph.parameters[ref.owner].name}" differently than layer "{first.name}"'
                 remedy = "give both the same placement"
                 raise node.layer.error(

@@ -6,7 +6,7 @@ from ...layers.state import writes
 from ..nodes import AUTOMATIC, Graph, Node, Parameter, ParameterRef, Value
 from .analysis import Analysis, Transfer
 from .collectives import AllGather, ShardSlice, SumGradients
-from .division import Axis, LayerPlan, Need, part_layer, part_shape
+from .division import Axis, LayerPlan, Need, shard_layer, shard_shape
 from .placement import DevicePosition, Placement
 from .transfers import PartLayer, Receive, Send
 
@@ -85,13 +85,13 @@ class _Builder:
         ]
         if writes(node.layer) and self.shard:
             return  # the first device writes the file
-        layer = node.layer if plan.message is None else part_layer(node, plan, self.shard, self.shards)[0]
+        layer = node.layer if plan.message is None else shard_layer(node, plan, self.shard, self.shards)[0]
         new = self._made[node] = node.unwired(layer)
         new.params = [ParameterRef(owners[ref.owner], ref.wanted) for ref in node.params]
         for i, bottom in enumerate(bottoms):
             _read(bottom, new, i)
         for top, axis in zip(node.tops, plan.tops, strict=True):
-            shape = part_shape(top.shape, axis, self.shards)
+            shape = shard_shape(top.shape, axis, self.shards)
             new.tops.append(Value(top.name, shape, new, top.top, [], top.gradient))
         self.nodes.append(new)
         for i, (top, axis) in enumerate(zip(node.tops, plan.tops, strict=True)):
@@ -133,7 +133,7 @@ class _Builder:
             layer = self._conversion(value, below, need)
             node = Node(-1, -1, layer, loss_weights=[0.0], gradient_to=[False])
             _read(below, node, 0)
-            shape = part_shape(value.shape, need.axis, self.shards)
+            shape = shard_shape(value.shape, need.axis, self.shards)
             node.tops = [Value(value.name, shape, node, 0)]
             self.nodes.append(node)
             self._converted[value, need] = node.tops[0]

@@ -18,7 +18,7 @@ from ...devices.types import Array
 from ...errors import CaffeliteError
 from ...net.net import Net
 from ...net.parameters import PARAM_ALIGN
-from ...net.partition.division import part_shape
+from ...net.partition.division import shard_shape
 from ..divided_nets import CompleteNets, DividedNets
 from ..nets import effective
 from ..optim.average import Average
@@ -118,7 +118,7 @@ class PartParameters(NetParameters):
         shards = 1 if location.axis is None else self._shards
         if location.axis and self._root:  # the parts of the devices interleave
             parts = [np.concatenate([*self._part(flat, index, shard)]) for shard in range(shards)]
-            shape = part_shape(location.shape, location.axis, shards)
+            shape = shard_shape(location.shape, location.axis, shards)
             yield np.concatenate([part.reshape(shape) for part in parts], location.axis).reshape(-1)
             return
         for shard in range(shards):
@@ -141,7 +141,7 @@ class PartParameters(NetParameters):
         if here and self._root:
             yield from self._downloaded(self._params.cut(flat, self._local[index]))
         elif here or self._root:
-            size = math.prod(part_shape(location.shape, location.axis, self._shards))
+            size = math.prod(shard_shape(location.shape, location.axis, self._shards))
             mine = self._params.cut(flat, self._local[index]).reshape(-1) if here else None
             for start in range(0, size, PIECE):
                 end = min(size, start + PIECE)
