@@ -79,9 +79,6 @@ _FIELDS = {
         "PriorBoxParameter": "tf=false yx_order=false",
         "ReLUParameter": "maximum=0 minimum=0",
     },
-    "RefineDet's Caffe": {
-        "MultiBoxLossParameter": "objectness_score=0.01",
-    },
     "SSD's Caffe": {
         "PriorBoxParameter": "reduce_boxes",
         "NoiseParameter": "convert_to_hsv=false convert_to_lab=false",

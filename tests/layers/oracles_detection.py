@@ -90,15 +90,16 @@ def score_loss(scores, label, logistic):
 MULTIBOX = {
     "code": "CORNER", "mining": "MAX_NEGATIVE", "ratio": 3.0, "least": 0.5, "logistic": False, "squares": False,
     "weight": 1.0, "threshold": 0.5, "difficult": True, "separate": False, "predicted": False, "in_target": False,
-    "inside": False, "cross": True, "samples": 64, "divisor": None,
+    "inside": False, "cross": True, "samples": 64, "divisor": None, "joined": False, "sure": 0.01,
 }  # fmt: skip
 
 
 class Image:
     """An image of a batch: its predictions, and the objects in it. o: options as in MULTIBOX."""
 
-    def __init__(self, o, offsets, scores, boxes, variances, rows):
+    def __init__(self, o, offsets, scores, boxes, variances, rows, sure=None):
         self.o, self.offsets, self.scores, self.boxes, self.variances = o, offsets, scores, boxes, variances
+        self.sure = sure
         self.coding = np.ones_like(variances) if o["in_target"] else variances
         self.labels, self.objects = [int(r[1]) for r in rows], [r[3:7] for r in rows]
         self.count = len(boxes)
@@ -142,6 +143,7 @@ class Image:
             total = sum(self.confidence(k) for k in every)
         elif self.objects and o["mining"] == "MAX_NEGATIVE":
             others = [k for k in every if self.found[k] < 0 and self.best[k] < o["least"] and not self.out[k]]
+            others = [k for k in others if self.sure is None or self.sure[k]]
             others = sorted(others, key=lambda k: -self.confidence(k))[: int(len(chosen) * o["ratio"])]
             total = sum(self.confidence(k) for k in chosen + others)
         elif self.objects:
@@ -155,14 +157,23 @@ class Image:
 def multibox(classes, **options):
     o = MULTIBOX | options
 
-    def oracle(offsets, scores, priors, rows):
+    def oracle(offsets, scores, priors, rows, objectness=None, moves=None):
         n, (boxes, variances) = len(offsets), priors.reshape(2, -1, 4)
         p = len(boxes)
         offsets, scores = offsets.reshape(n, p, -1, 4), scores.reshape(n, p, classes)
         total, positives = 0.0, 0
         for i in range(n):
             mine = [r for r in rows.reshape(-1, 8) if r[0] == i and (o["difficult"] or not r[7])]
-            loss, count = Image(o, offsets[i], scores[i], boxes, variances, mine).loss()
+            if o["joined"]:
+                mine = [[*r[:1], min(r[1], 1), *r[2:]] for r in mine]
+            anchors, sure = boxes, None
+            if moves is not None:
+                coding = np.ones_like(variances) if o["in_target"] else variances
+                each = zip(moves[i].reshape(-1, 4), boxes, coding, strict=True)
+                anchors = np.array([decoded(*one, o["code"]) for one in each])
+            if objectness is not None:
+                sure = objectness[i].reshape(-1, 2)[:, 1] >= o["sure"]
+            loss, count = Image(o, offsets[i], scores[i], anchors, variances, mine, sure).loss()
             total, positives = total + loss, positives + count
         return [total / (o["divisor"](n, p) if o["divisor"] else max(1, positives))]
 

@@ -55,6 +55,14 @@ def loss(text, name, bottoms=LOSS, more="", **options):
     return Row("MultiBoxLoss", body, bottoms, multibox(CLASSES, **options), constant=(2, 3), name=name)
 
 
+def refining(text, name, more, classes=CLASSES, **options):
+    """One of RefineDet's two losses. more: the bottoms from the anchors."""
+    bottoms = [LOSS[0], ((2, PRIORS * classes), off_kinks), *LOSS[2:], *more]
+    body = f"multibox_loss_param {{ num_classes: {classes} objectness_score: 0.5 {text} }}"
+    oracle = multibox(classes, sure=0.5, **options)
+    return Row("MultiBoxLoss", body, bottoms, oracle, constant=range(2, len(bottoms)), name=name)
+
+
 def output(text, name, bottoms=DETECTION, **options):
     body = f"detection_output_param {{ num_classes: {CLASSES} {text} }}"
     return Row("DetectionOutput", body, bottoms, detections(CLASSES, **options), constant=(2,), name=name)
@@ -83,7 +91,15 @@ def sure(rng, shape):
 
 
 ROOT = math.sqrt(2)
+ANCHORS = [((2, PRIORS * 2), sure), (LOSS[0][0], off_kinks)]
+CENTERS = "code_type: CENTER_SIZE overlap_threshold: 0.3 neg_overlap: 0.6"
+MATCHED = {"code": "CENTER_SIZE", "threshold": 0.3, "least": 0.6}
+IN_VARIANCES = MATCHED | {"in_target": True}
 ROWS = [
+    refining(CENTERS, "of RefineDet", ANCHORS, **MATCHED),
+    refining(CENTERS + " encode_variance_in_target: true", "of RefineDet, in variances", ANCHORS, **IN_VARIANCES),
+    refining(CENTERS, "of anchors' scores", ANCHORS[:1], **MATCHED),
+    refining(CENTERS, "of RefineDet's anchors", (), classes=2, joined=True, **MATCHED),
     Row(
         "DetectionOutput",
         f"detection_output_param {{ num_classes: {CLASSES} code_type: CENTER_SIZE objectness_score: 0.25 "

@@ -202,6 +202,28 @@ def test_mistakes_in_detectors(kind, fields, message):
     mistakes(over(kind, f"{start}{field} {{ {fields} }}", **shapes), message)
 
 
+@pytest.mark.parametrize(
+    "fields, anchors, message",
+    [
+        ("num_classes: 3 mining_type: @HARD_EXAMPLE", {}, "mined by their scores alone"),
+        ("num_classes: 3 nms_param { nms_threshold: 0.5 } mining_type: @MAX_NEGATIVE", {}, "by their scores"),
+        ("num_classes: 3 use_prior_for_matching: @false", {}, "moved priors are matched"),
+        ("num_classes: 3", {"objectness": (2, 10)}, "expected 2×12"),
+        ("num_classes: 3", {"moves": (2, 12)}, "expected 2×24"),
+    ],
+)
+def test_mistakes_in_refining(fields, anchors, message):
+    text = over(
+        "MultiBoxLoss",
+        f"multibox_loss_param {{ {fields} }}",
+        **{**LOSS, "objectness": (2, 12), "moves": (2, 24), **anchors},
+    )
+    if anchors:
+        (name,) = anchors
+        text = text.replace(f'bottom: "{name}"', f'bottom: @"{name}"')
+    mistakes(text, message)
+
+
 def test_shapes_that_do_not_fit():
     body = "detection_output_param { num_classes: 3 }"
     text = inputs(loc=(1, 20), conf=(1, 18), prior=(1, 2, 24))

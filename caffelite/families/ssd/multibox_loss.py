@@ -61,14 +61,21 @@ class MultiBoxLoss(Loss):
     background. The divisor, at least 1, by loss_param.normalization: VALID (default: matched priors), FULL (N·P),
     BATCH_SIZE (N), NONE (1), PRE_FIXED. Images without objects add nothing, except under mining_type NONE. With
     HARD_EXAMPLE, suppression among negatives, bp_inside, matching by predictions or without a background it runs on the
-    host. Errors: no num_classes, shapes that do not agree, a label that is no class of objects. Source:
-    weiliu89/caffe (branch ssd) src/caffe/layers/multibox_loss_layer.cpp; with encode_variance_in_target the gradient is
-    here also divided by the variance.
+    host.
+
+    RefineDet's net has one of them with num_classes 2 and objectness_score for its anchors, where every object is of
+    class 1, and one with two more bottoms, both constants: the anchors' scores (N, P·2) of no object and of one, where
+    priors with less than objectness_score for one are no hard negatives, and their offsets (N, P·4), by which the
+    priors are moved, image by image, before they are matched. Both run on the host.
+
+    Errors: no num_classes, shapes that do not agree, a label that is no class of objects. Source: weiliu89/caffe
+    (branch ssd) and sfzhang15/RefineDet, src/caffe/layers/multibox_loss_layer.cpp; with encode_variance_in_target the
+    gradient is here also divided by the variance.
     """
 
     field = "multibox_loss_param"
-    bottoms = (4, 4)
-    constant_bottoms = frozenset({2, 3})
+    bottoms = (4, 6)
+    constant_bottoms = frozenset({2, 3, 4, 5})
     couples_samples = True
     backward_reads_bottoms = False  # forward computes the gradients
 
@@ -92,9 +99,23 @@ class MultiBoxLoss(Loss):
                 raise self.error(f"a bad {name}", name, expected=expected, found=found)
         if p.map_object_to_agnostic and self.classes != 2:
             raise self.error("map_object_to_agnostic needs 2 classes", "num_classes", expected=2, found=self.classes)
+        # RefineDet's labels of one class of objects
+        self.joins_classes = p.HasField("objectness_score") and self.classes == 2
+        self.refines = len(self.spec.bottom) > 4
+        if self.refines:
+            self._check_refinement()
         down = list(self.spec.propagate_down) + [True] * 2
         self.counts_offsets, self.counts_scores = down[:2] if len(down) > 2 else (True, True)
-        self.requires_host = not self._by_kernels()
+        self.requires_host = self.refines or self.joins_classes or not self._by_kernels()
+
+    def _check_refinement(self) -> None:
+        p = self.p
+        for name in ("use_prior_for_matching", "share_location"):
+            if not getattr(p, name):
+                raise self.error("moved priors are matched", name, expected="true, as it is by default")
+        if p.mining_type == PARAM.HARD_EXAMPLE or p.HasField("nms_param") and p.nms_param.nms_threshold > 0:
+            remedy = "set mining_type: MAX_NEGATIVE or NONE, without nms_param"
+            raise self.error("moved priors are mined by their scores alone", "mining_type", remedy=remedy)
 
     def _by_kernels(self) -> bool:
         """Whether a GPU has kernels for what the message asks for: matching by priors, and hard negatives or all."""
@@ -106,6 +127,10 @@ class MultiBoxLoss(Loss):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         self.priors = check_priors(self, bottoms, self.classes, self.location_classes)
         self.n = bottoms[0][0]
+        for i, width in zip(range(4, len(bottoms)), (2, 4), strict=False):
+            if math.prod(bottoms[i]) != self.n * self.priors * width:
+                expected = f"{self.n}×{self.priors * width}"
+                raise self.bottom_error(i, "does not fit", expected=expected, found=list(bottoms[i]))
         if bottoms[3][-1:] != (8,):
             raise self.bottom_error(3, "has no objects", expected="1×1×G×8", found=list(bottoms[3]))
         self.rows = math.prod(bottoms[3]) // 8
@@ -163,17 +188,21 @@ class MultiBoxLoss(Loss):
             self._forward_on_host(x, y, gradients)
 
     def _forward_on_host(self, x: list, y: list, gradients: tuple) -> None:
-        offsets, scores, priors, rows = (self.dev.download(blob) for blob in x)
+        offsets, scores, priors, rows, *anchors = (self.dev.download(blob) for blob in x)
         offsets = offsets.reshape(self.n, self.priors, self.location_classes, 4)
         scores = scores.reshape(self.n, self.priors, self.classes)
         boxes_, variances = priors.reshape(2, self.priors, 4)
-        objects = self._objects(read_objects(self, rows, 3, self.classes))
+        moved = self._moved(boxes_, variances, anchors[1]) if len(anchors) > 1 else [boxes_] * self.n
+        sure = np.ones((self.n, self.priors), bool)
+        if anchors:
+            sure = anchors[0].reshape(self.n, self.priors, 2)[..., 1] >= self.p.objectness_score
+        objects = self._objects(rows)
         slopes = np.zeros_like(offsets), np.zeros_like(scores)
         with np.errstate(over="ignore", invalid="ignore"):
             confidence = _Confidence(scores, self.p)
             losses, matched = [0.0, 0.0], 0
             for i in range(self.n):
-                image = _Image(self.p, offsets[i], boxes_, variances, objects.get(i))
+                image = _Image(self.p, offsets[i], moved[i], variances, objects.get(i), sure[i])
                 chosen = image.choose(confidence, i)
                 matched += len(image.matched)
                 losses[0] += image.location_loss(slopes[0][i])
@@ -192,8 +221,18 @@ class MultiBoxLoss(Loss):
             if bottom is not None:
                 self._scale(self.saved[name], self._divisor, dy[0], bottom)
 
+    def _moved(self, priors: np.ndarray, variances: np.ndarray, moves: np.ndarray) -> list[np.ndarray]:
+        """The priors (P, 4) of each image, moved by the anchors' offsets (N, P·4)."""
+        encoding = None if self.p.encode_variance_in_target else variances
+        each = moves.reshape(self.n, self.priors, 4)
+        return [boxes.decode(offsets, priors, encoding, self.p.code_type) for offsets in each]
+
     def _objects(self, rows: np.ndarray) -> dict[int, Objects]:
         """The objects by image, of images that have some."""
+        rows = rows.reshape(-1, 8)
+        if self.joins_classes:
+            rows = np.where((np.arange(8) == 1) & (rows[:, 1:2] >= 2), 1, rows)
+        rows = read_objects(self, rows, 3, self.classes)
         if not self.p.use_difficult_gt:
             rows = rows[rows[:, 7] == 0]
         items = rows[:, 0].astype(int)
@@ -231,7 +270,7 @@ class _Confidence:
 
 class _Image:
     """The priors of an image, matched with its objects. offsets (P, L, 4); priors, variances (P, 4); objects: None
-    where it has none."""
+    where it has none; sure (P): which priors may be hard negatives."""
 
     def __init__(
         self,
@@ -240,9 +279,10 @@ class _Image:
         priors: np.ndarray,
         variances: np.ndarray,
         objects: Objects | None,
+        sure: np.ndarray,
     ):
         self.p, self.offsets, self.priors, self.objects = p, offsets, priors, objects
-        self.variances = variances
+        self.variances, self.sure = variances, sure
         self.encoding = None if p.encode_variance_in_target else variances
         self.matches = np.full(len(priors), matching.UNMATCHED)
         self.overlap = np.zeros(len(priors), priors.dtype)
@@ -298,7 +338,7 @@ class _Image:
         """The unmatched priors in the loss."""
         p = self.p
         if p.mining_type == PARAM.MAX_NEGATIVE:
-            eligible = (self.matches == matching.UNMATCHED) & (self.overlap < np.float32(p.neg_overlap))
+            eligible = (self.matches == matching.UNMATCHED) & (self.overlap < np.float32(p.neg_overlap)) & self.sure
             count = int(positive.sum() * np.float32(p.neg_pos_ratio))
         else:
             self.matched = np.flatnonzero(positive)
