@@ -87,6 +87,7 @@ MILParameter: context_per_roi
 ResumeState: algorithm
 PaddingParameter: pad_beg pad_end
 DetectionOutputParameter: objectness_score
+MultiBoxLossParameter: objectness_score
 """)
 
 # Fields of forks without a list, with the forks' numbers: sphereface, caffe-face, happynear/caffe-windows,
