@@ -79,14 +79,14 @@ V1LayerParameter: bias_channel_param bn_param dense_crf_param eltwise_accuracy_p
 BNParameter: bn_mode decay moving_average scale_filler shift_filler var_eps
 InterpParameter: use_blob_size
 DetectionEvaluateParameter: ap_version
-PriorBoxParameter: density height second_offset_h width
+PriorBoxParameter: denser_prior_boxes density height second_offset_h width
 VideoDataParameter: batch_size grayscale modality name_pattern new_height new_length new_width num_segments
   root_folder sampling_rate shuffle source use_image use_temporal_jitter
 ProposalTargetParameter: bg_thr_hg bg_thr_lw cls_num fg_thr img_width num_img_per_batch
 MILParameter: context_per_roi
 ResumeState: algorithm
 PaddingParameter: pad_beg pad_end
-DetectionOutputParameter: objectness_score
+DetectionOutputParameter: objectness_score use_polygon
 MultiBoxLossParameter: objectness_score
 """)
 

@@ -157,7 +157,8 @@ class Detector:
                 continue
             self._set_inputs(rows)
             self.net.forward(0)
-            table = self.net.dev.download(self.net.data[self.output]).reshape(-1, ROW)
+            output = self.net.data[self.output]
+            table = self.net.dev.download(output).reshape(-1, output.shape[-1])[:, :ROW]
             seconds = (time.perf_counter() - begun) / len(chunk)
             for i, (file, size, notes) in enumerate(chunk):
                 mine = table[(table[:, 0] == i) & (table[:, 1] != -1) & (table[:, 2] >= least)]

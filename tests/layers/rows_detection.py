@@ -83,6 +83,37 @@ def refined(offsets, scores, priors, objectness, moves):
     return [np.array(rows).reshape(1, 1, -1, 7)]
 
 
+def outlined(count):
+    """TextBoxes++: as without outlines, each row with that of its box. count: numbers of an outline."""
+
+    def oracle(offsets, scores, priors):
+        offsets = offsets.reshape(len(offsets), PRIORS, 4 + count)
+        (top,) = detections(CLASSES, "CENTER_SIZE", above=0.4)(offsets[..., :4].copy(), scores, priors)
+        rows = []
+        for row in top[0, 0]:
+            each = offsets[int(row[0])]
+            boxes, variances = priors.reshape(2, PRIORS, 4)
+            k = next(
+                k
+                for k in range(PRIORS)
+                if np.allclose(decoded(each[k, :4], boxes[k], variances[k], "CENTER_SIZE"), row[3:])
+            )
+            (left, low, right, high), (vx, vy, _, vh) = boxes[k], variances[k]
+            w, h, code = right - left, high - low, each[k, 4:]
+            points = (
+                [(left, low), (right, low), (right, high), (left, high)]
+                if count == 8
+                else [((left + right) / 2, (low + high) / 2)] * 2
+            )
+            outline = [
+                p + v * c * s for p, v, c, s in zip(np.ravel(points), [vx, vy] * 4, code, [w, h] * 4, strict=False)
+            ]
+            rows.append([*row, *outline, *([math.exp(vh * code[4]) * h] if count == 5 else [])])
+        return [np.array(rows).reshape(1, 1, -1, 7 + count)]
+
+    return oracle
+
+
 def sure(rng, shape):
     """Scores of objects from 0 to 1, the first of which is high."""
     values = rng.random(shape)
@@ -96,6 +127,26 @@ CENTERS = "code_type: CENTER_SIZE overlap_threshold: 0.3 neg_overlap: 0.6"
 MATCHED = {"code": "CENTER_SIZE", "threshold": 0.3, "least": 0.6}
 IN_VARIANCES = MATCHED | {"in_target": True}
 ROWS = [
+    *(
+        Row(
+            "DetectionOutput",
+            f"detection_output_param {{ num_classes: {CLASSES} code_type: CENTER_SIZE use_polygon: {kind} "
+            "confidence_threshold: 0.4 nms_param { nms_threshold: 0.3 } }",
+            [((2, PRIORS * (4 + count)), off_kinks), ((2, PRIORS * CLASSES), sure), DETECTION[2]],
+            outlined(count),
+            constant=(2,),
+            name=f"of TextBoxes++, {count} values",
+        )
+        for kind, count in (("true", 8), ("false", 5))
+    ),
+    Row(
+        "PriorBox",
+        "prior_box_param { min_size: 6 max_size: 10 flip: false denser_prior_boxes: true }",
+        [(FEATURE, off_kinks), (PICTURE, off_kinks)],
+        prior_boxes([(side, side, 0, below) for side in (6, math.sqrt(60)) for below in (0, 0.5)]),
+        constant=(0, 1),
+        name="of TextBoxes++",
+    ),
     refining(CENTERS, "of RefineDet", ANCHORS, **MATCHED),
     refining(CENTERS + " encode_variance_in_target: true", "of RefineDet, in variances", ANCHORS, **IN_VARIANCES),
     refining(CENTERS, "of anchors' scores", ANCHORS[:1], **MATCHED),

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ... import caffelite_pb2 as pb
 from ...detection import boxes
 from ...detection.saving import Saving
 from ...devices.detection_ops import BuiltDetections, Detections
@@ -34,8 +35,15 @@ class DetectionOutput(Writing, Varying, DetectingLayer):
 
     Five bottoms, as in RefineDet: the fourth has the scores (N, P·2) of no object and of one, by which priors with less
     than objectness_score (0.01) for one are left out, the fifth the offsets (N, P·4) by which priors are moved first;
-    the host computes it. Errors: no num_classes, shapes that do not agree, a bad threshold. Source: weiliu89/caffe
-    (branch ssd) and sfzhang15/RefineDet, src/caffe/layers/detection_output_layer.cpp.
+    the host computes it.
+
+    With use_polygon, as in TextBoxes++, each box has an outline behind it, in offsets and in rows. true: a
+    quadrilateral (12 offsets, rows …, ymax, x1, y1, …, x4, y4) from its top left corner clockwise; false: a turned
+    rectangle (9 offsets, rows …, ymax, x1, y1, x2, y2, height) whose top side goes from (x1, y1) to (x2, y2). Boxes
+    alone decide on what is dropped. The host computes it, for CENTER_SIZE alone.
+
+    Errors: no num_classes, shapes that do not agree, a bad threshold. Source: weiliu89/caffe (branch ssd),
+    sfzhang15/RefineDet and MhLiao/TextBoxes_plusplus, src/caffe/layers/detection_output_layer.cpp.
     """
 
     field = "detection_output_param"
@@ -68,11 +76,15 @@ class DetectionOutput(Writing, Varying, DetectingLayer):
         self.refines = len(self.spec.bottom) == 5
         if self.refines and not p.share_location:
             raise self.error("moved priors need shared offsets", "share_location", expected="true")
+        self.outline = (8 if p.use_polygon else 5) if p.HasField("use_polygon") else 0
+        if self.outline and (p.code_type != pb.PriorBoxParameter.CENTER_SIZE or p.variance_encoded_in_target):
+            remedy = "set code_type: CENTER_SIZE, without variance_encoded_in_target"
+            raise self.error("outlines have a code of their own", "use_polygon", remedy=remedy)
         self.writes = bool(p.save_output_param.output_directory)
         self._saving: Saving | None = None
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        self.priors = check_priors(self, bottoms, self.classes, self.location_classes)
+        self.priors = check_priors(self, bottoms, self.classes, self.location_classes, self.outline)
         self.n = bottoms[0][0]
         for i, width in zip((3, 4), (2, 4), strict=True) if self.refines else ():
             if math.prod(bottoms[i]) != self.n * self.priors * width or bottoms[i][:1] != (self.n,):
@@ -83,7 +95,7 @@ class DetectionOutput(Writing, Varying, DetectingLayer):
         if self.p.keep_top_k > -1:
             image = min(image, self.p.keep_top_k)
         self.count = self.n * max(1, image)
-        return [(1, 1, self.count, 7)]
+        return [(1, 1, self.count, 7 + self.outline)]
 
     def build(self, dev: Device) -> None:
         op = Detections(
@@ -100,7 +112,7 @@ class DetectionOutput(Writing, Varying, DetectingLayer):
             top_k=self.priors if self.most < 0 else min(self.most, self.priors),
         )
         masks = self.n * op.labels * op.top_k**2 // 8  # bytes
-        by_kernels = not self.refines and self.p.nms_param.eta == 1 and 0 < masks <= MOST_BYTES
+        by_kernels = not (self.refines or self.outline) and self.p.nms_param.eta == 1 and 0 < masks <= MOST_BYTES
         self.op = dev.build(op) if by_kernels else None
 
     def forward(self, x: list, y: list) -> None:
@@ -109,12 +121,12 @@ class DetectionOutput(Writing, Varying, DetectingLayer):
             self._save(detections)
         rows = np.concatenate(detections)
         if not len(rows):
-            rows = np.full((self.n, 7), -1.0)
+            rows = np.full((self.n, 7 + self.outline), -1.0)
             rows[:, 0] = np.arange(self.n)
         if len(rows) != self.count:
             self.count = len(rows)
-            y = self.resize([(1, 1, self.count, 7)])
-        self.dev.upload(y[0], rows.reshape(1, 1, -1, 7))
+            y = self.resize([(1, 1, self.count, 7 + self.outline)])
+        self.dev.upload(y[0], rows.reshape(1, 1, self.count, -1))
 
     def _by_kernels(self, op: BuiltDetections, x: list) -> list[np.ndarray]:
         """The rows (D, 7) of each image. Their number is needed here: the only copies from a GPU."""
@@ -129,7 +141,7 @@ class DetectionOutput(Writing, Varying, DetectingLayer):
     def _on_host(self, x: list) -> list[np.ndarray]:
         offsets, scores, priors = (self.dev.download(blob) for blob in x[:3])
         boxes_, variances = priors.reshape(2, self.priors, 4)
-        offsets = offsets.reshape(self.n, self.priors, self.location_classes, 4)
+        offsets = offsets.reshape(self.n, self.priors, self.location_classes, 4 + self.outline)
         scores = scores.reshape(self.n, self.priors, self.classes)
         encoding = _each(None if self.p.variance_encoded_in_target else variances)
         anchors = np.broadcast_to(boxes_[:, None], (self.n, self.priors, 1, 4))
@@ -141,19 +153,24 @@ class DetectionOutput(Writing, Varying, DetectingLayer):
             scores[objectness[..., 1] < self.p.objectness_score] = np.arange(self.classes) == 0
         detections = []
         for i in range(self.n):
-            decoded = boxes.decode(offsets[i], anchors[i], encoding, self.p.code_type)
+            decoded = boxes.decode(offsets[i, ..., :4], anchors[i], encoding, self.p.code_type)
+            if self.outline:
+                outlines = _outlines(offsets[i, ..., 4:], anchors[i], variances[:, None])
+                decoded = np.concatenate([decoded, outlines], -1)
             detections.append(self._image(i, [self._stays(decoded, scores[i], label) for label in self.labels]))
         return detections
 
     def _stays(self, decoded: np.ndarray, scores: np.ndarray, label: int) -> np.ndarray:
-        """Score and corners (M, 5) of the boxes of a class that stay. decoded (P, L, 4); scores (P, C)."""
+        """Score, corners and outline (M, 5 + O) of the boxes of a class that stay. decoded (P, L, 4 + O); scores (P,
+        C)."""
         nms, mine = self.p.nms_param, decoded[:, 0 if self.p.share_location else label]
-        stays = boxes.suppress(mine, scores[:, label], nms.nms_threshold, most=self.most, above=self.above, eta=nms.eta)
+        options = {"most": self.most, "above": self.above, "eta": nms.eta}
+        stays = boxes.suppress(mine[:, :4], scores[:, label], nms.nms_threshold, **options)
         return np.concatenate([scores[stays, label, None], mine[stays]], 1)
 
     def _image(self, item: int, stays: list[np.ndarray]) -> np.ndarray:
-        """The rows (D, 7) of an image. stays: of each class (M, 5)."""
-        parts = [np.zeros((0, 7), self.dev.dtype)]
+        """The rows (D, 7 + O) of an image. stays: of each class (M, 5 + O)."""
+        parts = [np.zeros((0, 7 + self.outline), self.dev.dtype)]
         for label, mine in zip(self.labels, stays, strict=True):
             head = np.broadcast_to(np.array([item, label], mine.dtype), (len(mine), 2))
             parts.append(np.concatenate([head, mine], 1))
@@ -167,6 +184,17 @@ class DetectionOutput(Writing, Varying, DetectingLayer):
             self._saving = Saving(self.p.save_output_param, self.locate.at(self.field, "save_output_param"), resolve)
         for rows in detections:
             self._saving.add(rows)
+
+
+def _outlines(offsets: np.ndarray, priors: np.ndarray, variances: np.ndarray) -> np.ndarray:
+    """The quadrilaterals (P, L, 8), or turned rectangles (P, L, 5), of offsets like them; priors and variances (P, L,
+    4), L may be 1."""
+    sizes, steps = priors[..., 2:] - priors[..., :2], variances[..., :2] * (priors[..., 2:] - priors[..., :2])
+    if offsets.shape[-1] == 8:
+        return priors[..., [0, 1, 2, 1, 2, 3, 0, 3]] + np.tile(steps, 4) * offsets
+    centers = (priors[..., :2] + priors[..., 2:]) / 2
+    height = np.exp(variances[..., 3:] * offsets[..., 4:]) * sizes[..., 1:]
+    return np.concatenate([np.tile(centers, 2) + np.tile(steps, 2) * offsets[..., :4], height], -1)
 
 
 def _each(variances: np.ndarray | None) -> np.ndarray | None:

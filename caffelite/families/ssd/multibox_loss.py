@@ -33,14 +33,16 @@ class Objects:
     labels: np.ndarray
 
 
-def check_priors(layer: Layer, bottoms: list[Shape], classes: int, location_classes: int) -> int:
-    """The number of priors, for which offsets, scores and priors must agree."""
+def check_priors(layer: Layer, bottoms: list[Shape], classes: int, location_classes: int, outline: int = 0) -> int:
+    """The number of priors, for which offsets, scores and priors must agree. outline: offsets behind those of a box."""
     offsets, scores, priors = bottoms[:3]
     if len(priors) < 3 or priors[:2] != (1, 2) or priors[2] % 4 or math.prod(priors[3:]) != 1:
         expected = "1×2×4P, the boxes and variances of P priors"
         raise layer.bottom_error(2, "has no priors", expected=expected, found=list(priors))
     count = priors[2] // 4
-    for i, (shape, width, what) in enumerate(((offsets, 4 * location_classes, "offsets"), (scores, classes, "scores"))):
+    for i, (shape, width, what) in enumerate(
+        ((offsets, (4 + outline) * location_classes, "offsets"), (scores, classes, "scores"))
+    ):
         if not shape or math.prod(shape[1:]) != count * width or shape[0] != offsets[0]:
             expected = f"{offsets[0] if offsets else 'N'}×{count * width}: {width} {what} for each of {count} priors"
             more = shape and shape[0] == offsets[0] and math.prod(shape[1:]) > count * width

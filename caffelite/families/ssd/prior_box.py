@@ -48,7 +48,8 @@ class Priors(Layer):
         if p.HasField("second_offset_h"):
             if not math.isfinite(p.second_offset_h):
                 raise self.error("second_offset_h is no finite number", "second_offset_h")
-            below = self.shifts + (0, p.second_offset_h - p.offset)
+        if p.HasField("second_offset_h") or p.denser_prior_boxes:
+            below = self.shifts + (0, (p.second_offset_h if p.HasField("second_offset_h") else 1) - p.offset)
             self.shifts = np.stack([self.shifts, below], 1).reshape(-1, 2)
             self.sizes = self.sizes.repeat(2, 0)
 
@@ -111,8 +112,9 @@ class PriorBox(Priors):
     feature's unless given. Sizes may be fractions, as in OpenCV; the source rounds them down. With ``density`` d of
     FaceBoxes the square of min_size is d² squares of side min_size - 1 in rows, moved by (j - ⌊d / 2⌋) · step / d along
     each axis, j < d. With ``second_offset_h`` of TextBoxes each box is followed by a copy around ((w + offset) · step,
-    (h + second_offset_h) · step). Errors: no min_size, a max_size not above its min_size, another number of densities.
-    Sources: weiliu89/caffe, MhLiao/TextBoxes and sfzhang15/FaceBoxes, each src/caffe/layers/prior_box_layer.cpp.
+    (h + second_offset_h) · step); denser_prior_boxes of TextBoxes++ is second_offset_h: 1. Errors: no min_size, a
+    max_size not above its min_size, another number of densities. Sources: weiliu89/caffe, MhLiao/TextBoxes,
+    MhLiao/TextBoxes_plusplus and sfzhang15/FaceBoxes, each src/caffe/layers/prior_box_layer.cpp.
     """
 
     def _sizes(self) -> np.ndarray:
