@@ -137,7 +137,7 @@ class SoftmaxWithLoss(SavesByConfig, Loss):
     alexgkendall/caffe-segnet src/caffe/layers/softmax_loss_layer.cpp. With loss_param.label_smoothing ε, in TRAIN:
     (1 - ε) of that loss and ε of the mean of -log softmax(x) over the classes. Labels like x are distributions over the
     classes, as mixup_param makes them: loss = -Σ label · log softmax(x) / divisor, without class weights, ignored
-    labels and a third top. Errors: labels out of range.
+    labels and a third top. Errors: labels out of range, distributions that do not sum to 1.
     """
 
     field = "softmax_param"
@@ -270,7 +270,10 @@ class SoftmaxWithLoss(SavesByConfig, Loss):
         return None if top or self.divide is not None else self.dev.download(self.op.divisor)[0]
 
     def faults(self) -> str | None:
-        return None if self.soft else label_fault(self, self.op, self.split)
+        if not self.soft:
+            return label_fault(self, self.op, self.split)
+        fault = self.targets.fault()
+        return f'the labels "{self.spec.bottom[1]}" are distributions over the classes: they {fault}' if fault else None
 
 
 @register

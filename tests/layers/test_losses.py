@@ -19,6 +19,17 @@ def test_labels_that_are_no_class(kind, label):
         net.check_faults()
 
 
+@pytest.mark.parametrize("factor, says", [(2, "sum to 2 in the mean"), (np.nan, "sum to nan"), (1, None)])
+def test_labels_that_are_no_distributions(factor, says):
+    net = bind(over("SoftmaxWithLoss", x=(4, 3), t=(4, 3)))
+    net.check_faults()
+    forward(net, x=np.ones((4, 3)), t=factor * np.full((4, 3), 1 / 3))
+    if says is None:
+        return net.check_faults()
+    with pytest.raises(CaffeliteError, match=f'labels "t" are distributions over the classes: they {says}'):
+        net.check_faults()
+
+
 @pytest.mark.parametrize("index", [4, -1, 1.5])
 def test_an_index_that_is_no_sample(index):
     net = bind(over("BatchReindex", x=(4, 2), i=(3,)))
