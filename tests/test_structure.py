@@ -39,7 +39,7 @@ ARROWS = {
     "devices": "errors system stored",
     "detection": LANGUAGE + "prototxt",
     "layers": LANGUAGE + "user_modules prototxt weights devices detection",
-    "net": LANGUAGE + "devices layers",
+    "net": LANGUAGE + "weights devices layers",
     "parallel": "errors system devices",
     "planner": LANGUAGE + "devices layers net parallel",
     "data": LANGUAGE + "progress stored prototxt weights detection layers",

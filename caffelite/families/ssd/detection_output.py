@@ -16,7 +16,7 @@ from ...layers.layer import Shape, register
 from ...layers.state import Writing
 from ...layers.varying import Varying
 from ...prototxt import resolve
-from .multibox_loss import check_priors
+from .prior_box import check_priors
 
 MOST_BYTES = 1 << 28  # of a table of overlaps, a bit each, on a GPU
 LOWEST = -float(np.finfo(np.float32).max)

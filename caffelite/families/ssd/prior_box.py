@@ -12,6 +12,28 @@ from ...layers.layer import Layer, Shape, register
 
 SAME_RATIO = 1e-6
 MOST_DENSE = 64
+MORE_PRIORS = (
+    "in a net of TextBoxes set second_offset_h: 1 in each prior_box_param, in one of FaceBoxes density: 4 2 1 (one per "
+    "min_size); in any other change num_output of the heads, or the boxes of a PriorBox"
+)
+
+
+def check_priors(layer: Layer, bottoms: list[Shape], classes: int, location_classes: int, outline: int = 0) -> int:
+    """The number of priors, for which offsets, scores and priors must agree. outline: offsets behind those of a box."""
+    offsets, scores, priors = bottoms[:3]
+    if len(priors) < 3 or priors[:2] != (1, 2) or priors[2] % 4 or math.prod(priors[3:]) != 1:
+        expected = "1×2×4P, the boxes and variances of P priors"
+        raise layer.bottom_error(2, "has no priors", expected=expected, found=list(priors))
+    count = priors[2] // 4
+    for i, (shape, width, what) in enumerate(
+        ((offsets, (4 + outline) * location_classes, "offsets"), (scores, classes, "scores"))
+    ):
+        if not shape or math.prod(shape[1:]) != count * width or shape[0] != offsets[0]:
+            expected = f"{offsets[0] if offsets else 'N'}×{count * width}: {width} {what} for each of {count} priors"
+            more = shape and shape[0] == offsets[0] and math.prod(shape[1:]) > count * width
+            remedy = MORE_PRIORS if more else None
+            raise layer.bottom_error(i, "does not fit", expected=expected, found=list(shape), remedy=remedy)
+    return count
 
 
 class Priors(Layer):
