@@ -93,7 +93,9 @@ def fed(folder: str, side: int = 0) -> pb.NetParameter:
             continue
         length = side or layer.transform_param.crop_size or 32
         tops = TOPS.get(folder) or {"data": ((2, 3, length, length), 255), "label": ((2,), 10)}
-        flips = folder in ("cifar10_resnet", "cifar10_fast") and layer.include[0].phase == pb.TEST  # "data" has their mirror images too
+        flips = (
+            folder in ("cifar10_resnet", "cifar10_fast") and layer.include[0].phase == pb.TEST
+        )  # "data" has their mirror images too
         assert list(layer.top) == (["image", "label"] if flips else list(tops))
         for shape, below in tops.values():
             layer.dummy_data_param.shape.add(dim=shape)

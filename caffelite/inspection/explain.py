@@ -163,7 +163,7 @@ def _parameter(graph: Graph, node: Node, i: int, blob: ParameterSpec) -> str:
     )
     if owner.node is not node or owner.index != i:
         return f'{text}; shared, as "{owner.name}", with layer {owner.node.name}, which owns it'
-    text += f"; {initial_values(blob)}"
+    text += "; starts with the blobs of the net's file" if node.layer.spec.blobs else f"; {initial_values(blob)}"
     if blob.statistic:
         return f"{text}; a statistic that the layer keeps itself"
     lr, decay = (1.0 if m is None else m for m in (owner.lr_mult, owner.decay_mult))

@@ -70,6 +70,12 @@ def test_initial_values(filler, text):
     assert text in initial_values(ParameterSpec((4, 2, 5, 5), pb.FillerParameter(**filler)))
 
 
+def test_initial_values_of_the_file():
+    text = 'layer { name: "y" type: "InnerProduct" bottom: "x" top: "y" '
+    text += "inner_product_param { num_output: 1 bias_term: false } blobs { shape { dim: 1 dim: 2 } data: [1, 2] } }"
+    assert any("starts with the blobs" in line for line in reported(inputs(x=(2, 2)) + text, "y").parameters)
+
+
 def test_initial_values_match_the_filler():
     """The deviation that is reported is the one that is drawn."""
     import re
