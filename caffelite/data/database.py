@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -17,7 +16,7 @@ from .lmdb_reader import Lmdb, Record
 from .samples import Check, Samples
 from .writers import progress_bar
 
-MOST_INDEXED = 4_000_000  # records of a database whose samples are read from all over it
+MOST_INDEXED = 4_000_000  # records of a database of which all pages are located at the start
 EXACT_LABELS = 1 << 24  # float32 represents every integer up to here
 
 
@@ -108,7 +107,7 @@ class Datums(Samples[Record]):
         return contents, np.array([datum.label for datum in datums], np.float64)
 
     def at(self, indices: np.ndarray) -> Sequence[Record]:
-        """The records of any numbers, without a change of what ``read`` reads next."""
+        """The records by which a data set is known."""
         return self.read(indices)
 
     def name(self, number: int) -> str:
@@ -142,17 +141,10 @@ class Datums(Samples[Record]):
 
 class Database(Datums):
     """The records of one LMDB. Errors besides: no such folder, not an LMDB, truncated, damaged, changed while it is
-    read.
+    read."""
 
-    shuffled: whether records will be read in any order, for which the places of all are kept.
-    """
-
-    def __init__(self, path: Path, color: bool | None = None, shuffled: bool = False):
+    def __init__(self, path: Path, color: bool | None = None):
         super().__init__(path, color)
-        self._walking: Iterator[Callable[[], Record]] | None = None
-        self._shuffled = shuffled
-        self._index: np.ndarray | None = None
-        self._next = 0  # the record that `_walking` returns next
         self._lmdb = Lmdb(path)
         try:
             self.length = self._lmdb.length
@@ -165,29 +157,10 @@ class Database(Datums):
         return self._lmdb.walk(start)
 
     def read(self, indices: np.ndarray) -> Sequence[Record]:
-        if not self._shuffled:
-            return self._lmdb.take([self._step(number) for number in indices.tolist()])
-        if self._index is None:
-            self._index = self._lmdb.index()
-        return self._lmdb.read(self._index[indices])
+        return self._lmdb.read(indices.tolist())
 
     def at(self, indices: np.ndarray) -> Sequence[Record]:
-        if self.length > MOST_INDEXED:
-            return list(itertools.islice(self.walk(0), len(indices)))
-        index = self._lmdb.index() if self._index is None else self._index
-        if self._shuffled:
-            self._index = index
-        return self._lmdb.read(index[indices])
-
-    def _step(self, number: int) -> Callable[[], Record]:
-        """The record with an index; continues from the last one, or restarts from the first."""
-        if self._walking is None or number < self._next:
-            self._walking, self._next = self._lmdb.ahead(number), number
-        for _ in range(number - self._next):
-            next(self._walking)
-        self._next = number + 1
-        return next(self._walking)
+        return self.read(np.arange(len(indices)) if self.length > MOST_INDEXED else indices)
 
     def close(self) -> None:
-        self._walking = self._index = None
         self._lmdb.close()
