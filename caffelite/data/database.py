@@ -17,6 +17,7 @@ from .samples import Check, Samples
 from .writers import progress_bar
 
 MOST_INDEXED = 4_000_000  # records of a database of which all pages are located at the start
+AT_ONCE = 16  # records that are read together where all are wanted
 EXACT_LABELS = 1 << 24  # float32 represents every integer up to here
 
 
@@ -34,6 +35,10 @@ class Datums(Samples[Record]):
         """(key, value) of the records from one on."""
         raise NotImplementedError
 
+    def all(self) -> Iterator[Record]:
+        """Every record, where all are wanted."""
+        return self.walk(0)
+
     def look(self) -> None:
         """Determines the properties of the images from the first record."""
         if not self.length:
@@ -47,7 +52,7 @@ class Datums(Samples[Record]):
             return None
         images = np.empty((self.length, *self.first.shape), self.first.dtype)
         labels = np.empty(self.length, np.int32)
-        for i, record in enumerate(self.walk(0)):
+        for i, record in enumerate(self.all()):
             image, labels[i] = self.image(i, record)
             if image.shape != images.shape[1:] or image.dtype != images.dtype:
                 try:
@@ -130,7 +135,7 @@ class Datums(Samples[Record]):
 
         labels = np.empty(self.length)
         with progress_bar(f"labels of {self.path.name}", self.length, unit="records") as bar:
-            for i, (key, value) in enumerate(self.walk(0)):
+            for i, (key, value) in enumerate(self.all()):
                 try:
                     labels[i] = pb.Datum.FromString(value).label
                 except DecodeError:
@@ -155,6 +160,10 @@ class Database(Datums):
 
     def walk(self, start: int) -> Iterator[Record]:
         return self._lmdb.walk(start)
+
+    def all(self) -> Iterator[Record]:
+        for start in range(0, self.length, AT_ONCE):
+            yield from self._lmdb.read(range(start, min(start + AT_ONCE, self.length)))
 
     def read(self, indices: np.ndarray) -> Sequence[Record]:
         return self._lmdb.read(indices.tolist())

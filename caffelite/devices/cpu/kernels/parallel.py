@@ -10,7 +10,7 @@ Python calls, which launches the body::
                 x[i, j] *= factors[i]
 
 
-    @njit(**SERIAL)
+    @kernel
     def scale_rows(x, factors):
         launch(_scale_rows, x.shape[0], (x, factors))
 
