@@ -266,8 +266,8 @@ class Pages:
             headers = b"".join([read(file, _START, page * most) for page in pages.tolist()])
             if len(headers) == _START * len(pages):
                 table = np.frombuffer(headers, _HEADERS)
-                number, flags, lower, upper = (table[name] for name in ("number", "flags", "lower", "upper"))
-                bad = (number != pages) | (flags & _KINDS != _LEAF) | (lower & 1 != 0)
+                lower, upper = table["lower"], table["upper"]
+                bad = (table["number"] != pages) | (table["flags"] & _KINDS != _LEAF) | (lower & 1 != 0)
                 if not (bad | (lower < _START) | (lower > upper) | (upper > most)).any():
                     return (lower.astype(np.int64) - _START) // 2
         return np.array([(self._header(page, _LEAF)[0] - _START) // 2 for page in pages.tolist()])  # says what is wrong

@@ -30,7 +30,8 @@ class Registry(Mapping[str, Kind]):
 
     def add(self, name: str, kind: Kind) -> None:
         """Adds a type, or replaces one; a type of a user is not replaced by one of this package."""
-        if not _of_this_package(kind) or _of_this_package(self._kinds.get(name, kind)):
+        known = self._kinds.get(name)
+        if known is None or not _of_this_package(kind) or _of_this_package(known):
             self._kinds[name] = kind
 
     def add_variant(self, name: str, applies: Applies, kind: Kind) -> None:

@@ -161,7 +161,7 @@ class _Builder:
             node.bottoms.append(bottom)
             bottom.readers.append((node, i))
         for i, (name, shape) in enumerate(zip(tops, shapes, strict=True)):
-            value = Value(name, tuple(int(d) for d in shape), node, i)
+            value = Value(name, tuple(map(int, shape)), node, i)
             _check_size(layer, f'top "{name}"', value.shape, at("top", i))
             node.tops.append(value)
             if name != AUTOMATIC:

@@ -21,18 +21,12 @@ from . import (  # those that are not used register what they build
     blas,
     choices,
     convolution,  # noqa: F401
-    im2col,  # noqa: F401
     inference,
     input_buffer,
-    lrn,  # noqa: F401
     onednn,
     pooling,  # noqa: F401
     prepared,  # noqa: F401
     preprocessing,  # noqa: F401
-    recurrent,  # noqa: F401
-    regions,  # noqa: F401
-    resizing,  # noqa: F401
-    selection,  # noqa: F401
 )
 from .formula_kernels import FormulaKernels
 from .registry import BUILDERS

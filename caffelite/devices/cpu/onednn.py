@@ -141,7 +141,7 @@ class Library:
 
     def dense(self, shape: tuple[int, ...], dtype: int = F32) -> ct.c_void_p:
         """A memory descriptor of an array as NumPy has it."""
-        return self.layout(shape, tuple(int(np.prod(shape[i + 1 :])) for i in range(len(shape))), dtype)
+        return self.layout(shape, tuple(np.cumprod((1, *shape[:0:-1]))[::-1].tolist()), dtype)
 
     def channels_last(self, shape: tuple[int, ...], dtype: int = F32) -> ct.c_void_p:
         """A memory descriptor of N×C×H×W stored as N×H×W×C."""
@@ -232,8 +232,8 @@ class Primitive:
             layout = layouts.get(operand) or descriptor.layout(operand)
             library("memory_create", ct.byref(memory), layout, library.engine, None)
             self._memories.append(memory)
-        for what, handle in [("primitive", self._handle), *(("memory", memory) for memory in self._memories)]:
-            weakref.finalize(self, library, f"{what}_destroy", handle)
+            weakref.finalize(self, library, "memory_destroy", memory)
+        weakref.finalize(self, library, "primitive_destroy", self._handle)
         pairs = zip(operands, self._memories, strict=True)
         self._arguments = (_Argument * len(operands))(*[_Argument(OPERANDS[o][0], m.value) for o, m in pairs])
         self._call = self._handle, library.stream, len(operands), self._arguments
