@@ -101,6 +101,8 @@ class Library:
         self("engine_create", ct.byref(self.engine), _CPU, ct.c_size_t(0))
         self("stream_create", ct.byref(self.stream), self.engine, _IN_ORDER)
         self.execute, self.set_handle = functions.dnnl_primitive_execute, functions.dnnl_memory_set_data_handle
+        # Both are constant, and oneDNN copies them.
+        self.layout, self.attributes = functools.cache(self._layout), functools.cache(self._attributes)
 
     def set_threads(self, count: int) -> None:
         """Primitives that are created or executed from now on by this thread use so many threads."""
@@ -123,7 +125,7 @@ class Library:
         if status:
             raise RuntimeError(f"oneDNN's {name} failed with status {status}")
 
-    def layout(self, shape: tuple[int, ...], strides: tuple[int, ...] | None = None, dtype: int = F32) -> ct.c_void_p:
+    def _layout(self, shape: tuple[int, ...], strides: tuple[int, ...] | None = None, dtype: int = F32) -> ct.c_void_p:
         """A memory descriptor; strides in elements, None: the primitive's preferred layout."""
         description, dims = _pointer(), (_long * len(shape))(*shape)
         if strides is None:
@@ -148,7 +150,7 @@ class Library:
         _, c, h, w = shape
         return self.layout(shape, (c * h * w, 1, w * c, c), dtype)
 
-    def attributes(self, slope: float | None = None, add: bool = False) -> ct.c_void_p:
+    def _attributes(self, slope: float | None = None, add: bool = False) -> ct.c_void_p:
         """A primitive's attributes: scratchpad given by the caller, a leaky ReLU at the end, the result added to what
         is there."""
         attributes, after = _pointer(), _pointer()
