@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Details, Where
@@ -65,8 +66,6 @@ class Datums(Samples[Record]):
 
     def datum(self, content: Record) -> pb.Datum:
         """A record's message, with a label that float32 represents."""
-        from google.protobuf.message import DecodeError
-
         key, value = content
         try:
             datum = pb.Datum.FromString(value)
@@ -102,8 +101,6 @@ class Datums(Samples[Record]):
         )
 
     def sampled(self, indices: np.ndarray) -> tuple[list[Any], np.ndarray | None]:
-        from google.protobuf.message import DecodeError
-
         try:
             datums = [pb.Datum.FromString(value) for _, value in self.at(indices)]
         except DecodeError:
@@ -120,8 +117,6 @@ class Datums(Samples[Record]):
         return bytes(content[0]).decode(errors="backslashreplace")
 
     def labels(self, most: int) -> np.ndarray:
-        from google.protobuf.message import DecodeError
-
         labels = []
         for _, (_, value) in zip(range(most), self.walk(0), strict=False):
             try:
@@ -131,8 +126,6 @@ class Datums(Samples[Record]):
         return np.array(labels, np.float64)
 
     def _read_labels(self) -> np.ndarray:
-        from google.protobuf.message import DecodeError
-
         labels = np.empty(self.length)
         with progress_bar(f"labels of {self.path.name}", self.length, unit="records") as bar:
             for i, (key, value) in enumerate(self.all()):

@@ -52,4 +52,6 @@ def all_labels(source: object, top: int) -> Iterator[np.ndarray] | None:
     has no labels for it. Errors: a file or record cannot be read."""
     if isinstance(source, DataSource) and top == 1:
         return iter([source.samples.all_labels()])
+    from .hdf5 import HDF5Source
+
     return source.blocks(top) if isinstance(source, HDF5Source) else None
