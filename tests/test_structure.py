@@ -447,7 +447,13 @@ def test_parameters_of_an_operation_stand_in_one_file(tmp_path):
 
 
 def test_what_few_trainings_use_is_imported_when_it_is_asked_for():
-    rare = ["planner", "net.partition", "training.divided_nets", "training.hooks.debug_info", "parallel.transports.choice"]
+    rare = [
+        "planner",
+        "net.partition",
+        "training.divided_nets",
+        "training.hooks.debug_info",
+        "parallel.transports.choice",
+    ]
     rare += ["data.hdf5", "devices.cpu.recurrent", "devices.cpu.regions", "devices.cpu.prepared", "families"]
     code = f"""
 import sys

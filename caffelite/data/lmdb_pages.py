@@ -13,7 +13,6 @@ import struct
 import weakref
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
@@ -92,7 +91,8 @@ class Pages:
             # The leaf pages in the order of the keys, as far as they are located; of each the number of its first
             # record, and at the end of the one after them.
             self._leaf_pages, self._firsts = array("q"), array("q", [0])
-            self._leaves, self._locating = self._walk(), Lock()
+            self._waiting, self._locating = [(self.meta.root, 1)], Lock()  # pages with leaf pages to be located: levels
+            self._seen: set[int] = set()
             self._leaf = _Leaf(0, range(0), b"", 0)  # the one that was read last
         except BaseException:
             self.close()
@@ -146,14 +146,27 @@ class Pages:
 
     def _locate_more(self) -> None:
         """Adds the leaf pages below one more branch page to those that are located."""
-        located = next(self._leaves, None)
-        if located is None:
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
             raise Damaged("its pages were not read to the end")  # because of an error before
-        pages, counts = located
-        self._leaf_pages.frombytes(pages.tobytes())
-        self._firsts.frombytes((self._firsts[-1] + np.cumsum(counts)).astype(np.int64).tobytes())
-        if self._firsts[-1] == self.entries:
-            next(self._leaves, None)  # an error where there are more
+        while True:
+            number, level = waiting.pop()
+            pages = self._children(number) if level < self.meta.depth else np.array([number])
+            if level + 1 >= self.meta.depth:
+                break
+            waiting += [(page, level + 1) for page in reversed(pages.tolist())]
+        for page in pages.tolist():
+            if page in self._seen:
+                raise Damaged(f"page {page} belongs to two others")
+            self._seen.add(page)
+        firsts = self._firsts[-1] + np.cumsum(self._counts(pages))
+        if firsts[-1] > self.entries or (firsts[-1] == self.entries) == bool(waiting):
+            raise Damaged(f"it has other than the {self.entries} records that it says")
+        self._leaf_pages.frombytes(pages.astype(np.int64).tobytes())
+        self._firsts.frombytes(firsts.astype(np.int64).tobytes())
+        if not waiting:
+            self._seen.clear()
+        self._waiting = waiting
 
     # pages
 
@@ -226,38 +239,9 @@ class Pages:
         if not offsets.size or offsets.min() < upper or offsets.max() + 8 > len(page):
             raise Damaged(f"page {number} has a node outside it")
         pages = np.zeros((len(offsets), 8), np.uint8)
-        pages[:, :6] = np.frombuffer(page, np.uint8)[
-            np.add.outer(offsets, np.arange(6))
-        ]  # the number of a page: 48 bits
+        places = np.add.outer(offsets, np.arange(6))  # of the numbers of pages, 48 bits each
+        pages[:, :6] = np.frombuffer(page, np.uint8)[places]
         return pages.view("<i8")[:, 0]
-
-    def _walk(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """The leaf pages below each branch page, in the order of the keys, and how many records each has."""
-        total, seen = 0, set()
-        for pages in self._below(self.meta.root, 1) if self.entries else ():
-            for page in pages.tolist():
-                if page in seen:
-                    raise Damaged(f"page {page} belongs to two others")
-                seen.add(page)
-            counts = self._counts(pages)
-            total += int(counts.sum())
-            if total > self.entries:
-                break
-            yield pages, counts
-        if total != self.entries:
-            raise Damaged(f"it has other than the {self.entries} records that it says")
-
-    def _below(self, number: int, level: int) -> Iterator[np.ndarray]:
-        """The leaf pages below a page, branch page by branch page."""
-        if level == self.meta.depth:
-            yield np.array([number])
-            return
-        pages = self._children(number)
-        if level + 1 == self.meta.depth:
-            yield pages
-            return
-        for page in pages.tolist():
-            yield from self._below(page, level + 1)
 
     def _counts(self, pages: np.ndarray) -> np.ndarray:
         """How many records leaf pages have, by their headers, which are checked all at once."""

@@ -85,6 +85,14 @@ def test_dropped_readers_release_the_environment(tmp_path):
     assert lmdb_reader._opened == before
 
 
+def test_a_dropped_reader_closes_its_file_at_once(tmp_path):
+    db = Lmdb(write(tmp_path / "db", sorted(pairs(2000, (1900,)).items())))
+    assert db.read([0])
+    closed = db._pages.close
+    del db
+    assert not closed.alive
+
+
 def test_a_reader_released_while_another_opens(tmp_path, monkeypatch):
     """The garbage collector runs inside the lock, and releases the last reader of the same file."""
     path = write(tmp_path / "db", sorted(pairs(30).items()))
