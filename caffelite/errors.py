@@ -57,9 +57,10 @@ def moved_paths(items: Mapping[tuple, Item], moves: Mapping[tuple, tuple], prefi
     prefixes, n = {}, len(prefix)
     for path, item in items.items():
         old = path[n:]
-        if path[:n] == prefix:
-            end = next((end for end in range(len(old), 0, -1) if old[:end] in moves), 0)
-            path = prefix + moves.get(old[:end], old[:end]) + old[end:]
+        for end in range(len(old), 0, -1) if path[:n] == prefix else ():
+            if old[:end] in moves:
+                path = prefix + moves[old[:end]] + old[end:]
+                break
         prefixes[path] = item
     return prefixes
 
@@ -103,6 +104,8 @@ class CaffeliteError(Exception):
 def printable(text: str, keep: str = "\n\t") -> str:
     """Text for a terminal. Names come from files and may hold control codes: what cannot be shown becomes an escape,
     but for ``keep``."""
+    if text.isprintable():
+        return text
     return "".join(
         c if c.isprintable() or c in keep else c.encode("unicode_escape", "surrogatepass").decode() for c in text
     )

@@ -11,7 +11,7 @@ import json
 import os
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -66,12 +66,12 @@ def load(
 def fits(value: Any, kind: Any) -> bool:
     """Whether a value is of a kind."""
     if isinstance(kind, list):
-        return isinstance(value, list) and all(fits(each, kind[0]) for each in value)
+        return isinstance(value, list) and _all_fit(value, kind[0])
     if isinstance(kind, dict):
         if not isinstance(value, dict):
             return False
         if str in kind:
-            return all(fits(each, kind[str]) for each in value.values())
+            return _all_fit(value.values(), kind[str])
         return all(name in value and fits(value[name], each) for name, each in kind.items())
     if isinstance(kind, types.UnionType | tuple):
         return any(fits(value, each) for each in (kind if isinstance(kind, tuple) else typing.get_args(kind)))
@@ -84,6 +84,10 @@ def fits(value: Any, kind: Any) -> bool:
     if isinstance(value, int) and abs(value) > LARGEST:
         return False
     return isinstance(value, (int, float) if kind is float else kind)
+
+
+def _all_fit(values: Collection[Any], kind: Any) -> bool:
+    return {str}.issuperset(map(type, values)) if kind is str else all(fits(each, kind) for each in values)
 
 
 def _object(path: str | os.PathLike, most: int = inputs.TEXT) -> dict[str, Any]:

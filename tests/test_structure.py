@@ -446,6 +446,32 @@ def test_parameters_of_an_operation_stand_in_one_file(tmp_path):
     assert structure.operations(tmp_path)["LRN"] == ["lrn.py"]
 
 
+def test_what_few_trainings_use_is_imported_when_it_is_asked_for():
+    rare = [
+        "planner",
+        "net.partition",
+        "training.divided_nets",
+        "training.hooks.debug_info",
+        "parallel.transports.choice",
+    ]
+    rare += ["data.hdf5", "devices.cpu.recurrent", "devices.cpu.regions", "devices.cpu.prepared", "families"]
+    code = f"""
+import sys
+import caffelite.devices.cpu.device, caffelite.runs.launch, caffelite.training.build
+from caffelite.layers import REGISTRY
+assert "Data" in REGISTRY
+print([name for name in {rare} if f"caffelite.{{name}}" in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr
+
+
+@pytest.mark.slow
+def test_the_start_of_a_training_is_counted():
+    calls, files = structure.start()
+    assert calls > files > 100
+
+
 def test_test_names_have_at_most_60_characters():
     names = [n.name for path in sources() for n in nodes(path) if isinstance(n, ast.FunctionDef)]
     assert [name for name in names if name.startswith("test_") and len(name) > 60] == []

@@ -10,7 +10,7 @@ from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.errors import CaffeliteError
 from caffelite.layers import batch_norm
-from caffelite.prototxt.dialects import LEARNT, V0_FIELDS, V0_TRANSFORM, V0_TYPES, V1_PARAM, V1_TYPES
+from caffelite.prototxt.dialects import LEARNT, V0_FIELDS, V0_TRANSFORM, V1_PARAM, modern_type, v0_message
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +81,8 @@ def test_every_v1_type_has_a_modern_name():
     schema = (Path(__file__).parent.parent / "proto/caffelite.proto").read_text()
     enum = schema[schema.index("enum LayerType") :]
     said = {int(m[1]): m[2] for m in re.finditer(r'[A-Z0-9_]+ = (\d+);  // "(\w+)"', enum[: enum.index("}")])}
-    assert said | {0: ""} == V1_TYPES
+    types = pb.V1LayerParameter.LayerType.items()
+    assert said | {0: ""} == {number: modern_type(name) for name, number in types}
 
 
 @pytest.mark.parametrize("word, name", [("DATA", "data"), ("IMAGE_DATA", "image_data"), ("WINDOW_DATA", "window_data")])
@@ -248,7 +249,7 @@ def test_every_v0_field_is_known():
     fields = pb.LayerParameter.DESCRIPTOR.fields_by_name
     for field, (now, words) in V0_FIELDS.items():
         for word in words:
-            assert (now or field) in fields[V0_TYPES[word][1]].message_type.fields_by_name
+            assert (now or field) in fields[v0_message(word)].message_type.fields_by_name
 
 
 def test_v0_mistakes(caplog):

@@ -1,6 +1,6 @@
 """Tells how the source is built: lines by package, names of layer types that are written outside of the types' own
-files, members of the layers' base classes, the types whose file has another name, and the files in which the parameters
-of a device's operation stand.
+files, members of the layers' base classes, the types whose file has another name, the files in which the parameters
+of a device's operation stand, and what runs before the first iteration of a training ends.
 
 Examples:
   python tools/structure.py
@@ -12,7 +12,10 @@ from __future__ import annotations
 import argparse
 import ast
 import dataclasses
+import os
+import subprocess
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -25,6 +28,30 @@ from caffelite.layers import REGISTRY, Layer  # noqa: E402
 
 OWN = ("layers", "families", "data/layers")  # folders of layer types
 FEWEST = 4  # parameters; fewer are also those of other functions
+# Counts calls of Python functions of the package in the main thread, and the files with these functions
+COUNT = """
+import inspect, sys
+import caffelite
+from caffelite.cli import main
+
+calls, files = 0, set()
+
+def count(frame, event, _):
+    global calls
+    code = frame.f_code
+    is_function = code.co_flags & inspect.CO_NEWLOCALS  # else the body of a module or class
+    if event == "call" and is_function and code.co_filename.startswith(caffelite.__path__[0]):
+        calls += 1
+        files.add(code.co_filename)
+    if event == "return" and code.co_name == "update" and code.co_filename.endswith("training/iteration.py"):
+        sys.setprofile(None)
+
+sys.setprofile(count)
+try:
+    main(["train", "-solver", "solver.prototxt"])
+finally:
+    print(calls, len(files))
+"""
 CHAPTERS = ("activation", "data", "recurrent", "shape")  # files of several types, by what these do
 
 
@@ -97,6 +124,20 @@ def suggested(name: str) -> bool:
     return stem in CHAPTERS or any(word in name.lower() for word in stem.split("_"))
 
 
+def start() -> tuple[int, int]:
+    """From the command line's `main` to the end of the first iteration of LeNet with 64 random images, once kernels are
+    compiled: the calls of functions, resumed generators counted, and the files with functions that are called."""
+    import cold_start
+
+    with tempfile.TemporaryDirectory() as folder:
+        cold_start.prepare(Path(folder), str(ROOT / "models/lenet/train_val.prototxt"), 64, (1, 28, 28))
+        for _ in range(2):  # the first one compiles
+            command = [sys.executable, "-c", COUNT]
+            done = subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True)
+    calls, files = done.stdout.split()
+    return int(calls), int(files)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--names", action="store_true", help="list the files with names of layer types, and the names")
@@ -113,6 +154,7 @@ def main() -> None:
     print(f"members of the layers' base classes  {members()}")
     files = operations()
     print(f"files with an operation's parameters  {sum(map(len, files.values())) / len(files):.2f} in the mean")
+    print("calls and files from main() to the first iteration of LeNet  {:,} and {}".format(*start()))
     strange = [f"{name} ({file_of(name)})" for name in sorted(REGISTRY) if not suggested(name)]
     print(f"layer types in a file of their name  {len(REGISTRY) - len(strange)} of {len(REGISTRY)}")
     for entry in strange:

@@ -9,7 +9,6 @@ import json
 import logging
 import math
 import re
-import types
 import typing
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -101,13 +100,13 @@ def field_option(field: str, name: str = "", **changes: Any) -> Callable:
 
 
 def _attributes(each: dataclasses.Field, hint: Any) -> dict[str, Any]:
-    choices, least, repeated = (each.metadata[key] for key in ("choices", "least", "repeated"))
+    choices, least, repeated = each.metadata["choices"], each.metadata["least"], each.metadata["repeated"]
     attributes: dict[str, Any] = {"help": each.metadata["help"], "metavar": each.metadata["metavar"]}
     if each.default is dataclasses.MISSING:
         attributes["required"] = True
     elif isinstance(each.default, str | int | float) and not isinstance(each.default, bool):
         attributes.update(default=each.default, show_default=each.default != "")
-    kind = next((arg for arg in typing.get_args(hint) if arg is not types.NoneType), hint)
+    kind = next(iter(typing.get_args(hint)), hint)  # of X | None
     if choices:
         attributes["type"] = click.Choice(choices)
     elif each.metadata["value"]:

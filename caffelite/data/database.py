@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Details, Where
@@ -17,7 +17,8 @@ from .lmdb_reader import Lmdb, Record
 from .samples import Check, Samples
 from .writers import progress_bar
 
-MOST_INDEXED = 4_000_000  # records of a database whose samples are read from all over it
+MOST_INDEXED = 4_000_000  # records of a database of which all pages are located at the start
+AT_ONCE = 16  # records that are read together where all are wanted
 EXACT_LABELS = 1 << 24  # float32 represents every integer up to here
 
 
@@ -35,6 +36,10 @@ class Datums(Samples[Record]):
         """(key, value) of the records from one on."""
         raise NotImplementedError
 
+    def all(self) -> Iterator[Record]:
+        """Every record, where all are wanted."""
+        return self.walk(0)
+
     def look(self) -> None:
         """Determines the properties of the images from the first record."""
         if not self.length:
@@ -48,7 +53,7 @@ class Datums(Samples[Record]):
             return None
         images = np.empty((self.length, *self.first.shape), self.first.dtype)
         labels = np.empty(self.length, np.int32)
-        for i, record in enumerate(self.walk(0)):
+        for i, record in enumerate(self.all()):
             image, labels[i] = self.image(i, record)
             if image.shape != images.shape[1:] or image.dtype != images.dtype:
                 try:
@@ -61,8 +66,6 @@ class Datums(Samples[Record]):
 
     def datum(self, content: Record) -> pb.Datum:
         """A record's message, with a label that float32 represents."""
-        from google.protobuf.message import DecodeError
-
         key, value = content
         try:
             datum = pb.Datum.FromString(value)
@@ -98,8 +101,6 @@ class Datums(Samples[Record]):
         )
 
     def sampled(self, indices: np.ndarray) -> tuple[list[Any], np.ndarray | None]:
-        from google.protobuf.message import DecodeError
-
         try:
             datums = [pb.Datum.FromString(value) for _, value in self.at(indices)]
         except DecodeError:
@@ -108,7 +109,7 @@ class Datums(Samples[Record]):
         return contents, np.array([datum.label for datum in datums], np.float64)
 
     def at(self, indices: np.ndarray) -> Sequence[Record]:
-        """The records of any numbers, without a change of what ``read`` reads next."""
+        """The records by which a data set is known."""
         return self.read(indices)
 
     def name(self, number: int) -> str:
@@ -116,8 +117,6 @@ class Datums(Samples[Record]):
         return bytes(content[0]).decode(errors="backslashreplace")
 
     def labels(self, most: int) -> np.ndarray:
-        from google.protobuf.message import DecodeError
-
         labels = []
         for _, (_, value) in zip(range(most), self.walk(0), strict=False):
             try:
@@ -127,11 +126,9 @@ class Datums(Samples[Record]):
         return np.array(labels, np.float64)
 
     def _read_labels(self) -> np.ndarray:
-        from google.protobuf.message import DecodeError
-
         labels = np.empty(self.length)
         with progress_bar(f"labels of {self.path.name}", self.length, unit="records") as bar:
-            for i, (key, value) in enumerate(self.walk(0)):
+            for i, (key, value) in enumerate(self.all()):
                 try:
                     labels[i] = pb.Datum.FromString(value).label
                 except DecodeError:
@@ -142,17 +139,10 @@ class Datums(Samples[Record]):
 
 class Database(Datums):
     """The records of one LMDB. Errors besides: no such folder, not an LMDB, truncated, damaged, changed while it is
-    read.
+    read."""
 
-    shuffled: whether records will be read in any order, for which the places of all are kept.
-    """
-
-    def __init__(self, path: Path, color: bool | None = None, shuffled: bool = False):
+    def __init__(self, path: Path, color: bool | None = None):
         super().__init__(path, color)
-        self._walking: Iterator[Callable[[], Record]] | None = None
-        self._shuffled = shuffled
-        self._index: np.ndarray | None = None
-        self._next = 0  # the record that `_walking` returns next
         self._lmdb = Lmdb(path)
         try:
             self.length = self._lmdb.length
@@ -164,30 +154,15 @@ class Database(Datums):
     def walk(self, start: int) -> Iterator[Record]:
         return self._lmdb.walk(start)
 
+    def all(self) -> Iterator[Record]:
+        for start in range(0, self.length, AT_ONCE):
+            yield from self._lmdb.read(range(start, min(start + AT_ONCE, self.length)))
+
     def read(self, indices: np.ndarray) -> Sequence[Record]:
-        if not self._shuffled:
-            return self._lmdb.take([self._step(number) for number in indices.tolist()])
-        if self._index is None:
-            self._index = self._lmdb.index()
-        return self._lmdb.read(self._index[indices])
+        return self._lmdb.read(indices.tolist())
 
     def at(self, indices: np.ndarray) -> Sequence[Record]:
-        if self.length > MOST_INDEXED:
-            return list(itertools.islice(self.walk(0), len(indices)))
-        index = self._lmdb.index() if self._index is None else self._index
-        if self._shuffled:
-            self._index = index
-        return self._lmdb.read(index[indices])
-
-    def _step(self, number: int) -> Callable[[], Record]:
-        """The record with an index; continues from the last one, or restarts from the first."""
-        if self._walking is None or number < self._next:
-            self._walking, self._next = self._lmdb.ahead(number), number
-        for _ in range(number - self._next):
-            next(self._walking)
-        self._next = number + 1
-        return next(self._walking)
+        return self.read(np.arange(len(indices)) if self.length > MOST_INDEXED else indices)
 
     def close(self) -> None:
-        self._walking = self._index = None
         self._lmdb.close()

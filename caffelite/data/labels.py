@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..errors import CaffeliteError
-from .hdf5 import HDF5Source
 from .samples import DataSource
+
+if TYPE_CHECKING:
+    from .hdf5 import HDF5Source
 
 MOST = 5000  # labels that are read from files; a database of large images is not read to its end for this
 
@@ -30,6 +32,8 @@ def labels(source: object, top: int, most: int = MOST) -> Labels:
     if isinstance(source, DataSource) and top == 1:
         values = source.samples.labels(most)
         return Labels(values, len(values) == source.samples.length)
+    from .hdf5 import HDF5Source
+
     if isinstance(source, HDF5Source):
         return _of_rows(source, top, most)
     return Labels(np.empty(0), False)
@@ -48,4 +52,6 @@ def all_labels(source: object, top: int) -> Iterator[np.ndarray] | None:
     has no labels for it. Errors: a file or record cannot be read."""
     if isinstance(source, DataSource) and top == 1:
         return iter([source.samples.all_labels()])
+    from .hdf5 import HDF5Source
+
     return source.blocks(top) if isinstance(source, HDF5Source) else None

@@ -8,12 +8,13 @@ the offsets of the end of the node list and of the first node (2 and 2), or the 
 
 from __future__ import annotations
 
-import functools
 import os
 import struct
 import weakref
-from collections.abc import Callable, Iterator
+from array import array
+from bisect import bisect_right
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from .. import inputs
 _BRANCH, _LEAF, _OVERFLOW, _META, _KINDS = 1, 2, 4, 8, 0x6F  # flags of a page; KINDS: those of its type
 _BIG, _SUBDATA, _DUPLICATES = 1, 2, 4  # flags of a node
 _HEADER, _NODE = struct.Struct("<QHHHH"), struct.Struct("<HHHH")
+_HEADERS = np.dtype([("number", "<i8"), ("padding", "<u2"), ("flags", "<u2"), ("lower", "<u2"), ("upper", "<u2")])
 # From byte 16: magic, version; the records' tree: flags, depth, branch, leaf and overflow pages, records, root; last
 # page, transaction
 _META_BODY = struct.Struct("<II16x48x4xHHQQQQQQQ")
@@ -52,8 +54,20 @@ class Meta(NamedTuple):
     page_bytes: int
 
 
+class _Leaf(NamedTuple):
+    """A leaf page: its number, the records on it, its bytes, and where its nodes begin."""
+
+    page: int
+    records: range
+    content: bytes
+    upper: int
+
+
 class Pages:
     """An LMDB's records in the order of their keys, as one transaction left them.
+
+    The tree does not count records, so the headers of the leaf pages before a record say on which page it is. They
+    are read once, as far as they are needed.
 
     transaction: which one, of the two that the file knows; None: the last. Errors: OSError; Damaged: also where the
     file is shorter than its meta page says.
@@ -74,6 +88,12 @@ class Pages:
             self.entries = self.meta.entries
             self._checked_metas = b""  # both meta pages as check_unchanged last found them
             self._check_sizes()
+            # The leaf pages in the order of the keys, as far as they are located; of each the number of its first
+            # record, and at the end of the one after them.
+            self._leaf_pages, self._firsts = array("q"), array("q", [0])
+            self._waiting, self._locating = [(self.meta.root, 1)], Lock()  # pages with leaf pages to be located: levels
+            self._seen: set[int] = set()
+            self._leaf = _Leaf(0, range(0), b"", 0)  # the one that was read last
         except BaseException:
             self.close()
             raise
@@ -84,7 +104,7 @@ class Pages:
         retained: a reader's lock keeps our transaction's pages. Without it they may be used again from the second
         transaction after ours on.
         """
-        metas = b"".join(os.pread(self._file, _META_BYTES, at) for at in (0, self.meta.page_bytes))
+        metas = os.pread(self._file, self.meta.page_bytes + _META_BYTES, 0)  # both, in one call
         if metas == self._checked_metas:
             return
         now = max(meta.transaction for meta in self._metas())
@@ -92,39 +112,61 @@ class Pages:
             raise Changed("another program writes to it")
         self._checked_metas = metas
 
-    def index(self) -> np.ndarray:
-        """For each record its page and the place of its node there, N×2 of int64: what `record` takes."""
-        parts = []
-        for number, _ in self._leaves():
-            offsets = self._page(number, _LEAF)[1]
-            parts.append(np.column_stack([np.full(len(offsets), number), offsets]))
-        return np.concatenate(parts).astype(np.int64) if parts else np.empty((0, 2), np.int64)
+    def record(self, number: int) -> tuple[bytes, bytes]:
+        """The key and the value of a record, by its number from 0 on. Its page is read at once: that is faster than the
+        header, the node and the value one by one."""
+        leaf = self._leaf
+        if number not in leaf.records:
+            leaf = self._leaf = self._find(number)
+        page, content = leaf.page, leaf.content
+        at = _START + 2 * (number - leaf.records.start)
+        offset = content[at] | content[at + 1] << 8
+        if not leaf.upper <= offset <= len(content) - 8:
+            raise Damaged(f"page {page} has a node outside it")
+        low, high, flags, key_bytes = _NODE.unpack_from(content, offset)
+        size, at = low | high << 16, offset + 8 + key_bytes
+        end = at + (8 if flags & _BIG else size)
+        if end > len(content) or flags & (_SUBDATA | _DUPLICATES):
+            raise Damaged(f"page {page} has a record that is none")
+        key, value = content[offset + 8 : at], content[at:end]
+        return key, self._overflow(int.from_bytes(value, "little"), size) if flags & _BIG else value
 
-    def walk(self, start: int = 0) -> Iterator[Callable[[], tuple[bytes, bytes]]]:
-        """The records from one on, each read when it is called: of a leaf page with none of these only the header is
-        read, of the others each value that is called for."""
-        for number, count in self._leaves():
-            leaf = functools.cache(functools.partial(self._page, number, _LEAF))
-            for index in range(start, count):
-                yield functools.partial(self._nth, number, leaf, index)
-            start = max(0, start - count)
+    def _find(self, number: int) -> _Leaf:
+        """The leaf page with a record."""
+        if number >= self._firsts[-1]:
+            with self._locating:
+                while number >= self._firsts[-1]:
+                    self._locate_more()
+        index = bisect_right(self._firsts, number) - 1
+        page, records = self._leaf_pages[index], range(self._firsts[index], self._firsts[index + 1])
+        content, lower, upper = self._page(page, _LEAF)
+        if lower != _START + 2 * len(records):
+            raise Damaged(f"page {page} has other than the nodes that it had")
+        return _Leaf(page, records, content, upper)
 
-    def _nth(self, number: int, leaf: Callable[[], tuple[bytes, tuple[int, ...]]], index: int) -> tuple[bytes, bytes]:
-        page, offsets = leaf()
-        if index >= len(offsets):
-            raise Damaged(f"page {number} has other than the nodes that it had")
-        return self._record(number, page, offsets[index])
-
-    def record(self, number: int, offset: int) -> tuple[bytes, bytes]:
-        """The key and the value of a node, by a row of `index`: no more of its page than the node is read."""
-        lower, _ = self._header(number, _LEAF)
-        at, most = number * self.meta.page_bytes, self.meta.page_bytes
-        if not lower <= offset <= most - 8:
-            raise Damaged(f"page {number} has no node at {offset}")
-        low, high, flags, key_bytes = _NODE.unpack(self._read(8, at + offset))
-        size = 8 + key_bytes + (8 if flags & _BIG else low | high << 16)
-        node = self._read(min(size, most - offset), at + offset)
-        return self._record(number, bytes(offset) + node, offset)
+    def _locate_more(self) -> None:
+        """Adds the leaf pages below one more branch page to those that are located."""
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            raise Damaged("its pages were not read to the end")  # because of an error before
+        while True:
+            number, level = waiting.pop()
+            pages = self._children(number) if level < self.meta.depth else np.array([number])
+            if level + 1 >= self.meta.depth:
+                break
+            waiting += [(page, level + 1) for page in reversed(pages.tolist())]
+        for page in pages.tolist():
+            if page in self._seen:
+                raise Damaged(f"page {page} belongs to two others")
+            self._seen.add(page)
+        firsts = self._firsts[-1] + np.cumsum(self._counts(pages))
+        if firsts[-1] > self.entries or (firsts[-1] == self.entries) == bool(waiting):
+            raise Damaged(f"it has other than the {self.entries} records that it says")
+        self._leaf_pages.frombytes(pages.astype(np.int64).tobytes())
+        self._firsts.frombytes(firsts.astype(np.int64).tobytes())
+        if not waiting:
+            self._seen.clear()
+        self._waiting = waiting
 
     # pages
 
@@ -183,48 +225,36 @@ class Pages:
             )
         return lower, upper
 
-    def _page(self, number: int, kind: int) -> tuple[bytes, tuple[int, ...]]:
-        """A page and the places of its nodes."""
+    def _page(self, number: int, kind: int) -> tuple[bytes, int, int]:
+        """A page, and what `_header` returns."""
         if not 1 < number < self.meta.pages:
             raise Damaged(f"it names page {number} of {self.meta.pages}")
         page = self._read(self.meta.page_bytes, number * self.meta.page_bytes)
-        lower, upper = self._header(number, kind, page)
-        offsets = struct.unpack_from(f"<{(lower - _START) // 2}H", page, _START)
-        if not offsets or min(offsets) < upper or max(offsets) + 8 > len(page):
+        return page, *self._header(number, kind, page)
+
+    def _children(self, number: int) -> np.ndarray:
+        """The pages below a branch page."""
+        page, lower, upper = self._page(number, _BRANCH)
+        offsets = np.frombuffer(page, "<u2", (lower - _START) // 2, _START)
+        if not offsets.size or offsets.min() < upper or offsets.max() + 8 > len(page):
             raise Damaged(f"page {number} has a node outside it")
-        return page, offsets
+        pages = np.zeros((len(offsets), 8), np.uint8)
+        places = np.add.outer(offsets, np.arange(6))  # of the numbers of pages, 48 bits each
+        pages[:, :6] = np.frombuffer(page, np.uint8)[places]
+        return pages.view("<i8")[:, 0]
 
-    def _leaves(self) -> Iterator[tuple[int, int]]:
-        """Each leaf's page and how many nodes it has, in the order of the keys; of leaves the headers are read."""
-        seen, total, waiting = set(), 0, [(self.meta.root, 1)] if self.meta.entries else []
-        while waiting:
-            number, level = waiting.pop()
-            if number in seen:
-                raise Damaged(f"page {number} belongs to two others")
-            seen.add(number)
-            if level == self.meta.depth:
-                count = (self._header(number, _LEAF)[0] - _START) // 2
-                total += count
-                if total > self.meta.entries:
-                    break
-                yield number, count
-                continue
-            page, offsets = self._page(number, _BRANCH)
-            nodes = [_NODE.unpack_from(page, offset) for offset in offsets]
-            waiting += [(low | high << 16 | more << 32, level + 1) for low, high, more, _ in reversed(nodes)]
-        if total != self.meta.entries:
-            raise Damaged(f"it has other than the {self.meta.entries} records that it says")
-
-    def _record(self, number: int, page: bytes, offset: int) -> tuple[bytes, bytes]:
-        if not _START <= offset <= len(page) - 8:
-            raise Damaged(f"page {number} has no node at {offset}")
-        low, high, flags, key_bytes = _NODE.unpack_from(page, offset)
-        size, at = low | high << 16, offset + 8 + key_bytes
-        end = at + (8 if flags & _BIG else size)
-        if end > len(page) or flags & (_SUBDATA | _DUPLICATES):
-            raise Damaged(f"page {number} has a record that is none")
-        key = page[offset + 8 : at]
-        return key, self._overflow(int.from_bytes(page[at:end], "little"), size) if flags & _BIG else page[at:end]
+    def _counts(self, pages: np.ndarray) -> np.ndarray:
+        """How many records leaf pages have, by their headers, which are checked all at once."""
+        if pages.min() > 1 and pages.max() < self.meta.pages:
+            most, read, file = self.meta.page_bytes, os.pread, self._file
+            headers = b"".join([read(file, _START, page * most) for page in pages.tolist()])
+            if len(headers) == _START * len(pages):
+                table = np.frombuffer(headers, _HEADERS)
+                lower, upper = table["lower"], table["upper"]
+                bad = (table["number"] != pages) | (table["flags"] & _KINDS != _LEAF) | (lower & 1 != 0)
+                if not (bad | (lower < _START) | (lower > upper) | (upper > most)).any():
+                    return (lower.astype(np.int64) - _START) // 2
+        return np.array([(self._header(page, _LEAF)[0] - _START) // 2 for page in pages.tolist()])  # says what is wrong
 
     def _overflow(self, number: int, size: int) -> bytes:
         """A value stored in overflow pages."""

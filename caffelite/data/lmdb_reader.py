@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from .. import inputs
 from ..errors import CaffeliteError, Where
@@ -21,6 +18,7 @@ if TYPE_CHECKING:
 
 ANEW = "copy or make it again"  # the remedy for a damaged database
 TRIES = 5  # attempts to read the state that a writer leaves while this process takes the lock
+MISTAKES = Damaged, Changed, OSError
 Record = tuple[bytes, bytes]
 
 
@@ -52,8 +50,10 @@ class Lmdb:
             raise CaffeliteError(
                 "cannot open the LMDB", where=Where(str(path)), expected="a folder with data.mdb", found=found
             ) from None
-        with self._reported("open"):
+        try:
             self._pages = self._open(file)
+        except MISTAKES as mistake:
+            raise self._error("open", mistake) from None
         self.length = self._pages.entries
 
     def _open(self, file: Path) -> Pages:
@@ -80,68 +80,36 @@ class Lmdb:
 
     def walk(self, start: int = 0) -> Iterator[Record]:
         """The records from number ``start``."""
-        for record in self.ahead(start):
-            yield from self.take([record])
+        for number in range(start, self.length):
+            yield from self.read([number])
 
-    def ahead(self, start: int = 0) -> Iterator[Callable[[], Record]]:
-        """The records from number ``start``, for ``take``: those that are passed over are not read."""
-        with self._reported("read"):
-            yield from self._opened().walk(start)
-
-    def take(self, records: Iterable[Callable[[], Record]]) -> list[Record]:
-        """Reads records of ``ahead``."""
-        with self._reported("read"):
-            taken = [record() for record in records]
-            self._opened().check_unchanged(self.locked)
-        return taken
-
-    def index(self) -> np.ndarray:
-        """The place of each record, one row each: what ``read`` takes."""
+    def read(self, numbers: Iterable[int]) -> list[Record]:
+        """The records of these numbers."""
         pages = self._opened()
-        with self._reported("read"):
-            index = pages.index()
+        try:
+            records = [pages.record(number) for number in numbers]
             pages.check_unchanged(self.locked)
-        return index
-
-    def read(self, offsets: np.ndarray) -> list[Record]:
-        """The records of rows of ``index``."""
-        pages = self._opened()
-        with self._reported("read"):
-            records = [pages.record(*position) for position in offsets.tolist()]
-            pages.check_unchanged(self.locked)
+        except MISTAKES as mistake:
+            raise self._error("read", mistake) from None
         return records
 
-    @contextmanager
-    def _reported(self, what: str) -> Iterator[None]:
-        """Turns errors into CaffeliteError with the name of the database."""
-        where = Where(str(self.path))
-        try:
-            with self._changes_found():
-                yield
-        except Truncated as mistake:
-            expected = f"{mistake.expected} bytes"
-            raise CaffeliteError(
-                "truncated LMDB", where=where, expected=expected, found=mistake.found, remedy=ANEW
-            ) from None
-        except Changed as mistake:
-            remedy = "end the program that writes, or read a copy"
-            raise CaffeliteError(
-                f"the LMDB has changed while it was read: {mistake}", where=where, remedy=remedy
-            ) from None
-        except Damaged as mistake:
-            raise CaffeliteError(f"cannot {what} the LMDB: {mistake}", where=where, remedy=ANEW) from None
-        except OSError as mistake:
-            raise CaffeliteError(f"cannot {what} the LMDB: {inputs.reason(mistake)}", where=where) from None
-
-    @contextmanager
-    def _changes_found(self) -> Iterator[None]:
-        """Reports damage as a change where a writer has changed the file."""
-        try:
-            yield
-        except Damaged:
-            if self._pages:
+    def _error(self, what: str, mistake: OSError | ValueError) -> CaffeliteError:
+        """The error that names the database."""
+        if isinstance(mistake, Damaged) and self._pages:
+            try:
                 self._pages.check_unchanged(self.locked)
-            raise
+            except MISTAKES as change:  # a writer has changed the file
+                mistake = change
+        where = Where(str(self.path))
+        if isinstance(mistake, Truncated):
+            expected = f"{mistake.expected} bytes"
+            return CaffeliteError("truncated LMDB", where=where, expected=expected, found=mistake.found, remedy=ANEW)
+        if isinstance(mistake, Changed):
+            remedy = "end the program that writes, or read a copy"
+            return CaffeliteError(f"the LMDB has changed while it was read: {mistake}", where=where, remedy=remedy)
+        if isinstance(mistake, OSError):
+            return CaffeliteError(f"cannot {what} the LMDB: {inputs.reason(mistake)}", where=where)
+        return CaffeliteError(f"cannot {what} the LMDB: {mistake}", where=where, remedy=ANEW)
 
     def close(self) -> None:
         """Closes the file and releases the lock; a second call does nothing."""

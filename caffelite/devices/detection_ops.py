@@ -18,7 +18,7 @@ class BuiltRegionPooling(Protocol):
     def backward(self, dy: Array, rois: Array, indices: Array | None, dx: Array) -> None: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class RegionPooling(Operation[BuiltRegionPooling]):
     """y (R, C', PH, PW) of the boxes rois (R, 5) of x (N, C, H, W); a box is (image, x1, y1, x2, y2). A box that names
     no image is bad; it, and one that is not finite, gives zeros and no gradient.
@@ -49,7 +49,7 @@ class BuiltMultiBoxLoss(Protocol):
     ) -> None: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class MultiBoxLoss(OptionalOperation[BuiltMultiBoxLoss]):
     """Matches priors with objects, and computes the loss and the gradients of offsets (N, P·4·L) and scores (N, P·C)
     without the division by ``divisor``: see the fields of MultiBoxLossParameter. An object whose label is no class of
@@ -93,7 +93,7 @@ class BuiltDetections(Protocol):
     def forward(self, offsets: Array, scores: Array, priors: Array) -> None: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Detections(OptionalOperation[BuiltDetections]):
     """The boxes that non-maximum suppression leaves: see the fields of DetectionOutputParameter.
 
@@ -124,7 +124,7 @@ class BuiltProposals(Protocol):
     def forward(self, scores: Array, offsets: Array, info: Array) -> None: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Proposals(OptionalOperation[BuiltProposals]):
     """The boxes that non-maximum suppression leaves: see the fields of ProposalParameter.
 
@@ -151,7 +151,7 @@ class BuiltRegionLoss(Protocol):
     def forward(self, x: Array, label: Array, errors: Array, loss: Array) -> None: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class RegionLoss(OptionalOperation[BuiltRegionLoss]):
     """The errors of predictions, like these, and the sum of their squares / N: see the fields of RegionLossParameter. A
     row whose class is none is bad.

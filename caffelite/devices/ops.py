@@ -57,7 +57,7 @@ class BuiltInnerProduct(Weighted, Protocol):
         bits where the operation is ``half``; backward takes it for x."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class InnerProduct(Operation[BuiltInnerProduct]):
     """y (M, N) = x (M, K) wᵀ + b (N), w (N, K), or (K, N) with ``transpose``.
 
@@ -76,7 +76,7 @@ class BuiltConvolution(Weighted, Protocol):
         """slope: negative slope of the fused leaky ReLU, None for no ReLU."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Convolution(Operation[BuiltConvolution]):
     """y (N, M, OH, OW) = w (M, C/groups, kh, kw) * x (N, C, H, W) + b (M).
 
@@ -109,7 +109,7 @@ class BuiltPreparedConvolution(Protocol):
         """y = w * x + b; what is not positive is multiplied by its channel's slope."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class PreparedConvolution(OptionalOperation[BuiltPreparedConvolution]):
     """A channels_last convolution whose weights seldom change, where traits say ``prepares_convolutions``."""
 
@@ -127,7 +127,7 @@ class BuiltPooling(Protocol):
     def backward(self, dy: Array, indices: Array | None, dx: Array) -> None: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Pooling(Operation[BuiltPooling]):
     """x (N, C, H, W) → y (N, C, OH, OW), or with ``channels_last`` both stored as (N, H, W, C).
 
@@ -155,7 +155,7 @@ class BuiltLRN(Protocol):
         """dx must not overlap the other arrays."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class LRN(Operation[BuiltLRN]):
     """y = x · scale^-beta, scale = k + alpha / size · Σ x² over ``size`` neighbouring channels of x (N, C, P)
     (Krizhevsky et al. 2012)."""
@@ -175,7 +175,7 @@ class BuiltIm2col(Protocol):
     def backward(self, dcolumns: Array, dx: Array) -> None: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Im2col(Operation[BuiltIm2col]):
     """x (N, C, H, W) → columns (N, C·kh·kw, OH, OW): the pixels of each window, 0 outside the image."""
 
@@ -192,7 +192,7 @@ class BuiltInterpolation(Protocol):
     def backward(self, dy: Array, dx: Array) -> None: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Interpolation(Operation[BuiltInterpolation]):
     """y (N, C, OH, OW) = a part of each image of x (N, C, H, W), bilinear; their corners coincide.
 
@@ -213,7 +213,7 @@ class BuiltUnpooling(Protocol):
     def backward(self, dy: Array, indices: Array, dx: Array) -> None: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Unpooling(Operation[BuiltUnpooling]):
     """y (planes, Q) = 0, but for x (planes, P) at ``indices`` (planes, P), the last of equal ones. An index outside of
     0 to Q - 1 is bad: its number is left out, and gets no gradient."""
@@ -235,7 +235,7 @@ class BuiltTake(Protocol):
         """dtable: the sums of the rows of dout, in their order. add: add to it instead of overwriting it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Take(Operation[BuiltTake]):
     """out[i] = table[indices[i]]: table (rows, width), indices (count) in the device's dtype, out (count, width). An
     index that names no row is bad: its row of out is 0, and gives no gradient."""
@@ -250,7 +250,7 @@ class BuiltTopK(Protocol):
         """values, indices (N, k, P): both in the device's dtype."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class TopK(Operation[BuiltTopK]):
     """The k largest over the middle axis of x (N, C, P), largest first, the first of equals, NaN last."""
 
@@ -269,7 +269,7 @@ class BuiltDistances(Protocol):
         """add: add to dw instead of overwriting it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Distances(Operation[BuiltDistances]):
     """y (M, N): the distance of each row of x (M, K) to each row of w (N, K): Σ (x - w)² if squared, or Σ |x - w|."""
 
@@ -303,7 +303,7 @@ class BuiltLSTM(Protocol):
         states, overwritten by those of the first; dgates (T, N, 4D): receives the gradients of the sums."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class LSTM(Operation[BuiltLSTM]):
     """T steps of N sequences of D units: c = k σ(f) c + σ(i) tanh(g), h = σ(o) tanh(c), with sums (i, f, o, g) =
     gates + w (k h); cont (T, N): k, 0 where a sequence starts; w (4D, D).
@@ -325,7 +325,7 @@ class BuiltLSTMUnit(Protocol):
         """dc: the gradient of c, overwritten by that of c_0; dgates (N, 4D)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class LSTMUnit(Operation[BuiltLSTMUnit]):
     """One step of an LSTM from its sums, gates (N, 4D), which become σ(i), σ(f), σ(o), tanh(g)."""
 
@@ -343,7 +343,7 @@ class BuiltSoftmax(Protocol):
     def backward(self, y: Array, dy: Array, dx: Array) -> None: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Softmax(Operation[BuiltSoftmax]):
     """y = softmax of x over the middle axis of (N, C, P)."""
 
@@ -374,7 +374,7 @@ class BuiltSoftmaxLoss(Protocol):
     def backward(self, prob: Array, label: Array, dloss: Array, dx: Array) -> None: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class SoftmaxLoss(Operation[BuiltSoftmaxLoss]):
     """prob = softmax of x over the middle axis of (N, C, P), loss = -Σ log prob[label] / divisor over label (N, P). A
     label that is no class is bad.
@@ -401,7 +401,7 @@ class BuiltAccuracy(Protocol):
         """per_class (C): receives the share of each class."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Accuracy(Operation[BuiltAccuracy]):
     """The share of labels (N, P) that are among the ``top_k`` scores of x (N, C, P). A label that is no class is bad.
     ignore: a label that does not count."""
@@ -432,7 +432,7 @@ class BuiltDropout(Protocol):
     def backward(self, mask: Array, dy: Array, dx: Array) -> None: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dropout(Operation[BuiltDropout]):
     """y = x · mask · scale; each element of (N, D) stays with probability 1 - ratio.
 
@@ -455,7 +455,7 @@ class BuiltUniform(Protocol):
     def forward(self, out: Array) -> None: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Uniform(Operation[BuiltUniform]):
     """out (N, D): random numbers from low to high, keyed like Dropout's mask."""
 
@@ -494,7 +494,7 @@ class BuiltPreprocess(Protocol):
         """fields: of the input buffer; each is copied to its top."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Preprocess(Operation[BuiltPreprocess]):
     """out (N, C, h, w) = (pixels - mean) · scale, in float32.
 

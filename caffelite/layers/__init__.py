@@ -55,9 +55,11 @@ def source_messages(spec: pb.LayerParameter) -> list[str]:
 
 def file_fields(spec: pb.LayerParameter) -> list[tuple[str, str]]:
     """(message, field) of a LayerParameter that name files which the layer reads. Only its own type is loaded."""
-    kind = REGISTRY[spec.type] if spec.type in REGISTRY else None
-    named = [(kind.field, *name.split(".")) for name in kind.files] if kind else []
-    return list(dict.fromkeys([*((path[-2], path[-1]) for path in named), ("transform_param", "mean_file")]))
+    kind, mean = REGISTRY.get(spec.type), ("transform_param", "mean_file")
+    if kind is None or not kind.files:
+        return [mean]
+    paths = [(kind.field, *name.split(".")) for name in kind.files]
+    return list(dict.fromkeys([*[(path[-2], path[-1]) for path in paths], mean]))
 
 
 __all__ = [

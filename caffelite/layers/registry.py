@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 from .. import caffelite_pb2 as pb
 
 FAMILIES = "caffelite.families"
-PACKAGES = ("caffelite.data.layers", FAMILIES)  # of types that are in no module of this package
+# Modules of types that are in none of this package: first the data layer of most nets
+PACKAGES = ("caffelite.data.layers.data", "caffelite.data.layers", FAMILIES)
 ON_DEMAND = ("onnx",)  # modules beside layers that one user alone needs
 Kind = TypeVar("Kind")
 Applies = Callable[[pb.LayerParameter], bool]
@@ -30,7 +31,8 @@ class Registry(Mapping[str, Kind]):
 
     def add(self, name: str, kind: Kind) -> None:
         """Adds a type, or replaces one; a type of a user is not replaced by one of this package."""
-        if not _of_this_package(kind) or _of_this_package(self._kinds.get(name, kind)):
+        known = self._kinds.get(name)
+        if known is None or not _of_this_package(kind) or _of_this_package(known):
             self._kinds[name] = kind
 
     def add_variant(self, name: str, applies: Applies, kind: Kind) -> None:
@@ -76,8 +78,8 @@ def _of_this_package(kind: Any) -> bool:
 
 
 def import_modules(package: str) -> None:
-    """Imports the modules of a package and of the packages in it, but for ``ON_DEMAND``."""
-    for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
+    """Imports a module, or the modules of a package and of the packages in it, but for ``ON_DEMAND``."""
+    for module in pkgutil.iter_modules(getattr(importlib.import_module(package), "__path__", ()), f"{package}."):
         if module.ispkg:
             import_modules(module.name)
         elif module.name.rpartition(".")[2] not in ON_DEMAND:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from .. import caffelite_pb2 as pb
 from .. import layers
-from ..errors import NOWHERE, CaffeliteError, Collector, Locator, Where, did_you_mean
+from ..errors import NOWHERE, CaffeliteError, Collector, Locator, did_you_mean
 from ..layers import Layer, Shape
 from ..layers.feeding import feeding, feeding_type
 from . import gradients
@@ -162,8 +162,8 @@ class _Builder:
             node.bottoms.append(bottom)
             bottom.readers.append((node, i))
         for i, (name, shape) in enumerate(zip(tops, shapes, strict=True)):
-            value = Value(name, tuple(int(d) for d in shape), node, i)
-            _check_size(layer, f'top "{name}"', value.shape, at("top", i))
+            value = Value(name, tuple(map(int, shape)), node, i)
+            _check_size(layer, f'top "{name}"', value.shape, at, "top", i)
             node.tops.append(value)
             if name != AUTOMATIC:
                 self.values[name] = value
@@ -237,7 +237,7 @@ class _Builder:
             )
         blobs_of_file(layer)
         for i, blob in enumerate(layer.param_blobs):
-            _check_size(layer, f"parameter {i}", blob.shape, at(layer.field))
+            _check_size(layer, f"parameter {i}", blob.shape, at, layer.field)
             spec = specs[i] if i < len(specs) else pb.ParamSpec()
             if blob.statistic:
                 spec = _frozen(layer, spec, blob.ignores_rate, at.at("param", i))
@@ -286,19 +286,16 @@ def _frozen(layer: Layer, spec: pb.ParamSpec, ignores_rate: bool, at: Locator) -
     return frozen
 
 
-def _check_size(layer: Layer, what: str, shape: Shape, where: Where) -> None:
-    """A blob that has too many axes, holds nothing, or more than 32 bits can count, is a mistake."""
-    what = f'layer "{layer.name}" ({layer.spec.type}): {what}'
+def _check_size(layer: Layer, what: str, shape: Shape, at: Locator, *path: str | int) -> None:
+    """A blob that has too many axes, holds nothing, or more than 32 bits can count, is a mistake. path: its field."""
+    if len(shape) <= MOST_AXES and 1 <= min(shape, default=1) and math.prod(shape) <= LARGEST:
+        return
+    what, where = f'layer "{layer.name}" ({layer.spec.type}): {what}', at(*path)
     if len(shape) > MOST_AXES:
         raise CaffeliteError(
             f"{what} has too many axes", where=where, expected=f"at most {MOST_AXES}, as in Caffe", found=len(shape)
         )
     if min(shape, default=1) < 1:
         raise CaffeliteError(f"{what} is empty", where=where, expected="dimensions of 1 or more", found=list(shape))
-    if math.prod(shape) > LARGEST:
-        raise CaffeliteError(
-            f"{what} is too large",
-            where=where,
-            expected=f"at most {LARGEST} numbers",
-            found=f"{math.prod(shape)} {list(shape)}",
-        )
+    found = f"{math.prod(shape)} {list(shape)}"
+    raise CaffeliteError(f"{what} is too large", where=where, expected=f"at most {LARGEST} numbers", found=found)

@@ -83,7 +83,7 @@ class InferencePass:
 
 def inference_pass(compiled: CompiledNet, dev: Device, calls: Calls) -> InferencePass | None:
     """The pass of a bound net; None where it may run backward, or its device has none."""
-    if dev.inference is None or not compiled.options.inference or compiled.backward:
+    if not compiled.options.inference or compiled.backward or dev.inference is None:
         return None
     return InferencePass(compiled, dev.inference, calls)
 

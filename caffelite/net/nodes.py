@@ -169,13 +169,14 @@ class Graph(Sealable):
     def varied(self) -> set[Node]:
         """The nodes whose blobs may change their shapes with the data, and which are stored as Caffe stores them: those
         of layers that vary and all that follow; all nodes where gradients pass through such a layer."""
-        if any(varies(node.layer) and node.layer.differentiable for node in self.nodes):
+        varying = [node for node in self.nodes if varies(node.layer)]
+        if any([node.layer.differentiable for node in varying]):
             return set(self.nodes)
         varied: set[Node] = set()
         changing: set[Value] = set()
-        for node in self.nodes:
+        for node in self.nodes if varying else ():
             follows = not changing.isdisjoint(node.bottoms)
-            if varies(node.layer) or follows:
+            if node in varying or follows:
                 varied.add(node)
                 which = node.layer.varied_tops if isinstance(node.layer, Varying) else None
                 changing.update(top for top in node.tops if follows or which is None or top.top in which)

@@ -21,15 +21,14 @@ class Sealable:
                 attributes[name] = tuple(value)
             elif kind is dict:
                 attributes[name] = MappingProxyType(value)
-        self.__class__ = _sealed(type(self))
+        self.__class__ = _classes.get(type(self)) or _sealed(type(self))
 
 
 _classes: dict[type, type] = {}
 
 
 def _sealed(kind: type) -> type:
-    if kind not in _classes:
-        _classes[kind] = type(kind.__name__, (kind,), {"__setattr__": _refuse, "__module__": kind.__module__})
+    _classes[kind] = type(kind.__name__, (kind,), {"__setattr__": _refuse, "__module__": kind.__module__})
     return _classes[kind]
 
 

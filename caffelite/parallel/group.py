@@ -20,8 +20,7 @@ from .control import Control
 from .mesh import MeshPosition, MeshShape
 from .reducer import Bucket, GradientReducer, Transport
 from .refusal import Refused
-from .transports import choice, star
-from .transports.divided import DividedAllReduce
+from .transports import star
 from .transports.mpi import World, launched, launched_rank
 from .watchdog import Watchdog
 
@@ -144,6 +143,8 @@ class ProcessGroup(SubGroup):
     ) -> GradientReducer:
         transport, post_over_stage = self._make_transport(self.control, dev, half), None
         if over is not None:
+            from .transports.divided import DividedAllReduce
+
             transports: list[Transport | None] = []
             for group in (over.data, over.stage):
                 assert isinstance(group, SubGroup)
@@ -157,6 +158,8 @@ class ProcessGroup(SubGroup):
     def mesh(self, shape: MeshShape | None, dev: Device) -> Mesh:
         if shape is None or shape.stages * shape.shards == 1:
             return super().mesh(shape, dev)
+        from .transports import choice
+
         position, world = shape.position(self.rank), super().mesh(shape, dev)
         groups = (shape.replicas, shape.model, shape.same_stage, shape.stage)
         data, model, stage, shards = (SubGroup(self.control.subset(of(self.rank)), self._waiting) for of in groups)
@@ -212,6 +215,8 @@ def session(limit: float) -> Iterator[SingleProcess]:
     else:
         yield SingleProcess()
         return
+    from .transports import choice
+
     for variable, value in CUDA_DEFAULTS.items():
         os.environ.setdefault(variable, value)
     watchdog = Watchdog(control.rank, control.size, limit)

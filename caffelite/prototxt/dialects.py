@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from .. import caffelite_pb2 as pb
-
 _SPELLED = {
     word.upper(): word
     for word in "AbsVal ArgMax BN BNLL CRF Convolution3D Deconvolution3D HDF5 LRN MVN Pooling3D ReLU TanH".split()
@@ -17,25 +15,21 @@ _RENAMED = {
 }
 
 
-def _modern(name: str) -> str:
+def modern_type(name: str) -> str:
     """The name of a type, by that of V1."""
     return _RENAMED.get(name, "".join(_SPELLED.get(word, word.capitalize()) for word in name.split("_")))
 
 
-V1_TYPES = {number: _modern(name) for name, number in pb.V1LayerParameter.LayerType.items()}
 # V1LayerParameter's lists of one number a parameter blob, now fields of ParamSpec
 V1_PARAM = {"param": "name", "blob_share_mode": "share_mode", "blobs_lr": "lr_mult", "weight_decay": "decay_mult"}
 # The fields of V1LayerParameter with another name in LayerParameter
 V1_FIELDS = {"eltwise_accuracy_param": "accuracy_param", "softmaxloss_param": "loss_param"}
 
-# V0 type: (modern type, the message with its settings, if it has any)
+# V0 type: that of V1
 _V1_NAMES = {"conv": "CONVOLUTION", "innerproduct": "INNER_PRODUCT", "pool": "POOLING", "images": "IMAGE_DATA"}
 _SAME = """dropout lrn data hdf5_data window_data infogain_loss concat hdf5_output relu tanh bnll softmax_loss accuracy
 euclidean_loss flatten im2col multinomial_logistic_loss sigmoid softmax split"""
-V0_TYPES = {
-    word: (_modern(name), f"{name.lower()}_param")
-    for word, name in {**_V1_NAMES, **{word: word.upper() for word in _SAME.split()}}.items()
-}
+V0_TYPES = {**_V1_NAMES, **{word: word.upper() for word in _SAME.split()}}
 # V0 field: (its name now, the types that have it); the message is the type's own
 V0_FIELDS = {
     **dict.fromkeys(("num_output", "weight_filler", "bias_filler"), (None, ("conv", "innerproduct"))),
@@ -57,6 +51,13 @@ V0_FIELDS = {
         for n in ("fg_threshold", "bg_threshold", "fg_fraction", "context_pad", "crop_mode")
     },
 }
+
+
+def v0_message(word: str) -> str:
+    """The message with the settings of a V0 type, if it has any."""
+    return f"{V0_TYPES[word].lower()}_param"
+
+
 V0_TRANSFORM = {"scale": "scale", "meanfile": "mean_file", "cropsize": "crop_size", "mirror": "mirror"}
 
 TRANSFORM = ("scale", "mean_file", "crop_size", "mirror")

@@ -81,7 +81,7 @@ class Overrides:
                 indices = _layers(spec.message, path)
                 matched |= {text} if indices else set()
                 changes += [(text, rest, ("layer", i)) for i, rest in indices]
-            names |= dict.fromkeys(layer.name for layer in spec.message.layer)
+            names |= dict.fromkeys([layer.name for layer in spec.message.layer])
             changed = self._changed(Document(spec.message, spec.locate), changes)
             spec.message, spec.locate = changed.message, changed.locate
         mistakes = Collector()

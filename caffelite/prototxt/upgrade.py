@@ -32,7 +32,8 @@ from .dialects import (
     V0_TYPES,
     V1_FIELDS,
     V1_PARAM,
-    V1_TYPES,
+    modern_type,
+    v0_message,
 )
 
 
@@ -157,9 +158,10 @@ class _Upgrade:
         for (i, j), source in self.padded.items():
             new = self.net.layer[self.moves["layers", i][1]]
             new.bottom[j] = old[source].bottom[0]
-            settings = getattr(new, V0_TYPES[old[i].layer.type][1])
+            message = v0_message(old[i].layer.type)
+            settings = getattr(new, message)
             settings.ClearField("pad")
-            path = (*self.moves["layers", i], V0_TYPES[old[i].layer.type][1])
+            path = (*self.moves["layers", i], message)
             self.set_field(old[source].layer.pad, settings, "pad", ("layers", source, "layer", "pad"), path)
         for i, layer in enumerate(old):
             if layer.type == pb.V1LayerParameter.CROP and len(layer.bottom) == 2:
@@ -206,7 +208,7 @@ class _Upgrade:
             if name in V1_PARAM:
                 self.param(value, V1_PARAM[name], new, (*at, name), to)
             elif name == "type":
-                new.type = V1_TYPES[value]
+                new.type = modern_type(pb.V1LayerParameter.LayerType.Name(value))
             elif name == "bottom" or name == "top" or name != "layer" and hasattr(value, "extend"):
                 getattr(new, name).extend(value)
             elif name != "layer":
@@ -239,7 +241,7 @@ class _Upgrade:
             if word or old.HasField("type"):
                 self.mistake(f'unknown V0 layer type "{word}"', *at, "type", remedy=did_you_mean(word, V0_TYPES))
             return
-        new.type, message = V0_TYPES[word]
+        new.type, message = modern_type(V0_TYPES[word]), v0_message(word)
         self.moves[(*at, "type")] = (*to, "type")
         for descriptor, value in old.ListFields():
             name = descriptor.name
@@ -415,10 +417,12 @@ class _Upgrade:
         for changes in (volumes.modernise(layer), deeplab.modernise(layer)):
             if changes.dialect:
                 self.add_dialect(changes.dialect)
-            self.moves |= {("layer", i, *old): ("layer", i, *new) for old, new in changes.moves.items()}
+            for old, new in changes.moves.items():
+                self.moves["layer", i, *old] = "layer", i, *new
             for what, path, details in changes.mistakes:
                 self.mistake(what, "layer", i, *path, **details)
-            self.notes += [(self.locate("layer", i, *path), note) for note, path in changes.notes]
+            for note, path in changes.notes:
+                self.notes.append((self.locate("layer", i, *path), note))
 
     def batch_norm(self, layer: pb.LayerParameter) -> None:
         """Sets the rates of its statistics to 0: where three params have rates, and, as in NVCaffe, where it also has

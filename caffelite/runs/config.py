@@ -202,7 +202,9 @@ class RunConfig:
 
     def _check(self, name: str, choices: tuple[str, ...], least: int | None) -> None:
         value = getattr(self, name)
-        values = [] if value is None else value if isinstance(value, tuple) else [value]
+        if value is None or not choices and least is None:
+            return
+        values = value if isinstance(value, tuple) else [value]
         if unknown := [each for each in values if choices and each not in choices]:
             raise CaffeliteError(
                 f"{name} of a run is unknown", expected=f"one of {', '.join(choices)}", found=unknown[0]

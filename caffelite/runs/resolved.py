@@ -42,9 +42,12 @@ def net(spec: NetSpec) -> pb.NetParameter:
     copy = pb.NetParameter()
     copy.CopyFrom(spec.message)
     for layer, message, field, path in files(copy, spec.locate):
-        if any("\ud800" <= character <= "\udfff" for character in str(path)):
+        try:
+            str(path).encode()
+        except UnicodeEncodeError:
             shown = str(path).encode("utf-8", "backslashreplace").decode()
-            raise CaffeliteError("the path of a data set is not UTF-8", found=shown, remedy="rename the file or folder")
+            what, remedy = "the path of a data set is not UTF-8", "rename the file or folder"
+            raise CaffeliteError(what, found=shown, remedy=remedy) from None
         setattr(getattr(layer, message), field, str(path) + "/" * getattr(getattr(layer, message), field).endswith("/"))
     return copy
 

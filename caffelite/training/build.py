@@ -13,15 +13,11 @@ from typing import Any
 from .. import caffelite_pb2 as pb
 from .. import data
 from ..devices.protocol import Device
-from ..errors import CaffeliteError, Locator
+from ..errors import Locator
 from ..layers.state import carried
 from ..net import graph
 from ..net.net import Net
-from ..net.partition import resolve
-from ..net.partition.analysis import Analysis
-from ..net.partition.placement import Placement
-from ..parallel import MeshShape, SingleProcess, agreed
-from ..planner.choice import place
+from ..parallel import SingleProcess
 from ..prototxt.overrides import Overrides
 from . import checks, class_weights, epochs, nets
 from .captured import CapturedIterations
@@ -29,13 +25,12 @@ from .checkpoint import snapshot
 from .checkpoint.checkpoints import Checkpoints
 from .checkpoint.content import Content
 from .checkpoint.ownership import Ownership
+from .complete_nets import CompleteNets
 from .diagnosis.diagnosis import Diagnosis
-from .divided_nets import CompleteNets, DividedNets
 from .hooks.best import BestWeights
-from .hooks.debug_info import DebugInfo, DividedDebugInfo, DividedPasses
 from .hooks.display import ClippingReports, Display, PlateauReports
 from .hooks.hints import Hints
-from .hooks.hook import Hooks, LossReports
+from .hooks.hook import Hook, Hooks, LossReports
 from .hooks.nan_recovery import NanRecovery
 from .hooks.snapshots import Snapshots
 from .hooks.testing import Testing
@@ -208,20 +203,18 @@ class _Plan:
         if p.snapshot or p.snapshot_after_train:
             checkpoints.check_disk(state)
         testing = Testing(p, net, self.tests, iteration.average, division, agreement, best.over, fail, hooks)
-        debug_info = (DividedDebugInfo if division.divided else DebugInfo)(iteration)
-        if p.debug_info and isinstance(debug_info, DividedDebugInfo):
-            hooks.extend(DividedPasses(debug_info))
+        debug_info = _debug_info(iteration) if p.debug_info else []
+        order: list[Hook] = [*debug_info[:-1]]
         display = Display(p, iteration, hooks, self.display_epoch)
-        hooks.extend(testing, best, nan_recovery, losses, display)
+        order += [testing, best, nan_recovery, losses, display]
         if self.schedule.plateau:
-            hooks.extend(PlateauReports(self.schedule))
+            order.append(PlateauReports(self.schedule))
         if learns and iteration.updater.clipping.clips:
-            hooks.extend(ClippingReports(iteration.updater.clipping, p.clip_gradients, self.dev.traits.synchronous))
-        if p.debug_info:
-            hooks.extend(debug_info)
+            order.append(ClippingReports(iteration.updater.clipping, p.clip_gradients, self.dev.traits.synchronous))
+        order += debug_info[-1:]
         if not self.comm.rank:
-            hooks.extend(Hints(p, net, self.tests, iteration.updater, division))
-        hooks.extend(snapshots)
+            order.append(Hints(p, net, self.tests, iteration.updater, division))
+        hooks.extend(*order, snapshots)
         return Trainer(
             p=p,
             locate=self.locate,
@@ -265,6 +258,16 @@ def _rate(schedule: rates.Schedule, state: TrainingState) -> Callable[[int], flo
     return lambda iteration: schedule(iteration) * state.rate_factor
 
 
+def _debug_info(iteration: Iteration) -> list[Hook]:
+    """The hooks of debug_info: the last one logs."""
+    from .hooks.debug_info import DebugInfo, DividedDebugInfo, DividedPasses
+
+    if not iteration.division.divided:
+        return [DebugInfo(iteration)]
+    debug_info = DividedDebugInfo(iteration)
+    return [DividedPasses(debug_info), debug_info]
+
+
 def arrange(split: str, train: nets.NetSpec, comm: SingleProcess, dev: Device, strong_scaling: bool) -> CompleteNets:
     """The parts of the nets that the processes hold. The batches of ``train`` become those of one pass.
 
@@ -276,42 +279,6 @@ def arrange(split: str, train: nets.NetSpec, comm: SingleProcess, dev: Device, s
         if strong_scaling:
             nets.divide(train, comm.size)
         return CompleteNets(comm.mesh(None, dev))
-    placement, shape = agreed(comm, lambda: _placed(split, train, comm, dev, strong_scaling))
-    if strong_scaling:
-        nets.divide(train, shape.groups)
-    if placement.micro_batches > 1:
-        nets.divide(train, placement.micro_batches, "micro-batches", "choose another number of micro_batches")
-    return DividedNets(comm.mesh(shape, dev), placement)
+    from .divided_nets import divide
 
-
-def _placed(
-    split: str, train: nets.NetSpec, comm: SingleProcess, dev: Device, strong: bool
-) -> tuple[Placement, MeshShape]:
-    """The placement of the layers of a train net, and the arrangement of the processes."""
-    wiring = graph.build(train.message, train.state, train.locate, functools.partial(data.open_source, seed=0))
-    wiring.close()
-    request = resolve.parse_split(split) if split else None
-    if request and not resolve.has_messages(wiring):
-        asked = request.devices or request.stages * request.shards
-        devices = comm.size if request.automatic or comm.size % asked == 0 else asked
-        placement = place(wiring, request, devices, dev.traits, memory=dev.traits.memory, strong=strong)
-    else:
-        resolved = resolve.resolve(wiring, request)
-        assert resolved, "there is a request, or there are messages"
-        placement = resolved
-    Analysis(wiring, placement)
-    return placement, _shape(placement, comm)
-
-
-def _shape(placement: Placement, comm: SingleProcess) -> MeshShape:
-    """The arrangement of the processes. Errors: their number is no multiple of the devices that one copy of the net
-    takes."""
-    devices = placement.devices
-    if comm.size % devices:
-        raise CaffeliteError(
-            f"the net is divided over {devices} devices, and the processes are no multiple of them",
-            expected=f"{devices} processes, or a multiple",
-            found=comm.size,
-            remedy=f"start it by mpirun -n {devices} caffelite train ..., or with -gpu and {devices} GPUs",
-        )
-    return MeshShape(comm.size // devices, placement.stages, placement.shards)
+    return divide(split, train, comm, dev, strong_scaling)

@@ -2,97 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from typing import Any
 
+from .. import data
 from ..devices.protocol import Device
 from ..devices.types import Array
+from ..errors import CaffeliteError
 from ..layers.data import Feed
 from ..layers.feeding import feeding
-from ..layers.hdf5_output import HDF5Output
+from ..net import graph as graphs
 from ..net.graph import Graph
 from ..net.net import Net
+from ..net.partition import resolve
 from ..net.partition.analysis import Analysis, ParameterPlace
 from ..net.partition.partition import part
 from ..net.partition.placement import DevicePosition, Placement
 from ..net.partition.resolve import extend
-from ..parallel import Mesh
+from ..parallel import Mesh, MeshShape, SingleProcess, agreed
+from ..planner.choice import place
+from . import nets
+from .complete_nets import CompleteNets
 from .pipeline import Pipeline
-
-
-class CompleteNets:
-    """This process holds complete nets.
-
-    mesh: the processes that train together. divisions: the micro-batches that a batch of the prototxt is divided into.
-    """
-
-    divided = False
-    description = ""  # of the arrangement, for the log
-    counts = True  # whether losses, outputs and norms of this process count; another shard's are the same
-
-    def __init__(self, mesh: Mesh, divisions: int = 1):
-        self.mesh, self.divisions = mesh, divisions
-
-    @property
-    def shares(self) -> int:
-        """The means that an iteration's gradient is the sum of, for each micro-batch of iter_size."""
-        return self.mesh.shape.groups * self.divisions
-
-    def open(self, graph: Graph, dev: Device, **options: Any) -> Net:
-        """The part of a net that this process runs. options: of ``Net.of``."""
-        self.name_files(graph)
-        return Net.of(graph, dev, **options)
-
-    def name_files(self, graph: Graph) -> None:
-        """Gives each group of processes files of its own."""
-        for node in graph.nodes:
-            if isinstance(node.layer, HDF5Output):
-                node.layer.set_rank(self.mesh.data.rank, self.mesh.data.size)
-
-    def complete(self, net: Net) -> Graph:
-        """The graph of the complete net that ``net`` is a part of."""
-        return net.graph
-
-    def learns(self, net: Net) -> bool:
-        """Whether a complete net has a loss with a learned parameter below it."""
-        return any(node.backward for node in self.complete(net).nodes)
-
-    def pipeline(self, net: Net, micro_batches: int) -> Pipeline:
-        """The passes of an iteration, and the nets that run them."""
-        return Pipeline(net, micro_batches)
-
-    def gather(self, value: Any, what: str = "scores") -> list[Any]:
-        """The values of the stages of a group, in order: those of the first shards."""
-        return [value]
-
-    def gather_shards(self, value: Any) -> list[list[Any]]:
-        """The values of all devices of a group, by stage and shard."""
-        return [[value]]
-
-    def add_up(self, number: Array, dev: Device) -> None:
-        """Makes a number of the device (1) the sum over all parts."""
-
-    def add_up_stage(self, numbers: Array) -> None:
-        """Makes an array the sum over the shards of this process's stage."""
-
-    def summed_over_stage(self, net: Net) -> list[bool]:
-        """For each parameter of this process whether its gradient is also to be summed over the shards of its stage."""
-        return [False] * len(net.params.parameters)
-
-    def divided_parameters(self, net: Net) -> list[bool]:
-        """For each parameter of this process whether the shards of its stage have a part each."""
-        return [False] * len(net.params.parameters)
-
-    def progress(self) -> None:
-        """Lets the arrays that were sent move."""
-
-    def finish_sends(self) -> None:
-        """Waits for the arrays that are being sent, in the order of the device's operations."""
-
-    @property
-    def captures(self) -> bool:
-        """Whether a captured graph may contain what the parts exchange."""
-        return True
 
 
 class DividedNets(CompleteNets):
@@ -180,3 +112,46 @@ class DividedNets(CompleteNets):
     @property
     def captures(self) -> bool:
         return self.mesh.links is not None and self.mesh.links.captures
+
+
+def divide(split: str, train: nets.NetSpec, comm: SingleProcess, dev: Device, strong_scaling: bool) -> DividedNets:
+    """As ``build.arrange``, of a net that is divided."""
+    placement, shape = agreed(comm, lambda: _placed(split, train, comm, dev, strong_scaling))
+    if strong_scaling:
+        nets.divide(train, shape.groups)
+    if placement.micro_batches > 1:
+        nets.divide(train, placement.micro_batches, "micro-batches", "choose another number of micro_batches")
+    return DividedNets(comm.mesh(shape, dev), placement)
+
+
+def _placed(
+    split: str, train: nets.NetSpec, comm: SingleProcess, dev: Device, strong: bool
+) -> tuple[Placement, MeshShape]:
+    """The placement of the layers of a train net, and the arrangement of the processes."""
+    wiring = graphs.build(train.message, train.state, train.locate, functools.partial(data.open_source, seed=0))
+    wiring.close()
+    request = resolve.parse_split(split) if split else None
+    if request and not resolve.has_messages(wiring):
+        asked = request.devices or request.stages * request.shards
+        devices = comm.size if request.automatic or comm.size % asked == 0 else asked
+        placement = place(wiring, request, devices, dev.traits, memory=dev.traits.memory, strong=strong)
+    else:
+        resolved = resolve.resolve(wiring, request)
+        assert resolved, "there is a request, or there are messages"
+        placement = resolved
+    Analysis(wiring, placement)
+    return placement, _shape(placement, comm)
+
+
+def _shape(placement: Placement, comm: SingleProcess) -> MeshShape:
+    """The arrangement of the processes. Errors: their number is no multiple of the devices that one copy of the net
+    takes."""
+    devices = placement.devices
+    if comm.size % devices:
+        raise CaffeliteError(
+            f"the net is divided over {devices} devices, and the processes are no multiple of them",
+            expected=f"{devices} processes, or a multiple",
+            found=comm.size,
+            remedy=f"start it by mpirun -n {devices} caffelite train ..., or with -gpu and {devices} GPUs",
+        )
+    return MeshShape(comm.size // devices, placement.stages, placement.shards)

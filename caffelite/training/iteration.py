@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ..net.graph import Node
 from ..net.net import Net
 from ..parallel import BACKWARD, FORWARD, GradientReducer
-from .divided_nets import CompleteNets
+from .complete_nets import CompleteNets
 from .optim.average import Average
 from .optim.updates import Updater
 from .pipeline import Pipeline

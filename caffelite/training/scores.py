@@ -18,7 +18,7 @@ from ..layers.loss import SoftmaxWithLoss
 from ..net.graph import Graph, Node, Value
 from ..net.net import Net
 from ..parallel import TESTING, alone
-from .divided_nets import CompleteNets
+from .complete_nets import CompleteNets
 
 log = logging.getLogger("caffelite")
 

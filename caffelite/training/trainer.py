@@ -21,7 +21,7 @@ from . import epochs, gradients
 from .captured import CapturedIterations
 from .checkpoint.checkpoints import Checkpoints
 from .checkpoint.ownership import Ownership
-from .divided_nets import CompleteNets
+from .complete_nets import CompleteNets
 from .epochs import Epoch
 from .hooks.best import BestWeights
 from .hooks.hook import Hooks, LossReports

@@ -82,8 +82,6 @@ def read(sources):
 @pytest.mark.parametrize("order", ["", "shuffle: true "])
 @pytest.mark.parametrize("kind, batch", [("an_lmdb", 2), ("an_lmdb_of_small_records", 64), ("a_tar", 2), ("a_list", 2)])
 def test_ranks_together_read_an_epoch_once(kind, batch, order, source, request):
-    if kind == "an_lmdb_of_small_records" and order:
-        pytest.skip("an index of small records is read from all of their pages")
     more = " data_param { prefetch: 1 }" if kind in ("a_tar", "a_list") else ""
     prefetch = "" if more else "prefetch: 1"
     text = f'top: "data" top: "label" {request.getfixturevalue(kind)}{order} batch_size: {batch} {prefetch} }}{more}'

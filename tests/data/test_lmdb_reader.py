@@ -53,7 +53,8 @@ def locked(request, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "count, sizes", [(1, (5,)), (3, (60_000,)), (500, (10, 3000, 9000)), (20_000, (20,)), (2000, (1, 4000))]
+    "count, sizes",
+    [(1, (5,)), (3, (60_000,)), (500, (10, 3000, 9000)), (20_000, (20,)), (2000, (1, 4000)), (1500, (1900,))],
 )
 def test_records_are_those_of_lmdb(tmp_path, count, sizes, locked, open_):
     written = sorted(pairs(count, sizes).items())
@@ -61,8 +62,8 @@ def test_records_are_those_of_lmdb(tmp_path, count, sizes, locked, open_):
     assert db.locked == locked and db.length == count
     assert list(db.walk()) == written
     assert list(db.walk(count // 3)) == written[count // 3 :]
-    order = np.random.default_rng(0).permutation(count)
-    assert db.read(db.index()[order]) == [written[i] for i in order]
+    order = np.random.default_rng(0).permutation(count).tolist()
+    assert db.read(order) == [written[i] for i in order]
     db.close()
     db.close()
 
@@ -82,6 +83,14 @@ def test_dropped_readers_release_the_environment(tmp_path):
     del kept, cycle
     gc.collect()
     assert lmdb_reader._opened == before
+
+
+def test_a_dropped_reader_closes_its_file_at_once(tmp_path):
+    db = Lmdb(write(tmp_path / "db", sorted(pairs(2000, (1900,)).items())))
+    assert db.read([0])
+    closed = db._pages.close
+    del db
+    assert not closed.alive
 
 
 def test_a_reader_released_while_another_opens(tmp_path, monkeypatch):
@@ -140,10 +149,10 @@ def test_a_lock_keeps_the_pages_that_are_read(tmp_path, open_):
     written = pairs(300)
     db = open_(write(tmp_path / "db", written.items()))
     assert db.locked
-    walk, index = db.walk(), db.index()
+    walk = db.walk()
     first = next(walk)
     rewrite(tmp_path / "db", 5)
-    assert [first, *walk] == sorted(written.items()) == db.read(index)
+    assert [first, *walk] == sorted(written.items()) == db.read(range(300))
     assert next(open_(tmp_path / "db").walk())[1] == b"4" * 3000
 
 
@@ -151,11 +160,11 @@ def test_without_a_lock_a_change_is_reported(tmp_path, monkeypatch, open_):
     monkeypatch.setattr(lmdb_reader, "_environment", lambda *_: None)
     written = pairs(300)
     db = open_(write(tmp_path / "db", written.items()))
-    index = db.index()
+    assert db.read([299])
     rewrite(tmp_path / "db", 1)
     assert list(db.walk()) == sorted(written.items()), "one transaction leaves the pages of the one before"
     rewrite(tmp_path / "db", 3)
-    for read in (lambda: list(db.walk()), lambda: db.read(index), db.index):
+    for read in (lambda: list(db.walk()), lambda: db.read([299, 0])):
         said = "db: the LMDB has changed while it was read.*end the program that writes"
         with pytest.raises(CaffeliteError, match=said):
             read()
@@ -229,6 +238,21 @@ def test_a_tree_that_leads_back_to_itself(tmp_path, open_):
         list(open_(tmp_path / "db").walk())
 
 
+def test_no_record_is_returned_for_another_after_an_error(tmp_path, open_):
+    written = sorted(pairs(1500, (1900,)).items())
+    file = write(tmp_path / "db", written, lock=False) / "data.mdb"
+    data = bytearray(file.read_bytes())
+    page = data.rfind(written[700][0]) // PAGE
+    struct.pack_into("<H", data, page * PAGE + 12, 7)  # the end of its list of nodes
+    file.write_bytes(data)
+    db = open_(tmp_path / "db")
+    assert db.read([0]) == written[:1]
+    for number in (1499, 1499, 700):
+        with pytest.raises(CaffeliteError, match="cannot read the LMDB: .*; copy or make it again"):
+            db.read([number])
+    assert db.read([1]) == written[1:2]
+
+
 def test_damaged_pages_end_in_one_line(tmp_path):
     """Records, or an error that names the database."""
     file = write(tmp_path / "db", pairs(120).items(), lock=False) / "data.mdb"
@@ -240,7 +264,7 @@ def test_damaged_pages_end_in_one_line(tmp_path):
             db = Lmdb(tmp_path / "db")
             try:
                 assert len(list(db.walk())) == db.length
-                db.read(db.index())
+                db.read(reversed(range(db.length)))
             finally:
                 db.close()
         except CaffeliteError as mistake:

@@ -109,6 +109,8 @@ KINDS = [
     if inspect.isclass(each) and issubclass(each, ops.Operation) and dataclasses.is_dataclass(each)
 ]
 BUILDERS = {"cpu": cpu_registry.BUILDERS, "gpu": cuda_registry.BUILDERS}
+for builders in BUILDERS.values():
+    builders.load()
 
 
 def interface_of(kind: type) -> type:

@@ -14,7 +14,7 @@ from rows_sequences import FED, IN_MEMORY, ROWS
 from textnet import bind, build, feed, forward, layer, mistakes
 
 from caffelite.errors import CaffeliteError
-from caffelite.training.divided_nets import CompleteNets
+from caffelite.training.complete_nets import CompleteNets
 
 # data
 

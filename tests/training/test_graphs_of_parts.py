@@ -17,7 +17,8 @@ from caffelite import prototxt
 from caffelite.devices.cuda import GPU, NCCLLinks
 from caffelite.net import deferred
 from caffelite.parallel.control import Subset
-from caffelite.parallel.group import ProcessGroup, choice
+from caffelite.parallel.group import ProcessGroup
+from caffelite.parallel.transports import choice
 from caffelite.training import build_trainer
 from caffelite.training.checkpoint.content import parameters_of
 

@@ -10,7 +10,7 @@ from caffelite.devices.cuda import GPU
 from caffelite.net.net import Net
 from caffelite.parallel import alone
 from caffelite.training import mean_scores
-from caffelite.training.divided_nets import CompleteNets
+from caffelite.training.complete_nets import CompleteNets
 
 TEXT = """
 layer { name: "in" type: "Input" top: "x" top: "t" input_param { shape { dim: 4 dim: 3 } shape { dim: 4 } } }

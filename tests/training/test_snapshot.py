@@ -12,8 +12,8 @@ import pytest
 from caffelite import caffelite_pb2 as pb
 from caffelite import weights
 from caffelite.errors import CaffeliteError
-from caffelite.training.checkpoint import atomic_files, content, snapshot
-from caffelite.training.checkpoint.content import NetParameters
+from caffelite.training.checkpoint import atomic_files, parameters, snapshot
+from caffelite.training.checkpoint.parameters import NetParameters
 
 SOLVER = (
     'net: "plain.prototxt" base_lr: 0.05 lr_policy: "fixed" momentum: 0.9 random_seed: 1 max_iter: 4 snapshot: '
@@ -88,7 +88,7 @@ def test_pieces_of_parameters_make_the_same_files(folder, train, monkeypatch):
     extra = "snapshot_diff: true "
     train(SOLVER + extra)
     whole = [(folder / name).read_bytes() for name in SNAPSHOTS]
-    monkeypatch.setattr(content, "PIECE", 3)
+    monkeypatch.setattr(parameters, "PIECE", 3)
     run = train(SOLVER + extra)
     saved = NetParameters(run.solver.net)
     assert [piece.size for piece in saved.pieces(run.solver.net.params.data, 0)] == [3, 3, 3, 1]

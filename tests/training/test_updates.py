@@ -11,7 +11,7 @@ from caffelite.devices.cuda import GPU
 from caffelite.errors import CaffeliteError
 from caffelite.net import graph
 from caffelite.net.net import Net
-from caffelite.training.checkpoint.content import NetParameters
+from caffelite.training.checkpoint.parameters import NetParameters
 from caffelite.training.checkpoint.snapshot import read_state
 from caffelite.training.optim.updates import RULES, Updater
 

@@ -13,6 +13,8 @@ from .geometry import Elastic, RandomRegion, Resize, Scales, Warp
 from .perturbation import Perturbation
 
 Draws = list[list[float]]  # of a sample: the numbers of each perturbation
+# Fields of a transform_param that are no perturbation
+PLAIN = {"scale", "mirror", "crop_size", "mean_file", "mean_value", "force_color", "force_gray"}
 MOST_CHANNELS = 4  # of most of OpenCV's functions
 
 
@@ -34,6 +36,21 @@ class Augmentation:
         locate: Locator,
         key: Key,
     ):
+        self.moves: list[Perturbation] = []
+        self.looks: list[Perturbation] = []
+        self.resizes = self.grows = False
+        if not PLAIN.issuperset([field.name for field, _ in param.ListFields()]):
+            self._read(param, phase, shape, crop, locate, key)
+
+    def _read(
+        self,
+        param: pb.TransformationParameter,
+        phase: int,
+        shape: tuple[int, int, int],
+        crop: tuple[int, int],
+        locate: Locator,
+        key: Key,
+    ) -> None:
         fields, train = Fields(param, locate, shape), phase == pb.TRAIN
         perturb = fields.inner("perturb_param")
         size = Resize(fields, crop, train) if Resize.requested(param) else None
@@ -61,7 +78,7 @@ class Augmentation:
             Cutout(perturb, filling),
             Erasing(perturb, filling),
         ]
-        self.moves: list[Perturbation] = [size] if size else []
+        self.moves = [size] if size else []
         if train:
             self.moves += [step for step in (part, warp, elastic) if step and step.active]
         self.looks = [step for step in looks if train and step.active]

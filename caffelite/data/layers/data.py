@@ -9,7 +9,7 @@ from ...layers.layer import register
 from ..arrays import Arrays, holds_arrays
 from ..database import Database
 from ..leveldb import LevelDB
-from ..opening import batch_size_of, check_tops, is_balanced, named_path, open_images, source_path
+from ..opening import batch_size_of, check_tops, named_path, open_images, source_path
 from ..pipeline import Source
 from ..samples import Samples
 
@@ -53,7 +53,7 @@ class Data(Feed):
                 )
                 raise CaffeliteError(what, where=at("backend"), remedy="write backend: ARRAYS")
             if param.backend == pb.DataParameter.LMDB:
-                return Database(path, color, param.shuffle or is_balanced(param, phase))
+                return Database(path, color)
             if (path / "data.mdb").is_file():
                 what = "the folder holds an LMDB, not a LevelDB, the default of backend"
                 raise CaffeliteError(what, where=at("backend"), remedy="write backend: LMDB")

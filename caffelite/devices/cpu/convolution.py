@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,13 +12,15 @@ from .. import algorithms, ops
 from ..algorithms import DEPTHWISE, DIRECT, EXACT_TILE, PRODUCT, WINOGRAD
 from . import ahead, operations
 from .choices import Choices
-from .depthwise import DepthwiseConvolution
 from .formula_kernels import FormulaKernels
 from .onednn_operations import Convolution, InnerProduct
 from .registry import implements
 from .winograd import WidenedWinogradConvolution, WinogradConvolution
 
-Algorithm = Convolution | InnerProduct | WinogradConvolution | DepthwiseConvolution
+if TYPE_CHECKING:
+    from .depthwise import DepthwiseConvolution
+
+    Algorithm = Convolution | InnerProduct | WinogradConvolution | DepthwiseConvolution
 Run = Callable[[], None]
 FORWARD, DATA, WEIGHTS = "forward", "data gradient", "weight gradient"
 
@@ -68,18 +71,18 @@ class MeasuredConvolution:
 
     @staticmethod
     def _data_gradient(op: Algorithm, x, w, dy, dx) -> None:
-        if isinstance(op, WinogradConvolution | DepthwiseConvolution):
-            op.data_gradient(dy, w, dx)
-        else:
+        if isinstance(op, Convolution | InnerProduct):
             op.backward(x, w, dy, dx, None, None)
+        else:
+            op.data_gradient(dy, w, dx)
 
     def _gradients(self, op: Algorithm, x, w, dy, dw, db, add_w: bool = False, add_b: bool = False) -> None:
-        if isinstance(op, WinogradConvolution | DepthwiseConvolution):
+        if isinstance(op, Convolution | InnerProduct):
+            op.backward(x, w, dy, None, dw, db, add_w, add_b)
+        else:
             op.weight_gradient(x, dy, dw, add_w)
             if db is not None:
                 self._bias_gradient.backward(x, w, dy, None, None, db, False, add_b)
-        else:
-            op.backward(x, w, dy, None, dw, db, add_w, add_b)
 
     @property
     def _bias_gradient(self) -> Convolution:
@@ -117,6 +120,8 @@ def channels_last(device: FormulaKernels, op: ops.Convolution) -> Convolution | 
     if PRODUCT in names:
         by_name[PRODUCT] = InnerProduct(device, library, ops.InnerProduct(x[0] * x[2] * x[3], x[1], y[1]))
     if DEPTHWISE in names:
+        from .depthwise import DepthwiseConvolution
+
         by_name[DEPTHWISE] = DepthwiseConvolution(device, op)
     sizes = ["x".join(map(str, shape)) for shape in (x, y, window.kernel, window.pad, window.stride)]
     problem = "convolution of {} to {}, kernel {}, pad {}".format(*sizes) + f", {groups} groups" * (groups > 1)

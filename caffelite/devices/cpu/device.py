@@ -7,7 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import threadpoolctl
@@ -21,21 +21,16 @@ from . import (  # those that are not used register what they build
     blas,
     choices,
     convolution,  # noqa: F401
-    im2col,  # noqa: F401
-    inference,
     input_buffer,
-    lrn,  # noqa: F401
     onednn,
     pooling,  # noqa: F401
-    prepared,  # noqa: F401
     preprocessing,  # noqa: F401
-    recurrent,  # noqa: F401
-    regions,  # noqa: F401
-    resizing,  # noqa: F401
-    selection,  # noqa: F401
 )
 from .formula_kernels import FormulaKernels
 from .registry import BUILDERS
+
+if TYPE_CHECKING:
+    from .inference import Inference
 
 T = TypeVar("T")
 log = logging.getLogger("caffelite")
@@ -73,7 +68,6 @@ class CPU(FormulaKernels):
         self.algorithms = None
         if self.library and not deterministic:
             self.algorithms = choices.Choices(self.threads, self.library.version, self.library.instructions)
-        self.inference = inference.Inference(self, self.library) if self.library else None
         if precision == "auto":
             precision = "bf16" if self.library and self.library.bf16() == "native" else "fp32"
         self.traits = traits = cpu_traits(precision, self.dtype.name, self.library is not None)
@@ -83,6 +77,12 @@ class CPU(FormulaKernels):
         blas.address(dtype)  # loads the library; its threads are limited below
         # Kernels split work over Numba's threads. BLAS threads inside these would only compete for the cores.
         threadpoolctl.threadpool_limits(1, user_api="blas")
+
+    @functools.cached_property
+    def inference(self) -> Inference | None:
+        from .inference import Inference
+
+        return Inference(self, self.library) if self.library else None
 
     def _check_half(self) -> None:
         """Warns where bfloat16 is emulated. Errors: no oneDNN, or a processor that it does not support."""

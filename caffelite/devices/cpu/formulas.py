@@ -19,6 +19,7 @@ from math import exp, log, log1p, pow, sqrt, tanh
 import numpy as np
 from numba import njit
 from caffelite.devices.cpu.kernels.parallel import body as body__, launch as launch__
+from caffelite.devices.cpu.kernels.settings import kernel as kernel__
 T = np.{dtype}
 
 @njit(inline="always")
@@ -52,7 +53,7 @@ _KERNEL = """\
 @body__(distinct={distinct})
 def loop__(first__, last__, {arguments}):
 {loop}
-@njit(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True)
+@kernel__
 def kernel({arguments}):
     launch__(loop__, {count}, ({arguments},))
 """

@@ -101,6 +101,8 @@ class Library:
         self("engine_create", ct.byref(self.engine), _CPU, ct.c_size_t(0))
         self("stream_create", ct.byref(self.stream), self.engine, _IN_ORDER)
         self.execute, self.set_handle = functions.dnnl_primitive_execute, functions.dnnl_memory_set_data_handle
+        # Both are constant, and oneDNN copies them.
+        self.layout, self.attributes = functools.cache(self._layout), functools.cache(self._attributes)
 
     def set_threads(self, count: int) -> None:
         """Primitives that are created or executed from now on by this thread use so many threads."""
@@ -123,7 +125,7 @@ class Library:
         if status:
             raise RuntimeError(f"oneDNN's {name} failed with status {status}")
 
-    def layout(self, shape: tuple[int, ...], strides: tuple[int, ...] | None = None, dtype: int = F32) -> ct.c_void_p:
+    def _layout(self, shape: tuple[int, ...], strides: tuple[int, ...] | None = None, dtype: int = F32) -> ct.c_void_p:
         """A memory descriptor; strides in elements, None: the primitive's preferred layout."""
         description, dims = _pointer(), (_long * len(shape))(*shape)
         if strides is None:
@@ -141,14 +143,14 @@ class Library:
 
     def dense(self, shape: tuple[int, ...], dtype: int = F32) -> ct.c_void_p:
         """A memory descriptor of an array as NumPy has it."""
-        return self.layout(shape, tuple(int(np.prod(shape[i + 1 :])) for i in range(len(shape))), dtype)
+        return self.layout(shape, tuple(np.cumprod((1, *shape[:0:-1]))[::-1].tolist()), dtype)
 
     def channels_last(self, shape: tuple[int, ...], dtype: int = F32) -> ct.c_void_p:
         """A memory descriptor of N×C×H×W stored as N×H×W×C."""
         _, c, h, w = shape
         return self.layout(shape, (c * h * w, 1, w * c, c), dtype)
 
-    def attributes(self, slope: float | None = None, add: bool = False) -> ct.c_void_p:
+    def _attributes(self, slope: float | None = None, add: bool = False) -> ct.c_void_p:
         """A primitive's attributes: scratchpad given by the caller, a leaky ReLU at the end, the result added to what
         is there."""
         attributes, after = _pointer(), _pointer()
@@ -232,8 +234,8 @@ class Primitive:
             layout = layouts.get(operand) or descriptor.layout(operand)
             library("memory_create", ct.byref(memory), layout, library.engine, None)
             self._memories.append(memory)
-        for what, handle in [("primitive", self._handle), *(("memory", memory) for memory in self._memories)]:
-            weakref.finalize(self, library, f"{what}_destroy", handle)
+            weakref.finalize(self, library, "memory_destroy", memory)
+        weakref.finalize(self, library, "primitive_destroy", self._handle)
         pairs = zip(operands, self._memories, strict=True)
         self._arguments = (_Argument * len(operands))(*[_Argument(OPERANDS[o][0], m.value) for o, m in pairs])
         self._call = self._handle, library.stream, len(operands), self._arguments

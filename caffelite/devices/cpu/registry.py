@@ -3,4 +3,7 @@
 from ..registry import Registry
 
 BUILDERS = Registry()
+BUILDERS.modules = tuple(
+    f"{__package__}.{name}" for name in ("im2col", "lrn", "prepared", "recurrent", "regions", "resizing", "selection")
+)
 implements = BUILDERS.implements

@@ -44,7 +44,7 @@ class RoISource(Source):
 
     def __init__(self, layer: pb.LayerParameter, phase: int, path: Path, locate: Locator, seed: int):
         param = layer.roi_data_param
-        self._database = AnnotatedDatabase(path, True, param.shuffle) if path.is_dir() else None
+        self._database = AnnotatedDatabase(path, True) if path.is_dir() else None
         try:
             self._images = (
                 of_database(self._database) if self._database else read(path, param.root_folder, param.label_file)

@@ -75,7 +75,7 @@ class AnnotatedData(Varying, Feed):
         transform = layer.transform_param
         color = False if transform.force_gray else True if transform.force_color or param.force_encoded_color else None
         is_leveldb = param.backend == pb.DataParameter.LEVELDB and not (path / "data.mdb").is_file()
-        database = AnnotatedLevelDB(path, color) if is_leveldb else AnnotatedDatabase(path, color, param.shuffle)
+        database = AnnotatedLevelDB(path, color) if is_leveldb else AnnotatedDatabase(path, color)
         try:
             order = sample_order(layer, param, database.length, seed)
             return AnnotatedSource(database, layer, phase, order, locate, key(seed, layer.name, "transform"))

@@ -51,7 +51,8 @@ class Reader(Tokens):
         self.unknowns: list[Unknown] = []
         self.known = 0  # fields of the outermost message
         self.open: list[Block] = []
-        self.unclosed = sum((k in OPENERS) - (k in OPENERS.values()) for k in self.kinds)
+        count = self.kinds.count
+        self.unclosed = count("{") + count("<") - count("}") - count(">")
 
     # mistakes
 
@@ -102,7 +103,7 @@ class Reader(Tokens):
         """Skips the value of an unknown field."""
         colon = self.kinds[self.at] == ":"
         self.at += colon
-        line = self.position(self.at if colon else self.at - 1)[0]
+        line = self.lines[self.at if colon else self.at - 1][0]
         if self.kinds[self.at] in BRACKETS:
             self.skip_block()
         elif self.kinds[self.at] == "string":
@@ -120,7 +121,7 @@ class Reader(Tokens):
         while True:
             kind = self.kinds[self.at]
             if kind == "name":
-                if self.closed_by_next(block):
+                if self.unclosed > 0 and self.closed_by_next(block):
                     self.missing_closer(block)
                     break
                 self.field(message, block.fields, path, first)
@@ -166,7 +167,7 @@ class Reader(Tokens):
         outward = next((n for n, outer in enumerate(reversed(self.open), inner) if name in outer.fields.by_name), 0)
         if not 0 < outward <= self.unclosed:
             return False
-        (line, column), (opened, indent) = self.position(self.at), self.position(block.at)
+        (line, column), (opened, indent) = self.lines[self.at], self.lines[block.at]
         return column <= indent if line != opened else block.fields is not NOTHING
 
     def missing_closer(self, block: Block) -> None:
@@ -200,13 +201,13 @@ class Reader(Tokens):
                 self.mistake(
                     start, f'"{name}" has no value', expected=f'":" and {wanted(field)}', found=self.token_text(self.at)
                 )
-                self.next_field(self.position(start)[0])
+                self.next_field(self.lines[start][0])
                 return
             self.mistake(self.at, f'missing ":" after "{name}"')
         path = (*path, name)
         if field.repeated:
             values = getattr(message, name)
-            self.positions.setdefault(path, self.position(start))
+            self.positions.setdefault(path, self.lines[start])
             if self.kinds[self.at] == "[":
                 self.list(field, values, path, start)
             else:
@@ -214,7 +215,7 @@ class Reader(Tokens):
         elif field.kind == "block":
             inner = getattr(message, name)
             inner.SetInParent()
-            self.positions[path] = self.position(start)
+            self.positions[path] = self.lines[start]
             self.nested(field, inner, path, start)
         elif self.kinds[self.at] == "[" and f"more_{name}" in fields.by_name:
             self.several(fields.by_name[f"more_{name}"], message, path, start)
@@ -232,7 +233,7 @@ class Reader(Tokens):
             else:
                 kind = getattr(message, "type", "")
                 remedy = meant(name, descriptor, kind if isinstance(kind, str) else "")
-        position, what = self.position(start), f"unknown field {shown(name)} in {descriptor.name}"
+        position, what = self.lines[start], f"unknown field {shown(name)} in {descriptor.name}"
         self.mistake_at(position, what, remedy=remedy)
         if position[0] not in self.broken:
             error = CaffeliteError(what, where=Where(self.file, *position), remedy=remedy)
@@ -265,13 +266,11 @@ class Reader(Tokens):
                 remedy="remove it to go on with a net that does without",
             )
         else:
-            self.fork_fields.setdefault((message, name), []).append(self.position(start))
+            self.fork_fields.setdefault((message, name), []).append(self.lines[start])
 
     def bare_value(self) -> bool:
         """Whether a word on the same line may be the value of a field with a missing colon."""
-        return (
-            self.kinds[self.at] == "name" and not self.begins_field() and self.line() == self.position(self.at - 1)[0]
-        )
+        return self.kinds[self.at] == "name" and not self.begins_field() and self.line() == self.lines[self.at - 1][0]
 
     def several(self, field: Field, message: Message, path: tuple, start: int) -> None:
         """Reads ``[a, b]``, of a field that a fork repeats: a is Caffe's, ``field`` has the others."""
@@ -309,7 +308,7 @@ class Reader(Tokens):
         """Adds one value to a repeated field."""
         path = (*path, len(values))
         if field.kind == "block":
-            self.positions[path] = self.position(start)
+            self.positions[path] = self.lines[start]
             self.nested(field, values.add(), path, start)
             return
         value, self.positions[path] = self.scalar(field, start)
@@ -332,29 +331,27 @@ class Reader(Tokens):
 
     def scalar(self, field: Field, start: int) -> tuple[Any, tuple[int, int]]:
         """One value and its place. A wrong value is recorded as a mistake and skipped, and gives None."""
-        at = self.at
-        if self.kinds[at] in STOPS or self.kinds[at] == ":" or self.begins_field():
+        at, kind, position = self.at, self.kinds[self.at], self.lines[self.at]
+        if kind in STOPS or kind == ":" or kind == "name" and self.begins_field():
             self.mistake(start, f'"{field.name}" has no value', expected=wanted(field), found=self.token_text(at))
-            self.at += self.kinds[at] == ":"
-            return None, self.position(at)
+            self.at += kind == ":"
+            return None, position
+        read = self.quoted if kind == "string" else self.value
         try:
-            return self.value(field), self.position(at)
+            return read(field), position
         except ForkValue as word:
-            self.fork_fields.setdefault((self.open[-1].fields.message, f"{field.name}: {word}"), []).append(
-                self.position(at)
-            )
-            return None, self.position(at)
+            self.fork_fields.setdefault((self.open[-1].fields.message, f"{field.name}: {word}"), []).append(position)
+            return None, position
         except Wrong as wrong:
             what = f'wrong value for "{field.name}"'
             self.mistake(at, what, expected=wrong.expected, found=self.token_text(at), remedy=wrong.remedy)
-        self.next_field(self.position(at)[0])
-        return None, self.position(at)
+        self.next_field(position[0])
+        return None, position
 
     def value(self, field: Field) -> Any:
+        """A value that is no string."""
         at = self.at
         kind, text = self.kinds[at], self.texts[at]
-        if kind == "string":
-            return self.quoted(field)
         self.at += 1
         if kind == "-":
             kind, text = self.kinds[self.at], "-" + self.texts[self.at]
@@ -369,7 +366,8 @@ class Reader(Tokens):
         """Joins adjacent strings and resolves their escapes."""
         data = b""
         while self.kinds[self.at] == "string":
-            data += self.unescape(self.at)
+            token = self.texts[self.at]
+            data += self.unescape(self.at) if "\\" in token else token[1:-1].encode()
             self.at += 1
         if field.kind == "bytes":
             return data
@@ -384,8 +382,6 @@ class Reader(Tokens):
 
     def unescape(self, at: int) -> bytes:
         token = self.texts[at]
-        if "\\" not in token:
-            return token[1:-1].encode()
         parts, last = [], 1
         for match in ESCAPE.finditer(token, 1, len(token) - 1):
             octal, hexadecimal, short, long, letter = match.groups()

@@ -39,23 +39,24 @@ class Tokens:
     """The tokens of a text; ``at`` is the index of the current one. The last one is END.
 
     kinds: a sign itself, or name, number, string, unclosed or strange; texts, starts: the text of each token and its
-    offset. mistakes: (position, error).
+    offset; lines: its line and column. mistakes: (position, error).
     """
 
     def __init__(self, text: str, file: str):
         self.text, self.file = text, file
-        self.line_starts = [0, *(m.end() for m in re.finditer("\n", text))]
+        self.line_starts = [0, *[match.end() for match in re.finditer("\n", text)]]
         self.mistakes: list[tuple[tuple[int, int], CaffeliteError]] = []
         self.kinds: list[str] = []
         self.texts: list[str] = []
         self.starts: list[int] = []
+        self.lines: list[tuple[int, int]] = []
         self.broken: set[int] = set()  # lines with a part that is no token: one mistake is reported for each
         self.lost_text = False  # an unclosed string may contain a brace, so that counting braces proves nothing
         self.tokenize()
         self.at = 0
 
     def tokenize(self) -> None:
-        kinds, texts, starts = self.kinds, self.texts, self.starts
+        kinds, texts, starts, line_starts = self.kinds, self.texts, self.starts, self.line_starts
         for match in TOKEN.finditer(self.text):
             kind = match.lastgroup or ""
             if kind == "gap":
@@ -71,6 +72,8 @@ class Tokens:
         kinds.append(END)
         texts.append("")
         starts.append(len(self.text))
+        numbers = [bisect_right(line_starts, start) for start in starts]
+        self.lines = [(line, start - line_starts[line - 1] + 1) for line, start in zip(numbers, starts, strict=True)]
 
     def strange(self, kind: str, token: str, start: int) -> None:
         position = self.position_of(start)
@@ -89,18 +92,15 @@ class Tokens:
             self.mistake_at(position, f"unexpected character {shown(token)}", remedy=remedy)
         self.broken.add(position[0])
 
-    def position(self, at: int) -> tuple[int, int]:
-        return self.position_of(self.starts[at])
-
     def position_of(self, start: int) -> tuple[int, int]:
         line = bisect_right(self.line_starts, start)
         return line, start - self.line_starts[line - 1] + 1
 
     def line(self) -> int:
-        return self.position(self.at)[0]
+        return self.lines[self.at][0]
 
     def named(self, at: int) -> str:
-        return "line {}, column {}".format(*self.position(at))
+        return "line {}, column {}".format(*self.lines[at])
 
     def token_text(self, at: int) -> str:
         kind, text = self.kinds[at], self.texts[at]
@@ -115,7 +115,7 @@ class Tokens:
         )
 
     def mistake(self, at: int, what: str, **more: str | None) -> None:
-        self.mistake_at(self.position(at), what, **more)
+        self.mistake_at(self.lines[at], what, **more)
 
     def mistake_at(self, position: tuple[int, int], what: str, **more: str | None) -> None:
         if position[0] not in self.broken:

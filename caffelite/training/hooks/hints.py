@@ -16,7 +16,7 @@ from ...layers.loss import SoftmaxWithLoss
 from ...net.graph import Node
 from ...net.net import Net
 from ...net.parameters import multipliers
-from ..divided_nets import CompleteNets
+from ..complete_nets import CompleteNets
 from ..optim.updates import Updater
 from ..scores import Scores, unscored
 from ..state import TrainingState

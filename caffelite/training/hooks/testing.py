@@ -9,7 +9,7 @@ from ... import caffelite_pb2 as pb
 from ...net.net import Net
 from ...parallel import TESTING
 from .. import scores
-from ..divided_nets import CompleteNets
+from ..complete_nets import CompleteNets
 from ..optim.average import Average
 from ..requests import Agreement
 from ..state import TrainingState

@@ -9,7 +9,7 @@ from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...devices.types import Array
 from ...net.net import Net
-from ..divided_nets import CompleteNets
+from ..complete_nets import CompleteNets
 
 NORMS = 256  # maximum number of gradient norms that stay on the device until they are read
 

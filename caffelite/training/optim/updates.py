@@ -21,7 +21,7 @@ from ...devices.types import Array, Kernel
 from ...errors import CaffeliteError, Collector, Locator, did_you_mean
 from ...net.net import Net
 from ...net.parameters import multipliers
-from ..divided_nets import CompleteNets
+from ..complete_nets import CompleteNets
 from .clipping import Clipping
 
 CHUNK = 4096  # elements that one thread or block updates at a time

@@ -6,7 +6,7 @@ from numba.extending import overload
 
 from .panels import half
 from .parallel import body, launch
-from .settings import SERIAL
+from .settings import kernel
 
 FEW, PIECE = 4, 4096  # rows of x that are read together, and numbers of each that a task reads
 BLOCK = 16  # rows and columns of a transposed tile: a cache line of float32
@@ -37,7 +37,7 @@ def _transpose(first, last, x, y):
                 _tile(x[n, i : i + BLOCK, lo:hi], y[n, lo:hi, i : i + BLOCK])
 
 
-@njit(**SERIAL)
+@kernel
 def transpose(x, y):
     """y (N, B, A) = x (N, A, B) with its last axes swapped, tile by tile."""
     images, rows, columns = x.shape
@@ -47,7 +47,7 @@ def transpose(x, y):
         launch(_transpose, images * max(-(-rows // BLOCK), -(-columns // BLOCK)), (x, y))
 
 
-@njit(**SERIAL)
+@kernel
 def _interleave(x, y, lo, hi):
     """y = x turned, of few rows, for the columns from ``lo`` to ``hi`` of x."""
     if x.shape[0] == 3:
@@ -63,14 +63,14 @@ def _interleave(x, y, lo, hi):
                 y[j, i] = row[j]
 
 
-@njit(**SERIAL)
+@kernel
 def _tile(x, y):
     for j in range(x.shape[1]):
         for i in range(x.shape[0]):
             y[j, i] = x[i, j]
 
 
-@njit(**SERIAL)
+@kernel
 def _add(out, v):
     for c in range(out.size):
         out[c] += v[c]
@@ -100,13 +100,13 @@ def _as_element(x, like):
     return (lambda x, like: half(x)) if like.dtype == types.uint16 else (lambda x, like: x)
 
 
-@njit(**SERIAL)
+@kernel
 def _square(x, padded, before):
     for c in range(x.size):
         padded[before + c] = as_number(x[c]) * as_number(x[c])
 
 
-@njit(**SERIAL)
+@kernel
 def _product_over(a, b, s, padded, before):
     for c in range(a.size):
         padded[before + c] = as_number(a[c]) * as_number(b[c]) / s[c]
@@ -135,7 +135,7 @@ def _lrn_forward(first, last, x, scale, y, size, share, k, beta, space):
                     out[c] = as_element(as_number(v[c]) * s[c] ** -beta, out)
 
 
-@njit(**SERIAL)
+@kernel
 def lrn_forward(x, scale, y, size, share, k, beta, space):
     """scale = k + share · Σ x² over ``size`` channels around each of x (R, C), y = x · scale^-beta; y may be x.
 
@@ -167,14 +167,14 @@ def _lrn_backward(first, last, x, y, scale, dy, dx, size, factor, beta, space):
                     out[c] = as_element(as_number(a[c]) * s[c] ** -beta - factor * as_number(v[c]) * total[c], out)
 
 
-@njit(**SERIAL)
+@kernel
 def lrn_backward(x, y, scale, dy, dx, size, factor, beta, space):
     """dx = dy · scale^-beta - factor · x · Σ dy·y / scale over the channels that see each; arrays (R, C), dx none of
     the others."""
     launch(_lrn_backward, space.shape[0], (x, y, scale, dy, dx, size, factor, beta, space))
 
 
-@njit(**SERIAL)
+@kernel
 def _copy(source, target):
     for c in range(target.size):
         target[c] = source[c]
@@ -186,7 +186,7 @@ def _copy_into(first, last, part, whole, start):
         _copy(part[r], whole[r, start : start + part.shape[1]])
 
 
-@njit(**SERIAL)
+@kernel
 def copy_into(part, whole, start):
     """whole[:, start : start + S] = part, of whole (R, T) and part (R, S)."""
     launch(_copy_into, part.shape[0], (part, whole, start))
@@ -198,7 +198,7 @@ def _copy_out(first, last, whole, start, part):
         _copy(whole[r, start : start + part.shape[1]], part[r])
 
 
-@njit(**SERIAL)
+@kernel
 def copy_out(whole, start, part):
     """part = whole[:, start : start + S], of whole (R, T) and part (R, S)."""
     launch(_copy_out, part.shape[0], (whole, start, part))
@@ -221,7 +221,7 @@ def _sum_columns(first, last, a, b, c, d, count, start, part):
                 out[j] = u[j] + v[j] + w[j] + x[j]
 
 
-@njit(**SERIAL)
+@kernel
 def sum_columns(a, b, c, d, count, start, part):
     """part (R, S) = the sum of the columns from ``start`` on of the first ``count`` arrays (R, T), 2 to 4."""
     launch(_sum_columns, part.shape[0], (a, b, c, d, count, start, part))
@@ -230,7 +230,7 @@ def sum_columns(a, b, c, d, count, start, part):
 ROWS = 64  # rows that are added up in float32 before their sum joins that in float64
 
 
-@njit(**SERIAL)
+@kernel
 def _add_moments(x0, x1, x2, x3, first, a, b):
     """a (C) += Σ (x - first), b += Σ (x - first)² over four rows, one after the other."""
     for c in range(first.size):
@@ -266,21 +266,21 @@ def _moments(begin, end, x, first, partial, rough):
                 squares[c] += b[c]
 
 
-@njit(**SERIAL)
+@kernel
 def moments(x, first, partial, rough):
     """Sums of x - a and of (x - a)², a = first (C), for x (R, C) into partial (parts, 2, C), float64: moments in one
     pass, without loss where a is near to the mean. rough: workspace like partial, of the numbers' type."""
     launch(_moments, partial.shape[0], (x, first, partial, rough))
 
 
-@njit(**SERIAL)
+@kernel
 def set_first(x, first):
     """first (k·C) = the first row of x (R, C), k times."""
     for i in range(first.size):
         first[i] = as_number(x[0, i % x.shape[1]])
 
 
-@njit(**SERIAL)
+@kernel
 def join_moments(first, rows, partial, mean, variance):
     """mean and variance (C) of ``rows`` rows from the sums of ``moments``, in which a channel has k columns."""
     channels = mean.size
@@ -297,7 +297,7 @@ def join_moments(first, rows, partial, mean, variance):
         variance[c] = max(squares - total * total, 0.0)
 
 
-@njit(**SERIAL)
+@kernel
 def running_moments(mean, variance, eps, keep, unbias, scale, means, variances, count):
     """scale = 1 / √(variance + eps); running sums: see formula.batch_moments. One call for many short loops."""
     for c in range(mean.size):

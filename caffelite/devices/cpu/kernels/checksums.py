@@ -1,13 +1,12 @@
 """Checksums of arrays, by which a change of weights is detected."""
 
 import numpy as np
-from numba import njit
 
 from .parallel import body, launch
-from .settings import SERIAL
+from .settings import kernel
 
 
-@njit(**SERIAL)
+@kernel
 def checksum(words):
     """A number that depends on each of ``words`` (uint32) and its position."""
     total = np.uint64(0)
@@ -25,7 +24,7 @@ def _checksums(first, last, words, sums):
         sums[t] = checksum(words[t * CHUNK : (t + 1) * CHUNK])
 
 
-@njit(**SERIAL)
+@kernel
 def checksums(words, sums):
     """sums: the checksums of each CHUNK of ``words``."""
     launch(_checksums, sums.size, (words, sums))

@@ -4,12 +4,10 @@ A task multiplies blocks of pixels. The columns of a block (for a 1×1 kernel th
 second-level cache. Bias and slopes are applied in registers.
 """
 
-from numba import njit
-
 from ...algorithms import LANES, PANEL
 from .lanes import copy
 from .parallel import body, launch
-from .settings import SERIAL
+from .settings import kernel
 from .tiles import BYTES, tile
 
 # Pixels of a tile by its vectors of outputs: as many as the registers hold.
@@ -18,7 +16,7 @@ _tile1, _tile2, _tile3, _tile4 = (tile(ROWS[min(vectors, PANEL)], min(vectors, P
 _ROWS1, _ROWS2, _ROWS3, _ROWS4 = (ROWS[min(vectors, PANEL)] for vectors in (1, 2, 3, 4))
 
 
-@njit(**SERIAL)
+@kernel
 def pack(w, starts, packed):
     """packed: for each panel a matrix (kh·kw·C, width) of the weights w (M, C, kh, kw), zeros behind the last output.
 
@@ -36,7 +34,7 @@ def pack(w, starts, packed):
                     at += width
 
 
-@njit(**SERIAL)
+@kernel
 def _gather(x, outputs, window, first, count, columns):
     """columns (count, kh·kw·C) of the output pixels from ``first`` on. outputs: (OH, OW)."""
     kh, kw, sh, sw, ph, pw, dh, dw = window
@@ -69,7 +67,7 @@ def _gather(x, outputs, window, first, count, columns):
                 oh, image = 0, image + 1
 
 
-@njit(**SERIAL)
+@kernel
 def convolve_blocks(x, packed, starts, bias, slopes, y, outputs, window, block, columns, unused, first, last):
     """The blocks ``first`` to ``last`` of ``convolve``."""
     depth, total, row = columns.shape[1], y.shape[0], y.shape[1] * 4
@@ -114,7 +112,7 @@ def _convolve(begin, end, x, packed, starts, bias, slopes, y, outputs, window, b
         convolve_blocks(x, packed, starts, bias, slopes, y, outputs, window, block, columns[t], unused[t], first, last)
 
 
-@njit(**SERIAL)
+@kernel
 def convolve(x, packed, starts, bias, slopes, y, outputs, window, block, columns, unused):
     """y (N·OH·OW, M) = the convolution of x (N, H, W, C) + bias (M), what is not positive times slopes (M).
 
@@ -124,7 +122,7 @@ def convolve(x, packed, starts, bias, slopes, y, outputs, window, block, columns
     launch(_convolve, columns.shape[0], (x, packed, starts, bias, slopes, y, outputs, window, block, columns, unused))
 
 
-@njit(**SERIAL)
+@kernel
 def convolve_alone(x, packed, starts, bias, slopes, y, outputs, window, block, columns, unused):
     """``convolve`` on the calling thread."""
     blocks = -(-y.shape[0] // block)

@@ -1,27 +1,25 @@
 """Convolution by matrix products on columns, which are filled in two steps that each copy runs of memory (see
 _shift)."""
 
-from numba import njit
-
 from ..blas import gemm
 from .parallel import body, launch
-from .settings import SERIAL
+from .settings import kernel
 
 
-@njit(**SERIAL)
+@kernel
 def _copy(source, target):
     """Separate slices, because an index that might be negative prevents vectorisation of a loop."""
     for i in range(target.size):
         target[i] = source[i]
 
 
-@njit(**SERIAL)
+@kernel
 def _add(source, target):
     for i in range(target.size):
         target[i] += source[i]
 
 
-@njit(**SERIAL)
+@kernel
 def _shift(x, rows, first, kw, stride, pad, dilation):
     """x (C, H, W) → rows (C·kw, R, Q, OW): for each kernel column the image shifted by it, its input rows from
     ``first`` on distributed over R = vertical stride groups of Q. The values that a kernel row reads of all windows are
@@ -50,7 +48,7 @@ def _shift(x, rows, first, kw, stride, pad, dilation):
                             run[w] = x[c, h, at] if 0 <= at < width else 0
 
 
-@njit(**SERIAL)
+@kernel
 def _unshift(rows, dx, first, kw, stride, pad, dilation):
     """The transpose of _shift: adds every shifted image back to dx (C, H, W)."""
     channels, height, width = dx.shape
@@ -74,7 +72,7 @@ def _unshift(rows, dx, first, kw, stride, pad, dilation):
                                 dx[c, h, at] += run[w]
 
 
-@njit(**SERIAL)
+@kernel
 def _runs(rows, col, kernel, dilation, collect):
     """Between rows (C·kw, R, Q, OW) and columns (C·kh·kw, P): copies runs to columns where collect, else adds columns
     to runs."""
@@ -148,7 +146,7 @@ def _convolution_forward(
                         plane[i] = s if not rectified or s > 0 else slope * s
 
 
-@njit(**SERIAL)
+@kernel
 def convolution_forward(
     fn, x, w, bias, biased, slope, rectified, y, space, tile, depth, kernel, stride, pad, dilation, groups
 ):
@@ -229,7 +227,7 @@ def _convolution_backward(
                         _unshift(rows, dx[image, g * cg : (g + 1) * cg], first, kernel[1], stride, pad, dilation)
 
 
-@njit(**SERIAL)
+@kernel
 def convolution_backward(
     fn, x, w, dy, dx, want_dx, dw, want_dw, space, tile, depth, kernel, stride, pad, dilation, groups
 ):
@@ -251,7 +249,7 @@ def _add_parts(first, last, parts, out, keep):
         out[i] = total
 
 
-@njit(**SERIAL)
+@kernel
 def add_parts(parts, out, keep):
     """out (flat) = [out +] the sum over parts (T, ...) in order."""
     launch(_add_parts, out.size, (parts, out, keep))

@@ -1,16 +1,15 @@
 """Matrix products split over threads, biases and their gradients."""
 
 import numpy as np
-from numba import njit
 
 from ..blas import gemm
 from .parallel import body, launch
-from .settings import SERIAL
+from .settings import kernel
 
 COLUMNS = 128  # that one thread sums at a time
 
 
-@njit(**SERIAL, fastmath={"reassoc"})
+@kernel(fastmath={"reassoc"})
 def _total(run):
     """The sum of a run; letting the order be the compiler's makes it a vector loop, the same on every call."""
     total = run.dtype.type(0)
@@ -28,7 +27,7 @@ def _channel_sums(first, last, dy, out, keep):
         out[c] = total + (out[c] if keep else 0)
 
 
-@njit(**SERIAL)
+@kernel
 def channel_sums(dy, out, keep):
     """out (C) = [out +] the sum of dy (N, C, P) over N and P, runs in the array's type and their sum in float64."""
     launch(_channel_sums, dy.shape[1], (dy, out, keep))
@@ -47,7 +46,7 @@ def _column_sums(first, last, dy, out, keep):
             out[lo + j] = totals[j] + (out[lo + j] if keep else 0)
 
 
-@njit(**SERIAL)
+@kernel
 def column_sums(dy, out, keep):
     """out (N) = [out +] the sum of dy (M, N) over M in float64: channel_sums where a row is one number of each
     channel."""
@@ -83,7 +82,7 @@ def _panel_gemm(first, last, fn, trans_a, trans_b, m, n, k, a, lda, b, ldb, beta
                 gemm(fn, trans_a, trans_b, m, hi - lo, k, a, lda, b + lo * column * real, ldb, beta, c + lo * real, ldc)
 
 
-@njit(**SERIAL)
+@kernel
 def panel_gemm(fn, trans_a, trans_b, m, n, k, a, lda, b, ldb, beta, c, ldc, threads, by_rows, real):
     """C = op(A) op(B) + beta C, each thread a panel of rows or of columns of C; a, b, c are addresses, real the bytes
     of a number."""
@@ -98,7 +97,7 @@ def _row_bias(first, last, y, bias, biased, slope, rectified):
             y[i, j] = s if not rectified or s > 0 else slope * s
 
 
-@njit(**SERIAL)
+@kernel
 def row_bias(y, bias, biased, slope, rectified):
     """y (M, N) += bias (N), then leaky ReLU where rectified."""
     launch(_row_bias, y.shape[0], (y, bias, biased, slope, rectified))

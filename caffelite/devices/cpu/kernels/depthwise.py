@@ -5,10 +5,9 @@ address of zeros, or of numbers that nobody reads, so borders need no code of th
 """
 
 import numpy as np
-from numba import njit
 
 from .parallel import body, launch
-from .settings import SERIAL
+from .settings import kernel
 from .taps import BLOCK, SIDE, block, block_gradient, columns, pixel
 
 TABLE = SIDE * columns(2) + BLOCK  # addresses that a task needs
@@ -17,7 +16,7 @@ _block1, _block2 = block(1), block(2)
 _gradient1, _gradient2 = block_gradient(1), block_gradient(2)
 
 
-@njit(**SERIAL)
+@kernel
 def pack(w, rotated, packed):
     """packed (9, width) = w (C, 9) with channels last; rotated: kernels turned by 180 degrees."""
     for q in range(SIDE * SIDE):
@@ -25,7 +24,7 @@ def pack(w, rotated, packed):
             packed[q, c] = w[c, SIDE * SIDE - 1 - q] if rotated else w[c, q]
 
 
-@njit(**SERIAL)
+@kernel
 def _fill_sources(table, image, top, left, wide, outside):
     """table (3·wide) = addresses of the pixels of ``image`` (H, W, C) from (top, left) on."""
     height, width, size = image.shape[0], image.shape[1], image.shape[2] * image.itemsize
@@ -37,13 +36,13 @@ def _fill_sources(table, image, top, left, wide, outside):
             table[i * wide + j] = row + (left + j) * size if inside else outside
 
 
-@njit(**SERIAL)
+@kernel
 def _fill_row(table, base, size, count, outside):
     for p in range(BLOCK):
         table[p] = base + p * size if p < count else outside
 
 
-@njit(**SERIAL)
+@kernel
 def convolve_rows(x, packed, bias, slope, y, pad, stride, unused, table, zeros, first, last):
     """The rows ``first`` to ``last`` of ``convolve``."""
     height, width, channels, size = y.shape[1], y.shape[2], y.shape[3], y.shape[3] * y.itemsize
@@ -72,7 +71,7 @@ def _convolve(begin, end, x, packed, bias, slope, y, pad, stride, unused, tables
         convolve_rows(x, packed, bias, slope, y, pad, stride, unused[t], tables[t], zeros, first, last)
 
 
-@njit(**SERIAL)
+@kernel
 def convolve(x, packed, bias, slope, y, pad, stride, unused, tables, zeros):
     """y (N, OH, OW, C) = the convolution of x (N, H, W, C) + bias (C), what is not positive times slope.
 
@@ -82,7 +81,7 @@ def convolve(x, packed, bias, slope, y, pad, stride, unused, tables, zeros):
     launch(_convolve, tables.shape[0], (x, packed, bias, slope, y, pad, stride, unused, tables, zeros))
 
 
-@njit(**SERIAL)
+@kernel
 def convolve_alone(x, packed, bias, slope, y, pad, stride, unused, tables, zeros):
     """``convolve`` on the calling thread."""
     convolve_rows(x, packed, bias, slope, y, pad, stride, unused[0], tables[0], zeros, 0, y.shape[0] * y.shape[1])
@@ -113,7 +112,7 @@ def _spread(first, last, dy, packed, dx, pad, stride, tables):
                 pixel(source.ctypes.data, factors.ctypes.data, count, target, channels, dx.dtype.type(0))
 
 
-@njit(**SERIAL)
+@kernel
 def spread(dy, packed, dx, pad, stride, tables):
     """dx (N, H, W, C) = the data gradient of a convolution of any stride, from dy (N, OH, OW, C).
 
@@ -153,7 +152,7 @@ def _join_parts(first, last, partial, dw, add):
             dw[c, q] = np.float32(total) + (dw[c, q] if add else np.float32(0))
 
 
-@njit(**SERIAL)
+@kernel
 def weight_gradient(x, dy, dw, add, pad, stride, partial, tables, zeros):
     """dw (C, 9) = [dw +] the weight gradient from x (N, H, W, C) and dy (N, OH, OW, C).
 

@@ -6,13 +6,13 @@ of the window, in Caffe's order; in the gradient a row is a position, and the su
 """
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ...processor import has_registers
 from .parallel import body, launch
-from .settings import SERIAL
+from .settings import kernel
 
 LANES = 16 if has_registers() else 8  # numbers in a vector
 ROWS = 8 if has_registers() else 6  # of a tile: with more, the compiler keeps some sums in memory
@@ -78,7 +78,7 @@ def _tile(vectors: int):
 _tile1, _tile2 = _tile(1), _tile(2)
 
 
-@njit(**SERIAL)
+@kernel
 def _add(x, rows, steps, w, stride, y, count, add, channels):
     """A tile of at most GROUP channels; does nothing for none."""
     if channels > LANES:
@@ -94,7 +94,7 @@ def _pack(first, last, w, packed):
             packed[m // GROUP, k, m % GROUP] = w[m, k] if m < w.shape[0] else 0
 
 
-@njit(**SERIAL)
+@kernel
 def pack(w, packed):
     """packed (groups, K, GROUP) = w (M, K) turned, zeros behind the last channel."""
     launch(_pack, packed.shape[1], (w, packed))
@@ -122,7 +122,7 @@ def _forward(first, last, x, packed, bias, biased, slope, rectified, y, starts, 
                             out[m] = s if not rectified or s > 0 else slope * s
 
 
-@njit(**SERIAL)
+@kernel
 def forward(x, packed, bias, biased, slope, rectified, y, starts, offsets, space):
     """y (N, P, M) = the convolution of x (N, H·W·C) + bias (M), then leaky ReLU where rectified.
 
@@ -146,7 +146,7 @@ def _padded(first, last, x, padded, top, left):
         padded[image, row + top, left + width :] = 0
 
 
-@njit(**SERIAL)
+@kernel
 def pad(x, padded, top, left):
     """padded (N, H', W'·C) = x (N, H, W·C) between zeros. left: in numbers."""
     launch(_padded, padded.shape[0] * padded.shape[1], (x, padded, top, left))
@@ -180,7 +180,7 @@ def _gradient(first, last, x, dy, shift, channel, channels, totals, edge, rows, 
                             _add(images_from, where, last_pixel, final + group * 4, 0, sums, 1, True, wide)
 
 
-@njit(**SERIAL)
+@kernel
 def gradient(x, dy, shift, channel, channels, totals, edge, rows, steps, step, add):
     """totals (parts, groups, tiles, ROWS·GROUP) = [totals +] the sums over each part's images of dy (N, P, M) times
     x (N, H, W·C), which includes its pad.
@@ -206,7 +206,7 @@ def _join(first, last, totals, order, dw, add):
             dw[m, order[i]] = dw[m, order[i]] + total if add else total
 
 
-@njit(**SERIAL)
+@kernel
 def join(totals, order, dw, add):
     """dw (M, K) = [dw +] the sum of the parts of totals. order (K): the column of each position."""
     launch(_join, dw.shape[0], (totals, order, dw, add))

@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 from .parallel import body, launch
-from .settings import SERIAL
+from .settings import kernel
 
 TURNED = 32  # channels of a mask that are reordered together
 
@@ -36,7 +36,7 @@ def philox(c0, c1, c2, c3, k0, k1):
     return a, b, c, d
 
 
-@njit(**SERIAL)
+@kernel
 def _draw(mask, first, threshold, sample, iteration, stream, low, high):
     """mask (D): 1 where the random word of the sample's number ``first`` + i is at least threshold, else 0."""
     width = mask.size
@@ -58,7 +58,7 @@ def _draw(mask, first, threshold, sample, iteration, stream, low, high):
         mask[i] = words[(first + i) % 4] >= threshold
 
 
-@njit(**SERIAL)
+@kernel
 def _scale_kept(mask, x, y, scale):
     """y = x · scale where mask, else 0. A loop over one array that it overwrites becomes one of vectors, a loop over
     two that may overlap does not."""
@@ -71,7 +71,7 @@ def _scale_kept(mask, x, y, scale):
             y[i] = x[i] * scale if mask[i] else zero
 
 
-@njit(**SERIAL)
+@kernel
 def _turn(source, target, channels):
     """target (P, C) = source (C, P) with its axes swapped; some channels at a time, whose lines stay in the L1
     cache."""
@@ -95,7 +95,7 @@ def _dropout_forward(
         _scale_kept(mask[n], x[n], y[n], scale)
 
 
-@njit(**SERIAL)
+@kernel
 def dropout_forward(x, drawn, mask, y, channels, threshold, scale, low, high, stream, iteration, sample, first):
     """y = x · scale where a random 32-bit word is at least threshold, else 0. mask (N, D): 1 and 0 there.
 
@@ -112,7 +112,7 @@ def _dropout_backward(first, last, mask, dy, dx, scale):
     _scale_kept(mask[first:last], dy[first:last], dx[first:last], scale)
 
 
-@njit(**SERIAL)
+@kernel
 def dropout_backward(mask, dy, dx, scale):
     """dx = dy · scale where mask, else 0 (flat)."""
     launch(_dropout_backward, dx.size, (mask, dy, dx, scale))
@@ -127,7 +127,7 @@ def _uniform(first, last, out, start, width, low, high, stream, iteration, sampl
                 out[n, 4 * quad + lane] = start + width * ((words[lane] + 0.5) / 4294967296.0)
 
 
-@njit(**SERIAL)
+@kernel
 def uniform(out, start, width, low, high, stream, iteration, sample):
     """Random numbers from start to start + width; out (N, D); row n draws from sample + n."""
     launch(_uniform, out.shape[0], (out, start, width, low, high, stream, iteration, sample))

@@ -1,14 +1,12 @@
 """Weight gradients of convolutions of each channel by itself, with any window."""
 
-from numba import njit
-
 from .parallel import body, launch
-from .settings import SERIAL
+from .settings import kernel
 
 BLOCK = 512  # pixels summed before they join the total: longer sums in float32 round worse
 
 
-@njit(**SERIAL)
+@kernel
 def _flush(sums, totals):
     for c in range(sums.size):
         totals[c] += sums[c]
@@ -41,7 +39,7 @@ def _gradient(first, last, x, dy, kernel, stride, pad, dilation, space, dw, add)
             dw[c, tap] = dw[c, tap] + totals[c] if add else totals[c]
 
 
-@njit(**SERIAL)
+@kernel
 def gradient(x, dy, kernel, stride, pad, dilation, space, dw, add):
     """dw (C, kh·kw) = [dw +] the weight gradient from x (N, H, W, C) and dy (N, OH, OW, C); space (kh·kw, 2, C):
     workspace."""

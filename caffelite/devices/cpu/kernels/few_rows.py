@@ -8,14 +8,14 @@ their gradient, block by block, are made of ``outer`` and ``prefetch_next``: see
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ...algorithms import LANES, PANEL
 from .lanes import VECTOR, Vectors, broadcast, integer, splat
 from .parallel import body, launch
-from .settings import SERIAL
+from .settings import kernel
 
 ROWS = 4  # of x and of the weights in a product that stays in registers
 BYTES = 4 * LANES
@@ -149,7 +149,7 @@ def _spread(_context: Any, dy: Any, dy_row: Any, w: Any, row: Any, count: Any, d
     return types.void(*[types.intp] * 6), codegen
 
 
-@njit(**SERIAL)
+@kernel
 def _total(lanes):
     """The sum of LANES numbers, in pairs."""
     total = lanes.dtype.type(0)
@@ -177,7 +177,7 @@ def _forward(first, last, x, w, bias, slope, y, rows, sums):
                     y[m, g * ROWS + j] = s if s > 0 else slope * s
 
 
-@njit(**SERIAL)
+@kernel
 def forward(x, w, bias, slope, y, rows, sums):
     """y (rows, N) = x (M, K) wᵀ + bias (N), what is not positive times slope; w (N, K).
 
@@ -215,7 +215,7 @@ def _backward(start, stop, x, w, dy, dx, dw, wants_data, wants_weights, add, spa
                         dx[n, begin + k] = sums[n, k]
 
 
-@njit(**SERIAL)
+@kernel
 def backward(x, w, dy, dx, dw, wants_data, wants_weights, add, space):
     """dx (M, K) = dy (M, N) w where wants_data, dw (N, K) = [dw +] dyᵀ x where wants_weights.
 

@@ -1,10 +1,9 @@
 """Local response normalisation across channels, over (N, C, P)."""
 
 import numpy as np
-from numba import njit
 
 from .parallel import body, launch
-from .settings import SERIAL
+from .settings import kernel
 
 
 @body
@@ -35,7 +34,7 @@ def _lrn_forward(first, last, x, scale, y, beta):
                 out[p] = v[p] * s[p] ** -beta
 
 
-@njit(**SERIAL)
+@kernel
 def lrn_forward(x, scale, y, size, share, k, beta):
     """scale = k + share · Σ x² over ``size`` channels around each, y = x · scale^-beta; y may be x."""
     planes = x.shape[0] * x.shape[1]
@@ -64,7 +63,7 @@ def _lrn_backward(first, last, x, y, scale, dy, dx, size, factor, beta):
                 out[p] = a[p] * s[p] ** -beta - factor * v[p] * out[p]
 
 
-@njit(**SERIAL)
+@kernel
 def lrn_backward(x, y, scale, dy, dx, size, factor, beta):
     """dx = dy · scale^-beta - factor · x · Σ dy·y / scale over the channels with a window over each; dx: no alias."""
     launch(_lrn_backward, x.shape[0] * x.shape[1], (x, y, scale, dy, dx, size, factor, beta))

@@ -10,13 +10,13 @@ of each column, which processors with the instruction multiply at once.
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ...processor import features, has_registers
 from .parallel import body, launch
-from .settings import SERIAL
+from .settings import kernel
 
 VECTOR = 64  # bytes
 _FEATURES = features()
@@ -163,13 +163,13 @@ def _pack(first, last, w, turned, packed):
         panel[:, present:] = 0
 
 
-@njit(**SERIAL)
+@kernel
 def pack(w, turned, packed):
     """packed (panels, K, WIDTH in numbers) = w (K, M), or (M, K) where turned; zeros behind the last column."""
     launch(_pack, packed.shape[0], (w, turned, packed))
 
 
-@njit(**SERIAL)
+@kernel
 def half(x):
     """The bfloat16 next to a float32, even of equals, as uint16; NaN for NaN."""
     bits = np.float32(x).view(np.uint32)
@@ -194,13 +194,13 @@ def _pack_halves(first, last, w, turned, packed):
         panel[:, 2 * present :] = 0
 
 
-@njit(**SERIAL)
+@kernel
 def pack_halves(w, turned, packed):
     """As ``pack``, w float32 and packed (panels, K / 2, WIDTH / 2 of uint16), each row of it pairs of numbers."""
     launch(_pack_halves, packed.shape[0], (w, turned, packed))
 
 
-@njit(**SERIAL)
+@kernel
 def multiply(a, packed, c):
     """c (N, M) += a (N, K) times packed weights; rows of a and c may be strided."""
     width, size = WIDTH // c.itemsize, c.itemsize  # two halves are as long as their sum

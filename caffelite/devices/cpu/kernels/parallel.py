@@ -10,7 +10,7 @@ Python calls, which launches the body::
                 x[i, j] *= factors[i]
 
 
-    @njit(**SERIAL)
+    @kernel
     def scale_rows(x, factors):
         launch(_scale_rows, x.shape[0], (x, factors))
 
@@ -20,6 +20,7 @@ one LLVM module.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, overload
 
@@ -46,12 +47,11 @@ def body(function: Callable[..., None] | None = None, *, distinct: bool = False)
     """The body of a loop for ``launch``. distinct: no array that it writes overlaps another one, so that LLVM needs no
     checks before a vector loop."""
 
-    def decorate(function: Callable[..., None]) -> Any:
-        compiled: Any = njit(function)  # gives the function a type; ``launch`` compiles it
-        compiled.distinct = distinct
-        return compiled
-
-    return decorate if function is None else decorate(function)
+    if function is None:
+        return functools.partial(body, distinct=distinct)
+    compiled: Any = njit(function)  # gives the function a type; ``launch`` compiles it
+    compiled.distinct = distinct
+    return compiled
 
 
 def _compile(context: Any, body: Any, kinds: tuple[Any, ...]) -> Any:

@@ -1,13 +1,12 @@
 """Converts pixels to floats: crop, mean, mirror and scale in one pass."""
 
 import numpy as np
-from numba import njit
 
 from .parallel import body, launch
-from .settings import SERIAL
+from .settings import kernel
 
 
-@njit(**SERIAL)
+@kernel
 def _plane(i, pixels, picks, cut, mean, scale, out):
     """A channel of a sample: plane i of out."""
     channels, height, width = out.shape[1:]
@@ -37,7 +36,7 @@ def _plane(i, pixels, picks, cut, mean, scale, out):
                     target[w] = (np.float32(source[w]) - means[w]) * scale
 
 
-@njit(**SERIAL)
+@kernel
 def preprocess(pixels, picks, cut, mean, scale, out):
     """out (N, C, h, w) = (pixels - mean) · scale in float32, cropped and mirrored as the rows of picks say.
 
@@ -54,7 +53,7 @@ def _preprocess_parallel(first, last, pixels, picks, cut, mean, scale, out):
         _plane(i, pixels, picks, cut, mean, scale, out)
 
 
-@njit(**SERIAL)
+@kernel
 def preprocess_parallel(pixels, picks, cut, mean, scale, out):
     """The same by all threads."""
     launch(_preprocess_parallel, out.shape[0] * out.shape[1], (pixels, picks, cut, mean, scale, out))

@@ -1,14 +1,13 @@
 """Pooling over planes (N·C, H, W)."""
 
 import numpy as np
-from numba import njit
 
 from .dropout import philox
 from .parallel import body, launch
-from .settings import SERIAL
+from .settings import kernel
 
 
-@njit(**SERIAL)
+@kernel
 def _max_pair_row(x, plane, h0, y, index, oh):
     """One row of 2×2 windows at stride 2, the shape that compilers turn into vector instructions."""
     width = x.shape[2]
@@ -55,7 +54,7 @@ def _max_pool_forward(first, last, x, y, index, kernel, stride, pad):
                 index[plane, oh, ow] = where
 
 
-@njit(**SERIAL)
+@kernel
 def max_pool_forward(x, y, index, kernel, stride, pad):
     """x (N·C, H, W) → y (N·C, OH, OW), index: the winner's place in its plane, the first of equals; NaN wins."""
     launch(_max_pool_forward, x.shape[0], (x, y, index, kernel, stride, pad))
@@ -72,13 +71,13 @@ def _max_pool_backward(first, last, dy, index, dx):
                 dx[plane, at // width, at % width] += dy[plane, oh, ow]
 
 
-@njit(**SERIAL)
+@kernel
 def max_pool_backward(dy, index, dx):
     """dx (N·C, H, W) from dy and the winners' places (N·C, OH, OW)."""
     launch(_max_pool_backward, dx.shape[0], (dy, index, dx))
 
 
-@njit(**SERIAL)
+@kernel
 def _average_window(o, kernel, stride, pad, size):
     """First and last input index of a window, and its length clipped to the padded image: what AVE divides by."""
     lo = o * stride - pad
@@ -100,7 +99,7 @@ def _average_pool_forward(first, last, x, y, kernel, stride, pad):
                 y[plane, oh, ow] = total / x.dtype.type(high * wide)
 
 
-@njit(**SERIAL)
+@kernel
 def average_pool_forward(x, y, kernel, stride, pad):
     """x (N·C, H, W) → y (N·C, OH, OW): sums over the image, divided by the window clipped to the padded image."""
     launch(_average_pool_forward, x.shape[0], (x, y, kernel, stride, pad))
@@ -120,7 +119,7 @@ def _average_pool_backward(first, last, dy, dx, kernel, stride, pad):
                         dx[plane, h, w] += share
 
 
-@njit(**SERIAL)
+@kernel
 def average_pool_backward(dy, dx, kernel, stride, pad):
     """dx (N·C, H, W): each dy (N·C, OH, OW) spread evenly over its window."""
     launch(_average_pool_backward, dx.shape[0], (dy, dx, kernel, stride, pad))
@@ -156,7 +155,7 @@ def _stochastic_pool_forward(
                             index[plane, oh, ow] = h * width + w
 
 
-@njit(**SERIAL)
+@kernel
 def stochastic_pool_forward(x, y, index, channels, kernel, stride, pad, low, high, stream, iteration, sample):
     """x (N·C, H, W) → y (N·C, OH, OW): of a window the place (index) where its running sum reaches u·Σx, u in (0, 1];
     NaN wins.
@@ -187,7 +186,7 @@ def _expected_pool_forward(first, last, x, y, kernel, stride, pad, tiny):
                 y[plane, oh, ow] = squares / total
 
 
-@njit(**SERIAL)
+@kernel
 def expected_pool_forward(x, y, kernel, stride, pad, tiny):
     """What stochastic pooling gives on average: Σx² / (tiny + Σx) over each window; x (N·C, H, W), y (N·C, OH, OW)."""
     launch(_expected_pool_forward, x.shape[0], (x, y, kernel, stride, pad, tiny))

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, njit, types
+from numba import carray, types
 from numba.extending import intrinsic
 
 from ...algorithms import LANES, PANEL
 from . import columns, depthwise
-from .settings import SERIAL
+from .settings import kernel
 
 COLUMNS, DEPTHWISE = 0, 1  # kinds of steps
 FIELDS = 32  # numbers that describe a step: its kind, addresses and sizes, in the order in which a step reads them
@@ -43,7 +43,7 @@ def _real(_context, bits):
     return types.float32(types.int64), codegen
 
 
-@njit(**SERIAL)
+@kernel
 def _columns(d):
     x, packed, starts, bias, slopes, y, block, space = d[1], d[2], d[3], d[4], d[5], d[6], d[7], d[8]
     n, h, w, c, high, wide, m, panels = d[12], d[13], d[14], d[15], d[16], d[17], d[18], d[19]
@@ -67,7 +67,7 @@ def _columns(d):
     )
 
 
-@njit(**SERIAL)
+@kernel
 def _depthwise(d):
     x, packed, bias, y, slope, unused, table, zeros = d[1], d[2], d[3], d[4], d[5], d[6], d[7], d[8]
     n, h, w, c, high, wide, width, stride = d[12], d[13], d[14], d[15], d[16], d[17], d[18], d[19]
@@ -87,7 +87,7 @@ def _depthwise(d):
     )
 
 
-@njit(**SERIAL)
+@kernel
 def run(steps):
     """Runs steps (count, FIELDS), one after the other."""
     for i in range(steps.shape[0]):

@@ -5,18 +5,17 @@ The gates' sums i, f, o, g of a sequence's step are a row of 4D, and become σ(i
 """
 
 import math
-from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 
 from .panels import half, multiply
 from .parallel import body, launch
-from .settings import SERIAL
+from .settings import kernel
 
 # Products and sums may become one instruction; their order stays.
-EXACT: dict[str, Any] = dict(**SERIAL, fastmath={"contract"})
+exact = kernel(fastmath={"contract"})
 LOG2E = np.float32(1.4426950408889634)
 LN2_HIGH, LN2_LOW = (
     np.float32(0.693359375),
@@ -26,7 +25,7 @@ ROUND = np.float32(3 << 22)  # x + ROUND has in its last bits the integer neares
 TAYLOR = tuple(np.float32(1 / math.factorial(n)) for n in (2, 3, 4, 5, 6, 7))
 
 
-@njit(**EXACT)
+@exact
 def _halvings(x):
     """n (integer), f (remainder) and 2^n (float32): e^x = 2^n e^f, |f| ≤ ln 2 / 2. The result does not depend on how
     NaN converts to an integer."""
@@ -37,13 +36,13 @@ def _halvings(x):
     return f, scale
 
 
-@njit(**EXACT)
+@exact
 def _expm1_of_rest(f):
     a, b, c, d, e, g = TAYLOR
     return f + f * f * (a + f * (b + f * (c + f * (d + f * (e + f * g)))))
 
 
-@njit(**EXACT)
+@exact
 def _sigmoid32(x):
     """1 / (1 + e^-x) to 2 ulp, NaN for NaN."""
     z = -x
@@ -53,7 +52,7 @@ def _sigmoid32(x):
     return np.float32(1) / (np.float32(1) + (scale + scale * _expm1_of_rest(f)))
 
 
-@njit(**EXACT)
+@exact
 def _tanh32(x):
     """tanh x = -m / (m + 2), m = e^-2|x| - 1, with the sign of x, to 3 ulp; NaN for NaN."""
     z = np.float32(-2) * abs(x)
@@ -88,25 +87,25 @@ def _tanh(x):
 # overlap, and checks for overlap at run time only for a limited number of arrays.
 
 
-@njit(**EXACT)
+@exact
 def _sigmoids(x):
     for j in range(x.size):
         x[j] = sigmoid(x[j])
 
 
-@njit(**EXACT)
+@exact
 def _tanhs(x):
     for j in range(x.size):
         x[j] = tanh(x[j])
 
 
-@njit(**EXACT)
+@exact
 def _tanh_into(x, out):
     for j in range(x.size):
         out[j] = tanh(x[j])
 
 
-@njit(**SERIAL)
+@kernel
 def _keep(k, x):
     """x = k x, 0 where k is 0 whatever x is."""
     if k == 0:
@@ -126,7 +125,7 @@ def _factor(x, like):
     return (lambda x, like: half(x)) if like == types.uint16 else (lambda x, like: x)
 
 
-@njit(**SERIAL)
+@kernel
 def _factors(k, x, out):
     """out = k x, 0 where k is 0 whatever x is, as factors."""
     if k == 0:
@@ -136,7 +135,7 @@ def _factors(k, x, out):
             out[j] = factor(k * x[j], out[j])
 
 
-@njit(**SERIAL)
+@kernel
 def cell_forward(gates, k, before, c, h):
     """c (D) = k σ(f) before + σ(i) tanh(g), h = σ(o) tanh(c) from a row of gates' sums, k = 0: nothing of before."""
     d = c.size
@@ -153,7 +152,7 @@ def cell_forward(gates, k, before, c, h):
         h[j] *= o[j]
 
 
-@njit(**SERIAL)
+@kernel
 def cell_backward(gates, k, before, c, dh, dc, dgates, spare):
     """dgates, a row: the gradient of the sums, from the activated gates; dc, the gradient of c from above, becomes that
     of before."""
@@ -185,7 +184,7 @@ def _unit_forward(first, last, gates, cont, before, c, h):
         cell_forward(gates[n], cont[n], before[n], c[n], h[n])
 
 
-@njit(**SERIAL)
+@kernel
 def unit_forward(gates, cont, before, c, h):
     """cell_forward of N rows."""
     launch(_unit_forward, cont.size, (gates, cont, before, c, h))
@@ -197,7 +196,7 @@ def _unit_backward(first, last, gates, cont, before, c, dh, dc, dgates, spare):
         cell_backward(gates[n], cont[n], before[n], c[n], dh[n], dc[n], dgates[n], spare[n])
 
 
-@njit(**SERIAL)
+@kernel
 def unit_backward(gates, cont, before, c, dh, dc, dgates, spare):
     """cell_backward of N rows; spare (N, D)."""
     launch(_unit_backward, cont.size, (gates, cont, before, c, dh, dc, dgates, spare))
@@ -219,7 +218,7 @@ def _sequence_forward(begin, end, gates, cont, packed, hidden, c, h, last, threa
                 cell_forward(gates[t, s], cont[t, s], c[t, s], c[t + 1, s], h[t, s])
 
 
-@njit(**SERIAL)
+@kernel
 def sequence_forward(gates, cont, packed, hidden, c, h, last, threads):
     """h (T, N, D) from gates (T, N, 4D), the other summands of the gates' sums, which become the activated gates.
 
@@ -255,7 +254,7 @@ def _sequence_backward(first, last, gates, cont, packed, c, above, dh, dc, dgate
                 _keep(cont[t, s], dh[s])
 
 
-@njit(**SERIAL)
+@kernel
 def sequence_backward(gates, cont, packed, c, above, dh, dc, dgates, factors, spare, threads):
     """dgates (T, N, 4D): the gradients of the sums, from the activated gates.
 

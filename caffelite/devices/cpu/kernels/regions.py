@@ -6,15 +6,14 @@ pixels. Cells of boxes that are not finite are empty.
 """
 
 import numpy as np
-from numba import njit
 
 from .parallel import body, launch
-from .settings import SERIAL
+from .settings import kernel
 
 FARTHEST = 1e9  # coordinates that fit 32-bit integers
 
 
-@njit(**SERIAL)
+@kernel
 def _image_of(roi, images):
     """The number of a box's image; -1: there is none, or the box is not finite."""
     if not (0 <= roi[0] < images):
@@ -25,7 +24,7 @@ def _image_of(roi, images):
     return int(roi[0])
 
 
-@njit(**SERIAL)
+@kernel
 def report(rois, images, bad):
     """bad[0] keeps 1 + the first box that names no image."""
     for r in range(rois.shape[0]):
@@ -33,7 +32,7 @@ def report(rois, images, bad):
             bad[0] = 1 + r
 
 
-@njit(**SERIAL)
+@kernel
 def _rounded(value):
     """The nearest integer, halves away from 0, as C's round."""
     whole = np.trunc(value)
@@ -42,12 +41,12 @@ def _rounded(value):
     return int(whole)
 
 
-@njit(**SERIAL)
+@kernel
 def _clipped(value, size):
     return min(max(value, 0), size)
 
 
-@njit(**SERIAL)
+@kernel
 def _cell(start, extent, cells, i, size):
     """First pixel of cell i along an axis, and one more than the last, for a box that starts at pixel ``start``."""
     one = extent / cells
@@ -85,7 +84,7 @@ def _max_forward(first, last, x, rois, y, index, scale):
                 y[r, c, i, j], index[r, c, i, j] = best, where
 
 
-@njit(**SERIAL)
+@kernel
 def max_forward(x, rois, y, index, scale):
     """index: the place of each maximum in its plane, the first of equals, NaN wins; -1 for an empty cell, whose y is
     0."""
@@ -109,12 +108,12 @@ def _max_backward(first, last, dy, rois, index, dx):
                         flat[n, c, index[r, c, i, j]] += dy[r, c, i, j]
 
 
-@njit(**SERIAL)
+@kernel
 def max_backward(dy, rois, index, dx):
     launch(_max_backward, dx.shape[1], (dy, rois, index, dx))
 
 
-@njit(**SERIAL)
+@kernel
 def _span(low, high, scale):
     """First position and extent of a box along an axis, on the feature map, for POSITION."""
     kind = type(scale)
@@ -123,7 +122,7 @@ def _span(low, high, scale):
     return start, max(end - start, kind(0.1))
 
 
-@njit(**SERIAL)
+@kernel
 def _part(start, extent, cells, i, size):
     """First pixel of cell i along an axis, and one more than the last, of a span."""
     kind = type(start)
@@ -159,7 +158,7 @@ def _position_forward(first, last, x, rois, y, scale):
                 y[r, c, i, j] = total / kind((h1 - h0) * (w1 - w0))
 
 
-@njit(**SERIAL)
+@kernel
 def position_forward(x, rois, y, scale):
     launch(_position_forward, y.shape[0] * y.shape[1], (x, rois, y, scale))
 
@@ -188,12 +187,12 @@ def _position_backward(first, last, dy, rois, dx, scale):
                     dx[n, k, h, w] += share
 
 
-@njit(**SERIAL)
+@kernel
 def position_backward(dy, rois, dx, scale):
     launch(_position_backward, dx.shape[1], (dy, rois, dx, scale))
 
 
-@njit(**SERIAL)
+@kernel
 def _point(low, high, pad, scale, cells, i, size):
     """Corner i of the cells of a box along an axis: its two pixels and the weight of the second; a first pixel of -1
     where the box has no extent or the corner is outside of the map."""
@@ -232,7 +231,7 @@ def _align_forward(first, last, x, rois, y, scale, pad):
                 y[r, c, i, j] = (one - v) * above + v * below
 
 
-@njit(**SERIAL)
+@kernel
 def align_forward(x, rois, y, scale, pad):
     launch(_align_forward, y.shape[0] * y.shape[1], (x, rois, y, scale, pad))
 
@@ -261,6 +260,6 @@ def _align_backward(first, last, dy, rois, dx, scale, pad):
                     dx[n, c, h1, w1] += v * u * d
 
 
-@njit(**SERIAL)
+@kernel
 def align_backward(dy, rois, dx, scale, pad):
     launch(_align_backward, dx.shape[1], (dy, rois, dx, scale, pad))

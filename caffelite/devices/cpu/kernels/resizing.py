@@ -1,9 +1,7 @@
 """Interpolation and unpooling over planes (N·C, H, W)."""
 
-from numba import njit
-
 from .parallel import body, launch
-from .settings import SERIAL
+from .settings import kernel
 
 
 @body
@@ -20,7 +18,7 @@ def _interpolate(first, last, x, low_rows, high_rows, row_shares, low_columns, h
             y[plane, h, w] = up * top + down * ((1 - share) * below[left] + share * below[right])
 
 
-@njit(**SERIAL)
+@kernel
 def interpolate(x, low_rows, high_rows, row_shares, low_columns, high_columns, column_shares, y):
     """y (N·C, OH, OW): each number between two rows and two columns of x (N·C, H, W), in the given shares."""
     launch(
@@ -49,7 +47,7 @@ def _interpolate_backward(
                 below[right] += share * lower
 
 
-@njit(**SERIAL)
+@kernel
 def interpolate_backward(dy, low_rows, high_rows, row_shares, low_columns, high_columns, column_shares, dx):
     """dx (N·C, H, W) from dy (N·C, OH, OW)."""
     launch(
@@ -72,7 +70,7 @@ def _unpool(first, last, x, index, y, wrong):
                 wrong[plane] = 1 + i
 
 
-@njit(**SERIAL)
+@kernel
 def unpool(x, index, y, wrong):
     """y (N·C, Q) = 0, but for x (N·C, P) at its index (N·C, P), the last of equals; wrong (N·C): 1 + the index of the
     first place of a plane outside of 0 to Q - 1, or 0."""
@@ -87,7 +85,7 @@ def _unpool_backward(first, last, dy, index, dx):
             dx[plane, i] = dy[plane, int(source)] if 0 <= source < dy.shape[1] else 0
 
 
-@njit(**SERIAL)
+@kernel
 def unpool_backward(dy, index, dx):
     """dx (N·C, P) = dy (N·C, Q) at the places, 0 where there is none."""
     launch(_unpool_backward, dx.shape[0], (dy, index, dx))

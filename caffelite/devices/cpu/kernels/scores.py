@@ -1,10 +1,9 @@
 """Softmax, its loss, and accuracy, over (N, C, P)."""
 
 import numpy as np
-from numba import njit
 
 from .parallel import body, launch
-from .settings import SERIAL
+from .settings import kernel
 
 
 @body
@@ -23,7 +22,7 @@ def _softmax_forward(first, last, x, y):
                 y[n, c, p] /= total
 
 
-@njit(**SERIAL)
+@kernel
 def softmax_forward(x, y):
     """y = exp(x - max) / sum over axis 1 of (N, C, P)."""
     launch(_softmax_forward, x.shape[0], (x, y))
@@ -40,13 +39,13 @@ def _softmax_backward(first, last, y, dy, dx):
                 dx[n, c, p] = (dy[n, c, p] - dot) * y[n, c, p]
 
 
-@njit(**SERIAL)
+@kernel
 def softmax_backward(y, dy, dx):
     """dx = (dy - Σ dy·y) y over axis 1 of (N, C, P)."""
     launch(_softmax_backward, y.shape[0], (y, dy, dx))
 
 
-@njit(**SERIAL)
+@kernel
 def softmax_loss_forward(x, prob, label, weights, ignore, ignoring, fixed, tiny, loss, divisor, bad, total, weight):
     """prob = softmax of x; loss[0] = -Σ weights[label] log max(prob[label], tiny) / divisor[0]; total[0] += weight ·
     loss[0]; divisor: ``fixed``, or the sum of the weights where it is negative (1 where that is 0).
@@ -88,13 +87,13 @@ def _softmax_loss_backward(first, last, prob, label, weights, ignore, ignoring, 
                 dx[n, c, p] = (prob[n, c, p] - (1 if c == truth else 0)) * weight
 
 
-@njit(**SERIAL)
+@kernel
 def softmax_loss_backward(prob, label, weights, ignore, ignoring, dloss, divisor, dx):
     """dx = weights[label] · (prob - onehot(label)) · dloss / divisor; 0 where the label is ignored or no class."""
     launch(_softmax_loss_backward, prob.shape[0], (prob, label, weights, ignore, ignoring, dloss, divisor, dx))
 
 
-@njit(**SERIAL)
+@kernel
 def accuracy(x, label, top_k, ignore, ignoring, score, per_class, counts, bad):
     """score[0] = the share of labels among their top_k scores; a tie and a NaN count as wrong. x (N, C, P), label (N,
     P).

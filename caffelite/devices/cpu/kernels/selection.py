@@ -1,15 +1,14 @@
 """Rows of a table by index, and the largest values."""
 
 import numpy as np
-from numba import njit
 
 from .parallel import body, launch
-from .settings import SERIAL
+from .settings import kernel
 
 COLUMNS = 64  # that one thread sums at a time
 
 
-@njit(**SERIAL)
+@kernel
 def _names_row(index, rows):
     """Whether a number is an integer from 0 to rows - 1."""
     return 0 <= index < rows and index == np.floor(index)
@@ -24,7 +23,7 @@ def _take_forward(first, last, table, index, out):
             out[i] = 0
 
 
-@njit(**SERIAL)
+@kernel
 def take_forward(table, index, out, bad):
     """out (count, width) = the rows of table that index (count) names, 0 where there is none: bad[0] keeps 1 + the
     first such place."""
@@ -48,13 +47,13 @@ def _take_backward(first, last, index, dout, dtable, keep):
                     target[w] += source[w]
 
 
-@njit(**SERIAL)
+@kernel
 def take_backward(index, dout, dtable, keep):
     """dtable [+]= the rows of dout (count, width), in order, each to the row that index names."""
     launch(_take_backward, -(-dtable.shape[1] // COLUMNS), (index, dout, dtable, keep))
 
 
-@njit(**SERIAL)
+@kernel
 def _comes_first(a, i, b, j):
     """Whether a at place i is chosen before b at place j: the larger, the first of equals, NaN last."""
     if a != a:
@@ -81,7 +80,7 @@ def _top_k(begin, end, x, values, index):
             last, position = best, where
 
 
-@njit(**SERIAL)
+@kernel
 def top_k(x, values, index):
     """The k largest over axis 1 of x (N, C, P) in order: values and index (N, k, P)."""
     launch(_top_k, values.shape[0] * values.shape[2], (x, values, index))
@@ -102,7 +101,7 @@ def _distances(first, last, x, w, y, squared):
             y[m, n] = total
 
 
-@njit(**SERIAL)
+@kernel
 def distances(x, w, y, squared):
     """y (M, N): Σ (x - w)² or Σ |x - w| of each row of x (M, K) and of w (N, K)."""
     launch(_distances, x.shape[0], (x, w, y, squared))
@@ -123,7 +122,7 @@ def _distances_backward(first, last, x, w, dy, dx, squared, keep):
                     dx[m, k] += g * np.sign(x[m, k] - w[n, k])
 
 
-@njit(**SERIAL)
+@kernel
 def distances_backward(x, w, dy, dx, squared, keep):
     """dx [+]= the gradient of x, of the distances (M, N) of x (M, K) and w (N, K); dy of any strides."""
     launch(_distances_backward, x.shape[0], (x, w, dy, dx, squared, keep))

@@ -1,4 +1,6 @@
-"""Numba's options for kernels: cached on disk, without the GIL, with NumPy's division; when they are compiled again."""
+"""How kernels are compiled, and when they are compiled again."""
+
+from __future__ import annotations
 
 import fcntl
 import functools
@@ -9,20 +11,22 @@ import os
 import pickle
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import llvmlite.binding
-from numba.core import caching, environment
+from numba import njit
+from numba.core import environment
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.runtime import _nrt_python  # type: ignore[attr-defined]
 
 log = logging.getLogger("caffelite")
 
-# Nobody calls kernels as C functions.
-SERIAL: dict[str, Any] = dict(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True)
 FORMULA = "caffelite_formula_"  # begins the names of files with compiled formulas
+# Errors of a file of machine code: of the disk, of damage, of a version whose stamps were of a class that is gone
+UNREADABLE = OSError, EOFError, pickle.UnpicklingError, AttributeError
 COMPILING = 60  # seconds for which a process waits for another one that compiles the same kernel
 
 
@@ -33,10 +37,6 @@ def _sources() -> str:
     for path in sorted([*cpu.rglob("*.py"), *cpu.parent.glob("*.py")]):
         digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-class _Stamp(tuple):
-    """What a kernel's machine code depends on: the stamp of its own file, and the digest of all files."""
 
 
 class KernelFiles(IndexDataCacheFile):
@@ -73,7 +73,7 @@ class KernelFiles(IndexDataCacheFile):
         """Whether there is machine code of these sources, for any signature."""
         pattern = glob.escape(os.path.join(self._cache_path, self._data_name_pattern)).replace("{number:d}", "*")
         for name in glob.glob(pattern):
-            with suppress(OSError, EOFError, pickle.UnpicklingError), open(name, "rb") as file:
+            with suppress(*UNREADABLE), open(name, "rb") as file:
                 if pickle.load(file)[0] == self._source_stamp:
                     return True
         return False
@@ -93,7 +93,7 @@ class KernelFiles(IndexDataCacheFile):
             with open(self._file(key), "rb") as file:
                 made_of = pickle.load(file)
                 return pickle.load(file) if made_of == (self._source_stamp, key) else None
-        except (OSError, EOFError, pickle.UnpicklingError):  # none yet, or damaged
+        except UNREADABLE:  # none yet
             return None
 
     def _file(self, key: Any) -> str:
@@ -101,50 +101,56 @@ class KernelFiles(IndexDataCacheFile):
         return self._data_path(self._data_name(int(digest[:12], 16)))
 
 
-def _files(cache_path: str, filename_base: str, source_stamp: Any) -> IndexDataCacheFile:
-    kind = KernelFiles if isinstance(source_stamp, _Stamp) else IndexDataCacheFile
-    return kind(cache_path, filename_base, source_stamp)
+class KernelCache(FunctionCache):
+    """Numba's cache of a kernel, whose folder is looked up when the kernel is first called: of all kernels a net calls
+    few. Numba compiles a kernel again when its own file has changed; machine code also depends on the files that the
+    kernel imports."""
+
+    def __init__(self, function: Callable[..., Any]):
+        self._name, self._py_func, self._enabled = function.__qualname__, function, True
+
+    @functools.cached_property
+    def _impl(self) -> Any:
+        return self._impl_class(self._py_func)
+
+    @functools.cached_property
+    def _cache_path(self) -> str:
+        return self._impl.locator.get_cache_path()
+
+    @functools.cached_property
+    def _cache_file(self) -> KernelFiles:
+        stamp = self._impl.locator.get_source_stamp(), _sources()
+        return KernelFiles(self._cache_path, self._impl.filename_base, stamp)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The machine code of a kernel from its file, None where there is none. Numba would first fill its registries
+        of what it can compile, which takes half the start of a small command; a kernel that is compiled already needs
+        the addresses of its memory manager alone, and a compilation fills the registries by itself."""
+        _know_memory_manager()
+        compiled = self._load_overload(sig, target_context)
+        if compiled is None and self._enabled:
+            key = self._index_key(sig, target_context.codegen())
+            self._cache_file.claim(key)
+            compiled = self._load_overload(sig, target_context)
+            if compiled is not None:
+                self._cache_file.release(key)
+        return compiled
 
 
-class _Locator:
-    """Where Numba caches a kernel. Numba compiles a kernel again when its own file has changed; machine code also
-    depends on the files that the kernel imports."""
-
-    @classmethod
-    def from_function(cls, function: Any, file: str) -> Any:
-        """The locator of a kernel; None for functions of other packages."""
-        path = Path(file)
-        if Path(__file__).parents[1] not in path.parents and not path.name.startswith(FORMULA):
-            return None
-        kinds = (kind for kind in _locators if kind is not cls)
-        locator = next(filter(None, (kind.from_function(function, file) for kind in kinds)), None)
-        if locator:
-            own = locator.get_source_stamp()
-            locator.get_source_stamp = lambda: _Stamp((own, _sources()))
-        return locator
-
-
-def _load(cache: Any, signature: Any, context: Any) -> Any:
-    """The machine code of a kernel from its file, None where there is none. Numba first fills its registries of what it
-    can compile, which takes half the start of a small command; a kernel that is compiled already needs the addresses of
-    its memory manager alone, and a compilation fills the registries by itself."""
-    if not isinstance(cache._cache_file, KernelFiles):
-        return _load_of_numba(cache, signature, context)
-    _know_memory_manager()
-    compiled = cache._load_overload(signature, context)
-    if compiled is None and cache._enabled:
-        key = cache._index_key(signature, context.codegen())
-        cache._cache_file.claim(key)
-        compiled = cache._load_overload(signature, context)
-        if compiled is not None:
-            cache._cache_file.release(key)
+def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Compiles a function by Numba when it is called: without the GIL, with NumPy's division, cached on disk. options:
+    others of ``njit``."""
+    if function is None:
+        return functools.partial(kernel, **options)
+    # Nobody calls kernels as C functions.
+    compiled = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)(function)  # type: ignore[call-overload]
+    compiled._cache = KernelCache(function)
     return compiled
 
 
 def is_compiled(kernel: Any) -> bool:
     """Whether a kernel's machine code is in its files, for any signature."""
-    files = kernel._cache._cache_file
-    return isinstance(files, KernelFiles) and files.is_there()
+    return kernel._cache._cache_file.is_there()
 
 
 @functools.cache
@@ -167,8 +173,3 @@ def _rebuild_env(module: str, constants: list[Any], name: str) -> Any:
 
 _rebuild_of_numba = environment._rebuild_env
 environment._rebuild_env = _rebuild_env  # kernels' files call it by this name
-_load_of_numba = FunctionCache.load_overload
-FunctionCache.load_overload = _load  # type: ignore[method-assign]
-caching.IndexDataCacheFile = _files  # type: ignore[assignment, misc]
-_locators: list[Any] = FunctionCache._impl_class._locator_classes
-_locators.insert(0, _Locator)

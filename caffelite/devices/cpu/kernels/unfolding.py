@@ -1,9 +1,7 @@
 """im2col and col2im: converts images to columns, one per window, and columns to images."""
 
-from numba import njit
-
 from .parallel import body, launch
-from .settings import SERIAL
+from .settings import kernel
 
 
 @body
@@ -18,7 +16,7 @@ def _im2col(first, last, x, columns, kernel, stride, pad, dilation):
                         run[v] = x[plane, h, w] if 0 <= h < x.shape[1] and 0 <= w < x.shape[2] else 0
 
 
-@njit(**SERIAL)
+@kernel
 def im2col(x, columns, kernel, stride, pad, dilation):
     """x (N·C, H, W) → columns (N·C, kh, kw, OH, OW), 0 outside the image."""
     launch(_im2col, x.shape[0], (x, columns, kernel, stride, pad, dilation))
@@ -39,7 +37,7 @@ def _col2im(first, last, columns, dx, kernel, stride, pad, dilation):
                                 dx[plane, h, w] += columns[plane, i, j, u, v]
 
 
-@njit(**SERIAL)
+@kernel
 def col2im(columns, dx, kernel, stride, pad, dilation):
     """The transpose: dx (N·C, H, W) sums the places of columns (N·C, kh, kw, OH, OW) that came from each pixel."""
     launch(_col2im, dx.shape[0], (columns, dx, kernel, stride, pad, dilation))

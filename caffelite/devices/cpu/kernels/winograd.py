@@ -12,12 +12,11 @@ zeros, or of numbers that nobody reads, so tiles at the border need no code of t
 """
 
 import numpy as np
-from numba import njit
 
 from ...algorithms import GROUP, PANEL, ROWS, ROWS_TURNED
 from .cook_toom import Matrix, matrices
 from .parallel import body, launch
-from .settings import SERIAL
+from .settings import kernel
 from .vectors import BYTES, LANES, both_sides, product
 
 DEPTH = 128  # factors that a product sums before it goes on to the next rows: a panel of them stays in the L1 cache
@@ -38,7 +37,7 @@ _product1, _product2, _product3, _product4 = (product(ROWS, min(vectors, PANEL))
 _outer1, _outer2, _outer3, _outer4 = (product(ROWS_TURNED, min(vectors, PANEL)) for vectors in (1, 2, 3, 4))
 
 
-@njit(**SERIAL)
+@kernel
 def _transform_inputs(side, source, target, channels):
     """Bᵀ d B of side² inputs d. source, target: tables with the addresses of the numbers of d and of the result."""
     if side == 8:
@@ -49,7 +48,7 @@ def _transform_inputs(side, source, target, channels):
         _input4(source, target, channels)
 
 
-@njit(**SERIAL)
+@kernel
 def _transform_kernel(side, source, target, channels):
     """G g Gᵀ of a kernel."""
     if side == 8:
@@ -60,7 +59,7 @@ def _transform_kernel(side, source, target, channels):
         _kernel4(source, target, channels)
 
 
-@njit(**SERIAL)
+@kernel
 def _finish_outputs(side, source, target, channels, bias, slope):
     """Aᵀ d A, the outputs of a tile, with bias and slope: see channels.both_sides."""
     if side == 8:
@@ -71,7 +70,7 @@ def _finish_outputs(side, source, target, channels, bias, slope):
         _output4(source, target, channels, bias, slope)
 
 
-@njit(**SERIAL)
+@kernel
 def _six_rows(vectors, a, a_row, a_k, b, c, depth, add):
     """ROWS rows of c (·, vectors·LANES) = [c +] a b: see vectors.product."""
     width = vectors * BYTES
@@ -85,7 +84,7 @@ def _six_rows(vectors, a, a_row, a_k, b, c, depth, add):
         _product1(a, a_row, a_k, b, width, c, width, depth, add)
 
 
-@njit(**SERIAL)
+@kernel
 def _four_rows(vectors, a, a_row, a_k, b, c, depth, add):
     width = vectors * BYTES
     if vectors == 4:
@@ -98,7 +97,7 @@ def _four_rows(vectors, a, a_row, a_k, b, c, depth, add):
         _outer1(a, a_row, a_k, b, width, c, width, depth, add)
 
 
-@njit(**SERIAL)
+@kernel
 def _multiply(a, row, b, c, rows, depth, vectors):
     """c (rows, vectors·LANES) = a (rows, depth), of rows ``row`` bytes apart, times b (depth, vectors·LANES)."""
     width = vectors * BYTES
@@ -108,7 +107,7 @@ def _multiply(a, row, b, c, rows, depth, vectors):
             _six_rows(vectors, a + r * row + k * 4, row, 4, b + k * width, c + r * width, count, k > 0)
 
 
-@njit(**SERIAL)
+@kernel
 def _multiply_turned(a, row, channels, b, c, depth, vectors, add):
     """c (channels, vectors·LANES) = [c +] aᵀ b of a (depth, channels), of rows ``row`` bytes apart, and b (depth,
     vectors·LANES). channels: a multiple of ROWS_TURNED, more than that."""
@@ -123,7 +122,7 @@ def _multiply_turned(a, row, channels, b, c, depth, vectors, add):
             _four_rows(vectors, left + r * 4, 4, row, right, c + r * width, count, more)
 
 
-@njit(**SERIAL)
+@kernel
 def _fill_table(table, image, channel, top, left, size, outside):
     """table (size²) = addresses of a channel of the pixels of a square of ``image`` (H, W, C) from (top, left) on."""
     height, width, channels = image.shape
@@ -134,13 +133,13 @@ def _fill_table(table, image, channel, top, left, size, outside):
             table[i * size + j] = base + ((top + i) * width + left + j) * channels * 4 if inside else outside
 
 
-@njit(**SERIAL)
+@kernel
 def _fill_strided(table, base, stride):
     for i in range(table.size):
         table[i] = base + i * stride
 
 
-@njit(**SERIAL)
+@kernel
 def _panel(array, starts, j, square, rows):
     """(address, pitch): of panel j in an array with a² matrices of ``rows`` rows for each panel, and from one of these
     matrices to the next. A vector separates them: pitches of powers of two would share few sets of a cache."""
@@ -148,13 +147,13 @@ def _panel(array, starts, j, square, rows):
     return array.ctypes.data + (starts[j] * rows + j) * square * BYTES, (rows * vectors + 1) * BYTES
 
 
-@njit(**SERIAL)
+@kernel
 def _panel_channels(starts, j, channels):
     """How many of all channels panel j has."""
     return min(channels, starts[j + 1] * LANES) - starts[j] * LANES
 
 
-@njit(**SERIAL)
+@kernel
 def _read_weights(w, rotated, first, start, buffer):
     """buffer (GROUP or fewer, r², width): the weights of input channels from ``first`` on, and of output channels from
     ``start`` on, output channels last."""
@@ -165,13 +164,13 @@ def _read_weights(w, rotated, first, start, buffer):
                 buffer[i, q, m] = w[first + i, start + m, taps - 1 - q] if rotated else w[start + m, first + i, q]
 
 
-@njit(**SERIAL)
+@kernel
 def _rows(rough, members, taps, width):
     """Room for the weights of ``members`` channels."""
     return rough[: members * taps * width].reshape(members, taps, width)
 
 
-@njit(**SERIAL)
+@kernel
 def _transform_members(w, rotated, starts, j, k, members, matrices, pitch, rough, table, outputs, size):
     """The weights of input channels k to k + members in panel j's a² matrices (C, width), ``pitch`` bytes apart."""
     width, taps, side = w.shape[1] if rotated else w.shape[0], size * size, outputs + size - 1
@@ -196,7 +195,7 @@ def _transform_weights(first, last, w, rotated, starts, packed, rough, tables, o
             _transform_members(w, rotated, starts, j, k, members, matrices, pitch, rough[t], tables[t], outputs, size)
 
 
-@njit(**SERIAL)
+@kernel
 def transform_weights(w, rotated, starts, packed, rough, tables, outputs, size):
     """packed: the weights w (M, C, r²) for ``convolve``: for each panel, a² matrices (C, width).
 
@@ -207,14 +206,14 @@ def transform_weights(w, rotated, starts, packed, rough, tables, outputs, size):
     launch(_transform_weights, tables.shape[0], (w, rotated, starts, packed, rough, tables, outputs, size))
 
 
-@njit(**SERIAL)
+@kernel
 def _origin(tile, high, wide, outputs):
     """(image, row, column) of the first output of a tile."""
     image, rest = tile // (high * wide), tile % (high * wide)
     return image, rest // wide * outputs, rest % wide * outputs
 
 
-@njit(**SERIAL)
+@kernel
 def _transform_tiles(x, y, group, channels, pad, outputs, size, first, count, begin, end, inputs, pitch, zeros, table):
     """The rows ``begin`` to ``end`` of the a² matrices (·, C) of the tiles from ``first`` on; zeros from row ``count``
     on. zeros: the address of C of them."""
@@ -230,7 +229,7 @@ def _transform_tiles(x, y, group, channels, pad, outputs, size, first, count, be
         _transform_inputs(side, source.ctypes.data, target.ctypes.data, channels)
 
 
-@njit(**SERIAL)
+@kernel
 def _multiply_panel(inputs, channels, rows, weights, pitch, starts, j, bias, slope, y, how, first, count, table, space):
     """The outputs of panel j of the tiles from ``first`` on. how: group, groups, m, r. space: the address of a²·rows·
     width numbers for the products, then of as many as a panel has for outputs that nobody reads."""
@@ -271,7 +270,7 @@ def _convolve(begin, end, x, packed, starts, bias, slope, y, group, groups, pad,
                 _multiply_panel(inputs, channels, rows, weights, pitch, *after)
 
 
-@njit(**SERIAL)
+@kernel
 def convolve(x, packed, starts, bias, slope, y, group, groups, pad, outputs, size, block, space, tables):
     """y (N, OH, OW, M·G) = the convolution of x (N, H, W, C·G) + bias (M), what is not positive times slope, for one of
     G groups of channels.
@@ -317,7 +316,7 @@ def _convolve_panels(
             _multiply_panel(inputs.ctypes.data, channels, rows, weights, pitch, *after)
 
 
-@njit(**SERIAL)
+@kernel
 def convolve_panels(
     x, w, rotated, starts, bias, slope, y, group, groups, pad, outputs, size, inputs, space, rough, zeros, tables
 ):
@@ -355,7 +354,7 @@ def _transform_images(begin, end, x, dy, starts, group, groups, pad, first, last
                 _output_gradient4(source.ctypes.data, target.ctypes.data, _panel_channels(starts, j, width))
 
 
-@njit(**SERIAL)
+@kernel
 def transform_images(x, dy, starts, group, groups, pad, first, last, inputs, gradients, zeros, tables):
     """The factors of the weight gradient of one of G groups of channels, for tiles ``first`` to ``last`` of x (N, H, W,
     C·G) and dy (N, OH, OW, M·G).
@@ -383,7 +382,7 @@ def _multiply_images(first, last, inputs, gradients, starts, channels, count, sq
         _multiply_turned(left, row, channels, right + p * right_pitch, out + p * pitch, count, vectors, add)
 
 
-@njit(**SERIAL)
+@kernel
 def multiply_images(inputs, gradients, starts, channels, count, square, products, add):
     """products: for each panel, a² matrices (C, width), = [products +] the sum over tiles of inputs times gradients."""
     launch(
@@ -418,7 +417,7 @@ def _finish_weights(begin, end, products, starts, dw, add, rough, tables):
                         dw[starts[j] * LANES + m, first + i, q] = buffer[i, q, m] + before
 
 
-@njit(**SERIAL)
+@kernel
 def finish_weights(products, starts, dw, add, rough, tables):
     """dw (M, C, r²) = [dw +] the weight gradient from ``products``. Workspace:
     rough (threads, GROUP·r²·PANEL·LANES)."""
