@@ -72,14 +72,16 @@ def lines() -> Counter[str]:
 
 
 def names_elsewhere() -> dict[str, list[str]]:
-    """File outside of the folders of layer types → the names of layer types among its strings."""
-    found = {}
+    """File outside of the folders of layer types → the names of layer types among its strings, but for __all__."""
+    names_of = {}
     for path in sources():
         if not path.relative_to(PACKAGE).as_posix().startswith(tuple(f"{folder}/" for folder in OWN)):
-            strings = (node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant))
+            tree = ast.parse(path.read_text())
+            tree.body = [node for node in tree.body if not ast.unparse(node).startswith("__all__")]
+            strings = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
             if names := [text for text in strings if isinstance(text, str) and text in REGISTRY]:
-                found[path.relative_to(ROOT).as_posix()] = names
-    return found
+                names_of[path.relative_to(ROOT).as_posix()] = names
+    return names_of
 
 
 def listed(tree: ast.Module) -> list[set[str]]:

@@ -211,6 +211,8 @@ def _message_row(layer: pb.LayerParameter, rates: bool) -> Row:
 def _detail(node: Node) -> str:
     """The type and the main settings: kernel and stride, outputs."""
     layer, text = node.layer, node.layer.spec.type
+    if isinstance(layer.p, pb.PoolingParameter):
+        text = f"{_method(layer.p)} pooling"
     window = getattr(layer, "window", None)
     if getattr(layer.p, "global_pooling", False):
         text += " global"
@@ -218,8 +220,6 @@ def _detail(node: Node) -> str:
         text += f" {times(window.kernel)}" + (
             f" /{times(tuple(sorted(set(window.stride))))}" if set(window.stride) != {1} else ""
         )
-    if text.startswith("Pooling"):
-        text = text.replace("Pooling", _method(layer.p) + " pooling")
     outputs = getattr(layer.p, "num_output", 0) if layer.p is not None else 0
     return f"{text} → {outputs}" if outputs else text
 
