@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypedDict, TypeVar
 
@@ -190,3 +191,12 @@ def missing_extra(module: str, extra: str, use: str) -> CaffeliteError:
     return CaffeliteError(
         f"{use} needs {module}, which is not installed", remedy=f'install it with: pip install "caffelite[{extra}]"'
     )
+
+
+@contextmanager
+def reporting(what: str) -> Iterator[None]:
+    """Within it an OSError becomes an error of the user: what cannot be done, and why."""
+    try:
+        yield
+    except OSError as error:
+        raise CaffeliteError(f"cannot {what}: {error.strerror or error}") from None

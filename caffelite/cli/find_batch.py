@@ -49,8 +49,7 @@ def find_batch(
     from ..layers.extension_files import load_permitted
     from ..prototxt.overrides import Overrides
     from ..runs.config import RunConfig
-    from ..runs.device_choice import gpus
-    from ..runs.open_net import read_solver
+    from ..runs.open_net import gpus, read_solver
     from ..runs.trial import train_two_iterations
 
     if not limit:

@@ -134,7 +134,7 @@ def _rates(text: str) -> Any:
 
 
 def _measured(asked: Options, graph: Any, compiled: Any, micro_batches: int | None) -> Any:
-    from ..runs.scaling import measure_layers
+    from ..runs.trial import measure_layers
 
     batch = graph.batch_size
     small = max(1, batch // (micro_batches or DIVISIONS))
@@ -241,7 +241,7 @@ def plan(**values: Any) -> None:
     from ..parallel.forecast import Link, forecast
 
     one_core_each(asked.gpu)
-    from ..runs.scaling import measure
+    from ..runs.trial import measure
 
     net = asked.open_net()
     try:

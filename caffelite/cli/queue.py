@@ -141,9 +141,8 @@ def run(root: str, gpus: str, cpu_slots: int, engine: dict[str, Any] | None, unt
       caffelite queue run -engine slurm -partition gpu -time 12h -gpus 1 -slurm account=vision
     """
     start()
-    from ..runs.queue.engine import Engine
     from ..runs.queue.local import Local, Slots
-    from ..runs.queue.scheduler import Scheduler
+    from ..runs.queue.scheduler import Engine, Scheduler
     from ..runs.queue.slurm import Slurm, SlurmOptions
 
     chosen: Engine = Local(Slots.of(gpus, cpu_slots)) if engine is None else Slurm(SlurmOptions(**engine))

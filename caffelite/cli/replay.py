@@ -29,7 +29,7 @@ def replay(folder, gpu, everything, as_json) -> None:
       caffelite replay lenet_fault_iter_120
     """
     start()
-    from ..runs.device_choice import open_device
+    from ..runs.open_net import open_device
     from ..training.diagnosis.replay import replay as run
 
     arrays, first = [], None

@@ -34,15 +34,14 @@ def schedule(solver, out, samples, processes, forecast, shape, set_fields, as_js
       caffelite schedule -solver solvers/lenet_solver.prototxt -samples 60000
       caffelite schedule -solver solvers/resnet50_solver.prototxt -out schedule.svg
     """
-    from ..inspection import duration
     from ..inspection.feeds import parse_shapes
-    from ..inspection.schedule import chart
+    from ..inspection.schedule import chart, seconds_of
     from ..inspection.schedule import schedule as plan
     from ..prototxt.overrides import Overrides
 
     form = options.picture_form(out, "pdf") if out else None
     run = plan(solver, parse_shapes(shape), samples, Overrides(set_fields), processes)
-    seconds = duration.of_solver(solver, run, parse_shapes(shape), Overrides(set_fields)) if forecast else None
+    seconds = seconds_of(solver, run, parse_shapes(shape), Overrides(set_fields)) if forecast else None
     if as_json:
         record = asdict(run) | {"epochs": run.epochs} | ({"seconds": seconds} if forecast else {})
         options.print_json({name: value for name, value in record.items() if name != "curve"})

@@ -143,8 +143,7 @@ def sweep(
     if bool(resume) == bool(values["solver"]):
         raise click.UsageError("name a solver with -solver, or the folder of a sweep to continue with -resume")
     start()
-    from ..runs.device_choice import gpus
-    from ..runs.open_net import read_solver
+    from ..runs.open_net import gpus, read_solver
     from ..runs.queue.slurm import SlurmOptions
     from ..sweep import config
     from ..sweep import jobs as processes

@@ -1,10 +1,11 @@
-"""Identifies the data of a run: sizes, and a hash of samples of the content, fast for any amount of data."""
+"""Identifies what a run depends on: its data, by sizes and a hash of samples of the content, and package versions."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 from .. import inputs
@@ -45,3 +46,34 @@ def _hash(file: Path, digest: hashlib.blake2b) -> int:
             content.seek(min(start, max(0, size - CHUNK)))
             digest.update(content.read(CHUNK))
     return size
+
+
+PACKAGES = (
+    "caffelite",
+    "click",
+    "numpy",
+    "protobuf",
+    "numba",
+    "scipy",
+    "h5py",
+    "lmdb",
+    "opencv-python-headless",
+    "onednn-cpu-gomp",
+    "mpi4py",
+    "cupy-cuda12x",
+    "cupy-cuda13x",
+    "nvidia-cudnn-cu12",
+    "nvidia-cudnn-cu13",
+    "matplotlib",
+)
+
+
+def installed_versions() -> dict[str, str]:
+    """Package → version, of those that are installed."""
+    versions = {}
+    for name in PACKAGES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions

@@ -32,8 +32,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -96,12 +96,3 @@ def open_new(path: Path, append: bool = False) -> BinaryIO:
 def write_json(path: Path, content: dict) -> None:
     """Replaces a JSON file atomically. Errors: OSError."""
     write_atomically(path, json.dumps(content, indent=2) + "\n")
-
-
-@contextmanager
-def reporting(what: str) -> Iterator[None]:
-    """Within it an OSError becomes an error of the user: what cannot be done, and why."""
-    try:
-        yield
-    except OSError as error:
-        raise CaffeliteError(f"cannot {what}: {error.strerror}") from None

@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import stored
 from . import folder as files
-from . import history, metrics
+from . import history
 
 MOST_LOSSES, MOST_BYTES = 100_000, 1 << 20  # of one update
 _TEXT = re.compile(r"\d{1,18}(-\d{1,18}){5}")
@@ -140,4 +140,4 @@ def _rows(path: Path, start: int) -> tuple[int, list[dict[str, Any]]]:
 
 
 def _parsed(table: bytes) -> list[dict[str, Any]]:
-    return list(metrics.rows(table.decode("utf-8", "replace").splitlines(keepends=True)))
+    return list(history.metric_rows(table.decode("utf-8", "replace").splitlines(keepends=True)))

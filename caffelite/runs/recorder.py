@@ -27,11 +27,11 @@ from ..training.hooks.hook import Hook, Outputs
 from ..training.scores import Scores
 from ..training.state import TrainingState
 from . import folder as files
-from . import resolved, versions
-from .fingerprint import fingerprint
+from . import resolved
+from .fingerprint import fingerprint, installed_versions
+from .history import FIXED
 from .lock import FolderLock, is_held
 from .log import LogFile
-from .metrics import FIXED
 from .registry import PAUSED, SIGNAL, Outcome, discard_early_failure, is_pausing, is_queued
 
 if TYPE_CHECKING:
@@ -211,7 +211,11 @@ class Recorder(Hook):
                     os.rename(renamed / name, self.folder / name)
 
     def _session(self, trainer: Trainer) -> dict[str, object]:
-        software = {"python": platform.python_version(), "system": platform.platform(), **versions.installed()}
+        software = {
+            "python": platform.python_version(),
+            "system": platform.platform(),
+            **installed_versions(),
+        }
         return {
             "run": trainer.owner.run.id,
             "resumed_run": trainer.owner.before,

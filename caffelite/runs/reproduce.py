@@ -21,9 +21,8 @@ from ..training.state import TrainingState
 from . import folder as files
 from . import history
 from .config import RunConfig
-from .device_choice import open_device
 from .fingerprint import fingerprint
-from .open_net import load_weights, open_trainer
+from .open_net import load_weights, open_device, open_trainer
 
 log = logging.getLogger("caffelite")
 

@@ -25,8 +25,8 @@ from ..net import graph
 from ..training import nets
 from . import comments
 from .comments import plain, wrapped
-from .dataset import CLASSES, LABELS, NUMBERS, Dataset, Subset
 from .network import Network
+from .reading import CLASSES, LABELS, NUMBERS, Dataset, Subset
 from .schedule import Schedule
 
 NET, SOLVER, DEPLOY, NAMES, README = (

@@ -16,7 +16,7 @@ from ..layers import REGISTRY
 from ..layers.activation import ReLU
 from ..layers.batch_norm import BatchNorm
 from ..layers.facets import Compares, Described
-from .dataset import CLASSES, LABELS
+from .reading import CLASSES, LABELS
 
 TESTS = "include { phase: TEST }"
 SIZE = "the size of the difference"

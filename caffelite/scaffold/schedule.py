@@ -12,8 +12,8 @@ from ..errors import CaffeliteError, Locator
 from ..inspection import memory, summary
 from ..inspection.nets import InspectedNet
 from ..layers import Shape
-from .dataset import NUMBERS
 from .presets import Preset
+from .reading import NUMBERS
 
 LEAST_ITERATIONS = 10  # of an epoch, before batches become smaller than the preset's
 LEAST_BATCH = 8

@@ -17,15 +17,14 @@ from typing import Any
 from .. import caffelite_pb2 as pb
 from .. import inputs
 from ..errors import CaffeliteError
-from ..inspection import duration, nets, picture, scene, summary
+from ..inspection import nets, picture, scene, summary
 from ..inspection.check import check
 from ..inspection.reading import Findings
-from ..inspection.schedule import schedule
+from ..inspection.schedule import forecast, schedule
 from ..prototxt.overrides import Overrides
-from ..runs.bounds import checks
-from ..runs.bounds.named_files import FIELDS, NETS
+from ..runs import limits
+from ..runs.limits import FIELDS, NETS
 from ..sweep import space
-from . import paths
 from .config import ServeConfig
 
 NET = "net|train_net"  # fields of a solver
@@ -70,7 +69,7 @@ def net_path(config: ServeConfig, solver: Path, text: str, root: Path) -> Path |
         return None
     sibling = solver.parent / name
     here = root / name
-    return paths.resolve(config, str(sibling if not here.exists() and sibling.exists() else here))
+    return config.resolve(str(sibling if not here.exists() and sibling.exists() else here))
 
 
 @contextmanager
@@ -171,13 +170,13 @@ def inspect(config: ServeConfig, draft: Draft) -> Inspection:
 
 def _refuse(config: ServeConfig, draft: Draft, files: Files, every: Sequence[Overrides], findings: Findings) -> None:
     for overrides in every:
-        for error in checks.refused_run(config.bounds, files.solver, overrides, draft.root):
+        for error in limits.refused_run(config.bounds, files.solver, overrides, draft.root):
             findings.add("mistake", error)
 
 
 def _check_net(config: ServeConfig, draft: Draft, files: Files, findings: Findings) -> None:
     """Checks the draft's net on its own: the solver's text may name another one."""
-    refusals = list(checks.refused_run(config.bounds, files.net, Overrides(), draft.root))
+    refusals = list(limits.refused_run(config.bounds, files.net, Overrides(), draft.root))
     for error in refusals:
         findings.add("mistake", error)
     for one in check(str(files.net)) if not refusals else ():
@@ -239,7 +238,7 @@ def _describe(overrides: Overrides, files: Files, inspection: Inspection) -> Non
     except CaffeliteError as error:
         inspection.findings.append(record("note", error, files.names))
         return
-    seconds = duration.forecast(table.multiply_adds, run.batch or table.batch, run.iterations)
+    seconds = forecast(table.multiply_adds, run.batch or table.batch, run.iterations)
     inspection.schedule = {
         "iterations": run.iterations,
         "epochs": run.epochs,

@@ -22,8 +22,8 @@ from starlette.routing import Route
 from .. import __version__
 from ..errors import CaffeliteError, printable
 from ..runs import registry
+from ..runs.limits import Outside
 from .config import ServeConfig
-from .paths import Outside
 
 HERE = Path(__file__).parent
 NAVIGATION = (
@@ -88,7 +88,13 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    templates.filters |= {"embedded": embedded, "score": score, "duration": duration, "size": size, "label": label}
+    templates.filters |= {
+        "embedded": embedded,
+        "score": score,
+        "duration": registry.duration,
+        "size": size,
+        "label": label,
+    }
     return templates
 
 
@@ -100,16 +106,6 @@ def label(values: Mapping[str, Any]) -> str:
 def score(value: float | None) -> str:
     """A score in four digits; empty for None."""
     return "" if value is None else f"{value:.4g}"
-
-
-def duration(seconds: float | None) -> str:
-    """Seconds as 12.3s, 4m05s or 2h03m; empty for None."""
-    if seconds is None or not math.isfinite(seconds):
-        return ""
-    if seconds < 60:
-        return f"{seconds:.1f}s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}m{rest:02}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
 
 
 def size(count: float) -> str:

@@ -19,8 +19,8 @@ from ..data.images import channels_last, encode_png
 from ..data.samples import Samples
 from ..data.sheet import value_range
 from ..errors import CaffeliteError, Locator
-from ..runs.bounds.named_files import listed_files
-from . import nets, paths
+from ..runs.limits import listed_files
+from . import nets
 from .config import ServeConfig
 
 OPEN_SETS = 8  # that stay open
@@ -61,7 +61,7 @@ class OpenSet:
             return stored.read(self.samples, indices)
 
     def hold(self) -> None:
-        """Refuses a set with an image outside the roots. Errors: paths.Outside."""
+        """Refuses a set with an image outside the roots. Errors: Outside."""
         self._hold(range(self.samples.length))
 
     def _hold(self, indices: Iterable[int]) -> None:
@@ -127,7 +127,7 @@ def _check_first(config: ServeConfig, layer: pb.LayerParameter) -> None:
     """Refuses a list or a table whose first image, which is decoded when it is opened, is outside the roots."""
     first = next(listed_files(layer, Path.cwd()), None)
     if first is not None:
-        paths.resolve(config, first, base=Path.cwd())
+        config.resolve(first, base=Path.cwd())
 
 
 def _changed(path: Path) -> int:

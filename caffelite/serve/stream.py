@@ -17,7 +17,7 @@ from starlette.routing import Route
 from ..errors import CaffeliteError
 from ..runs import live
 from ..runs.live import Position
-from . import paths, runs_of
+from . import runs_of
 from .config import ServeConfig
 from .page import finite
 
@@ -77,7 +77,7 @@ class Looks:
 
     def address(self, folder: Path) -> dict[str, str]:
         """How events name a run."""
-        return {"folder": paths.address(self._config, folder)}
+        return {"folder": self._config.address(folder)}
 
     def _look(self, folder: Path, position: Position | None) -> Look | None:
         name = self.address(folder)

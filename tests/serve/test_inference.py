@@ -12,7 +12,7 @@ from report_pages import write_weights
 
 from caffelite.data import images
 from caffelite.errors import CaffeliteError
-from caffelite.serve.inference import decoding, wire
+from caffelite.serve.inference import client
 from caffelite.serve.inference.client import InferenceLimits, Models, resident
 
 NET = """
@@ -53,13 +53,13 @@ def best(worker, value):
 
 
 def test_messages_keep_their_parts():
-    stream = io.BytesIO(wire.pack({"op": "é"}, [b"one", b"", b"\0three"]) + wire.pack({}))
-    assert wire.unpack(stream) == ({"op": "é"}, [b"one", b"", b"\0three"])
-    assert wire.unpack(stream) == ({}, []) and wire.unpack(stream) is None
+    stream = io.BytesIO(client.pack({"op": "é"}, [b"one", b"", b"\0three"]) + client.pack({}))
+    assert client.unpack(stream) == ({"op": "é"}, [b"one", b"", b"\0three"])
+    assert client.unpack(stream) == ({}, []) and client.unpack(stream) is None
     with pytest.raises(EOFError):
-        wire.unpack(io.BytesIO(wire.pack({"op": "x"}, [b"123"])[:-1]))
+        client.unpack(io.BytesIO(client.pack({"op": "x"}, [b"123"])[:-1]))
     with pytest.raises(ValueError, match="too large"):
-        wire.unpack(io.BytesIO(wire.HEAD.pack(1, wire.MOST_BYTES + 1)))
+        client.unpack(io.BytesIO(client.HEAD.pack(1, client.MOST_BYTES + 1)))
 
 
 def test_answers_and_explanations(worker):
@@ -138,8 +138,8 @@ def test_images_of_pages_are_decoded_in_a_process(monkeypatch):
     content, gray = (cv2.imencode(".png", one)[1].tobytes() for one in (picture, picture[..., 0]))
     expected = [images.decode(content), images.decode(content, False), images.decode(gray), images.decode_labels(gray)]
     large = cv2.imencode(".png", np.zeros((9000, 9000, 3), np.uint8))[1].tobytes()
-    monkeypatch.setattr(decoding, "MEMORY", 1 << 28)
-    with decoding.decoding(InferenceLimits()):
+    monkeypatch.setattr(client, "MEMORY", 1 << 28)
+    with client.decoding(InferenceLimits()):
         with monkeypatch.context() as here:
             here.setattr(cv2, "imdecode", lambda *_: pytest.fail("it was decoded here"))
             found = [

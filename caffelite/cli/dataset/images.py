@@ -10,7 +10,6 @@ import click
 from ...errors import CaffeliteError, Where
 from .. import imaging, options
 from ..options import FiniteRange
-from . import making
 
 if TYPE_CHECKING:
     from ...data.archive import Part
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
 )
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Seed of the split and the shuffle.")
 @imaging.options
-@making.out
-@making.force
+@imaging.out
+@imaging.force
 def folder(origin, name, test, seed, out, force, check_size, skip, threads, **recipe_options) -> None:
     """A folder (or tar archive) of class folders: NAME_train_lmdb, NAME_test_lmdb, and NAME_labels.txt with the classes
     in their order.
@@ -49,7 +48,7 @@ def folder(origin, name, test, seed, out, force, check_size, skip, threads, **re
     from ...data.writers import together, write_lines
 
     name = name or origin.absolute().name.split(".")[0]
-    paths = making.free(out, force, *(f"{name}_{subset}" for subset in ("train_lmdb", "test_lmdb", "labels.txt")))
+    paths = imaging.free(out, force, *(f"{name}_{subset}" for subset in ("train_lmdb", "test_lmdb", "labels.txt")))
     handling = {"check_size": check_size, "skip": skip, "threads": threads, "remedy": imaging.REMEDY}
     recipe = imaging.recipe(**recipe_options)
     files = Files(origin)
@@ -101,8 +100,8 @@ def folder(origin, name, test, seed, out, force, check_size, skip, threads, **re
 )
 @options.choice_option("--backend", choices=["lmdb", "leveldb"], help="Format of the database.", default="lmdb")
 @imaging.options
-@making.out
-@making.force
+@imaging.out
+@imaging.force
 def detection(
     origin, name, root, labels, part, one_based, backend, out, force, check_size, skip, threads, **recipe_options
 ) -> None:
@@ -125,7 +124,7 @@ def detection(
     stem = origin.absolute().name
     name = name or (stem if origin.is_dir() else stem.rsplit(".", 1)[0])
     ends = f"{name}_{backend}", f"{name}_labelmap.prototxt", f"{name}_sizes.txt"
-    database, label_map, sizes = making.free(out, force, *ends)
+    database, label_map, sizes = imaging.free(out, force, *ends)
     folder = root or (origin if origin.is_dir() else origin.parent)
     if not (recipe_options["encoded"] or recipe_options["encode_type"]):
         recipe_options["encoded"] = not (recipe_options["resize_height"] or recipe_options["resize_width"])

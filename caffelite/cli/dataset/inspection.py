@@ -13,7 +13,7 @@ import click
 
 from ...errors import CaffeliteError, Where
 from .. import options
-from .making import force as force_option
+from ..imaging import force as force_option
 
 LISTED = 10  # of each finding; --json gives all
 BAR = 30

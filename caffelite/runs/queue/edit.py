@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import secrets
 import shutil
 import signal
 import socket
@@ -19,15 +18,13 @@ from typing import TypedDict, Unpack
 
 from ... import caffelite_pb2 as pb
 from ... import stored
-from ...errors import CaffeliteError
+from ...errors import CaffeliteError, reporting
 from ...prototxt.overrides import Overrides
 from ...training.checkpoint import snapshot
-from .. import control, lock, registry
+from .. import control, limits, lock, registry
 from .. import folder as files
-from ..bounds import checks, terms
-from ..bounds.bounds import Bounds
-from ..bounds.terms import Texts, of_solver
 from ..config import RunConfig
+from ..limits import Bounds, Texts, of_solver
 from ..lock import FileLock, HeldByAnother
 from ..open_net import read_solver
 from . import job, slurm_jobs
@@ -42,7 +39,7 @@ STARTING = 2.0  # seconds until a job that starts has a process
 def queue_folder(root: str | Path) -> Path:
     """The folder of a queue's locks and of its jobs that are no runs. Errors: it cannot be created."""
     folder = Path(root) / FOLDER
-    with files.reporting(f"create {folder}"):
+    with reporting(f"create {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -194,21 +191,21 @@ def _add(
         every = jobs(root)
         before = tuple(find(root, name).id for name in after)
         order = max((each.order for each in every), default=0.0) + 1
-        id = time.strftime("%m%d-%H%M%S-") + secrets.token_hex(2)
-        with files.reporting("create the folder of the job"):
+        id = next(id for id in iter(job.new_id, "") if all(each.id != id for each in every))
+        with reporting("create the folder of the job"):
             folder = create(id)
         added = Job(id, folder, kind, command, directory, gpus, priority, order, before, job.now())
-        job.write_accepted(id, added.identity, terms.inherited() if bounds is None else bounds, texts)
+        job.write_accepted(id, added.identity, limits.inherited_bounds() if bounds is None else bounds, texts)
         added.write()
         return added
 
 
 def _texts(command: Sequence[str], directory: Path) -> Texts | None:
     """The texts of a training run, or of a sweep; None for other commands."""
-    solver = next(iter(checks.options(command, "solver")), "")
+    solver = next(iter(limits.option_values(command, "solver")), "")
     if command[0] not in ("train", "sweep") or not solver:
         return None
-    overrides = Overrides(checks.options(command, "set") if command[0] == "train" else ())
+    overrides = Overrides(limits.option_values(command, "set") if command[0] == "train" else ())
     return of_solver(directory / solver, overrides, directory)
 
 
@@ -219,7 +216,7 @@ def accept(root: str | Path, id: str) -> Job:
         queued = _queued(root, id)
         if not queued.accepted:
             texts = _texts(queued.command, Path(queued.working_directory))
-            job.write_accepted(queued.id, queued.identity, terms.inherited(), texts)
+            job.write_accepted(queued.id, queued.identity, limits.inherited_bounds(), texts)
         return find(root, queued.id)
 
 
@@ -342,7 +339,7 @@ def find_folder(known: Job) -> Job:
 def _cancel_queued(queued: Job) -> Job:
     held = FileLock(queued.folder / files.JOB_LOCK)
     try:
-        with files.reporting(f"write to {queued.folder}"):
+        with reporting(f"write to {queued.folder}"):
             slurm_jobs.forget(queued.folder)
             job.record_end(queued.folder, queued.id, job.STOPPED, "cancelled before it started")
             if queued.is_run and not (queued.folder / files.RUN).exists():
@@ -382,7 +379,7 @@ def remove(root: str | Path, id: str) -> None:
             raise CaffeliteError(
                 f"job {ended.id} has not ended", remedy=f"cancel it: caffelite queue cancel {ended.id}"
             )
-        with files.reporting(f"delete files of {ended.folder}"):
+        with reporting(f"delete files of {ended.folder}"):
             if ended.is_run:
                 for name in files.JOB_FILES:
                     (ended.folder / name).unlink(missing_ok=True)

@@ -17,6 +17,7 @@ import json
 import math
 import os
 import re
+import secrets
 import shlex
 import time
 from contextlib import suppress
@@ -25,11 +26,10 @@ from pathlib import Path
 from typing import Any
 
 from ... import inputs, stored
-from ...errors import CaffeliteError
+from ...errors import CaffeliteError, reporting
 from .. import folder as files
 from .. import lock, registry, state
-from ..bounds.bounds import STORED, Bounds
-from ..bounds.terms import Texts
+from ..limits import STORED, Bounds, Texts
 from . import slurm_jobs
 from .slurm_jobs import Submission
 
@@ -184,7 +184,7 @@ class Job:
         """Writes job.json. Errors: CaffeliteError where that is impossible."""
         names = ("id", "kind", "command", "working_directory", "gpus", "priority", "order", "after", "submitted")
         content = {name: getattr(self, name) for name in names}
-        with files.reporting(f"write {self.folder / files.JOB}"):
+        with reporting(f"write {self.folder / files.JOB}"):
             files.write_json(self.folder / files.JOB, content)
 
 
@@ -277,6 +277,11 @@ def record_end(
 
 def now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S%z")
+
+
+def new_id() -> str:
+    """An id for a job: the time, and digits that hardly any other job of that second has."""
+    return time.strftime("%m%d-%H%M%S-") + secrets.token_hex(2)
 
 
 DEPTH = 16  # levels of folders below the root

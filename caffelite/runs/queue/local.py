@@ -15,12 +15,12 @@ from ... import stored
 from ...parallel.transports import star
 from ...system import usable_cores
 from .. import folder as files
-from ..bounds.bounds import Bounds
-from ..device_choice import gpu_numbers
+from ..limits import Bounds
 from ..lock import FileLock
+from ..open_net import gpu_numbers
 from . import job, process
-from .engine import Engine
 from .job import ALL, ANY, FREE, Job
+from .scheduler import Engine
 
 log = logging.getLogger("caffelite")
 

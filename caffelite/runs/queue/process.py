@@ -20,9 +20,8 @@ from typing import Any
 from ... import progress
 from ...errors import CaffeliteError
 from .. import folder as files
-from .. import registry
-from ..bounds import terms
-from ..bounds.bounds import Bounds
+from .. import limits, registry
+from ..limits import Bounds
 from ..lock import FileLock
 from .job import FAILED, FINISHED, STOPPED, Job, begin_accepted, now, record_end, texts_file
 
@@ -39,7 +38,7 @@ def start(
     descriptor = held.fileno()
     content = {"folder": str(job.folder.resolve()), "id": job.id, "lock": descriptor, "run": job.is_run, "slot": slot}
     begin_accepted(job.id)
-    allowed = terms.environment(bounds, texts_file(job.id))
+    allowed = limits.terms_environment(bounds, texts_file(job.id))
     with files.open_new(job.log) as output:
         process = subprocess.Popen(
             words,
@@ -79,7 +78,7 @@ def session() -> Iterator[None]:
     status, state, reason = 70, "", ""
     try:
         with suppress(CaffeliteError):  # the command reports it
-            for change in terms.changes():
+            for change in limits.changed_texts():
                 print(f"caffelite: {change}", file=sys.stderr)
         yield
         status = 0

@@ -9,17 +9,17 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from ...errors import CaffeliteError
 from .. import folder as files
 from .. import lock
-from ..bounds.bounds import Bounds
+from ..limits import Bounds
 from ..lock import FileLock, HeldByAnother
 from . import edit, job
-from .engine import Engine
 from .job import Job, Scanner
 
 log = logging.getLogger("caffelite")
@@ -130,3 +130,32 @@ class Scheduler:
                 job.record_end(each.folder, each.id, job.FAILED, reason)
             finally:
                 held.release()
+
+
+class Engine(ABC):
+    """Starts jobs that the scheduler chose, and collects their ends."""
+
+    @abstractmethod
+    def collect(self) -> None:
+        """Records the ends of processes of this one, before the scheduler reads the jobs."""
+
+    @abstractmethod
+    def look(self, jobs: Sequence[Job]) -> None:
+        """A step of the scheduler begins, with these jobs."""
+
+    @abstractmethod
+    def reserve(self, job: Job) -> str:
+        """Takes a slot for a job in this step and returns it; "" where none is free."""
+
+    @abstractmethod
+    def start(self, job: Job, held: FileLock, slot: str, bounds: Bounds) -> bool:
+        """Starts a job; False where that is to be tried again. held: job.lock, which the caller releases. Errors:
+        OSError, CaffeliteError for what keeps this job from starting."""
+
+    def is_busy(self) -> bool:
+        """Whether the ends of jobs that started here are still to be collected."""
+        return False
+
+    @abstractmethod
+    def close(self) -> None:
+        """The scheduler gives up the queue; running jobs continue."""

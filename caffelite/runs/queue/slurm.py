@@ -27,14 +27,13 @@ from ... import stored
 from ...errors import CaffeliteError, missing_extra, printable
 from ...parallel.transports import star
 from .. import folder as files
-from .. import registry, state
-from ..bounds import terms
-from ..bounds.bounds import Bounds
+from .. import limits, registry, state
+from ..limits import Bounds
 from ..lock import FileLock
 from . import edit, job, process, slurm_jobs
-from .engine import Engine
 from .job import Job, begin_accepted, texts_file
 from .local import THREADS
+from .scheduler import Engine
 
 log = logging.getLogger("caffelite")
 
@@ -146,7 +145,7 @@ class Slurm(Engine):
             job.working_directory,
             str(job.log.resolve()),
             job.submitted,
-            terms.environment(bounds, texts_file(job.id)),
+            limits.terms_environment(bounds, texts_file(job.id)),
         )
         try:
             self._executor.update_parameters(**self._options.parameters(job.id, job.priority))
@@ -163,9 +162,6 @@ class Slurm(Engine):
         slurm_jobs.record(job.folder, job.id, number)
         log.info("Job %s is number %s of SLURM", job.id, number)
         return True
-
-    def is_busy(self) -> bool:
-        return False
 
     def close(self) -> None:
         """SLURM continues."""

@@ -4,22 +4,27 @@ large."""
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import select
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
+import numpy as np
+
+from ...data import images
 from ...errors import CaffeliteError
-from . import wire
 
 Answer = tuple[dict[str, Any], list[bytes]]
 Stamp = tuple[tuple[str, int, int], ...]
@@ -149,8 +154,8 @@ class Worker:
         assert process is not None and process.stdin is not None and process.stdout is not None
         try:
             stream = _TimedReader(process.stdout.fileno(), time.monotonic() + seconds)
-            _write(process.stdin.fileno(), wire.pack(content, payloads), time.monotonic() + seconds)
-            answer = wire.unpack(stream)
+            _write(process.stdin.fileno(), pack(content, payloads), time.monotonic() + seconds)
+            answer = unpack(stream)
         except TimeoutError:
             self.close()
             raise CaffeliteError(f"the model took longer than {seconds:g} s") from None
@@ -283,3 +288,83 @@ def _stamp(file: Path) -> tuple[str, int, int]:
     except OSError:
         return str(file), 0, 0
     return str(file), status.st_mtime_ns, status.st_size
+
+
+HEAD = struct.Struct(">II")  # bytes of the JSON, bytes of the parts
+MOST_JSON, MOST_BYTES = 16 << 20, 256 << 20
+
+
+class Reader(Protocol):
+    """What a message is read from."""
+
+    def read(self, count: int, /) -> bytes:
+        """Exactly ``count`` bytes; fewer at the end of the stream."""
+
+
+def pack(content: dict[str, Any], payloads: list[bytes] | None = None) -> bytes:
+    """A message. content: plain values, whose key "parts" receives the length of each part."""
+    payloads = payloads or []
+    text = json.dumps({**content, "parts": [len(payload) for payload in payloads]}).encode()
+    return HEAD.pack(len(text), sum(map(len, payloads))) + text + b"".join(payloads)
+
+
+def unpack(stream: Reader) -> tuple[dict[str, Any], list[bytes]] | None:
+    """The next message: (content, parts); None at the end of the stream. Errors: EOFError within a message; ValueError
+    where it is damaged or too large."""
+    head = stream.read(HEAD.size)
+    if not head:
+        return None
+    if len(head) < HEAD.size:
+        raise EOFError
+    length, size = HEAD.unpack(head)
+    if length > MOST_JSON or size > MOST_BYTES:
+        raise ValueError("the message is too large")
+    text, body = stream.read(length), stream.read(size)
+    if len(text) < length or len(body) < size:
+        raise EOFError
+    content = json.loads(text)
+    lengths = content.pop("parts", [])
+    if not isinstance(content, dict) or sum(lengths) != size:
+        raise ValueError("the message is damaged")
+    payloads, start = [], 0
+    for count in lengths:
+        payloads.append(body[start : start + count])
+        start += count
+    return content, payloads
+
+
+MEMORY = 2 << 30  # bytes of the process
+
+
+@contextmanager
+def decoding(limits: InferenceLimits) -> Iterator[None]:
+    """Within it this program decodes images in a process of its own, which the first one starts."""
+    worker = Worker(Path(), replace(limits, memory=MEMORY))
+
+    def decode(what: str, content: bytes, color: bool | None) -> np.ndarray:
+        try:
+            answer, (pixels,) = worker.request({"op": what, "color": color}, content)
+        except CaffeliteError as error:
+            raise ValueError(str(error)) from None
+        shape, dtype, transposed = answer["shape"], answer["dtype"], what == images.DECODE
+        image = np.frombuffer(pixels, dtype).reshape(shape)
+        return image.transpose(2, 0, 1) if transposed else image
+
+    before, images.elsewhere = images.elsewhere, decode
+    try:
+        yield
+    finally:
+        images.elsewhere = before
+        worker.close()
+
+
+def decoding_answer(content: dict, payloads: list[bytes]) -> tuple[dict, list[bytes]]:
+    """The process's answer to a request of ``decoding``. Errors: CaffeliteError where it is no image."""
+    try:
+        if content["op"] == images.DECODE:
+            image = images.decode(payloads[0], content["color"]).transpose(1, 2, 0)
+        else:
+            image = images.decode_labels(payloads[0])
+    except ValueError as error:
+        raise CaffeliteError(str(error)) from None
+    return {"shape": image.shape, "dtype": image.dtype.str}, [np.ascontiguousarray(image).tobytes()]

@@ -16,7 +16,7 @@ from ...runs import control, history, registry
 from ...runs import folder as files
 from ...runs.queue import edit, job
 from ...runs.queue.job import Job
-from .. import page, paths, work
+from .. import page, work
 from ..config import ServeConfig
 
 ENDED = 30  # jobs that have ended, of which the page shows the last ones
@@ -68,7 +68,7 @@ def _root_option(config: ServeConfig) -> str:
 
 def row(config: ServeConfig, each: Job) -> dict[str, Any]:
     """A job for pages: its plain values, with the folder as pages name it, and the fraction that is done."""
-    record = each.to_json() | {"folder": paths.address(config, each.folder)}
+    record = each.to_json() | {"folder": config.address(each.folder)}
     progress = record["progress"]
     fraction = progress["done"] / progress["total"] if progress and progress["total"] else None
     scores = last_scores(each.folder) if each.is_run else {}
@@ -149,7 +149,7 @@ def one(request: Request) -> Response:
     config, id = page.config_of(request), request.path_params["id"]
     job = edit.find(root_of(config, id), id)
     result = request.query_params.get("result", "")
-    there = bool(result) and paths.resolve(config, result).exists()
+    there = bool(result) and config.resolve(result).exists()
     values = {**row(config, job), "output": work.tail(job.log), "result": result, "result_exists": there}
     return page.render(request, "job.html", values)
 

@@ -15,7 +15,7 @@ from ...errors import CaffeliteError
 from ...runs import control, listing, live, registry, snapshots
 from ...runs import folder as files
 from ...runs.queue import edit
-from .. import assets, nets, page, paths, runs_of, stream, work
+from .. import assets, nets, page, runs_of, stream, work
 from ..page import Fields
 
 
@@ -112,7 +112,7 @@ def download(request: Request) -> Response:
     config, folder = page.config_of(request), runs_of.run_folder(request)
     name = request.query_params.get("name", "")
     path = folder / name if name in runs_of.RECORDS else _snapshot_file(folder, name)
-    file = paths.resolve(config, str(path)) if path else None
+    file = config.resolve(str(path)) if path else None
     if not file or not file.is_file():
         raise page.missing("the run has no such file")
     return FileResponse(file, filename=os.path.basename(name), media_type="application/octet-stream")
@@ -142,9 +142,9 @@ def act(request: Request, fields: Fields) -> Response:
 def copy(request: Request, fields: Fields) -> Response:
     """Copies solver and nets to a new folder next to the run, and opens them in the editor."""
     config, folder = page.config_of(request), runs_of.run_folder(request, page.text_field(fields, "folder"))
-    to = paths.resolve(config, str(control.free_folder(folder)))
+    to = config.resolve(str(control.free_folder(folder)))
     root = config.root_of(to)
-    solver = paths.address(config, control.clone(folder, to, root))
+    solver = config.address(control.clone(folder, to, root))
     return page.done(request, page.address("/new/edit", solver=solver), {"solver": solver})
 
 

@@ -20,13 +20,11 @@ from ...errors import CaffeliteError, Locator, did_you_mean
 from ...inspection import nets, picture, scene, summary
 from ...net.graph import Graph
 from ...runs import folder as files
-from ...runs import snapshots
-from ...runs.bounds import checks
-from ...runs.bounds.bounds import Bounds
-from ...runs.bounds.named_files import NETS
+from ...runs import limits, snapshots
+from ...runs.limits import NETS, Bounds
 from ...visualize import pictures
 from ...visualize import snapshots as parameters
-from .. import page, paths, projects, runs_of
+from .. import page, projects, runs_of
 from ..config import ServeConfig
 from ..nets import without_outside
 from ..samples import OpenSet, OpenSets, layer_source, png_of, sample_label
@@ -123,9 +121,9 @@ def _deployed(config: ServeConfig, folder: Path) -> tuple[str, str]:
     models, deploy = _models(config, folder), folder / "deploy.prototxt"
     if not models:
         return "", ""
-    command = projects.shell(deploy_command(config, paths.address(config, folder)))
+    command = projects.shell(deploy_command(config, config.address(folder)))
     current = deploy.is_file() and deploy.stat().st_mtime >= models[-1].stat().st_mtime
-    return paths.address(config, deploy) if current else "", command
+    return config.address(deploy) if current else "", command
 
 
 def sample(request: Request) -> Response:
@@ -167,7 +165,7 @@ def _graph_of(config: ServeConfig, folder: Path, phase: str) -> tuple[Graph, lis
     document = prototxt.read_solver(solver)
     if any(getattr(document.message, name) for name in NETS):
         raise CaffeliteError(f"{files.SOLVER} of this run names a net", expected="a solver with its nets in it")
-    checks.refuse(Bounds(None, config.allow_python), document.message, document.locate)
+    limits.refuse(Bounds(None, config.allow_python), document.message, document.locate)
     subject = nets.load_net(None, str(solver), {}, lenient=True)
     if subject.solver is not None and phase == "TEST" and subject.solver.test_net_param:
         subject.message = subject.solver.test_net_param[0]
@@ -188,7 +186,7 @@ def _models(config: ServeConfig, folder: Path) -> list[Path]:
         models = [each.model for each in reversed(snapshots.find(folder)) if each.model]
     except CaffeliteError:
         return []
-    return [paths.resolve(config, str(path)) for path in models]
+    return [config.resolve(str(path)) for path in models]
 
 
 def _statistics(array: np.ndarray) -> dict[str, Any]:
