@@ -1,6 +1,6 @@
 """Inference in a process of its own: its messages, answers, limits, and what follows when it dies."""
 
-import io
+import multiprocessing
 import os
 import signal
 import time
@@ -53,13 +53,25 @@ def best(worker, value):
 
 
 def test_messages_keep_their_parts():
-    stream = io.BytesIO(client.pack({"op": "é"}, [b"one", b"", b"\0three"]) + client.pack({}))
-    assert client.unpack(stream) == ({"op": "é"}, [b"one", b"", b"\0three"])
-    assert client.unpack(stream) == ({}, []) and client.unpack(stream) is None
-    with pytest.raises(EOFError):
-        client.unpack(io.BytesIO(client.pack({"op": "x"}, [b"123"])[:-1]))
-    with pytest.raises(ValueError, match="too large"):
-        client.unpack(io.BytesIO(client.HEAD.pack(1, client.MOST_BYTES + 1)))
+    ours, theirs = multiprocessing.Pipe()
+    with theirs, ours:
+        client.send(ours, {"op": "é"}, [b"one", b"", b"\0three"])
+        client.send(ours, {})
+        assert client.receive(theirs) == ({"op": "é"}, [b"one", b"", b"\0three"])
+        assert client.receive(theirs) == ({}, [])
+        ours.send_bytes(b'{"payloads": 1}')
+        ours.close()
+        with pytest.raises(EOFError):
+            client.receive(theirs)
+
+
+def test_messages_that_are_too_large_are_refused(monkeypatch):
+    monkeypatch.setattr(client, "MOST_BYTES", 4)
+    ours, theirs = multiprocessing.Pipe()
+    with theirs, ours:
+        client.send(ours, {}, [b"12345"])
+        with pytest.raises(OSError):
+            client.receive(theirs)
 
 
 def test_answers_and_explanations(worker):

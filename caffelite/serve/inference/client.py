@@ -5,26 +5,27 @@ from __future__ import annotations
 
 import contextlib
 import json
+import multiprocessing
 import os
-import select
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import numpy as np
 
 from ...data import images
 from ...errors import CaffeliteError
+from ...runs.usage import resident
 
 Answer = tuple[dict[str, Any], list[bytes]]
 Stamp = tuple[tuple[str, int, int], ...]
@@ -43,7 +44,7 @@ class InferenceLimits:
     pixels: int = 100_000_000
 
 
-class Died(Exception):
+class Died(CaffeliteError):
     """The process ended before it answered."""
 
 
@@ -56,7 +57,8 @@ class Worker:
         self.info: dict[str, Any] = {}
         self._limits, self._python = limits, python
         self._process: subprocess.Popen[bytes] | None = None
-        self._errors: IO[bytes] | None = None
+        self._connection: Connection | None = None
+        self._output: IO[bytes] | None = None
         self._lock = threading.Lock()
         self.used = time.monotonic()
 
@@ -70,14 +72,11 @@ class Worker:
             fresh = self._start()
             try:
                 response = self._exchange(content, [image], self._limits.request)
-            except Died as death:
+            except Died:
                 if fresh:
-                    raise CaffeliteError(f"the process of the model ended: {death}") from None
+                    raise
                 self._start()  # it had crashed since its last answer, or did so now: once more
-                try:
-                    response = self._exchange(content, [image], self._limits.request)
-                except Died as second:
-                    raise CaffeliteError(f"the process of the model ended: {second}") from None
+                response = self._exchange(content, [image], self._limits.request)
             self._check_memory()
             self.used = time.monotonic()
             return response
@@ -102,13 +101,11 @@ class Worker:
         process, self._process = self._process, None
         if process is None:
             return
-        with contextlib.suppress(OSError):
-            os.killpg(process.pid, signal.SIGKILL)
+        _kill(process)
         process.wait()
-        for stream in (process.stdin, process.stdout, self._errors):
+        for stream in (self._connection, self._output):
             if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
+                stream.close()
 
     def close_if_idle(self) -> None:
         """Ends the process where it is idle for too long, or exceeds its memory."""
@@ -127,16 +124,18 @@ class Worker:
         if self.process is not None:
             return False
         self.close()
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "caffelite.serve.inference.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            start_new_session=True,
-            bufsize=0,
-            env={**os.environ, "OPENCV_IO_MAX_IMAGE_PIXELS": str(self._limits.pixels)},
-        )
+        self._connection, theirs = multiprocessing.Pipe()
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "caffelite.serve.inference.worker", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=self._output,
+                stderr=self._output,
+                start_new_session=True,
+                env={**os.environ, "OPENCV_IO_MAX_IMAGE_PIXELS": str(self._limits.pixels)},
+            )
         model = "" if self.model == Path() else str(self.model)
         content = {"op": "open", "model": model, "python": self._python, "memory": self._limits.memory}
         try:
@@ -144,25 +143,29 @@ class Worker:
         except CaffeliteError:
             self.close()
             raise
-        except Died as death:
-            self.close()
-            raise CaffeliteError(f"the model cannot be opened: {death}") from None
         return True
 
     def _exchange(self, content: dict[str, Any], payloads: list[bytes], seconds: float) -> Answer:
-        process = self._process
-        assert process is not None and process.stdin is not None and process.stdout is not None
+        process, connection, expired = self._process, self._connection, threading.Event()
+        assert process is not None and connection is not None
+
+        def expire() -> None:
+            expired.set()
+            _kill(process)
+
+        timer = threading.Timer(seconds, expire)
+        timer.daemon = True
+        timer.start()
         try:
-            stream = _TimedReader(process.stdout.fileno(), time.monotonic() + seconds)
-            _write(process.stdin.fileno(), pack(content, payloads), time.monotonic() + seconds)
-            answer = unpack(stream)
-        except TimeoutError:
-            self.close()
-            raise CaffeliteError(f"the model took longer than {seconds:g} s") from None
+            send(connection, content, payloads)
+            answer = receive(connection)
         except (OSError, EOFError, ValueError):
-            answer = None
-        if answer is None:
-            raise Died(self._last_words())
+            words = self._last_words()
+            if expired.is_set():
+                raise CaffeliteError(f"the model took longer than {seconds:g} s") from None
+            raise Died(f"the process of the model ended: {words}") from None
+        finally:
+            timer.cancel()
         if answer[0].get("fatal"):
             self.close()
         if "error" in answer[0]:
@@ -172,9 +175,9 @@ class Worker:
     def _last_words(self) -> str:
         """How the process ended, and the last line that it printed."""
         process, line = self._process, ""
-        if self._errors is not None:
-            self._errors.seek(0)
-            lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        if self._output is not None:
+            self._output.seek(0)
+            lines = self._output.read().decode(errors="replace").strip().splitlines()
             line = f"; {lines[-1][:300]}" if lines else ""
         status = process.wait(5) if process is not None else None
         self.close()
@@ -187,42 +190,9 @@ class Worker:
             self.close()
 
 
-class _TimedReader:
-    """Reads exactly as many bytes as are needed from a pipe. Errors: TimeoutError after the deadline."""
-
-    def __init__(self, descriptor: int, deadline: float):
-        self._descriptor, self._deadline = descriptor, deadline
-
-    def read(self, count: int, /) -> bytes:
-        content = bytearray()
-        while len(content) < count:
-            left = self._deadline - time.monotonic()
-            if left <= 0 or not select.select([self._descriptor], [], [], left)[0]:
-                raise TimeoutError
-            chunk = os.read(self._descriptor, min(count - len(content), 1 << 20))
-            if not chunk:
-                break
-            content += chunk
-        return bytes(content)
-
-
-def _write(descriptor: int, data: bytes, deadline: float) -> None:
-    """Writes to a pipe. Errors: TimeoutError after the deadline; OSError where nobody reads."""
-    view = memoryview(data)
-    while view:
-        left = deadline - time.monotonic()
-        if left <= 0 or not select.select([], [descriptor], [], left)[1]:
-            raise TimeoutError
-        view = view[os.write(descriptor, view[: select.PIPE_BUF]) :]
-
-
-def resident(pid: int) -> int:
-    """The bytes of memory that a process has; 0 where that is not known."""
-    try:
-        with open(f"/proc/{pid}/statm", encoding="ascii") as line:
-            return int(line.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return 0
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 class Models:
@@ -290,47 +260,20 @@ def _stamp(file: Path) -> tuple[str, int, int]:
     return str(file), status.st_mtime_ns, status.st_size
 
 
-HEAD = struct.Struct(">II")  # bytes of the JSON, bytes of the parts
-MOST_JSON, MOST_BYTES = 16 << 20, 256 << 20
+MOST_JSON, MOST_BYTES = 16 << 20, 256 << 20  # of a message: its JSON, each of its payloads
 
 
-class Reader(Protocol):
-    """What a message is read from."""
-
-    def read(self, count: int, /) -> bytes:
-        """Exactly ``count`` bytes; fewer at the end of the stream."""
-
-
-def pack(content: dict[str, Any], payloads: list[bytes] | None = None) -> bytes:
-    """A message. content: plain values, whose key "parts" receives the length of each part."""
-    payloads = payloads or []
-    text = json.dumps({**content, "parts": [len(payload) for payload in payloads]}).encode()
-    return HEAD.pack(len(text), sum(map(len, payloads))) + text + b"".join(payloads)
+def send(connection: Connection, content: dict[str, Any], payloads: Sequence[bytes] = ()) -> None:
+    """Sends a message. content: plain values. Errors: OSError."""
+    connection.send_bytes(json.dumps({**content, "payloads": len(payloads)}).encode())
+    for payload in payloads:
+        connection.send_bytes(payload)
 
 
-def unpack(stream: Reader) -> tuple[dict[str, Any], list[bytes]] | None:
-    """The next message: (content, parts); None at the end of the stream. Errors: EOFError within a message; ValueError
-    where it is damaged or too large."""
-    head = stream.read(HEAD.size)
-    if not head:
-        return None
-    if len(head) < HEAD.size:
-        raise EOFError
-    length, size = HEAD.unpack(head)
-    if length > MOST_JSON or size > MOST_BYTES:
-        raise ValueError("the message is too large")
-    text, body = stream.read(length), stream.read(size)
-    if len(text) < length or len(body) < size:
-        raise EOFError
-    content = json.loads(text)
-    lengths = content.pop("parts", [])
-    if not isinstance(content, dict) or sum(lengths) != size:
-        raise ValueError("the message is damaged")
-    payloads, start = [], 0
-    for count in lengths:
-        payloads.append(body[start : start + count])
-        start += count
-    return content, payloads
+def receive(connection: Connection) -> Answer:
+    """The next message: (content, payloads). Errors: EOFError at the end; OSError where it is too large."""
+    content = json.loads(connection.recv_bytes(MOST_JSON))
+    return content, [connection.recv_bytes(MOST_BYTES) for _ in range(content.pop("payloads"))]
 
 
 MEMORY = 2 << 30  # bytes of the process

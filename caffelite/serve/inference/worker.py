@@ -1,17 +1,14 @@
-"""The inference process: `python -m caffelite.serve.inference.worker` answers requests on its standard input.
-
-The first request is "open". Standard output carries the answers alone: what layers print goes to standard error.
-"""
+"""The inference process: `python -m caffelite.serve.inference.worker N` answers requests on the connection with the
+descriptor N. The first request is "open"."""
 
 from __future__ import annotations
 
-import os
 import resource
 import sys
 import time
 import traceback
-from collections.abc import Callable
 from dataclasses import asdict
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -61,30 +58,21 @@ class OpenDetector:
             "seconds": self._opened,
         }
 
-    def answer(self, content: dict[str, Any], payloads: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
-        """The answer to the request "classify"; its first part is the image. Errors: another operation, or an option
-        of classifiers."""
+    def answer(self, content: dict[str, Any], payloads: list[bytes]) -> client.Answer:
+        """The answer to the request "classify": detections, the boxes with scores of at least ``threshold``, the
+        highest score first, in pixels of the image of ``width`` and ``height``; notes; seconds. Payload: the image,
+        reduced to LONGEST pixels, PNG. Errors: another operation, or an option of classifiers."""
         if content["op"] != "classify":
             raise CaffeliteError("not for a net that detects objects", found=str(content["op"]))
         for name in ("oversample", "hierarchy"):
             if content.get(name):
                 raise CaffeliteError(f"{name} is for classifiers, and the net detects objects")
-        return self._detect(payloads[0], content.get("threshold", LEAST_SCORE), content.get("top") or None)
-
-    def _detect(self, image: bytes, least: float, top: int | None) -> tuple[dict[str, Any], list[bytes]]:
-        """detections: the boxes with scores of at least ``least``, the highest score first, in pixels of the image of
-        ``width`` and ``height``; notes; seconds. Part 0: the image, reduced to LONGEST pixels, PNG."""
-        picture = self._detector.preparation.decode(image)
-        (detected,) = self._detector.detections([image], least)
+        picture = self._detector.preparation.decode(payloads[0])
+        (detected,) = self._detector.detections(payloads[:1], content.get("threshold", LEAST_SCORE))
         height, width = picture.shape[1:]
-        result = {
-            "seconds": detected.seconds,
-            "notes": detected.notes,
-            "width": width,
-            "height": height,
-            "detections": [each.record() for each in detected.detections[:top]],
-        }
-        return result, [encode_png(self._shown(picture))]
+        boxes = [each.record() for each in detected.detections[: content.get("top") or None]]
+        result = {"seconds": detected.seconds, "notes": detected.notes, "width": width, "height": height}
+        return {**result, "detections": boxes}, [encode_png(self._shown(picture))]
 
     def _shown(self, picture: np.ndarray) -> np.ndarray:
         """H×W×3, red, green, blue, or H×W, of a decoded image, reduced to LONGEST pixels."""
@@ -229,7 +217,6 @@ class OpenClassifier:
 
 
 OpenModel = OpenClassifier | OpenDetector
-Answer = tuple[dict[str, Any], list[bytes]]
 
 
 def open_model(path: str) -> OpenModel:
@@ -240,13 +227,16 @@ def open_model(path: str) -> OpenModel:
     return OpenDetector(document) if detects(document) else OpenClassifier(document)
 
 
-def serve(requests: client.Reader, write: Callable[[bytes], object]) -> None:
-    """Answers requests until the stream ends. An answer has "error" where the request failed; {"fatal": true} besides
-    where the process ends."""
+def serve(connection: Connection) -> None:
+    """Answers requests until the connection ends. An answer has "error" where the request failed; {"fatal": true}
+    besides where the process ends."""
     model: OpenModel | None = None
-    while (message := client.unpack(requests)) is not None:
-        content, payloads = message
-        fatal = False
+    answer: client.Answer = {}, []
+    while not answer[0].get("fatal"):
+        try:
+            content, payloads = client.receive(connection)
+        except EOFError:
+            return
         try:
             if content["op"] == "open":
                 _limit_memory(content["memory"])
@@ -254,7 +244,7 @@ def serve(requests: client.Reader, write: Callable[[bytes], object]) -> None:
                     user_modules.permit()
                     load_permitted()
                 model = open_model(content["model"]) if content["model"] else None
-                answer: Answer = model.describe() if model else {}, []
+                answer = model.describe() if model else {}, []
             elif content["op"] in (images.DECODE, images.LABELS):
                 answer = client.decoding_answer(content, payloads)
             elif model is None:
@@ -264,13 +254,11 @@ def serve(requests: client.Reader, write: Callable[[bytes], object]) -> None:
         except CaffeliteError as error:
             answer = {"error": str(error)}, []
         except MemoryError:
-            answer, fatal = ({"error": "out of memory", "fatal": True}, []), True
+            answer = {"error": "out of memory", "fatal": True}, []
         except Exception as error:
             traceback.print_exc()
             answer = {"error": f"internal error: {type(error).__name__}: {error}"[:500]}, []
-        write(client.pack(*answer))
-        if fatal:
-            return
+        client.send(connection, *answer)
 
 
 def _limit_memory(most: int) -> None:
@@ -279,18 +267,5 @@ def _limit_memory(most: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
-def main() -> None:
-    """Serves the standard streams."""
-    output = os.dup(1)
-    os.dup2(2, 1)
-
-    def write(data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(output, view) :]
-
-    serve(sys.stdin.buffer, write)
-
-
 if __name__ == "__main__":
-    main()
+    serve(Connection(int(sys.argv[1])))
