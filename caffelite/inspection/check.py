@@ -98,14 +98,7 @@ def merged(findings: Findings) -> Findings:
         if other is None or (str(error.where), f"{start} in {other}") not in twins:
             result.add(one.kind, error)
         elif phase == "TRAIN":
-            result.say(
-                one.kind,
-                f"{start} in TRAIN and TEST",
-                error.where,
-                expected=error.expected,
-                found=error.found,
-                remedy=error.remedy,
-            )
+            result.add(one.kind, error.replaced(what=f"{start} in TRAIN and TEST"))
     return result
 
 

@@ -49,31 +49,19 @@ def _hash(file: Path, digest: hashlib.blake2b) -> int:
 
 
 PACKAGES = (
-    "caffelite",
-    "click",
-    "numpy",
-    "protobuf",
-    "numba",
-    "scipy",
-    "h5py",
-    "lmdb",
-    "opencv-python-headless",
-    "onednn-cpu-gomp",
-    "mpi4py",
-    "cupy-cuda12x",
-    "cupy-cuda13x",
-    "nvidia-cudnn-cu12",
-    "nvidia-cudnn-cu13",
-    "matplotlib",
-)
+    "caffelite click numpy protobuf numba scipy h5py lmdb opencv-python-headless onednn-cpu-gomp mpi4py "
+    "cupy-cuda12x cupy-cuda13x nvidia-cudnn-cu12 nvidia-cudnn-cu13 matplotlib"
+).split()
 
 
 def installed_versions() -> dict[str, str]:
     """Package → version, of those that are installed."""
-    versions = {}
-    for name in PACKAGES:
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return versions
+    return {name: version for name in PACKAGES if (version := version_of(name))}
+
+
+def version_of(package: str) -> str:
+    """The version of a package; "" where it is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""

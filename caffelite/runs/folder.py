@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -77,13 +78,24 @@ def configuration(folder: Path) -> dict[str, Any]:
     return stored.read(folder / RUN, {"config": stored.ANY}).get("config") or stored.read(folder / CONFIG, stored.ANY)
 
 
-def write_atomically(path: Path, text: str) -> None:
+def now() -> str:
+    """The time as records have it, ISO 8601."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S%z")
+
+
+def free(path: Path, numbers: Iterable[int], between: str = "_") -> Path:
+    """The first name of a path with one of the numbers that nothing has."""
+    named = (path.with_name(f"{path.name}{between}{number}") for number in numbers)
+    return next(each for each in named if not os.path.lexists(each))
+
+
+def write_atomically(path: Path, content: str | bytes) -> None:
     """Replaces a file, so that a reader finds the old content or the new one. Errors: OSError."""
     draft = path.with_name(f".{path.name}.draft")
     with suppress(FileNotFoundError):  # what a crash left, or a link that leads elsewhere
         draft.unlink()
     with open_new(draft) as file:
-        file.write(text.encode("utf-8"))
+        file.write(content.encode("utf-8") if isinstance(content, str) else content)
     os.replace(draft, path)
 
 

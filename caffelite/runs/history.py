@@ -22,6 +22,11 @@ from .folder import LOSSES, METRICS, RUN
 POINTS = 1000  # of a curve that is made of the losses alone
 
 
+def is_loss(name: str) -> bool:
+    """Whether less of a score is better, by its name."""
+    return "loss" in name.lower() or "error" in name.lower()
+
+
 @dataclass
 class Row:
     """Scores by name, of the batch of one iteration or of a test before it. loss: the smoothed one; rate: NaN if it was
@@ -70,12 +75,9 @@ class History:
     def end(self, iteration: int, seconds: float, loss: float, losses: list[float]) -> None:
         """Records the loss of the last iteration. losses: at each row of ``train``; the score that equals them gets
         it."""
+        pairs = list(zip(self.train, losses, strict=True))
         names = {name for row in self.train for name in row.values}
-        same = [
-            n
-            for n in names
-            if all(n in row.values and _equal(row.values[n], x) for row, x in zip(self.train, losses, strict=True))
-        ]
+        same = [name for name in names if all(name in row.values and _equal(row.values[name], x) for row, x in pairs)]
         if len(same) == 1:
             self.last = Row(iteration, seconds, {same[0]: loss}, loss)
 
@@ -350,9 +352,8 @@ def _rates(history: History) -> dict[int, float]:
     """The LearningRate of each row as Caffe's script computes it: the last one logged before the row, the first row's
     from its successor."""
     latest, rates = math.nan, {}
-    order = [(row.iteration, 1, row) for row in history.train] + [
-        (r.iteration, 0, r) for rows in history.tests.values() for r in rows
-    ]
+    tests = [(row.iteration, 0, row) for rows in history.tests.values() for row in rows]
+    order = [*tests, *((row.iteration, 1, row) for row in history.train)]
     for _, trains, row in sorted(order, key=lambda entry: entry[:2]):
         rates[id(row)] = latest
         if trains and not math.isnan(row.rate):

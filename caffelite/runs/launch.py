@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import parallel, user_modules
 from ..data.repeated import Repeated
-from ..errors import CaffeliteError, printable
+from ..errors import CaffeliteError
 from ..inspection import memory
 from ..layers.extension_files import load_permitted
 from ..parallel.transports import star
@@ -104,12 +104,9 @@ def _copied_to(log_file: LogFile | None) -> Iterator[None]:
     log.addHandler(log_file)
     try:
         yield
-    except CaffeliteError as error:
-        log_file.write(f"caffelite: {error}\n".encode(errors="backslashreplace"))
-        raise
     except Exception as error:
-        text = printable(f"caffelite: {type(error).__name__}: {error}")
-        log_file.write(f"{text}\n".encode(errors="backslashreplace"))
+        reason = registry.failed_outcome(error).reason
+        log_file.write(f"caffelite: {reason}\n".encode(errors="backslashreplace"))
         raise
     finally:
         log.setLevel(level)

@@ -27,8 +27,8 @@ from google.protobuf.message import Message
 
 from .. import caffelite_pb2 as pb
 from .. import inputs, stored, user_modules
-from ..errors import CaffeliteError, Locator, Where, printable
-from ..inspection.reading import Findings, Reading, read
+from ..errors import CaffeliteError, Locator, printable
+from ..inspection.reading import Findings, read
 from ..layers import REGISTRY
 from ..layers.data import Feed
 from ..prototxt import Document, schema
@@ -210,7 +210,7 @@ def refused(bounds: Bounds, message: Message, locate: Locator, base: Path | None
             named_path(bounds, each.text, locate, base)
         except Outside as error:
             held.add(each.at)
-            yield _at(error, locate(*each.at))
+            yield error.replaced(where=locate(*each.at))
     for path, net in nets_in(message):
         for i, layer in enumerate(net.layer):
             at = (*path, "layer", i)
@@ -231,11 +231,7 @@ def _refused_data(bounds: Bounds, layer: pb.LayerParameter, locate: Locator, bas
     try:
         bounds.hold(listed_files(layer, base), base)
     except Outside as error:
-        yield _at(error, locate("type"))
-
-
-def _at(error: CaffeliteError, where: Where) -> CaffeliteError:
-    return type(error)(error.what, where=where, expected=error.expected, found=error.found, remedy=error.remedy)
+        yield error.replaced(where=locate("type"))
 
 
 def named_path(bounds: Bounds, text: str, locate: Locator, base: Path | None = None) -> Path:
@@ -329,13 +325,9 @@ def _refuse_prototxt(bounds: Bounds, path: Path, overrides: Overrides, directory
         for error in refused_run(bounds, path, overrides, directory):
             raise error
     else:
-        document = _with_settings(reading, overrides)
+        document = Document(reading.message, reading.locate)
+        document = overrides.net(document) if overrides.own or overrides.layers else document
         refuse(bounds, document.message, document.locate, directory)
-
-
-def _with_settings(reading: Reading, overrides: Overrides) -> Document:
-    document = Document(reading.message, reading.locate)
-    return overrides.net(document) if overrides.own or overrides.layers else document
 
 
 def option_values(words: Sequence[str], name: str) -> list[str]:
@@ -388,15 +380,6 @@ class Texts:
             if body is None or hashlib.sha256(body).hexdigest() != digest:
                 yield path
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return {"copies": self.copies, "digests": self.digests, "added": self.added}
-
-    @classmethod
-    def from_json(cls, content: dict[str, Any]) -> Texts:
-        """The texts of ``to_json``."""
-        return cls(content["copies"], content["digests"], content["added"])
-
 
 def _body(path: Path, raw: bool = False) -> bytes | None:
     """The content of a regular file of at most inputs.TEXT bytes; None for others. raw: on the disk, not the copy that
@@ -422,7 +405,8 @@ def of_solver(solver: Path, overrides: Overrides, directory: Path) -> Texts:
     with suppress(CaffeliteError):
         document = overrides.solver(document)
     message = document.message
-    specs = [SimpleNamespace(message=net, locate=document.locate) for net in _inside(message)]
+    inside = (message.net_param, message.train_net_param, *message.test_net_param)
+    specs = [SimpleNamespace(message=net, locate=document.locate) for net in inside]
     for name in NETS:
         value = getattr(message, name)
         for text in [value] if isinstance(value, str) else value:
@@ -441,10 +425,6 @@ def of_solver(solver: Path, overrides: Overrides, directory: Path) -> Texts:
             if path := _regular_file(each.text, directory, folder):
                 texts.add(path, each.field not in LISTS, SHORT)
     return texts
-
-
-def _inside(message: pb.SolverParameter) -> list[pb.NetParameter]:
-    return [message.net_param, message.train_net_param, *message.test_net_param]
 
 
 def _regular_file(text: str, directory: Path, folder: Path) -> Path | None:
@@ -493,6 +473,6 @@ def changed_texts() -> Iterator[str]:
 def _texts() -> Texts | None:
     path = json.loads(os.environ.get(TERMS_VARIABLE, "{}")).get("texts")
     try:
-        return Texts.from_json(stored.load(path, STORED_TEXTS, most=inputs.LIST)) if path else None
+        return Texts(**stored.load(path, STORED_TEXTS, most=inputs.LIST)) if path else None
     except CaffeliteError as error:
         raise CaffeliteError(f"the texts of this job cannot be read: {error}", remedy="add the job again") from None

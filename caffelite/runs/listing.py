@@ -18,8 +18,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from .. import inputs, prototxt, stored
-from ..errors import CaffeliteError, did_you_mean, printable
+from .. import prototxt, stored
+from ..errors import CaffeliteError, did_you_mean, printable, reporting
 from . import fields, history, lock, registry
 from . import folder as files
 from .registry import RunStatus
@@ -58,10 +58,8 @@ def change_notes(
     if note is not None and len(note) > LONGEST_NOTE:
         raise CaffeliteError("the note is too long", expected=f"at most {LONGEST_NOTE} characters", found=len(note))
     changed = Notes(tuple(sorted(tags)), before.note if note is None else note.replace("\r\n", "\n"))
-    try:
-        files.write_json(folder / files.NOTES, {"tags": list(changed.tags), "note": changed.note})
-    except (OSError, UnicodeEncodeError) as error:
-        raise CaffeliteError(f"cannot write {folder / files.NOTES}: {inputs.reason(error).lower()}") from None
+    with reporting(f"write {folder / files.NOTES}"):
+        files.write_json(folder / files.NOTES, dataclasses.asdict(changed))
     return changed
 
 
@@ -74,12 +72,8 @@ def _tag(text: str) -> str:
 
 
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
-    "<=": operator.le,
-    ">=": operator.ge,
-    "!=": operator.ne,
-    "=": operator.eq,
-    "<": operator.lt,
-    ">": operator.gt,
+    **{"<=": operator.le, ">=": operator.ge, "!=": operator.ne},
+    **{"=": operator.eq, "<": operator.lt, ">": operator.gt},
 }
 POINTS = 40  # of a curve in a list
 ORDERS = ("started", "name", "state", "net", "iteration", "seconds", "device", "tags")
@@ -229,8 +223,7 @@ def _best(records: history.History, score: str) -> float:
     name, _, mark = score.partition(" (test ")
     values = [row.values[name] for row in records.tests[int(mark.rstrip(")") or 0)] if name in row.values]
     known = [value for value in values if math.isfinite(value)]
-    lowest = "loss" in name.lower() or "error" in name.lower()
-    return (min if lowest else max)(known, default=math.nan)
+    return (min if history.is_loss(name) else max)(known, default=math.nan)
 
 
 def _curve(records: history.History) -> list[float]:
@@ -357,15 +350,8 @@ _SUMMARY = {
 INDEX = ".caffelite_runs.json"
 INDEX_FORMAT = 1  # of the file; another one is not read
 WATCHED = (
-    files.RUN,
-    files.CONFIG,
-    files.OUTCOME,
-    files.METRICS,
-    files.LOSSES,
-    files.SOLVER,
-    files.NOTES,
-    files.JOB,
-    files.PROCESS,
+    *(files.RUN, files.CONFIG, files.OUTCOME, files.METRICS, files.LOSSES, files.SOLVER, files.NOTES),
+    *(files.JOB, files.PROCESS),
 )
 CHANGING = (registry.RUNNING, registry.QUEUED)  # states that also change without a change of these files
 FRESH = 0.7  # seconds for which a list is not made again
@@ -470,9 +456,8 @@ def _stamps(folder: Path) -> list[Any]:
 
 
 def _summary_values(run: RunSummary) -> dict[str, Any]:
-    values = {each.name: getattr(run, each.name) for each in dataclasses.fields(run)}
-    values["status"] = dataclasses.asdict(run.status) | {"folder": str(run.status.folder)}
-    values["notes"] = dataclasses.asdict(run.notes)
+    values = dataclasses.asdict(run)
+    values["status"]["folder"] = str(run.status.folder)
     return values
 
 

@@ -6,7 +6,7 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,7 @@ MOST_LOSSES, MOST_BYTES = 100_000, 1 << 20  # of one update
 _TEXT = re.compile(r"\d{1,18}(-\d{1,18}){5}")
 
 
-@dataclass(frozen=True)
-class Position:
+class Position(NamedTuple):
     """How much of a run's records is known: sessions, losses, bytes of metrics.csv and log.txt, and the identity of
     these two files, which a resumed run replaces."""
 
@@ -31,8 +30,7 @@ class Position:
     log_file: int = 0
 
     def __str__(self) -> str:
-        fields = (self.sessions, self.losses, self.metrics, self.log, self.metrics_file, self.log_file)
-        return "-".join(map(str, fields))
+        return "-".join(map(str, self))
 
     @classmethod
     def parse(cls, text: str) -> Position | None:
@@ -70,14 +68,8 @@ def read(folder: Path, since: Position | None = None, *, log: bool = True) -> Up
     losses = np.frombuffer(_part(folder / files.LOSSES, 4 * start.losses, 4 * MOST_LOSSES), "<f4")
     metrics_end, rows = _rows(folder / files.METRICS, start.metrics)
     text = _lines(_part(folder / files.LOG, start.log, MOST_BYTES)) if log else b""
-    position = Position(
-        count,
-        start.losses + len(losses),
-        metrics_end,
-        start.log + len(text) if log else log_size,
-        metrics_file,
-        log_file,
-    )
+    log_end = start.log + len(text) if log else log_size
+    position = Position(count, start.losses + len(losses), metrics_end, log_end, metrics_file, log_file)
     return Update(position, False, start.losses, losses.astype(float).tolist(), rows, text.decode("utf-8", "replace"))
 
 

@@ -155,17 +155,9 @@ class GpuOfSolver(list):
         """The error with the name of the field that led to it, and with running on the CPU as a remedy."""
         of_option = "-gpu" in mistake.what
         what = mistake.what.replace("-gpu", "solver_mode: GPU", 1) if of_option else f"solver_mode: GPU: {mistake.what}"
-        remedies = [
-            re.sub("(, or )?leave -gpu out to run on the CPU", "", mistake.remedy or ""),
-            "run on the CPU: -set solver_mode=CPU",
-        ]
-        return CaffeliteError(
-            what,
-            where=mistake.where,
-            expected=mistake.expected,
-            found=mistake.found,
-            remedy=", or ".join(filter(None, remedies)),
-        )
+        other = re.sub("(, or )?leave -gpu out to run on the CPU", "", mistake.remedy or "")
+        remedy = f"{other}{', or ' if other else ''}run on the CPU: -set solver_mode=CPU"
+        return mistake.replaced(what=what, remedy=remedy)
 
 
 def gpus(text: str | None, solver: pb.SolverParameter | None = None) -> list[int]:

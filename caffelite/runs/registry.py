@@ -79,8 +79,7 @@ def record_early_failure(folder: Path, error: BaseException) -> None:
 
 def record_before_start(folder: Path, ended: Outcome) -> None:
     """Records how a run ended that has no session. Errors: OSError."""
-    content = {"kind": ended.kind, "reason": ended.reason, "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
-    files.write_json(folder / files.OUTCOME, content)
+    files.write_json(folder / files.OUTCOME, {"kind": ended.kind, "reason": ended.reason, "ended": files.now()})
 
 
 def record_kill(folder: Path) -> None:

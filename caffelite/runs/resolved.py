@@ -55,17 +55,11 @@ def solver(
     """The solver with its nets in it, as they are after every ``-set``, ``-level`` and ``-stage``."""
     copy = pb.SolverParameter()
     copy.CopyFrom(p)
-    for name in (
-        "net",
-        "net_param",
-        "train_net",
-        "train_net_param",
-        "test_net",
-        "test_net_param",
-        "train_state",
-        "test_state",
-    ):
+    for name in ("net", "train_net", "test_net"):
         copy.ClearField(name)
+        copy.ClearField(f"{name}_param")
+    copy.ClearField("train_state")
+    copy.ClearField("test_state")
     nets = [net(spec) for spec in (train, *tests)]
     if all(one == nets[0] for one in nets):
         copy.net_param.CopyFrom(nets[0])

@@ -98,14 +98,14 @@ class RangeTest(Hook):
 
     rate: Rising
     rates: list[float] = field(default_factory=list)
-    kept: list[float] = field(default_factory=list)
+    measured: list[float] = field(default_factory=list)
     smooth: list[float] = field(default_factory=list)
     _mean: float = 0.0  # decaying, not corrected for its start
 
     def losses(self, state: TrainingState, first: int, values: Sequence[float]) -> None:
         for i, value in enumerate(values, first):
             self.rates.append(self.rate(i))
-            self.kept.append(value)
+            self.measured.append(value)
             self._mean = SMOOTH * self._mean + (1 - SMOOTH) * value
             self.smooth.append(self._mean / (1 - SMOOTH ** (i + 1)))
 

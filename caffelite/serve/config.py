@@ -140,9 +140,13 @@ class ServeConfig:
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach an address."""
-    if host == "localhost":
-        return True
+    address = ip_address(host)
+    return address.is_loopback if address else host == "localhost"
+
+
+def ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The IP address that a host is; None where it is a name."""
     try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
+        return ipaddress.ip_address(host.strip("[]"))
     except ValueError:
-        return False
+        return None

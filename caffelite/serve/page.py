@@ -64,7 +64,7 @@ def render(
     template also has ``path`` (of the page), ``navigation``, ``version``, ``json_url`` and ``host``.
     """
     if wants_json(request):
-        return JSONResponse(finite(values), status)
+        return as_json(values, status)
     query = f"?{request.url.query}" if request.url.query else ""
     context = {
         "path": request.url.path,
@@ -128,6 +128,11 @@ def finite(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
+def as_json(values: Any, status: int = 200) -> Response:
+    """Plain values as an answer."""
+    return JSONResponse(finite(values), status)
+
+
 def embedded(value: Any) -> Any:
     """JSON that may stand in a `<script type="application/json">`: no character of it can end the element."""
     text = json.dumps(finite(value), allow_nan=False)
@@ -144,50 +149,32 @@ def action(path: str, handler: Callable[[Request, Fields], Response]) -> Route:
     in a thread. Errors: 400 for a body that cannot be read."""
 
     async def endpoint(request: Request) -> Response:
-        async with _Form(request) as fields:
-            return await run_in_threadpool(handler, request, fields)
+        try:
+            return await run_in_threadpool(handler, request, await _fields(request))
+        finally:
+            await request.close()  # and its files
 
     return Route(path, endpoint, methods=["POST"], name=handler.__name__)
 
 
-class _Form:
-    """The fields of a request's body; uploaded files are closed at the end."""
-
-    def __init__(self, request: Request):
-        self._request = request
-        self._form: Any = None
-
-    async def __aenter__(self) -> Fields:
-        kind = self._request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind == "application/json":
-            return _json_object(await self._request.body())
-        if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
-            limits = config_of(self._request).limits
-            try:
-                self._form = await self._request.form(
-                    max_files=limits.files, max_fields=limits.fields, max_part_size=limits.form
-                )
-            except HTTPException:
-                raise
-            except Exception as error:  # the parsers raise errors of many kinds
-                text = printable(str(error), keep="")[:200]
-                raise CaffeliteError("the form cannot be read", found=text) from None
-            fields: Fields = {}
-            for name, value in self._form.multi_items():
-                if name in fields:
-                    earlier = fields[name]
-                    fields[name] = [*earlier, value] if isinstance(earlier, list) else [earlier, value]
-                else:
-                    fields[name] = value
-            return fields
-        if await self._request.body():
-            expected = "a form or JSON"
-            raise HTTPException(415, f"this content cannot be read; expected {expected}")
+async def _fields(request: Request) -> Fields:
+    """The fields of a request's body."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "application/json":
+        return _json_object(await request.body())
+    if kind not in ("application/x-www-form-urlencoded", "multipart/form-data"):
+        if await request.body():
+            raise HTTPException(415, "this content cannot be read; expected a form or JSON")
         return {}
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._form is not None:
-            await self._form.close()
+    limits = config_of(request).limits
+    try:
+        form = await request.form(max_files=limits.files, max_fields=limits.fields, max_part_size=limits.form)
+    except HTTPException:
+        raise
+    except Exception as error:  # the parsers raise errors of many kinds
+        raise CaffeliteError("the form cannot be read", found=printable(str(error), keep="")[:200]) from None
+    values_by_name = {name: form.getlist(name) for name in form}
+    return {name: values if len(values) > 1 else values[0] for name, values in values_by_name.items()}
 
 
 def _json_object(body: bytes) -> Fields:
@@ -238,7 +225,7 @@ def with_query(request: Request, **changes: str) -> str:
 
 def done(request: Request, where: str, values: Mapping[str, Any]) -> Response:
     """The answer to a form that did its work: a browser goes to a page, a program receives JSON."""
-    return JSONResponse(finite(values)) if wants_json(request) else RedirectResponse(where, 303)
+    return as_json(values) if wants_json(request) else RedirectResponse(where, 303)
 
 
 def error(request: Request, status: int, message: str) -> Response:

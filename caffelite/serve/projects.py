@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from collections.abc import Sequence
@@ -17,11 +16,11 @@ from ..runs import limits, registry
 from ..runs.queue import edit
 from ..runs.queue.job import Job
 from ..scaffold.presets import PRESETS
+from . import catalog
 from .config import ServeConfig
 
 DIGITS, MNIST, CIFAR10, IMAGES, DATABASE = "digits", "mnist", "cifar10", "images", "database"
 SETS = (DIGITS, MNIST, CIFAR10)
-DATA_DEPTH = 3
 RUNS = 50  # of each root, whose solvers are read for the list
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 PASTED = "pasted"
@@ -52,17 +51,7 @@ def check_name(name: str, kind: str) -> None:
 
 def databases(config: ServeConfig) -> list[str]:
     """The LMDBs below the roots, as pages name them."""
-    folders: list[Path] = []
-    for root in config.roots:
-        for folder, names, inside in os.walk(root):
-            depth = len(Path(folder).relative_to(root).parts)
-            names[:] = sorted(n for n in names if not n.startswith(".")) if depth < DATA_DEPTH else []
-            if "data.mdb" in inside:
-                folders.append(Path(folder))
-                names.clear()
-            elif files.RUN in inside:
-                names.clear()
-    return [config.address(path) for path in folders]
+    return [one.address for one in catalog.data_sets(config) if one.kind == catalog.LMDB]
 
 
 def trained_runs(config: ServeConfig) -> list[dict[str, str]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import CaffeliteError, printable
 from ..runs.queue import edit, scheduler
-from ..runs.queue.job import FREE, Job
+from ..runs.queue.job import FREE, Job, jobs
 from ..runs.queue.local import Local, Slots
 from ..runs.queue.scheduler import Scheduler
 from .config import ServeConfig
@@ -33,19 +33,12 @@ def submit(
     )
 
 
-def describe(config: ServeConfig, id: str) -> dict[str, Any]:
-    """A job as plain values with the end of its output. Errors: no such job."""
+def find(config: ServeConfig, id: str) -> tuple[Path, Job]:
+    """The root that has a job, and the job. Errors: none has it."""
     for root in config.roots:
-        for job in _named(root, id):
-            return {**summary(config, job), "output": tail(job.log)}
-    raise CaffeliteError("no such job", found=id[:80])
-
-
-def _named(root: Path, id: str) -> list[Job]:
-    try:
-        return [edit.find(root, id)] if id else []
-    except CaffeliteError:
-        return []
+        if any(each.id == id for each in jobs(root)):
+            return root, edit.find(root, id)
+    raise CaffeliteError("there is no such job", found=printable(id, keep="")[:100])
 
 
 def summary(config: ServeConfig, job: Job) -> dict[str, Any]:

@@ -69,8 +69,7 @@ def parse(texts: Sequence[str]) -> tuple[list[str], list[Axis]]:
                 raise CaffeliteError("cannot be read", expected="FIELD=VALUE or FIELD=VALUE,VALUE")
             axis = _axis(field, value.strip())
         except CaffeliteError as error:
-            what = f"-set {text}: {error.what}"
-            mistakes.add(CaffeliteError(what, expected=error.expected, found=error.found, remedy=error.remedy))
+            mistakes.add(error.replaced(what=f"-set {text}: {error.what}"))
             continue
         if axis is None:
             fixed.append(text)

@@ -6,6 +6,7 @@ A run that is resumed is a job of the queue, so that it waits for a slot and hol
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import shutil
 import signal
@@ -47,16 +48,14 @@ def queue_folder(root: str | Path) -> Path:
 @contextmanager
 def _changes(root: str | Path) -> Iterator[None]:
     """Within it no other process changes the queue. Errors: another one does so for a long time."""
-    path, until = queue_folder(root) / LOCK, time.monotonic() + WAIT
-    while True:
+    path, until, held = queue_folder(root) / LOCK, time.monotonic() + WAIT, None
+    while not held:
         try:
-            held = FileLock(path)
-            break
+            with reporting(f"write {path}"):
+                held = FileLock(path)
         except HeldByAnother:
             if time.monotonic() > until:
                 raise CaffeliteError(f"another process has been changing the queue for {WAIT:g} s") from None
-        except OSError as error:
-            raise CaffeliteError(f"cannot write {path}: {error.strerror}") from None
     try:
         yield
     finally:
@@ -65,22 +64,16 @@ def _changes(root: str | Path) -> Iterator[None]:
 
 def find(root: str | Path, name: str) -> Job:
     """The job with an id or the start of one, or with a folder. Errors: none, or several."""
-    every = jobs(root)
+    every, path = jobs(root), Path(name).resolve()
     exact = [each for each in every if each.id == name]
-    matching = (
-        [each for each in exact if each.accepted]
-        or exact
-        or [each for each in every if each.id.startswith(name) or _same(each.folder, name) or each.folder.name == name]
-    )
+    matching = [each for each in exact if each.accepted] or exact
+    if not matching:
+        matching = [e for e in every if e.id.startswith(name) or e.folder.name == name or path == e.folder.resolve()]
     if len(matching) != 1:
         expected = "the id of a job, as caffelite queue list shows it"
         what = f'no job "{name}" below {root}' if not matching else f'several jobs match "{name}"'
         raise CaffeliteError(what, expected=expected, found=", ".join(each.id for each in matching) or None)
     return matching[0]
-
-
-def _same(folder: Path, name: str) -> bool:
-    return os.path.realpath(folder) == os.path.realpath(name)
 
 
 # adding
@@ -142,7 +135,9 @@ def submit_run(
         on_gpu = solver.HasField("solver_mode") and solver.solver_mode == pb.SolverParameter.GPU
         gpus = config.gpus or (ANY if on_gpu else "")
     continues = keep_folder or config.resume or bool(config.snapshot)
-    chosen = _occupied(path) if continues else _free(path)
+    if continues:
+        _check_ended(path)
+    chosen = files.free(path, itertools.count(2)) if os.path.lexists(path) and not continues else path
     config = dataclasses.replace(
         config, gpus=None if gpus == ANY else config.gpus, record=str(folder.with_name(chosen.name))
     )
@@ -156,19 +151,12 @@ def submit_run(
     return _add(root, "train", ("train", *config.arguments()), create, gpus, **order)
 
 
-def _free(path: Path) -> Path:
-    """The folder, or the next free one with a number."""
-    numbered = (path.with_name(f"{path.name}_{number}") for number in range(2, 10**6))
-    return path if not os.path.lexists(path) else next(each for each in numbered if not os.path.lexists(each))
-
-
-def _occupied(path: Path) -> Path:
-    """The folder of a run that continues. Errors: it trains, or is in the queue."""
+def _check_ended(path: Path) -> None:
+    """Refuses to continue the run of a folder that trains, or is in the queue."""
     before = job.read(path)
     if lock.is_held(path) or (before and before.state in job.PENDING):
         remedy = "let it end, or cancel it: caffelite queue cancel ID"
         raise CaffeliteError(f"{path} has a run that is running or queued", remedy=remedy)
-    return path
 
 
 def _add(
@@ -194,7 +182,7 @@ def _add(
         id = next(id for id in iter(job.new_id, "") if all(each.id != id for each in every))
         with reporting("create the folder of the job"):
             folder = create(id)
-        added = Job(id, folder, kind, command, directory, gpus, priority, order, before, job.now())
+        added = Job(id, folder, kind, command, directory, gpus, priority, order, before, files.now())
         job.write_accepted(id, added.identity, limits.inherited_bounds() if bounds is None else bounds, texts)
         added.write()
         return added
@@ -402,11 +390,8 @@ def serving(folder: str | Path) -> Path | None:
 def scheduler(root: str | Path) -> dict[str, object]:
     """Which process schedules the jobs of a folder: {"process", "host"}; empty where none does."""
     folder = Path(root) / FOLDER
-    return (
-        stored.read(folder / SCHEDULER_LOCK, {"process": int, "host": str})
-        if lock.is_held(folder, SCHEDULER_LOCK)
-        else {}
-    )
+    held = lock.is_held(folder, SCHEDULER_LOCK)
+    return stored.read(folder / SCHEDULER_LOCK, {"process": int, "host": str}) if held else {}
 
 
 def act(folder: Path, action: str, root: Path | None = None, bounds: Bounds | None = None) -> str:

@@ -23,7 +23,7 @@ from .. import folder as files
 from .. import limits, registry
 from ..limits import Bounds
 from ..lock import FileLock
-from .job import FAILED, FINISHED, STOPPED, Job, begin_accepted, now, record_end, texts_file
+from .job import FAILED, FINISHED, STOPPED, Job, begin_accepted, record_end, texts_file
 
 VARIABLE = "CAFFELITE_JOB"  # {"folder", "id", "lock": descriptor or None, "run": bool, "slot"}
 ENDED = (registry.FINISHED, registry.STOPPED, registry.OUT_OF_TIME)
@@ -50,7 +50,7 @@ def start(
             pass_fds=[descriptor],
             start_new_session=True,
         )
-    held.describe({"process": process.pid, "id": job.id, "slot": slot, "started": now()})
+    held.describe({"process": process.pid, "id": job.id, "slot": slot, "started": files.now()})
     return process
 
 
@@ -66,15 +66,14 @@ def session() -> Iterator[None]:
     folder, id = Path(identity["folder"]), identity["id"]
     held = FileLock(folder / files.JOB_LOCK, descriptor=identity["lock"])
     if identity["lock"] is None:  # no scheduler of this machine took it
-        held.describe({"id": id, "slot": identity["slot"], "started": now()})
+        held.describe({"id": id, "slot": identity["slot"], "started": files.now()})
     os.environ[files.JOB_FOLDER] = str(folder)
     if not identity["run"]:
         progress.report_to(folder / files.PROGRESS)
     signal.signal(signal.SIGTERM, _stop)
     with suppress(OSError):
-        files.write_json(
-            folder / files.PROCESS, {"id": id, "process": os.getpid(), "slot": identity["slot"], "started": now()}
-        )
+        content = {"id": id, "process": os.getpid(), "slot": identity["slot"], "started": files.now()}
+        files.write_json(folder / files.PROCESS, content)
     status, state, reason = 70, "", ""
     try:
         with suppress(CaffeliteError):  # the command reports it
@@ -102,11 +101,10 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 def _outcome(folder: Path, status: int, is_run: bool) -> tuple[str, str]:
     """(state, reason) of a job by the exit status of its process."""
-    stopped = status in (128 + signal.SIGTERM, 128 + signal.SIGUSR1)
-    state, reason = (
-        (STOPPED, f"stopped by a signal: {signal.Signals(status - 128).name}") if stopped else (FINISHED, "")
-    )
-    if status and not stopped:
+    stopped, state, reason = status in (128 + signal.SIGTERM, 128 + signal.SIGUSR1), FINISHED, ""
+    if stopped:
+        state, reason = STOPPED, f"stopped by a signal: {signal.Signals(status - 128).name}"
+    elif status:
         output = folder / (files.OUTPUT if is_run else files.LOG)
         state, reason = FAILED, last_line(output) or f"exit status {status}"
     if is_run:

@@ -107,9 +107,6 @@ class Slurm(Engine):
         except RuntimeError as error:
             raise CaffeliteError(f"SLURM is not installed here: {error}") from None
 
-    def collect(self) -> None:
-        """Nodes have the processes, not this machine."""
-
     def look(self, jobs: Sequence[Job]) -> None:
         """Records how jobs ended, before SLURM forgets them."""
         for each in jobs:
@@ -118,7 +115,7 @@ class Slurm(Engine):
             with suppress(OSError):
                 reason = each.reason
                 if each.state == job.FAILED and not each.ended:
-                    reason = self._last_line(each.slurm) or reason
+                    reason = process.last_line(self._folder / f"{each.slurm}_0_log.out") or reason
                 if not each.ended:
                     job.record_end(each.folder, each.id, each.state, reason, each.status)
                 slurm_jobs.forget(each.folder)
@@ -163,9 +160,6 @@ class Slurm(Engine):
         log.info("Job %s is number %s of SLURM", job.id, number)
         return True
 
-    def close(self) -> None:
-        """SLURM continues."""
-
     def _cancel_earlier(self, job: Job) -> None:
         """Cancels what a scheduler submitted that was killed before it had recorded it."""
         earlier = slurm_jobs.submitted(job.folder, job.id)
@@ -178,9 +172,6 @@ class Slurm(Engine):
         if self._options.gpus and job.is_run and not any(word.startswith("--gpu=") for word in words):
             words.append("--gpu=all")
         return words
-
-    def _last_line(self, number: str) -> str:
-        return process.last_line(self._folder / f"{number}_0_log.out")
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -16,7 +15,6 @@ from ...runs import folder as files
 from ...runs import registry
 from ...runs.queue.job import new_id
 from .. import catalog, nets, page, work
-from ..config import ServeConfig
 from ..inference.deploy_weights import weights_in
 
 REPORT = "report.json"
@@ -67,17 +65,17 @@ def net(request: Request) -> Response:
     folder = path.parent
     nearby = (folder / name for name in (files.NET, catalog.TRAIN_NET))
     train = next((path for path in nearby if path.is_file()), None)
-    onnx = path.with_suffix(".onnx")
-    offered = [path, *weights, *([onnx] if onnx.exists() else [])]
+    offered = dict.fromkeys([path, *weights, path.with_suffix(".onnx")])
+    tests = [_report_row(one) for one in catalog.reports(config)]
     values = {
         "net": text,
         "name": message.name,
         "layers": len(message.layer),
         "labels": list(deploy.label),
-        "files": [_file(config, file) for file in dict.fromkeys(offered) if file.is_file()],
+        "files": [{"path": config.address(f), "bytes": f.stat().st_size} for f in offered if f.is_file()],
         "train_net": config.address(train) if train else "",
         "run": config.address(folder) if _is_run(folder) else "",
-        "reports": [row for row in map(_report_row, catalog.reports(config)) if _is_of(row, weights)],
+        "reports": [row for row in tests if Path(str(row["weights"])).name in {file.name for file in weights}],
     }
     return page.render(request, "model.html", values)
 
@@ -88,15 +86,6 @@ def _is_run(folder: Path) -> bool:
     except CaffeliteError:
         return False
     return True
-
-
-def _is_of(row: dict[str, Any], weights: list[Path]) -> bool:
-    """Whether a report tested these weights."""
-    return any(os.path.basename(str(row["weights"])) == file.name for file in weights)
-
-
-def _file(config: ServeConfig, path: Path) -> dict[str, Any]:
-    return {"path": config.address(path), "bytes": path.stat().st_size}
 
 
 def test(request: Request, fields: page.Fields) -> Response:
@@ -159,12 +148,14 @@ def report(request: Request) -> Response:
     config, query = page.config_of(request), request.query_params
     text = query.get("path", "")
     folder = config.resolve(text)
-    job = query.get("job", "")
+    job, values = query.get("job", ""), dict[str, Any]()
     if not (folder / "report.json").exists() and job:
-        return page.render(request, "report_pending.html", {"job": work.describe(config, job), "report": text})
+        pending = work.find(config, job)[1]
+        values = {"job": {**work.summary(config, pending), "output": work.tail(pending.log)}, "report": text}
+        return page.render(request, "report_pending.html", values)
     content = _report(folder / REPORT)
     shown = {name: content.get(name) for name in ("name", "model", "weights", "made", "scores", "samples")}
-    values: dict[str, Any] = {"report": text, **shown, "classifies": "confusion" in content}
+    values = {"report": text, **shown, "classifies": "confusion" in content}
     if "confusion" in content:
         names = ("accuracy", "balanced_accuracy", "top", "tested", "right", "nan", "log_loss", "calibration_error")
         fields = ("labels", "classes", "confusion", "calibration", "confused")

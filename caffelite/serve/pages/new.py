@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import re
 from pathlib import Path
@@ -13,8 +14,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ... import inputs
-from ...errors import CaffeliteError
+from ...errors import CaffeliteError, reporting
 from ...runs.config import RunConfig
+from ...runs.folder import free, write_atomically
 from ...runs.queue import edit, job
 from ...runs.queue.edit import submit_run
 from ...runs.queue.job import ANY, FREE, Job
@@ -106,10 +108,8 @@ def _job(config: ServeConfig, root: Path, id: str) -> Job | None:
 
 
 def _read(path: Path) -> str:
-    try:
+    with reporting(f"read {path.name}"):
         return inputs.read_text(path, LARGEST, "replace")
-    except OSError as error:
-        raise CaffeliteError(f"cannot read {path.name}: {inputs.reason(error)}") from None
 
 
 def _value(text: str, name: str) -> str | None:
@@ -180,21 +180,17 @@ def _sweep_folder(draft: Draft) -> str:
     """A free folder for a sweep, relative to the root, in which its command starts."""
     from ... import prototxt
 
-    text = str(Path(os.path.relpath(draft.solver, draft.root)))
+    text = os.path.relpath(draft.solver, draft.root)
     base = f"{snapshot.prefix(prototxt.read_solver(draft.solver).message, text)}_sweep"
-    names = [base, *(f"{base}_{number}" for number in range(2, 1000))]
-    return next(name for name in names if not (draft.root / name).exists())
+    folder = draft.root / base
+    return os.path.relpath(free(folder, itertools.count(2)), draft.root) if folder.exists() else base
 
 
 def _write(path: Path, text: str) -> None:
     """Replaces a prototxt that has changed."""
-    try:
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            draft = path.with_name(f".{path.name}.draft")
-            draft.write_text(text, encoding="utf-8")
-            os.replace(draft, path)
-    except (OSError, UnicodeError) as error:
-        raise CaffeliteError(f"cannot write {path.name}: {inputs.reason(error)}") from None
+    with reporting(f"write {path.name}"):
+        if not path.exists() or path.read_bytes() != text.encode():
+            write_atomically(path, text)
 
 
 ROUTES = [

@@ -90,7 +90,7 @@ def data(request: Request) -> Response:
         "position": str(position),
         "state": runs_of.of(request).state(folder),
     }
-    return page.JSONResponse(page.finite(values))
+    return page.as_json(values)
 
 
 def losses(request: Request) -> Response:

@@ -45,7 +45,7 @@ def net(request: Request) -> Response:
 def layers(request: Request) -> Response:
     """The layers of the net: the table of `caffelite summary`, as JSON."""
     graph, guessed = _graph(request)
-    return page.JSONResponse(page.finite(_table(graph, guessed)))
+    return page.as_json(_table(graph, guessed))
 
 
 def layer(request: Request) -> Response:
@@ -67,7 +67,7 @@ def layer(request: Request) -> Response:
         "snapshot": models[-1].name if models else None,
         "pictures": {"filters": bool(len(arrays) and arrays[0].ndim >= 2), "histogram": bool(len(arrays))},
     }
-    return page.JSONResponse(page.finite(values))
+    return page.as_json(values)
 
 
 def filters(request: Request) -> Response:
@@ -191,16 +191,10 @@ def _models(config: ServeConfig, folder: Path) -> list[Path]:
 
 def _statistics(array: np.ndarray) -> dict[str, Any]:
     finite = array[np.isfinite(array)]
-    known = finite.size > 0
-    return {
-        "shape": array.shape,
-        "mean": float(finite.mean()) if known else None,
-        "std": float(finite.std()) if known else None,
-        "min": float(finite.min()) if known else None,
-        "max": float(finite.max()) if known else None,
-        "zeros": int((array == 0).sum()),
-        "not_finite": int(array.size - finite.size),
-    }
+    names = ("mean", "std", "min", "max")
+    values = {name: float(getattr(finite, name)()) if finite.size else None for name in names}
+    counts = {"zeros": int((array == 0).sum()), "not_finite": int(array.size - finite.size)}
+    return {"shape": array.shape, **values, **counts}
 
 
 ROUTES = [

@@ -13,7 +13,7 @@ from typing import Any
 
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from ...errors import CaffeliteError, printable
 from ...runs import folder as files
@@ -124,8 +124,7 @@ def worker_of(request: Request, net: str) -> Worker:
 
 def describe(request: Request) -> Response:
     """Opens a net in its process: name, labels, shape of the input, kind of the answer."""
-    info = worker_of(request, request.query_params.get("net", "")).open()
-    return _json(info)
+    return page.as_json(worker_of(request, request.query_params.get("net", "")).open())
 
 
 def classify(request: Request, fields: page.Fields) -> Response:
@@ -142,7 +141,7 @@ def classify(request: Request, fields: page.Fields) -> Response:
     started = time.perf_counter()
     response, payloads = worker_of(request, page.text_field(fields, "net")).request(content, image_of(fields))
     total = time.perf_counter() - started
-    return _json({**response, "seen": data_url(payloads[0]), "total_seconds": total})
+    return page.as_json({**response, "seen": data_url(payloads[0]), "total_seconds": total})
 
 
 def _share(text: str, name: str) -> float:
@@ -156,10 +155,6 @@ def _share(text: str, name: str) -> float:
     return value
 
 
-def _json(values: dict[str, Any]) -> Response:
-    return JSONResponse(page.finite(values))
-
-
 def layers(request: Request, fields: page.Fields) -> Response:
     """The activations of every layer, or of one, each with a picture."""
     content = {"op": "layers"}
@@ -167,7 +162,7 @@ def layers(request: Request, fields: page.Fields) -> Response:
         content["layer"] = chosen
     response, payloads = worker_of(request, page.text_field(fields, "net")).request(content, image_of(fields))
     rows = [{**row, "picture": data_url(payload)} for row, payload in zip(response["layers"], payloads, strict=True)]
-    return _json({"layers": rows})
+    return page.as_json({"layers": rows})
 
 
 def saliency(request: Request, fields: page.Fields) -> Response:
@@ -178,7 +173,7 @@ def saliency(request: Request, fields: page.Fields) -> Response:
     response, payloads = worker_of(request, page.text_field(fields, "net")).request(content, image_of(fields))
     names = ("input", "saliency", "gradcam")
     pictures = {name: data_url(payload) for name, payload in zip(names, payloads, strict=False)}
-    return _json({**response, "pictures": pictures})
+    return page.as_json({**response, "pictures": pictures})
 
 
 def image_of(fields: page.Fields, name: str = "image") -> bytes:
