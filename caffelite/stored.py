@@ -8,6 +8,7 @@ with any names, ``{"name": kind, ...}`` for an object with these names at least,
 from __future__ import annotations
 
 import json
+import math
 import os
 import types
 import typing
@@ -84,6 +85,17 @@ def fits(value: Any, kind: Any) -> bool:
     if isinstance(value, int) and abs(value) > LARGEST:
         return False
     return isinstance(value, (int, float) if kind is float else kind)
+
+
+def finite(value: Any) -> Any:
+    """Plain values for JSON, in which a number that is not finite becomes null, and a path text."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(name): finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in value]
+    return str(value) if isinstance(value, Path) else value
 
 
 def _object(path: str | os.PathLike, most: int = inputs.TEXT) -> dict[str, Any]:

@@ -56,26 +56,12 @@ def schedule(solver, out, samples, processes, forecast, shape, set_fields, as_js
 def _text(run) -> str:
     batch = f" of {run.batch:,} samples" if run.batch else ""
     epochs = f": {run.epochs:.4g} epochs of {run.samples:,}" if run.epochs else ""
-    head = ("iteration", "epoch", "rate", "")
-    rows = [
-        head,
-        *(
-            (f"{m.iteration:,}", "" if m.epoch is None else f"{m.epoch:.2f}", f"{m.rate:.6g}", m.what)
-            for m in run.moments
-        ),
-    ]
-    widths = [max(len(row[i]) for row in rows) for i in range(4)]
-    lines = ["  ".join([*(c.rjust(w) for c, w in zip(row[:3], widths, strict=False)), row[3]]).rstrip() for row in rows]
-    return "\n".join(
-        [
-            f"{run.rule}, lr_policy {run.policy}, {run.iterations:,} iterations{batch}{epochs}",
-            *run.fields,
-            "",
-            *lines,
-            "",
-            *_events(run),
-        ]
-    )
+    rows = [("iteration", "epoch", "rate", "")]
+    for moment in run.moments:
+        epoch = "" if moment.epoch is None else f"{moment.epoch:.2f}"
+        rows.append((f"{moment.iteration:,}", epoch, f"{moment.rate:.6g}", moment.what))
+    head = f"{run.rule}, lr_policy {run.policy}, {run.iterations:,} iterations{batch}{epochs}"
+    return "\n".join([head, *run.fields, "", options.aligned(rows, left=(3,)), "", *_events(run)])
 
 
 def _events(run) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import sys
 import time
@@ -157,7 +158,7 @@ def sweep(
     folder = resume or values["folder"] or _default_folder(definition)
     root = _queue(folder, queued, jobs) if cluster is None else None
     if not gpu_ids and not resume and not root and cluster is None:
-        definition = _with_threads(definition, len(devices))
+        definition = dataclasses.replace(definition, threads=max(1, len(usable_cores()) // len(devices)))
     with processes.stopping(stop):
         results = Sweep(definition, folder, devices, stop, repeat_failed, root, cluster).run()
     _show(results, folder, as_json)
@@ -205,13 +206,6 @@ def _definition(jobs: int | None, run: dict[str, Any], values: dict[str, Any]) -
         together=(jobs or 1) if values["sampler"] == "optuna" else 1,
         **{name: values[name] for name in ("sampler", "seeds", "score", "take")},
     )
-
-
-def _with_threads(definition: SweepConfig, jobs: int) -> SweepConfig:
-    """The definition with the cores divided among trials."""
-    import dataclasses
-
-    return dataclasses.replace(definition, threads=max(1, len(usable_cores()) // jobs))
 
 
 def _default_folder(definition: SweepConfig) -> Path:

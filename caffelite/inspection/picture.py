@@ -15,7 +15,6 @@ from ..layers.feeding import Feeding
 from ..layers.layer import Layer
 from ..net.graph import Graph, Node, Value
 from ..net.partition.placement import Division, Placement
-from . import counts
 from .nets import times
 from .placement import lay_out
 from .scene import Box, Curve, Scene, Text, text_width
@@ -64,7 +63,7 @@ Link = tuple[Any, Any, Any]  # from a box to another one, and the blob
 
 def picture(graph: Graph, placement: Placement | None = None) -> Scene:
     """The graph drawn from top to bottom. placement: colors the layers by stage and marks the divided ones."""
-    batch = counts.batch_of(graph)
+    batch = graph.batch_size
     stacks = _stacks(graph)
     box_of = {node: stack[0] for stack in stacks for node in stack}
     links = dict.fromkeys(

@@ -45,6 +45,9 @@ class Findings(list):
     def say(self, kind: str, what: str, where: Where | None = None, **parts: Unpack[Details]) -> None:
         self.add(kind, CaffeliteError(what, where=where, **parts))
 
+    def lint(self, what: str, where: Where | None = None, **parts: Unpack[Details]) -> None:
+        self.say("lint", what, where, **parts)
+
     def run(self, check: Any, *arguments: Any) -> Any:
         """What a check returns, or None if it raised mistakes, which are added."""
         try:

@@ -18,7 +18,7 @@ from ..prototxt.overrides import Overrides
 from ..training import epochs
 from ..training.checkpoint import snapshot
 from ..training.optim import rates, updates
-from . import counts, nets, summary
+from . import nets, summary
 from .nets import NOTHING, InspectedNet, load_net
 
 MOST_ROWS, POINTS = 40, 1000
@@ -132,7 +132,7 @@ def _data(inspected: InspectedNet) -> tuple[int, int | None]:
     graph, _ = inspected.graph(pb.TRAIN)
     lengths = [getattr(source, "length", None) for _, source in graph.sources]
     iter_size = inspected.solver.iter_size if inspected.solver else 1
-    return counts.batch_of(graph) * iter_size, next((length for length in lengths if length), None)
+    return graph.batch_size * iter_size, next((length for length in lengths if length), None)
 
 
 def _turns(p: pb.SolverParameter, rate: rates.Schedule) -> dict[int, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,8 @@ from .. import prototxt
 from ..data import stored
 from ..data.class_names import of_net
 from ..detection.names import read_label_map
-from ..errors import CaffeliteError
+from ..errors import CaffeliteError, reporting
+from ..stored import finite
 from . import pictures
 from .collect import OutputCollector
 from .multilabel import MultiLabel
@@ -56,13 +56,8 @@ def report(collector: OutputCollector, scores: list[dict], about: dict, labels: 
             "cells": [{"label": a, "answer": b, "samples": listed} for (a, b), listed in sorted(judged.cells.items())],
             "data_layer": _data_layer(collector),
             "worst": [
-                {
-                    "sample": m.sample,
-                    "label": names[m.label],
-                    "answer": names[m.prediction],
-                    "score": m.score,
-                    "own": m.own,
-                }
+                {"label": names[m.label], "answer": names[m.prediction]}
+                | {"sample": m.sample, "score": m.score, "own": m.own}
                 for m in judged.worst
             ],
         }
@@ -147,25 +142,15 @@ def write(folder: Path, collector: OutputCollector, figures: dict) -> Path:
     files = {f"{name}.png": body for name, body in images.items() if body}
     files["report.json"] = as_json(figures).encode()
     files["report.html"] = page(figures, images).encode()
-    try:
+    with reporting(f"write to {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         for name, body in files.items():
             (folder / name).write_bytes(body)
-    except OSError as error:
-        raise CaffeliteError(f"cannot write to {folder}: {error.strerror}") from None
     return folder / "report.html"
 
 
 def as_json(figures: dict) -> str:
     """The report as JSON. A score that is not finite becomes null, because JSON has no NaN."""
-
-    def finite(value):
-        if isinstance(value, dict):
-            return {key: finite(entry) for key, entry in value.items()}
-        if isinstance(value, list):
-            return [finite(entry) for entry in value]
-        return None if isinstance(value, float) and not math.isfinite(value) else value
-
     return json.dumps(finite(figures), indent=1, ensure_ascii=False, allow_nan=False)
 
 

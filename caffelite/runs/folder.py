@@ -89,6 +89,14 @@ def free(path: Path, numbers: Iterable[int], between: str = "_") -> Path:
     return next(each for each in named if not os.path.lexists(each))
 
 
+def tail(path: Path, most: int) -> str:
+    """The text in the last ``most`` bytes of a file; empty where there is none."""
+    with suppress(OSError), open(path, "rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - most))
+        return file.read().decode(errors="replace")
+    return ""
+
+
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Replaces a file, so that a reader finds the old content or the new one. Errors: OSError."""
     draft = path.with_name(f".{path.name}.draft")

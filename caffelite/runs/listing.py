@@ -133,31 +133,10 @@ class RunSummary:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; numbers that are not finite become null."""
-        status = self.status
-        return {
-            "folder": str(status.folder),
-            "name": self.name,
-            "state": status.state,
-            "reason": status.reason,
-            "net": self.net,
-            "iteration": status.iteration,
-            "max_iterations": self.max_iterations,
-            "scores": {name: finite(value) for name, value in self.scores.items()},
-            "loss": finite(self.loss),
-            "seconds": finite(self.seconds),
-            "started": status.started,
-            "sessions": status.sessions,
-            "best": {name: finite(value) for name, value in self.best.items()},
-            "left": finite(self.left),
-            "device": self.device,
-            "tags": list(self.notes.tags),
-            "note": self.notes.note,
-        }
-
-
-def finite(value: float) -> float | None:
-    """A number for JSON, which has no NaN and no infinity."""
-    return value if math.isfinite(value) else None
+        status = ("folder", "state", "reason", "iteration", "started", "sessions")
+        own = ("name", "net", "max_iterations", "scores", "loss", "seconds", "best", "left", "device")
+        values = {name: getattr(self.status, name) for name in status} | {name: getattr(self, name) for name in own}
+        return stored.finite(values | dataclasses.asdict(self.notes))
 
 
 def find(roots: Iterable[str | Path], depth: int | None = None) -> list[RunSummary]:

@@ -426,21 +426,7 @@ def new(
         ``findings`` that ``caffelite check`` has.
     :raises CaffeliteError: bad data or arguments; a file that exists, without ``force``. Nothing is written then.
     """
-    return create(
-        Request(
-            Path(folder),
-            Path(source) if source is not None else None,
-            Path(test) if isinstance(test, str) else test,
-            net,
-            size,
-            task,
-            Path(weights) if weights is not None else None,
-            batch,
-            gray,
-            seed,
-            skip,
-            force,
-            memory,
-            gpu,
-        )
-    )
+    source, weights = (None if path is None else Path(path) for path in (source, weights))
+    test = Path(test) if isinstance(test, str) else test
+    choices = (net, size, task, weights, batch, gray, seed, skip, force, memory, gpu)
+    return create(Request(Path(folder), source, test, *choices))

@@ -17,7 +17,7 @@ from .. import inputs
 from ..data import class_names, listing
 from ..data.draws import key
 from ..data.listing import MOST_MISTAKES, Listed, number, read_rows
-from ..data.records import Records
+from ..data.records import Records, backend_of
 from ..data.writers import progress_bar, write_records
 from ..errors import CaffeliteError, Collector, Where
 
@@ -33,7 +33,7 @@ def read(source: Path, task: str | None, skip: list[str] | None, progress: bool)
     """
     if not os.path.exists(source):
         raise CaffeliteError(f"no data: {source} does not exist", expected=EXPECTED)
-    if source.is_dir() and _is_database(source):
+    if backend_of(source):
         return _databases(source, progress)
     if source.is_dir():
         return _folder(source, skip)
@@ -51,7 +51,7 @@ def read_test(source: Path, data: Dataset, skip: list[str] | None, progress: boo
     """A second source as test set. Errors: another kind of data than that of training, an unknown class."""
     if not os.path.exists(source):
         raise CaffeliteError(f"-test: {source} does not exist", expected="a fraction, as in 0.2, or a path")
-    if source.is_dir() and _is_database(source):
+    if backend_of(source):
         if data.train.database is None:
             raise _unlike(source, data)
         return Subset(database=source, labels=_database_labels(source, progress))
@@ -67,10 +67,6 @@ def read_test(source: Path, data: Dataset, skip: list[str] | None, progress: boo
 def _unlike(source: Path, data: Dataset) -> CaffeliteError:
     expected = "a database" if data.train.database else "images, as for training"
     return CaffeliteError(f"-test: {source} is another kind of data than {data.source}", expected=expected)
-
-
-def _is_database(path: Path) -> bool:
-    return (path / "data.mdb").is_file() or (path / "CURRENT").is_file()
 
 
 def _resolved(image: Listed, folder: Path) -> Listed:

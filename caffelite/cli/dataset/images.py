@@ -117,7 +117,7 @@ def detection(
       caffelite dataset detection shapes/train.json --out data
       caffelite dataset detection VOCdevkit/VOC2007 --part test --name voc2007_test
     """
-    from ...data import annotated_records
+    from ...data import annotated_records, class_names
     from ...data.convert import reader
     from ...data.writers import write_lines
 
@@ -129,7 +129,8 @@ def detection(
     if not (recipe_options["encoded"] or recipe_options["encode_type"]):
         recipe_options["encoded"] = not (recipe_options["resize_height"] or recipe_options["resize_width"])
     recipe, read = imaging.recipe(**recipe_options), reader(str(folder))
-    images, classes = _read_objects(origin, folder, part, _classes(labels), int(one_based))
+    known = class_names.read(labels) if labels else None
+    images, classes = _read_objects(origin, folder, part, known, int(one_based))
     done = annotated_records.convert(
         database, images, read, recipe, skip=skip, threads=threads, progress=True, backend=backend, force=force
     )
@@ -170,10 +171,3 @@ def _read_objects(
         for image in images
     ]
     return moved, classes
-
-
-def _classes(path: Path | None) -> list[str] | None:
-    """The names by label of a label map or a text file."""
-    from ...data import class_names
-
-    return class_names.read(path) if path else None

@@ -120,10 +120,5 @@ def _outcome(folder: Path, status: int, is_run: bool) -> tuple[str, str]:
 
 def last_line(path: Path) -> str:
     """The last line of a log that is not empty, without the name of the program."""
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
-            lines = [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]
-    except OSError:
-        return ""
+    lines = [line for line in files.tail(path, TAIL).splitlines() if line.strip()]
     return lines[-1].removeprefix("caffelite: ") if lines else ""
