@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from .. import __version__
 from ..errors import CaffeliteError, printable
 from ..runs import registry
 from ..runs.limits import Outside
+from ..stored import finite
 from .config import ServeConfig
 
 HERE = Path(__file__).parent
@@ -115,17 +115,6 @@ def size(count: float) -> str:
             return f"{count:.3g} {unit}" if count < 999.5 and unit != "B" else f"{count:.0f} {unit}"
         count /= 1024
     return f"{count:.3g} GiB"
-
-
-def finite(value: Any) -> Any:
-    """Plain values for JSON, in which a number that is not finite becomes null, and a path text."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(name): finite(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(each) for each in value]
-    return str(value) if isinstance(value, Path) else value
 
 
 def as_json(values: Any, status: int = 200) -> Response:

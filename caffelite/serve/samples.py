@@ -16,6 +16,7 @@ from .. import prototxt
 from ..data import class_names, listing, stored
 from ..data.files import Files
 from ..data.images import channels_last, encode_png
+from ..data.records import backend_of
 from ..data.samples import Samples
 from ..data.sheet import value_range
 from ..errors import CaffeliteError, Locator
@@ -80,11 +81,10 @@ class OpenSets:
     def get(self, config: ServeConfig, path: Path) -> OpenSet:
         """The data set at a path. Errors: there is none that can be read."""
         layer = pb.LayerParameter(name="data", top=["data", "label"])
-        if path.is_dir() and ((path / "data.mdb").exists() or (path / "CURRENT").exists()):
+        if backend := backend_of(path):
             layer.type = "Data"
             layer.data_param.source = str(path)
-            lmdb = (path / "data.mdb").exists()
-            layer.data_param.backend = pb.DataParameter.LMDB if lmdb else pb.DataParameter.LEVELDB
+            layer.data_param.backend = getattr(pb.DataParameter, backend.upper())
             layer.data_param.batch_size = 1
         elif path.exists():
             layer.type = "ImageData"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import CaffeliteError, printable
+from ..runs import folder as files
 from ..runs.queue import edit, scheduler
 from ..runs.queue.job import FREE, Job, jobs
 from ..runs.queue.local import Local, Slots
@@ -50,12 +51,7 @@ def summary(config: ServeConfig, job: Job) -> dict[str, Any]:
 
 def tail(path: Path) -> str:
     """The end of a text file; empty where there is none."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, 2) - TAIL))
-            return printable(file.read().decode(errors="replace"), keep="\n\t")
-    except OSError:
-        return ""
+    return printable(files.tail(path, TAIL))
 
 
 log = logging.getLogger("caffelite")
