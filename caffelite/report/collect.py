@@ -241,7 +241,7 @@ def score(
                 source.seek(collector.first + collector.source.length - left)
             collector.turn_to(rest)
             scores.append(mean_scores(rest, 1, each=functools.partial(_shifted, whole, on_batch)))
-    total = combined(net, [part for part in scores if part])
+    total = combined(net, [each for each in scores if each])
     for text in unscored(collector.net, total.outputs):
         log.warning("%s", text)
     return total

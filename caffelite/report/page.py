@@ -18,7 +18,7 @@ from ..stored import finite
 from . import pictures
 from .collect import OutputCollector
 from .multilabel import MultiLabel
-from .statistics import TOP, Classification, mean
+from .statistics import TOP, Classification, Curve, mean
 
 Images = dict[str, bytes | None]
 FILTERS: dict[str, Callable[[Any], str]] = {
@@ -231,18 +231,13 @@ def _class_images(judged: Classification, names: list[str]) -> Images:
     """The pictures of curves or, of pixels, of the intersection over union, by name."""
     if judged.pixels:
         return {"iou": pictures.intersection_over_union(judged, names)}
-    curves = judged.curves()
-    if not curves:
-        return {}
-    return {"roc": pictures.roc(curves, names), "precision_recall": pictures.precision_recall(curves, names)}
+    return _curve_images(judged.curves(), names)
 
 
 def _label_images(judged: MultiLabel, several: dict) -> Images:
-    """The pictures of several labels, by name."""
     names = [row["label"] for row in several["labels"]]
-    curves = judged.curves()
-    return {
-        "labels": pictures.label_scores(judged, names),
-        "roc": pictures.roc(curves, names),
-        "precision_recall": pictures.precision_recall(curves, names),
-    }
+    return {"labels": pictures.label_scores(judged, names), **_curve_images(judged.curves(), names)}
+
+
+def _curve_images(curves: list[Curve | None], names: list[str]) -> Images:
+    return {"roc": pictures.roc(curves, names), "precision_recall": pictures.precision_recall(curves, names)}

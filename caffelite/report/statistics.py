@@ -88,16 +88,15 @@ class ScoreSample(Thinned):
 
     def curves(self) -> list[Curve | None]:
         """The curve of each class or label against the rest; empty without samples."""
-        if self._curves is None:
-            scores, labels = self.arrays() if self.seen else (np.zeros((0, 0)), np.zeros(0))
-            of_classes = labels.ndim == 1
-            self._curves = [
-                curve(scores[:, c], labels == c)
-                if of_classes
-                else curve(scores[labels[:, c] >= 0, c], labels[labels[:, c] >= 0, c] > 0)
-                for c in range(scores.shape[1])
-            ]
-        return self._curves
+        if self._curves is None and self._pairs:
+            scores, labels = self.arrays()
+            if labels.ndim == 1:
+                self._curves = [curve(scores[:, c], labels == c) for c in range(scores.shape[1])]
+            else:
+                valid = labels >= 0
+                columns = range(scores.shape[1])
+                self._curves = [curve(scores[valid[:, c], c], labels[valid[:, c], c] > 0) for c in columns]
+        return self._curves or []
 
 
 def mean(values: list[float | None]) -> float | None:
