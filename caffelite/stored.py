@@ -7,6 +7,7 @@ with any names, ``{"name": kind, ...}`` for an object with these names at least,
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
@@ -85,6 +86,19 @@ def fits(value: Any, kind: Any) -> bool:
     if isinstance(value, int) and abs(value) > LARGEST:
         return False
     return isinstance(value, (int, float) if kind is float else kind)
+
+
+def kinds(dataclass: Any) -> dict[str, Any]:
+    """The kinds of a dataclass's fields, as JSON has them."""
+    return {name: _kind(hint) for name, hint in typing.get_type_hints(dataclass).items()}
+
+
+def _kind(hint: Any) -> Any:
+    if typing.get_origin(hint) in (tuple, list):
+        return [_kind(typing.get_args(hint)[0])]
+    if typing.get_origin(hint) is dict:
+        return {str: _kind(typing.get_args(hint)[1])}
+    return kinds(hint) if dataclasses.is_dataclass(hint) else str if hint is Path else hint
 
 
 def finite(value: Any) -> Any:

@@ -317,15 +317,7 @@ def histories(runs: Sequence[RunSummary]) -> list[history.History]:
     return every
 
 
-_STATUS = {
-    **{name: str for name in ("id", "state", "reason", "working_directory", "host", "started", "ended")},
-    **{"iteration": int | None, "heartbeat": float | None, "process": int | None, "command": [str], "sessions": int},
-}
-_SUMMARY = {
-    **{"status": _STATUS, "notes": {"tags": [str], "note": str}, "scores": {str: float}, "best": {str: float}},
-    **{"name": str, "net": str, "device": str, "max_iterations": int, "curve": [float]},
-    **{"loss": float, "seconds": float, "pace": float},
-}
+_SUMMARY = stored.kinds(RunSummary)
 INDEX = ".caffelite_runs.json"
 INDEX_FORMAT = 1  # of the file; another one is not read
 WATCHED = (

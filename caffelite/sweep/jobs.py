@@ -22,6 +22,7 @@ from ..runs.queue import edit, job
 from ..runs.queue.local import THREADS
 from ..runs.queue.process import last_line
 from ..runs.queue.scheduler import Scheduler
+from ..system import handling
 from .trials import Trial
 
 PERIOD = 0.05  # seconds between looks at processes
@@ -233,9 +234,5 @@ def stopping(stop: Stop) -> Iterator[None]:
         with contextlib.suppress(OSError):
             os.write(2, b"Stopping the trials, each with a snapshot; a second signal stops at once.\n")
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with handling((signal.SIGINT, signal.SIGTERM), handle):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

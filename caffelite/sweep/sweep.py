@@ -153,7 +153,6 @@ class Sweep:
     # trials
 
     def _trials(self, number: int) -> list[Trial]:
-        """The trials of a setting, one a seed."""
         width, config = len(str(self._sampler.total)), self.config
         trials = []
         for seed in config.all_seeds:

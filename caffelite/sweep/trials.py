@@ -20,7 +20,7 @@ from ..training.checkpoint import snapshot
 from .results import END, TrialResult
 from .space import Setting
 
-_RESULT = {"score": float | None, "iteration": int, "state": str, "reason": str}
+_RESULT = stored.kinds(TrialResult)
 LAST = "end"  # the rung END in a trial's file
 ENDED = (registry.FINISHED, registry.STOPPED, registry.FAILED)
 
