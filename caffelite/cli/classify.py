@@ -318,7 +318,6 @@ def _open(
     labels: Path | None,
     output: str | None,
 ) -> Any:
-    """The classifier of a net, with its weights."""
     from ..data import class_names
     from ..deploy.classify import Classifier
     from ..runs.open_net import load_weights, open_device

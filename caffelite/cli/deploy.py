@@ -47,8 +47,7 @@ log = logging.getLogger("caffelite")
 @options.shape
 @options.gpu
 @options.python_if_asked
-@options.level
-@options.stage
+@options.rules
 @click.option("--force", is_flag=True, help="Replace FILE where it exists.")
 def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, gpu, level, stage, force) -> None:
     """Converts a train net to a deploy net: inputs for data, probabilities for losses, and the preprocessing of

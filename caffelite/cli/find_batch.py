@@ -20,8 +20,7 @@ from .logs import start
     metavar="SIZE",
     help="Fit into this memory, as in 16G, without a trial. Default: the memory of the device.",
 )
-@options.level
-@options.stage
+@options.rules
 def find_batch(
     solver: str,
     gpu: str | None,

@@ -35,8 +35,7 @@ from .options import FiniteRange
 )
 @options.iterations("Iterations of the test; more of them make a smoother curve.", 200)
 @options.file_option("--out", help="Draw the curve, .svg or .png (extra: plot).")
-@options.level
-@options.stage
+@options.rules
 @options.as_json
 def find_lr(solver, gpu, weights, set_fields, low, high, iterations, out, level, stage, as_json) -> None:
     """Finds a learning rate: trains briefly at increasing rates, and looks where the loss falls fastest. Nothing is

@@ -327,9 +327,14 @@ python = _python(runs=True)
 python_if_asked = _python(runs=False)
 
 
+def rules(command: Callable) -> Callable:
+    """-level and -stage: what the rules of a net's layers compare."""
+    return level(stage(command))
+
+
 def state(command: Callable) -> Callable:
     """-phase, -level and -stage: the state in which a net is built."""
-    return phase(level(stage(command)))
+    return phase(rules(command))
 
 
 def inspected(command: Callable) -> Callable:

@@ -68,7 +68,6 @@ def forecast_split(asked: Any) -> None:
 
 
 def _planner(asked: Any, graph: Any, micro_batches: int | None) -> tuple[Any, str]:
-    """The planner of the net, and where its times come from."""
     from ..devices.traits import cpu_traits, cuda_traits
     from ..net.compile import compile
     from ..parallel.forecast import Link, Network

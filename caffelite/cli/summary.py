@@ -53,7 +53,7 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
     if batch:
         subject.message = rebatched(subject.message, batch)
     phases = nets.phases(phase, subject.message)
-    built_phases = [subject.part(p) for p in phases]
+    built_phases = [subject.buildable(p) for p in phases]
     tables = [summaries.table(graph, guessed) for graph, guessed, _ in built_phases]
     wrong = [error for *_, errors in built_phases for error in errors]
     threads, train = threads or os.cpu_count() or 1, pb.TRAIN in phases
@@ -94,7 +94,6 @@ def _memory_by_device(subject: InspectedNet, graph: Graph, split: str, threads: 
 
 
 def _devices(devices: list[DeviceMemory]) -> str:
-    """The memory of each device of a group, as a table."""
     rows: list[tuple[str, ...]] = [
         ("stage", "shard", "layers", "weights", "gradients", "history", "activations", "in flight", "total")
     ]

@@ -23,18 +23,8 @@ if TYPE_CHECKING:
 
 
 RUN_FIELDS = (
-    "gpus",
-    "python_folders",
-    "precision",
-    "deterministic",
-    "eager",
-    "weights",
-    "tensorboard",
-    "trackers",
-    "data_threads",
-    "level",
-    "stages",
-)
+    "gpus python_folders precision deterministic eager weights tensorboard trackers data_threads level stages"
+).split()
 
 
 @click.command(short_help="Train many settings and compare them")
@@ -190,7 +180,6 @@ def _queue(folder: Path, queued: bool | None, jobs: int | None) -> Path | None:
 
 
 def _definition(jobs: int | None, run: dict[str, Any], values: dict[str, Any]) -> SweepConfig:
-    """The definition that the options make."""
     from ..runs.config import RunConfig
     from ..sweep import space
     from ..sweep.config import SweepConfig

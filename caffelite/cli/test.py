@@ -40,8 +40,7 @@ log = logging.getLogger("caffelite")
 @options.as_json
 @options.set_layers
 @options.data_threads
-@options.level
-@options.stage
+@options.rules
 @options.phase
 def test(
     model, weights, gpu, device_options, iterations, folder, labels, as_json, set_fields, level, stage, phase

@@ -152,8 +152,8 @@ def _print_table(net, passes: list, whole: float, ceilings: tuple[float, float])
         f"{most_operations / 1e9:,.0f} of a large "
         f"product; a large copy moves {most_bytes / 1e9:,.4g} GB/s"
     )
-    peak, when, parts = memory.peak(net.compiled)
-    held = ", ".join(f'"{node.name}" {memory.text(size)}' for node, size in parts[: memory.PARTS])
+    peak, when, largest = memory.peak(net.compiled)
+    held = ", ".join(f'"{node.name}" {memory.text(size)}' for node, size in largest[: memory.PARTS])
     options.say(
         f"Blobs and gradients: {memory.text(net.compiled.arena)} of memory, at most {memory.text(peak)} at once, in "
         f"{when}: {held}"

@@ -196,8 +196,7 @@ def gradcam(
 @options.gpu
 @options.python
 @options.set_layers
-@options.level
-@options.stage
+@options.rules
 @options.phase
 @_out
 def features(model, weights, blob, method, samples, labels, seed, gpu, set_fields, level, stage, phase, out) -> None:

@@ -4,6 +4,7 @@ checks both against each other."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -132,7 +133,6 @@ def _scores(graph: Graph, notes: list[str]) -> list[tuple[Value, Node | None]]:
 
 
 def _ancestors(values: Iterable[Value]) -> list[Node]:
-    """The layers that values depend on, in order."""
     nodes: dict[int, Node] = {}
     waiting = list(values)
     while waiting:
@@ -154,7 +154,6 @@ def _made_already(value: Value, kind: str, loss: Node) -> Node | None:
 def _input(
     node: Node, needed: list[Node], scores: list[tuple[Value, Node | None]], batch: int | None
 ) -> pb.LayerParameter:
-    """The Input layer that replaces a data layer."""
     spec, readers = node.layer.spec, set(needed)
     used = [
         v
@@ -177,8 +176,7 @@ def _input(
 
 def _bare(spec: pb.LayerParameter) -> pb.LayerParameter:
     """A layer without the fields that only training uses: rules, rates, fillers, loss weights."""
-    made = pb.LayerParameter()
-    made.CopyFrom(spec)
+    made = deepcopy(spec)
     for name in ("include", "exclude", "phase", "loss_weight", "propagate_down", "blobs"):
         made.ClearField(name)
     names = [param.name for param in spec.param]
@@ -260,8 +258,7 @@ def prove(
 
 def rebatched(message: pb.NetParameter, validation: Net) -> pb.NetParameter:
     """The deploy net with the input shapes of the validated net."""
-    made = pb.NetParameter()
-    made.CopyFrom(message)
+    made = deepcopy(message)
     for layer in made.layer:
         if is_input(layer):
             layer.ClearField("input_param")

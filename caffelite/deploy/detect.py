@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,8 +72,7 @@ def completed(message: pb.NetParameter) -> pb.NetParameter:
     sizes = image_sizes(message)
     if not {"rois", "cls_prob", "bbox_pred"} <= tops or {"cls_prob", "bbox_pred"} & read or not sizes:
         return message
-    complete = pb.NetParameter()
-    complete.CopyFrom(message)
+    complete = deepcopy(message)
     layer = complete.layer.add(name="detections", type="RoIDetectionOutput", top=["detections"])
     layer.bottom.extend(["rois", "cls_prob", "bbox_pred", sizes[0]])
     layer.roi_detection_output_param.bbox_mean.extend([0] * 4)
@@ -154,7 +154,6 @@ class Detector:
         self.net.set_inputs(**inputs)
 
     def _detections(self, rows: np.ndarray, size: tuple[int, ...]) -> list[Detection]:
-        """The objects of an image of some height and width."""
         boxes = rows[:, 3:7].astype(float)
         stored, shape = self.preparation.size, self.preparation.shape[1:]
         if stored and tuple(stored) != tuple(shape):  # the net reads the middle

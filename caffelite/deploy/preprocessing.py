@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -158,8 +159,7 @@ def open_net(
 ) -> Net:
     """A deploy net for batches of ``batch`` samples. state: by default phase TEST and what the net itself says. share,
     keep: as for `Net.of`."""
-    batched = pb.NetParameter()
-    batched.CopyFrom(message)
+    batched = deepcopy(message)
     for layer in batched.layer:
         for shape in layer.input_param.shape if is_input(layer) else ():
             shape.dim[0] = batch

@@ -4,10 +4,10 @@ numbers."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,10 +23,6 @@ from ..net import graph as graphs
 from ..net.graph import Graph, Node, Value
 from ..net.net import Net
 from .writer import Writer
-
-if TYPE_CHECKING:
-    from ..data.transforms import Transform
-
 
 OPSET, IR = 17, 8  # of 2022: read by every onnxruntime since 1.12
 NEAR = 1e-4  # of the greatest output: what another order of summation may change
@@ -132,8 +128,7 @@ def metadata(message: pb.NetParameter) -> dict[str, str]:
             entries["labels"] = "\n".join(message.deploy_param.label)
     for layer in message.layer:
         if is_input(layer) and layer.HasField("transform_param"):
-            rest = pb.TransformationParameter()
-            rest.CopyFrom(layer.transform_param)
+            rest = deepcopy(layer.transform_param)
             for name in IN_GRAPH:
                 rest.ClearField(name)
             entries[f"transform_param {layer.name}"] = text_format.MessageToString(rest)
@@ -209,8 +204,7 @@ STEP = (64, 128)  # more rows and columns: what halves an image up to six times 
 
 def larger(message: pb.NetParameter) -> pb.NetParameter:
     """The net with larger images: every Input top N×C×H×W has more rows and columns. Errors: there is no such input."""
-    new = pb.NetParameter()
-    new.CopyFrom(message)
+    new = deepcopy(message)
     count = 0
     for spec in new.layer:
         for shape in spec.input_param.shape if is_input(spec) else ():

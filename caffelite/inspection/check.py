@@ -6,6 +6,7 @@ import dataclasses
 import os
 import re
 from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,13 +43,8 @@ def check(
         check_solver(reading, findings)
         decay, tests, train = reading.message.weight_decay, 0, None
         for one in nets_of(reading, findings):
-            graph = _net(
-                one.reading,
-                nets.state(one.state.phase, pb.NetParameter(), one.state, level, stages),
-                shapes,
-                findings,
-                decay,
-            )
+            state = nets.state(one.state.phase, pb.NetParameter(), one.state, level, stages)
+            graph = _net(one.reading, state, shapes, findings, decay)
             if one.iterations:
                 if graph:
                     lint.test_size(graph, one.iterations, tests, reading, findings)
@@ -140,18 +136,27 @@ def nets_of(solver: Reading, findings: Findings) -> list[NetOf]:
     message.CopyFrom(solver.message)
     routes: dict[tuple, Locator] = {}
     moves: dict[tuple, tuple] = {}
+
+    def read_into(path: str, old: tuple, new: tuple, target: pb.NetParameter) -> None:
+        """Reads a net that the solver names into the solver's field for inline nets."""
+        target.SetInParent()
+        file = str(prototxt.resolve(path, solver.locate)) if path else ""
+        if not path:
+            findings.say("mistake", "an empty path of a net", solver.locate(*old), remedy="name a prototxt")
+        if file not in files:
+            files[file] = read(file, findings, [pb.NetParameter], solver.locate(*old)) if path else None
+        if reading := files[file]:
+            target.CopyFrom(reading.message)
+        routes[new] = reading.locate if reading else Locator(file)
+        moves[old] = new
+
     for name in ("net", "train_net"):
         if message.HasField(name) and not message.HasField(f"{name}_param"):
-            target = getattr(message, f"{name}_param")
-            _read_into(getattr(message, name), (name,), (f"{name}_param",), target, solver, findings, files, routes)
-            moves[name,] = (f"{name}_param",)
+            read_into(getattr(message, name), (name,), (f"{name}_param",), getattr(message, f"{name}_param"))
             message.ClearField(name)
     for i, path in enumerate(message.test_net):
         at = len(message.test_net_param)
-        _read_into(
-            path, ("test_net", i), ("test_net_param", at), message.test_net_param.add(), solver, findings, files, routes
-        )
-        moves["test_net", i] = ("test_net_param", at)
+        read_into(path, ("test_net", i), ("test_net_param", at), message.test_net_param.add())
     del message.test_net[:]
     locate = _Routed(solver.locate.moved(moves), routes)
     specs: list[NetSpec] = []
@@ -163,36 +168,12 @@ def nets_of(solver: Reading, findings: Findings) -> list[NetOf]:
     return [NetOf(Reading(s.message, s.locate, file.broken), s.state, s.iterations) for s, file in readable]
 
 
-def _read_into(
-    path: str,
-    old: tuple,
-    new: tuple,
-    target: pb.NetParameter,
-    solver: Reading,
-    findings: Findings,
-    files: dict[str, Reading | None],
-    routes: dict[tuple, Locator],
-) -> None:
-    """Reads a net that the solver names into the solver's field for inline nets."""
-    target.SetInParent()
-    file = prototxt.resolve(path, solver.locate) if path else ""
-    if not path:
-        findings.say("mistake", "an empty path of a net", solver.locate(*old), remedy="name a prototxt")
-    if str(file) not in files:
-        files[str(file)] = read(str(file), findings, [pb.NetParameter], solver.locate(*old)) if path else None
-    reading = files[str(file)]
-    if reading:
-        target.CopyFrom(reading.message)
-    routes[new] = reading.locate if reading else Locator(str(file))
-
-
 def check_solver(solver: Reading, findings: Findings) -> None:
     """Adds the mistakes in a solver's own fields."""
     merged = Findings()
     p, locate = _provisional(solver, merged)
     if not _rate(p, locate, merged) and p.lr_policy != "fixed":  # what is wrong besides the policy itself
-        plain = pb.SolverParameter()
-        plain.CopyFrom(p)
+        plain = deepcopy(p)
         plain.lr_policy = "fixed"
         _rate(plain, locate, merged)
     merged.run(updates.check, p, locate)
@@ -212,11 +193,9 @@ def _provisional(solver: Reading, findings: Findings) -> tuple[pb.SolverParamete
     dropped."""
     if parameter := findings.run(epochs.provisional, solver.message, solver.locate):
         return parameter
-    sound = pb.SolverParameter()
-    sound.CopyFrom(solver.message)
+    sound = deepcopy(solver.message)
     for name in epochs.given(sound):
-        alone = pb.SolverParameter()
-        alone.CopyFrom(sound)
+        alone = deepcopy(sound)
         for other in set(epochs.given(sound)) - {name}:
             alone.ClearField(other)
         if Findings().run(epochs.provisional, alone, solver.locate) is None:
@@ -229,9 +208,8 @@ def in_iterations(solver: Reading, train: Graph | None, findings: Findings) -> R
     assumed ones where it is not. None where the fields are wrong; the mistake is added."""
     sources = [source for _, source in train.sources] if train else []
     if train is None or any(isinstance(source, Absent) for source in sources):
-        resolved = Findings().run(
-            epochs.provisional, solver.message, solver.locate
-        )  # `check_solver` reports its mistakes
+        # `check_solver` reports its mistakes.
+        resolved = Findings().run(epochs.provisional, solver.message, solver.locate)
     else:
         epoch = epochs.epoch_of(sources, solver.message.iter_size, 1)
         resolved = findings.run(epochs.resolve, solver.message, solver.locate, epoch)

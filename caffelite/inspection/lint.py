@@ -23,7 +23,7 @@ RULE_FIELDS = ("momentum", "momentum2", "delta", "rms_decay")
 LOOKED = 1 << 20  # numbers of each data layer's first samples
 
 
-def _given(p: pb.SolverParameter, name: str) -> bool:
+def _is_set(p: pb.SolverParameter, name: str) -> bool:
     value = getattr(p, name)
     return p.HasField(name) if isinstance(value, int | float) else bool(len(value))
 
@@ -34,7 +34,7 @@ def solver(reading: Reading, findings: Findings) -> None:
     if p.lr_policy in rates.POLICIES:
         needs = rates.POLICIES[p.lr_policy].fields
         for name in POLICY_FIELDS:
-            if name not in needs and _given(p, name):
+            if name not in needs and _is_set(p, name):
                 users = ", ".join(policy for policy, of in rates.POLICIES.items() if name in of.fields)
                 what = f'lr_policy "{p.lr_policy}" does not use {name}'
                 findings.lint(what, locate(name), remedy=f"drop it; {users} would use it")

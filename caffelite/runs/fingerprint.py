@@ -32,7 +32,6 @@ def fingerprint(path: str | Path) -> dict[str, object]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """The regular files below a folder."""
     for at, _, names in os.walk(folder):
         yield from (Path(at, name) for name in names if name not in TRANSIENT and Path(at, name).is_file())
 

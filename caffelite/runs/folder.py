@@ -83,9 +83,9 @@ def now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S%z")
 
 
-def free(path: Path, numbers: Iterable[int], between: str = "_") -> Path:
-    """The first name of a path with one of the numbers that nothing has."""
-    named = (path.with_name(f"{path.name}{between}{number}") for number in numbers)
+def free(path: Path, suffixes: Iterable[int]) -> Path:
+    """The first path with a number after its name that nothing has."""
+    named = (path.with_name(f"{path.name}_{suffix}") for suffix in suffixes)
     return next(each for each in named if not os.path.lexists(each))
 
 
@@ -102,9 +102,13 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     draft = path.with_name(f".{path.name}.draft")
     with suppress(FileNotFoundError):  # what a crash left, or a link that leads elsewhere
         draft.unlink()
-    with open_new(draft) as file:
-        file.write(content.encode("utf-8") if isinstance(content, str) else content)
-    os.replace(draft, path)
+    try:
+        with open_new(draft) as file:
+            file.write(content.encode("utf-8") if isinstance(content, str) else content)
+        os.replace(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def open_new(path: Path, append: bool = False) -> BinaryIO:

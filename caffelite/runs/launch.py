@@ -236,7 +236,6 @@ class _Run:
         return state, [path for path in paths if path.exists()]
 
     def _folder(self, trainer: Trainer) -> Path:
-        """The run folder."""
         return Path(self._config.record or f"{trainer.prefix}_run")
 
     def _solve(self, trainer: Trainer, make_progress: Progress | None) -> None:
@@ -267,7 +266,6 @@ class _Run:
         return Outcome(registry.FINISHED, f"after the {self._config.iterations} iterations that were requested")
 
     def _log_continuation(self, trainer: Trainer) -> None:
-        """Logs the command that continues an unfinished run."""
         written = trainer.checkpoints.written
         unfinished = trainer.iteration < trainer.p.max_iter and not trainer.stopped_early
         if unfinished and written and written[-1][0] == trainer.iteration:

@@ -6,6 +6,7 @@ import functools
 import logging
 import re
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -129,8 +130,7 @@ def load_initial_weights(trainer: Trainer, config: RunConfig) -> None:
 
 def without_extras(solver: pb.SolverParameter, display: int = 0) -> pb.SolverParameter:
     """A copy of a solver without tests and snapshots, which displays every ``display`` iterations."""
-    p = pb.SolverParameter()
-    p.CopyFrom(solver)
+    p = deepcopy(solver)
     p.snapshot, p.snapshot_after_train, p.test_interval, p.display = 0, False, 0, display
     tests = ("test_iter", "test_net", "test_net_param", "test_state", "test_epoch", "best_score", "early_stop")
     for name in (*tests, "snapshot_epoch"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 
 from .. import caffelite_pb2 as pb
@@ -39,8 +40,7 @@ def data(spec: NetSpec) -> Iterator[Path]:
 
 def net(spec: NetSpec) -> pb.NetParameter:
     """A net with absolute paths of its files."""
-    copy = pb.NetParameter()
-    copy.CopyFrom(spec.message)
+    copy = deepcopy(spec.message)
     for layer, message, field, path in files(copy, spec.locate):
         if any("\ud800" <= character <= "\udfff" for character in str(path)):
             shown = str(path).encode("utf-8", "backslashreplace").decode()
@@ -53,8 +53,7 @@ def solver(
     p: pb.SolverParameter, train: NetSpec, tests: list[NetSpec], seed: int, gpu: int | None
 ) -> pb.SolverParameter:
     """The solver with its nets in it, as they are after every ``-set``, ``-level`` and ``-stage``."""
-    copy = pb.SolverParameter()
-    copy.CopyFrom(p)
+    copy = deepcopy(p)
     for name in ("net", "train_net", "test_net"):
         copy.ClearField(name)
         copy.ClearField(f"{name}_param")

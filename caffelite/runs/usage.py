@@ -58,7 +58,6 @@ class Sampler:
         return Usage(processors, resident(process), int(fields[17]), self._gpu_memory().get(process))
 
     def _gpu_memory(self) -> dict[int, int]:
-        """Bytes of GPU memory by process."""
         if time.monotonic() - self._gpu[0] < GPU_PERIOD or not shutil.which("nvidia-smi"):
             return self._gpu[1]
         words = ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"]

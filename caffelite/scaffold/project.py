@@ -111,7 +111,7 @@ class _Making:
         trained = finetune.read(self.shipped or request.weights) if request.weights else None
         data = self.read()
         measured = self.measure_images(data)
-        train, test, exact = self.parts(data)
+        train, test, exact = self.subsets(data)
         chosen, document = self.choose_net(measured, len(train), trained)
         geometry, pixel = self.choose_pixels(measured, chosen, trained, document, train)
         head = self.head(data, train)
@@ -197,7 +197,7 @@ class _Making:
         self.decided.append(f"Images: {len(data.train)} of {data.source}, {kind}, {size} pixels.")
         return measured
 
-    def parts(self, data: Dataset) -> tuple[Subset, Subset, bool]:
+    def subsets(self, data: Dataset) -> tuple[Subset, Subset, bool]:
         """(training samples, test samples, whether test batches cover these exactly)."""
         request, train = self.request, data.train
         self.rows = list(range(len(train)))
@@ -343,7 +343,7 @@ class _Making:
         batch = schedule.batch(message, solver, shapes, preset, len(train), limit, traits(request.gpu))
         if request.batch:
             batch = schedule.Batch(request.batch, 1, "given by -batch")
-        planned = schedule.schedule(preset, len(train), batch.size * batch.parts, task, finetuned)
+        planned = schedule.schedule(preset, len(train), batch.size * batch.passes, task, finetuned)
         run = files.Run(
             self.name,
             task,
@@ -351,14 +351,14 @@ class _Making:
             math.ceil(len(test) / size),
             len(test),
             len(test) % size == 0,
-            batch.parts,
+            batch.passes,
             preset.decay,
             request.seed,
             self.weights,
             net.last,
         )
-        passes = f" in {batch.parts} parts" if batch.parts > 1 else ""
-        self.decided.append(f"Batch: {batch.size * batch.parts} images per iteration{passes}: {batch.why}.")
+        passes = f" in {batch.passes} parts" if batch.passes > 1 else ""
+        self.decided.append(f"Batch: {batch.size * batch.passes} images per iteration{passes}: {batch.why}.")
         self.decided.append(
             f"Schedule: base_lr {planned.rate:g}, {planned.epochs} epochs of {planned.epoch} iterations = "
             f"{planned.iterations}; the rate falls to a tenth after {files.listed(planned.steps)} epochs: "

@@ -58,7 +58,6 @@ def _paths(fields: str) -> re.Pattern[str]:
 
 
 def _with_paths(text: str, fields: str, replace: Callable[[str], str]) -> str:
-    """The text with other values of some fields."""
     return _paths(fields).sub(lambda m: f'{m[1]}{m[2]}"{replace(m[4])}"' if m[1] else m[0], text)
 
 
@@ -184,7 +183,6 @@ def _check_net(config: ServeConfig, draft: Draft, files: Files, findings: Findin
 
 
 def _settings(files: Files, every: Sequence[Overrides]) -> Findings:
-    """The mistakes of settings."""
     findings = Findings()
     try:
         for overrides in every:
@@ -220,7 +218,7 @@ def _describe(overrides: Overrides, files: Files, inspection: Inspection) -> Non
     """The picture, the layers, the memory and the schedule; what fails is left out."""
     try:
         subject = nets.load_net(None, str(files.solver), {}, overrides=overrides, lenient=True)
-        graph, guessed, _ = subject.part(pb.TRAIN)
+        graph, guessed, _ = subject.buildable(pb.TRAIN)
         table = summary.table(graph, guessed)
         memory = summary.memory(subject, graphs={pb.TRAIN: graph})
         inspection.picture = scene.svg(picture.picture(graph))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from copy import deepcopy
 from pathlib import Path
 
 from google.protobuf.message import Message
@@ -50,8 +51,7 @@ def files_of(config: ServeConfig, message: Message, locate: Locator) -> Iterator
 
 def without_outside(config: ServeConfig, net: pb.NetParameter, base: Path) -> pb.NetParameter:
     """A copy of a net whose layers name no files outside the roots: their shapes are then guessed."""
-    copy = pb.NetParameter()
-    copy.CopyFrom(net)
+    copy = deepcopy(net)
     for layer in copy.layer:
         one, locate = pb.NetParameter(), Locator(str(base / files.SOLVER))
         one.layer.add().CopyFrom(layer)

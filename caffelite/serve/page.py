@@ -26,14 +26,7 @@ from ..stored import finite
 from .config import ServeConfig
 
 HERE = Path(__file__).parent
-NAVIGATION = (
-    ("/runs", "runs"),
-    ("/new", "new"),
-    ("/queue", "queue"),
-    ("/data", "data"),
-    ("/models", "models"),
-    ("/try", "try"),
-)
+NAVIGATION = tuple((f"/{name}", name) for name in ("runs", "new", "queue", "data", "models", "try"))
 
 Fields = dict[str, Any]  # of a form: text, or UploadFile; a name that comes several times has a list
 
@@ -88,13 +81,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    templates.filters |= {
-        "embedded": embedded,
-        "score": score,
-        "duration": registry.duration,
-        "size": size,
-        "label": label,
-    }
+    templates.filters |= {each.__name__: each for each in (embedded, score, registry.duration, size, label)}
     return templates
 
 
@@ -147,7 +134,6 @@ def action(path: str, handler: Callable[[Request, Fields], Response]) -> Route:
 
 
 async def _fields(request: Request) -> Fields:
-    """The fields of a request's body."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json":
         return _json_object(await request.body())

@@ -119,7 +119,6 @@ def _below(config: ServeConfig, root: Path, text: str) -> str:
 
 
 def _net(config: ServeConfig, root: Path, choice: Choice) -> list[str]:
-    """The options of `caffelite new` for the net."""
     if choice.net == PASTED:
         return [f"--net={_pasted(config, root, choice)}"]
     if choice.net.startswith("run:"):

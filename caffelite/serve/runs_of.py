@@ -13,22 +13,14 @@ from starlette.requests import Request
 
 from ..errors import CaffeliteError
 from ..runs import control, folder, history, listing, registry
+from ..runs.folder import CONFIG, LOG, LOSSES, METRICS, NET, NOTES, RUN, SOLVER
 from ..runs.limits import Outside
 from ..runs.listing import INDEX, Index
 from ..runs.usage import Sampler
 from . import page
 from .config import ServeConfig
 
-RECORDS = (
-    folder.SOLVER,
-    folder.NET,
-    folder.CONFIG,
-    folder.RUN,
-    folder.METRICS,
-    folder.LOSSES,
-    folder.LOG,
-    folder.NOTES,
-)
+RECORDS = (SOLVER, NET, CONFIG, RUN, METRICS, LOSSES, LOG, NOTES)
 FRESH = 0.7  # seconds for which a state is not derived again
 
 

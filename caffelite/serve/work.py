@@ -34,6 +34,14 @@ def submit(
     )
 
 
+def queued(
+    config: ServeConfig, folder: Path, command: Sequence[str], result: Path, **options: Any
+) -> tuple[Job, dict[str, Any]]:
+    """Adds a command that writes ``result``, as ``submit`` does; the job, and what pages say of both."""
+    job = submit(config, folder, command, **options)
+    return job, {**summary(config, job), "result": config.address(result)}
+
+
 def find(config: ServeConfig, id: str) -> tuple[Path, Job]:
     """The root that has a job, and the job. Errors: none has it."""
     for root in config.roots:

@@ -150,7 +150,6 @@ def detection(
 def _read_objects(
     origin: Path, folder: Path, part: str, classes: list[str] | None, first: int
 ) -> tuple[list[ImageObjects], list[str]]:
-    """The images with their objects, and the classes."""
     from dataclasses import replace
 
     from ...data import objects

@@ -43,10 +43,8 @@ def digits(out: Path, force: bool) -> None:
     chosen = np.zeros(len(labels), bool)
     chosen[np.argsort(labels, kind="stable")[::5]] = True
     printed, printed_labels = glyphs.digits(TRAINED - int(np.count_nonzero(~chosen)))
-    learned, learned_labels = (
-        np.concatenate([images[~chosen], printed]),
-        np.concatenate([labels[~chosen], printed_labels]),
-    )
+    learned = np.concatenate([images[~chosen], printed])
+    learned_labels = np.concatenate([labels[~chosen], printed_labels])
     mixed = np.random.default_rng(0).permutation(TRAINED)
     imaging.write(names[0], learned[mixed], learned_labels[mixed], force)
     imaging.write(names[1], images[chosen], labels[chosen], force)
@@ -79,9 +77,8 @@ def mnist(folder: Path | None, out: Path, force: bool) -> None:
     names = imaging.free(out, force, "mnist_train_lmdb", "mnist_test_lmdb")
     files = {name: _read_mnist(folder, name) if folder else _download(name) for name in MNIST_FILES}
     for name, subset in zip(names, ("train", "t10k"), strict=True):
-        imaging.write(
-            name, _idx(files[f"{subset}-images-idx3-ubyte"]), _idx(files[f"{subset}-labels-idx1-ubyte"]), force
-        )
+        images, labels = (_idx(files[f"{subset}-{kind}-ubyte"]) for kind in ("images-idx3", "labels-idx1"))
+        imaging.write(name, images, labels, force)
 
 
 def _idx(content: bytes):

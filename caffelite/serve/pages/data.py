@@ -113,10 +113,8 @@ def audit(request: Request, fields: page.Fields) -> Response:
         _open(request, each).hold()
     command = ["dataset", "info", *files, "--near", "--out", str(report)]
     here = Path.cwd() if any(Path.cwd().is_relative_to(each) for each in config.roots) else root
-    job = work.submit(config, path, command, directory=here)
-    address = config.address(report)
-    where = page.address("/data/set", path=text, audit=address)
-    return page.done(request, where, {**work.summary(config, job), "result": address})
+    _, values = work.queued(config, path, command, report, directory=here)
+    return page.done(request, page.address("/data/set", path=text, audit=values["result"]), values)
 
 
 def of_report(request: Request, text: str) -> OpenSet:
@@ -141,7 +139,6 @@ def _open(request: Request, text: str) -> OpenSet:
 
 
 def _classes(opened: OpenSet, labels: np.ndarray | None) -> list[dict[str, Any]]:
-    """The number of samples of each class."""
     if labels is None:
         return []
     classes, counts = np.unique(labels, return_counts=True)
@@ -150,7 +147,6 @@ def _classes(opened: OpenSet, labels: np.ndarray | None) -> list[dict[str, Any]]
 
 
 def _samples(request: Request, opened: OpenSet, labels: np.ndarray | None) -> dict[str, Any]:
-    """The samples that the query asks for."""
     query = request.query_params
     start = page.number(query.get("start"), "start", 0, 1 << 60, 0)
     count = page.number(query.get("count"), "count", 1, MOST_SHOWN, PAGE)

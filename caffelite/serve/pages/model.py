@@ -105,10 +105,8 @@ def test(request: Request, fields: page.Fields) -> Response:
         folder.mkdir(parents=True)
         (folder / "labels.txt").write_text("".join(f"{label}\n" for label in labels), encoding="utf-8")
         command += ["--labels", str(folder / "labels.txt")]
-    job = work.submit(config, path, command)
-    address = config.address(folder)
-    where = page.address("/models/report", path=address, job=job.id)
-    return page.done(request, where, {**work.summary(config, job), "result": address})
+    job, values = work.queued(config, path, command, folder)
+    return page.done(request, page.address("/models/report", path=values["result"], job=job.id), values)
 
 
 def deploy(request: Request, fields: page.Fields) -> Response:
@@ -136,11 +134,8 @@ def export(request: Request, fields: page.Fields) -> Response:
 
 def _queued(request: Request, net: Path, command: list[str], out: Path) -> Response:
     """Queues a quick command that writes ``out``."""
-    config = page.config_of(request)
-    job = work.submit(config, net, command, quick=True)
-    address = config.address(out)
-    where = page.address(f"/queue/jobs/{job.id}", result=address)
-    return page.done(request, where, {**work.summary(config, job), "result": address})
+    job, values = work.queued(page.config_of(request), net, command, out, quick=True)
+    return page.done(request, page.address(f"/queue/jobs/{job.id}", result=values["result"]), values)
 
 
 def report(request: Request) -> Response:

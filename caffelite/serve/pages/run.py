@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,23 +44,17 @@ def run(request: Request) -> Response:
         "log": text,
         "printed": printed,
     }
-    script = {
-        "folder": summary["folder"],
-        "name": summary["name"],
-        "log_end": end,
-        "net": (folder / files.SOLVER).is_file(),
-    }
+    script = {name: summary[name] for name in ("folder", "name")}
+    script |= {"log_end": end, "net": (folder / files.SOLVER).is_file()}
     return page.render(request, "run.html", values, only_html={"script": script, "plotly": assets.plotly_url()})
 
 
 def _printed(folder: Path) -> str:
     """What a process that tried to resume the run printed, where that is newer than the run's last record."""
-    try:
-        output, record = folder / files.RESUMED, folder / files.RUN
+    output, record = folder / files.RESUMED, folder / files.RUN
+    with suppress(OSError):
         if output.stat().st_mtime > record.stat().st_mtime:
             return work.tail(output)[-4000:]
-    except OSError:
-        pass
     return ""
 
 
@@ -68,15 +63,8 @@ def _snapshots(folder: Path) -> list[dict[str, Any]]:
         states = snapshots.find(folder)
     except CaffeliteError:
         return []
-    return [
-        {
-            "iteration": each.iteration,
-            "state": each.state.name,
-            "model": each.model and each.model.name,
-            "size": each.size,
-        }
-        for each in states
-    ]
+    names = ((each, each.state.name, each.model and each.model.name) for each in states)
+    return [{"iteration": e.iteration, "state": state, "model": model, "size": e.size} for e, state, model in names]
 
 
 def data(request: Request) -> Response:
@@ -119,11 +107,8 @@ def download(request: Request) -> Response:
 
 
 def _snapshot_file(folder: Path, name: str) -> Path | None:
-    for each in snapshots.find(folder):
-        for path in (each.state, each.model):
-            if path and path.name == name:
-                return path
-    return None
+    paths = (path for each in snapshots.find(folder) for path in (each.state, each.model) if path)
+    return next((path for path in paths if path.name == name), None)
 
 
 def act(request: Request, fields: Fields) -> Response:

@@ -72,9 +72,7 @@ def layer(request: Request) -> Response:
 
 def filters(request: Request) -> Response:
     """The filters of a layer in the newest snapshot, as PNG."""
-    models = _models(page.config_of(request), runs_of.run_folder(request))
-    if not models:
-        raise page.missing("the run has no snapshot")
+    models = _required_models(request)
     name, values = parameters.filters(str(models[-1]), request.query_params.get("layer"))
     with _drawing:
         return Response(pictures.filters(name, values, "png"), media_type="image/png")
@@ -82,9 +80,7 @@ def filters(request: Request) -> Response:
 
 def histogram(request: Request) -> Response:
     """The distribution of a layer's weights in the run's snapshots, as PNG."""
-    models = _models(page.config_of(request), runs_of.run_folder(request))
-    if not models:
-        raise page.missing("the run has no snapshot")
+    models = _required_models(request)
     chosen = [models[i] for i in sorted({*np.linspace(0, len(models) - 1, MOST_SNAPSHOTS).astype(int).tolist()})]
     name = request.query_params.get("layer", "")
     history = parameters.parameter_history(parameters.load_snapshots(chosen), [name], 0)
@@ -170,7 +166,7 @@ def _graph_of(config: ServeConfig, folder: Path, phase: str) -> tuple[Graph, lis
     if subject.solver is not None and phase == "TEST" and subject.solver.test_net_param:
         subject.message = subject.solver.test_net_param[0]
     subject.message = without_outside(config, subject.message, folder)
-    graph, guessed, _ = subject.part(pb.Phase.Value(phase))
+    graph, guessed, _ = subject.buildable(pb.Phase.Value(phase))
     return graph, guessed
 
 
@@ -187,6 +183,13 @@ def _models(config: ServeConfig, folder: Path) -> list[Path]:
     except CaffeliteError:
         return []
     return [config.resolve(str(path)) for path in models]
+
+
+def _required_models(request: Request) -> list[Path]:
+    models = _models(page.config_of(request), runs_of.run_folder(request))
+    if not models:
+        raise page.missing("the run has no snapshot")
+    return models
 
 
 def _statistics(array: np.ndarray) -> dict[str, Any]:

@@ -235,9 +235,8 @@ def many(request: Request, fields: page.Fields) -> Response:
     weights = str(nets.weights(config, document))
     options = {"--model": str(net), "--weights": weights, "--top": str(top), "--csv": str(table)}
     words = [word for option in options.items() for word in option]
-    queued = work.submit(config, net, ["classify", str(source), *words, "--skip"])
-    values = {**work.summary(config, queued), "result": config.address(table)}
-    return page.done(request, page.address(f"/queue/jobs/{queued.id}", result=values["result"]), values)
+    job, values = work.queued(config, net, ["classify", str(source), *words, "--skip"], table)
+    return page.done(request, page.address(f"/queue/jobs/{job.id}", result=values["result"]), values)
 
 
 def _store(folder: Path, uploads: list[UploadFile]) -> Path:
