@@ -13,7 +13,7 @@ def __getattr__(name: str) -> object:
 
         return getattr(api, name)
     if name == "new":
-        from .scaffold.new import new
+        from .scaffold.project import new
 
         return new
     if name == "models":

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 SAME_LETTERS = 0.8  # the ratio of difflib from which two names resemble each other
 
@@ -99,6 +100,11 @@ class CaffeliteError(Exception):
         if remedy:
             text += f"; {remedy}"
         super().__init__(printable(f"{where}: {text}" if where else text, keep=""))
+
+    def replaced(self, **changes: Any) -> CaffeliteError:
+        """The error with other attributes."""
+        attributes = {name: getattr(self, name) for name in ("what", "where", "expected", "found", "remedy")} | changes
+        return type(self)(attributes.pop("what"), **attributes)
 
 
 def printable(text: str, keep: str = "\n\t") -> str:
@@ -193,3 +199,12 @@ def missing_extra(module: str, extra: str, use: str) -> CaffeliteError:
     return CaffeliteError(
         f"{use} needs {module}, which is not installed", remedy=f'install it with: pip install "caffelite[{extra}]"'
     )
+
+
+@contextmanager
+def reporting(what: str, remedy: str | None = None) -> Iterator[None]:
+    """Within it an OSError becomes an error of the user: what cannot be done, and why."""
+    try:
+        yield
+    except OSError as error:
+        raise CaffeliteError(f"cannot {what}: {error.strerror or error}", remedy=remedy) from None

@@ -7,7 +7,9 @@ with any names, ``{"name": kind, ...}`` for an object with these names at least,
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 import os
 import types
 import typing
@@ -88,6 +90,30 @@ def fits(value: Any, kind: Any) -> bool:
 
 def _all_fit(values: Collection[Any], kind: Any) -> bool:
     return {str}.issuperset(map(type, values)) if kind is str else all(fits(each, kind) for each in values)
+
+
+def kinds(dataclass: Any) -> dict[str, Any]:
+    """The kinds of a dataclass's fields, as JSON has them."""
+    return {name: _kind(hint) for name, hint in typing.get_type_hints(dataclass).items()}
+
+
+def _kind(hint: Any) -> Any:
+    if typing.get_origin(hint) in (tuple, list):
+        return [_kind(typing.get_args(hint)[0])]
+    if typing.get_origin(hint) is dict:
+        return {str: _kind(typing.get_args(hint)[1])}
+    return kinds(hint) if dataclasses.is_dataclass(hint) else str if hint is Path else hint
+
+
+def finite(value: Any) -> Any:
+    """Plain values for JSON, in which a number that is not finite becomes null, and a path text."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(name): finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in value]
+    return str(value) if isinstance(value, Path) else value
 
 
 def _object(path: str | os.PathLike, most: int = inputs.TEXT) -> dict[str, Any]:

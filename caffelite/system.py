@@ -1,12 +1,16 @@
-"""Cores, disk space and the cache folder of this machine, also where the system is not Linux."""
+"""Cores, disk space, signals and the cache folder of this machine, also where the system is not Linux."""
 
 from __future__ import annotations
 
 import errno
 import os
+import signal
 import tempfile
 import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 
 def usable_cores() -> list[int]:
@@ -46,3 +50,14 @@ def cache_folder() -> Path:
     except OSError:
         pass
     return Path(tempfile.mkdtemp(prefix="caffelite-"))
+
+
+@contextmanager
+def handling(numbers: Iterable[int], handle: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Within it a function handles these signals."""
+    before = {number: signal.signal(number, handle) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

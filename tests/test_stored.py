@@ -45,13 +45,13 @@ PARSES_JSON = {
     "data/objects.py": "annotations of a user, with their file named in errors",
     "families/rcnn/roi_data.py": "annotations of a user; the layer refuses what is damaged",
     "serve/page.py": "the body of a request",
-    "serve/inference/wire.py": "the body of a request",
+    "serve/inference/client.py": "the body of a request",
     "parallel/watchdog.py": "a line of a pipe",
     "parallel/watchdog_process.py": "lines of a pipe",
     "weights/hdf5_probe.py": "an argument from its parent process",
     "data/hdf5_reader.py": "a line of a pipe",
     "data/hdf5_process.py": "lines of a pipe",
-    "runs/bounds/terms.py": "an environment variable of its parent process",
+    "runs/limits.py": "an environment variable of its parent process",
     "runs/queue/process.py": "an environment variable of its parent process",
 }
 

@@ -50,7 +50,7 @@ ARROWS = {
     + "progress stored user_modules prototxt weights charts devices layers net parallel planner data training "
     "inspection",
     "deploy": LANGUAGE + "prototxt detection layers net data",
-    "report": LANGUAGE + "prototxt charts detection layers net data training",
+    "report": LANGUAGE + "stored prototxt charts detection layers net data training",
     "visualize": LANGUAGE + "stored prototxt weights charts devices net deploy",
     "sweep": LANGUAGE + "stored prototxt charts layers parallel training inspection runs report",
     "export": LANGUAGE + "layers net data",

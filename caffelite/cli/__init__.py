@@ -19,7 +19,7 @@ try:
 except KeyboardInterrupt:  # Ctrl-C comes early too
     sys.exit(130)
 
-TERMS_VARIABLE = "CAFFELITE_TERMS"  # set in all processes of a job: see runs/bounds/terms.py
+TERMS_VARIABLE = "CAFFELITE_TERMS"  # set in all processes of a job: see runs/limits.py
 JOB_VARIABLE = "CAFFELITE_JOB"  # set in the process of a job: see runs/queue/process.py
 GROUPS = {
     "Train": ("new", "models", "train", "sweep", "queue", "control", "find_lr", "find_batch"),
@@ -116,9 +116,9 @@ def _run(arguments: list[str] | None) -> None:
         own, level = glog.split(words)
         with user_modules.forbidden(), glog.logging_from(level):
             if TERMS_VARIABLE in os.environ:
-                from ..runs.bounds import terms
+                from ..runs import limits
 
-                terms.apply([normalise(a) for a in own])
+                limits.apply_terms([normalise(a) for a in own])
             caffelite.main([normalise(a) for a in own], prog_name="caffelite", standalone_mode=False)
         sys.stdout.flush()  # while an error can be reported
     except click.ClickException as error:

@@ -58,7 +58,6 @@ def _many(count: int, word: str) -> str:
 
 
 def _line(where) -> str:
-    """The line of a file that a place names, or nothing."""
     try:
         return (
             inputs.read(where.file, inputs.TEXT).decode("utf-8-sig", "replace").splitlines()[where.line - 1]
@@ -69,7 +68,7 @@ def _line(where) -> str:
         return ""
 
 
-def _parts(error) -> dict[str, str]:
+def _details(error) -> dict[str, str]:
     """The further parts of an error, as text that any terminal can show."""
     details = {"expected": error.expected, "found": error.found, "remedy": error.remedy}
     return {name: _shown(str(text)) for name, text in details.items() if text is not None and text != ""}
@@ -95,7 +94,7 @@ def _text(finding) -> str:
             if where.column
             else [f"  {number} | {line}"]
         )
-    details_by_name = _parts(error)
+    details_by_name = _details(error)
     details = ", ".join(f"{name} {details_by_name[name]}" for name in ("expected", "found") if name in details_by_name)
     lines += [f"    {text}" for text in (details, details_by_name.get("remedy")) if text]
     return "\n".join(lines)
@@ -108,6 +107,6 @@ def _record(kind: str, error) -> dict:
         "kind": kind,
         **position,
         "message": error.what,
-        **_parts(error),
+        **_details(error),
         "text": _line(where) or None,
     }

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+import csv
+import itertools
+import re
+import sys
+import time
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from . import detecting, image_results, options, picture_net, segmenting
-from .image_results import Session
+from ..errors import CaffeliteError, reporting
+from . import options
+from .options import comma_separated
 
 if TYPE_CHECKING:
     import numpy as np
 
 MANY = 1 << 20  # images, where their number is not known before the net is
+Failed = Callable[[Path, CaffeliteError], None]  # receives an image that cannot be read, and why
 
 
 # How a picture becomes the input.
@@ -132,106 +139,174 @@ def classify(
     """
     import glob
 
+    from .. import prototxt
     from ..deploy.classify import gather
     from ..deploy.detect import detects
+    from ..layers import unknown_types
+    from ..prototxt.overrides import Overrides
+    from ..zoo import trained
 
     if bool(images) == bool(known):
         raise click.UsageError("name images, or a list of them with -list")
-    session = Session(gather(images, glob.glob))
-    document, expected = picture_net.read(model, set_fields, preparation), len(session.files) or MANY
+    session = Session(gather(images, glob.glob), folder, table, as_json)
+    document = prototxt.read_net(trained.model(model), tolerate=unknown_types.tolerate)
+    document, expected = Overrides(set_fields).net(document), len(session.files) or MANY
+    _override(document.message, **preparation)
+    for_classifiers = {"oversample": oversample, "hierarchy": hierarchy, "list": known}
     if detects(document):
-        values = {"oversample": oversample, "hierarchy": hierarchy, "list": known}
-        image_results.refuse(values, "is for classifiers, and the net detects objects")
-        wanted = detecting.Wanted(count, threshold, folder, table, as_json)
-        detecting.run(detecting.open_detector(document, weights, gpu, expected, labels), session, wanted)
-        return session.end(skip)
-    classifier = _open(document, weights, gpu, expected, oversample, labels, output)
-    if classifier.pixels:
-        values = {"oversample": oversample, "hierarchy": hierarchy, "list": known, "csv": table}
-        image_results.refuse(values, "does not apply to a net that classifies pixels")
-        segmenting.run(classifier, session, count or 5, folder, as_json)
+        _refuse(for_classifiers, "is for classifiers, and the net detects objects")
+        session.run(_Boxes(document, weights, gpu, expected, labels, count, threshold))
     else:
-        _classify(classifier, session, known, hierarchy, count or 5, folder, table, as_json)
+        classifier = _open(document, weights, gpu, expected, oversample, labels, output)
+        if classifier.pixels:
+            _refuse(for_classifiers | {"csv": table}, "does not apply to a net that classifies pixels")
+            session.run(_Pixels(classifier, count or 5))
+        else:
+            session.run(_Classes(classifier, count or 5, hierarchy), known)
     session.end(skip)
 
 
-def _classify(
-    classifier: Any,
-    session: Session,
-    known: Path | None,
-    hierarchy: Path | None,
-    count: int,
-    folder: Path | None,
-    table: Path | None,
-    as_json: bool,
-) -> None:
-    from ..deploy.hierarchy import Hierarchy
-
-    truth = _read_known(known, classifier) if known else None
-    session.files = truth.files if truth else session.files
-    groups = Hierarchy(hierarchy, classifier.labels) if hierarchy else None
-    classifier.warm_up()
-    session.ready()
-    entries, scores = list[dict](), list["np.ndarray"]()
-    pages: dict[str, np.ndarray] = {}
-    for prediction in _reported(len(session.files), classifier.predictions(session.files, session.report)):
-        entry = _entry(prediction, classifier.labels, count, groups, classifier.classifies)
-        entries.append(entry)
-        if truth:
-            scores.append(prediction.scores)
-        elif not as_json and not table:
-            _show(entry, classifier.answer)
-        if folder:
-            pages[image_results.free_name(prediction.file.stem, pages)] = _page(
-                classifier.preparation, prediction.file, entry
-            )
-    if folder and pages:
-        image_results.write_pictures(folder, pages)
-    if table:
-        _write_table(table, session, entries, min(count, len(classifier.labels)))
-    compared = _compare(truth, scores, session, classifier) if truth and scores else None
-    _print_end(entries, session, as_json, compared)
+def _refuse(values: Mapping[str, Any], why: str) -> None:
+    """Errors: options that do not go with the net. why: follows the name of the option."""
+    for name, value in values.items():
+        if value:
+            raise click.UsageError(f"-{name} {why}")
 
 
-def _reported(total: int, predictions: Iterable) -> Iterator:
-    """The answers; a job reports how many there are."""
-    from ..progress import bar
+def _override(net, mean: str | None, scale: float | None, size: str | None, channel_order: str | None) -> None:
+    """Replaces the net's preprocessing by that of the options."""
+    from ..layers.feeding import is_input
 
-    with bar(total, unit="image", shown=False) as shown:
-        for prediction in predictions:
-            yield prediction
-            shown.update()
-
-
-def _read_known(path: Path, classifier: Any) -> Any:
-    """The images of a list with their answers."""
-    from .. import caffelite_pb2 as pb
-    from ..deploy.known import read
-
-    return read(path, len(classifier.labels), classifier.answer != pb.DeployParameter.CLASSES)
-
-
-def _compare(truth: Any, scores: list, session: Session, classifier: Any) -> list:
-    """The scores of answers against known ones, without images that could not be read."""
-    import numpy as np
-
-    from .. import caffelite_pb2 as pb
-    from ..report import known
-
-    kinds = {pb.DeployParameter.LABELS: known.labels, pb.DeployParameter.NUMBERS: known.numbers}
-    rows = [row for row, file in enumerate(truth.files) if file not in session.failed]
-    return kinds.get(classifier.answer, known.classes)(np.array(scores), truth.answers[rows], classifier.labels)
+    inputs = [layer for layer in net.layer if is_input(layer)]
+    if not inputs:
+        return  # the classifier reports it
+    param = inputs[0].transform_param
+    if mean is not None:
+        values = [_number(text) for text in comma_separated(mean)]
+        param.ClearField("mean_file")
+        param.ClearField("mean_value")
+        param.mean_value.extend(values)
+    if scale is not None:
+        param.scale = scale
+    if size is not None:
+        sides = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", size)
+        if not sides:
+            raise CaffeliteError("a bad -size", expected="rows x columns, as in 256x256", found=size)
+        net.deploy_param.height, net.deploy_param.width = map(int, sides.groups())
+    if channel_order is not None:
+        net.deploy_param.channel_order = net.deploy_param.ChannelOrder.Value(channel_order.upper())
 
 
-def _print_end(entries: list[dict], session: Session, as_json: bool, compared: list | None) -> None:
-    """Prints all answers as JSON, or how long one took; and how they compare with known ones."""
-    if as_json:
-        answers = {"scores": [score.record() for score in compared], "images": entries} if compared else entries
-        options.print_json(answers, ensure_ascii=False)
-        return
-    for score in compared or []:
-        options.say(str(score))
-    session.show_times(entries)
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise CaffeliteError("a bad -mean", expected="numbers, as in 104,117,123", found=text) from None
+
+
+@dataclass
+class Session:
+    """The images that the command reads, and where answers go: pictures into a folder, rows into a table. opened:
+    seconds until the net was ready. failed: errors of images that could not be read. compared: with known answers."""
+
+    files: Sequence[Path]
+    folder: Path | None
+    table: Path | None
+    as_json: bool
+    started: float = field(default_factory=time.perf_counter)
+    opened: float = 0.0
+    failed: dict[Path, str] = field(default_factory=dict)
+    entries: list[dict[str, Any]] = field(default_factory=list)
+
+    def run(self, answers: Any, known: Path | None = None) -> None:
+        """Prints, draws and writes the answers to all images. answers: of a kind of net, ``of`` images; of each an
+        ``entry`` of the JSON, ``lines`` to print, a ``page`` with the picture, and ``cells`` of a table (none of an
+        empty entry); on_sheet: pages are on all.png, too. known: a list of images with their true answers, which are
+        compared instead of printed."""
+        from ..progress import bar
+
+        truth = answers.read_known(known) if known else None
+        self.files = truth.files if truth else self.files
+        answers.net.warm_up()
+        self.opened = time.perf_counter() - self.started
+        pages: dict[str, Any] = {}
+        with bar(len(self.files), unit="image", shown=False) as shown:  # which a job reports
+            for one in answers.of(self.files, self._report if len(self.files) > 1 else None):
+                note = {"file": str(one.file), "seconds": round(one.seconds, 6), "notes": one.notes}
+                entry = note | answers.entry(one)
+                self.entries.append(entry)
+                if not (self.as_json or self.table or truth):
+                    notes = f"  ({', '.join(entry['notes'])})" if entry["notes"] else ""
+                    options.say(f"{entry['file']}  {entry['seconds']:.4f} s{notes}")
+                    options.say("\n".join(answers.lines(entry)))
+                if self.folder:
+                    name = free_name(one.file.stem, pages)
+                    pages[name] = self._drawn(name, answers, one, entry)
+                shown.update()
+        if answers.on_sheet and pages:
+            self._write_sheet(list(pages.values()))
+        if self.table:
+            self._write_table(answers)
+        self._print_end(answers.compare(truth, self.failed) if truth and self.entries else None)
+
+    def _report(self, file: Path, error: CaffeliteError) -> None:
+        """Prints the error of an image that cannot be read; that of a single one ends the command."""
+        self.failed[file] = str(error)
+        click.echo(f"caffelite: {error}", err=True)
+
+    def _drawn(self, name: str, answers: Any, one: Any, entry: dict[str, Any]) -> Any:
+        """Writes the picture of an image with its answers, and returns it for the sheet."""
+        from ..deploy.annotate import png
+
+        page, folder = answers.page(one, entry), self.folder or Path()
+        with reporting(f"write to {folder}"):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{name}.png").write_bytes(png(page))
+        return page if answers.on_sheet else None
+
+    def _write_sheet(self, pages: list[Any]) -> None:
+        from ..deploy.annotate import png, sheet
+
+        options.write_picture((self.folder or Path()) / "all.png", png(sheet(pages)))
+
+    def _write_table(self, answers: Any) -> None:
+        """Writes the rows of each image in their order. A row of an image that could not be read has the error."""
+        from ..data.writers import atomic
+
+        path, by_file = self.table or Path(), {entry["file"]: entry for entry in self.entries}
+        rows: list[list[object]] = []
+        for file in self.files:
+            entry = by_file.get(str(file), {})
+            head = [str(file), entry.get("seconds", ""), self.failed.get(file, "")]
+            rows += [[*head, *cells] for cells in answers.cells(entry)]
+        with atomic(path) as draft, draft.open("w", encoding="utf-8", newline="") as lines:
+            csv.writer(lines).writerows([["file", "seconds", "error", *answers.columns], *rows])
+        click.echo(f"wrote {path}: {answers.written(rows, self.entries)}", err=True)
+
+    def _print_end(self, compared: list | None) -> None:
+        """Prints all answers as JSON, or how long one took; and how they compare with known ones."""
+        if self.as_json:
+            scores = {"scores": [score.record() for score in compared], "images": self.entries} if compared else None
+            options.print_json(scores or self.entries, ensure_ascii=False)
+            return
+        for score in compared or []:
+            options.say(str(score))
+        if self.entries:
+            each = sum(entry["seconds"] for entry in self.entries) / len(self.entries)
+            count = f"{len(self.entries)} image{'s' * (len(self.entries) > 1)}"
+            click.echo(f"{count}, {each:.4f} s each; {self.opened:.2f} s to open the net", err=True)
+
+    def end(self, skip: bool) -> None:
+        """Ends the command with status 1 if images failed, unless they are to be skipped."""
+        if self.failed:
+            click.echo(f"{len(self.failed)} of {len(self.files)} pictures could not be read", err=True)
+            sys.exit(0 if skip else 1)
+
+
+def free_name(stem: str, taken: Container[str]) -> str:
+    """A picture's name, or one with a number where a picture of another folder has it; not "all"."""
+    names = itertools.chain([stem], (f"{stem}_{number}" for number in itertools.count(2)))
+    return next(name for name in names if name not in taken and name != "all")
 
 
 def _open(
@@ -243,61 +318,164 @@ def _open(
     labels: Path | None,
     output: str | None,
 ) -> Any:
-    """The classifier of a net, with its weights."""
     from ..data import class_names
     from ..deploy.classify import Classifier
-    from ..runs.device_choice import open_device
-    from ..runs.open_net import load_weights
+    from ..runs.open_net import load_weights, open_device
 
-    weights = picture_net.weights(document, weights)
+    weights = options.named_weights(document, weights)
     names = class_names.read(labels) if labels else None
     classifier = Classifier(document, open_device(gpu), count, oversample, names, output)
     load_weights(classifier.net, weights)
     return classifier
 
 
-def _entry(prediction, labels: list[str], count: int, groups, classified: bool = True) -> dict:
-    """classified: only the best ``count`` answers count; else all numbers."""
-    entry = {"file": str(prediction.file), "seconds": round(prediction.seconds, 6), "notes": prediction.notes}
-    best = prediction.top(count if classified else len(labels))
-    entry["answers"] = [{"label": labels[i], "class": i, "score": float(prediction.scores[i])} for i in best]
-    if groups:
-        entry["general"] = [asdict(general) for general in groups.answers(prediction.scores)]
-    return entry
+class _Classes:
+    """The best ``count`` classes or labels, or all numbers in their order; with a hierarchy groups of classes too."""
+
+    on_sheet = True
+
+    def __init__(self, classifier: Any, count: int, hierarchy: Path | None):
+        from ..deploy.hierarchy import Hierarchy
+
+        self.net, self.labels = classifier, classifier.labels
+        self.count = count if classifier.classifies else len(self.labels)
+        self.groups = Hierarchy(hierarchy, self.labels) if hierarchy else None
+        self.scores: list[np.ndarray] = []
+        self.shown = min(count, len(self.labels))  # in a table
+        self.columns = [f"{name}{i}" for i in range(1, self.shown + 1) for name in ("label", "score")]
+
+    def of(self, files: Sequence[Path], failed: Failed | None) -> Iterable:
+        return self.net.predictions(files, failed)
+
+    def entry(self, one: Any) -> dict[str, Any]:
+        self.scores.append(one.scores)
+        best = one.top(self.count)
+        answers = [{"label": self.labels[i], "class": i, "score": float(one.scores[i])} for i in best]
+        general = {"general": [asdict(each) for each in self.groups.answers(one.scores)]} if self.groups else {}
+        return {"answers": answers, **general}
+
+    def lines(self, entry: dict[str, Any]) -> list[str]:
+        if not self.net.classifies:
+            by_class = sorted(entry["answers"], key=lambda answer: answer["class"])
+            return [f"  {answer['label']} = {answer['score']:.6g}" for answer in by_class]
+        lines = [f"  {answer['score']:.4f}  {answer['label']}" for answer in entry["answers"]]
+        groups = [f"  {g['score']:.4f}  {g['name']} ({g['bits']:.1f} bits)" for g in entry.get("general", [])]
+        return [*lines, "  in general:", *groups] if groups else lines
+
+    def page(self, one: Any, entry: dict[str, Any]) -> Any:
+        from ..deploy.annotate import annotate
+
+        answers = [(answer["label"], answer["score"]) for answer in entry["answers"][:3]]
+        return annotate(self.net.preparation.read(one.file), answers)
+
+    def cells(self, entry: dict[str, Any]) -> list[list[Any]]:
+        texts = [text for a in entry.get("answers", [])[: self.shown] for text in (a["label"], f"{a['score']:.9g}")]
+        return [[*texts, *[""] * (2 * self.shown - len(texts))]]
+
+    def written(self, rows: list, entries: list[dict[str, Any]]) -> str:
+        return f"{len(rows)} rows"
+
+    def read_known(self, path: Path) -> Any:
+        """The images of a list with their answers."""
+        from .. import caffelite_pb2 as pb
+        from ..deploy.known import read
+
+        return read(path, len(self.labels), self.net.answer != pb.DeployParameter.CLASSES)
+
+    def compare(self, truth: Any, failed: Container[Path]) -> list:
+        """The scores of answers against known ones, without images that could not be read."""
+        import numpy as np
+
+        from .. import caffelite_pb2 as pb
+        from ..report import known
+
+        kinds = {pb.DeployParameter.LABELS: known.labels, pb.DeployParameter.NUMBERS: known.numbers}
+        rows = [row for row, file in enumerate(truth.files) if file not in failed]
+        return kinds.get(self.net.answer, known.classes)(np.array(self.scores), truth.answers[rows], self.labels)
 
 
-def _show(entry: dict, kind: int) -> None:
-    """Prints an answer: the best classes or labels first, numbers in their order."""
-    from .. import caffelite_pb2 as pb
+class _Pixels:
+    """The shares of classes among the pixels of an image, the ``count`` largest."""
 
-    image_results.show_head(entry)
-    if kind == pb.DeployParameter.NUMBERS:
-        for answer in sorted(entry["answers"], key=lambda answer: answer["class"]):
-            options.say(f"  {answer['label']} = {answer['score']:.6g}")
-        return
-    for answer in entry["answers"]:
-        options.say(f"  {answer['score']:.4f}  {answer['label']}")
-    if "general" in entry:
-        options.say("  in general:")
-        for general in entry["general"]:
-            options.say(f"  {general['score']:.4f}  {general['name']} ({general['bits']:.1f} bits)")
+    on_sheet = False
+
+    def __init__(self, classifier: Any, count: int):
+        self.net, self.count = classifier, count
+
+    def of(self, files: Sequence[Path], failed: Failed | None) -> Iterable:
+        return self.net.predictions(files, failed)
+
+    def _classes(self, one: Any) -> tuple[Any, Any]:
+        from ..deploy.annotate import pixel_classes
+
+        image = self.net.preparation.read(one.file)
+        return image, pixel_classes(one.scores, self.net.output.shape[1:], image.shape[1:])
+
+    def entry(self, one: Any) -> dict[str, Any]:
+        from ..deploy.annotate import shares
+
+        labels = self.net.labels
+        of_classes = shares(self._classes(one)[1], len(labels))
+        best = [i for i in (-of_classes).argsort(kind="stable").tolist() if of_classes[i] > 0][: self.count]
+        return {"answers": [{"label": labels[i], "class": i, "share": float(of_classes[i])} for i in best]}
+
+    def lines(self, entry: dict[str, Any]) -> list[str]:
+        return [f"  {100 * answer['share']:5.1f} %  {answer['label']}" for answer in entry["answers"]]
+
+    def page(self, one: Any, entry: dict[str, Any]) -> Any:
+        from ..deploy.annotate import annotate, coloured
+
+        answers = [(answer["label"], answer["share"]) for answer in entry["answers"][:3]]
+        return annotate(coloured(*self._classes(one), len(self.net.labels)), answers)
 
 
-def _write_table(path: Path, session: Session, entries: list[dict], count: int) -> None:
-    """Writes a row for each image in their order. A row of an image that could not be read has the error."""
-    by_file = {entry["file"]: entry for entry in entries}
-    head = ["file", "seconds", "error", *(f"{name}{i}" for i in range(1, count + 1) for name in ("label", "score"))]
-    rows = []
-    for file in session.files:
-        entry = by_file.get(str(file), {"answers": [], "seconds": ""})
-        answers = [text for a in entry["answers"][:count] for text in (a["label"], f"{a['score']:.9g}")]
-        answers += [""] * (2 * count - len(answers))
-        rows.append([str(file), entry["seconds"], session.failed.get(file, ""), *answers])
-    image_results.write_table(path, head, rows, f"{len(rows)} rows")
+class _Boxes:
+    """Objects with their boxes: at most ``count`` of an image, with scores from ``least`` on."""
 
+    on_sheet = True
+    columns = ("label", "class", "score", "xmin", "ymin", "xmax", "ymax")
 
-def _page(preparation, file: Path, entry: dict):
-    """The picture as it is, with its answers."""
-    from ..deploy.annotate import annotate
+    def __init__(
+        self,
+        document: Any,
+        weights: tuple[str, ...],
+        gpu: str | None,
+        pictures: int,
+        labels: Path | None,
+        count: int | None,
+        least: float,
+    ):
+        from ..data import class_names
+        from ..deploy.detect import Detector
+        from ..runs.open_net import load_weights, open_device
 
-    return annotate(preparation.read(file), [(answer["label"], answer["score"]) for answer in entry["answers"][:3]])
+        weights = options.named_weights(document, weights)
+        self.net: Any = Detector(document, open_device(gpu), pictures, class_names.read(labels) if labels else None)
+        load_weights(self.net.net, weights)
+        self.count, self.least = count, least
+
+    def of(self, files: Sequence[Path], failed: Failed | None) -> Iterable:
+        return self.net.detections(files, self.least, failed)
+
+    def entry(self, one: Any) -> dict[str, Any]:
+        return {"detections": [each.record() for each in one.detections[: self.count]]}
+
+    def lines(self, entry: dict[str, Any]) -> list[str]:
+        boxes = entry["detections"]
+        corners = (" ".join(f"{v:.1f}" for v in one["box"]) for one in boxes)
+        lines = [f"  {one['score']:.4f}  {one['label']}  {text}" for one, text in zip(boxes, corners, strict=True)]
+        return lines or ["  nothing found"]
+
+    def page(self, one: Any, entry: dict[str, Any]) -> Any:
+        from ..data.box_drawing import with_boxes
+
+        drawn = [(d["class"], f"{d['label']} {d['score']:.2f}", tuple(d["box"])) for d in entry["detections"]]
+        return with_boxes(self.net.preparation.read(one.file), drawn[::-1])
+
+    def cells(self, entry: dict[str, Any]) -> list[list[Any]]:
+        boxes = entry.get("detections", [])
+        return [[d["label"], d["class"], f"{d['score']:.9g}", *d["box"]] for d in boxes] or [[""] * 7]
+
+    def written(self, rows: list, entries: list[dict[str, Any]]) -> str:
+        count = sum(len(entry["detections"]) for entry in entries)
+        return f"{count} boxes in {len(entries)} images"

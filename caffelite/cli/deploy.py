@@ -11,8 +11,7 @@ from pathlib import Path
 import click
 
 from .. import inputs
-from ..errors import CaffeliteError
-from ..runs.folder import reporting
+from ..errors import CaffeliteError, reporting
 from . import options
 from .logs import start
 from .options import comma_separated
@@ -48,8 +47,7 @@ log = logging.getLogger("caffelite")
 @options.shape
 @options.gpu
 @options.python_if_asked
-@options.level
-@options.stage
+@options.rules
 @click.option("--force", is_flag=True, help="Replace FILE where it exists.")
 def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, gpu, level, stage, force) -> None:
     """Converts a train net to a deploy net: inputs for data, probabilities for losses, and the preprocessing of
@@ -149,11 +147,10 @@ def _graph(document, there: bool, shape: tuple[str, ...], level: int | None, sta
 
 
 def _prove(graph, converted, weights: tuple[str, ...], samples: int, gpu: str | None) -> None:
-    from ..deploy.proof import prove
+    from ..deploy.convert import prove
     from ..net.net import Net
     from ..progress import bar as progress_bar
-    from ..runs.device_choice import open_device
-    from ..runs.open_net import load_weights
+    from ..runs.open_net import load_weights, open_device
 
     net = Net.of(graph, open_device(gpu), keep=True)
     if weights:

@@ -31,7 +31,7 @@ def device_query(gpu, test, as_json) -> None:
       caffelite device_query -test
     """
     from ..devices import cuda as gpus
-    from ..runs.device_choice import gpu_numbers
+    from ..runs.open_net import gpu_numbers
 
     broken = False
     if gpu is None or gpu == "all":

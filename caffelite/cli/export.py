@@ -37,25 +37,22 @@ def export(model, weights, out, check, shape, free_size, gpu, force) -> None:
     start()
     from .. import caffelite_pb2 as pb
     from .. import prototxt
-    from ..export import free_size as sizes
     from ..export import onnx
     from ..inspection.feeds import parse_shapes, with_shapes
     from ..layers import unknown_types
     from ..net.net import Net
-    from ..runs.device_choice import open_device
-    from ..runs.open_net import load_weights
+    from ..runs.open_net import load_weights, open_device
     from ..training import nets
-    from . import picture_net
     from .upgrade import write
 
     options.refuse_existing(out, force)
     document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
-    weights = picture_net.weights(document, weights)
+    weights = options.named_weights(document, weights)
     message = with_shapes(document.message, parse_shapes(shape))
     state = nets.state(pb.TEST, message)
     plain, bound = (onnx.plain_graph(message, state, document.locate) for _ in range(2))
-    other = onnx.plain_graph(sizes.larger(message), state, document.locate) if free_size else None
-    free = sizes.free_axes(plain, other) if other else {}
+    other = onnx.plain_graph(onnx.larger(message), state, document.locate) if free_size else None
+    free = onnx.free_axes(plain, other) if other else {}
     net = Net.of(bound, open_device(gpu), keep=True)
     load_weights(net, weights)
     body = onnx.encode(plain, net, free)

@@ -26,8 +26,7 @@ log = logging.getLogger("caffelite")
 @click.argument("device_id", metavar="[DEVICE_ID]", required=False, type=click.IntRange(min=0), default=0)
 @options.gpu
 @options.python
-@options.level
-@options.stage
+@options.rules
 @click.option("--force", is_flag=True, help="Replace existing files.")
 def extract_features(caffemodel, model, blobs, names, batches, kind, mode, device_id, gpu, level, stage, force) -> None:
     """Runs the net MODEL with WEIGHTS in phase TEST over BATCHES batches of its data, and writes the values of the

@@ -13,7 +13,7 @@ from itertools import pairwise
 import click
 
 from ..errors import did_you_mean, printable, quoted
-from ..runs import versions
+from ..runs import fingerprint
 from .output import STDOUT, give_up_stdout
 
 SOFTWARE = 70  # of sysexits.h: an internal error
@@ -54,7 +54,7 @@ def _folder() -> str:
 
 def _versions() -> list[str]:
     system = f"Python {platform.python_version()} on {platform.platform()}"
-    return [system, *(f"{name} {version}" for name, version in versions.installed().items())]
+    return [system, *(f"{name} {version}" for name, version in fingerprint.installed_versions().items())]
 
 
 def output_failed(error: OSError) -> int | None:

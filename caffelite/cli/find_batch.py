@@ -20,8 +20,7 @@ from .logs import start
     metavar="SIZE",
     help="Fit into this memory, as in 16G, without a trial. Default: the memory of the device.",
 )
-@options.level
-@options.stage
+@options.rules
 def find_batch(
     solver: str,
     gpu: str | None,
@@ -49,8 +48,7 @@ def find_batch(
     from ..layers.extension_files import load_permitted
     from ..prototxt.overrides import Overrides
     from ..runs.config import RunConfig
-    from ..runs.device_choice import gpus
-    from ..runs.open_net import read_solver
+    from ..runs.open_net import gpus, read_solver
     from ..runs.trial import train_two_iterations
 
     if not limit:

@@ -35,8 +35,7 @@ from .options import FiniteRange
 )
 @options.iterations("Iterations of the test; more of them make a smoother curve.", 200)
 @options.file_option("--out", help="Draw the curve, .svg or .png (extra: plot).")
-@options.level
-@options.stage
+@options.rules
 @options.as_json
 def find_lr(solver, gpu, weights, set_fields, low, high, iterations, out, level, stage, as_json) -> None:
     """Finds a learning rate: trains briefly at increasing rates, and looks where the loss falls fastest. Nothing is
@@ -55,19 +54,11 @@ def find_lr(solver, gpu, weights, set_fields, low, high, iterations, out, level,
     from ..runs.config import RunConfig
     from ..runs.trial import find_rate
 
-    config = RunConfig(
-        solver,
-        gpus=gpu,
-        weights=weights,
-        overrides=set_fields,
-        level=level,
-        stages=stage,
-    )
+    config = RunConfig(solver, gpus=gpu, weights=weights, overrides=set_fields, level=level, stages=stage)
     curve = find_rate(config, low, high, iterations)
     if as_json:
-        options.print_json(
-            {"best": curve.best, "rates": curve.rates, "losses": curve.kept, "smoothed": curve.smooth}, indent=None
-        )
+        content = {"best": curve.best, "rates": curve.rates, "losses": curve.measured, "smoothed": curve.smooth}
+        options.print_json(content, indent=None)
     elif curve.best:
         click.echo(
             f"base_lr: {curve.best:.2g}  (the loss falls fastest there; it was followed from {low:g} to "
@@ -80,4 +71,4 @@ def find_lr(solver, gpu, weights, set_fields, low, high, iterations, out, level,
     if out:
         from ..runs.picture import range_test as draw
 
-        options.write_picture(out, draw(curve.rates, curve.kept, curve.smooth, curve.best, form))
+        options.write_picture(out, draw(curve.rates, curve.measured, curve.smooth, curve.best, form))

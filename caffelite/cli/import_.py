@@ -25,8 +25,7 @@ log = logging.getLogger("caffelite")
     metavar="LAYER=MODULE",
     help="The module whose weights a layer takes, as in fc8=classifier.6; repeatable.",
 )
-@options.level
-@options.stage
+@options.rules
 @click.option("--force", is_flag=True, help="Replace FILE where it exists.")
 def import_(weights, model, out, pairs, level, stage, force) -> None:
     """Writes the weights of another program's net as a caffemodel for the same net in a prototxt.

@@ -103,13 +103,12 @@ def _copy_trained(one, folder: Path, force: bool) -> None:
 
 def _weights_of(name: str, with_weights) -> dict:
     """What a net's row says about the weights of its recipe."""
-    candidates = [one for one in with_weights.values() if one.recipe == name]
-    return {
-        "weights": [
-            {"name": one.name, one.score: one.value, "bytes": one.size, "license": one.license, "origin": one.origin}
-            for one in candidates
-        ]
-    }
+    rows = [
+        {"name": one.name, one.score: one.value, "bytes": one.size, "license": one.license, "origin": one.origin}
+        for one in with_weights.values()
+        if one.recipe == name
+    ]
+    return {"weights": rows}
 
 
 def _row(one, cost) -> dict:

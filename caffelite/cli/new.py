@@ -97,7 +97,7 @@ def new(name, data, memory, gpu, **choices) -> None:
         return
     if name.is_file():
         raise CaffeliteError(f"{name} is a file", expected="the name of a new folder")
-    from ..runs.device_choice import gpus
+    from ..runs.open_net import gpus
     from ..scaffold.project import Request, create
 
     limit = options.size_in_bytes(memory) if memory else None
@@ -118,9 +118,9 @@ def new(name, data, memory, gpu, **choices) -> None:
 
 
 def _write_layer(name: str, force: bool) -> None:
-    from ..scaffold import layer_file
+    from ..scaffold import examples
 
-    path = layer_file.write(name, force)
+    path = examples.write(name, force)
     options.say(f"Wrote {path}.")
     options.say("Next:")
     options.say(f"  python {quoted(path)}  # tests it")
@@ -128,9 +128,9 @@ def _write_layer(name: str, force: bool) -> None:
 
 
 def _write_job(path: Path, solver: Path | None, force: bool) -> None:
-    from ..scaffold import job_script
+    from ..scaffold import examples
 
-    job_script.write(path, solver, force)
+    examples.write_job_script(path, solver, force)
     options.say(f"Wrote {path}.")
     options.say("Next:")
     options.say(f"  sbatch {quoted(path)}  # trains, and requeues itself where its time is over")

@@ -19,9 +19,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from .. import user_modules
-from ..errors import CaffeliteError, printable, quoted
+from ..errors import CaffeliteError, printable, quoted, reporting
 from ..runs.config import RunConfig
-from ..runs.folder import reporting
 
 FIELDS = {each.name: each for each in dataclasses.fields(RunConfig)}
 _TYPES = typing.get_type_hints(RunConfig)
@@ -327,9 +326,14 @@ python = _python(runs=True)
 python_if_asked = _python(runs=False)
 
 
+def rules(command: Callable) -> Callable:
+    """-level and -stage: what the rules of a net's layers compare."""
+    return level(stage(command))
+
+
 def state(command: Callable) -> Callable:
     """-phase, -level and -stage: the state in which a net is built."""
-    return phase(level(stage(command)))
+    return phase(rules(command))
 
 
 def inspected(command: Callable) -> Callable:
@@ -429,6 +433,16 @@ def left_out(mistakes: Sequence[CaffeliteError], ignored: Sequence[CaffeliteErro
         raise SystemExit(1)
 
 
+def named_weights(document: Any, option: tuple[str, ...]) -> tuple[str, ...]:
+    """The weights that the options or a deploy net name. Errors: none."""
+    from .. import prototxt
+
+    named = document.message.deploy_param.weights
+    if not (option or named):
+        raise click.UsageError("-weights is missing, and the net names none")
+    return option or (str(prototxt.resolve(named, document.locate)),)
+
+
 def refuse_existing(path: Path, force: bool) -> None:
     if path.exists() and not force:
         raise CaffeliteError(f"{path} exists", remedy="write to another file, or replace it with --force")
@@ -480,7 +494,7 @@ def open_net(
     from ..layers import unknown_types
     from ..prototxt.overrides import Overrides
     from ..runs import open_net
-    from ..runs.device_choice import open_device
+    from ..runs.open_net import open_device
 
     document = Overrides(set_fields).net(prototxt.read_net(model, tolerate=unknown_types.tolerate))
     dev = share.dev if share else open_device(gpu, None, device_options, lambda: document.message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -22,34 +22,10 @@ GPU, CPU = (
 DIVISIONS = 8  # of the batch, for the smaller of the two batches that are timed
 
 
-@dataclass(frozen=True)
-class Options:
-    """The options of the command. bandwidth, network: GB/s; latency: microseconds."""
-
-    model: str
-    ranks: int
-    gpu: str | None
-    bandwidth: float | None
-    network: float
-    latency: float
-    machine: int | None
-    scaling: str
-    split: str | None
-    memory: str | None
-    rates: str | None
-    as_json: bool
-    iterations: int
-    phase: str | None
-    level: int | None
-    stage: tuple[str, ...]
-
-    @property
-    def strong(self) -> bool:
-        return self.scaling == "strong"
-
-    def open_net(self, batch: int | None = None) -> Any:
-        phase = self.phase or "TRAIN"
-        return open_net(self.model, self.gpu, phase, self.level, self.stage, batch=batch, timing=True)
+def _open(asked: Any, batch: int | None = None) -> Any:
+    """The net. asked: the command's options by name."""
+    phase = asked.phase or "TRAIN"
+    return open_net(asked.model, asked.gpu, phase, asked.level, asked.stage, batch=batch, timing=True)
 
 
 def one_core_each(gpu: str | None) -> None:
@@ -59,7 +35,7 @@ def one_core_each(gpu: str | None) -> None:
         os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
-def forecast_split(asked: Options) -> None:
+def forecast_split(asked: Any) -> None:
     """Prints the forecasts of the arrangements that -split allows, the best first."""
     start()
     one_core_each(asked.gpu)
@@ -87,12 +63,11 @@ def forecast_split(asked: Options) -> None:
     for note in guessed:
         options.say(f"Data is missing: {note}")
     options.say(f"{graph.name or asked.model}, batches of {graph.batch_size}, {asked.ranks} devices, {basis}")
-    options.say("\n".join(comparison(forecasts, planner.job.memory)))
+    options.say(options.aligned(comparison(forecasts, planner.job.memory), left=(0,)))
     _print_best(planner, best)
 
 
-def _planner(asked: Options, graph: Any, micro_batches: int | None) -> tuple[Any, str]:
-    """The planner of the net, and where its times come from."""
+def _planner(asked: Any, graph: Any, micro_batches: int | None) -> tuple[Any, str]:
     from ..devices.traits import cpu_traits, cuda_traits
     from ..net.compile import compile
     from ..parallel.forecast import Link, Network
@@ -112,7 +87,7 @@ def _planner(asked: Options, graph: Any, micro_batches: int | None) -> tuple[Any
         modelled, basis = _measured(asked, graph, compiled, micro_batches), "times measured here"
     slower = max(1.0, min(asked.ranks, machine) / cores) if cpu and not asked.rates else 1.0
     limit = options.size_in_bytes(asked.memory) if asked.memory else None
-    job = Job(asked.ranks, network, limit, strong=asked.strong, overlap=not cpu, slower=slower)
+    job = Job(asked.ranks, network, limit, strong=asked.scaling == "strong", overlap=not cpu, slower=slower)
     linked = f"{near:g} GB/s" + (f", {far:g} GB/s between machines of {machine}" if asked.ranks > machine else "")
     return Planner(graph, compiled, modelled, job), f"{basis}; links of {linked}"
 
@@ -133,14 +108,14 @@ def _rates(text: str) -> Any:
     return Rates(operations * 1e12, moved * 1e9, RATES["h100"].step)
 
 
-def _measured(asked: Options, graph: Any, compiled: Any, micro_batches: int | None) -> Any:
-    from ..runs.scaling import measure_layers
+def _measured(asked: Any, graph: Any, compiled: Any, micro_batches: int | None) -> Any:
+    from ..runs.trial import measure_layers
 
     batch = graph.batch_size
     small = max(1, batch // (micro_batches or DIVISIONS))
     large = min(batch, 4 * small)
 
-    return measure_layers(asked.open_net, graph, compiled, (small, large), asked.iterations)
+    return measure_layers(lambda batch: _open(asked, batch), graph, compiled, (small, large), asked.iterations)
 
 
 def _print_json(planner: Any, forecasts: list) -> None:
@@ -158,7 +133,7 @@ def _print_best(planner: Any, best: Any) -> None:
     texts = [f"{best.groups} {'group' if best.groups == 1 else 'groups'} of {placement.devices}", best.name]
     texts += [f"{placement.micro_batches} micro-batches"] * (placement.micro_batches > 1)
     options.say(f"Best: {', '.join(texts)}; a device sends in an iteration")
-    options.say("\n".join(stages(planner.graph, best)))
+    options.say(options.aligned(stages(planner.graph, best), left=range(3)))
 
 
 LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -231,7 +206,7 @@ def plan(**values: Any) -> None:
       caffelite plan -model models/lenet/train_val.prototxt -gpus 8
       caffelite plan -model models/vgg16/train_val.prototxt -gpus 8 -split auto -rates h100 -bandwidth 450 -memory 8G
     """
-    asked = Options(**values)
+    asked = SimpleNamespace(**values)
     if asked.split is not None:
         forecast_split(asked)
         return
@@ -241,15 +216,13 @@ def plan(**values: Any) -> None:
     from ..parallel.forecast import Link, forecast
 
     one_core_each(asked.gpu)
-    from ..runs.scaling import measure
+    from ..runs.trial import measure
 
-    net = asked.open_net()
+    net, strong = _open(asked), asked.scaling == "strong"
     try:
         if net.params.diff is None:
-            remedy = "name a net that trains, with its loss: train_val.prototxt"
-            what = (
-                f"{asked.model}: nothing is learned in phase {asked.phase or 'TRAIN'}, so there are no gradients to sum"
-            )
+            phase, remedy = asked.phase or "TRAIN", "name a net that trains, with its loss: train_val.prototxt"
+            what = f"{asked.model}: nothing is learned in phase {phase}, so there are no gradients to sum"
             raise CaffeliteError(what, remedy=remedy)
         measured = measure(net, asked.iterations)
     finally:
@@ -263,7 +236,7 @@ def plan(**values: Any) -> None:
     def of(n: int):
         # A CPU's cores move the gradients themselves, and processes beyond their number share them.
         slower = max(1.0, min(n, machine) / cores) if cpu else 1.0
-        return forecast(measured, n, near if n <= machine else far, overlap=not cpu, strong=asked.strong, slower=slower)
+        return forecast(measured, n, near if n <= machine else far, overlap=not cpu, strong=strong, slower=slower)
 
     megabytes = sum(size for _, size in measured.buckets) / 1e6
     options.say(

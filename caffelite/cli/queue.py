@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import CaffeliteError, did_you_mean
+from ..system import handling
 from . import Commands, caffelite, normalise, options
 from .logs import start
 from .options import FIELDS
@@ -141,24 +143,15 @@ def run(root: str, gpus: str, cpu_slots: int, engine: dict[str, Any] | None, unt
       caffelite queue run -engine slurm -partition gpu -time 12h -gpus 1 -slurm account=vision
     """
     start()
-    from ..runs.queue.engine import Engine
     from ..runs.queue.local import Local, Slots
-    from ..runs.queue.scheduler import Scheduler
+    from ..runs.queue.scheduler import Engine, Scheduler
     from ..runs.queue.slurm import Slurm, SlurmOptions
 
     chosen: Engine = Local(Slots.of(gpus, cpu_slots)) if engine is None else Slurm(SlurmOptions(**engine))
     scheduler = Scheduler(root, chosen)
     stopped: list[int] = []
-    before = {
-        number: signal.signal(number, lambda number, _: stopped.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
+    with handling((signal.SIGINT, signal.SIGTERM), lambda number, _: stopped.append(number)), closing(scheduler):
         scheduler.run(lambda: bool(stopped) or (until_idle and scheduler.idle()))
-    finally:
-        scheduler.close()
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @queue.command(short_help="Let a job start that this user did not add")
@@ -247,7 +240,6 @@ def remove(root: str, job: str) -> None:
 
 
 def _show(job: Job) -> None:
-    """Prints a line about a job."""
     reason = f": {job.reason}" if job.reason else ""
     click.echo(f"{job.id}  {job.state}{reason}  {job.folder}")
 

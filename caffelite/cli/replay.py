@@ -29,7 +29,7 @@ def replay(folder, gpu, everything, as_json) -> None:
       caffelite replay lenet_fault_iter_120
     """
     start()
-    from ..runs.device_choice import open_device
+    from ..runs.open_net import open_device
     from ..training.diagnosis.replay import replay as run
 
     arrays, first = [], None
@@ -42,12 +42,10 @@ def replay(folder, gpu, everything, as_json) -> None:
         options.print_json({"first": first and first.record(), "arrays": [one.record() for one in arrays]})
     else:
         options.say(_table(arrays))
-        text = (
-            f'first not finite, in {first.direction}: layer "{first.layer}" ({first.type}), {first.what}'
-            if first
-            else ""
-        )
-        options.say(text or "all of it is finite: the fault does not come again on this device")
+        text = "all of it is finite: the fault does not come again on this device"
+        if first:
+            text = f'first not finite, in {first.direction}: layer "{first.layer}" ({first.type}), {first.what}'
+        options.say(text)
     sys.exit(1 if first else 0)
 
 
@@ -57,8 +55,4 @@ def _table(arrays: list) -> str:
         statistics = [f"{value:.4g}" for value in (one.least, one.greatest, one.mean_abs)]
         counts = [str(count or "") for count in (one.nans, one.infinities)]
         rows.append((one.direction, one.layer, one.what, "×".join(map(str, one.shape)) or "1", *statistics, *counts))
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    cells = (
-        [c.ljust(w) if i < 4 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))] for row in rows
-    )
-    return "\n".join("  ".join(row).rstrip() for row in cells)
+    return options.aligned(rows, left=range(4))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
+from ..runs import registry
 from . import options
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def list_text(runs: Sequence[RunSummary]) -> str:
             _iterations(run),
             *(score_text(run.scores.get(name)) for name in names),
             score_text(run.loss),
-            duration(run.seconds),
+            registry.duration(run.seconds),
             run.status.started[:16].replace("T", " "),
             *[", ".join(run.notes.tags)] * tagged,
         ]
@@ -112,7 +112,7 @@ def comparison_text(compared: Comparison) -> str:
     lines += [[each.field, *each.values] for each in compared.fields]
     lines += [["state", *(run.status.label for run in runs)], ["iteration", *map(_iterations, runs)]]
     lines += [[name, *(score_text(run.scores.get(name)) for run in runs)] for name in names]
-    lines += [["time", *(duration(run.seconds) for run in runs)]]
+    lines += [["time", *(registry.duration(run.seconds) for run in runs)]]
     if not compared.fields:
         lines[1:1] = [["no field differs", *[""] * len(runs)]]
     if len(runs) > WIDE:
@@ -122,16 +122,6 @@ def comparison_text(compared: Comparison) -> str:
 
 def score_text(value: float | None) -> str:
     return "" if value is None else f"{value:.4g}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds as 12.3s, 4m05s or 2h03m."""
-    if not math.isfinite(seconds):
-        return ""
-    if seconds < 60:
-        return f"{seconds:.1f}s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}m{rest:02}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
 
 
 def _iterations(run: RunSummary) -> str:

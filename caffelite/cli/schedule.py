@@ -34,15 +34,14 @@ def schedule(solver, out, samples, processes, forecast, shape, set_fields, as_js
       caffelite schedule -solver solvers/lenet_solver.prototxt -samples 60000
       caffelite schedule -solver solvers/resnet50_solver.prototxt -out schedule.svg
     """
-    from ..inspection import duration
     from ..inspection.feeds import parse_shapes
-    from ..inspection.schedule import chart
+    from ..inspection.schedule import chart, seconds_of
     from ..inspection.schedule import schedule as plan
     from ..prototxt.overrides import Overrides
 
     form = options.picture_form(out, "pdf") if out else None
     run = plan(solver, parse_shapes(shape), samples, Overrides(set_fields), processes)
-    seconds = duration.of_solver(solver, run, parse_shapes(shape), Overrides(set_fields)) if forecast else None
+    seconds = seconds_of(solver, run, parse_shapes(shape), Overrides(set_fields)) if forecast else None
     if as_json:
         record = asdict(run) | {"epochs": run.epochs} | ({"seconds": seconds} if forecast else {})
         options.print_json({name: value for name, value in record.items() if name != "curve"})
@@ -57,26 +56,12 @@ def schedule(solver, out, samples, processes, forecast, shape, set_fields, as_js
 def _text(run) -> str:
     batch = f" of {run.batch:,} samples" if run.batch else ""
     epochs = f": {run.epochs:.4g} epochs of {run.samples:,}" if run.epochs else ""
-    head = ("iteration", "epoch", "rate", "")
-    rows = [
-        head,
-        *(
-            (f"{m.iteration:,}", "" if m.epoch is None else f"{m.epoch:.2f}", f"{m.rate:.6g}", m.what)
-            for m in run.moments
-        ),
-    ]
-    widths = [max(len(row[i]) for row in rows) for i in range(4)]
-    lines = ["  ".join([*(c.rjust(w) for c, w in zip(row[:3], widths, strict=False)), row[3]]).rstrip() for row in rows]
-    return "\n".join(
-        [
-            f"{run.rule}, lr_policy {run.policy}, {run.iterations:,} iterations{batch}{epochs}",
-            *run.fields,
-            "",
-            *lines,
-            "",
-            *_events(run),
-        ]
-    )
+    rows = [("iteration", "epoch", "rate", "")]
+    for moment in run.moments:
+        epoch = "" if moment.epoch is None else f"{moment.epoch:.2f}"
+        rows.append((f"{moment.iteration:,}", epoch, f"{moment.rate:.6g}", moment.what))
+    head = f"{run.rule}, lr_policy {run.policy}, {run.iterations:,} iterations{batch}{epochs}"
+    return "\n".join([head, *run.fields, "", options.aligned(rows, left=(3,)), "", *_events(run)])
 
 
 def _events(run) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -53,11 +53,9 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
     if batch:
         subject.message = rebatched(subject.message, batch)
     phases = nets.phases(phase, subject.message)
-    built_phases = [subject.part(p) for p in phases]
-    tables, wrong = (
-        [summaries.table(graph, guessed) for graph, guessed, _ in built_phases],
-        [error for built_phase in built_phases for error in built_phase[2]],
-    )
+    built_phases = [subject.buildable(p) for p in phases]
+    tables = [summaries.table(graph, guessed) for graph, guessed, _ in built_phases]
+    wrong = [error for *_, errors in built_phases for error in errors]
     threads, train = threads or os.cpu_count() or 1, pb.TRAIN in phases
     if wrong:
         if as_json:
@@ -69,40 +67,33 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
     built = {phase: graph for phase, (graph, _, _) in zip(phases, built_phases, strict=True)}
     memory = summaries.memory(subject, None, threads, train, traits, built)
     fits = summaries.largest_batch(subject, options.size_in_bytes(limit), threads, train, traits) if limit else None
-    parts_of = _parts(subject, built_phases[0][0], split, threads) if split else []
+    devices = _memory_by_device(subject, built_phases[0][0], split, threads) if split else []
     if as_json:
-        record: dict[str, object] = {
+        record: dict[str, Any] = {
             "phases": [asdict(t) for t in tables],
             "memory": asdict(memory) | {"total": memory.total},
         }
-        if limit:
-            record["largest_batch"] = fits and fits[0]
-        if split:
-            record["devices"] = [asdict(d) | {"total": d.memory.total} for d in parts_of]
+        record |= {"largest_batch": fits and fits[0]} if limit else {}
+        record |= {"devices": [asdict(d) | {"total": d.memory.total} for d in devices]} if split else {}
         options.print_json(record)
     else:
         texts = [*map(_table, tables), _memory(memory, pb.Phase.Name(pb.TRAIN if train else pb.TEST), tables[0].batch)]
         if limit:
-            texts.append(
-                f"Largest batch within {limit}: "
-                + (f"{fits[0]:,}, which takes {_size(fits[1].total)}" if fits else "none fits")
-            )
+            largest = f"{fits[0]:,}, which takes {_size(fits[1].total)}" if fits else "none fits"
+            texts.append(f"Largest batch within {limit}: {largest}")
         if split:
-            texts.append(_devices(parts_of))
+            texts.append(_devices(devices))
         options.say("\n".join(texts))
     options.left_out([], subject.ignored)
 
 
-def _parts(subject: InspectedNet, graph: Graph, split: str, threads: int) -> list[DeviceMemory]:
+def _memory_by_device(subject: InspectedNet, graph: Graph, split: str, threads: int) -> list[DeviceMemory]:
     from ..inspection.split import memory, placement_of
 
     return memory(subject, graph.phase, graph.batch_size, placement_of(graph, split), threads)
 
 
 def _devices(devices: list[DeviceMemory]) -> str:
-    """The memory of each device of a group, as a table."""
-    from ..inspection.split import table
-
     rows: list[tuple[str, ...]] = [
         ("stage", "shard", "layers", "weights", "gradients", "history", "activations", "in flight", "total")
     ]
@@ -111,7 +102,7 @@ def _devices(devices: list[DeviceMemory]) -> str:
         sizes = [_size(value) for value in (memory.weights, memory.gradients, memory.history, memory.arena)]
         layers = f"{names[0]} to {names[-1]}" if len(names) > 1 else " ".join(names)
         rows.append((f"{one.stage}", f"{one.shard}", layers, *sizes, f"{one.flights}", _size(memory.total)))
-    return "\n".join(["Memory of each device", *table(rows, 3)])
+    return f"Memory of each device\n{options.aligned(rows, left=range(3))}"
 
 
 def _size(count: float) -> str:
@@ -189,20 +180,17 @@ def _table(table: Table) -> str:
 
 
 def _memory(memory, phase: str, batch: int) -> str:
-    named = [
-        ("weights", memory.weights),
-        ("gradients of weights", memory.gradients),
-        ("the solver's history", memory.history),
-        ("activations and their gradients", memory.arena),
-        ("constants", memory.constants),
-        ("workspace", memory.workspace),
-        ("prefetched batches", memory.prefetch),
-        ("libraries and kernels", memory.kernels),
-    ]
-    lines = [f"  {name:32}{_size(value):>10}" for name, value in named if value]
-    lines[lines.index(next(line for line in lines if "activations" in line))] += (
-        f"  ({_size(memory.alone)} if they did not share memory)"
-    )
-    return "\n".join(
-        [f"Memory of {phase}, batches of {batch}, on a CPU", *lines, f"  {'total':32}{_size(memory.total):>10}"]
-    )
+    named = {
+        "weights": memory.weights,
+        "gradients of weights": memory.gradients,
+        "the solver's history": memory.history,
+        "activations and their gradients": memory.arena,
+        "constants": memory.constants,
+        "workspace": memory.workspace,
+        "prefetched batches": memory.prefetch,
+        "libraries and kernels": memory.kernels,
+        "total": memory.total,
+    }
+    notes = {"activations and their gradients": f"  ({_size(memory.alone)} if they did not share memory)"}
+    lines = [f"  {name:32}{_size(value):>10}{notes.get(name, '')}" for name, value in named.items() if value]
+    return "\n".join([f"Memory of {phase}, batches of {batch}, on a CPU", *lines])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import sys
 import time
@@ -22,18 +23,8 @@ if TYPE_CHECKING:
 
 
 RUN_FIELDS = (
-    "gpus",
-    "python_folders",
-    "precision",
-    "deterministic",
-    "eager",
-    "weights",
-    "tensorboard",
-    "trackers",
-    "data_threads",
-    "level",
-    "stages",
-)
+    "gpus python_folders precision deterministic eager weights tensorboard trackers data_threads level stages"
+).split()
 
 
 @click.command(short_help="Train many settings and compare them")
@@ -143,8 +134,7 @@ def sweep(
     if bool(resume) == bool(values["solver"]):
         raise click.UsageError("name a solver with -solver, or the folder of a sweep to continue with -resume")
     start()
-    from ..runs.device_choice import gpus
-    from ..runs.open_net import read_solver
+    from ..runs.open_net import gpus, read_solver
     from ..runs.queue.slurm import SlurmOptions
     from ..sweep import config
     from ..sweep import jobs as processes
@@ -158,7 +148,7 @@ def sweep(
     folder = resume or values["folder"] or _default_folder(definition)
     root = _queue(folder, queued, jobs) if cluster is None else None
     if not gpu_ids and not resume and not root and cluster is None:
-        definition = _with_threads(definition, len(devices))
+        definition = dataclasses.replace(definition, threads=max(1, len(usable_cores()) // len(devices)))
     with processes.stopping(stop):
         results = Sweep(definition, folder, devices, stop, repeat_failed, root, cluster).run()
     _show(results, folder, as_json)
@@ -190,7 +180,6 @@ def _queue(folder: Path, queued: bool | None, jobs: int | None) -> Path | None:
 
 
 def _definition(jobs: int | None, run: dict[str, Any], values: dict[str, Any]) -> SweepConfig:
-    """The definition that the options make."""
     from ..runs.config import RunConfig
     from ..sweep import space
     from ..sweep.config import SweepConfig
@@ -206,13 +195,6 @@ def _definition(jobs: int | None, run: dict[str, Any], values: dict[str, Any]) -
         together=(jobs or 1) if values["sampler"] == "optuna" else 1,
         **{name: values[name] for name in ("sampler", "seeds", "score", "take")},
     )
-
-
-def _with_threads(definition: SweepConfig, jobs: int) -> SweepConfig:
-    """The definition with the cores divided among trials."""
-    import dataclasses
-
-    return dataclasses.replace(definition, threads=max(1, len(usable_cores()) // jobs))
 
 
 def _default_folder(definition: SweepConfig) -> Path:

@@ -40,8 +40,7 @@ log = logging.getLogger("caffelite")
 @options.as_json
 @options.set_layers
 @options.data_threads
-@options.level
-@options.stage
+@options.rules
 @options.phase
 def test(
     model, weights, gpu, device_options, iterations, folder, labels, as_json, set_fields, level, stage, phase
@@ -64,7 +63,7 @@ def test(
     start()
     from ..data import class_names
     from ..progress import bar as progress_bar
-    from ..report import scoring
+    from ..report import collect
     from ..report.collect import OutputCollector
     from ..runs.open_net import load_weights
     from .options import open_net
@@ -86,10 +85,10 @@ def test(
             from ..report import pictures
 
             pictures.check_installed(mistakes=collector.classification is not None)
-        count = scoring.count_batches(iterations, collector, bool(folder))
+        count = collect.count_batches(iterations, collector, bool(folder))
         log.info("Running for %d iterations.", count)
         with progress_bar(count, unit="batch") as bar:
-            scores = scoring.score(net, smaller, count, collector, functools.partial(show_batch, bar, collector))
+            scores = collect.score(net, smaller, count, collector, functools.partial(show_batch, bar, collector))
         records = _show(scores, collector)
         if collector.source:
             log.info("Tested %d of %d samples, each once.", collector.samples, collector.source.length)

@@ -84,7 +84,7 @@ def time(model, gpu, device_options, iterations, shape, phase, level, stage, wei
 def _compare(opened: Callable, iterations: int) -> None:
     """Prints complete passes at each precision of the device. They take turns, so that none has the quiet minutes of a
     machine for itself."""
-    from ..inspection import counts, timing
+    from ..inspection import timing
 
     nets: dict[str, Any] = {}
     try:
@@ -104,7 +104,7 @@ def _compare(opened: Callable, iterations: int) -> None:
         for _ in range(ROUNDS):
             for name, net in nets.items():
                 laps[name].append(timing.whole(net, -(-iterations // ROUNDS)))
-        batch = next(counts.batch_of(net.graph) for net in nets.values())
+        batch = next(net.graph.batch_size for net in nets.values())
     finally:
         for net in nets.values():
             net.close()
@@ -134,7 +134,8 @@ def report(net, passes: list) -> None:
 
 def _print_table(net, passes: list, whole: float, ceilings: tuple[float, float]) -> None:
     """Prints a table of layers with their share of the device's ceilings, complete passes, and memory."""
-    from ..inspection import counts, memory
+    from ..inspection import memory
+    from ..planner import costs
 
     rows: list[tuple[str, ...]] = [
         ("layer", "forward ms", "backward ms", "GFLOP/s", "GB/s", "of a ceiling", "algorithms")
@@ -144,17 +145,15 @@ def _print_table(net, passes: list, whole: float, ceilings: tuple[float, float])
     dev, (most_operations, most_bytes) = net.dev, ceilings
     graphs = " by CUDA graphs" if not net.requires_host else " in part by CUDA graphs"
     graphs = "" if dev.traits.synchronous else " run eagerly" if dev.why_eager() else graphs
-    options.say(
-        f"Forward and backward{graphs}: {whole:.4g} ms, {1e3 * counts.batch_of(net.graph) / whole:,.0f} images/s"
-    )
-    reached = 2e3 * sum(counts.work(step.node) for step in net.compiled.forward) / whole
+    options.say(f"Forward and backward{graphs}: {whole:.4g} ms, {1e3 * net.graph.batch_size / whole:,.0f} images/s")
+    reached = 2e3 * sum(costs.work(step.node) for step in net.compiled.forward) / whole
     options.say(
         f"Arithmetic: {reached / 1e9:,.4g} GFLOP/s, {reached / most_operations:.0%} of the "
         f"{most_operations / 1e9:,.0f} of a large "
         f"product; a large copy moves {most_bytes / 1e9:,.4g} GB/s"
     )
-    peak, when, parts = memory.peak(net.compiled)
-    held = ", ".join(f'"{node.name}" {memory.text(size)}' for node, size in parts[: memory.PARTS])
+    peak, when, largest = memory.peak(net.compiled)
+    held = ", ".join(f'"{node.name}" {memory.text(size)}' for node, size in largest[: memory.PARTS])
     options.say(
         f"Blobs and gradients: {memory.text(net.compiled.arena)} of memory, at most {memory.text(peak)} at once, in "
         f"{when}: {held}"
@@ -162,13 +161,13 @@ def _print_table(net, passes: list, whole: float, ceilings: tuple[float, float])
 
 
 def _row(step, passes: list, ceilings: tuple[float, float]) -> tuple[str, ...]:
-    from ..inspection import counts
+    from ..planner import costs
 
     name = " + ".join([step.node.name, *(fused.layer.spec.type for fused in step.fused)])
     forward, backward = (
         statistics.median(getattr(p, kind).get(step.node.name, 0.0) for p in passes) for kind in ("forward", "backward")
     )
-    operations, moved, seconds = 2 * counts.work(step.node), counts.traffic(step), (forward + backward) / 1e3
+    operations, moved, seconds = 2 * costs.work(step.node), costs.traffic(step), (forward + backward) / 1e3
     cells = [name, f"{forward:.3g}", f"{backward:.3g}" if backward else ""]
     if not moved or not seconds:
         return (*cells, "", "", "", "")

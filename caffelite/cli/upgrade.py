@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
 import re
+from copy import deepcopy
 from pathlib import Path
 
 import click
 
-from ..errors import CaffeliteError, Locator
+from ..errors import CaffeliteError, Locator, reporting
+from ..runs.folder import write_atomically
 from . import options
 from .logs import start
 
@@ -104,8 +104,7 @@ def upgraded_binary(path: str, data: bytes, plain: bool = False) -> tuple[bytes,
     net.ClearField("run")  # it is no file of that run any more
     modern = upgrade_net(net, Locator(path), weights_only=True)
     removed = remove_own_fields(modern.message) if plain else []
-    rest = pb.NetParameter()
-    rest.CopyFrom(modern.message)
+    rest = deepcopy(modern.message)
     rest.ClearField("layer")
     chunks = [rest.SerializeToString()]
     for layer in modern.message.layer:
@@ -140,17 +139,5 @@ def without_blobs(data: memoryview, blobs: list[bytes], message: str = "net") ->
 
 def write(path: Path, body: bytes) -> None:
     """Writes a file atomically."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
-    try:
-        with open(draft, "wb") as file:
-            file.write(body)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    except (OSError, ValueError) as error:
-        raise CaffeliteError(
-            f"cannot write {path}: {(getattr(error, 'strerror', None) or str(error)).lower()}"
-        ) from None
-    finally:
-        with contextlib.suppress(OSError, ValueError):
-            draft.unlink()
+    with reporting(f"write {path}"):
+        write_atomically(path, body)

@@ -196,8 +196,7 @@ def gradcam(
 @options.gpu
 @options.python
 @options.set_layers
-@options.level
-@options.stage
+@options.rules
 @options.phase
 @_out
 def features(model, weights, blob, method, samples, labels, seed, gpu, set_fields, level, stage, phase, out) -> None:
@@ -257,7 +256,7 @@ def parameters(snapshots: tuple[str, ...], layers: tuple[str, ...], blob: int, o
 def _open(model: str, weights: tuple[str, ...], gpu: str | None) -> ExplainedNet:
     from .. import prototxt
     from ..layers import unknown_types
-    from ..runs.device_choice import open_device
+    from ..runs.open_net import open_device
     from ..visualize.explained import ExplainedNet
 
     document = prototxt.read_net(model, tolerate=unknown_types.tolerate)

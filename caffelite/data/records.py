@@ -21,6 +21,13 @@ from .lmdb_reader import Lmdb
 ANNOTATED = b"\x0a"  # the first byte of an AnnotatedDatum: its field 1 is a message; that of a Datum is a number
 
 
+def backend_of(path: Path) -> str:
+    """lmdb or leveldb where a folder is such a database, else empty."""
+    if (path / "data.mdb").is_file():
+        return "lmdb"
+    return "leveldb" if (path / "CURRENT").is_file() else ""
+
+
 class Records:
     """(key, value) of every record of an LMDB or a LevelDB, in the order of the keys.
 
@@ -30,7 +37,7 @@ class Records:
 
     def __init__(self, path: str | os.PathLike, backend: str | None = None):
         self.path = Path(path)
-        self.backend = backend or ("leveldb" if (self.path / "CURRENT").is_file() else "lmdb")
+        self.backend = backend or backend_of(self.path) or "lmdb"
         if self.backend == "leveldb":
             self._db = leveldb._open(self.path)
             self._close = lambda: leveldb._close(self.path)

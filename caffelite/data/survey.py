@@ -22,7 +22,7 @@ from .files import folder
 from .hdf5_rows import HDF5Rows, Row, is_hdf5
 from .images import decode
 from .listing import Listed, read_list, read_table
-from .records import Records, objects, read, shown
+from .records import Records, backend_of, objects, read, shown
 from .writers import progress_bar
 
 Shape = tuple[int, ...]
@@ -130,7 +130,7 @@ def survey(path: str | os.PathLike, progress: bool = False, search_near: bool = 
 
 def _opened(path: Path) -> tuple[AbstractContextManager[Any], Callable[[bool, Any], tuple[str, _Seen | str]]]:
     """(the records, with a length; what examines one of them) of a data set."""
-    is_database = (path / "data.mdb").exists() or (path / "CURRENT").exists()
+    is_database = bool(backend_of(path))
     if path.is_dir() and not is_database:
         return nullcontext(folder(path)), functools.partial(_look_at_file, f"{path}/")
     if not is_database and is_hdf5(path):

@@ -1,4 +1,4 @@
-"""Draws answers on images, and a contact sheet of all images."""
+"""Draws answers on images: labels, or the classes of pixels; and a contact sheet of all images."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..data import lettering
-from ..data.images import channels_last, opencv
+from ..data.images import channels_last, opencv, resize
 
 LEAST, MOST = 240, 640  # pixels of the longer side
 INK, FAINT, PAPER, BAR = (41, 31, 31), (130, 120, 115), (250, 250, 250), (176, 108, 43)  # blue, green, red
@@ -63,3 +63,35 @@ def sheet(pages: list[np.ndarray]) -> np.ndarray:
 
 def png(page: np.ndarray) -> bytes:
     return opencv("classify -annotate").imencode(".png", page)[1].tobytes()
+
+
+BITS = 8  # of a colour
+
+
+def palette(count: int) -> np.ndarray:
+    """count×3 of uint8, blue, green, red: the colours of PASCAL VOC, where class 0 is black. Class i has bit 3·j + k of
+    i as bit 7 - j of colour k (red, green, blue)."""
+    indices = np.arange(count)[:, None]
+    colours = np.zeros((count, 3), np.uint8)
+    for j in range(BITS):
+        colours |= ((indices >> (3 * j + np.arange(3)) & 1) << (BITS - 1 - j)).astype(np.uint8)
+    return colours[:, ::-1]
+
+
+def pixel_classes(scores: np.ndarray, shape: tuple[int, ...], size: tuple[int, int]) -> np.ndarray:
+    """H×W of uint16: the class with the greatest score at each place, for an image of this size (H, W). scores: of a
+    net's output of ``shape``, C×h×w."""
+    classes = scores.reshape(shape).argmax(0).astype(np.uint16)
+    return classes if classes.shape == size else resize(classes[None], *size, "INTER_NEAREST")[0]
+
+
+def shares(classes: np.ndarray, count: int) -> np.ndarray:
+    """(count): the share of pixels of each class."""
+    return np.bincount(classes.ravel(), minlength=count) / classes.size
+
+
+def coloured(image: np.ndarray, classes: np.ndarray, count: int) -> np.ndarray:
+    """The image C×H×W, half covered by the colours of its pixels' classes (H×W); class 0 has none. 3×H×W of uint8."""
+    pixels = np.broadcast_to(image[:3] if len(image) > 2 else image[:1], (3, *image.shape[1:])).astype(np.float32)
+    colours = palette(count)[classes].transpose(2, 0, 1)
+    return np.rint(np.where(classes > 0, (pixels + colours) / 2, pixels)).astype(np.uint8)

@@ -13,7 +13,7 @@ from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, did_you_mean
 from ..net.net import Net
 from ..prototxt import Document
-from .preprocessing import VIEWS, Preparation, open_net
+from .preprocessing import VIEWS, Failed, Picture, Preparation, in_batches, open_net
 
 MOST_ROWS = 64  # of a batch
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".pgm", ".ppm")
@@ -24,7 +24,7 @@ class Prediction:
     """file: the picture's, its content or its pixels. scores: by class. seconds: from the picture to them. notes: what
     the preparation did to the picture."""
 
-    file: Path | bytes | np.ndarray
+    file: Picture
     scores: np.ndarray
     seconds: float
     notes: list[str] = field(default_factory=list)
@@ -89,11 +89,7 @@ class Classifier:
         self.net.forward(0)
         self.net.dev.download(self.net.data[self.output])
 
-    def predictions(
-        self,
-        files: Sequence[Path | bytes | np.ndarray],
-        failed: Callable[[Path | bytes | np.ndarray, CaffeliteError], None] | None = None,
-    ) -> Iterator[Prediction]:
+    def predictions(self, files: Sequence[Picture], failed: Failed | None = None) -> Iterator[Prediction]:
         """One prediction per image, in their order: files, their content, or pixels as `Preparation.decode`
         takes them.
 
@@ -102,37 +98,24 @@ class Classifier:
         """
         dev, name = self.net.dev, self.preparation.name
         rows = np.zeros(self.net.graph.inputs[name].shape, np.float32)
-        for start in range(0, len(files), self.batch):
-            chunk: list[Path | bytes | np.ndarray] = []
-            notes: list[list[str]] = []
-            begun = time.perf_counter()
-            for position, file in enumerate(files[start : start + self.batch], start):
-                try:
-                    changes = self._prepare(file, position, rows[len(chunk) * self.rows : (len(chunk) + 1) * self.rows])
-                except CaffeliteError as error:
-                    if failed is None:
-                        raise
-                    failed(file, error)
-                    continue
-                chunk.append(file)
-                notes.append(changes)
-            if not chunk:
-                continue
+
+        def prepare(file: Picture, position: int, row: int) -> list[str]:
+            return self._prepare(file, position, rows[row * self.rows : (row + 1) * self.rows])
+
+        for batch, begun in in_batches(files, self.batch, prepare, failed):
             self.net.set_inputs(**{name: rows})
             self.net.forward(0)
             scores = dev.download(self.net.data[self.output]).reshape(self.batch, self.rows, -1)
-            scores = scores[: len(chunk)].astype(np.float64).mean(1)
-            seconds = (time.perf_counter() - begun) / len(chunk)
+            scores = scores[: len(batch)].astype(np.float64).mean(1)
+            seconds = (time.perf_counter() - begun) / len(batch)
             if not np.isfinite(scores).all():
-                wrong = int(np.flatnonzero(~np.isfinite(scores).all(1))[0])
-                bad = _named(chunk[wrong], start + wrong)  # of pixels, which are all read or none
+                file, position, _ = batch[int(np.flatnonzero(~np.isfinite(scores).all(1))[0])]
                 remedy = "are its weights those of this net, and is the input scaled as in training?"
-                raise CaffeliteError(f"{bad}: the net's scores are not finite", remedy=remedy)
-            yield from (
-                Prediction(file, row, seconds, noted) for file, row, noted in zip(chunk, scores, notes, strict=True)
-            )
+                raise CaffeliteError(f"{_named(file, position)}: the net's scores are not finite", remedy=remedy)
+            for (file, _, notes), row in zip(batch, scores, strict=True):
+                yield Prediction(file, row, seconds, notes)
 
-    def _prepare(self, file: Path | bytes | np.ndarray, position: int, rows: np.ndarray) -> list[str]:
+    def _prepare(self, file: Picture, position: int, rows: np.ndarray) -> list[str]:
         """Writes a picture's views into ``rows``; returns what was done to it."""
         try:
             image, notes = self.preparation.fitted(self.preparation.decode(file))
@@ -145,7 +128,7 @@ class Classifier:
         return notes
 
 
-def _named(picture: Path | bytes | np.ndarray, position: int) -> str:
+def _named(picture: Picture, position: int) -> str:
     return str(picture) if isinstance(picture, Path) else f"picture {position}"
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..layers import REGISTRY
 from ..layers.detection_base import DetectingLayer
 from ..layers.feeding import is_input
 from ..prototxt import Document
-from .preprocessing import Preparation, open_net
+from .preprocessing import Failed, Picture, Preparation, in_batches, input_shapes, open_net
 
 LEAST_SCORE = 0.3  # of a box, where none is given
 MOST_ROWS = 32  # of a batch
@@ -45,7 +45,7 @@ class Detected:
     """file: the picture's, its content or its pixels. detections: the objects, the highest score first. seconds: from
     the picture to them. notes: what the preparation did to the picture."""
 
-    file: Path | bytes | np.ndarray
+    file: Picture
     detections: list[Detection]
     seconds: float
     notes: list[str] = field(default_factory=list)
@@ -72,8 +72,7 @@ def completed(message: pb.NetParameter) -> pb.NetParameter:
     sizes = image_sizes(message)
     if not {"rois", "cls_prob", "bbox_pred"} <= tops or {"cls_prob", "bbox_pred"} & read or not sizes:
         return message
-    complete = pb.NetParameter()
-    complete.CopyFrom(message)
+    complete = deepcopy(message)
     layer = complete.layer.add(name="detections", type="RoIDetectionOutput", top=["detections"])
     layer.bottom.extend(["rois", "cls_prob", "bbox_pred", sizes[0]])
     layer.roi_detection_output_param.bbox_mean.extend([0] * 4)
@@ -87,15 +86,9 @@ def image_sizes(message: pb.NetParameter) -> list[str]:
         top
         for layer in message.layer
         if is_input(layer)
-        for top, shape in zip(layer.top, _shapes(layer), strict=False)
-        if list(shape.dim)[1:] in ([3], [3, 1, 1])
+        for top, shape in zip(layer.top, input_shapes(layer), strict=False)
+        if shape[1:] in ([3], [3, 1, 1])
     ]
-
-
-def _shapes(layer: pb.LayerParameter) -> list[pb.BlobShape]:
-    """The shapes of an Input layer's tops, of which one may serve all."""
-    shapes = list(layer.input_param.shape)
-    return shapes * len(layer.top) if len(shapes) == 1 else shapes
 
 
 class Detector:
@@ -130,37 +123,26 @@ class Detector:
         self.net.forward(0)
 
     def detections(
-        self,
-        files: Sequence[Path | bytes | np.ndarray],
-        least: float = 0.0,
-        failed: Callable[[Path | bytes | np.ndarray, CaffeliteError], None] | None = None,
+        self, files: Sequence[Picture], least: float = 0.0, failed: Failed | None = None
     ) -> Iterator[Detected]:
         """The objects of each image with scores of at least ``least``, in the order of the images: files, their
         content, or pixels as `Preparation.decode` takes them. failed: as for `Classifier.predictions`."""
         name = self.preparation.name
         rows = np.zeros(self.net.graph.inputs[name].shape, np.float32)
-        for start in range(0, len(files), self.batch):
-            begun = time.perf_counter()
-            chunk: list[tuple[Path | bytes | np.ndarray, tuple[int, ...], list[str]]] = []
-            for file in files[start : start + self.batch]:
-                try:
-                    image = self.preparation.decode(file)
-                    fitted, notes = self.preparation.fitted(image)
-                    rows[len(chunk)] = self.preparation.views(fitted)[0]
-                except CaffeliteError as error:
-                    if failed is None:
-                        raise
-                    failed(file, error)
-                    continue
-                chunk.append((file, image.shape[1:], notes))
-            if not chunk:
-                continue
+
+        def prepare(file: Picture, position: int, row: int) -> tuple[tuple[int, ...], list[str]]:
+            image = self.preparation.decode(file)
+            fitted, notes = self.preparation.fitted(image)
+            rows[row] = self.preparation.views(fitted)[0]
+            return image.shape[1:], notes
+
+        for batch, begun in in_batches(files, self.batch, prepare, failed):
             self._set_inputs(rows)
             self.net.forward(0)
             output = self.net.data[self.output]
             table = self.net.dev.download(output).reshape(-1, output.shape[-1])[:, :ROW]
-            seconds = (time.perf_counter() - begun) / len(chunk)
-            for i, (file, size, notes) in enumerate(chunk):
+            seconds = (time.perf_counter() - begun) / len(batch)
+            for i, (file, _, (size, notes)) in enumerate(batch):
                 mine = table[(table[:, 0] == i) & (table[:, 1] != -1) & (table[:, 2] >= least)]
                 yield Detected(file, self._detections(mine, size), seconds, notes)
 
@@ -173,7 +155,6 @@ class Detector:
         self.net.set_inputs(**inputs)
 
     def _detections(self, rows: np.ndarray, size: tuple[int, ...]) -> list[Detection]:
-        """The objects of an image of some height and width."""
         boxes = rows[:, 3:7].astype(float)
         stored, shape = self.preparation.size, self.preparation.shape[1:]
         if stored and tuple(stored) != tuple(shape):  # the net reads the middle

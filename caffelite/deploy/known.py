@@ -20,16 +20,16 @@ class Known:
     answers: np.ndarray
 
 
-def read(path: Path, outputs: int, numbers: bool) -> Known:
+def read(path: Path, outputs: int, several: bool) -> Known:
     """The images of a list or, with several answers each, of a .csv table. A name counts from the working directory, or
-    else from the list's folder. outputs: of the net; numbers: whether its answers are labels or numbers.
+    else from the list's folder. outputs: of the net; several: whether its answers are labels or numbers.
 
     Errors: an answer that the net cannot give.
     """
     if path.suffix.lower() == ".csv":
         table = read_table(path)
         listed, truth, columns = table.listed, table.values, len(table.columns)
-        if not numbers:
+        if not several:
             remedy = "name a list with lines of file and label"
             raise CaffeliteError("a table, yet the net answers with one class", where=Where(str(path)), remedy=remedy)
         if columns != outputs:
@@ -39,7 +39,7 @@ def read(path: Path, outputs: int, numbers: bool) -> Known:
     else:
         listed = read_list(path)
         truth = np.array([image.label for image in listed])
-        if numbers:
+        if several:
             remedy = "name a .csv table"
             raise CaffeliteError("a list, yet the net gives several answers", where=Where(str(path)), remedy=remedy)
         for image in listed:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,14 @@ from ..data import images
 from ..data.draws import key
 from ..data.samples import DataSource
 from ..data.transforms import Choice, Transform
-from ..errors import CaffeliteError, Locator
+from ..errors import CaffeliteError, Locator, reporting
 from ..layers.feeding import is_input
 from ..net import graph
 from ..net.net import Net
 from . import glyph_style
 
+Picture = Path | bytes | np.ndarray  # a file, the content of one, or pixels
+Failed = Callable[[Picture, CaffeliteError], None]
 MEASURED = 500  # samples that tell how a data set shows its signs
 VIEWS = 10  # of an oversampled picture: four corners and the middle, each mirrored too
 
@@ -37,7 +41,7 @@ class Preparation:
         tops = [
             (i, top, shape)
             for i in input_layers
-            for top, shape in zip(message.layer[i].top, _shapes(message.layer[i]), strict=True)
+            for top, shape in zip(message.layer[i].top, input_shapes(message.layer[i]), strict=True)
             if top not in others
         ]
         if len(tops) != 1 or len(tops[0][2]) != 4 or tops[0][2][1] not in (1, 3):
@@ -70,13 +74,12 @@ class Preparation:
         """A file as C×H×W of uint8, blue, green and red or gray. Transparent parts are white. Errors: no file, no
         picture."""
         try:
-            return _decode(inputs.read(path, inputs.IMAGE), self.shape[0] == 3)
-        except OSError as error:
-            raise CaffeliteError(f"cannot read {path}: {error.strerror}") from None
+            with reporting(f"read {path}"):
+                return _decode(inputs.read(path, inputs.IMAGE), self.shape[0] == 3)
         except ValueError as error:
             raise CaffeliteError(f"{path}: {error}") from None
 
-    def decode(self, picture: Path | bytes | np.ndarray) -> np.ndarray:
+    def decode(self, picture: Picture) -> np.ndarray:
         """A file as `read` returns it, the content of one, or pixels as OpenCV has them, with its channels in the
         net's order.
 
@@ -156,8 +159,7 @@ def open_net(
 ) -> Net:
     """A deploy net for batches of ``batch`` samples. state: by default phase TEST and what the net itself says. share,
     keep: as for `Net.of`."""
-    batched = pb.NetParameter()
-    batched.CopyFrom(message)
+    batched = deepcopy(message)
     for layer in batched.layer:
         for shape in layer.input_param.shape if is_input(layer) else ():
             shape.dim[0] = batch
@@ -168,9 +170,29 @@ def open_net(
     return Net.of(graph.build(batched, state, locate), dev, share=share, keep=keep)
 
 
-def _shapes(layer: pb.LayerParameter) -> list[list[int]]:
+def input_shapes(layer: pb.LayerParameter) -> list[list[int]]:
+    """The shapes of an Input layer's tops, of which one may serve all."""
     shapes = [list(shape.dim) for shape in layer.input_param.shape]
     return shapes * len(layer.top) if len(shapes) == 1 else shapes
+
+
+def in_batches(
+    files: Sequence[Picture], size: int, prepare: Callable[[Picture, int, int], Any], failed: Failed | None
+) -> Iterator[tuple[list[tuple[Picture, int, Any]], float]]:
+    """Of each ``size`` pictures those that can be read, as (picture, position, what ``prepare`` returned), and when
+    they were begun. prepare(picture, position, row): writes into a row of the input. failed(picture, error): called for
+    the others; without it the error is raised."""
+    for start in range(0, len(files), size):
+        begun, batch = time.perf_counter(), list[tuple[Picture, int, Any]]()
+        for position, file in enumerate(files[start : start + size], start):
+            try:
+                batch.append((file, position, prepare(file, position, len(batch))))
+            except CaffeliteError as error:
+                if failed is None:
+                    raise
+                failed(file, error)
+        if batch:
+            yield batch, begun
 
 
 def _stretched(values: np.ndarray) -> np.ndarray:

@@ -20,23 +20,15 @@ from typing import Any
 import numpy as np
 
 from .. import inputs
-from ..errors import CaffeliteError, missing_extra
+from ..errors import CaffeliteError, reporting
+from .writer import import_onnx
 
 MOST_PICKLED = 64 << 20  # bytes of a .pth file's pickle, which holds names and shapes
 BFLOAT16 = "bfloat16"
-SAFETENSORS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": BFLOAT16, "I64": "<i8", "I32": "<i4", "I16": "<i2"} | {
-    "I8": "i1",
-    "U8": "u1",
-    "BOOL": "u1",
-}
-STORAGES = {"DoubleStorage": "<f8", "FloatStorage": "<f4", "HalfStorage": "<f2", "BFloat16Storage": BFLOAT16} | {
-    "LongStorage": "<i8",
-    "IntStorage": "<i4",
-    "ShortStorage": "<i2",
-    "CharStorage": "i1",
-    "ByteStorage": "u1",
-    "BoolStorage": "u1",
-}
+DTYPES = ("<f8", "<f4", "<f2", BFLOAT16, "<i8", "<i4", "<i2", "i1", "u1", "u1")
+SAFETENSORS = dict(zip("F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL".split(), DTYPES, strict=True))
+_STORED = "Double Float Half BFloat16 Long Int Short Char Byte Bool".split()
+STORAGES = {f"{name}Storage": dtype for name, dtype in zip(_STORED, DTYPES, strict=True)}
 
 Tensors = dict[str, np.ndarray]
 
@@ -59,16 +51,21 @@ class _Refused(Exception):
     """What a file holds that is not read; the text says what."""
 
 
+# What the readers raise for a damaged file
+DAMAGE = (
+    *(ValueError, KeyError, TypeError, AttributeError, IndexError, EOFError, NotImplementedError),
+    *(pickle.UnpicklingError, struct.error, zipfile.BadZipFile),
+)
+
+
 def read_tensors(path: Path) -> Tensors:
     """The tensors of a file by name, in its order; floating-point values as float32. The content decides on the format.
     Of .safetensors, whose files are sorted by name, the numbers in the names decide on the order.
 
     Errors: CaffeliteError where the file is of no known format, is damaged, or holds more than tensors.
     """
-    try:
+    with reporting(f"read {path}"):
         data = inputs.read(path, inputs.MESSAGE)
-    except OSError as error:
-        raise CaffeliteError(f"cannot read {path}: {error.strerror}") from None
     try:
         if data[:4] == b"PK\x03\x04":
             return _torch(data)
@@ -77,15 +74,10 @@ def read_tensors(path: Path) -> Tensors:
         if data[:1] == b"\x80":
             raise _Refused("it is of PyTorch before 1.6, or a bare pickle; load and save it again with a newer PyTorch")
         return _onnx(data)
-    except (_Refused, ValueError, KeyError, TypeError, AttributeError, IndexError, EOFError) as error:
-        raise _unreadable(path, error) from None
-    except (pickle.UnpicklingError, struct.error, zipfile.BadZipFile, NotImplementedError) as error:
-        raise _unreadable(path, error) from None
-
-
-def _unreadable(path: Path, error: Exception) -> CaffeliteError:
-    expected = "a state_dict in a .pth file, a .safetensors file, or an ONNX net"
-    return CaffeliteError(f"cannot read weights from {path}", expected=expected, found=str(error) or "damaged content")
+    except (_Refused, *DAMAGE) as error:
+        expected, found = "a state_dict in a .pth file, a .safetensors file, or an ONNX net", str(error)
+        what = f"cannot read weights from {path}"
+        raise CaffeliteError(what, expected=expected, found=found or "damaged content") from None
 
 
 def _array(data: bytes | memoryview, dtype: str) -> np.ndarray:
@@ -188,12 +180,9 @@ def _tensors(table: dict) -> Tensors:
 
 
 def _onnx(data: bytes) -> Tensors:
-    try:
-        import onnx
-    except ImportError:
-        raise missing_extra("onnx", "onnx", "reading ONNX files") from None
     from google.protobuf.message import DecodeError
 
+    onnx = import_onnx("reading ONNX files")
     try:
         model = onnx.ModelProto.FromString(data)
     except DecodeError:

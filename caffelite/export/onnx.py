@@ -1,29 +1,28 @@
-"""Writes a net as an ONNX file, and checks that onnxruntime computes the same numbers."""
+"""Writes a net as an ONNX file, with the preprocessing of its pixels, and checks that onnxruntime computes the same
+numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .. import caffelite_pb2 as pb
+from ..data.draws import key
+from ..data.transforms import Choice, Transform
 from ..errors import CaffeliteError, Locator, Mistakes, missing_extra
 from ..layers import REGISTRY
 from ..layers.exporting import EXAMPLES, OPERATORS
 from ..layers.feeding import Feeding, is_input
 from ..layers.registry import import_beside_layers
 from ..net import graph as graphs
-from ..net.graph import Graph, Value
+from ..net.graph import Graph, Node, Value
 from ..net.net import Net
-from . import pixels
 from .writer import Writer
-
-if TYPE_CHECKING:
-    from ..data.transforms import Transform
 
 OPSET, IR = 17, 8  # of 2022: read by every onnxruntime since 1.12
 NEAR = 1e-4  # of the greatest output: what another order of summation may change
@@ -40,7 +39,7 @@ def add_layers(writer: Writer, transforms: dict[str, Transform]) -> None:
         if isinstance(node.layer, Feeding):
             for value in node.tops:
                 how = transforms.get(value.name)
-                writer.names[value] = pixels.write(writer, value.name, how) if how else value.name
+                writer.names[value] = write_pixels(writer, value.name, how) if how else value.name
             continue
         if kind not in OPERATORS:
             mistakes.append(writer.cannot(node, "such a layer"))
@@ -90,7 +89,7 @@ def encode(graph: Graph, net: Net, free: Mapping[Value, tuple[int, ...]] = Mappi
         if node.layer_index >= 0
     }
     writer = Writer(graph, params, free)
-    add_layers(writer, pixels.transforms(graph))
+    add_layers(writer, pixel_transforms(graph))
     helper, proto = writer.onnx.helper, writer.onnx.TensorProto
     feeds = [value for node in graph.feeds for value in node.tops]
     outputs = [value for value in graph.outputs if not isinstance(value.node.layer, Feeding)]
@@ -129,9 +128,8 @@ def metadata(message: pb.NetParameter) -> dict[str, str]:
             entries["labels"] = "\n".join(message.deploy_param.label)
     for layer in message.layer:
         if is_input(layer) and layer.HasField("transform_param"):
-            rest = pb.TransformationParameter()
-            rest.CopyFrom(layer.transform_param)
-            for name in pixels.IN_GRAPH:
+            rest = deepcopy(layer.transform_param)
+            for name in IN_GRAPH:
                 rest.ClearField(name)
             entries[f"transform_param {layer.name}"] = text_format.MessageToString(rest)
             entries[f"input {layer.top[0]}"] = (
@@ -163,11 +161,11 @@ def check(net: Net, body: bytes | Path, seed: int = 0) -> Checked:
         import onnxruntime
     except ImportError:
         raise missing_extra("onnxruntime", "onnx", "the check of an export") from None
-    rng, transforms = np.random.default_rng(seed), pixels.transforms(net.graph)
+    rng, transforms = np.random.default_rng(seed), pixel_transforms(net.graph)
     model_inputs, fed = {}, {}
     for name, value in net.graph.inputs.items():
         if name in transforms:
-            model_inputs[name], fed[name] = pixels.drawn(transforms[name], value.shape[0], rng)
+            model_inputs[name], fed[name] = drawn_pixels(transforms[name], value.shape[0], rng)
         else:
             model_inputs[name] = fed[name] = _drawn(value, rng)
     options = onnxruntime.SessionOptions()
@@ -199,3 +197,94 @@ def check(net: Net, body: bytes | Path, seed: int = 0) -> Checked:
                 found=f"{differences[name]:.3g}",
             )
     return Checked(differences, onnxruntime.__version__)
+
+
+STEP = (64, 128)  # more rows and columns: what halves an image up to six times still fits
+
+
+def larger(message: pb.NetParameter) -> pb.NetParameter:
+    """The net with larger images: every Input top N×C×H×W has more rows and columns. Errors: there is no such input."""
+    new = deepcopy(message)
+    count = 0
+    for spec in new.layer:
+        for shape in spec.input_param.shape if is_input(spec) else ():
+            if len(shape.dim) == 4:
+                shape.dim[2:] = [shape.dim[2] + STEP[0], shape.dim[3] + STEP[1]]
+                count += 1
+    if not count:
+        raise CaffeliteError("no input is a batch of images", expected="an Input layer with N×C×H×W")
+    return new
+
+
+def free_axes(graph: Graph, other: Graph) -> dict[Value, tuple[int, ...]]:
+    """The axes of each blob that change with the size of images. other: the graph of the ``larger`` net.
+
+    Errors: a layer whose weights change with it, all of them in one error.
+    """
+    free: dict[Value, tuple[int, ...]] = {}
+    for node, twin in zip(graph.nodes, other.nodes, strict=True):
+        for spec, second in zip(node.layer.param_blobs, twin.layer.param_blobs, strict=True):
+            if spec.shape != second.shape:
+                what = "its weights fix the size of images, which cannot be open"
+                remedy = "export without --free_size, or make it a Convolution"
+                raise node.layer.error(what, remedy=remedy)
+        for value, top in zip(node.tops, twin.tops, strict=True):
+            pairs = zip(value.shape, top.shape, strict=True)
+            free[value] = tuple(axis for axis, (one, two) in enumerate(pairs) if axis and one != two)
+    return free
+
+
+IN_GRAPH = ("mean_file", "mean_value", "scale")  # fields of transform_param that the graph carries out
+
+
+def pixel_transforms(graph: Graph) -> dict[str, Transform]:
+    """The transform of each input that has one, by the input's name.
+
+    Errors: one of an input that is not N×C×H×W; a mean that does not fit.
+    """
+    return {
+        value.name: _transform(node, graph)
+        for node in graph.feeds
+        for value in node.tops
+        if node.layer.spec.HasField("transform_param")
+    }
+
+
+def _transform(node: Node, graph: Graph) -> Transform:
+    layer, shape, deploy = node.layer, node.tops[0].shape, graph.message.deploy_param
+    if len(shape) != 4:
+        what = "has a transform_param, and its top is no batch of images"
+        raise layer.error(what, "transform_param", expected="N×C×H×W", found=f"shape {list(shape)}", outer=True)
+    stored = deploy.height or deploy.width or shape[2], deploy.width or deploy.height or shape[3]
+    transform = Transform(
+        layer.spec.transform_param, pb.TEST, (shape[1], *stored), layer.locate.at("transform_param"), key(0, layer.name)
+    )
+    if transform.shape != shape[1:]:
+        raise layer.error(
+            "transform_param and the input's shape differ",
+            "transform_param",
+            expected=list(shape[1:]),
+            found=list(transform.shape),
+            outer=True,
+        )
+    return transform
+
+
+def write_pixels(w: Writer, name: str, transform: Transform) -> str:
+    """Adds (pixels - mean) · scale, in the order of operations of `Transform`; returns the result's name."""
+    x = name
+    if transform.mean is not None:
+        top, left = np.maximum(np.array(transform.mean.shape[1:]) - transform.shape[1:], 0) // 2
+        mean = transform.mean[:, top : top + transform.shape[1], left : left + transform.shape[2]]
+        if w.free and mean.shape[1:] != (1, 1):
+            raise CaffeliteError(f'input "{name}": the size of its mean_file is fixed', remedy="use mean_value")
+        x = w.add("Sub", [x, w.array(f"{name} mean", mean)])
+    return w.add("Mul", [x, w.scalar(float(transform.scale))]) if transform.scale != 1 else x
+
+
+def drawn_pixels(transform: Transform, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Random pixels for a check: float32 N×C×h×w as the exported graph takes them, and as the net's input."""
+    cut = rng.integers(0, 256, (count, *transform.shape), np.uint8)
+    fed = np.empty(cut.shape, np.float32)
+    transform.finish(list(cut), Choice(np.repeat(transform.choose(0, 1).corners, count, 0), np.zeros(count, int)), fed)
+    return cut.astype(np.float32), fed

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     import onnx
 
 
-def import_onnx() -> ModuleType:
+def import_onnx(use: str = "export") -> ModuleType:
+    """The package. use: what needs it, for the error."""
     try:
         import onnx
     except ImportError:
-        raise missing_extra("onnx", "onnx", "export") from None
+        raise missing_extra("onnx", "onnx", use) from None
     return onnx
 
 

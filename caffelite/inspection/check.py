@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import re
 from collections.abc import Iterable
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
 
 from .. import caffelite_pb2 as pb
+from .. import prototxt
+from ..errors import Locator, quoted
 from ..layers import Shape
 from ..layers.feeding import is_input
 from ..net.graph import Graph
-from ..training import nets
-from . import lint, partial, solvers
-from .feeds import Feeds, label_shapes, with_shapes
+from ..training import epochs, nets
+from ..training.checkpoint import snapshot
+from ..training.checks import check_counts
+from ..training.nets import NetSpec
+from ..training.optim import rates, updates
+from . import lint, partial
+from .feeds import Absent, Feeds, label_shapes, with_shapes
 from .nets import NO_FEEDS, phases_of
 from .reading import Findings, Reading, read
 
@@ -29,16 +40,11 @@ def check(
     if reading is None:
         return findings
     if isinstance(reading.message, pb.SolverParameter):
-        solvers.check(reading, findings)
+        check_solver(reading, findings)
         decay, tests, train = reading.message.weight_decay, 0, None
-        for one in solvers.nets_of(reading, findings):
-            graph = _net(
-                one.reading,
-                nets.state(one.state.phase, pb.NetParameter(), one.state, level, stages),
-                shapes,
-                findings,
-                decay,
-            )
+        for one in nets_of(reading, findings):
+            state = nets.state(one.state.phase, pb.NetParameter(), one.state, level, stages)
+            graph = _net(one.reading, state, shapes, findings, decay)
             if one.iterations:
                 if graph:
                     lint.test_size(graph, one.iterations, tests, reading, findings)
@@ -46,7 +52,7 @@ def check(
             elif one.state.phase == pb.TRAIN:
                 train = graph
             partial.close(graph)
-        if resolved := solvers.in_iterations(reading, train, findings):
+        if resolved := in_iterations(reading, train, findings):
             lint.solver(resolved, findings)
     else:
         for phase in phases or _phases(reading.message):
@@ -88,14 +94,7 @@ def merged(findings: Findings) -> Findings:
         if other is None or (str(error.where), f"{start} in {other}") not in twins:
             result.add(one.kind, error)
         elif phase == "TRAIN":
-            result.say(
-                one.kind,
-                f"{start} in TRAIN and TEST",
-                error.where,
-                expected=error.expected,
-                found=error.found,
-                remedy=error.remedy,
-            )
+            result.add(one.kind, error.replaced(what=f"{start} in TRAIN and TEST"))
     return result
 
 
@@ -108,3 +107,123 @@ def sort(findings: Findings, path: str) -> Findings:
 
     findings.sort(key=key_of)
     return findings
+
+
+@dataclass
+class NetOf:
+    """A net of a solver: its reading, its state, the batches of a test (0: the train net)."""
+
+    reading: Reading
+    state: pb.NetState
+    iterations: int = 0
+
+
+class _Routed(Locator):
+    """A locator for nets that replace their file names: their places are in their own files."""
+
+    def __init__(self, base: Locator, routes: dict[tuple, Locator]):
+        super().__init__(base.file, base.positions)
+        self.routes = routes
+
+    def at(self, *path: str | int) -> Locator:
+        return self.routes.get(path) or super().at(*path)
+
+
+def nets_of(solver: Reading, findings: Findings) -> list[NetOf]:
+    """The nets that a solver trains and tests, as far as they can be read. The train net is first."""
+    message = pb.SolverParameter()
+    files: dict[str, Reading | None] = {}  # by name; None: cannot be read
+    message.CopyFrom(solver.message)
+    routes: dict[tuple, Locator] = {}
+    moves: dict[tuple, tuple] = {}
+
+    def read_into(path: str, old: tuple, new: tuple, target: pb.NetParameter) -> None:
+        """Reads a net that the solver names into the solver's field for inline nets."""
+        target.SetInParent()
+        file = str(prototxt.resolve(path, solver.locate)) if path else ""
+        if not path:
+            findings.say("mistake", "an empty path of a net", solver.locate(*old), remedy="name a prototxt")
+        if file not in files:
+            files[file] = read(file, findings, [pb.NetParameter], solver.locate(*old)) if path else None
+        if reading := files[file]:
+            target.CopyFrom(reading.message)
+        routes[new] = reading.locate if reading else Locator(file)
+        moves[old] = new
+
+    for name in ("net", "train_net"):
+        if message.HasField(name) and not message.HasField(f"{name}_param"):
+            read_into(getattr(message, name), (name,), (f"{name}_param",), getattr(message, f"{name}_param"))
+            message.ClearField(name)
+    for i, path in enumerate(message.test_net):
+        at = len(message.test_net_param)
+        read_into(path, ("test_net", i), ("test_net_param", at), message.test_net_param.add())
+    del message.test_net[:]
+    locate = _Routed(solver.locate.moved(moves), routes)
+    specs: list[NetSpec] = []
+    if not solver.suspects & {"net", "train_net", "net_param", "train_net_param"}:
+        train = findings.run(nets.train_net, message, locate)
+        specs += [train] if train else []
+    specs += findings.run(nets.test_nets, message, locate) or []
+    readable = [(spec, reading) for spec in specs if (reading := files.get(spec.locate.file, solver))]
+    return [NetOf(Reading(s.message, s.locate, file.broken), s.state, s.iterations) for s, file in readable]
+
+
+def check_solver(solver: Reading, findings: Findings) -> None:
+    """Adds the mistakes in a solver's own fields."""
+    merged = Findings()
+    p, locate = _provisional(solver, merged)
+    if not _rate(p, locate, merged) and p.lr_policy != "fixed":  # what is wrong besides the policy itself
+        plain = deepcopy(p)
+        plain.lr_policy = "fixed"
+        _rate(plain, locate, merged)
+    merged.run(updates.check, p, locate)
+    merged.run(check_counts, p, locate)
+    folder = Path(snapshot.prefix(p, locate.file)).parent
+    if (p.snapshot or p.snapshot_after_train) and not os.path.isdir(folder):
+        what, remedy = f"the folder of snapshot_prefix, {folder}, does not exist", f"make it: mkdir -p {quoted(folder)}"
+        merged.say("mistake", what, locate("snapshot_prefix"), remedy=remedy)
+    unset = solver.suspects - {field.name for field, _ in p.ListFields()}
+    for one in merged:
+        if not unset & set(re.findall(r"\w+", f"{one.error.what} {one.error.remedy}")):
+            findings.add(one.kind, one.error)
+
+
+def _provisional(solver: Reading, findings: Findings) -> tuple[pb.SolverParameter, Locator]:
+    """The solver with assumed iterations in place of its epoch fields; those with a mistake, which is added, are
+    dropped."""
+    if parameter := findings.run(epochs.provisional, solver.message, solver.locate):
+        return parameter
+    sound = deepcopy(solver.message)
+    for name in epochs.given(sound):
+        alone = deepcopy(sound)
+        for other in set(epochs.given(sound)) - {name}:
+            alone.ClearField(other)
+        if Findings().run(epochs.provisional, alone, solver.locate) is None:
+            sound.ClearField(name)
+    return epochs.provisional(sound, solver.locate)
+
+
+def in_iterations(solver: Reading, train: Graph | None, findings: Findings) -> Reading | None:
+    """The solver with iterations in place of its epoch fields, as far as the data of its train net is there; with
+    assumed ones where it is not. None where the fields are wrong; the mistake is added."""
+    sources = [source for _, source in train.sources] if train else []
+    if train is None or any(isinstance(source, Absent) for source in sources):
+        # `check_solver` reports its mistakes.
+        resolved = Findings().run(epochs.provisional, solver.message, solver.locate)
+    else:
+        epoch = epochs.epoch_of(sources, solver.message.iter_size, 1)
+        resolved = findings.run(epochs.resolve, solver.message, solver.locate, epoch)
+    if not resolved:
+        return None
+    message, locate = resolved
+    return Reading(message, locate, solver.broken, solver.suspects)
+
+
+def _rate(p: pb.SolverParameter, locate: Locator, findings: Findings) -> bool:
+    """Whether a learning rate is defined at the start, in the middle and at the end."""
+
+    def has_rates() -> bool:
+        rate = rates.policy(p, locate)
+        return all(rate(i) is not None for i in (0, max(0, p.max_iter) // 2, max(0, p.max_iter - 1)))
+
+    return bool(findings.run(has_rates))

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from ..layers.convolution import Deconvolution
 from ..layers.facets import Coordinates
 from ..net.graph import Graph, Node, Value
-from ..planner.costs import multiply_adds, traffic, work
+from ..planner.costs import multiply_adds
 
-__all__ = ["EVERYTHING", "Field", "batch_of", "multiply_adds", "receptive_fields", "shown", "traffic", "work"]
+__all__ = ["EVERYTHING", "Field", "multiply_adds", "receptive_fields", "shown"]
 
 
 class Field(NamedTuple):
@@ -74,8 +74,3 @@ def shown(fields: Fields) -> str:
         return "all"
     sizes = [f"{f.size:g}" for f in fields]
     return sizes[0] if len(set(sizes)) == 1 else "×".join(sizes)
-
-
-def batch_of(graph: Graph) -> int:
-    """Samples in a batch: the first axis of the first blob that feeds the net."""
-    return graph.batch_size

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from google.protobuf.message import Message
 
 from .. import caffelite_pb2 as pb
-from ..layers import Shape, sliding
+from ..layers import sliding
 from ..net.graph import Graph, Node
 from . import counts
 from .nets import times
@@ -168,20 +168,21 @@ def _weights_fit(x: Node, y: Node) -> str | None:
     if len(mine) != len(theirs):
         return f"{len(mine)} blobs → {len(theirs)}"
     for i, (u, v) in enumerate(zip(mine, theirs, strict=True)):
-        if _trimmed(u) != _trimmed(v):
+        if without_leading_ones(u) != without_leading_ones(v):
             return f"blob {i}: {times(u)} → {times(v)}"
     return None
 
 
-def _trimmed(shape: Shape) -> Shape:
+def without_leading_ones(shape: Sequence[int]) -> Sequence[int]:
+    """A shape as blobs are compared: old files store every blob with four axes."""
     return shape[next((i for i, d in enumerate(shape) if d != 1), len(shape)) :]
 
 
 def _totals(a: Graph, b: Graph) -> dict[str, tuple[float, float]]:
     def of(g: Graph) -> tuple[float, ...]:
         parameters = sum(math.prod(p.blob.shape) for p in g.parameters if not p.blob.statistic)
-        work = sum(map(counts.multiply_adds, g.nodes)) / max(counts.batch_of(g), 1)
-        return len(g.nodes), parameters, work, counts.batch_of(g)
+        work = sum(map(counts.multiply_adds, g.nodes)) / max(g.batch_size, 1)
+        return len(g.nodes), parameters, work, g.batch_size
 
     names = ("layers", "parameters", "multiply-adds a sample", "batch")
     return {name: (x, y) for name, x, y in zip(names, of(a), of(b), strict=True)}

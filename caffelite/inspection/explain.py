@@ -139,7 +139,7 @@ def _sum(node: Node, window: Window, name: str, i: int, size: int, out: int) -> 
 def _receptive_field(graph: Graph, node: Node) -> list[str]:
     fields = counts.receptive_fields(graph)
     field = next((fields[t] for t in node.tops if fields[t] != ()), ())
-    work = counts.multiply_adds(node) / max(counts.batch_of(graph), 1)
+    work = counts.multiply_adds(node) / max(graph.batch_size, 1)
     lines = [f"{work:,.0f} multiply-adds a sample"] if work else []
     if field is counts.EVERYTHING:
         lines.append("each number depends on the whole image")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Set
+from copy import deepcopy
 
 from .. import caffelite_pb2 as pb
 from .. import data, prototxt
@@ -73,7 +74,7 @@ class Feeds:
         labels: dict[str, Shape] | None = None,
         guesses: Set[str] = frozenset(),
     ):
-        self.given = shapes or {}
+        self.shapes = shapes or {}
         self.labels = labels or {}
         self.guesses = guesses
         self.without_data = True  # shapes are enough
@@ -95,8 +96,7 @@ class Feeds:
             return Absent([_batched(spec, i, batch, shape) for i, shape in enumerate(known)])
         opened = spec
         if mean := self._missing_mean(spec, locate):
-            opened = pb.LayerParameter()
-            opened.CopyFrom(spec)
+            opened = deepcopy(spec)
             opened.transform_param.ClearField("mean_file")
             self.missing.append(mean)
         by_fields = feeding_type(REGISTRY[spec.type]).shapes_without_data(spec)
@@ -128,7 +128,7 @@ class Feeds:
             self.assumed.append(top)
             if top in self.labels:
                 return self.labels[top]
-        return self.given.get(top, self.given.get("") if i == 0 else None)
+        return self.shapes.get(top, self.shapes.get("") if i == 0 else None)
 
     def _given_shape(self, spec: pb.LayerParameter, i: int) -> Shape | None:
         """The shape of a top that the user gave, or that follows from those of the layer's other tops."""
@@ -140,8 +140,8 @@ class Feeds:
             return images and (_labels(spec, images[1:]) if i == 1 else (1, 1, 2))
         label = i == 1 and feeding_type(REGISTRY[spec.type]).reads_images or top in LABEL_TOPS
         if spec.type == "HDF5Data" and top in self.labels:
-            return self.labels[top] if "" in self.given or set(spec.top) & set(self.given) else None
-        if not label or not (set(spec.top) | {""}) & set(self.given):
+            return self.labels[top] if "" in self.shapes or set(spec.top) & set(self.shapes) else None
+        if not label or not (set(spec.top) | {""}) & set(self.shapes):
             return None
         if spec.type == "HDF5Data":
             self.assumed.append(top)
@@ -159,14 +159,14 @@ class Feeds:
         phase: int,
         locate: Locator,
         batch: int,
-        given: list[Shape | None],
+        known: list[Shape | None],
         error: CaffeliteError,
     ) -> Absent:
         self.missing.append(error)
         shapes: list[Shape] = []
         unknown = None
         for i, top in enumerate(spec.top):
-            shape = given[i]
+            shape = known[i]
             images = feeding_type(REGISTRY[spec.type]).reads_images
             if shape is None and i == 1 and mixes(spec, phase):
                 shape = (spec.transform_param.mixup_param.classes,)
@@ -288,8 +288,7 @@ def _image(spec: pb.LayerParameter, mean: Shape | None) -> tuple[Shape | None, s
 
 def rebatched(net: pb.NetParameter, batch: int) -> pb.NetParameter:
     """The net with another batch size in every layer that feeds it."""
-    new = pb.NetParameter()
-    new.CopyFrom(net)
+    new = deepcopy(net)
     for spec in new.layer:
         for name in batch_messages():
             if spec.HasField(name):
@@ -310,8 +309,7 @@ def with_shapes(net: pb.NetParameter, shapes: dict[str, Shape]) -> pb.NetParamet
     named |= {top: shape for top, shape in shapes.items() if top}
     if not any(is_input(spec) and named.keys() & set(spec.top) for spec in net.layer):
         return net
-    new = pb.NetParameter()
-    new.CopyFrom(net)
+    new = deepcopy(net)
     for spec in new.layer:
         if is_input(spec) and named.keys() & set(spec.top):
             old = [list(shape.dim) for shape in spec.input_param.shape] or [[1]]
@@ -336,8 +334,7 @@ def with_inputs(net: pb.NetParameter, shapes: dict[str, Shape]) -> pb.NetParamet
     ]
     if not strange:
         return net
-    new = pb.NetParameter()
-    new.CopyFrom(net)
+    new = deepcopy(net)
     for spec in new.layer:
         if spec in strange:
             batch = spec.data_param.batch_size or 1

@@ -23,7 +23,7 @@ RULE_FIELDS = ("momentum", "momentum2", "delta", "rms_decay")
 LOOKED = 1 << 20  # numbers of each data layer's first samples
 
 
-def _given(p: pb.SolverParameter, name: str) -> bool:
+def _is_set(p: pb.SolverParameter, name: str) -> bool:
     value = getattr(p, name)
     return p.HasField(name) if isinstance(value, int | float) else bool(len(value))
 
@@ -34,24 +34,20 @@ def solver(reading: Reading, findings: Findings) -> None:
     if p.lr_policy in rates.POLICIES:
         needs = rates.POLICIES[p.lr_policy].fields
         for name in POLICY_FIELDS:
-            if name not in needs and _given(p, name):
+            if name not in needs and _is_set(p, name):
                 users = ", ".join(policy for policy, of in rates.POLICIES.items() if name in of.fields)
                 what = f'lr_policy "{p.lr_policy}" does not use {name}'
-                findings.say("lint", what, locate(name), remedy=f"drop it; {users} would use it")
+                findings.lint(what, locate(name), remedy=f"drop it; {users} would use it")
     if p.type in updates.RULES:
         for name in RULE_FIELDS:
             if name not in updates.RULES[p.type].constants and p.HasField(name) and getattr(p, name):
                 users = ", ".join(rule for rule, of in updates.RULES.items() if name in of.constants)
-                findings.say(
-                    "lint",
-                    f"the rule {p.type} does not use {name}",
-                    locate(name),
-                    remedy=f"drop it; {users} would use it",
+                findings.lint(
+                    f"the rule {p.type} does not use {name}", locate(name), remedy=f"drop it; {users} would use it"
                 )
     _unreachable(p, locate, findings)
     if p.test_interval and not p.test_iter:
-        findings.say(
-            "lint",
+        findings.lint(
             "test_interval without test_iter: nothing is tested",
             locate("test_interval"),
             remedy="set test_iter, or drop it",
@@ -59,9 +55,9 @@ def solver(reading: Reading, findings: Findings) -> None:
     folder = p.snapshot_prefix
     if (p.snapshot or p.snapshot_after_train) and folder and not folder.endswith("/") and os.path.isdir(folder):
         what = f"snapshot_prefix {folder} is a folder: snapshots and records are written into it, next to its files"
-        findings.say("lint", what, locate("snapshot_prefix"), remedy="choose another name, or end it with /")
+        findings.lint(what, locate("snapshot_prefix"), remedy="choose another name, or end it with /")
     if p.snapshot > p.max_iter:
-        findings.say("lint", f"snapshot {p.snapshot} comes after max_iter {p.max_iter}", locate("snapshot"))
+        findings.lint(f"snapshot {p.snapshot} comes after max_iter {p.max_iter}", locate("snapshot"))
 
 
 def _unreachable(p: pb.SolverParameter, locate, findings: Findings) -> None:
@@ -71,27 +67,20 @@ def _unreachable(p: pb.SolverParameter, locate, findings: Findings) -> None:
         name, values = steps[p.lr_policy]
         for i, value in enumerate(values):
             if value >= p.max_iter:
-                findings.say(
-                    "lint", f"{name} {value} is never reached", locate(name, i), expected=f"below max_iter {p.max_iter}"
+                findings.lint(
+                    f"{name} {value} is never reached", locate(name, i), expected=f"below max_iter {p.max_iter}"
                 )
             elif i and value < values[i - 1]:
-                findings.say(
-                    "lint",
-                    f"{name} {value} comes after a later one",
-                    locate(name, i),
-                    expected=f"above {values[i - 1]}",
+                findings.lint(
+                    f"{name} {value} comes after a later one", locate(name, i), expected=f"above {values[i - 1]}"
                 )
     if p.lr_policy == "step" and p.stepsize >= p.max_iter > 0:
-        findings.say(
-            "lint",
-            f"stepsize {p.stepsize} is never reached",
-            locate("stepsize"),
-            expected=f"below max_iter {p.max_iter}",
+        findings.lint(
+            f"stepsize {p.stepsize} is never reached", locate("stepsize"), expected=f"below max_iter {p.max_iter}"
         )
     for name in ("warmup_iter", "rampup_interval"):
         if getattr(p, name) >= p.max_iter > 0:
-            findings.say(
-                "lint",
+            findings.lint(
                 "the warm-up does not end",
                 locate(name),
                 expected=f"below max_iter {p.max_iter}",
@@ -104,7 +93,7 @@ def net(graph: Graph, reading: Reading, whole: bool, findings: Findings, decay: 
     weight_decay; None without a solver."""
     locate = reading.locate
     for note in graph.notes:
-        findings.say("lint", note, locate())
+        findings.lint(note, locate())
     for node in graph.nodes:
         _labels(node, findings)
     for node in graph.feeds:
@@ -155,8 +144,7 @@ def _unread(graph: Graph, reading: Reading, findings: Findings) -> None:
                 continue
             phase = pb.Phase.Name(graph.phase)
             what = f'nobody reads top "{top.name}" of layer "{node.name}" in {phase}'
-            findings.say(
-                "lint",
+            findings.lint(
                 what,
                 reading.locate("layer", node.layer_index, "top", i),
                 remedy="give it to a Silence layer, or drop it",
@@ -174,11 +162,8 @@ def _untrained(graph: Graph, reading: Reading, findings: Findings) -> None:
                 f'nothing trains the weights of layer "{node.name}" ({node.layer.spec.type}): no loss gets a '
                 "gradient to it"
             )
-            findings.say(
-                "lint",
-                what,
-                reading.locate("layer", node.layer_index),
-                remedy="set param { lr_mult: 0 } if this is intended",
+            findings.lint(
+                what, reading.locate("layer", node.layer_index), remedy="set param { lr_mult: 0 } if this is intended"
             )
 
 
@@ -229,7 +214,7 @@ def _labels(node: Node, findings: Findings) -> None:
         )
     elif whole and values.max() + 1 < classes and node.layer.loss:  # the first of a sorted data set have few classes
         what = f'{name}: "{node.bottoms[0].name}" has {classes} classes'
-        findings.say("lint", what, where, found=f"labels up to {values.max():g}")
+        findings.lint(what, where, found=f"labels up to {values.max():g}")
 
 
 def _not_finite(node: Node, findings: Findings) -> None:
@@ -239,7 +224,7 @@ def _not_finite(node: Node, findings: Findings) -> None:
         return
     if names := findings.run(source.not_finite, LOOKED):
         what, remedy = f'layer "{node.name}": the data hold NaN or infinity', "correct the data, or leave samples out"
-        findings.say("lint", what, node.layer.locate(), found=_names(names), remedy=remedy)
+        findings.lint(what, node.layer.locate(), found=_names(names), remedy=remedy)
 
 
 def test_size(graph: Graph, iterations: int, test: int, reading: Reading, findings: Findings) -> None:

@@ -89,9 +89,8 @@ def explanation(of: Callable[[], InspectedNet], limit: int, traits: DeviceTraits
         "prefetched batches": forecast.prefetch,
         "workspace": forecast.workspace,
     }
-    named = ", ".join(
-        f"{name} {text(size)}" for name, size in sorted(shares.items(), key=lambda part: -part[1]) if size
-    )
+    largest = sorted(((size, name) for name, size in shares.items() if size), reverse=True)
+    named = ", ".join(f"{name} {text(size)}" for size, name in largest)
     fits = summary.largest_batch(subject, int(SHARE * limit), threads, traits=traits, processes=processes)
     most, when, layers = peak(compile(subject.graph(pb.TRAIN)[0], traits))
     named += f"; of blobs and gradients at most {text(most)} at once, in {when}: "

@@ -79,7 +79,7 @@ class InspectedNet:
     def _build(self, net: pb.NetParameter, phase: int, feeds: Feeds) -> Graph:
         return graph.build(net, self._state(phase), self.locate, feeds)
 
-    def part(self, phase: int) -> tuple[Graph, list[str], list[CaffeliteError]]:
+    def buildable(self, phase: int) -> tuple[Graph, list[str], list[CaffeliteError]]:
         """As ``graph``, without what cannot be built (layers of unknown types, layers with mistakes, and what depends
         on them), and the reasons. Errors: only data layers are left."""
         try:

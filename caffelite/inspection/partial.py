@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
+from copy import deepcopy
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, Mistakes
@@ -54,7 +55,7 @@ def build_fitting(
     errors = Findings()
     fitting, whole = build(reading, state, errors, feeds)
     for labels in _needed(reading.message, fitting, feeds) if fitting and not whole else ():
-        others, fit = Findings(), Feeds(feeds.given, feeds.labels | labels, feeds.guesses)
+        others, fit = Findings(), Feeds(feeds.shapes, feeds.labels | labels, feeds.guesses)
         built, whole_now = build(reading, state, others, fit)
         if built and fitting and len(built.nodes) > len(fitting.nodes):
             close(fitting)
@@ -98,7 +99,6 @@ def _try(
 
 
 def _position(error: CaffeliteError) -> tuple[int, int] | None:
-    """Line and column."""
     return (error.where.line, error.where.column) if error.where else None
 
 
@@ -138,8 +138,7 @@ class _Layers:
 
 def _poisoned(net: pb.NetParameter, broken: Iterable[int]) -> pb.NetParameter:
     """The net in which these layers have a type that fails first."""
-    new = pb.NetParameter()
-    new.CopyFrom(net)
+    new = deepcopy(net)
     for i in broken:
         new.layer[i].type = NEVER
     return new
@@ -147,8 +146,7 @@ def _poisoned(net: pb.NetParameter, broken: Iterable[int]) -> pb.NetParameter:
 
 def _without(net: pb.NetParameter, state: pb.NetState, faulty: set[int]) -> pb.NetParameter:
     """The net without these layers and the layers that depend on them; the others keep their places."""
-    new = pb.NetParameter()
-    new.CopyFrom(net)
+    new = deepcopy(net)
     hidden: set[str] = set()
     for i, spec in enumerate(new.layer):
         if i in faulty:

@@ -15,7 +15,6 @@ from ..layers.feeding import Feeding
 from ..layers.layer import Layer
 from ..net.graph import Graph, Node, Value
 from ..net.partition.placement import Division, Placement
-from . import counts
 from .nets import times
 from .placement import lay_out
 from .scene import Box, Curve, Scene, Text, text_width
@@ -64,7 +63,7 @@ Link = tuple[Any, Any, Any]  # from a box to another one, and the blob
 
 def picture(graph: Graph, placement: Placement | None = None) -> Scene:
     """The graph drawn from top to bottom. placement: colors the layers by stage and marks the divided ones."""
-    batch = counts.batch_of(graph)
+    batch = graph.batch_size
     stacks = _stacks(graph)
     box_of = {node: stack[0] for stack in stacks for node in stack}
     links = dict.fromkeys(
@@ -186,7 +185,6 @@ def _wire(layers: Sequence[pb.LayerParameter]) -> tuple[dict[int, list[int]], li
 
 
 def _family(layer_type: type[Layer] | None) -> tuple[str, str]:
-    """The color of a type of layers, and the text of the legend."""
     if layer_type is None:
         return OTHER
     if issubclass(layer_type, Feeding):
@@ -209,7 +207,6 @@ def _message_row(layer: pb.LayerParameter, rates: bool) -> Row:
 
 
 def _detail(node: Node) -> str:
-    """The type and the main settings: kernel and stride, outputs."""
     layer, text = node.layer, node.layer.spec.type
     if isinstance(layer.p, pb.PoolingParameter):
         text = f"{_method(layer.p)} pooling"
@@ -230,7 +227,6 @@ def _method(p: pb.PoolingParameter) -> str:
 
 
 def _message_detail(layer: pb.LayerParameter, rates: bool) -> str:
-    """The type and the main settings of a layer."""
     text, field = layer.type, REGISTRY[layer.type].field if layer.type in REGISTRY else ""
     settings = getattr(layer, field) if field else None
     if isinstance(settings, pb.PoolingParameter):
@@ -299,7 +295,6 @@ def smooth(stops: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def _head(title: str, subtitle: str, rows: Sequence[Row]) -> list[Box | Text | Curve]:
-    """Title and legend."""
     shapes: list[Box | Text | Curve] = [
         Text(MARGIN, 36, title, 18, bold=True),
         Text(MARGIN, 55, subtitle, SIZE, fill="#52606d"),

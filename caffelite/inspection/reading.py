@@ -42,8 +42,11 @@ class Findings(list):
                 self._texts.add(str(one))
                 self.append(Finding(kind, one))
 
-    def say(self, kind: str, what: str, where: Where | None = None, **parts: Unpack[Details]) -> None:
-        self.add(kind, CaffeliteError(what, where=where, **parts))
+    def say(self, kind: str, what: str, where: Where | None = None, **details: Unpack[Details]) -> None:
+        self.add(kind, CaffeliteError(what, where=where, **details))
+
+    def lint(self, what: str, where: Where | None = None, **details: Unpack[Details]) -> None:
+        self.say("lint", what, where, **details)
 
     def run(self, check: Any, *arguments: Any) -> Any:
         """What a check returns, or None if it raised mistakes, which are added."""
@@ -107,7 +110,7 @@ def _nearest(text: str, path: str, kinds: tuple[type[Message], ...]) -> tuple[Re
         if not reader.mistakes:
             return reader, message
         readers.append((reader, message))
-    return min(readers, key=lambda found: (-found[0].known, len(found[0].mistakes)))
+    return min(readers, key=lambda pair: (-pair[0].known, len(pair[0].mistakes)))
 
 
 def tolerant(ignored: list[CaffeliteError]) -> prototxt.Tolerate:

@@ -1,8 +1,13 @@
-"""The schedule of a solver: learning rates, tests, snapshots and epochs, from the first iteration to the last."""
+"""The schedule of a solver: learning rates, tests, snapshots and epochs, from the first iteration to the last; and a
+rough forecast of its time on this machine's CPU."""
 
 from __future__ import annotations
 
+import functools
+import time
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from .. import caffelite_pb2 as pb
 from .. import prototxt
@@ -13,7 +18,7 @@ from ..prototxt.overrides import Overrides
 from ..training import epochs
 from ..training.checkpoint import snapshot
 from ..training.optim import rates, updates
-from . import counts
+from . import nets, summary
 from .nets import NOTHING, InspectedNet, load_net
 
 MOST_ROWS, POINTS = 40, 1000
@@ -127,7 +132,7 @@ def _data(inspected: InspectedNet) -> tuple[int, int | None]:
     graph, _ = inspected.graph(pb.TRAIN)
     lengths = [getattr(source, "length", None) for _, source in graph.sources]
     iter_size = inspected.solver.iter_size if inspected.solver else 1
-    return counts.batch_of(graph) * iter_size, next((length for length in lengths if length), None)
+    return graph.batch_size * iter_size, next((length for length in lengths if length), None)
 
 
 def _turns(p: pb.SolverParameter, rate: rates.Schedule) -> dict[int, str]:
@@ -204,3 +209,33 @@ def chart(run: Run, form: str) -> bytes:
         above.set_xlabel("epoch", color=INK)
         bare(above)
     return saved(figure, form)
+
+
+BACKWARD = 2.0  # times the work of the forward pass
+SHARE = 0.35  # of the speed of a large matrix product, which training reaches; small nets reach less
+SIDE = 768
+
+
+@functools.cache
+def products_per_second() -> float:
+    """Multiply-adds per second of a large float32 matrix product, measured once."""
+    a = np.ones((SIDE, SIDE), np.float32)
+    best = float("inf")
+    for _ in range(4):
+        start = time.perf_counter()
+        a @ a
+        best = min(best, time.perf_counter() - start)
+    return SIDE**3 / best
+
+
+def forecast(multiply_adds: float, batch: int, iterations: int) -> float:
+    """Seconds of training. multiply_adds: of one sample forward. An error of a factor of two is usual."""
+    return iterations * batch * multiply_adds * (1 + BACKWARD) / (products_per_second() * SHARE)
+
+
+def seconds_of(path: str, run: Run, shapes: dict[str, Shape], overrides: Overrides) -> float:
+    """The seconds of a solver's run. Errors: its train net cannot be built."""
+    subject = nets.load_net(None, path, shapes, overrides=overrides)
+    graph, guessed = subject.graph(pb.TRAIN)
+    table = summary.table(graph, guessed)
+    return forecast(table.multiply_adds, run.batch or table.batch, run.iterations)

@@ -102,27 +102,9 @@ def _of_piece(
 
 HEAD = ("arrangement", "groups", "micro-batches", "samples", "ms", "images/s", "bubble", "waiting", "memory", "sent")
 STAGE_HEAD = (
-    "stage",
-    "layers",
-    "divided",
-    "forward ms",
-    "backward ms",
-    "memory",
-    "to stages",
-    "to shards",
-    "to groups",
+    *("stage", "layers", "divided", "forward ms", "backward ms"),
+    *("memory", "to stages", "to shards", "to groups"),
 )
-
-
-def table(rows: Sequence[Sequence[str]], left: int) -> list[str]:
-    """The lines of a table: the first ``left`` columns are aligned on the left."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "  ".join(
-            c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True))
-        ).rstrip()
-        for r in rows
-    ]
 
 
 def megabytes(count: float) -> str:
@@ -130,9 +112,9 @@ def megabytes(count: float) -> str:
     return f"{count / 1e6:,.3g} MB" if count < 1e9 else f"{count / 1e9:,.3g} GB"
 
 
-def comparison(forecasts: Sequence[Forecast], limit: float | None) -> list[str]:
-    """A line for each forecast. limit: bytes of memory of a device."""
-    rows = [HEAD]
+def comparison(forecasts: Sequence[Forecast], limit: float | None) -> list[tuple[str, ...]]:
+    """A head, and a row for each forecast. limit: bytes of memory of a device."""
+    rows: list[tuple[str, ...]] = [HEAD]
     for one in forecasts:
         rows.append(
             (
@@ -148,7 +130,7 @@ def comparison(forecasts: Sequence[Forecast], limit: float | None) -> list[str]:
                 megabytes(one.sent),
             )
         )
-    return table(rows, 1)
+    return rows
 
 
 def layers_of(graph: Graph, stage: StageForecast) -> str:
@@ -164,9 +146,9 @@ def divided(graph: Graph, one: Forecast, stage: StageForecast, division: Divisio
     return [name for name in names if placed[name].division is division]
 
 
-def stages(graph: Graph, one: Forecast) -> list[str]:
-    """A line for each stage of a forecast."""
-    rows = [STAGE_HEAD]
+def stages(graph: Graph, one: Forecast) -> list[tuple[str, ...]]:
+    """A head, and a row for each stage of a forecast."""
+    rows: list[tuple[str, ...]] = [STAGE_HEAD]
     for number, stage in enumerate(one.stages):
         names = divided(graph, one, stage)
         rows.append(
@@ -177,43 +159,31 @@ def stages(graph: Graph, one: Forecast) -> list[str]:
                 f"{stage.forward * 1e3:.4g}",
                 f"{stage.backward * 1e3:.4g}",
                 size(stage.memory),
-                megabytes(stage.to_stages),
-                megabytes(stage.to_shards),
-                megabytes(stage.to_groups),
+                *map(megabytes, (stage.to_stages, stage.to_shards, stage.to_groups)),
             )
         )
-    return table(rows, 3)
+    return rows
 
 
 def record(graph: Graph, one: Forecast) -> dict[str, Any]:
     """A forecast as JSON has it: seconds, bytes."""
     placement = one.placement
+    measures = ("forward", "backward", "gradients", "memory", "to_stages", "to_shards", "to_groups")
+    stages = [
+        {
+            "layers": [node.name for node in graph.nodes[slice(*stage.layers)]],
+            "divided": divided(graph, one, stage),
+            "divided_samples": divided(graph, one, stage, Division.BATCH),
+            **{name: getattr(stage, name) for name in measures},
+        }
+        for stage in one.stages
+    ]
     return {
         "arrangement": one.name,
         "groups": one.groups,
-        "stages": placement.stages,
-        "shards": placement.shards,
-        "micro_batches": placement.micro_batches,
+        **{name: getattr(placement, name) for name in ("stages", "shards", "micro_batches")},
         "samples": one.groups * one.batch,
-        "seconds": one.seconds,
         "images_per_second": one.images,
-        "bubble": one.bubble,
-        "waiting": one.waiting,
-        "memory": one.memory,
-        "sent": one.sent,
-        "by_stage": [
-            {
-                "layers": [node.name for node in graph.nodes[slice(*stage.layers)]],
-                "divided": divided(graph, one, stage),
-                "divided_samples": divided(graph, one, stage, Division.BATCH),
-                "forward": stage.forward,
-                "backward": stage.backward,
-                "gradients": stage.gradients,
-                "memory": stage.memory,
-                "to_stages": stage.to_stages,
-                "to_shards": stage.to_shards,
-                "to_groups": stage.to_groups,
-            }
-            for stage in one.stages
-        ],
+        **{name: getattr(one, name) for name in ("seconds", "bubble", "waiting", "memory", "sent")},
+        "by_stage": stages,
     }

@@ -70,7 +70,7 @@ _compile = lru_cache(maxsize=4)(compile)
 
 def table(graph: Graph, guessed: list[str]) -> Table:
     planned = _compile(graph, CPU)
-    fields, batch = counts.receptive_fields(graph), counts.batch_of(graph)
+    fields, batch = counts.receptive_fields(graph), graph.batch_size
     own: dict[Node, list[Parameter]] = defaultdict(list)
     for parameter in graph.parameters:
         own[parameter.node].append(parameter)

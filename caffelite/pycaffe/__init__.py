@@ -31,28 +31,16 @@ from .modes import (
 
 __version__ = "1.0.0"  # of the interface: BVLC's last release
 
-_LAZY = {  # name -> the module that has it, loaded on first use
-    "Net": "net",
-    "Blob": "blob",
-    "Solver": "solver",
-    "SGDSolver": "solver",
-    "NesterovSolver": "solver",
-    "AdaGradSolver": "solver",
-    "RMSPropSolver": "solver",
-    "AdaDeltaSolver": "solver",
-    "AdamSolver": "solver",
-    "NCCL": "solver",
-    "get_solver": "solver",
-    "layer_type_list": "net_spec",
-    "layer_type_count": "net_spec",
-    "Classifier": "classifier",
-    "Detector": "detector",
-    "NetSpec": "net_spec",
-    "layers": "net_spec",
-    "params": "net_spec",
-    "to_proto": "net_spec",
-    "register_as_caffe": "alias",
+_NAMES = {  # module: its names here; it is loaded on first use of one
+    "net": "Net",
+    "blob": "Blob",
+    "solver": "Solver SGDSolver NesterovSolver AdaGradSolver RMSPropSolver AdaDeltaSolver AdamSolver NCCL get_solver",
+    "net_spec": "NetSpec layers params to_proto layer_type_list layer_type_count",
+    "classifier": "Classifier",
+    "detector": "Detector",
+    "alias": "register_as_caffe",
 }
+_LAZY = {name: module for module, names in _NAMES.items() for name in names.split()}
 _MODULES = (
     *("_caffe", "alias", "blob", "classifier", "coord_map", "detector", "draw", "io", "model_libs", "net_spec"),
     "solver",

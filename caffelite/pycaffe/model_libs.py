@@ -105,7 +105,6 @@ def ConvBNLayer(
 
 
 def _statistics(bn_params: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a BatchNorm."""
     fields = {"param": [{"lr_mult": 0, "decay_mult": 0}] * 3, "eps": bn_params.get("eps", 0.001)}
     if bn_params.get("use_global_stats"):
         return fields | {"use_global_stats": True}
@@ -319,7 +318,6 @@ def ZFNetBody(
 
 
 def _listed(values: Any, i: int) -> list:
-    """Value i as a list; none where there are fewer."""
     value = values[i] if len(values) > i else []
     return value if isinstance(value, list) else [value]
 
@@ -329,7 +327,7 @@ class _Head:
 
     def __init__(self, net: NetSpec, data: Top, convolution: dict[str, Any], priors: dict[str, Any]):
         self.net, self.data, self.convolution, self.priors = net, data, convolution, priors
-        self.found: dict[str, list[Top]] = {"mbox_loc": [], "mbox_conf": [], "mbox_priorbox": []}
+        self.predictions: dict[str, list[Top]] = {"mbox_loc": [], "mbox_conf": [], "mbox_priorbox": []}
 
     def normalized(self, below: str, value: float) -> str:
         scale = {"type": "constant", "value": value}
@@ -347,7 +345,7 @@ class _Head:
         ConvBNLayer(net, below, name, use_relu=False, num_output=outputs, **self.convolution)
         net[f"{name}_perm"] = L.Permute(net[name], order=[0, 2, 3, 1])
         net[f"{name}_flat"] = L.Flatten(net[f"{name}_perm"], axis=1)
-        self.found.setdefault(kind, []).append(net[f"{name}_flat"])
+        self.predictions.setdefault(kind, []).append(net[f"{name}_flat"])
 
     def add_priors(self, below: str, smallest: list, largest: list, ratios: list, step: Any) -> None:
         fields = {name: value for name, value in self.priors.items() if name != "flip"} | {"min_size": smallest}
@@ -356,12 +354,12 @@ class _Head:
         fields |= {"step": step} if step else {}
         name = f"{below}_mbox_priorbox"
         self.net[name] = L.PriorBox(self.net[below], self.data, **fields)
-        self.found["mbox_priorbox"].append(self.net[name])
+        self.predictions["mbox_priorbox"].append(self.net[name])
 
     def joined(self) -> list[Top]:
-        for name, tops in self.found.items():
+        for name, tops in self.predictions.items():
             self.net[name] = L.Concat(*tops, axis=2 if name == "mbox_priorbox" else 1)
-        return [self.net[name] for name in self.found]
+        return [self.net[name] for name in self.predictions]
 
 
 def CreateMultiBoxHead(

@@ -279,7 +279,6 @@ class Net(NetStructure):
                 ) from None
 
     def _forward(self, first: int, last: int) -> None:
-        """Runs the layers from one index to another."""
         self._reshape(self._passes.selected(first, last, False))
         self._copies.send()
         for blob in self._versioned:
@@ -323,7 +322,6 @@ class Net(NetStructure):
         return {name: self._blob(name).diff for name in dict.fromkeys(names)}
 
     def _backward(self, last: int, first: int) -> None:
-        """Runs the layers backward from one index down to another."""
         self._reshape(self._passes.selected(first, last, True))
         self._copies.send()
         for blob in self._versioned:
@@ -408,7 +406,6 @@ class Net(NetStructure):
         return observe
 
     def _after_training(self) -> None:
-        """After passes that a solver ran."""
         for blob in self._versioned:
             blob.after_training()
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..layers.facets import Compares
 from ..net.graph import Graph, Value
+from .statistics import Thinned
 
 MOST_POINTS = 5000  # that a picture shows
 MOST_OUTPUTS = 100  # numbers of a sample that have errors of their own
@@ -54,8 +55,7 @@ class Fit:
         self.values = self.nan = 0
         self._absolute = self._squared = self._error = 0.0
         self._mean = self._spread = 0.0  # of the targets: their mean, and Σ (t - mean)²
-        self.stride, self._held, self._passed = 1, 0, 0
-        self._parts: list[np.ndarray] = []
+        self._sample = Thinned(MOST_POINTS)
 
     def add(self, predictions: np.ndarray, targets: np.ndarray) -> None:
         """Flat arrays of one length, float64."""
@@ -73,21 +73,15 @@ class Fit:
         self.values += n
         self._spread += float(((t - mean) ** 2).sum()) + apart * apart * before * n / self.values
         self._mean += apart * n / self.values
-        self._keep(np.stack([t, p]))
+        self._sample.add(t, p)
 
-    def _keep(self, pairs: np.ndarray) -> None:
-        thinned = pairs[:, -self._passed % self.stride :: self.stride]
-        self._passed += pairs.shape[1]
-        self._parts.append(thinned)
-        self._held += thinned.shape[1]
-        while self._held > MOST_POINTS:
-            self.stride *= 2
-            self._parts = [self.points[:, ::2]]
-            self._held = self._parts[0].shape[1]
+    @property
+    def stride(self) -> int:
+        return self._sample.stride
 
     @property
     def points(self) -> np.ndarray:
-        return np.concatenate(self._parts, axis=1) if self._parts else np.zeros((2, 0))
+        return np.stack(self._sample.arrays()) if self._sample.seen else np.zeros((2, 0))
 
     def add_columns(self, predictions: np.ndarray, targets: np.ndarray, keep: np.ndarray) -> None:
         """As ``add``, for arrays of N×D numbers, flat. keep: whether a number counts."""

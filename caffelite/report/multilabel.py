@@ -40,7 +40,6 @@ class MultiLabel:
         self.labels, self.samples, self.exact, self.nan = labels, 0, 0, 0
         self.true, self.false, self.missed, self.counted = (np.zeros(labels, np.int64) for _ in range(4))
         self.sample = ScoreSample()
-        self._curves: list[Curve | None] | None = None
 
     def add(self, logits: np.ndarray, targets: np.ndarray) -> bool:
         """logits N×L; targets N×L of 0 and 1, -1 for what does not count. Returns False for other targets."""
@@ -58,24 +57,17 @@ class MultiLabel:
         self.missed += (~decisions & positive).sum(0)
         self.counted += valid.sum(0)
         self.sample.add(scores, targets.astype(np.int8))
-        self._curves = None
         return True
 
     def curves(self) -> list[Curve | None]:
-        if self._curves is None:
-            self._curves = self.sample.curves()
-        return self._curves
+        return self.sample.curves()
 
     def by_label(self) -> list[dict]:
         """Counts, precision, recall, F1, average precision and area under the ROC curve of each label; None where
         nothing is divided."""
         rows = []
-        for counts, curve in zip(
-            zip(*(v.tolist() for v in (self.true, self.false, self.missed, self.counted)), strict=True),
-            self.curves(),
-            strict=True,
-        ):
-            true, false, missed, counted = counts
+        counts = (values.tolist() for values in (self.true, self.false, self.missed, self.counted))
+        for true, false, missed, counted, curve in zip(*counts, self.curves(), strict=True):
             rows.append(
                 {
                     "samples": counted,

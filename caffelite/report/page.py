@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,12 @@ from .. import prototxt
 from ..data import stored
 from ..data.class_names import of_net
 from ..detection.names import read_label_map
-from ..errors import CaffeliteError
+from ..errors import CaffeliteError, reporting
+from ..stored import finite
 from . import pictures
 from .collect import OutputCollector
 from .multilabel import MultiLabel
-from .statistics import TOP, Classification, mean
+from .statistics import TOP, Classification, Curve, mean
 
 Images = dict[str, bytes | None]
 FILTERS: dict[str, Callable[[Any], str]] = {
@@ -56,13 +56,8 @@ def report(collector: OutputCollector, scores: list[dict], about: dict, labels: 
             "cells": [{"label": a, "answer": b, "samples": listed} for (a, b), listed in sorted(judged.cells.items())],
             "data_layer": _data_layer(collector),
             "worst": [
-                {
-                    "sample": m.sample,
-                    "label": names[m.label],
-                    "answer": names[m.prediction],
-                    "score": m.score,
-                    "own": m.own,
-                }
+                {"label": names[m.label], "answer": names[m.prediction]}
+                | {"sample": m.sample, "score": m.score, "own": m.own}
                 for m in judged.worst
             ],
         }
@@ -147,25 +142,15 @@ def write(folder: Path, collector: OutputCollector, figures: dict) -> Path:
     files = {f"{name}.png": body for name, body in images.items() if body}
     files["report.json"] = as_json(figures).encode()
     files["report.html"] = page(figures, images).encode()
-    try:
+    with reporting(f"write to {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         for name, body in files.items():
             (folder / name).write_bytes(body)
-    except OSError as error:
-        raise CaffeliteError(f"cannot write to {folder}: {error.strerror}") from None
     return folder / "report.html"
 
 
 def as_json(figures: dict) -> str:
     """The report as JSON. A score that is not finite becomes null, because JSON has no NaN."""
-
-    def finite(value):
-        if isinstance(value, dict):
-            return {key: finite(entry) for key, entry in value.items()}
-        if isinstance(value, list):
-            return [finite(entry) for entry in value]
-        return None if isinstance(value, float) and not math.isfinite(value) else value
-
     return json.dumps(finite(figures), indent=1, ensure_ascii=False, allow_nan=False)
 
 
@@ -246,18 +231,13 @@ def _class_images(judged: Classification, names: list[str]) -> Images:
     """The pictures of curves or, of pixels, of the intersection over union, by name."""
     if judged.pixels:
         return {"iou": pictures.intersection_over_union(judged, names)}
-    curves = judged.curves()
-    if not curves:
-        return {}
-    return {"roc": pictures.roc(curves, names), "precision_recall": pictures.precision_recall(curves, names)}
+    return _curve_images(judged.curves(), names)
 
 
 def _label_images(judged: MultiLabel, several: dict) -> Images:
-    """The pictures of several labels, by name."""
     names = [row["label"] for row in several["labels"]]
-    curves = judged.curves()
-    return {
-        "labels": pictures.label_scores(judged, names),
-        "roc": pictures.roc(curves, names),
-        "precision_recall": pictures.precision_recall(curves, names),
-    }
+    return {"labels": pictures.label_scores(judged, names), **_curve_images(judged.curves(), names)}
+
+
+def _curve_images(curves: list[Curve | None], names: list[str]) -> Images:
+    return {"roc": pictures.roc(curves, names), "precision_recall": pictures.precision_recall(curves, names)}

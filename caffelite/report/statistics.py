@@ -48,40 +48,55 @@ def thinned(curve: Curve) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return curve.fpr[at], curve.tpr[at], curve.precision[at]
 
 
-class ScoreSample:
-    """Scores N×C with labels, accumulated batch by batch: all of them up to MOST_VALUES scores, else those of every
-    ``stride``-th sample. width: numbers of a label, 1 or C."""
+class Thinned:
+    """Pairs of arrays, accumulated batch by batch: all rows while the first array has at most ``most`` numbers, else
+    every ``stride``-th row."""
 
-    def __init__(self) -> None:
-        self.stride = 1
-        self.seen = 0  # samples
-        self._parts: list[tuple[np.ndarray, np.ndarray]] = []
-        self._held = 0
+    def __init__(self, most: int) -> None:
+        self._most, self._held = most, 0
+        self.stride, self.seen = 1, 0
+        self._pairs: list[tuple[np.ndarray, ...]] = []
 
-    def add(self, scores: np.ndarray, labels: np.ndarray) -> None:
-        """scores N×C; labels N (classes) or N×C (0, 1, or -1 for what does not count)."""
-        first = -self.seen % self.stride
-        self.seen += len(scores)
-        chunk = scores[first :: self.stride].astype(np.float32), labels[first :: self.stride]
-        self._parts.append(chunk)
-        self._held += chunk[0].size
-        while self._held > MOST_VALUES:
+    def add(self, one: np.ndarray, other: np.ndarray) -> None:
+        """Arrays of equally many rows."""
+        start = -self.seen % self.stride
+        self.seen += len(one)
+        self._pairs.append(tuple(np.ascontiguousarray(values[start :: self.stride]) for values in (one, other)))
+        self._held += self._pairs[-1][0].size
+        while self._held > self._most:
             self.stride *= 2
-            scores_left, labels_left = (values[::2] for values in self.arrays())
-            self._parts, self._held = [(scores_left, labels_left)], scores_left.size
+            one, other = self.arrays()
+            self._pairs, self._held = [(one[::2], other[::2])], one[::2].size
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """The kept scores and labels."""
-        return np.concatenate([s for s, _ in self._parts]), np.concatenate([t for _, t in self._parts])
+        """The rows that are left."""
+        one, other = (np.concatenate(arrays) for arrays in zip(*self._pairs, strict=True))
+        return one, other
+
+
+class ScoreSample(Thinned):
+    """Scores N×C with labels, N (classes) or N×C (0, 1, or -1 for what does not count), of at most MOST_VALUES
+    scores."""
+
+    def __init__(self) -> None:
+        super().__init__(MOST_VALUES)
+        self._curves: list[Curve | None] | None = None
+
+    def add(self, one: np.ndarray, other: np.ndarray) -> None:
+        super().add(one.astype(np.float32), other)
+        self._curves = None
 
     def curves(self) -> list[Curve | None]:
         """The curve of each class or label against the rest; empty without samples."""
-        if not self._parts:
-            return []
-        scores, labels = self.arrays()
-        if labels.ndim == 1:
-            return [curve(scores[:, c], labels == c) for c in range(scores.shape[1])]
-        return [curve(scores[valid, c], labels[valid, c] > 0) for c, valid in enumerate((labels >= 0).T)]
+        if self._curves is None and self._pairs:
+            scores, labels = self.arrays()
+            if labels.ndim == 1:
+                self._curves = [curve(scores[:, c], labels == c) for c in range(scores.shape[1])]
+            else:
+                valid = labels >= 0
+                columns = range(scores.shape[1])
+                self._curves = [curve(scores[valid[:, c], c], labels[valid[:, c], c] > 0) for c in columns]
+        return self._curves or []
 
 
 def mean(values: list[float | None]) -> float | None:
@@ -156,7 +171,6 @@ class Classification:
     cells: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     ranks: np.ndarray = field(init=False)  # of the labels among the scores, from 1: how many samples have each
     sample: ScoreSample = field(default_factory=ScoreSample)
-    _curves: list[Curve | None] | None = None
     surprise: float = 0.0
 
     def __post_init__(self) -> None:
@@ -191,7 +205,6 @@ class Classification:
         self.ranks += np.bincount(rivals, minlength=self.classes + 1)
         if not self.pixels:
             self.sample.add(probabilities, labels)
-            self._curves = None
         self.surprise -= float(np.log(np.maximum(own, 1e-300)).sum())
         if samples is not None:
             self._list(labels, predictions, samples)
@@ -236,9 +249,7 @@ class Classification:
 
     def curves(self) -> list[Curve | None]:
         """The ROC and precision-recall curve of each class against the rest; empty for pixels."""
-        if self._curves is None:
-            self._curves = self.sample.curves()
-        return self._curves
+        return self.sample.curves()
 
     def intersection_over_union(self) -> list[float | None]:
         """TP / (TP + FP + FN) of each class; None of a class that is neither a label nor an answer."""
@@ -254,17 +265,8 @@ class Classification:
             low, high = (share_interval(k, n) if n else None) or (None, None)
             precision, recall = k / m if m else None, k / n if n else None
             f1 = 2 * k / (n + m) if n + m else None
-            rows.append(
-                {
-                    "samples": n,
-                    "answers": m,
-                    "precision": precision,
-                    "recall": recall,
-                    "low": low,
-                    "high": high,
-                    "f1": f1,
-                }
-            )
+            row = {"samples": n, "answers": m, "precision": precision, "recall": recall}
+            rows.append({**row, "low": low, "high": high, "f1": f1})
         return rows
 
     def calibration(self) -> list[dict]:

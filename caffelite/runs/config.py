@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import math
 import shlex
-import types
-import typing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .. import stored
 from ..errors import CaffeliteError
 
 EFFECTS = ("stop", "snapshot", "none")
@@ -255,20 +254,9 @@ class RunConfig:
         if not isinstance(content, dict) or "solver" not in content or not content.keys() <= known.keys():
             expected = f"an object with solver and any of {', '.join(known)}"
             raise CaffeliteError("this is not the configuration of a run", expected=expected)
-        values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in content.items()}
-        hints = typing.get_type_hints(cls)
-        for name, value in values.items():
-            if not _has_type(value, hints[name]):
+        kinds = stored.kinds(cls)
+        for name, value in content.items():
+            if not stored.fits(value, kinds[name]):
                 raise CaffeliteError(f"{name} of a run has a wrong type", expected=known[name].type, found=repr(value))
+        values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in content.items()}
         return cls(**values)
-
-
-def _has_type(value: object, hint: Any) -> bool:
-    """Whether a value is of an annotated type: a plain one, a union of them, or a tuple of strings."""
-    if isinstance(hint, types.UnionType):
-        return any(_has_type(value, each) for each in typing.get_args(hint))
-    if typing.get_origin(hint) is tuple:
-        return isinstance(value, tuple) and all(isinstance(item, str) for item in value)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return True
-    return isinstance(value, hint) and not (hint is int and isinstance(value, bool))

@@ -4,6 +4,7 @@ on this machine."""
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import shlex
 import signal
@@ -17,7 +18,7 @@ from typing import Any
 
 from .. import caffelite_pb2 as pb
 from .. import inputs, prototxt, stored
-from ..errors import CaffeliteError, Locator
+from ..errors import CaffeliteError, Locator, reporting
 from ..training import epochs
 from ..training.checkpoint import snapshot
 from . import folder as files
@@ -205,19 +206,16 @@ def clone(folder: Path, to: Path, base: Path | None = None) -> Path:
         solver.ClearField(name)
     solver.snapshot_prefix = named(to / "snapshot")
     written["solver.prototxt"] = prototxt.write(solver)
-    try:
+    if to.exists():
+        raise CaffeliteError(f"{to} exists", expected="a new folder")
+    with reporting(f"write {to}"):
         to.mkdir(parents=True)
         for name, text in written.items():
             files.write_atomically(to / name, text)
-    except FileExistsError:
-        raise CaffeliteError(f"{to} exists", expected="a new folder") from None
-    except OSError as error:
-        raise CaffeliteError(f"cannot write {to}: {inputs.reason(error).lower()}") from None
     return to / "solver.prototxt"
 
 
 def free_folder(folder: Path) -> Path:
     """The first of NAME_copy, NAME_copy_2 and so on next to a run that does not exist."""
     start = folder.resolve().with_name(f"{folder.resolve().name.removesuffix('_run')}_copy")
-    numbered = (start.with_name(f"{start.name}_{n}") for n in range(2, 10**6))
-    return start if not start.exists() else next(path for path in numbered if not path.exists())
+    return files.free(start, itertools.count(2)) if start.exists() else start

@@ -1,10 +1,11 @@
-"""Identifies the data of a run: sizes, and a hash of samples of the content, fast for any amount of data."""
+"""Identifies what a run depends on: its data, by sizes and a hash of samples of the content, and package versions."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 from .. import inputs
@@ -31,7 +32,6 @@ def fingerprint(path: str | Path) -> dict[str, object]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """The regular files below a folder."""
     for at, _, names in os.walk(folder):
         yield from (Path(at, name) for name in names if name not in TRANSIENT and Path(at, name).is_file())
 
@@ -45,3 +45,22 @@ def _hash(file: Path, digest: hashlib.blake2b) -> int:
             content.seek(min(start, max(0, size - CHUNK)))
             digest.update(content.read(CHUNK))
     return size
+
+
+PACKAGES = (
+    "caffelite click numpy protobuf numba scipy h5py lmdb opencv-python-headless onednn-cpu-gomp mpi4py "
+    "cupy-cuda12x cupy-cuda13x nvidia-cudnn-cu12 nvidia-cudnn-cu13 matplotlib"
+).split()
+
+
+def installed_versions() -> dict[str, str]:
+    """Package → version, of those that are installed."""
+    return {name: version for name in PACKAGES if (version := version_of(name))}
+
+
+def version_of(package: str) -> str:
+    """The version of a package; "" where it is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""

@@ -32,8 +32,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -77,14 +78,37 @@ def configuration(folder: Path) -> dict[str, Any]:
     return stored.read(folder / RUN, {"config": stored.ANY}).get("config") or stored.read(folder / CONFIG, stored.ANY)
 
 
-def write_atomically(path: Path, text: str) -> None:
+def now() -> str:
+    """The time as records have it, ISO 8601."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S%z")
+
+
+def free(path: Path, suffixes: Iterable[int]) -> Path:
+    """The first path with a number after its name that nothing has."""
+    named = (path.with_name(f"{path.name}_{suffix}") for suffix in suffixes)
+    return next(each for each in named if not os.path.lexists(each))
+
+
+def tail(path: Path, most: int) -> str:
+    """The text in the last ``most`` bytes of a file; empty where there is none."""
+    with suppress(OSError), open(path, "rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - most))
+        return file.read().decode(errors="replace")
+    return ""
+
+
+def write_atomically(path: Path, content: str | bytes) -> None:
     """Replaces a file, so that a reader finds the old content or the new one. Errors: OSError."""
     draft = path.with_name(f".{path.name}.draft")
     with suppress(FileNotFoundError):  # what a crash left, or a link that leads elsewhere
         draft.unlink()
-    with open_new(draft) as file:
-        file.write(text.encode("utf-8"))
-    os.replace(draft, path)
+    try:
+        with open_new(draft) as file:
+            file.write(content.encode("utf-8") if isinstance(content, str) else content)
+        os.replace(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def open_new(path: Path, append: bool = False) -> BinaryIO:
@@ -96,12 +120,3 @@ def open_new(path: Path, append: bool = False) -> BinaryIO:
 def write_json(path: Path, content: dict) -> None:
     """Replaces a JSON file atomically. Errors: OSError."""
     write_atomically(path, json.dumps(content, indent=2) + "\n")
-
-
-@contextmanager
-def reporting(what: str) -> Iterator[None]:
-    """Within it an OSError becomes an error of the user: what cannot be done, and why."""
-    try:
-        yield
-    except OSError as error:
-        raise CaffeliteError(f"cannot {what}: {error.strerror}") from None

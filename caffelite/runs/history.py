@@ -17,10 +17,14 @@ import numpy as np
 
 from .. import inputs, stored
 from ..errors import CaffeliteError
-from . import metrics
 from .folder import LOSSES, METRICS, RUN
 
 POINTS = 1000  # of a curve that is made of the losses alone
+
+
+def is_loss(name: str) -> bool:
+    """Whether less of a score is better, by its name."""
+    return "loss" in name.lower() or "error" in name.lower()
 
 
 @dataclass
@@ -71,12 +75,9 @@ class History:
     def end(self, iteration: int, seconds: float, loss: float, losses: list[float]) -> None:
         """Records the loss of the last iteration. losses: at each row of ``train``; the score that equals them gets
         it."""
+        pairs = list(zip(self.train, losses, strict=True))
         names = {name for row in self.train for name in row.values}
-        same = [
-            n
-            for n in names
-            if all(n in row.values and _equal(row.values[n], x) for row, x in zip(self.train, losses, strict=True))
-        ]
+        same = [name for name in names if all(name in row.values and _equal(row.values[name], x) for row, x in pairs)]
         if len(same) == 1:
             self.last = Row(iteration, seconds, {same[0]: loss}, loss)
 
@@ -87,8 +88,8 @@ def _equal(one: float, other: float) -> bool:
 
 
 def read(path: str | Path, samples: int | None = None) -> History:
-    """The history of a run's folder, of its metrics.csv, or of a log. samples: where it is given, of a large
-    metrics.csv only lines at that many places and those of the end are read. Errors: none of these, or nothing in it
+    """The history of a run's folder, of its csv, or of a log. samples: where it is given, of a large
+    csv only lines at that many places and those of the end are read. Errors: none of these, or nothing in it
     yet."""
     path = Path(path)
     file = path / METRICS if path.is_dir() else path
@@ -177,7 +178,7 @@ def of_metrics(text: str, name: str) -> History:
 
 def read_tests(folder: Path) -> dict[int, list[Row]]:
     """The tests of a run's folder, by the number of the test net. Its rows of training, of which there may be many
-    more, take no memory. Errors: there is no metrics.csv."""
+    more, take no memory. Errors: there is no csv."""
     history = History(folder.name)
     try:
         with io.TextIOWrapper(io.BufferedReader(inputs.open_file(folder / METRICS)), "utf-8", "replace") as lines:
@@ -196,11 +197,11 @@ def _unreadable(file: Path, error: OSError) -> CaffeliteError:
 
 
 def _rows(lines: Iterable[str]) -> Iterator[tuple[int | None, Row]]:
-    """(test net or None, row) of each row of a metrics.csv."""
-    for each in metrics.rows(lines):
-        scores = {name.removesuffix("."): value for name, value in each.items() if name not in metrics.FIXED}
+    """(test net or None, row) of each row of a csv."""
+    for each in metric_rows(lines):
+        scores = {name.removesuffix("."): value for name, value in each.items() if name not in FIXED}
         loss, rate = each.get("smoothed_loss", math.nan), each.get("rate", math.nan)
-        yield metrics.net_of(each["phase"]), Row(each["iteration"], each["seconds"], scores, loss, rate)
+        yield net_of(each["phase"]), Row(each["iteration"], each["seconds"], scores, loss, rate)
 
 
 NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?nan|[-+]?inf"
@@ -351,9 +352,8 @@ def _rates(history: History) -> dict[int, float]:
     """The LearningRate of each row as Caffe's script computes it: the last one logged before the row, the first row's
     from its successor."""
     latest, rates = math.nan, {}
-    order = [(row.iteration, 1, row) for row in history.train] + [
-        (r.iteration, 0, r) for rows in history.tests.values() for r in rows
-    ]
+    tests = [(row.iteration, 0, row) for rows in history.tests.values() for row in rows]
+    order = [*tests, *((row.iteration, 1, row) for row in history.train)]
     for _, trains, row in sorted(order, key=lambda entry: entry[:2]):
         rates[id(row)] = latest
         if trains and not math.isnan(row.rate):
@@ -366,3 +366,28 @@ def _rates(history: History) -> dict[int, float]:
 
 def _line(row: Row, rate: float, names: list[str]) -> list[object]:
     return [float(row.iteration), row.seconds, rate, *(row.values.get(name, "") for name in names)]
+
+
+FIXED = ("iteration", "seconds", "phase", "rate", "smoothed_loss")  # the columns before the scores
+_PHASE = re.compile(r"train|test\d{0,9}")
+
+
+def metric_rows(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """The values of each row by column, less those that it lacks: numbers, and ``phase`` as text. lines: the header and
+    whole lines after it; one that a crash cut off is left out."""
+    reader = csv.reader(line for line in lines if line.endswith("\n"))
+    names = next(reader, [])
+    for line in reader:
+        try:
+            texts = dict(zip(names, line, strict=True))
+            fixed = {"iteration": int(texts["iteration"]), "phase": texts["phase"]}
+            values = {name: float(text) for name, text in texts.items() if text and name not in fixed}
+        except (ValueError, KeyError):
+            continue
+        if "seconds" in values and _PHASE.fullmatch(texts["phase"]):
+            yield fixed | values
+
+
+def net_of(phase: str) -> int | None:
+    """The test net of a row's phase; None for training."""
+    return None if phase == "train" else int(phase.removeprefix("test") or 0)

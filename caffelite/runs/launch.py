@@ -1,39 +1,43 @@
-"""Runs a training run from its configuration to its exit status: devices, processes, trainer, records, signals."""
+"""Runs a training run from its configuration to its exit status: devices, processes, trainer, records; and what ends it
+early: signals, a time limit."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from .. import parallel, user_modules
 from ..data.repeated import Repeated
-from ..errors import CaffeliteError, printable
+from ..errors import CaffeliteError
 from ..inspection import memory
 from ..layers.extension_files import load_permitted
 from ..parallel.transports import star
 from ..prototxt import Document
 from ..prototxt.overrides import Overrides
-from ..training import Trainer, nets, newest
+from ..training import Requests, Trainer, nets, newest
 from ..training.checkpoint.ownership import described
 from ..training.hooks.hook import Hook
 from ..training.state import TrainingState
 from . import fields, registry
 from . import folder as files
 from .config import RunConfig
-from .device_choice import gpus, open_one
 from .log import LogFile
-from .open_net import load_initial_weights, open_trainer, read_solver, without_extras
+from .open_net import gpus, load_initial_weights, open_one, open_trainer, read_solver, without_extras
 from .recorder import Recorder
 from .registry import Outcome
-from .signals import Signals, TimeLimit, write_to_stderr
 from .tracking import TrackedRun, Tracking, open_trackers
 
 if TYPE_CHECKING:
     from ..inspection.nets import InspectedNet
+
 
 log = logging.getLogger("caffelite")
 
@@ -100,12 +104,9 @@ def _copied_to(log_file: LogFile | None) -> Iterator[None]:
     log.addHandler(log_file)
     try:
         yield
-    except CaffeliteError as error:
-        log_file.write(f"caffelite: {error}\n".encode(errors="backslashreplace"))
-        raise
     except Exception as error:
-        text = printable(f"caffelite: {type(error).__name__}: {error}")
-        log_file.write(f"{text}\n".encode(errors="backslashreplace"))
+        reason = registry.failed_outcome(error).reason
+        log_file.write(f"caffelite: {reason}\n".encode(errors="backslashreplace"))
         raise
     finally:
         log.setLevel(level)
@@ -235,7 +236,6 @@ class _Run:
         return state, [path for path in paths if path.exists()]
 
     def _folder(self, trainer: Trainer) -> Path:
-        """The run folder."""
         return Path(self._config.record or f"{trainer.prefix}_run")
 
     def _solve(self, trainer: Trainer, make_progress: Progress | None) -> None:
@@ -266,7 +266,6 @@ class _Run:
         return Outcome(registry.FINISHED, f"after the {self._config.iterations} iterations that were requested")
 
     def _log_continuation(self, trainer: Trainer) -> None:
-        """Logs the command that continues an unfinished run."""
         written = trainer.checkpoints.written
         unfinished = trainer.iteration < trainer.p.max_iter and not trainer.stopped_early
         if unfinished and written and written[-1][0] == trainer.iteration:
@@ -311,3 +310,78 @@ class Overfit(Hook):
         )
         text = "Loss of the same %d batches: %.6g at first, %.6g at last: %s"
         log.info(text, self._batches, self._first, self._last, verdict)
+
+
+ENDING = (signal.SIGTERM, signal.SIGUSR1)
+STOPPING = b"Stopping after this iteration, with a snapshot; a second signal stops at once.\n"
+
+
+def write_to_stderr(line: bytes) -> None:
+    """Writes a line from a signal handler. No log here: the signal may have come in the middle of a line of it."""
+    with contextlib.suppress(OSError):
+        os.write(2, line)
+
+
+class Signals:
+    """Turns SIGINT, SIGHUP, SIGTERM and SIGUSR1 into requests.
+
+    ``status`` is the exit status: 128 + 15 after a SIGTERM, 128 + 10 after a SIGUSR1, which schedulers of clusters send
+    before the time of a job is over. ``stopped_by`` is the name of the signal that requested the
+    stop. report: writes the line that says so. min_interval: seconds within which the same signal counts once, since
+    both a terminal and the process that started this one may pass it on.
+    """
+
+    def __init__(
+        self,
+        sigint_effect: str = "stop",
+        sighup_effect: str = "snapshot",
+        *,
+        report: Callable[[bytes], None] | None = write_to_stderr,
+        min_interval: float = 0,
+    ):
+        self.requests, self.status, self.stopped_by = Requests(), 0, ""
+        self._report, self._min_interval = report, min_interval
+        self._last: dict[int, float] = {}
+        self._effects = {signal.SIGINT: sigint_effect, signal.SIGHUP: sighup_effect}
+        self._effects |= dict.fromkeys(ENDING, "stop")
+
+    def __enter__(self) -> Signals:
+        self._before = {number: signal.signal(number, self._handle) for number in self._effects}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        effect = self._effects[signal.Signals(number)]
+        last, self._last[number] = self._last.get(number, -self._min_interval), time.monotonic()
+        if self._last[number] - last < self._min_interval:
+            return
+        if effect == "snapshot":
+            self.requests.snapshot = True
+        elif effect == "stop":
+            if self.requests.stop:
+                os._exit(128 + number)
+            self.requests.stop, self.stopped_by = True, signal.Signals(number).name
+            if self._report:
+                self._report(STOPPING)
+            self.status = 128 + number if number in ENDING else 0
+
+
+class TimeLimit:
+    """Called after each iteration: requests a stop when ``time.monotonic()`` has reached ``end``.
+
+    progress: is called first. ``expired``: whether this limit requested the stop.
+    """
+
+    def __init__(self, end: float, requests: Requests, progress: Callable[[Trainer, float], None] | None):
+        self._end, self._requests, self._progress = end, requests, progress
+        self.expired = False
+
+    def __call__(self, trainer: Trainer, rate: float) -> None:
+        if self._progress:
+            self._progress(trainer, rate)
+        if not self._requests.stop and time.monotonic() >= self._end:
+            log.info("The time that -max_time gives is up.")
+            self._requests.stop = self.expired = True

@@ -18,8 +18,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from .. import inputs, prototxt, stored
-from ..errors import CaffeliteError, did_you_mean, printable
+from .. import prototxt, stored
+from ..errors import CaffeliteError, did_you_mean, printable, reporting
 from . import fields, history, lock, registry
 from . import folder as files
 from .registry import RunStatus
@@ -58,10 +58,8 @@ def change_notes(
     if note is not None and len(note) > LONGEST_NOTE:
         raise CaffeliteError("the note is too long", expected=f"at most {LONGEST_NOTE} characters", found=len(note))
     changed = Notes(tuple(sorted(tags)), before.note if note is None else note.replace("\r\n", "\n"))
-    try:
-        files.write_json(folder / files.NOTES, {"tags": list(changed.tags), "note": changed.note})
-    except (OSError, UnicodeEncodeError) as error:
-        raise CaffeliteError(f"cannot write {folder / files.NOTES}: {inputs.reason(error).lower()}") from None
+    with reporting(f"write {folder / files.NOTES}"):
+        files.write_json(folder / files.NOTES, dataclasses.asdict(changed))
     return changed
 
 
@@ -74,12 +72,8 @@ def _tag(text: str) -> str:
 
 
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
-    "<=": operator.le,
-    ">=": operator.ge,
-    "!=": operator.ne,
-    "=": operator.eq,
-    "<": operator.lt,
-    ">": operator.gt,
+    **{"<=": operator.le, ">=": operator.ge, "!=": operator.ne},
+    **{"=": operator.eq, "<": operator.lt, ">": operator.gt},
 }
 POINTS = 40  # of a curve in a list
 ORDERS = ("started", "name", "state", "net", "iteration", "seconds", "device", "tags")
@@ -139,31 +133,10 @@ class RunSummary:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; numbers that are not finite become null."""
-        status = self.status
-        return {
-            "folder": str(status.folder),
-            "name": self.name,
-            "state": status.state,
-            "reason": status.reason,
-            "net": self.net,
-            "iteration": status.iteration,
-            "max_iterations": self.max_iterations,
-            "scores": {name: finite(value) for name, value in self.scores.items()},
-            "loss": finite(self.loss),
-            "seconds": finite(self.seconds),
-            "started": status.started,
-            "sessions": status.sessions,
-            "best": {name: finite(value) for name, value in self.best.items()},
-            "left": finite(self.left),
-            "device": self.device,
-            "tags": list(self.notes.tags),
-            "note": self.notes.note,
-        }
-
-
-def finite(value: float) -> float | None:
-    """A number for JSON, which has no NaN and no infinity."""
-    return value if math.isfinite(value) else None
+        status = ("folder", "state", "reason", "iteration", "started", "sessions")
+        own = ("name", "net", "max_iterations", "scores", "loss", "seconds", "best", "left", "device")
+        values = {name: getattr(self.status, name) for name in status} | {name: getattr(self, name) for name in own}
+        return stored.finite(values | dataclasses.asdict(self.notes))
 
 
 def find(roots: Iterable[str | Path], depth: int | None = None) -> list[RunSummary]:
@@ -229,8 +202,7 @@ def _best(records: history.History, score: str) -> float:
     name, _, mark = score.partition(" (test ")
     values = [row.values[name] for row in records.tests[int(mark.rstrip(")") or 0)] if name in row.values]
     known = [value for value in values if math.isfinite(value)]
-    lowest = "loss" in name.lower() or "error" in name.lower()
-    return (min if lowest else max)(known, default=math.nan)
+    return (min if history.is_loss(name) else max)(known, default=math.nan)
 
 
 def _curve(records: history.History) -> list[float]:
@@ -345,27 +317,12 @@ def histories(runs: Sequence[RunSummary]) -> list[history.History]:
     return every
 
 
-_STATUS = {
-    **{name: str for name in ("id", "state", "reason", "working_directory", "host", "started", "ended")},
-    **{"iteration": int | None, "heartbeat": float | None, "process": int | None, "command": [str], "sessions": int},
-}
-_SUMMARY = {
-    **{"status": _STATUS, "notes": {"tags": [str], "note": str}, "scores": {str: float}, "best": {str: float}},
-    **{"name": str, "net": str, "device": str, "max_iterations": int, "curve": [float]},
-    **{"loss": float, "seconds": float, "pace": float},
-}
+_SUMMARY = stored.kinds(RunSummary)
 INDEX = ".caffelite_runs.json"
 INDEX_FORMAT = 1  # of the file; another one is not read
 WATCHED = (
-    files.RUN,
-    files.CONFIG,
-    files.OUTCOME,
-    files.METRICS,
-    files.LOSSES,
-    files.SOLVER,
-    files.NOTES,
-    files.JOB,
-    files.PROCESS,
+    *(files.RUN, files.CONFIG, files.OUTCOME, files.METRICS, files.LOSSES, files.SOLVER, files.NOTES),
+    *(files.JOB, files.PROCESS),
 )
 CHANGING = (registry.RUNNING, registry.QUEUED)  # states that also change without a change of these files
 FRESH = 0.7  # seconds for which a list is not made again
@@ -470,9 +427,8 @@ def _stamps(folder: Path) -> list[Any]:
 
 
 def _summary_values(run: RunSummary) -> dict[str, Any]:
-    values = {each.name: getattr(run, each.name) for each in dataclasses.fields(run)}
-    values["status"] = dataclasses.asdict(run.status) | {"folder": str(run.status.folder)}
-    values["notes"] = dataclasses.asdict(run.notes)
+    values = dataclasses.asdict(run)
+    values["status"]["folder"] = str(run.status.folder)
     return values
 
 

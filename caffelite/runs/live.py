@@ -6,20 +6,19 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import stored
 from . import folder as files
-from . import history, metrics
+from . import history
 
 MOST_LOSSES, MOST_BYTES = 100_000, 1 << 20  # of one update
 _TEXT = re.compile(r"\d{1,18}(-\d{1,18}){5}")
 
 
-@dataclass(frozen=True)
-class Position:
+class Position(NamedTuple):
     """How much of a run's records is known: sessions, losses, bytes of metrics.csv and log.txt, and the identity of
     these two files, which a resumed run replaces."""
 
@@ -31,8 +30,7 @@ class Position:
     log_file: int = 0
 
     def __str__(self) -> str:
-        fields = (self.sessions, self.losses, self.metrics, self.log, self.metrics_file, self.log_file)
-        return "-".join(map(str, fields))
+        return "-".join(map(str, self))
 
     @classmethod
     def parse(cls, text: str) -> Position | None:
@@ -67,17 +65,11 @@ def read(folder: Path, since: Position | None = None, *, log: bool = True) -> Up
     replaced = (start.sessions, start.metrics_file, start.log_file) != (count, metrics_file, log_file)
     if shorter or replaced:
         return Update(Position(count, 0, 0, 0, metrics_file, log_file), reset=True)
-    losses = np.frombuffer(_part(folder / files.LOSSES, 4 * start.losses, 4 * MOST_LOSSES), "<f4")
+    losses = np.frombuffer(_chunk(folder / files.LOSSES, 4 * start.losses, 4 * MOST_LOSSES), "<f4")
     metrics_end, rows = _rows(folder / files.METRICS, start.metrics)
-    text = _lines(_part(folder / files.LOG, start.log, MOST_BYTES)) if log else b""
-    position = Position(
-        count,
-        start.losses + len(losses),
-        metrics_end,
-        start.log + len(text) if log else log_size,
-        metrics_file,
-        log_file,
-    )
+    text = _lines(_chunk(folder / files.LOG, start.log, MOST_BYTES)) if log else b""
+    log_end = start.log + len(text) if log else log_size
+    position = Position(count, start.losses + len(losses), metrics_end, log_end, metrics_file, log_file)
     return Update(position, False, start.losses, losses.astype(float).tolist(), rows, text.decode("utf-8", "replace"))
 
 
@@ -97,7 +89,7 @@ def log_tail(folder: Path, most: int = 1 << 16) -> tuple[str, int]:
     """The last whole lines of a run's log within ``most`` bytes, and the position of their end."""
     size = _identity(folder / files.LOG)[1]
     start = max(0, size - most)
-    text = _lines(_part(folder / files.LOG, start, most))
+    text = _lines(_chunk(folder / files.LOG, start, most))
     end = start + len(text)
     if start:
         text = text.partition(b"\n")[2]
@@ -113,7 +105,7 @@ def _identity(path: Path) -> tuple[int, int]:
     return status.st_ino, status.st_size
 
 
-def _part(path: Path, start: int, most: int) -> bytes:
+def _chunk(path: Path, start: int, most: int) -> bytes:
     try:
         with open(path, "rb") as file:
             file.seek(start)
@@ -131,13 +123,13 @@ def _lines(body: bytes) -> bytes:
 
 def _rows(path: Path, start: int) -> tuple[int, list[dict[str, Any]]]:
     """(end, rows) of metrics.csv from an offset."""
-    head, ends, _ = _part(path, 0, 1 << 16).partition(b"\n")
+    head, ends, _ = _chunk(path, 0, 1 << 16).partition(b"\n")
     if not ends:
         return start, []
     start = max(start, len(head) + 1)
-    body = _lines(_part(path, start, MOST_BYTES))
+    body = _lines(_chunk(path, start, MOST_BYTES))
     return start + len(body), _parsed(head + b"\n" + body)
 
 
 def _parsed(table: bytes) -> list[dict[str, Any]]:
-    return list(metrics.rows(table.decode("utf-8", "replace").splitlines(keepends=True)))
+    return list(history.metric_rows(table.decode("utf-8", "replace").splitlines(keepends=True)))

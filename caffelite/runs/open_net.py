@@ -1,17 +1,20 @@
-"""Opens nets and trainers: a prototxt, a phase and a device become a `Net`; a configuration becomes a `Trainer`."""
+"""Opens devices, nets and trainers: a prototxt, a phase and a device become a `Net`, a configuration a `Trainer`."""
 
 from __future__ import annotations
 
 import functools
 import logging
+import re
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from .. import data, prototxt, weights
+from .. import data, devices, prototxt, weights
+from ..devices.protocol import Device
 from ..errors import CaffeliteError
 from ..layers import unknown_types
 from ..net import graph
@@ -127,10 +130,104 @@ def load_initial_weights(trainer: Trainer, config: RunConfig) -> None:
 
 def without_extras(solver: pb.SolverParameter, display: int = 0) -> pb.SolverParameter:
     """A copy of a solver without tests and snapshots, which displays every ``display`` iterations."""
-    p = pb.SolverParameter()
-    p.CopyFrom(solver)
+    p = deepcopy(solver)
     p.snapshot, p.snapshot_after_train, p.test_interval, p.display = 0, False, 0, display
     tests = ("test_iter", "test_net", "test_net_param", "test_state", "test_epoch", "best_score", "early_stop")
     for name in (*tests, "snapshot_epoch"):
         p.ClearField(name)
     return p
+
+
+def gpu_numbers(text: str) -> list[int]:
+    """The numbers of "0,1". Errors: it is no list of numbers."""
+    try:
+        return [int(word) for word in text.split(",")]
+    except ValueError:
+        raise CaffeliteError(
+            "-gpu takes numbers or all", expected='"all", or numbers as in 0,1', found=f'"{text}"'
+        ) from None
+
+
+class GpuOfSolver(list):
+    """The GPU that solver_mode requests, without -gpu."""
+
+    def explained(self, mistake: CaffeliteError) -> CaffeliteError:
+        """The error with the name of the field that led to it, and with running on the CPU as a remedy."""
+        of_option = "-gpu" in mistake.what
+        what = mistake.what.replace("-gpu", "solver_mode: GPU", 1) if of_option else f"solver_mode: GPU: {mistake.what}"
+        other = re.sub("(, or )?leave -gpu out to run on the CPU", "", mistake.remedy or "")
+        remedy = f"{other}{', or ' if other else ''}run on the CPU: -set solver_mode=CPU"
+        return mistake.replaced(what=what, remedy=remedy)
+
+
+def gpus(text: str | None, solver: pb.SolverParameter | None = None) -> list[int]:
+    """The GPUs that -gpu names; without it the one of the solver's solver_mode; none for the CPU."""
+    mode = solver.solver_mode if solver is not None and solver.HasField("solver_mode") else None
+    if text is None:
+        return GpuOfSolver([solver.device_id]) if solver is not None and mode == pb.SolverParameter.GPU else []
+    from ..devices import cuda
+
+    if text == "all":
+        count = cuda.count()
+        if not count and not cuda.present():
+            log.warning("-gpu all: this machine has no NVIDIA GPU; running on the CPU.")
+            return []
+        return list(range(count)) or [0]  # where none can be used, opening GPU 0 raises the reason
+    return gpu_numbers(text)
+
+
+def open_device(
+    gpu: str | None,
+    solver: pb.SolverParameter | None = None,
+    options: dict[str, Any] | None = None,
+    net: Callable[[], pb.NetParameter] | None = None,
+) -> Any:
+    """Opens the one device that -gpu names; without it the one of the solver's solver_mode; without that the CPU.
+
+    options, net: see ``open_one``. Errors: more than one GPU; the GPU cannot be used.
+    """
+    gpu_ids = gpus(gpu, solver)
+    if len(gpu_ids) > 1:
+        raise CaffeliteError(
+            "only training runs on several GPUs", found=f"-gpu {gpu}", remedy=f"use one: -gpu {gpu_ids[0]}"
+        )
+    return open_one(gpu_ids, 0, options, net)
+
+
+def open_one(
+    gpu_ids: list[int],
+    index: int = 0,
+    options: dict[str, Any] | None = None,
+    net: Callable[[], pb.NetParameter] | None = None,
+) -> Any:
+    """Opens and logs the GPU ``gpu_ids[index]``, counting from the start again where they are fewer; the CPU where
+    there are none.
+
+    options: precision, deterministic and eager. net: returns the net that will run; its fields may request fp16 if no
+    precision is given. Errors: the GPU cannot be used.
+    """
+    options = options or {}
+    if not gpu_ids:
+        log.info("Use CPU.")
+        return _told(devices.open_device(**options), options)
+    if net and not options.get("precision") and (field := _fp16_field(net())):
+        log.info("%s: FLOAT16, as -precision fp16", field)
+        options = {**options, "precision": "fp16"}
+    try:
+        device = devices.open_device(gpu_ids[index % len(gpu_ids)], **options)
+    except CaffeliteError as mistake:
+        raise gpu_ids.explained(mistake) if isinstance(gpu_ids, GpuOfSolver) else mistake from None
+    log.info("Using GPUs %s", ", ".join(map(str, gpu_ids)))
+    return _told(device, options)
+
+
+def _told(device: Device, options: dict[str, Any]) -> Device:
+    if options.get("precision") == "auto":
+        log.info("Precision: %s, by -precision auto", device.precision)
+    return device
+
+
+def _fp16_field(net: pb.NetParameter) -> str | None:
+    """The field by which a net of NVCaffe requests fp16."""
+    names = ("default_forward_type", "default_backward_type")
+    return next((name for name in names if getattr(net, name) == pb.FLOAT16), None)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..charts import GRID, INK, logarithmic, panels, plain_text, saved, shown
-from .history import History, Row
+from .history import History, Row, is_loss
 
 COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#805ad5", "#b83280", "#975a16", "#0987a0", "#e53e3e")
 LABEL_GAP = 10.0  # minimum distance between the values at the ends of curves, in points
@@ -42,7 +42,7 @@ def picture(runs: Sequence[History], form: str, over: str = "iteration", title: 
             axis.plot(x, y, color=colour, label=shown(_label(runs, number, net, name)), **style)
             if net is not None and len(rows) > 1 and name != "rate" and math.isfinite(y[-1]):
                 ends.append((axis, x[-1], y[-1], colour))
-        if name == "rate" or _loss(name):
+        if name == "rate" or is_loss(name):
             _scale(axis, [_value(row, name) for _, _, rows in curves for row in rows])
         axis.set_ylabel("learning rate" if name == "rate" else shown(name), color=INK)
         if name != "rate" and (len(curves) > 1 or len(runs) > 1):
@@ -98,11 +98,7 @@ def _panels(runs: Sequence[History]) -> dict[str, Curves]:
         if rated := [row for row in run.train if not math.isnan(row.rate)]:
             ends = [run.last_rate] if run.last_rate and run.last_rate.iteration > rated[-1].iteration else []
             curves.setdefault("rate", []).append((number, None, [*rated, *ends]))
-    return dict(sorted(curves.items(), key=lambda entry: (entry[0] == "rate", not _loss(entry[0]))))
-
-
-def _loss(name: str) -> bool:
-    return "loss" in name.lower() or "error" in name.lower()
+    return dict(sorted(curves.items(), key=lambda entry: (entry[0] == "rate", not is_loss(entry[0]))))
 
 
 def _value(row: Row, name: str) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import logging
 import os
@@ -27,11 +28,11 @@ from ..training.hooks.hook import Hook, Outputs
 from ..training.scores import Scores
 from ..training.state import TrainingState
 from . import folder as files
-from . import resolved, versions
-from .fingerprint import fingerprint
+from . import resolved
+from .fingerprint import fingerprint, installed_versions
+from .history import FIXED
 from .lock import FolderLock, is_held
 from .log import LogFile
-from .metrics import FIXED
 from .registry import PAUSED, SIGNAL, Outcome, discard_early_failure, is_pausing, is_queued
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class Recorder(Hook):
             "iteration": trainer.iteration,
             "seconds": round(self._seconds(), 6),
             "rate": trainer.rate(trainer.iteration - 1) if trainer.iteration else None,
-            "ended": _now(),
+            "ended": files.now(),
         }
         if trainer.dev.algorithms and (recorded := trainer.dev.algorithms.recorded()):
             session["algorithms"] = recorded
@@ -153,7 +154,9 @@ class Recorder(Hook):
         files.write_atomically(self.folder / files.SOLVER, prototxt.write(complete))
         files.write_atomically(self.folder / files.NET, prototxt.write(resolved.net(train)))
         config = {"config": self._config} if self._config is not None else {}
-        self._run = {**config, "sessions": sessions, "seed": trainer.seed, "data": _data([train, *tests])}
+        paths = dict.fromkeys(path for spec in (train, *tests) for path in resolved.data(spec))
+        data = [fingerprint(path) for path in paths]
+        self._run = {**config, "sessions": sessions, "seed": trainer.seed, "data": data}
         if epoch := trainer.epoch:
             self._run["epoch"] = {"samples": epoch.samples, "batch": epoch.batch, "fields": trainer.epoch_fields}
         files.write_json(self.folder / files.RUN, self._run)
@@ -199,24 +202,22 @@ class Recorder(Hook):
         return sessions if not known or not known.isdisjoint({trainer.owner.run.id, trainer.owner.before}) else []
 
     def _rename_folder(self) -> None:
-        number = next(n for n in range(1, 10**6) if not self.folder.with_name(f"{self.folder.name}_{n}").exists())
-        renamed = self.folder.with_name(f"{self.folder.name}_{number}")
+        renamed = files.free(self.folder, itertools.count(1))
         os.rename(self.folder, renamed)
-        if os.environ.get(files.JOB_FOLDER) == os.path.realpath(
-            self.folder
-        ):  # the job is this run, not the earlier one
+        # The job is this run, not the earlier one.
+        if os.environ.get(files.JOB_FOLDER) == os.path.realpath(self.folder):
             self.folder.mkdir()
             for name in files.JOB_FILES:
                 if (renamed / name).exists():
                     os.rename(renamed / name, self.folder / name)
 
     def _session(self, trainer: Trainer) -> dict[str, object]:
-        software = {"python": platform.python_version(), "system": platform.platform(), **versions.installed()}
+        software = {"python": platform.python_version(), "system": platform.platform(), **installed_versions()}
         return {
             "run": trainer.owner.run.id,
             "resumed_run": trainer.owner.before,
             "iteration": trainer.iteration,
-            "started": _now(),
+            "started": files.now(),
             "command": self.command,
             "folder": os.getcwd(),
             **self.start,
@@ -253,13 +254,8 @@ class Recorder(Hook):
             self._give_up(error)
 
     def _give_up(self, error: OSError) -> None:
-        log.warning("%s: %s; training continues without records", self.folder, (error.strerror or str(error)).lower())
+        log.warning("%s: %s; training continues without records", self.folder, inputs.reason(error).lower())
         self._metrics = self._losses = None
-
-
-def _data(specs: list) -> list[dict[str, object]]:
-    paths = dict.fromkeys(path for spec in specs for path in resolved.data(spec))
-    return [fingerprint(path) for path in paths]
 
 
 def _outputs(trainer: Trainer) -> list[str]:
@@ -281,10 +277,6 @@ def _names(name: str, size: int) -> list[str]:
 def _text(value: float | None) -> str:
     """As few digits as give the same 32 bits again."""
     return "" if value is None else str(np.float32(value))
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S%z")
 
 
 def command() -> list[str]:
@@ -337,9 +329,7 @@ def truncate_log(path: Path, iteration: int) -> None:
     lines = inputs.read(path, inputs.LOG).splitlines(keepends=True)
     before = list(_log_lines_before(lines, iteration))
     if len(before) < len(lines):
-        draft = path.with_name(f".{path.name}.draft")
-        draft.write_bytes(b"".join(before))
-        draft.replace(path)
+        files.write_atomically(path, b"".join(before))
 
 
 def _log_lines_before(lines: list[bytes], iteration: int) -> Iterator[bytes]:
@@ -380,7 +370,7 @@ class Heartbeat:
         except OSError as error:
             if not self._warned:
                 self._warned = True
-                reason = (error.strerror or str(error)).lower()
+                reason = inputs.reason(error).lower()
                 log.warning("%s: %s; other programs may take the run for dead", self._path, reason)
 
     def stop(self) -> None:

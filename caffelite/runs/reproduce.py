@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +20,8 @@ from ..training.state import TrainingState
 from . import folder as files
 from . import history
 from .config import RunConfig
-from .device_choice import open_device
-from .fingerprint import fingerprint
-from .open_net import load_weights, open_trainer
+from .fingerprint import fingerprint, version_of
+from .open_net import load_weights, open_device, open_trainer
 
 log = logging.getLogger("caffelite")
 
@@ -43,8 +41,8 @@ def reproduce(folder: Path, gpu: str | None = None, iterations: int | None = Non
     for line in changed_data(stored.chosen(run, {"data": [{"path": str}]}).get("data", [])):
         log.warning("%s", line)
     for package, version in session.get("versions", {}).items():
-        if package not in ("python", "system") and (now := _version(package)) != version:
-            log.warning("%s is %s now, was %s", package, now, version)
+        if package not in ("python", "system") and (now := version_of(package)) != version:
+            log.warning("%s is %s now, was %s", package, now or "not installed", version)
     folder = folder.resolve()
     with contextlib.chdir(session["folder"] if os.path.isdir(session["folder"]) else "."):
         return _repeat(folder, session, gpu, iterations)
@@ -73,13 +71,6 @@ def _repeat(folder: Path, session: dict, gpu: str | None, iterations: int | None
     if not comparison.compared:
         raise CaffeliteError(f"{folder} has no loss or score to compare", expected="the record of an iteration or more")
     return comparison, trainer.iteration
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"
 
 
 class Comparison(Hook):
@@ -157,14 +148,9 @@ def check(first: dict, folder: Path) -> dict:
         what = f'{folder / files.RUN}: the first session has no valid "{missing[0]}"'
         raise CaffeliteError(what, expected="a file that caffelite train wrote")
     if session["processes"] > 1:
-        what, remedy = (
-            f"{folder} was trained by {session['processes']} processes",
-            "repeat its command, as run.json has it",
-        )
+        what, remedy = f"{folder} was trained by {session['processes']} processes", "repeat its command: see run.json"
         raise CaffeliteError(what, expected="a run of one process", remedy=remedy)
     if session["iteration"] and not session.get("snapshot"):
-        raise CaffeliteError(
-            f"{folder} begins at iteration {session['iteration']}",
-            expected="a run from its start, or its snapshot's name",
-        )
+        what = f"{folder} begins at iteration {session['iteration']}"
+        raise CaffeliteError(what, expected="a run from its start, or its snapshot's name")
     return session

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 
 from .. import caffelite_pb2 as pb
@@ -39,8 +40,7 @@ def data(spec: NetSpec) -> Iterator[Path]:
 
 def net(spec: NetSpec) -> pb.NetParameter:
     """A net with absolute paths of its files."""
-    copy = pb.NetParameter()
-    copy.CopyFrom(spec.message)
+    copy = deepcopy(spec.message)
     for layer, message, field, path in files(copy, spec.locate):
         try:
             str(path).encode()
@@ -56,19 +56,12 @@ def solver(
     p: pb.SolverParameter, train: NetSpec, tests: list[NetSpec], seed: int, gpu: int | None
 ) -> pb.SolverParameter:
     """The solver with its nets in it, as they are after every ``-set``, ``-level`` and ``-stage``."""
-    copy = pb.SolverParameter()
-    copy.CopyFrom(p)
-    for name in (
-        "net",
-        "net_param",
-        "train_net",
-        "train_net_param",
-        "test_net",
-        "test_net_param",
-        "train_state",
-        "test_state",
-    ):
+    copy = deepcopy(p)
+    for name in ("net", "train_net", "test_net"):
         copy.ClearField(name)
+        copy.ClearField(f"{name}_param")
+    copy.ClearField("train_state")
+    copy.ClearField("test_state")
     nets = [net(spec) for spec in (train, *tests)]
     if all(one == nets[0] for one in nets):
         copy.net_param.CopyFrom(nets[0])

@@ -64,6 +64,5 @@ def find(folder: Path) -> list[Snapshot]:
 
 
 def _ids(folder: Path) -> set[str]:
-    """The ids of a run's sessions."""
     sessions = stored.read(folder / files.RUN, {"sessions": [{}]}).get("sessions", ())
     return {str(session["run"]) for session in sessions if session.get("run")}

@@ -9,8 +9,7 @@ import os
 import stat
 from pathlib import Path
 
-from .. import inputs
-from ..errors import CaffeliteError
+from ..errors import CaffeliteError, reporting
 
 VARIABLE = "CAFFELITE_STATE"
 REMEDY = f"name another folder in the environment variable {VARIABLE}"
@@ -27,12 +26,10 @@ def made(name: str) -> Path:
     """A folder in the user's folder, which is made where it is missing. Errors: it cannot be written; other users can
     write it."""
     path = folder() / name
-    try:
+    with reporting(f"write {path}", REMEDY):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         for each in (path.parent, path):
             status = each.stat()
             if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o022:
                 raise CaffeliteError(f"other users can write {each}", expected="mode 700, owned by you", remedy=REMEDY)
-    except OSError as error:
-        raise CaffeliteError(f"cannot write {path}: {inputs.reason(error).lower()}", remedy=REMEDY) from None
     return path

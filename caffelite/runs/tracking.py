@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
 import re
@@ -85,13 +84,13 @@ class Tracking(Hook):
 
     def losses(self, state: TrainingState, first: int, values: Sequence[float]) -> None:
         for i, value in enumerate(values, first):
-            self._each(functools.partial(_add_loss, i, float(value)))
+            self._add(i, {"train/total_loss": float(value)})
 
     def displayed(self, state: TrainingState, rate: float, loss: float, outputs: Outputs) -> None:
-        self._each(lambda tracker: tracker.add(state.iteration, {"rate": rate, **_values("train", outputs)}))
+        self._add(state.iteration, {"rate": rate, **_values("train", outputs)})
 
     def tested(self, state: TrainingState, which: int, scores: Scores) -> None:
-        self._each(lambda tracker: tracker.add(state.iteration, _values(f"test{which or ''}", scores.outputs)))
+        self._add(state.iteration, _values(f"test{which or ''}", scores.outputs))
 
     def restored(self, state: TrainingState) -> None:
         run = self._opened
@@ -104,6 +103,9 @@ class Tracking(Hook):
             state, files = self._ended()
             self._each(lambda tracker: tracker.close(state, files))
 
+    def _add(self, iteration: int, values: Mapping[str, float]) -> None:
+        self._each(lambda tracker: tracker.add(iteration, values))
+
     def _each(self, call: Callable[[Tracker], Any]) -> None:
         for tracker in list(self._trackers):
             try:
@@ -112,10 +114,6 @@ class Tracking(Hook):
                 text = str(error).splitlines()[0] if str(error) else type(error).__name__
                 log.warning("%s: %s; training continues without it", tracker.name, text)
                 self._trackers.remove(tracker)
-
-
-def _add_loss(iteration: int, value: float, tracker: Tracker) -> None:
-    tracker.add(iteration, {"train/total_loss": value})
 
 
 def _values(phase: str, outputs: Outputs) -> dict[str, float]:
@@ -167,9 +165,7 @@ def truncate_events(folder: Path, iteration: int) -> None:
         body = path.read_bytes()
         before = b"".join(_events_before(body, iteration))
         if len(before) < len(body):
-            draft = path.with_name(f".{path.name}.draft")
-            draft.write_bytes(before)
-            os.replace(draft, path)
+            files.write_atomically(path, before)
 
 
 def _events_before(body: bytes, iteration: int) -> Iterator[bytes]:
@@ -305,13 +301,5 @@ class WandB:
 
 def open_trackers(config: RunConfig) -> list[Tracker]:
     """The trackers of a run. Errors: a package that is not installed."""
-    trackers: list[Tracker] = []
-    if config.tensorboard:
-        pass
-
-        trackers.append(Events())
-    if config.trackers:
-        pass
-
-        trackers += [MLflow() if name == "mlflow" else WandB() for name in dict.fromkeys(config.trackers)]
-    return trackers
+    events: list[Tracker] = [Events()] if config.tensorboard else []
+    return events + [MLflow() if name == "mlflow" else WandB() for name in dict.fromkeys(config.trackers)]

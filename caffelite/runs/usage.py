@@ -28,6 +28,14 @@ class Usage:
         return asdict(self)
 
 
+def resident(process: int) -> int:
+    """The bytes of memory that a process has; 0 where that is not known."""
+    try:
+        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
 class Sampler:
     """Samples processes by number; keeps the last sample of each for the share of processor time."""
 
@@ -39,19 +47,17 @@ class Sampler:
         """None where there is no such process. Linux only."""
         try:
             fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-            resident = int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            now, seconds = time.monotonic(), (int(fields[11]) + int(fields[12])) / TICKS
         except (OSError, IndexError, ValueError):
             self._last.pop(process, None)
             return None
-        now, seconds = time.monotonic(), (int(fields[11]) + int(fields[12])) / TICKS
         before = self._last.get(process)
         if before is None or now - before[0] > 0.5:
             self._last[process] = now, seconds
         processors = (seconds - before[1]) / (now - before[0]) if before and now - before[0] > 0.1 else None
-        return Usage(processors, resident, int(fields[17]), self._gpu_memory().get(process))
+        return Usage(processors, resident(process), int(fields[17]), self._gpu_memory().get(process))
 
     def _gpu_memory(self) -> dict[int, int]:
-        """Bytes of GPU memory by process."""
         if time.monotonic() - self._gpu[0] < GPU_PERIOD or not shutil.which("nvidia-smi"):
             return self._gpu[1]
         words = ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"]

@@ -25,24 +25,19 @@ from ..net import graph
 from ..training import nets
 from . import comments
 from .comments import plain, wrapped
-from .dataset import CLASSES, LABELS, NUMBERS, Dataset, Subset
 from .network import Network
+from .reading import CLASSES, LABELS, NUMBERS, Dataset, Subset
 from .schedule import Schedule
 
-NET, SOLVER, DEPLOY, NAMES, README = (
-    "train_val.prototxt",
-    "solver.prototxt",
-    "deploy.prototxt",
-    "labels.txt",
-    "README.md",
-)
+NET, SOLVER, DEPLOY = "train_val.prototxt", "solver.prototxt", "deploy.prototxt"
+NAMES, README = "labels.txt", "README.md"
 BEST = {CLASSES: "accuracy", LABELS: "label_accuracy"}  # what tests report and more of is better
 SNAPSHOTS = 3  # that a run keeps
 
 
 @dataclass(frozen=True)
 class Run:
-    """Numbers of the solver. name: of the net; task: of the data; parts: iter_size; exact: whether a test sees each
+    """Numbers of the solver. name: of the net; task: of the data; passes: iter_size; exact: whether a test sees each
     sample once; last: the new layer."""
 
     name: str
@@ -51,7 +46,7 @@ class Run:
     test_iterations: int
     test_size: int
     exact: bool
-    parts: int
+    passes: int
     decay: float
     seed: int
     weights: Path | None
@@ -99,18 +94,14 @@ def solver_text(folder: Path, run: Run) -> str:
         ("momentum", 0.9, "Share of the last step that the next one keeps: it averages the noise of small batches."),
         ("weight_decay", run.decay, "Pulls weights towards 0, so that none learns single images by heart."),
     ]
-    if run.parts > 1:
-        fields.append(("iter_size", run.parts, "Batches per iteration: their gradients are added, to save memory."))
+    if run.passes > 1:
+        fields.append(("iter_size", run.passes, "Batches per iteration: their gradients are added, to save memory."))
     display = max(1, min(100, s.epoch))
     fields += [
         ("display", display, "Iterations between two lines of the log."),
         ("average_loss", display, "Losses that a line of the log averages: one batch alone is noisy."),
         ("snapshot_keep", SNAPSHOTS, "Older snapshots are removed."),
-        (
-            "snapshot_prefix",
-            (folder / folder.name).as_posix(),
-            "Start of the names of snapshots and of the run folder.",
-        ),
+        ("snapshot_prefix", (folder / folder.name).as_posix(), "Start of the names of snapshots and the run folder."),
         ("random_seed", run.seed, "The same seed gives the same run."),
     ]
     if score := BEST.get(run.task):

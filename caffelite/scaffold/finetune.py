@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 from .. import caffelite_pb2 as pb
 from .. import inputs, weights
 from ..errors import CaffeliteError
+from ..inspection.diff import without_leading_ones
 from ..net.graph import Graph
 from .network import weights_of
 
@@ -93,7 +94,7 @@ def fit(graph: Graph, trained: Trained, last: str, side: int) -> Fit:
             new.append(node.name)
             continue
         stored = [list(blob.shape) for blob in trained.blobs[node.name]]
-        if [_trimmed(shape) for shape in stored] != [_trimmed(shape) for shape in shapes]:
+        if [*map(without_leading_ones, stored)] != [*map(without_leading_ones, shapes)]:
             raise CaffeliteError(
                 f'{trained.path} does not fit layer "{node.name}"',
                 expected=", ".join(map(str, shapes)),
@@ -106,11 +107,6 @@ def fit(graph: Graph, trained: Trained, last: str, side: int) -> Fit:
             f"{trained.path}: no layer of the file is in the net", found=", ".join(list(trained.blobs)[:6])
         )
     return Fit(matched, new)
-
-
-def _trimmed(shape: list[int]) -> list[int]:
-    """Without leading ones: old files store every blob with four axes."""
-    return shape[next((i for i, d in enumerate(shape) if d != 1), len(shape)) :]
 
 
 def _remedy(type: str, shapes: list[list[int]], stored: list[list[int]], side: int) -> str:

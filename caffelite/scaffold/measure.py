@@ -15,7 +15,7 @@ from ..data.images import decode, with_channels
 from ..data.records import Records, read
 from ..data.writers import progress_bar
 from ..errors import CaffeliteError, Collector
-from .dataset import Subset
+from .reading import Subset
 
 MOST_SCANNED = 50_000  # images; of larger sets a part is measured
 MOST_SHOWN = 20  # unreadable images in an error

@@ -4,6 +4,7 @@ with losses for the task."""
 from __future__ import annotations
 
 from collections.abc import Container
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +17,7 @@ from ..layers import REGISTRY
 from ..layers.activation import ReLU
 from ..layers.batch_norm import BatchNorm
 from ..layers.facets import Compares, Described
-from .dataset import CLASSES, LABELS
+from .reading import CLASSES, LABELS
 
 TESTS = "include { phase: TEST }"
 SIZE = "the size of the difference"
@@ -112,8 +113,7 @@ def _trunk(net: pb.NetParameter, scores: str) -> tuple[list[pb.LayerParameter], 
         if not layer.bottom or layer.include or layer.exclude or needed.isdisjoint(layer.top):
             continue
         needed.update(layer.bottom)
-        copy = pb.LayerParameter()
-        copy.CopyFrom(layer)
+        copy = deepcopy(layer)
         trunk.append(copy)
     return trunk[::-1], scores
 
@@ -152,7 +152,6 @@ def _own_tops(layers: list[pb.LayerParameter]) -> list[pb.LayerParameter]:
 
 
 def _rename_last(made: Network, last: pb.LayerParameter, outputs: int, scores: str) -> str:
-    """Renames and sizes the last layer; returns the scores' blob."""
     old, last.name = last.top[0], made.last
     p = weights_of(last)
     p.num_output = outputs

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from .. import caffelite_pb2 as pb
 from .comments import with_line_comments
-from .dataset import NUMBERS, Subset
 from .measure import Measured
 from .presets import Preset
+from .reading import NUMBERS, Subset
 
 FITTING = 1.4  # ratio of image to input up to which records are cropped and not resized
 

@@ -23,10 +23,10 @@ from ..layers import Shape
 from ..zoo import catalog
 from ..zoo import trained as shipped
 from . import files, finetune, measure, network, pixels, presets, reading, schedule
-from .dataset import CLASSES, LABELS, NUMBERS, Dataset, Subset, held_out, in_hash_order
 from .measure import Measured
 from .network import Head, Network
 from .presets import Chosen, Preset
+from .reading import CLASSES, LABELS, NUMBERS, Dataset, Subset, held_out, in_hash_order
 
 HELD_OUT = 0.2
 DATABASES = "train_lmdb", "test_lmdb"
@@ -111,7 +111,7 @@ class _Making:
         trained = finetune.read(self.shipped or request.weights) if request.weights else None
         data = self.read()
         measured = self.measure_images(data)
-        train, test, exact = self.parts(data)
+        train, test, exact = self.subsets(data)
         chosen, document = self.choose_net(measured, len(train), trained)
         geometry, pixel = self.choose_pixels(measured, chosen, trained, document, train)
         head = self.head(data, train)
@@ -197,7 +197,7 @@ class _Making:
         self.decided.append(f"Images: {len(data.train)} of {data.source}, {kind}, {size} pixels.")
         return measured
 
-    def parts(self, data: Dataset) -> tuple[Subset, Subset, bool]:
+    def subsets(self, data: Dataset) -> tuple[Subset, Subset, bool]:
         """(training samples, test samples, whether test batches cover these exactly)."""
         request, train = self.request, data.train
         self.rows = list(range(len(train)))
@@ -343,7 +343,7 @@ class _Making:
         batch = schedule.batch(message, solver, shapes, preset, len(train), limit, traits(request.gpu))
         if request.batch:
             batch = schedule.Batch(request.batch, 1, "given by -batch")
-        planned = schedule.schedule(preset, len(train), batch.size * batch.parts, task, finetuned)
+        planned = schedule.schedule(preset, len(train), batch.size * batch.passes, task, finetuned)
         run = files.Run(
             self.name,
             task,
@@ -351,14 +351,14 @@ class _Making:
             math.ceil(len(test) / size),
             len(test),
             len(test) % size == 0,
-            batch.parts,
+            batch.passes,
             preset.decay,
             request.seed,
             self.weights,
             net.last,
         )
-        passes = f" in {batch.parts} parts" if batch.parts > 1 else ""
-        self.decided.append(f"Batch: {batch.size * batch.parts} images per iteration{passes}: {batch.why}.")
+        passes = f" in {batch.passes} parts" if batch.passes > 1 else ""
+        self.decided.append(f"Batch: {batch.size * batch.passes} images per iteration{passes}: {batch.why}.")
         self.decided.append(
             f"Schedule: base_lr {planned.rate:g}, {planned.epochs} epochs of {planned.epoch} iterations = "
             f"{planned.iterations}; the rate falls to a tenth after {files.listed(planned.steps)} epochs: "
@@ -396,3 +396,37 @@ def _with_inputs(net: Network, shapes: dict[str, Shape], test_batch: int = 1) ->
         layer.data_param.source, layer.data_param.batch_size = "data", 1 if phase == pb.TRAIN else test_batch
     made.layer.extend(net.layers)
     return made
+
+
+def new(
+    folder: str | Path,
+    source: str | Path | None = None,
+    *,
+    test: float | str | Path | None = None,
+    net: str | None = None,
+    size: int | None = None,
+    task: str | None = None,
+    weights: str | Path | None = None,
+    batch: int | None = None,
+    gray: bool | None = None,
+    seed: int = 0,
+    skip: bool = False,
+    force: bool = False,
+    memory: int | None = None,
+    gpu: int | None = None,
+) -> Project:
+    """Writes a project for a set of images, as ``caffelite new`` does: net, solver, labels, deploy net and README.
+
+    The arguments are the options of the command; ``memory`` is in bytes.
+
+    :param folder: the project's folder, which is created.
+    :param source: a folder of class folders, a list, a .csv table or a database; None: FOLDER_train_lmdb.
+    :param test: the share of the images to hold out, or other data; None: the test set next to the data, else 0.2.
+    :returns: the project: ``paths`` of its files, ``decisions`` with reasons, ``commands`` that come next, and the
+        ``findings`` that ``caffelite check`` has.
+    :raises CaffeliteError: bad data or arguments; a file that exists, without ``force``. Nothing is written then.
+    """
+    source, weights = (None if path is None else Path(path) for path in (source, weights))
+    test = Path(test) if isinstance(test, str) else test
+    choices = (net, size, task, weights, batch, gray, seed, skip, force, memory, gpu)
+    return create(Request(Path(folder), source, test, *choices))

@@ -12,8 +12,8 @@ from ..errors import CaffeliteError, Locator
 from ..inspection import memory, summary
 from ..inspection.nets import InspectedNet
 from ..layers import Shape
-from .dataset import NUMBERS
 from .presets import Preset
+from .reading import NUMBERS
 
 LEAST_ITERATIONS = 10  # of an epoch, before batches become smaller than the preset's
 LEAST_BATCH = 8
@@ -28,10 +28,10 @@ WARM_UP = 0.1  # of the run, in which the rate rises
 
 @dataclass(frozen=True)
 class Batch:
-    """size: images per pass; parts: passes per iteration, where memory does not hold a whole batch; why: the reason."""
+    """size: images per pass; passes: of an iteration, where memory does not hold a whole batch; why: the reason."""
 
     size: int
-    parts: int
+    passes: int
     why: str
 
 
@@ -84,11 +84,8 @@ def batch(
         return Batch(wanted, 1, why)
     largest = summary.largest_batch(subject, limit, threads, traits=traits)
     if not largest:
-        raise CaffeliteError(
-            "not even one image fits into memory",
-            expected=f"at most {memory.text(limit)}",
-            remedy="give a smaller -size",
-        )
+        expected, remedy = f"at most {memory.text(limit)}", "give a smaller -size"
+        raise CaffeliteError("not even one image fits into memory", expected=expected, remedy=remedy)
     passes = math.ceil(wanted / largest[0])
     return Batch(max(1, wanted // passes), passes, f"{memory.text(limit)} of memory hold {largest[0]} images")
 

@@ -15,10 +15,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from ..errors import CaffeliteError
-from . import assets, page, runs_of, schedulers, security, stream
+from . import assets, page, runs_of, security, stream, work
 from .config import ServeConfig
-from .inference.client import InferenceLimits, Models
-from .inference.decoding import decoding
+from .inference.client import InferenceLimits, Models, decoding
 from .pages import compare, data, model, new, queue, run, run_layers, runs, try_model
 from .samples import OpenSets
 
@@ -38,7 +37,7 @@ PAGES = (
 # What lives as long as the server: name in `app.state`, and what makes the context manager of it.
 SERVICES: dict[str, Callable[[ServeConfig], AbstractContextManager[Any]]] = {
     "runs": runs_of.service,
-    "schedulers": schedulers.running,
+    "schedulers": work.schedulers_running,
     "data_sets": lambda config: OpenSets(),
     "models": lambda config: Models(InferenceLimits(pixels=config.limits.pixels), config.allow_python),
     "decoder": lambda config: decoding(InferenceLimits(pixels=config.limits.pixels)),

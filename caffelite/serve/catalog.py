@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..data.listing import number
-from . import paths
+from ..runs.limits import Outside
 from .config import ServeConfig
 from .inference.deploy_weights import WEIGHTS, weights_in
 
@@ -47,7 +47,7 @@ def deploy_nets(config: ServeConfig) -> list[Entry]:
                 path = folder / name
                 status = _stat(path)
                 if status and _is_deploy(path, status, any(each.endswith(WEIGHTS) for each in names)):
-                    nets.append(Entry(path, paths.address(config, path), changed=status.st_mtime))
+                    nets.append(Entry(path, config.address(path), changed=status.st_mtime))
     return sorted(nets, key=lambda one: (-one.changed, one.address))
 
 
@@ -59,7 +59,7 @@ def train_nets(config: ServeConfig) -> list[Entry]:
             others = [(folder / name, _stat(folder / name)) for name in names if name.endswith(".prototxt")]
             if not any(each and _is_deploy(path, each, True) for path, each in others):
                 path = folder / TRAIN_NET
-                nets.append(Entry(path, paths.address(config, path), changed=status.st_mtime))
+                nets.append(Entry(path, config.address(path), changed=status.st_mtime))
     return sorted(nets, key=lambda one: one.address)
 
 
@@ -87,7 +87,7 @@ def reports(config: ServeConfig) -> list[Entry]:
     entries = []
     for folder, _, names in _walk(config):
         if "report.json" in names and "report.html" in names and (status := _stat(folder / "report.json")):
-            entries.append(Entry(folder, paths.address(config, folder), changed=status.st_mtime))
+            entries.append(Entry(folder, config.address(folder), changed=status.st_mtime))
     return sorted(entries, key=lambda one: (-one.changed, one.address))
 
 
@@ -100,12 +100,12 @@ def data_sets(config: ServeConfig) -> list[Entry]:
             kind = FOLDER
         if kind:
             status = _stat(folder)
-            sets.append(Entry(folder, paths.address(config, folder), kind, status.st_mtime if status else 0.0))
+            sets.append(Entry(folder, config.address(folder), kind, status.st_mtime if status else 0.0))
         for name in names:
             path = folder / name
             kind = LISTS.get(path.suffix.lower(), "")
             if kind and (status := _stat(path)) and _is_list(str(path), status.st_mtime_ns):
-                sets.append(Entry(path, paths.address(config, path), kind, status.st_mtime))
+                sets.append(Entry(path, config.address(path), kind, status.st_mtime))
     return sorted(sets, key=lambda one: one.address)
 
 
@@ -165,8 +165,8 @@ def _leads_out(config: ServeConfig, path: Path) -> bool:
     if not os.path.islink(path):
         return False
     try:
-        paths.resolve(config, str(path))
-    except paths.Outside:
+        config.resolve(str(path))
+    except Outside:
         return True
     return False
 

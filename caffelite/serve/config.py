@@ -6,8 +6,8 @@ import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import CaffeliteError
-from ..runs.bounds.bounds import Bounds
+from ..errors import CaffeliteError, printable
+from ..runs.limits import Bounds, Outside
 from ..runs.queue.job import ALL
 from ..runs.queue.local import Slots
 
@@ -88,6 +88,30 @@ class ServeConfig:
     def scheme(self) -> str:
         return "https" if self.cert else "http"
 
+    def resolve(self, text: str, *, base: Path | None = None) -> Path:
+        """The path that a text of a request means, with symbolic links resolved.
+
+        A relative path starts at ``base``, else at the root; with several roots its first part is the name of one. It
+        need not exist. Errors: Outside where the path, or a link on it, leads out of all roots; a NUL; too long a text.
+        """
+        names = self.root_names()
+        if base is None and not text.startswith("/") and len(names) > 1:
+            first, _, text = text.partition("/")
+            if first not in names:
+                expected = f"a path that begins with {' or '.join(f'{name}/' for name in names)}"
+                raise Outside("no root has this name", expected=expected, found=f'"{printable(first, keep="")[:200]}"')
+            base = self.roots[names.index(first)]
+        return self.bounds.resolve(text, base or self.roots[0])
+
+    def address(self, path: Path) -> str:
+        """The text by which pages name a path below a root: relative to it, with the root's name where there are
+        several. ``resolve`` accepts it. Errors: Outside."""
+        path = path.resolve()
+        for root, name in zip(self.roots, self.root_names(), strict=True):
+            if path.is_relative_to(root):
+                return (Path(name) / path.relative_to(root)).as_posix()
+        raise Outside("this path is not below a root of the server", found=f'"{printable(str(path), keep="")}"')
+
     def root_of(self, path: Path) -> Path:
         """The root that holds a path below the roots."""
         return next(root for root in self.roots if path.is_relative_to(root))
@@ -116,9 +140,13 @@ class ServeConfig:
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach an address."""
-    if host == "localhost":
-        return True
+    address = ip_address(host)
+    return address.is_loopback if address else host == "localhost"
+
+
+def ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The IP address that a host is; None where it is a name."""
     try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
+        return ipaddress.ip_address(host.strip("[]"))
     except ValueError:
-        return False
+        return None

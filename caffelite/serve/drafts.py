@@ -17,15 +17,14 @@ from typing import Any
 from .. import caffelite_pb2 as pb
 from .. import inputs
 from ..errors import CaffeliteError
-from ..inspection import duration, nets, picture, scene, summary
+from ..inspection import nets, picture, scene, summary
 from ..inspection.check import check
 from ..inspection.reading import Findings
-from ..inspection.schedule import schedule
+from ..inspection.schedule import forecast, schedule
 from ..prototxt.overrides import Overrides
-from ..runs.bounds import checks
-from ..runs.bounds.named_files import FIELDS, NETS
+from ..runs import limits
+from ..runs.limits import FIELDS, NETS
 from ..sweep import space
-from . import paths
 from .config import ServeConfig
 
 NET = "net|train_net"  # fields of a solver
@@ -59,7 +58,6 @@ def _paths(fields: str) -> re.Pattern[str]:
 
 
 def _with_paths(text: str, fields: str, replace: Callable[[str], str]) -> str:
-    """The text with other values of some fields."""
     return _paths(fields).sub(lambda m: f'{m[1]}{m[2]}"{replace(m[4])}"' if m[1] else m[0], text)
 
 
@@ -70,7 +68,7 @@ def net_path(config: ServeConfig, solver: Path, text: str, root: Path) -> Path |
         return None
     sibling = solver.parent / name
     here = root / name
-    return paths.resolve(config, str(sibling if not here.exists() and sibling.exists() else here))
+    return config.resolve(str(sibling if not here.exists() and sibling.exists() else here))
 
 
 @contextmanager
@@ -171,13 +169,13 @@ def inspect(config: ServeConfig, draft: Draft) -> Inspection:
 
 def _refuse(config: ServeConfig, draft: Draft, files: Files, every: Sequence[Overrides], findings: Findings) -> None:
     for overrides in every:
-        for error in checks.refused_run(config.bounds, files.solver, overrides, draft.root):
+        for error in limits.refused_run(config.bounds, files.solver, overrides, draft.root):
             findings.add("mistake", error)
 
 
 def _check_net(config: ServeConfig, draft: Draft, files: Files, findings: Findings) -> None:
     """Checks the draft's net on its own: the solver's text may name another one."""
-    refusals = list(checks.refused_run(config.bounds, files.net, Overrides(), draft.root))
+    refusals = list(limits.refused_run(config.bounds, files.net, Overrides(), draft.root))
     for error in refusals:
         findings.add("mistake", error)
     for one in check(str(files.net)) if not refusals else ():
@@ -185,7 +183,6 @@ def _check_net(config: ServeConfig, draft: Draft, files: Files, findings: Findin
 
 
 def _settings(files: Files, every: Sequence[Overrides]) -> Findings:
-    """The mistakes of settings."""
     findings = Findings()
     try:
         for overrides in every:
@@ -221,7 +218,7 @@ def _describe(overrides: Overrides, files: Files, inspection: Inspection) -> Non
     """The picture, the layers, the memory and the schedule; what fails is left out."""
     try:
         subject = nets.load_net(None, str(files.solver), {}, overrides=overrides, lenient=True)
-        graph, guessed, _ = subject.part(pb.TRAIN)
+        graph, guessed, _ = subject.buildable(pb.TRAIN)
         table = summary.table(graph, guessed)
         memory = summary.memory(subject, graphs={pb.TRAIN: graph})
         inspection.picture = scene.svg(picture.picture(graph))
@@ -239,7 +236,7 @@ def _describe(overrides: Overrides, files: Files, inspection: Inspection) -> Non
     except CaffeliteError as error:
         inspection.findings.append(record("note", error, files.names))
         return
-    seconds = duration.forecast(table.multiply_adds, run.batch or table.batch, run.iterations)
+    seconds = forecast(table.multiply_adds, run.batch or table.batch, run.iterations)
     inspection.schedule = {
         "iterations": run.iterations,
         "epochs": run.epochs,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from copy import deepcopy
 from pathlib import Path
 
 from google.protobuf.message import Message
@@ -14,11 +15,8 @@ from ..errors import CaffeliteError, Locator
 from ..prototxt import Document
 from ..prototxt.overrides import Overrides
 from ..runs import folder as files
-from ..runs import registry, snapshots
-from ..runs.bounds import checks
-from ..runs.bounds.bounds import Outside
-from ..runs.bounds.named_files import named_files
-from . import paths
+from ..runs import limits, registry, snapshots
+from ..runs.limits import Outside, named_files
 from .config import ServeConfig
 from .inference.deploy_weights import choose_weights, is_deploy
 
@@ -31,7 +29,7 @@ def read(config: ServeConfig, path: Path) -> tuple[Document, list[Path]]:
         with suppress(Outside):  # which is refused below
             config.bounds.resolve(document.message.deploy_param.weights, path.parent)
             choose_weights(document)
-    checks.refuse(config.bounds, document.message, document.locate)
+    limits.refuse(config.bounds, document.message, document.locate)
     return document, list(files_of(config, document.message, document.locate))
 
 
@@ -42,24 +40,23 @@ def weights(config: ServeConfig, document: Document) -> Path:
         raise CaffeliteError(
             "the net names no weights, and none lie beside it", remedy="caffelite deploy -weights FILE"
         )
-    return paths.resolve(config, str(Path(document.locate.file).parent / named))
+    return config.resolve(str(Path(document.locate.file).parent / named))
 
 
 def files_of(config: ServeConfig, message: Message, locate: Locator) -> Iterator[Path]:
     """The files that the fields of a net name. Errors: one is outside the roots."""
     for each in named_files(message):
-        yield checks.named_path(config.bounds, each.text, locate)
+        yield limits.named_path(config.bounds, each.text, locate)
 
 
 def without_outside(config: ServeConfig, net: pb.NetParameter, base: Path) -> pb.NetParameter:
     """A copy of a net whose layers name no files outside the roots: their shapes are then guessed."""
-    copy = pb.NetParameter()
-    copy.CopyFrom(net)
+    copy = deepcopy(net)
     for layer in copy.layer:
         one, locate = pb.NetParameter(), Locator(str(base / files.SOLVER))
         one.layer.add().CopyFrom(layer)
         try:
-            checks.refuse(config.bounds, one, locate, base)
+            limits.refuse(config.bounds, one, locate, base)
         except (CaffeliteError, OSError):
             for each in named_files(layer):
                 setattr(each.holder, each.field, "outside the roots")
@@ -73,6 +70,6 @@ def refuse_resume(config: ServeConfig, folder: Path) -> None:
     directory = Path(status.working_directory)
     for text in (run.solver, *run.weights, *([run.record] if run.record else [])):
         config.bounds.resolve(text, directory)
-    checks.refuse_command(config.bounds, ["train", *run.arguments()], directory)
-    for error in checks.refused_run(config.bounds, folder / files.SOLVER, Overrides(), directory):
+    limits.refuse_command(config.bounds, ["train", *run.arguments()], directory)
+    for error in limits.refused_run(config.bounds, folder / files.SOLVER, Overrides(), directory):
         raise error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,18 +21,12 @@ from starlette.routing import Route
 from .. import __version__
 from ..errors import CaffeliteError, printable
 from ..runs import registry
+from ..runs.limits import Outside
+from ..stored import finite
 from .config import ServeConfig
-from .paths import Outside
 
 HERE = Path(__file__).parent
-NAVIGATION = (
-    ("/runs", "runs"),
-    ("/new", "new"),
-    ("/queue", "queue"),
-    ("/data", "data"),
-    ("/models", "models"),
-    ("/try", "try"),
-)
+NAVIGATION = tuple((f"/{name}", name) for name in ("runs", "new", "queue", "data", "models", "try"))
 
 Fields = dict[str, Any]  # of a form: text, or UploadFile; a name that comes several times has a list
 
@@ -64,7 +57,7 @@ def render(
     template also has ``path`` (of the page), ``navigation``, ``version``, ``json_url`` and ``host``.
     """
     if wants_json(request):
-        return JSONResponse(finite(values), status)
+        return as_json(values, status)
     query = f"?{request.url.query}" if request.url.query else ""
     context = {
         "path": request.url.path,
@@ -88,7 +81,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    templates.filters |= {"embedded": embedded, "score": score, "duration": duration, "size": size, "label": label}
+    templates.filters |= {each.__name__: each for each in (embedded, score, registry.duration, size, label)}
     return templates
 
 
@@ -102,16 +95,6 @@ def score(value: float | None) -> str:
     return "" if value is None else f"{value:.4g}"
 
 
-def duration(seconds: float | None) -> str:
-    """Seconds as 12.3s, 4m05s or 2h03m; empty for None."""
-    if seconds is None or not math.isfinite(seconds):
-        return ""
-    if seconds < 60:
-        return f"{seconds:.1f}s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}m{rest:02}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
-
-
 def size(count: float) -> str:
     """Bytes as 640 B, 1.2 KiB or 3.4 MiB."""
     for unit in ("B", "KiB", "MiB"):
@@ -121,15 +104,9 @@ def size(count: float) -> str:
     return f"{count:.3g} GiB"
 
 
-def finite(value: Any) -> Any:
-    """Plain values for JSON, in which a number that is not finite becomes null, and a path text."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(name): finite(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(each) for each in value]
-    return str(value) if isinstance(value, Path) else value
+def as_json(values: Any, status: int = 200) -> Response:
+    """Plain values as an answer."""
+    return JSONResponse(finite(values), status)
 
 
 def embedded(value: Any) -> Any:
@@ -148,50 +125,31 @@ def action(path: str, handler: Callable[[Request, Fields], Response]) -> Route:
     in a thread. Errors: 400 for a body that cannot be read."""
 
     async def endpoint(request: Request) -> Response:
-        async with _Form(request) as fields:
-            return await run_in_threadpool(handler, request, fields)
+        try:
+            return await run_in_threadpool(handler, request, await _fields(request))
+        finally:
+            await request.close()  # and its files
 
     return Route(path, endpoint, methods=["POST"], name=handler.__name__)
 
 
-class _Form:
-    """The fields of a request's body; uploaded files are closed at the end."""
-
-    def __init__(self, request: Request):
-        self._request = request
-        self._form: Any = None
-
-    async def __aenter__(self) -> Fields:
-        kind = self._request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind == "application/json":
-            return _json_object(await self._request.body())
-        if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
-            limits = config_of(self._request).limits
-            try:
-                self._form = await self._request.form(
-                    max_files=limits.files, max_fields=limits.fields, max_part_size=limits.form
-                )
-            except HTTPException:
-                raise
-            except Exception as error:  # the parsers raise errors of many kinds
-                text = printable(str(error), keep="")[:200]
-                raise CaffeliteError("the form cannot be read", found=text) from None
-            fields: Fields = {}
-            for name, value in self._form.multi_items():
-                if name in fields:
-                    earlier = fields[name]
-                    fields[name] = [*earlier, value] if isinstance(earlier, list) else [earlier, value]
-                else:
-                    fields[name] = value
-            return fields
-        if await self._request.body():
-            expected = "a form or JSON"
-            raise HTTPException(415, f"this content cannot be read; expected {expected}")
+async def _fields(request: Request) -> Fields:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "application/json":
+        return _json_object(await request.body())
+    if kind not in ("application/x-www-form-urlencoded", "multipart/form-data"):
+        if await request.body():
+            raise HTTPException(415, "this content cannot be read; expected a form or JSON")
         return {}
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._form is not None:
-            await self._form.close()
+    limits = config_of(request).limits
+    try:
+        form = await request.form(max_files=limits.files, max_fields=limits.fields, max_part_size=limits.form)
+    except HTTPException:
+        raise
+    except Exception as error:  # the parsers raise errors of many kinds
+        raise CaffeliteError("the form cannot be read", found=printable(str(error), keep="")[:200]) from None
+    values_by_name = {name: form.getlist(name) for name in form}
+    return {name: values if len(values) > 1 else values[0] for name, values in values_by_name.items()}
 
 
 def _json_object(body: bytes) -> Fields:
@@ -242,7 +200,7 @@ def with_query(request: Request, **changes: str) -> str:
 
 def done(request: Request, where: str, values: Mapping[str, Any]) -> Response:
     """The answer to a form that did its work: a browser goes to a page, a program receives JSON."""
-    return JSONResponse(finite(values)) if wants_json(request) else RedirectResponse(where, 303)
+    return as_json(values) if wants_json(request) else RedirectResponse(where, 303)
 
 
 def error(request: Request, status: int, message: str) -> Response:

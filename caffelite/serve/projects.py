@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from collections.abc import Sequence
@@ -13,17 +12,15 @@ from .. import caffelite_pb2 as pb
 from .. import prototxt
 from ..errors import CaffeliteError
 from ..runs import folder as files
-from ..runs import registry
-from ..runs.bounds import checks
+from ..runs import limits, registry
 from ..runs.queue import edit
 from ..runs.queue.job import Job
 from ..scaffold.presets import PRESETS
-from . import paths
+from . import catalog
 from .config import ServeConfig
 
 DIGITS, MNIST, CIFAR10, IMAGES, DATABASE = "digits", "mnist", "cifar10", "images", "database"
 SETS = (DIGITS, MNIST, CIFAR10)
-DATA_DEPTH = 3
 RUNS = 50  # of each root, whose solvers are read for the list
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 PASTED = "pasted"
@@ -54,17 +51,7 @@ def check_name(name: str, kind: str) -> None:
 
 def databases(config: ServeConfig) -> list[str]:
     """The LMDBs below the roots, as pages name them."""
-    folders: list[Path] = []
-    for root in config.roots:
-        for folder, names, inside in os.walk(root):
-            depth = len(Path(folder).relative_to(root).parts)
-            names[:] = sorted(n for n in names if not n.startswith(".")) if depth < DATA_DEPTH else []
-            if "data.mdb" in inside:
-                folders.append(Path(folder))
-                names.clear()
-            elif files.RUN in inside:
-                names.clear()
-    return [paths.address(config, path) for path in folders]
+    return [one.address for one in catalog.data_sets(config) if one.kind == catalog.LMDB]
 
 
 def trained_runs(config: ServeConfig) -> list[dict[str, str]]:
@@ -74,7 +61,7 @@ def trained_runs(config: ServeConfig) -> list[dict[str, str]]:
         every = sorted(registry.find(root, config.depth), key=lambda status: status.started, reverse=True)
         for status in every[:RUNS]:
             if path := newest_model(config, status):
-                runs.append({"folder": paths.address(config, status.folder), "weights": paths.address(config, path)})
+                runs.append({"folder": config.address(status.folder), "weights": config.address(path)})
     return runs
 
 
@@ -82,7 +69,7 @@ def newest_model(config: ServeConfig, status: registry.RunStatus) -> Path | None
     """The newest caffemodel of a run; None where it has none below the roots."""
     try:
         prefix = prototxt.read_solver(status.folder / files.SOLVER).message.snapshot_prefix
-        start = paths.resolve(config, str(Path(status.working_directory or ".") / prefix))
+        start = config.resolve(str(Path(status.working_directory or ".") / prefix))
         models = list(start.parent.glob(f"{re.escape(start.name)}_iter_*.caffemodel"))
         return max(models, key=lambda path: path.stat().st_mtime, default=None)
     except (CaffeliteError, OSError, ValueError):
@@ -105,7 +92,7 @@ def prepare(config: ServeConfig, root: Path, choice: Choice) -> tuple[Path, list
         if not all((root / name).exists() for name in names):
             making = ["dataset", choice.data]
             if choice.source:
-                making.append(f"--from={paths.resolve(config, choice.source)}")
+                making.append(f"--from={config.resolve(choice.source)}")
             elif choice.data != DIGITS and not config.allow_download:
                 remedy = "name a folder with its files, or start the server with -allow_download"
                 raise CaffeliteError("this server downloads nothing", found=choice.data, remedy=remedy)
@@ -124,7 +111,7 @@ def prepare(config: ServeConfig, root: Path, choice: Choice) -> tuple[Path, list
 
 def _below(config: ServeConfig, root: Path, text: str) -> str:
     """A path of a form, relative to the root of the project where it is below it. Errors: it does not exist."""
-    path = paths.resolve(config, text)
+    path = config.resolve(text)
     if not text or not path.exists():
         raise CaffeliteError("this data does not exist", expected="a path below the root", found=text[:200])
     relative = str(path.relative_to(root)) if path.is_relative_to(root) and path != root else str(path)
@@ -132,11 +119,10 @@ def _below(config: ServeConfig, root: Path, text: str) -> str:
 
 
 def _net(config: ServeConfig, root: Path, choice: Choice) -> list[str]:
-    """The options of `caffelite new` for the net."""
     if choice.net == PASTED:
         return [f"--net={_pasted(config, root, choice)}"]
     if choice.net.startswith("run:"):
-        status = registry.read(paths.resolve(config, choice.net.removeprefix("run:")))
+        status = registry.read(config.resolve(choice.net.removeprefix("run:")))
         model = newest_model(config, status)
         if model is None:
             raise CaffeliteError("this run has no weights", found=choice.net[:200])
@@ -151,7 +137,7 @@ def _pasted(config: ServeConfig, root: Path, choice: Choice) -> Path:
     document = prototxt.parse(choice.net_text, pb.NetParameter, "net")
     if not document.message.layer and not document.message.layers:
         raise CaffeliteError("the pasted net has no layers", expected="the prototxt of a net")
-    checks.refuse(config.bounds, document.message, document.locate, root)
+    limits.refuse(config.bounds, document.message, document.locate, root)
     path = root / f"{choice.name}_net.prototxt"
     if path.exists():
         raise CaffeliteError(f"{path.name} exists already", remedy="choose another name")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from ..errors import CaffeliteError, printable
+from .config import ip_address
 from .uploads import MOST_IMAGE, suffix
 
 MOST_ADDRESS = 2048  # characters
@@ -30,13 +31,10 @@ def resolve(host: str, port: int) -> list[str]:
 
 def is_public(address: str) -> bool:
     """Whether an address is that of a machine in the public network, and no tunnel into another one."""
-    try:
-        ip = ipaddress.ip_address(address)
-    except ValueError:
-        return False
+    ip = ip_address(address)
     if isinstance(ip, ipaddress.IPv6Address) and (ip.ipv4_mapped or ip.sixtofour or ip.teredo or ip.is_site_local):
         return False
-    return ip.is_global and not (ip.is_multicast or ip.is_reserved)
+    return ip is not None and ip.is_global and not (ip.is_multicast or ip.is_reserved)
 
 
 def permits(address: str, port: int) -> bool:

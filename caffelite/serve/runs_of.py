@@ -13,21 +13,14 @@ from starlette.requests import Request
 
 from ..errors import CaffeliteError
 from ..runs import control, folder, history, listing, registry
+from ..runs.folder import CONFIG, LOG, LOSSES, METRICS, NET, NOTES, RUN, SOLVER
+from ..runs.limits import Outside
 from ..runs.listing import INDEX, Index
 from ..runs.usage import Sampler
-from . import page, paths
+from . import page
 from .config import ServeConfig
 
-RECORDS = (
-    folder.SOLVER,
-    folder.NET,
-    folder.CONFIG,
-    folder.RUN,
-    folder.METRICS,
-    folder.LOSSES,
-    folder.LOG,
-    folder.NOTES,
-)
+RECORDS = (SOLVER, NET, CONFIG, RUN, METRICS, LOSSES, LOG, NOTES)
 FRESH = 0.7  # seconds for which a state is not derived again
 
 
@@ -46,7 +39,7 @@ class Runs:
         the same."""
         text = self._addresses.get(run)
         if text is None:
-            text = self._addresses[run] = paths.address(self._config, run)
+            text = self._addresses[run] = self._config.address(run)
         return text
 
     def state(self, run: Path) -> dict[str, Any]:
@@ -119,9 +112,9 @@ def run_folder(request: Request, text: str | None = None) -> Path:
     requested = request.query_params.get("folder") if text is None else text
     if requested is None:
         raise CaffeliteError("the address names no run", expected="folder=RUN")
-    path = paths.resolve(page.config_of(request), requested)
+    path = page.config_of(request).resolve(requested)
     if folder.leads_out(path, page.config_of(request).roots):
-        raise paths.Outside("a record of this run is a link out of the roots", found=requested[:200])
+        raise Outside("a record of this run is a link out of the roots", found=requested[:200])
     if not any((path / name).is_file() for name in (folder.RUN, folder.CONFIG)):
         raise page.missing(f"{requested} is not the folder of a run")
     return path

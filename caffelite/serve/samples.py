@@ -16,11 +16,12 @@ from .. import prototxt
 from ..data import class_names, listing, stored
 from ..data.files import Files
 from ..data.images import channels_last, encode_png
+from ..data.records import backend_of
 from ..data.samples import Samples
 from ..data.sheet import value_range
 from ..errors import CaffeliteError, Locator
-from ..runs.bounds.named_files import listed_files
-from . import nets, paths
+from ..runs.limits import listed_files
+from . import nets
 from .config import ServeConfig
 
 OPEN_SETS = 8  # that stay open
@@ -61,7 +62,7 @@ class OpenSet:
             return stored.read(self.samples, indices)
 
     def hold(self) -> None:
-        """Refuses a set with an image outside the roots. Errors: paths.Outside."""
+        """Refuses a set with an image outside the roots. Errors: Outside."""
         self._hold(range(self.samples.length))
 
     def _hold(self, indices: Iterable[int]) -> None:
@@ -80,11 +81,10 @@ class OpenSets:
     def get(self, config: ServeConfig, path: Path) -> OpenSet:
         """The data set at a path. Errors: there is none that can be read."""
         layer = pb.LayerParameter(name="data", top=["data", "label"])
-        if path.is_dir() and ((path / "data.mdb").exists() or (path / "CURRENT").exists()):
+        if backend := backend_of(path):
             layer.type = "Data"
             layer.data_param.source = str(path)
-            lmdb = (path / "data.mdb").exists()
-            layer.data_param.backend = pb.DataParameter.LMDB if lmdb else pb.DataParameter.LEVELDB
+            layer.data_param.backend = getattr(pb.DataParameter, backend.upper())
             layer.data_param.batch_size = 1
         elif path.exists():
             layer.type = "ImageData"
@@ -127,7 +127,7 @@ def _check_first(config: ServeConfig, layer: pb.LayerParameter) -> None:
     """Refuses a list or a table whose first image, which is decoded when it is opened, is outside the roots."""
     first = next(listed_files(layer, Path.cwd()), None)
     if first is not None:
-        paths.resolve(config, first, base=Path.cwd())
+        config.resolve(first, base=Path.cwd())
 
 
 def _changed(path: Path) -> int:

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import hmac
 import html
-import ipaddress
 import re
 import secrets
 import socket
@@ -20,21 +19,12 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .assets import plotly_style
-from .config import ServeConfig, is_loopback
+from .config import ServeConfig, ip_address, is_loopback
 
 SAFE = ("GET", "HEAD", "OPTIONS")
-POLICY = "; ".join(
-    [
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self' data: blob:",
-        "media-src 'self' blob:",
-        "connect-src 'self'",
-        "form-action 'self'",
-        "frame-ancestors 'none'",
-        "base-uri 'none'",
-    ]
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; "
+    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -107,12 +97,10 @@ class Security:
         """A page of another site that its name server points at this machine has another Host (DNS rebinding)."""
         hosts = headers.getlist("host")
         match = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
-        if not match or not (match[1].lower() in self._hosts or (self._is_public and _is_address(match[1]))):
+        # No name server can point an IP address elsewhere.
+        by_address = match and not is_loopback(self._config.host) and ip_address(match[1])
+        if not match or not (match[1].lower() in self._hosts or by_address):
             raise Refused(400, "this server does not answer to this Host; allow a name with -allow_host")
-
-    @property
-    def _is_public(self) -> bool:
-        return not is_loopback(self._config.host)
 
     def _check_origin(self, method: str, headers: Headers) -> None:
         """Pages of other sites may link here; they may change nothing, and include nothing of it."""
@@ -222,15 +210,6 @@ def allowed_hosts(config: ServeConfig) -> set[str]:
     host = config.host
     hosts.add(f"[{host}]" if ":" in host and not host.startswith("[") else host)
     return {name.lower() for name in hosts}
-
-
-def _is_address(host: str) -> bool:
-    """Whether a host is an IP address, which no name server can point elsewhere."""
-    try:
-        ipaddress.ip_address(host.strip("[]"))
-    except ValueError:
-        return False
-    return True
 
 
 def _cookies(headers: Headers, name: str) -> list[str]:

@@ -17,12 +17,12 @@ from starlette.routing import Route
 from ..errors import CaffeliteError
 from ..runs import live
 from ..runs.live import Position
-from . import paths, runs_of
+from . import runs_of
 from .config import ServeConfig
 from .page import finite
 
 PERIOD = 0.5  # seconds between looks at the files
-KEPT = 0.1  # seconds for which a look is kept for other streams
+SHARED = 0.1  # seconds for which other streams get the same look
 MOST_RUNS = 20  # of one stream
 SILENCE = 15.0  # seconds after which a comment shows that the stream lives
 
@@ -64,20 +64,20 @@ class Looks:
 
     def __init__(self, config: ServeConfig, runs: runs_of.Runs) -> None:
         self._config, self._runs = config, runs
-        self._kept: dict[tuple[Path, Position | None], asyncio.Task[Look | None]] = {}
+        self._tasks: dict[tuple[Path, Position | None], asyncio.Task[Look | None]] = {}
 
     async def __call__(self, folder: Path, position: Position | None) -> Look | None:
         """None where the folder is no longer that of a run."""
         key = folder, position
-        task = self._kept.get(key)
+        task = self._tasks.get(key)
         if task is None:
-            task = self._kept[key] = asyncio.create_task(run_in_threadpool(self._look, folder, position))
-            task.add_done_callback(lambda _: asyncio.get_running_loop().call_later(KEPT, self._kept.pop, key, None))
+            task = self._tasks[key] = asyncio.create_task(run_in_threadpool(self._look, folder, position))
+            task.add_done_callback(lambda _: asyncio.get_running_loop().call_later(SHARED, self._tasks.pop, key, None))
         return await asyncio.shield(task)
 
     def address(self, folder: Path) -> dict[str, str]:
         """How events name a run."""
-        return {"folder": paths.address(self._config, folder)}
+        return {"folder": self._config.address(folder)}
 
     def _look(self, folder: Path, position: Position | None) -> Look | None:
         name = self.address(folder)
@@ -86,7 +86,8 @@ class Looks:
             update = live.read(folder, position)
         except (CaffeliteError, OSError):
             return None
-        records = event("records", name | _record(update)) if update else ""
+        new = {field: getattr(update, field) for field in ("reset", "first", "losses", "rows", "log")}
+        records = event("records", name | new) if update else ""
         waits = len(update.losses) >= live.MOST_LOSSES
         return Look(update.position, records, event("state", name | state), waits)
 
@@ -117,16 +118,6 @@ async def _events(positions: dict[Path, Position | None], looks: Looks) -> Async
             yield ": alive\n\n"
         if not waits:
             await asyncio.sleep(PERIOD - clock() % PERIOD)  # all streams at the same time
-
-
-def _record(update: live.Update) -> dict[str, Any]:
-    return {
-        "reset": update.reset,
-        "first": update.first,
-        "losses": update.losses,
-        "rows": update.rows,
-        "log": update.log,
-    }
 
 
 def event(kind: str, content: Any) -> str:

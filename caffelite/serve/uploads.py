@@ -17,7 +17,7 @@ from typing import IO
 
 from starlette.datastructures import UploadFile
 
-from ..errors import CaffeliteError, printable
+from ..errors import CaffeliteError, printable, reporting
 from .config import Limits
 
 MOST_IMAGE = 32 << 20  # bytes of one picture
@@ -60,24 +60,24 @@ def store(folder: Path, uploads: list[UploadFile], label: str, limits: Limits) -
         raise CaffeliteError(f"{folder.name} exists already", remedy="choose another name")
     stored, bytes_ = Stored(), 0
     try:
-        draft.mkdir()
-        for name, content in _files(uploads, limits):
-            bytes_ += len(content)
-            if bytes_ > limits.upload:
-                raise CaffeliteError("the pictures are too large", expected=f"at most {limits.upload} bytes in all")
-            if SKIPPED.search(name):
-                continue
-            if not suffix(content):
-                stored.others += 1
-                stored.left_out += [printable(name, keep="")[-80:]] * (len(stored.left_out) < 10)
-                continue
-            _write(draft, name, content, label, stored, limits)
-        if not stored.pictures:
-            expected = "PNG, JPEG, BMP or WebP, as files, folders or a ZIP archive of them"
-            raise CaffeliteError("there are no pictures in this upload", expected=expected)
-        os.rename(draft, folder)
-    except OSError as error:
-        raise CaffeliteError(f"cannot write {folder.name}: {(error.strerror or str(error)).lower()}") from None
+        with reporting(f"write {folder.name}"):
+            draft.mkdir()
+            for name, content in _files(uploads, limits):
+                bytes_ += len(content)
+                if bytes_ > limits.upload:
+                    expected = f"at most {limits.upload} bytes in all"
+                    raise CaffeliteError("the pictures are too large", expected=expected)
+                if SKIPPED.search(name):
+                    continue
+                if suffix(content):
+                    _write(draft, name, content, label, stored, limits)
+                else:
+                    stored.others += 1
+                    stored.left_out += [printable(name, keep="")[-80:]] * (len(stored.left_out) < 10)
+            if not stored.pictures:
+                expected = "PNG, JPEG, BMP or WebP, as files, folders or a ZIP archive of them"
+                raise CaffeliteError("there are no pictures in this upload", expected=expected)
+            os.rename(draft, folder)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return stored

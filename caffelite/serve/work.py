@@ -1,17 +1,20 @@
-"""Work that pages hand to the queue, and the state of it."""
+"""Work that pages hand to the queue, the state of it, and the schedulers that start it: one for each root."""
 
 from __future__ import annotations
 
-import secrets
-import time
-from collections.abc import Sequence
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ..errors import CaffeliteError, printable
-from ..runs.queue import edit
-from ..runs.queue.job import FREE, Job
-from . import paths
+from ..runs import folder as files
+from ..runs.queue import edit, scheduler
+from ..runs.queue.job import FREE, Job, jobs
+from ..runs.queue.local import Local, Slots
+from ..runs.queue.scheduler import Scheduler
 from .config import ServeConfig
 
 TAIL = 1 << 16  # bytes of a job's output that a page shows
@@ -31,38 +34,72 @@ def submit(
     )
 
 
-def new_name() -> str:
-    """A name for what a page makes: the time, and digits that no other request has."""
-    return time.strftime("%m%d-%H%M%S-") + secrets.token_hex(2)
+def queued(
+    config: ServeConfig, folder: Path, command: Sequence[str], result: Path, **options: Any
+) -> tuple[Job, dict[str, Any]]:
+    """Adds a command that writes ``result``, as ``submit`` does; the job, and what pages say of both."""
+    job = submit(config, folder, command, **options)
+    return job, {**summary(config, job), "result": config.address(result)}
 
 
-def describe(config: ServeConfig, id: str) -> dict[str, Any]:
-    """A job as plain values with the end of its output. Errors: no such job."""
+def find(config: ServeConfig, id: str) -> tuple[Path, Job]:
+    """The root that has a job, and the job. Errors: none has it."""
     for root in config.roots:
-        for job in _named(root, id):
-            return {**summary(config, job), "output": tail(job.log)}
-    raise CaffeliteError("no such job", found=id[:80])
-
-
-def _named(root: Path, id: str) -> list[Job]:
-    try:
-        return [edit.find(root, id)] if id else []
-    except CaffeliteError:
-        return []
+        if any(each.id == id for each in jobs(root)):
+            return root, edit.find(root, id)
+    raise CaffeliteError("there is no such job", found=printable(id, keep="")[:100])
 
 
 def summary(config: ServeConfig, job: Job) -> dict[str, Any]:
     """id, state, reason, progress, command and folder of a job."""
     record = job.to_json()
     names = ("id", "state", "reason", "progress", "shell_command")
-    return {name: record[name] for name in names} | {"folder": paths.address(config, job.folder)}
+    return {name: record[name] for name in names} | {"folder": config.address(job.folder)}
 
 
 def tail(path: Path) -> str:
     """The end of a text file; empty where there is none."""
+    return printable(files.tail(path, TAIL))
+
+
+log = logging.getLogger("caffelite")
+RETRY = 3.0  # seconds until the server looks again whether it may schedule a root
+
+
+@contextmanager
+def schedulers_running(config: ServeConfig) -> Iterator[None]:
+    """Within it the jobs of every root are started, where no other scheduler does it. At the end jobs continue."""
+    over = threading.Event()
+    slots = Slots.of(config.gpus, config.cpu_slots)
+    threads = [
+        threading.Thread(
+            target=_schedule, args=(root, slots, config.allow_python, over), name="caffelite scheduler", daemon=True
+        )
+        for root in config.roots
+    ]
+    for thread in threads:
+        thread.start()
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, 2) - TAIL))
-            return printable(file.read().decode(errors="replace"), keep="\n\t")
-    except OSError:
-        return ""
+        yield
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+
+
+def _schedule(root: Path, slots: Slots, python: bool, over: threading.Event) -> None:
+    """Schedules a root until the end; another scheduler, or a disk that fails, makes it wait."""
+    while not over.is_set():
+        try:
+            active = Scheduler(root, Local(slots), python)
+        except CaffeliteError:
+            over.wait(RETRY)
+            continue
+        try:
+            while not over.wait(scheduler.PERIOD):
+                active.step()
+        except (CaffeliteError, OSError) as error:
+            log.warning("The scheduler of %s starts again: %s", root, error)
+            over.wait(RETRY)
+        finally:
+            active.close()

@@ -93,18 +93,11 @@ class SweepConfig:
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> SweepConfig:
         """The definition of ``to_json``. Errors: it is none, or of another version."""
-        types = {each.name: each.type for each in dataclasses.fields(cls)}
-        fields = {name: value for name, value in content.items() if name != "version"}
-        plain = {name: value for name, value in fields.items() if name not in ("base", "values")}
-        if (
-            content.get("version") != VERSION
-            or fields.keys() != types.keys()
-            or not isinstance(fields["values"], list)
-            or not all(isinstance(text, str) for text in fields["values"])
-            or not all(type(value).__name__ == types[name] for name, value in plain.items())
-        ):
+        kinds = stored.kinds(cls) | {"version": int, "base": stored.ANY}
+        if content.keys() != kinds.keys() or not stored.fits(content, kinds) or content["version"] != VERSION:
             raise CaffeliteError("this is not the definition of a sweep", expected=f"version {VERSION} of {FILE}")
-        return cls(RunConfig.from_json(fields["base"]), tuple(fields["values"]), **plain)
+        own = {"base": RunConfig.from_json(content["base"]), "values": tuple(content["values"])}
+        return cls(**{name: value for name, value in (content | own).items() if name != "version"})
 
 
 def read(folder: Path) -> SweepConfig:

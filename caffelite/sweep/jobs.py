@@ -9,7 +9,6 @@ import signal
 import subprocess
 import tempfile
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from ..runs.queue import edit, job
 from ..runs.queue.local import THREADS
 from ..runs.queue.process import last_line
 from ..runs.queue.scheduler import Scheduler
+from ..system import handling
 from .trials import Trial
 
 PERIOD = 0.05  # seconds between looks at processes
@@ -46,7 +46,7 @@ class Stop:
         return bool(self.number) or (self.deadline is not None and time.monotonic() >= self.deadline)
 
 
-class Jobs(ABC):
+class Jobs:
     """Runs trials, as many at a time as there is room for. A trial that runs is an object of the subclass's kind."""
 
     period = PERIOD
@@ -89,11 +89,9 @@ class Jobs(ABC):
             self.leave([one for _, one in running], isinstance(error, KeyboardInterrupt))
             raise
 
-    @abstractmethod
     def look(self) -> None:
         """Called again and again while trials run."""
 
-    @abstractmethod
     def close(self) -> None:
         """No other trial follows."""
 
@@ -105,18 +103,18 @@ class Jobs(ABC):
         """The run of an item that an earlier session started; None: none."""
         return None
 
-    @abstractmethod
-    def start(self, config: RunConfig) -> Any: ...
+    def start(self, config: RunConfig) -> Any:
+        """Starts a run."""
+        raise NotImplementedError
 
-    @abstractmethod
     def result(self, one: Any) -> tuple[int, str] | None:
         """(exit status, end of its output) of a run; None where it has not ended."""
+        raise NotImplementedError
 
-    @abstractmethod
     def stop(self, one: Any) -> None:
         """Asks a run to stop."""
+        raise NotImplementedError
 
-    @abstractmethod
     def leave(self, running: Sequence[Any], kill: bool) -> None:
         """The sweep ends with an error while these run. kill: the user wants an end at once."""
 
@@ -139,12 +137,6 @@ class Processes(Jobs):
     def __init__(self, devices: Sequence[int | None], threads: int = 0):
         self._free, self._threads = list(devices), threads
         self._environment = dict(os.environ) | {name: str(threads) for name in THREADS if threads}
-
-    def look(self) -> None:
-        """The kernel starts and ends them."""
-
-    def close(self) -> None:
-        """All have ended."""
 
     def has_room(self) -> bool:
         return bool(self._free)
@@ -230,9 +222,6 @@ class QueuedJobs(Jobs):
         with contextlib.suppress(CaffeliteError):  # it has ended
             edit.cancel(self._root, one.id)
 
-    def leave(self, running: Sequence[job.Job], kill: bool) -> None:
-        """They stay in the queue."""
-
 
 @contextlib.contextmanager
 def stopping(stop: Stop) -> Iterator[None]:
@@ -245,9 +234,5 @@ def stopping(stop: Stop) -> Iterator[None]:
         with contextlib.suppress(OSError):
             os.write(2, b"Stopping the trials, each with a snapshot; a second signal stops at once.\n")
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with handling((signal.SIGINT, signal.SIGTERM), handle):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

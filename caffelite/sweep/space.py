@@ -69,8 +69,7 @@ def parse(texts: Sequence[str]) -> tuple[list[str], list[Axis]]:
                 raise CaffeliteError("cannot be read", expected="FIELD=VALUE or FIELD=VALUE,VALUE")
             axis = _axis(field, value.strip())
         except CaffeliteError as error:
-            what = f"-set {text}: {error.what}"
-            mistakes.add(CaffeliteError(what, expected=error.expected, found=error.found, remedy=error.remedy))
+            mistakes.add(error.replaced(what=f"-set {text}: {error.what}"))
             continue
         if axis is None:
             fixed.append(text)
@@ -138,11 +137,8 @@ def grid(axes: Sequence[Axis]) -> list[Setting]:
     if ranged := next((axis for axis in axes if axis.kind != CHOICE), None):
         remedy = "list its values, or draw settings at random: -random N"
         raise CaffeliteError(f"a grid needs values, and {ranged.field} has a range", remedy=remedy)
-    return [tuple(zip((axis.field for axis in axes), values, strict=True)) for values in _products(axes)]
-
-
-def _products(axes: Sequence[Axis]) -> Iterator[tuple[str, ...]]:
-    return itertools.product(*(axis.values for axis in axes))
+    products = itertools.product(*(axis.values for axis in axes))
+    return [tuple(zip((axis.field for axis in axes), values, strict=True)) for values in products]
 
 
 def draws(axes: Sequence[Axis], count: int, seed: int) -> list[Setting]:

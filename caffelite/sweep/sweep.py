@@ -7,22 +7,34 @@ import logging
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ..errors import CaffeliteError, quoted
+from ..errors import CaffeliteError, Collector, did_you_mean, missing_extra, quoted, reporting
+from ..inspection import nets as inspected
+from ..inspection.schedule import schedule
+from ..layers import unknown_types
+from ..prototxt.overrides import Overrides
 from ..runs import folder as files
 from ..runs import registry
 from ..runs.config import RunConfig
 from ..runs.lock import FolderLock
+from ..runs.open_net import read_solver
 from ..runs.queue.job import ANY
 from ..runs.queue.scheduler import Scheduler
 from ..runs.queue.slurm import Slurm, SlurmOptions
-from . import checks, config
-from .config import SweepConfig
+from ..runs.tracking import open_trackers
+from ..training import epochs, nets
+from ..training.nets import NetSpec
+from . import config, space
+from .config import OPTUNA, SweepConfig
 from .jobs import PERIOD, Item, Jobs, Processes, QueuedJobs, Stop
 from .results import SettingResult, SweepResults, TrialResult, promoted, ranked, rungs
-from .sampling import sampler
-from .space import Setting
+from .space import CHOICE, INT, LOG, Axis, Setting
 from .trials import Score, Trial, failure
+
+if TYPE_CHECKING:
+    import optuna
+
 
 log = logging.getLogger("caffelite")
 
@@ -54,11 +66,11 @@ class Sweep:
         self.config, self.folder = definition, folder
         self._devices, self._stop = list(devices), stop or Stop()
         self._repeat_failed, self._queue, self._cluster = repeat_failed, queue, cluster
-        checks.check_values(definition)
-        self.score: Score = checks.score(definition)
+        check_values(definition)
+        self.score: Score = compared_score(definition)
         self._sampler = sampler(definition, self.score.lowest)
         # Only halving compares trials before their ends.
-        self._end, self._interval = checks.length(definition) if definition.factor else (0, 1)
+        self._end, self._interval = run_length(definition) if definition.factor else (0, 1)
         self._attempts: dict[str, int] = {}
         self._results: dict[str, dict[int, TrialResult]] = {}
         self._settings: list[Setting] = []
@@ -107,7 +119,7 @@ class Sweep:
     def _open(self) -> FolderLock:
         """Creates or reads the folder and locks it."""
         path = self.folder / config.FILE
-        with files.reporting(f"write to {self.folder}"):
+        with reporting(f"write to {self.folder}"):
             self.folder.mkdir(parents=True, exist_ok=True)
             try:
                 lock = FolderLock(self.folder)
@@ -141,7 +153,6 @@ class Sweep:
     # trials
 
     def _trials(self, number: int) -> list[Trial]:
-        """The trials of a setting, one a seed."""
         width, config = len(str(self._sampler.total)), self.config
         trials = []
         for seed in config.all_seeds:
@@ -229,7 +240,151 @@ class Sweep:
         results = SweepResults(
             self.score.name, self.score.lowest, seeds, order, total, complete and len(order) == total
         )
-        with files.reporting(f"write to {self.folder}"):
+        with reporting(f"write to {self.folder}"):
             files.write_atomically(self.folder / CSV, results.to_csv())
             files.write_json(self.folder / JSON, results.to_json())
         return results
+
+
+def check_values(config: SweepConfig) -> None:
+    """Raises what the values of the axes would raise in their trials. Errors: all of them in one; the package of a
+    tracker is not installed."""
+    open_trackers(config.base)
+    document = read_solver(config.base)
+    mistakes = Collector()
+    for axis in config.axes:
+        for value in axis.examples():
+            overrides = Overrides([*config.base.overrides, f"{axis.field}={value}"])
+            try:
+                changed = overrides.solver(document)
+                overrides.nets(_specs(config.base, changed))
+            except CaffeliteError as error:
+                mistakes.add(error)
+    mistakes.raise_any()
+
+
+def _specs(base: RunConfig, document) -> list[NetSpec]:
+    p, locate = epochs.provisional(document.message, document.locate)
+    train = nets.train_net(p, locate, base.level, base.stages, unknown_types.tolerate)
+    return [train, *nets.test_nets(p, locate, unknown_types.tolerate)]
+
+
+def run_length(config: SweepConfig) -> tuple[int, int]:
+    """(iterations, iterations between tests) of a run with the fields that hold for all trials; lengths in epochs are
+    resolved by the size of the data. Errors: no end is set; the data is missing where epochs count."""
+    document = read_solver(config.base)
+    p = document.message
+    if epochs.given(p):
+        overrides = Overrides(config.base.overrides)
+        run = schedule(config.base.solver, {}, None, overrides)
+        return run.iterations, run.tests[1] - run.tests[0] if len(run.tests) > 1 else 1
+    if not p.max_iter:
+        where, remedy = document.locate(), "set it: -set max_iter=N"
+        raise CaffeliteError("-halving needs max_iter in the solver", where=where, remedy=remedy)
+    return p.max_iter, p.test_interval or 1
+
+
+def compared_score(config: SweepConfig) -> Score:
+    """The score to compare. Errors: the solver has no test net; no test net has an output of this name."""
+    document = read_solver(config.base)
+    p, locate = document.message, document.locate
+    _, *tests = _specs(config.base, document)
+    if not tests:
+        remedy = "give the solver test_iter and test_interval, and the net a TEST phase"
+        raise CaffeliteError(
+            "a sweep compares scores of a test net, and this solver has none", where=locate(), remedy=remedy
+        )
+    Overrides(config.base.overrides).nets([nets.train_net(p, locate, config.base.level, config.base.stages), *tests])
+    known: dict[str, tuple[int, bool]] = {}
+    for i, spec in enumerate(tests):
+        subject = inspected.InspectedNet(spec.message, spec.locate, {}, states=(spec.state,))
+        graph, _ = subject.graph(spec.state.phase)
+        for value in graph.outputs:
+            known.setdefault(value.name, (i, bool(value.node and value.node.layer.loss)))
+    if not known:
+        raise CaffeliteError("the test net has no outputs", where=locate())
+    name = config.score or p.best_score or ("accuracy" if "accuracy" in known else next(iter(known)))
+    if name not in known:
+        what = f'no test net has an output "{name}"'
+        raise CaffeliteError(what, expected=f"one of {', '.join(known)}", remedy=did_you_mean(name, known))
+    net, loss = known[name]
+    lowest = p.best_lowest if p.HasField("best_lowest") and name == p.best_score else loss
+    return Score(name, net, lowest, config.take)
+
+
+class Sampler(Protocol):
+    """Proposes settings round by round. total: how many in all."""
+
+    total: int
+
+    def propose(self, results: Sequence[SettingResult]) -> list[Setting]:
+        """The settings of the next round; none after the last. results: of the round before, in its order."""
+        ...
+
+
+class Fixed:
+    """All settings in one round."""
+
+    def __init__(self, settings: Sequence[Setting]):
+        self._pending, self.total = list(settings), len(settings)
+
+    def propose(self, results: Sequence[SettingResult]) -> list[Setting]:
+        settings, self._pending = self._pending, []
+        return settings
+
+
+class OptunaSampler:
+    """Optuna's TPE sampler, ``together`` settings at a time.
+
+    The settings are a function of the seed and of the results, so a sweep that continues proposes the same ones again.
+    Errors: Optuna is not installed.
+    """
+
+    def __init__(self, axes: Sequence[Axis], count: int, together: int, seed: int, lowest: bool):
+        try:
+            import optuna
+        except ImportError:
+            raise missing_extra("optuna", "optuna", "-sampler optuna") from None
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self._failed = optuna.trial.TrialState.FAIL
+        sampler = optuna.samplers.TPESampler(seed=seed)
+        self._study = optuna.create_study(direction="minimize" if lowest else "maximize", sampler=sampler)
+        self._axes = {axis.field: axis for axis in axes}
+        self._ranges = {axis.field: _distribution(optuna, axis) for axis in axes}
+        self._left, self._together, self.total = count, together, count
+        self._open: list[optuna.Trial] = []
+
+    def propose(self, results: Sequence[SettingResult]) -> list[Setting]:
+        for trial, result in zip(self._open, results, strict=True):
+            if result.mean is None:
+                self._study.tell(trial, state=self._failed)
+            else:
+                self._study.tell(trial, result.mean)
+        count = min(self._together, self._left)
+        self._left -= count
+        self._open = [self._study.ask(self._ranges) for _ in range(count)]
+        return [
+            tuple((field, _text(self._axes[field], trial.params[field])) for field in self._ranges)
+            for trial in self._open
+        ]
+
+
+def _distribution(optuna: Any, axis: Axis) -> Any:
+    if axis.kind == CHOICE:
+        return optuna.distributions.CategoricalDistribution(axis.values)
+    if axis.kind == INT:
+        return optuna.distributions.IntDistribution(int(axis.low), int(axis.high))
+    return optuna.distributions.FloatDistribution(axis.low, axis.high, log=axis.kind == LOG)
+
+
+def _text(axis: Axis, value: object) -> str:
+    return space.shown(value) if isinstance(value, float) and axis.kind != CHOICE else str(value)
+
+
+def sampler(config: SweepConfig, lowest: bool) -> Sampler:
+    """The sampler of a sweep. Errors: those of `space.grid` and `OptunaSampler`."""
+    if not config.draws:
+        return Fixed(space.grid(config.axes))
+    if config.sampler == OPTUNA:
+        return OptunaSampler(config.axes, config.draws, config.together, config.first_seed, lowest)
+    return Fixed(space.draws(config.axes, config.draws, config.first_seed))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import stored
-from ..errors import CaffeliteError
+from ..errors import CaffeliteError, reporting
 from ..runs import folder as files
 from ..runs import history, registry
 from ..runs.config import RunConfig
@@ -20,7 +20,7 @@ from ..training.checkpoint import snapshot
 from .results import END, TrialResult
 from .space import Setting
 
-_RESULT = {"score": float | None, "iteration": int, "state": str, "reason": str}
+_RESULT = stored.kinds(TrialResult)
 LAST = "end"  # the rung END in a trial's file
 ENDED = (registry.FINISHED, registry.STOPPED, registry.FAILED)
 
@@ -95,7 +95,7 @@ class Trial:
             LAST if rung == END else str(rung): dataclasses.asdict(result) for rung, result in sorted(results.items())
         }
         content = {"setting": dict(self.setting), "seed": self.seed, "rungs": rungs}
-        with files.reporting(f"write {self.results_file()}"):
+        with reporting(f"write {self.results_file()}"):
             files.write_json(self.results_file(), content)
 
     def status(self) -> registry.RunStatus | None:

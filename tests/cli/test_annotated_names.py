@@ -1,6 +1,6 @@
 """The names of the pictures that `classify -annotate` writes."""
 
-from caffelite.cli.image_results import free_name
+from caffelite.cli.classify import free_name
 
 
 def test_a_picture_never_takes_the_name_of_another():

@@ -155,7 +155,7 @@ def test_deploy_without_data(colour, call):
 def test_overrides(colour, call, monkeypatch):
     assert call("deploy -model colour.prototxt -out made.prototxt -samples 0 -shape data=3x12x12").status == 0
     net = prototxt.read_net("made.prototxt").message
-    from caffelite.cli.picture_net import _override
+    from caffelite.cli.classify import _override
 
     _override(net, "1,2,3", 0.5, "20x30", "rgb")
     t, how = net.layer[0].transform_param, net.deploy_param

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import caffelite
-from caffelite.deploy import segment
+from caffelite.deploy import annotate
 
 NET = """
 layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 dim: 4 dim: 8 } } }
@@ -64,4 +64,4 @@ def test_options_of_whole_images_are_refused(folder, call):
 
 def test_palette_is_that_of_pascal_voc():
     expected = [[0, 0, 0], [0, 0, 128], [0, 128, 0], [0, 128, 128], [128, 0, 0]]  # blue, green, red
-    assert segment.palette(5).tolist() == expected and segment.palette(256)[255].tolist() == [192, 224, 224]
+    assert annotate.palette(5).tolist() == expected and annotate.palette(256)[255].tolist() == [192, 224, 224]

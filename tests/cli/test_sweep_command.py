@@ -215,12 +215,12 @@ def test_a_sweep_stops_after_a_time(folder, sweep):
 
 def test_optuna_proposes_the_same_settings_again(folder):
     pytest.importorskip("optuna")
-    from caffelite.sweep import sampling, space
+    from caffelite.sweep import space, sweep
     from caffelite.sweep.results import SettingResult, TrialResult
 
     def proposed():
         _, axes = space.parse(["a=log(0.001,1)", "b=int(1,9)", "c=x,y"])
-        sampler = sampling.OptunaSampler(axes, 7, together=3, seed=1, lowest=True)
+        sampler = sweep.OptunaSampler(axes, 7, together=3, seed=1, lowest=True)
         found, results = [], []
         while settings := sampler.propose(results):
             found.append(settings)

@@ -99,7 +99,7 @@ def test_a_second_signal_ends_at_once():
     """Where the iteration does not finish."""
     code = """
 import os, signal
-from caffelite.runs.signals import Signals
+from caffelite.runs.launch import Signals
 with Signals() as signals:
     os.kill(os.getpid(), signal.SIGINT)
     while not signals.requests.stop: pass

@@ -15,7 +15,7 @@ from caffelite import data
 from caffelite.data import remote_shards
 from caffelite.data.images import encode_png
 from caffelite.errors import NOWHERE, CaffeliteError
-from caffelite.runs.bounds.bounds import Bounds, Outside
+from caffelite.runs.limits import Bounds, Outside
 
 
 def shard(labels: list[int]) -> bytes:

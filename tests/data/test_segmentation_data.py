@@ -131,7 +131,7 @@ def test_palette_numbers_are_labels(folder):
 
 
 def test_files_of_the_list_are_known_to_the_server(folder):
-    from caffelite.runs.bounds.named_files import listed_files
+    from caffelite.runs.limits import listed_files
 
     (folder / "named.txt").write_text("i0.png\t../l0.png\n\na b.png l1.png\n")
     for kind, field in (("DenseImageData", "dense_image_data_param"), ("ImageSegData", "image_data_param")):

@@ -9,7 +9,7 @@ from caffelite import prototxt
 from caffelite.data import open_source
 from caffelite.errors import CaffeliteError
 from caffelite.prototxt.upgrade import upgrade_net
-from caffelite.runs.bounds.named_files import listed_files
+from caffelite.runs.limits import listed_files
 
 HEIGHT, WIDTH, FRAMES = 4, 6, 9
 

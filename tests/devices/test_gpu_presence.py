@@ -10,7 +10,7 @@ from caffelite import cli
 from caffelite.devices import cuda
 from caffelite.devices.cuda import presence
 from caffelite.errors import CaffeliteError
-from caffelite.runs import device_choice
+from caffelite.runs import open_net
 
 CARD = {"sys/bus/pci/devices/0000:17:00.0/vendor": "0x10de\n", "sys/bus/pci/devices/0000:17:00.0/class": "0x030200\n"}
 
@@ -62,25 +62,25 @@ def machine(monkeypatch):
 def test_all_of_no_gpus_is_the_cpu_with_one_warning(machine, caplog, mode):
     machine(0, False)
     with caplog.at_level(logging.INFO, "caffelite"):
-        assert device_choice.gpus("all", pb.SolverParameter(solver_mode=mode) if mode is not None else None) == []
+        assert open_net.gpus("all", pb.SolverParameter(solver_mode=mode) if mode is not None else None) == []
     (line,) = caplog.records
     assert line.levelname == "WARNING" and "no NVIDIA GPU; running on the CPU" in line.getMessage()
 
 
 def test_gpu_all_fails_if_no_gpu_is_usable(machine):
     machine(0, True)
-    assert device_choice.gpus("all") == device_choice.gpus("0") == [0]
+    assert open_net.gpus("all") == open_net.gpus("0") == [0]
     errors = []
     for text in ("all", "0"):
         with pytest.raises(CaffeliteError, match="no usable GPU; install the driver") as error:
-            device_choice.open_device(text)
+            open_net.open_device(text)
         errors.append(str(error.value))
     assert errors[0] == errors[1]
 
 
 def test_all_means_all_that_can_be_used(machine):
     machine(3, True)
-    assert device_choice.gpus("all") == [0, 1, 2]
+    assert open_net.gpus("all") == [0, 1, 2]
 
 
 @pytest.mark.parametrize("arguments", [[], ["--gpu", "all"]])

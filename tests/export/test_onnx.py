@@ -272,7 +272,7 @@ def test_the_check_of_a_net_with_a_mean(tmp_path, monkeypatch, seed):
     how = "input_param { shape { dim: 2 dim: 3 dim: 6 dim: 7 } } transform_param { mean_value: 100 scale: 0.5 }"
     net, body = exported(text(IN_PLACE, how), seed)
     assert onnx.check(net, body, seed).outputs["y"] < 1e-5
-    monkeypatch.setattr(onnx.pixels, "write", lambda writer, name, transform: name)
+    monkeypatch.setattr(onnx, "write_pixels", lambda writer, name, transform: name)
     with pytest.raises(CaffeliteError, match='onnxruntime gets other numbers for "y"'):
         onnx.check(net, exported(text(IN_PLACE, how), seed)[1], seed)
 

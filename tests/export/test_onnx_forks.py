@@ -10,7 +10,7 @@ from caffelite import caffelite_pb2 as pb  # noqa: E402
 from caffelite import devices, prototxt  # noqa: E402
 from caffelite.cli import caffelite  # noqa: E402
 from caffelite.errors import CaffeliteError  # noqa: E402
-from caffelite.export import free_size, onnx  # noqa: E402
+from caffelite.export import onnx
 from caffelite.net import graph  # noqa: E402
 from caffelite.net.net import Net  # noqa: E402
 
@@ -79,9 +79,9 @@ def test_images_of_any_size(seed):
     """One file, checked at sizes that end in other places of the pooling windows."""
     document = text(BODY, images(16, 20))
     plain = built(document)
-    larger = graph.build(free_size.larger(document.message), pb.NetState(phase=pb.TEST), document.locate)
+    larger = graph.build(onnx.larger(document.message), pb.NetState(phase=pb.TEST), document.locate)
     net, _ = exported(document, seed)
-    body = onnx.encode(plain, net, free_size.free_axes(plain, larger))
+    body = onnx.encode(plain, net, onnx.free_axes(plain, larger))
     session = onnxruntime.InferenceSession(body, providers=["CPUExecutionProvider"])
     assert [i.shape for i in session.get_inputs()] == [["N", 3, "x_height", "x_width"]]
     assert {o.name: o.shape for o in session.get_outputs()} == {"boxes": ["N", "boxes_1", 2], "fc": ["N", 3]}
@@ -94,7 +94,7 @@ def test_inputs_that_are_no_images():
     message = pb.NetParameter()
     message.layer.add(name="x", type="Input").input_param.shape.add(dim=[2, 3])
     with pytest.raises(CaffeliteError, match="no input is a batch of images"):
-        free_size.larger(message)
+        onnx.larger(message)
 
 
 def test_weights_that_fix_the_size():
@@ -103,9 +103,9 @@ def test_weights_that_fix_the_size():
         f"{XAVIER} }} }}",
         images(16, 20),
     )
-    other = graph.build(free_size.larger(document.message), pb.NetState(phase=pb.TEST), document.locate)
+    other = graph.build(onnx.larger(document.message), pb.NetState(phase=pb.TEST), document.locate)
     with pytest.raises(CaffeliteError, match='<text>:2:1: layer "fc" .* its weights fix the size of images'):
-        free_size.free_axes(built(document), other)
+        onnx.free_axes(built(document), other)
 
 
 def test_export_of_a_net_that_ships_one_pixel(tmp_path, seed):

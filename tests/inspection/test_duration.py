@@ -1,13 +1,13 @@
 """Forecasts of the time of a run."""
 
-from caffelite.inspection import duration
+from caffelite.inspection import schedule
 
 
 def test_forecast_is_proportional_to_the_work(monkeypatch):
-    monkeypatch.setattr(duration, "products_per_second", lambda: 3e9 / duration.SHARE)
-    assert duration.forecast(1e6, 10, 100) == 1.0
-    assert duration.forecast(2e6, 10, 300) == 6.0
+    monkeypatch.setattr(schedule, "products_per_second", lambda: 3e9 / schedule.SHARE)
+    assert schedule.forecast(1e6, 10, 100) == 1.0
+    assert schedule.forecast(2e6, 10, 300) == 6.0
 
 
 def test_products_per_second_is_a_speed():
-    assert 1e6 < duration.products_per_second() < 1e16
+    assert 1e6 < schedule.products_per_second() < 1e16

@@ -216,7 +216,7 @@ def test_missing_labels_get_the_shape_that_readers_need(name, shapes, tmp_path):
     graph, notes = subject.graph(pb.TRAIN)
     found = {top.name: top.shape for node in graph.nodes for top in node.tops}
     assert found[name] == (2, 1, *found["c"][2:])
-    whole, _, mistakes = subject.part(pb.TRAIN)
+    whole, _, mistakes = subject.buildable(pb.TRAIN)
     assert len(whole.nodes) == 4 and not mistakes
     assert [f for f in check(str(tmp_path / "net.prototxt"), shapes) if f.kind != "note"] == []
     assert shapes or f'"{name}" as 1×112×112' in notes[-1]

@@ -12,11 +12,9 @@ from tiny_project import NET, SOLVER
 from caffelite.errors import CaffeliteError
 from caffelite.prototxt.overrides import Overrides
 from caffelite.runs import folder as files
-from caffelite.runs import lock, state
-from caffelite.runs.bounds import checks
-from caffelite.runs.bounds.bounds import Bounds
-from caffelite.runs.bounds.terms import of_solver
+from caffelite.runs import limits, lock, state
 from caffelite.runs.config import RunConfig
+from caffelite.runs.limits import Bounds, of_solver
 from caffelite.runs.queue import edit, job
 from caffelite.runs.queue.edit import submit_run
 from caffelite.runs.queue.local import Local, Slots
@@ -218,7 +216,7 @@ def test_a_command_stays_in_its_bounds(root, tmp_path, words, text):
     (root / "list.txt").write_text(f"{outside}/a.png 0\n")
     (root / "net.prototxt").write_text(NET + text.replace("OUT", str(outside)))
     with pytest.raises(CaffeliteError):
-        checks.refuse_command(Bounds((root,), False), [word.replace("OUT", str(outside)) for word in words], root)
+        limits.refuse_command(Bounds((root,), False), [word.replace("OUT", str(outside)) for word in words], root)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +229,7 @@ def test_a_command_stays_in_its_bounds(root, tmp_path, words, text):
     ],
 )
 def test_a_command_within_its_bounds_is_accepted(root, words):
-    checks.refuse_command(Bounds((root,), False), words, root)
+    limits.refuse_command(Bounds((root,), False), words, root)
 
 
 def test_the_users_state_is_below_no_root(tmp_path):

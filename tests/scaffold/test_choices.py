@@ -6,8 +6,8 @@ import pytest
 from caffelite import caffelite_pb2 as pb
 from caffelite.data.listing import Listed
 from caffelite.errors import CaffeliteError, Locator, Where
-from caffelite.scaffold import answers, finetune, network, presets, schedule
-from caffelite.scaffold.dataset import CLASSES, LABELS, NUMBERS, Subset, held_out
+from caffelite.scaffold import finetune, network, presets, reading, schedule
+from caffelite.scaffold.reading import CLASSES, LABELS, NUMBERS, Subset, held_out
 
 HERE = Where("t.csv", 2)
 
@@ -32,7 +32,7 @@ def rows(*texts):
     ],
 )
 def test_task_follows_from_the_cells(texts, task):
-    assert answers.decide(rows(*texts))[0] == task
+    assert reading.decide(rows(*texts))[0] == task
 
 
 @pytest.mark.parametrize(
@@ -41,14 +41,14 @@ def test_task_follows_from_the_cells(texts, task):
 def test_bad_tables_name_the_line(tmp_path, text, said):
     (tmp_path / "t.csv").write_text(text)
     with pytest.raises(CaffeliteError, match=said) as mistake:
-        answers.read(tmp_path / "t.csv", NUMBERS)
+        reading.read_table(tmp_path / "t.csv", NUMBERS)
     assert str(mistake.value).startswith(str(tmp_path / "t.csv"))
 
 
 def test_unknown_class_in_the_test_table_is_an_error(tmp_path):
     (tmp_path / "t.csv").write_text("a.png,cow\n")
     with pytest.raises(CaffeliteError, match='expected one of cat, dog, found "cow"'):
-        answers.read(tmp_path / "t.csv", CLASSES, ["cat", "dog"])
+        reading.read_table(tmp_path / "t.csv", CLASSES, ["cat", "dog"])
 
 
 def test_held_out_part_stays_when_images_are_added():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from caffelite.errors import CaffeliteError
-from caffelite.scaffold import job_script
+from caffelite.scaffold import examples
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -17,7 +17,7 @@ def script(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("solvers").mkdir()
     Path("solvers/digits_solver.prototxt").write_text("max_iter: 1\n")
-    return job_script.write(Path("job.sbatch"), Path("solvers/digits_solver.prototxt"))
+    return examples.write_job_script(Path("job.sbatch"), Path("solvers/digits_solver.prototxt"))
 
 
 def test_it_is_the_script_of_the_documentation(script):
@@ -50,13 +50,13 @@ def test_it_requeues_after_a_snapshot_on_sigusr1_alone(script, tmp_path, status,
 def test_names_with_spaces_and_quotes(tmp_path):
     solver = tmp_path / "it's a_solver.prototxt"
     solver.write_text("max_iter: 1\n")
-    written = job_script.write(tmp_path / "job.sbatch", solver)
+    written = examples.write_job_script(tmp_path / "job.sbatch", solver)
     assert subprocess.run(["bash", "-n", written]).returncode == 0
 
 
 def test_errors(script):
     with pytest.raises(CaffeliteError, match="exists already"):
-        job_script.write(script, Path("solvers/digits_solver.prototxt"))
+        examples.write_job_script(script, Path("solvers/digits_solver.prototxt"))
     for solver in (None, Path("none.prototxt")):
         with pytest.raises(CaffeliteError, match="needs a solver"):
-            job_script.write(Path("other.sbatch"), solver)
+            examples.write_job_script(Path("other.sbatch"), solver)

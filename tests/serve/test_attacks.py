@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 from tiny_project import NET, SOLVER
 
-from caffelite.runs.bounds.bounds import Bounds
+from caffelite.runs.limits import Bounds
 from caffelite.runs.queue import job
 from caffelite.serve.app import create_app
 from caffelite.serve.config import ServeConfig

@@ -1,6 +1,6 @@
 """Inference in a process of its own: its messages, answers, limits, and what follows when it dies."""
 
-import io
+import multiprocessing
 import os
 import signal
 import time
@@ -12,7 +12,7 @@ from report_pages import write_weights
 
 from caffelite.data import images
 from caffelite.errors import CaffeliteError
-from caffelite.serve.inference import decoding, wire
+from caffelite.serve.inference import client
 from caffelite.serve.inference.client import InferenceLimits, Models, resident
 
 NET = """
@@ -53,13 +53,25 @@ def best(worker, value):
 
 
 def test_messages_keep_their_parts():
-    stream = io.BytesIO(wire.pack({"op": "é"}, [b"one", b"", b"\0three"]) + wire.pack({}))
-    assert wire.unpack(stream) == ({"op": "é"}, [b"one", b"", b"\0three"])
-    assert wire.unpack(stream) == ({}, []) and wire.unpack(stream) is None
-    with pytest.raises(EOFError):
-        wire.unpack(io.BytesIO(wire.pack({"op": "x"}, [b"123"])[:-1]))
-    with pytest.raises(ValueError, match="too large"):
-        wire.unpack(io.BytesIO(wire.HEAD.pack(1, wire.MOST_BYTES + 1)))
+    ours, theirs = multiprocessing.Pipe()
+    with theirs, ours:
+        client.send(ours, {"op": "é"}, [b"one", b"", b"\0three"])
+        client.send(ours, {})
+        assert client.receive(theirs) == ({"op": "é"}, [b"one", b"", b"\0three"])
+        assert client.receive(theirs) == ({}, [])
+        ours.send_bytes(b'{"payloads": 1}')
+        ours.close()
+        with pytest.raises(EOFError):
+            client.receive(theirs)
+
+
+def test_messages_that_are_too_large_are_refused(monkeypatch):
+    monkeypatch.setattr(client, "MOST_BYTES", 4)
+    ours, theirs = multiprocessing.Pipe()
+    with theirs, ours:
+        client.send(ours, {}, [b"12345"])
+        with pytest.raises(OSError):
+            client.receive(theirs)
 
 
 def test_answers_and_explanations(worker):
@@ -138,8 +150,8 @@ def test_images_of_pages_are_decoded_in_a_process(monkeypatch):
     content, gray = (cv2.imencode(".png", one)[1].tobytes() for one in (picture, picture[..., 0]))
     expected = [images.decode(content), images.decode(content, False), images.decode(gray), images.decode_labels(gray)]
     large = cv2.imencode(".png", np.zeros((9000, 9000, 3), np.uint8))[1].tobytes()
-    monkeypatch.setattr(decoding, "MEMORY", 1 << 28)
-    with decoding.decoding(InferenceLimits()):
+    monkeypatch.setattr(client, "MEMORY", 1 << 28)
+    with client.decoding(InferenceLimits()):
         with monkeypatch.context() as here:
             here.setattr(cv2, "imdecode", lambda *_: pytest.fail("it was decoded here"))
             found = [

@@ -13,7 +13,7 @@ from caffelite import caffelite_pb2 as pb
 from caffelite.layers import REGISTRY
 from caffelite.layers.data import Feed
 from caffelite.runs import folder as files
-from caffelite.runs.bounds import named_files
+from caffelite.runs import limits
 from caffelite.runs.config import RunConfig
 from caffelite.runs.queue import edit, job
 from caffelite.runs.queue.edit import submit_run
@@ -210,10 +210,10 @@ def test_every_string_of_the_schema_is_classified():
         for field in message.fields
         if field.type == field.TYPE_STRING
     }
-    assert strings == named_files.FIELDS | named_files.OTHERS
+    assert strings == limits.FIELDS | limits.OTHERS
     solver = pb.SolverParameter.DESCRIPTOR.fields
     of_solver = {field.name for field in solver if field.type == field.TYPE_STRING}
-    assert of_solver == named_files.SOLVER_FIELDS | named_files.SOLVER_OTHERS
+    assert of_solver == limits.SOLVER_FIELDS | limits.SOLVER_OTHERS
 
 
 def test_every_data_layer_has_its_lists_held():

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from caffelite.errors import CaffeliteError
-from caffelite.serve import paths, security, server
+from caffelite.runs.limits import Outside
+from caffelite.serve import security, server
 from caffelite.serve.config import ServeConfig
 
 TOKEN = "a token of many characters"
@@ -163,10 +164,10 @@ def test_paths_stay_below_the_roots(tmp_path):
         "x" * 5000,
         "loop/x",
     ):
-        with pytest.raises(paths.Outside):
-            paths.resolve(config, text)
-    assert paths.resolve(config, "a/b") == root / "a/b" == paths.resolve(config, str(root / "a/b"))
-    assert paths.address(config, root / "a/b") == "a/b"
+        with pytest.raises(Outside):
+            config.resolve(text)
+    assert config.resolve("a/b") == root / "a/b" == config.resolve(str(root / "a/b"))
+    assert config.address(root / "a/b") == "a/b"
 
 
 def test_several_roots_have_names(tmp_path):
@@ -175,10 +176,10 @@ def test_several_roots_have_names(tmp_path):
         root.mkdir(parents=True)
     config = ServeConfig(tuple(roots))
     for root, name in zip(roots, ("runs", "runs_2"), strict=True):
-        assert paths.resolve(config, f"{name}/a") == root / "a"
-        assert paths.address(config, root / "a") == f"{name}/a"
-    with pytest.raises(paths.Outside, match="begins with runs/ or runs_2/"):
-        paths.resolve(config, "other/a")
+        assert config.resolve(f"{name}/a") == root / "a"
+        assert config.address(root / "a") == f"{name}/a"
+    with pytest.raises(Outside, match="begins with runs/ or runs_2/"):
+        config.resolve("other/a")
 
 
 def test_malformed_requests_get_an_answer():

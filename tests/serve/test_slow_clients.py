@@ -11,10 +11,10 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import Mount
 
-from caffelite.serve import security, slow_clients
+from caffelite.serve import security, server
 from caffelite.serve.config import ServeConfig
 from caffelite.serve.security import Security
-from caffelite.serve.slow_clients import HttpProtocol
+from caffelite.serve.server import HttpProtocol
 
 HEAD = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 LARGE = b"x" * (1 << 24)
@@ -50,7 +50,7 @@ def serving(tmp_path):
 
 @pytest.fixture
 def connect(tmp_path, monkeypatch):
-    monkeypatch.setattr(slow_clients, "HEADERS", 0.3)
+    monkeypatch.setattr(server, "HEADERS", 0.3)
     monkeypatch.setattr(security, "BODY", 0.3)
     with serving(tmp_path) as port:
         yield lambda: socket.create_connection(("127.0.0.1", port), timeout=30)

@@ -16,7 +16,7 @@ from caffelite.devices.cuda import GPU
 from caffelite.errors import CaffeliteError
 from caffelite.parallel import session
 from caffelite.parallel.transports import star
-from caffelite.runs.signals import Signals
+from caffelite.runs.launch import Signals
 
 pytestmark = pytest.mark.host
 

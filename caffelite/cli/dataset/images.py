@@ -10,7 +10,6 @@ import click
 from ...errors import CaffeliteError, Where
 from .. import imaging, options
 from ..options import FiniteRange
-from . import making
 
 if TYPE_CHECKING:
     from ...data.archive import Subfolder
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
 )
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Seed of the split and the shuffle.")
 @imaging.options
-@making.out
-@making.force
+@imaging.out
+@imaging.force
 def folder(origin, name, test, seed, out, force, check_size, skip, threads, **recipe_options) -> None:
     """A folder (or tar archive) of class folders: NAME_train_lmdb, NAME_test_lmdb, and NAME_labels.txt with the classes
     in their order.
@@ -49,7 +48,7 @@ def folder(origin, name, test, seed, out, force, check_size, skip, threads, **re
     from ...data.writers import together, write_lines
 
     name = name or origin.absolute().name.split(".")[0]
-    paths = making.free(out, force, *(f"{name}_{subset}" for subset in ("train_lmdb", "test_lmdb", "labels.txt")))
+    paths = imaging.free(out, force, *(f"{name}_{subset}" for subset in ("train_lmdb", "test_lmdb", "labels.txt")))
     handling = {"check_size": check_size, "skip": skip, "threads": threads, "remedy": imaging.REMEDY}
     recipe = imaging.recipe(**recipe_options)
     files = Files(origin)
@@ -101,8 +100,8 @@ def folder(origin, name, test, seed, out, force, check_size, skip, threads, **re
 )
 @options.choice_option("--backend", choices=["lmdb", "leveldb"], help="Format of the database.", default="lmdb")
 @imaging.options
-@making.out
-@making.force
+@imaging.out
+@imaging.force
 def detection(
     origin, name, root, labels, part, one_based, backend, out, force, check_size, skip, threads, **recipe_options
 ) -> None:
@@ -118,19 +117,20 @@ def detection(
       caffelite dataset detection shapes/train.json --out data
       caffelite dataset detection VOCdevkit/VOC2007 --part test --name voc2007_test
     """
-    from ...data import annotated_records
+    from ...data import annotated_records, class_names
     from ...data.convert import reader
     from ...data.writers import write_lines
 
     stem = origin.absolute().name
     name = name or (stem if origin.is_dir() else stem.rsplit(".", 1)[0])
     ends = f"{name}_{backend}", f"{name}_labelmap.prototxt", f"{name}_sizes.txt"
-    database, label_map, sizes = making.free(out, force, *ends)
+    database, label_map, sizes = imaging.free(out, force, *ends)
     folder = root or (origin if origin.is_dir() else origin.parent)
     if not (recipe_options["encoded"] or recipe_options["encode_type"]):
         recipe_options["encoded"] = not (recipe_options["resize_height"] or recipe_options["resize_width"])
     recipe, read = imaging.recipe(**recipe_options), reader(str(folder))
-    images, classes = _read_objects(origin, folder, part, _classes(labels), int(one_based))
+    known = class_names.read(labels) if labels else None
+    images, classes = _read_objects(origin, folder, part, known, int(one_based))
     done = annotated_records.convert(
         database, images, read, recipe, skip=skip, threads=threads, progress=True, backend=backend, force=force
     )
@@ -150,7 +150,6 @@ def detection(
 def _read_objects(
     origin: Path, folder: Path, part: str, classes: list[str] | None, first: int
 ) -> tuple[list[ImageObjects], list[str]]:
-    """The images with their objects, and the classes."""
     from dataclasses import replace
 
     from ...data import objects
@@ -171,10 +170,3 @@ def _read_objects(
         for image in images
     ]
     return moved, classes
-
-
-def _classes(path: Path | None) -> list[str] | None:
-    """The names by label of a label map or a text file."""
-    from ...data import class_names
-
-    return class_names.read(path) if path else None

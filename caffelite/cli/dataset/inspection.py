@@ -13,7 +13,7 @@ import click
 
 from ...errors import CaffeliteError, Where
 from .. import options
-from .making import force as force_option
+from ..imaging import force as force_option
 
 LISTED = 10  # of each finding; --json gives all
 BAR = 30
@@ -51,15 +51,12 @@ def info(sets: tuple[Path, ...], search_near: bool, as_json: bool, out: Path | N
         raise click.UsageError(f"expected one data set or two, found {len(sets)}")
     from ...data.survey import survey
 
-    surveys = [survey(path, progress=True, search_near=search_near) for path in sets]
-    shared = list(surveys[0].shared(surveys[1])) if len(surveys) == 2 else []
-    near = surveys[0].near_shared(surveys[1]) if search_near and len(surveys) == 2 else []
+    surveys, two = [survey(path, progress=True, search_near=search_near) for path in sets], len(sets) == 2
+    shared = [(_keys(here), _keys(there)) for here, there in surveys[0].shared(surveys[1])] if two else []
+    near = [_keys([*pair]) for pair in surveys[0].near_shared(surveys[1])] if search_near and two else []
     if as_json or out:
         report: dict[str, list] = {"sets": [_as_json(one, search_near) for one in surveys]}
-        if len(surveys) == 2:
-            report["in_both"] = [[_keys(here), _keys(there)] for here, there in shared]
-        if search_near and len(surveys) == 2:
-            report["near_in_both"] = [_keys(list(pair)) for pair in near]
+        report |= ({"in_both": shared} if two else {}) | ({"near_in_both": near} if search_near and two else {})
         text = json.dumps(report, indent=1, ensure_ascii=False)
         if out:
             _write_text(out, text + "\n")
@@ -68,11 +65,11 @@ def info(sets: tuple[Path, ...], search_near: bool, as_json: bool, out: Path | N
         return
     for one in surveys:
         _print_survey(one, search_near)
-    if len(surveys) == 2:
-        lines = [f"{' '.join(_keys(here))} = {' '.join(_keys(there))}" for here, there in shared]
+    if two:
+        lines = [f"{' '.join(here)} = {' '.join(there)}" for here, there in shared]
         _print_list(f"images that are in {sets[0].name} and in {sets[1].name}", lines)
-    if search_near and len(surveys) == 2:
-        _print_list(f"near duplicates in {sets[0].name} and {sets[1].name}", [" ~ ".join(_keys([*p])) for p in near])
+    if search_near and two:
+        _print_list(f"near duplicates in {sets[0].name} and {sets[1].name}", [" ~ ".join(pair) for pair in near])
 
 
 def _write_text(path: Path, text: str) -> None:
@@ -130,18 +127,14 @@ def _print_survey(one, search_near: bool) -> None:
             f"  labels: {len(one.labels)}, from {min(one.labels)} to {max(one.labels)}; "
             f"{_spread(one.labels.values())} images each"
         )
-        most = max(one.labels.values())
-        for label in sorted(one.labels):
-            click.echo(f"    {label:>6} {one.labels[label]:>8} {'#' * max(1, round(BAR * one.labels[label] / most))}")
+        _print_bars(one.labels)
     if one.per_image:
         least, most = min(one.per_image), max(one.per_image)
         click.echo(
             f"  objects: {one.objects.total()} of {len(one.objects)} classes, {least} to {most} an image; "
             f"{one.per_image[0]} images without any"
         )
-        most = max(one.objects.values(), default=1)
-        for label in sorted(one.objects):
-            click.echo(f"    {label:>6} {one.objects[label]:>8} {'#' * max(1, round(BAR * one.objects[label] / most))}")
+        _print_bars(one.objects)
     for title, records in (("unreadable", one.unreadable), ("odd", one.odd)):
         _print_list(f"  {title}", [f"{key}: {what}" for key, what in records.items()])
     twice = one.duplicates()
@@ -152,6 +145,12 @@ def _print_survey(one, search_near: bool) -> None:
         pairs = one.near_duplicates()
         lines = [" ~ ".join(f"{key} (label {label})" for key, label in pair) for pair in pairs]
         _print_list("  near duplicates", lines)
+
+
+def _print_bars(counts: Counter) -> None:
+    most = max(counts.values(), default=1)
+    for label in sorted(counts):
+        click.echo(f"    {label:>6} {counts[label]:>8} {'#' * max(1, round(BAR * counts[label] / most))}")
 
 
 def _spread(counts) -> str:

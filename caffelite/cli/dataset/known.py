@@ -9,14 +9,14 @@ import click
 
 from ... import inputs
 from ...errors import CaffeliteError, Where, missing_extra
-from . import making
+from .. import imaging
 
 TRAINED = 4000  # images of the train set, written and printed
 
 
 @click.command(short_help="Digits, without a download")
-@making.out
-@making.force
+@imaging.out
+@imaging.force
 def digits(out: Path, force: bool) -> None:
     """Creates digits without a download: digits_train_lmdb (4000 images) and digits_test_lmdb (360 handwritten ones).
 
@@ -29,7 +29,7 @@ def digits(out: Path, force: bool) -> None:
 
     from ...data import glyphs
 
-    names = making.free(out, force, "digits_train_lmdb", "digits_test_lmdb")
+    names = imaging.free(out, force, "digits_train_lmdb", "digits_test_lmdb")
     try:
         from sklearn.datasets import load_digits
     except ImportError:
@@ -43,13 +43,11 @@ def digits(out: Path, force: bool) -> None:
     chosen = np.zeros(len(labels), bool)
     chosen[np.argsort(labels, kind="stable")[::5]] = True
     printed, printed_labels = glyphs.digits(TRAINED - int(np.count_nonzero(~chosen)))
-    learned, learned_labels = (
-        np.concatenate([images[~chosen], printed]),
-        np.concatenate([labels[~chosen], printed_labels]),
-    )
+    learned = np.concatenate([images[~chosen], printed])
+    learned_labels = np.concatenate([labels[~chosen], printed_labels])
     mixed = np.random.default_rng(0).permutation(TRAINED)
-    making.write(names[0], learned[mixed], learned_labels[mixed], force)
-    making.write(names[1], images[chosen], labels[chosen], force)
+    imaging.write(names[0], learned[mixed], learned_labels[mixed], force)
+    imaging.write(names[1], images[chosen], labels[chosen], force)
 
 
 MNIST_MIRRORS = ("https://ossci-datasets.s3.amazonaws.com/mnist", "https://storage.googleapis.com/cvdf-datasets/mnist")
@@ -69,19 +67,18 @@ MNIST_FILES = {
     type=click.Path(path_type=Path),
     help="Folder that holds the four MNIST files, .gz or not; else they are downloaded.",
 )
-@making.out
-@making.force
+@imaging.out
+@imaging.force
 def mnist(folder: Path | None, out: Path, force: bool) -> None:
     """MNIST: mnist_train_lmdb (60,000 images of 28×28) and mnist_test_lmdb (10,000), checksums verified.
 
     Example: caffelite dataset mnist --from ~/Downloads --out data
     """
-    names = making.free(out, force, "mnist_train_lmdb", "mnist_test_lmdb")
+    names = imaging.free(out, force, "mnist_train_lmdb", "mnist_test_lmdb")
     files = {name: _read_mnist(folder, name) if folder else _download(name) for name in MNIST_FILES}
     for name, subset in zip(names, ("train", "t10k"), strict=True):
-        making.write(
-            name, _idx(files[f"{subset}-images-idx3-ubyte"]), _idx(files[f"{subset}-labels-idx1-ubyte"]), force
-        )
+        images, labels = (_idx(files[f"{subset}-{kind}-ubyte"]) for kind in ("images-idx3", "labels-idx1"))
+        imaging.write(name, images, labels, force)
 
 
 def _idx(content: bytes):
@@ -124,8 +121,8 @@ CIFAR10_MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
     type=click.Path(path_type=Path),
     help="Archive or folder to take the images from; else it is downloaded.",
 )
-@making.out
-@making.force
+@imaging.out
+@imaging.force
 def cifar10(origin: Path | None, out: Path, force: bool) -> None:
     """CIFAR-10: cifar10_train_lmdb (50,000 images of 32×32), cifar10_test_lmdb (10,000), and the first one's
     mean.binaryproto.
@@ -142,7 +139,7 @@ def cifar10(origin: Path | None, out: Path, force: bool) -> None:
     from ...data.mean import compute_mean
     from ...data.writers import together, write_mean
 
-    train, test, mean = making.free(out, force, "cifar10_train_lmdb", "cifar10_test_lmdb", "mean.binaryproto")
+    train, test, mean = imaging.free(out, force, "cifar10_train_lmdb", "cifar10_test_lmdb", "mean.binaryproto")
     files = Files(origin) if origin else Files(download([CIFAR10_URL], CIFAR10_MD5), CIFAR10_URL)
     batches, subsets = cifar.find(files), splits(files)
     if not batches and not subsets:
@@ -151,10 +148,10 @@ def cifar10(origin: Path | None, out: Path, force: bool) -> None:
     with together((train, test, mean), force):
         if batches:
             for path, names in ((train, cifar.TRAIN), (test, cifar.TEST)):
-                making.write(path, *cifar.read(files, [batches[name] for name in names]), force, digits=5)
+                imaging.write(path, *cifar.read(files, [batches[name] for name in names]), force, digits=5)
         elif subsets:
             for path, subset in zip((train, test), subsets, strict=True):
-                making.write_classes(path, subset, cifar.CLASSES, force)
+                imaging.write_classes(path, subset, cifar.CLASSES, force)
         result = compute_mean(train, progress=True)
         write_mean(mean, result.image)
     click.echo(
@@ -166,8 +163,8 @@ def cifar10(origin: Path | None, out: Path, force: bool) -> None:
 
 @click.command(short_help="Points of two classes, as HDF5")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the points.")
-@making.out
-@making.force
+@imaging.out
+@imaging.force
 def blobs(seed: int, out: Path, force: bool) -> None:
     """Two classes of points for logistic regression: logreg_train.h5 (8000 rows) and logreg_test.h5 (2000), each with
     its .txt list.
@@ -180,7 +177,7 @@ def blobs(seed: int, out: Path, force: bool) -> None:
 
     from ...data.writers import write_hdf5
 
-    names = making.free(out, force, "logreg_train.h5", "logreg_test.h5", "logreg_train.txt", "logreg_test.txt")
+    names = imaging.free(out, force, "logreg_train.h5", "logreg_test.h5", "logreg_train.txt", "logreg_test.txt")
     random = np.random.default_rng(seed)
     for name, rows in zip(names, (8000, 2000), strict=False):
         labels = np.arange(rows) % 2
@@ -196,8 +193,8 @@ def blobs(seed: int, out: Path, force: bool) -> None:
     "--size", type=click.IntRange(32, 2048), default=128, show_default=True, help="Height and width, in pixels."
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the images.")
-@making.out
-@making.force
+@imaging.out
+@imaging.force
 def shapes(images: int, test_images: int, size: int, seed: int, out: Path, force: bool) -> None:
     """A detection and segmentation set without a download: textured circles, squares, triangles, stars and crosses on
     textured ground, 1 to 5 an image, in the folder shapes.
@@ -220,8 +217,8 @@ def shapes(images: int, test_images: int, size: int, seed: int, out: Path, force
 @click.option("--lines", type=click.IntRange(1), default=4000, show_default=True, help="Lines to train on.")
 @click.option("--test_lines", type=click.IntRange(1), default=500, show_default=True, help="Lines to test on.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the lines.")
-@making.out
-@making.force
+@imaging.out
+@imaging.force
 def words(lines: int, test_lines: int, seed: int, out: Path, force: bool) -> None:
     """Lines of text without a download: words of 3 to 6 letters as images of 24×96, words_train.h5 and words_test.h5,
     and their lists for HDF5Data.
@@ -232,15 +229,15 @@ def words(lines: int, test_lines: int, seed: int, out: Path, force: bool) -> Non
     """
     from ...data import words as drawing
 
-    making.write_drawn(out, "words", drawing.datasets, {"train": lines, "test": test_lines}, seed, force)
+    imaging.write_drawn(out, "words", drawing.datasets, {"train": lines, "test": test_lines}, seed, force)
 
 
 @click.command(short_help="Pairs of images with their optical flow")
 @click.option("--pairs", type=click.IntRange(1), default=2000, show_default=True, help="Pairs to train on.")
 @click.option("--test_pairs", type=click.IntRange(1), default=200, show_default=True, help="Pairs to test on.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the pairs.")
-@making.out
-@making.force
+@imaging.out
+@imaging.force
 def motions(pairs: int, test_pairs: int, seed: int, out: Path, force: bool) -> None:
     """Optical flow without a download: textured shapes that move by up to 5 pixels over a ground that moves, as pairs
     of images of 48×48, motions_train.h5 and motions_test.h5, and their lists for HDF5Data.
@@ -252,7 +249,7 @@ def motions(pairs: int, test_pairs: int, seed: int, out: Path, force: bool) -> N
     """
     from ...data import motions as drawing
 
-    making.write_drawn(out, "motions", drawing.datasets, {"train": pairs, "test": test_pairs}, seed, force)
+    imaging.write_drawn(out, "motions", drawing.datasets, {"train": pairs, "test": test_pairs}, seed, force)
 
 
 # downloads

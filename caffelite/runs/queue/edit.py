@@ -6,8 +6,8 @@ A run that is resumed is a job of the queue, so that it waits for a slot and hol
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
-import secrets
 import shutil
 import signal
 import socket
@@ -19,15 +19,13 @@ from typing import TypedDict, Unpack
 
 from ... import caffelite_pb2 as pb
 from ... import stored
-from ...errors import CaffeliteError
+from ...errors import CaffeliteError, reporting
 from ...prototxt.overrides import Overrides
 from ...training.checkpoint import snapshot
-from .. import control, lock, registry
+from .. import control, limits, lock, registry
 from .. import folder as files
-from ..bounds import checks, terms
-from ..bounds.bounds import Bounds
-from ..bounds.terms import Texts, of_solver
 from ..config import RunConfig
+from ..limits import Bounds, Texts, of_solver
 from ..lock import FileLock, HeldByAnother
 from ..open_net import read_solver
 from . import job, slurm_jobs
@@ -42,7 +40,7 @@ STARTING = 2.0  # seconds until a job that starts has a process
 def queue_folder(root: str | Path) -> Path:
     """The folder of a queue's locks and of its jobs that are no runs. Errors: it cannot be created."""
     folder = Path(root) / FOLDER
-    with files.reporting(f"create {folder}"):
+    with reporting(f"create {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -50,16 +48,14 @@ def queue_folder(root: str | Path) -> Path:
 @contextmanager
 def _changes(root: str | Path) -> Iterator[None]:
     """Within it no other process changes the queue. Errors: another one does so for a long time."""
-    path, until = queue_folder(root) / LOCK, time.monotonic() + WAIT
-    while True:
+    path, until, held = queue_folder(root) / LOCK, time.monotonic() + WAIT, None
+    while not held:
         try:
-            held = FileLock(path)
-            break
+            with reporting(f"write {path}"):
+                held = FileLock(path)
         except HeldByAnother:
             if time.monotonic() > until:
                 raise CaffeliteError(f"another process has been changing the queue for {WAIT:g} s") from None
-        except OSError as error:
-            raise CaffeliteError(f"cannot write {path}: {error.strerror}") from None
     try:
         yield
     finally:
@@ -68,22 +64,16 @@ def _changes(root: str | Path) -> Iterator[None]:
 
 def find(root: str | Path, name: str) -> Job:
     """The job with an id or the start of one, or with a folder. Errors: none, or several."""
-    every = jobs(root)
+    every, path = jobs(root), Path(name).resolve()
     exact = [each for each in every if each.id == name]
-    matching = (
-        [each for each in exact if each.accepted]
-        or exact
-        or [each for each in every if each.id.startswith(name) or _same(each.folder, name) or each.folder.name == name]
-    )
+    matching = [each for each in exact if each.accepted] or exact
+    if not matching:
+        matching = [e for e in every if e.id.startswith(name) or e.folder.name == name or path == e.folder.resolve()]
     if len(matching) != 1:
         expected = "the id of a job, as caffelite queue list shows it"
         what = f'no job "{name}" below {root}' if not matching else f'several jobs match "{name}"'
         raise CaffeliteError(what, expected=expected, found=", ".join(each.id for each in matching) or None)
     return matching[0]
-
-
-def _same(folder: Path, name: str) -> bool:
-    return os.path.realpath(folder) == os.path.realpath(name)
 
 
 # adding
@@ -145,7 +135,9 @@ def submit_run(
         on_gpu = solver.HasField("solver_mode") and solver.solver_mode == pb.SolverParameter.GPU
         gpus = config.gpus or (ANY if on_gpu else "")
     continues = keep_folder or config.resume or bool(config.snapshot)
-    chosen = _occupied(path) if continues else _free(path)
+    if continues:
+        _check_ended(path)
+    chosen = files.free(path, itertools.count(2)) if os.path.lexists(path) and not continues else path
     config = dataclasses.replace(
         config, gpus=None if gpus == ANY else config.gpus, record=str(folder.with_name(chosen.name))
     )
@@ -159,19 +151,12 @@ def submit_run(
     return _add(root, "train", ("train", *config.arguments()), create, gpus, **order)
 
 
-def _free(path: Path) -> Path:
-    """The folder, or the next free one with a number."""
-    numbered = (path.with_name(f"{path.name}_{number}") for number in range(2, 10**6))
-    return path if not os.path.lexists(path) else next(each for each in numbered if not os.path.lexists(each))
-
-
-def _occupied(path: Path) -> Path:
-    """The folder of a run that continues. Errors: it trains, or is in the queue."""
+def _check_ended(path: Path) -> None:
+    """Refuses to continue the run of a folder that trains, or is in the queue."""
     before = job.read(path)
     if lock.is_held(path) or (before and before.state in job.PENDING):
         remedy = "let it end, or cancel it: caffelite queue cancel ID"
         raise CaffeliteError(f"{path} has a run that is running or queued", remedy=remedy)
-    return path
 
 
 def _add(
@@ -194,21 +179,21 @@ def _add(
         every = jobs(root)
         before = tuple(find(root, name).id for name in after)
         order = max((each.order for each in every), default=0.0) + 1
-        id = time.strftime("%m%d-%H%M%S-") + secrets.token_hex(2)
-        with files.reporting("create the folder of the job"):
+        id = next(id for id in iter(job.new_id, "") if all(each.id != id for each in every))
+        with reporting("create the folder of the job"):
             folder = create(id)
-        added = Job(id, folder, kind, command, directory, gpus, priority, order, before, job.now())
-        job.write_accepted(id, added.identity, terms.inherited() if bounds is None else bounds, texts)
+        added = Job(id, folder, kind, command, directory, gpus, priority, order, before, files.now())
+        job.write_accepted(id, added.identity, limits.inherited_bounds() if bounds is None else bounds, texts)
         added.write()
         return added
 
 
 def _texts(command: Sequence[str], directory: Path) -> Texts | None:
     """The texts of a training run, or of a sweep; None for other commands."""
-    solver = next(iter(checks.options(command, "solver")), "")
+    solver = next(iter(limits.option_values(command, "solver")), "")
     if command[0] not in ("train", "sweep") or not solver:
         return None
-    overrides = Overrides(checks.options(command, "set") if command[0] == "train" else ())
+    overrides = Overrides(limits.option_values(command, "set") if command[0] == "train" else ())
     return of_solver(directory / solver, overrides, directory)
 
 
@@ -219,7 +204,7 @@ def accept(root: str | Path, id: str) -> Job:
         queued = _queued(root, id)
         if not queued.accepted:
             texts = _texts(queued.command, Path(queued.working_directory))
-            job.write_accepted(queued.id, queued.identity, terms.inherited(), texts)
+            job.write_accepted(queued.id, queued.identity, limits.inherited_bounds(), texts)
         return find(root, queued.id)
 
 
@@ -342,7 +327,7 @@ def find_folder(known: Job) -> Job:
 def _cancel_queued(queued: Job) -> Job:
     held = FileLock(queued.folder / files.JOB_LOCK)
     try:
-        with files.reporting(f"write to {queued.folder}"):
+        with reporting(f"write to {queued.folder}"):
             slurm_jobs.forget(queued.folder)
             job.record_end(queued.folder, queued.id, job.STOPPED, "cancelled before it started")
             if queued.is_run and not (queued.folder / files.RUN).exists():
@@ -382,7 +367,7 @@ def remove(root: str | Path, id: str) -> None:
             raise CaffeliteError(
                 f"job {ended.id} has not ended", remedy=f"cancel it: caffelite queue cancel {ended.id}"
             )
-        with files.reporting(f"delete files of {ended.folder}"):
+        with reporting(f"delete files of {ended.folder}"):
             if ended.is_run:
                 for name in files.JOB_FILES:
                     (ended.folder / name).unlink(missing_ok=True)
@@ -405,11 +390,8 @@ def serving(folder: str | Path) -> Path | None:
 def scheduler(root: str | Path) -> dict[str, object]:
     """Which process schedules the jobs of a folder: {"process", "host"}; empty where none does."""
     folder = Path(root) / FOLDER
-    return (
-        stored.read(folder / SCHEDULER_LOCK, {"process": int, "host": str})
-        if lock.is_held(folder, SCHEDULER_LOCK)
-        else {}
-    )
+    held = lock.is_held(folder, SCHEDULER_LOCK)
+    return stored.read(folder / SCHEDULER_LOCK, {"process": int, "host": str}) if held else {}
 
 
 def act(folder: Path, action: str, root: Path | None = None, bounds: Bounds | None = None) -> str:

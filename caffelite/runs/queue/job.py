@@ -17,6 +17,7 @@ import json
 import math
 import os
 import re
+import secrets
 import shlex
 import time
 from contextlib import suppress
@@ -25,11 +26,10 @@ from pathlib import Path
 from typing import Any
 
 from ... import inputs, stored
-from ...errors import CaffeliteError
+from ...errors import reporting
 from .. import folder as files
 from .. import lock, registry, state
-from ..bounds.bounds import STORED, Bounds
-from ..bounds.terms import Texts
+from ..limits import STORED, Bounds, Texts
 from . import slurm_jobs
 from .slurm_jobs import Submission
 
@@ -40,13 +40,10 @@ def write_accepted(id: str, identity: dict[str, Any], bounds: Bounds, texts: Tex
     """Records that this user added a job. identity: what it does, and in which folder. Errors: the user's folder cannot
     be written."""
     folder = state.made(STATE_FOLDER)
-    try:
+    with reporting(f"write into {folder}", state.REMEDY):
         if texts is not None:
-            files.write_json(folder / f"{id}.texts.json", texts.to_json())
+            files.write_json(folder / f"{id}.texts.json", dataclasses.asdict(texts))
         files.write_json(folder / f"{id}.json", {**identity, "bounds": bounds.to_json()})
-    except OSError as error:
-        what = f"cannot write into {folder}: {inputs.reason(error).lower()}"
-        raise CaffeliteError(what, remedy=state.REMEDY) from None
 
 
 def accepted_bounds(id: str, identity: dict[str, Any]) -> Bounds | None:
@@ -182,10 +179,8 @@ class Job:
 
     def write(self) -> None:
         """Writes job.json. Errors: CaffeliteError where that is impossible."""
-        names = ("id", "kind", "command", "working_directory", "gpus", "priority", "order", "after", "submitted")
-        content = {name: getattr(self, name) for name in names}
-        with files.reporting(f"write {self.folder / files.JOB}"):
-            files.write_json(self.folder / files.JOB, content)
+        with reporting(f"write {self.folder / files.JOB}"):
+            files.write_json(self.folder / files.JOB, {name: getattr(self, name) for name in _TYPES})
 
 
 def _max_iter(folder: Path) -> int | None:
@@ -201,15 +196,8 @@ _PROCESS = {**{name: str for name in ("id", "started", "ended", "slot", "state",
 _HOLDER = {**{name: str for name in ("id", "started", "slot", "host")}, "process": int}
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _TYPES = {
-    "id": str,
-    "kind": str,
-    "command": [str],
-    "working_directory": str,
-    "gpus": str,
-    "priority": int,
-    "order": float,
-    "after": [str],
-    "submitted": str,
+    **{name: str for name in ("id", "kind", "working_directory", "gpus", "submitted")},
+    **{"command": [str], "priority": int, "order": float, "after": [str]},
 }
 
 
@@ -268,15 +256,15 @@ def record_end(
     """Records how a job ended. may_return: a cluster may start it again, with the same texts. Errors: OSError."""
     before = stored.read(folder / files.PROCESS, _PROCESS)
     content = before if before.get("id") == id else {"id": id}
-    files.write_json(
-        folder / files.PROCESS, content | {"ended": now(), "state": state, "reason": reason, "status": status}
-    )
+    content |= {"ended": files.now(), "state": state, "reason": reason, "status": status}
+    files.write_json(folder / files.PROCESS, content)
     if not may_return:
         forget_accepted(id)
 
 
-def now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S%z")
+def new_id() -> str:
+    """An id for a job: the time, and digits that hardly any other job of that second has."""
+    return time.strftime("%m%d-%H%M%S-") + secrets.token_hex(2)
 
 
 DEPTH = 16  # levels of folders below the root

@@ -15,12 +15,12 @@ from ... import stored
 from ...parallel.transports import star
 from ...system import usable_cores
 from .. import folder as files
-from ..bounds.bounds import Bounds
-from ..device_choice import gpu_numbers
+from ..limits import Bounds
 from ..lock import FileLock
+from ..open_net import gpu_numbers
 from . import job, process
-from .engine import Engine
 from .job import ALL, ANY, FREE, Job
+from .scheduler import Engine
 
 log = logging.getLogger("caffelite")
 
@@ -101,7 +101,7 @@ class Free:
     """The slots that are free. used: those of running jobs, as in "gpu 0,1" or "cpu"."""
 
     def __init__(self, slots: Slots, used: Sequence[str]):
-        taken = {number for text in used if text.startswith("gpu ") for number in _numbers(text.removeprefix("gpu "))}
+        taken = {number for text in used if text.startswith("gpu ") for number in _gpu_ids(text.removeprefix("gpu "))}
         self._all = set(slots.gpus)
         self._gpus = self._all - taken
         self._cpu = slots.cpu - sum(text == CPU for text in used)
@@ -118,11 +118,11 @@ class Free:
                 return ""
             chosen = {min(self._gpus)}
         else:
-            chosen = self._all if gpus == ALL else _numbers(gpus)
+            chosen = self._all if gpus == ALL else _gpu_ids(gpus)
         complete = chosen & self._all <= self._gpus
         self._gpus -= chosen
         return f"gpu {','.join(map(str, sorted(chosen)))}" if complete else ""
 
 
-def _numbers(text: str) -> set[int]:
+def _gpu_ids(text: str) -> set[int]:
     return {int(number) for number in text.split(",")}

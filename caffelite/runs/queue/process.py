@@ -20,11 +20,10 @@ from typing import Any
 from ... import progress
 from ...errors import CaffeliteError
 from .. import folder as files
-from .. import registry
-from ..bounds import terms
-from ..bounds.bounds import Bounds
+from .. import limits, registry
+from ..limits import Bounds
 from ..lock import FileLock
-from .job import FAILED, FINISHED, STOPPED, Job, begin_accepted, now, record_end, texts_file
+from .job import FAILED, FINISHED, STOPPED, Job, begin_accepted, record_end, texts_file
 
 VARIABLE = "CAFFELITE_JOB"  # {"folder", "id", "lock": descriptor or None, "run": bool, "slot"}
 ENDED = (registry.FINISHED, registry.STOPPED, registry.OUT_OF_TIME)
@@ -39,7 +38,7 @@ def start(
     descriptor = held.fileno()
     content = {"folder": str(job.folder.resolve()), "id": job.id, "lock": descriptor, "run": job.is_run, "slot": slot}
     begin_accepted(job.id)
-    allowed = terms.environment(bounds, texts_file(job.id))
+    allowed = limits.terms_environment(bounds, texts_file(job.id))
     with files.open_new(job.log) as output:
         process = subprocess.Popen(
             words,
@@ -51,7 +50,7 @@ def start(
             pass_fds=[descriptor],
             start_new_session=True,
         )
-    held.describe({"process": process.pid, "id": job.id, "slot": slot, "started": now()})
+    held.describe({"process": process.pid, "id": job.id, "slot": slot, "started": files.now()})
     return process
 
 
@@ -67,19 +66,18 @@ def session() -> Iterator[None]:
     folder, id = Path(identity["folder"]), identity["id"]
     held = FileLock(folder / files.JOB_LOCK, descriptor=identity["lock"])
     if identity["lock"] is None:  # no scheduler of this machine took it
-        held.describe({"id": id, "slot": identity["slot"], "started": now()})
+        held.describe({"id": id, "slot": identity["slot"], "started": files.now()})
     os.environ[files.JOB_FOLDER] = str(folder)
     if not identity["run"]:
         progress.report_to(folder / files.PROGRESS)
     signal.signal(signal.SIGTERM, _stop)
     with suppress(OSError):
-        files.write_json(
-            folder / files.PROCESS, {"id": id, "process": os.getpid(), "slot": identity["slot"], "started": now()}
-        )
+        content = {"id": id, "process": os.getpid(), "slot": identity["slot"], "started": files.now()}
+        files.write_json(folder / files.PROCESS, content)
     status, state, reason = 70, "", ""
     try:
         with suppress(CaffeliteError):  # the command reports it
-            for change in terms.changes():
+            for change in limits.changed_texts():
                 print(f"caffelite: {change}", file=sys.stderr)
         yield
         status = 0
@@ -103,11 +101,10 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 def _outcome(folder: Path, status: int, is_run: bool) -> tuple[str, str]:
     """(state, reason) of a job by the exit status of its process."""
-    stopped = status in (128 + signal.SIGTERM, 128 + signal.SIGUSR1)
-    state, reason = (
-        (STOPPED, f"stopped by a signal: {signal.Signals(status - 128).name}") if stopped else (FINISHED, "")
-    )
-    if status and not stopped:
+    stopped, state, reason = status in (128 + signal.SIGTERM, 128 + signal.SIGUSR1), FINISHED, ""
+    if stopped:
+        state, reason = STOPPED, f"stopped by a signal: {signal.Signals(status - 128).name}"
+    elif status:
         output = folder / (files.OUTPUT if is_run else files.LOG)
         state, reason = FAILED, last_line(output) or f"exit status {status}"
     if is_run:
@@ -123,10 +120,5 @@ def _outcome(folder: Path, status: int, is_run: bool) -> tuple[str, str]:
 
 def last_line(path: Path) -> str:
     """The last line of a log that is not empty, without the name of the program."""
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
-            lines = [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]
-    except OSError:
-        return ""
+    lines = [line for line in files.tail(path, TAIL).splitlines() if line.strip()]
     return lines[-1].removeprefix("caffelite: ") if lines else ""

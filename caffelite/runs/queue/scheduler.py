@@ -9,17 +9,16 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ...errors import CaffeliteError
+from ...errors import CaffeliteError, reporting
 from .. import folder as files
 from .. import lock
-from ..bounds.bounds import Bounds
+from ..limits import Bounds
 from ..lock import FileLock, HeldByAnother
 from . import edit, job
-from .engine import Engine
 from .job import Job, Scanner
 
 log = logging.getLogger("caffelite")
@@ -38,14 +37,13 @@ class Scheduler:
         self.root, self._engine, self._python = Path(root), engine, python
         self._reported: set[str] = set()
         folder = edit.queue_folder(root)
+        path = folder / edit.SCHEDULER_LOCK
         try:
-            self._lock = FileLock(folder / edit.SCHEDULER_LOCK)
+            with reporting(f"write {path}"):
+                self._lock = FileLock(path)
         except HeldByAnother:
-            who = lock.holder(folder / edit.SCHEDULER_LOCK) or None
-            remedy = "it starts your jobs too; or stop it first"
+            who, remedy = lock.holder(path) or None, "it starts your jobs too; or stop it first"
             raise CaffeliteError(f"another scheduler works in {root}", found=who, remedy=remedy) from None
-        except OSError as error:
-            raise CaffeliteError(f"cannot write {folder / edit.SCHEDULER_LOCK}: {error.strerror}") from None
         self._scanner = Scanner(self.root)
         self._settled: set[str] = set()
 
@@ -64,7 +62,9 @@ class Scheduler:
             if each.state != job.QUEUED or each.slurm:
                 continue
             if not each.accepted:
-                self._report(each)
+                if str(each.folder) not in self._reported:
+                    self._reported.add(str(each.folder))
+                    log.warning("Job %s in %s does not start: %s", each.id, each.folder, each.reason)
                 continue
             if failed := [id for id in each.after if states.get(id) not in (*job.PENDING, job.FINISHED)]:
                 self._fail(each, f"job {failed[0]} did not finish: {states.get(failed[0], 'removed')}")
@@ -84,11 +84,6 @@ class Scheduler:
         ended = not any(each.state in job.PENDING and each.accepted for each in self._scanner.jobs())
         return ended and not self._engine.is_busy()
 
-    def _report(self, each: Job) -> None:
-        if str(each.folder) not in self._reported:
-            self._reported.add(str(each.folder))
-            log.warning("Job %s in %s does not start: %s", each.id, each.folder, each.reason)
-
     def close(self) -> None:
         """Gives up the queue; running jobs continue."""
         self._engine.close()
@@ -107,8 +102,9 @@ class Scheduler:
             bounds = now.bounds()
             if bounds is None:
                 return False
-            held.describe({"process": None, "id": each.id, "slot": slot, "started": job.now()})
-            if not self._engine.start(now, held, slot, self._limited(bounds)):
+            held.describe({"process": None, "id": each.id, "slot": slot, "started": files.now()})
+            bounds = dataclasses.replace(bounds, python=bounds.python and self._python)
+            if not self._engine.start(now, held, slot, bounds):
                 return False
         except (OSError, CaffeliteError) as error:
             with suppress(OSError):
@@ -119,9 +115,6 @@ class Scheduler:
         log.info("Started job %s on %s: %s", each.id, slot, each.shell_command)
         return True
 
-    def _limited(self, bounds: Bounds) -> Bounds:
-        return dataclasses.replace(bounds, python=bounds.python and self._python)
-
     def _fail(self, each: Job, reason: str) -> None:
         log.warning("Job %s does not start: %s", each.id, reason)
         with suppress(HeldByAnother, OSError):
@@ -130,3 +123,29 @@ class Scheduler:
                 job.record_end(each.folder, each.id, job.FAILED, reason)
             finally:
                 held.release()
+
+
+class Engine:
+    """Starts jobs that the scheduler chose, and collects their ends."""
+
+    def collect(self) -> None:
+        """Records the ends of processes of this one, before the scheduler reads the jobs."""
+
+    def look(self, jobs: Sequence[Job]) -> None:
+        """A step of the scheduler begins, with these jobs."""
+
+    def reserve(self, job: Job) -> str:
+        """Takes a slot for a job in this step and returns it; "" where none is free."""
+        raise NotImplementedError
+
+    def start(self, job: Job, held: FileLock, slot: str, bounds: Bounds) -> bool:
+        """Starts a job; False where that is to be tried again. held: job.lock, which the caller releases. Errors:
+        OSError, CaffeliteError for what keeps this job from starting."""
+        raise NotImplementedError
+
+    def is_busy(self) -> bool:
+        """Whether the ends of jobs that started here are still to be collected."""
+        return False
+
+    def close(self) -> None:
+        """The scheduler gives up the queue; running jobs continue."""

@@ -27,14 +27,13 @@ from ... import stored
 from ...errors import CaffeliteError, missing_extra, printable
 from ...parallel.transports import star
 from .. import folder as files
-from .. import registry, state
-from ..bounds import terms
-from ..bounds.bounds import Bounds
+from .. import limits, registry, state
+from ..limits import Bounds
 from ..lock import FileLock
 from . import edit, job, process, slurm_jobs
-from .engine import Engine
 from .job import Job, begin_accepted, texts_file
 from .local import THREADS
+from .scheduler import Engine
 
 log = logging.getLogger("caffelite")
 
@@ -108,9 +107,6 @@ class Slurm(Engine):
         except RuntimeError as error:
             raise CaffeliteError(f"SLURM is not installed here: {error}") from None
 
-    def collect(self) -> None:
-        """Nodes have the processes, not this machine."""
-
     def look(self, jobs: Sequence[Job]) -> None:
         """Records how jobs ended, before SLURM forgets them."""
         for each in jobs:
@@ -119,7 +115,7 @@ class Slurm(Engine):
             with suppress(OSError):
                 reason = each.reason
                 if each.state == job.FAILED and not each.ended:
-                    reason = self._last_line(each.slurm) or reason
+                    reason = process.last_line(self._folder / f"{each.slurm}_0_log.out") or reason
                 if not each.ended:
                     job.record_end(each.folder, each.id, each.state, reason, each.status)
                 slurm_jobs.forget(each.folder)
@@ -146,7 +142,7 @@ class Slurm(Engine):
             job.working_directory,
             str(job.log.resolve()),
             job.submitted,
-            terms.environment(bounds, texts_file(job.id)),
+            limits.terms_environment(bounds, texts_file(job.id)),
         )
         try:
             self._executor.update_parameters(**self._options.parameters(job.id, job.priority))
@@ -164,12 +160,6 @@ class Slurm(Engine):
         log.info("Job %s is number %s of SLURM", job.id, number)
         return True
 
-    def is_busy(self) -> bool:
-        return False
-
-    def close(self) -> None:
-        """SLURM continues."""
-
     def _cancel_earlier(self, job: Job) -> None:
         """Cancels what a scheduler submitted that was killed before it had recorded it."""
         earlier = slurm_jobs.submitted(job.folder, job.id)
@@ -182,9 +172,6 @@ class Slurm(Engine):
         if self._options.gpus and job.is_run and not any(word.startswith("--gpu=") for word in words):
             words.append("--gpu=all")
         return words
-
-    def _last_line(self, number: str) -> str:
-        return process.last_line(self._folder / f"{number}_0_log.out")
 
 
 @dataclass

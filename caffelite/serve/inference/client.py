@@ -4,22 +4,28 @@ large."""
 from __future__ import annotations
 
 import contextlib
+import json
+import multiprocessing
 import os
-import select
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+import numpy as np
+
+from ...data import images
 from ...errors import CaffeliteError
-from . import wire
+from ...runs.usage import resident
 
 Answer = tuple[dict[str, Any], list[bytes]]
 Stamp = tuple[tuple[str, int, int], ...]
@@ -38,7 +44,7 @@ class InferenceLimits:
     pixels: int = 100_000_000
 
 
-class Died(Exception):
+class Died(CaffeliteError):
     """The process ended before it answered."""
 
 
@@ -51,7 +57,8 @@ class Worker:
         self.info: dict[str, Any] = {}
         self._limits, self._python = limits, python
         self._process: subprocess.Popen[bytes] | None = None
-        self._errors: IO[bytes] | None = None
+        self._connection: Connection | None = None
+        self._output: IO[bytes] | None = None
         self._lock = threading.Lock()
         self.used = time.monotonic()
 
@@ -65,14 +72,11 @@ class Worker:
             fresh = self._start()
             try:
                 response = self._exchange(content, [image], self._limits.request)
-            except Died as death:
+            except Died:
                 if fresh:
-                    raise CaffeliteError(f"the process of the model ended: {death}") from None
+                    raise
                 self._start()  # it had crashed since its last answer, or did so now: once more
-                try:
-                    response = self._exchange(content, [image], self._limits.request)
-                except Died as second:
-                    raise CaffeliteError(f"the process of the model ended: {second}") from None
+                response = self._exchange(content, [image], self._limits.request)
             self._check_memory()
             self.used = time.monotonic()
             return response
@@ -97,13 +101,11 @@ class Worker:
         process, self._process = self._process, None
         if process is None:
             return
-        with contextlib.suppress(OSError):
-            os.killpg(process.pid, signal.SIGKILL)
+        _kill(process)
         process.wait()
-        for stream in (process.stdin, process.stdout, self._errors):
+        for stream in (self._connection, self._output):
             if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
+                stream.close()
 
     def close_if_idle(self) -> None:
         """Ends the process where it is idle for too long, or exceeds its memory."""
@@ -122,16 +124,18 @@ class Worker:
         if self.process is not None:
             return False
         self.close()
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "caffelite.serve.inference.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            start_new_session=True,
-            bufsize=0,
-            env={**os.environ, "OPENCV_IO_MAX_IMAGE_PIXELS": str(self._limits.pixels)},
-        )
+        self._connection, theirs = multiprocessing.Pipe()
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "caffelite.serve.inference.worker", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=self._output,
+                stderr=self._output,
+                start_new_session=True,
+                env={**os.environ, "OPENCV_IO_MAX_IMAGE_PIXELS": str(self._limits.pixels)},
+            )
         model = "" if self.model == Path() else str(self.model)
         content = {"op": "open", "model": model, "python": self._python, "memory": self._limits.memory}
         try:
@@ -139,25 +143,29 @@ class Worker:
         except CaffeliteError:
             self.close()
             raise
-        except Died as death:
-            self.close()
-            raise CaffeliteError(f"the model cannot be opened: {death}") from None
         return True
 
     def _exchange(self, content: dict[str, Any], payloads: list[bytes], seconds: float) -> Answer:
-        process = self._process
-        assert process is not None and process.stdin is not None and process.stdout is not None
+        process, connection, expired = self._process, self._connection, threading.Event()
+        assert process is not None and connection is not None
+
+        def expire() -> None:
+            expired.set()
+            _kill(process)
+
+        timer = threading.Timer(seconds, expire)
+        timer.daemon = True
+        timer.start()
         try:
-            stream = _TimedReader(process.stdout.fileno(), time.monotonic() + seconds)
-            _write(process.stdin.fileno(), wire.pack(content, payloads), time.monotonic() + seconds)
-            answer = wire.unpack(stream)
-        except TimeoutError:
-            self.close()
-            raise CaffeliteError(f"the model took longer than {seconds:g} s") from None
+            send(connection, content, payloads)
+            answer = receive(connection)
         except (OSError, EOFError, ValueError):
-            answer = None
-        if answer is None:
-            raise Died(self._last_words())
+            words = self._last_words()
+            if expired.is_set():
+                raise CaffeliteError(f"the model took longer than {seconds:g} s") from None
+            raise Died(f"the process of the model ended: {words}") from None
+        finally:
+            timer.cancel()
         if answer[0].get("fatal"):
             self.close()
         if "error" in answer[0]:
@@ -167,9 +175,9 @@ class Worker:
     def _last_words(self) -> str:
         """How the process ended, and the last line that it printed."""
         process, line = self._process, ""
-        if self._errors is not None:
-            self._errors.seek(0)
-            lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        if self._output is not None:
+            self._output.seek(0)
+            lines = self._output.read().decode(errors="replace").strip().splitlines()
             line = f"; {lines[-1][:300]}" if lines else ""
         status = process.wait(5) if process is not None else None
         self.close()
@@ -182,42 +190,9 @@ class Worker:
             self.close()
 
 
-class _TimedReader:
-    """Reads exactly as many bytes as are needed from a pipe. Errors: TimeoutError after the deadline."""
-
-    def __init__(self, descriptor: int, deadline: float):
-        self._descriptor, self._deadline = descriptor, deadline
-
-    def read(self, count: int, /) -> bytes:
-        content = bytearray()
-        while len(content) < count:
-            left = self._deadline - time.monotonic()
-            if left <= 0 or not select.select([self._descriptor], [], [], left)[0]:
-                raise TimeoutError
-            chunk = os.read(self._descriptor, min(count - len(content), 1 << 20))
-            if not chunk:
-                break
-            content += chunk
-        return bytes(content)
-
-
-def _write(descriptor: int, data: bytes, deadline: float) -> None:
-    """Writes to a pipe. Errors: TimeoutError after the deadline; OSError where nobody reads."""
-    view = memoryview(data)
-    while view:
-        left = deadline - time.monotonic()
-        if left <= 0 or not select.select([], [descriptor], [], left)[1]:
-            raise TimeoutError
-        view = view[os.write(descriptor, view[: select.PIPE_BUF]) :]
-
-
-def resident(pid: int) -> int:
-    """The bytes of memory that a process has; 0 where that is not known."""
-    try:
-        with open(f"/proc/{pid}/statm", encoding="ascii") as line:
-            return int(line.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return 0
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 class Models:
@@ -283,3 +258,56 @@ def _stamp(file: Path) -> tuple[str, int, int]:
     except OSError:
         return str(file), 0, 0
     return str(file), status.st_mtime_ns, status.st_size
+
+
+MOST_JSON, MOST_BYTES = 16 << 20, 256 << 20  # of a message: its JSON, each of its payloads
+
+
+def send(connection: Connection, content: dict[str, Any], payloads: Sequence[bytes] = ()) -> None:
+    """Sends a message. content: plain values. Errors: OSError."""
+    connection.send_bytes(json.dumps({**content, "payloads": len(payloads)}).encode())
+    for payload in payloads:
+        connection.send_bytes(payload)
+
+
+def receive(connection: Connection) -> Answer:
+    """The next message: (content, payloads). Errors: EOFError at the end; OSError where it is too large."""
+    content = json.loads(connection.recv_bytes(MOST_JSON))
+    return content, [connection.recv_bytes(MOST_BYTES) for _ in range(content.pop("payloads"))]
+
+
+MEMORY = 2 << 30  # bytes of the process
+
+
+@contextmanager
+def decoding(limits: InferenceLimits) -> Iterator[None]:
+    """Within it this program decodes images in a process of its own, which the first one starts."""
+    worker = Worker(Path(), replace(limits, memory=MEMORY))
+
+    def decode(what: str, content: bytes, color: bool | None) -> np.ndarray:
+        try:
+            answer, (pixels,) = worker.request({"op": what, "color": color}, content)
+        except CaffeliteError as error:
+            raise ValueError(str(error)) from None
+        shape, dtype, transposed = answer["shape"], answer["dtype"], what == images.DECODE
+        image = np.frombuffer(pixels, dtype).reshape(shape)
+        return image.transpose(2, 0, 1) if transposed else image
+
+    before, images.elsewhere = images.elsewhere, decode
+    try:
+        yield
+    finally:
+        images.elsewhere = before
+        worker.close()
+
+
+def decoding_answer(content: dict, payloads: list[bytes]) -> tuple[dict, list[bytes]]:
+    """The process's answer to a request of ``decoding``. Errors: CaffeliteError where it is no image."""
+    try:
+        if content["op"] == images.DECODE:
+            image = images.decode(payloads[0], content["color"]).transpose(1, 2, 0)
+        else:
+            image = images.decode_labels(payloads[0])
+    except ValueError as error:
+        raise CaffeliteError(str(error)) from None
+    return {"shape": image.shape, "dtype": image.dtype.str}, [np.ascontiguousarray(image).tobytes()]

@@ -1,29 +1,222 @@
-"""The inference process: `python -m caffelite.serve.inference.worker` answers requests on its standard input.
-
-The first request is "open". Standard output carries the answers alone: what layers print goes to standard error.
-"""
+"""The inference process: `python -m caffelite.serve.inference.worker N` answers requests on the connection with the
+descriptor N. The first request is "open"."""
 
 from __future__ import annotations
 
-import os
 import resource
 import sys
+import time
 import traceback
-from collections.abc import Callable
+from dataclasses import asdict
+from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
-from ... import prototxt, user_modules
+import numpy as np
+
+from ... import caffelite_pb2 as pb
+from ... import devices, prototxt, user_modules
 from ...data import images
-from ...deploy.detect import detects
+from ...data.images import encode_png, resize
+from ...deploy.classify import Classifier, Prediction
+from ...deploy.detect import LEAST_SCORE, Detector, detects
+from ...deploy.hierarchy import Hierarchy
 from ...errors import CaffeliteError
 from ...layers.extension_files import load_permitted
-from . import decoding, wire
-from .classifier import OpenClassifier
-from .deploy_weights import choose_weights
-from .detector import OpenDetector
+from ...layers.feeding import is_input
+from ...prototxt import Document
+from ...visualize import thumbnails
+from ...visualize.explained import ExplainedNet, probabilities
+from . import client
+from .deploy_weights import choose_weights, load_named_weights
+
+LONGEST = 1280  # pixels of a side of the picture that an answer has
+
+
+class OpenDetector:
+    """A deploy net that detects objects, with the weights that it names.
+
+    Errors: those of `Detector`; it names no weights; no layer of the weights is in the net.
+    """
+
+    def __init__(self, document: Document):
+        started = time.perf_counter()
+        self._name = document.message.name
+        self._detector = Detector(document, devices.open_device())
+        load_named_weights(self._detector.net, document)
+        self._detector.warm_up()
+        self._opened = time.perf_counter() - started
+
+    def describe(self) -> dict[str, Any]:
+        """As `OpenClassifier.describe`; labels: of the classes, the background first."""
+        return {
+            "name": self._name,
+            "labels": self._detector.labels,
+            "shape": list(self._detector.preparation.shape),
+            "classifies": False,
+            "detects": True,
+            "seconds": self._opened,
+        }
+
+    def answer(self, content: dict[str, Any], payloads: list[bytes]) -> client.Answer:
+        """The answer to the request "classify": detections, the boxes with scores of at least ``threshold``, the
+        highest score first, in pixels of the image of ``width`` and ``height``; notes; seconds. Payload: the image,
+        reduced to LONGEST pixels, PNG. Errors: another operation, or an option of classifiers."""
+        if content["op"] != "classify":
+            raise CaffeliteError("not for a net that detects objects", found=str(content["op"]))
+        for name in ("oversample", "hierarchy"):
+            if content.get(name):
+                raise CaffeliteError(f"{name} is for classifiers, and the net detects objects")
+        picture = self._detector.preparation.decode(payloads[0])
+        (detected,) = self._detector.detections(payloads[:1], content.get("threshold", LEAST_SCORE))
+        height, width = picture.shape[1:]
+        boxes = [each.record() for each in detected.detections[: content.get("top") or None]]
+        result = {"seconds": detected.seconds, "notes": detected.notes, "width": width, "height": height}
+        return {**result, "detections": boxes}, [encode_png(self._shown(picture))]
+
+    def _shown(self, picture: np.ndarray) -> np.ndarray:
+        """H×W×3, red, green, blue, or H×W, of a decoded image, reduced to LONGEST pixels."""
+        scale = LONGEST / max(picture.shape[1:])
+        if scale < 1:
+            height, width = (max(1, round(side * scale)) for side in picture.shape[1:])
+            picture = resize(np.ascontiguousarray(picture), height, width, "INTER_AREA")
+        if len(picture) == 1:
+            return picture[0]
+        is_rgb = self._detector.preparation.deploy.channel_order == pb.DeployParameter.RGB
+        return (picture if is_rgb else picture[::-1]).transpose(1, 2, 0)
+
+
+ANSWERS = 5  # of a classifier, where the request names no number
+MOST_CHANNELS = 64  # that the picture of a layer shows
+SALIENCY_SAMPLES = 8
+
+
+class OpenClassifier:
+    """A deploy net that classifies, with the weights that it names.
+
+    Errors: those of `Classifier`; it has scores for each pixel; it names no weights; no layer of the weights is in the
+    net.
+    """
+
+    def __init__(self, document: Document):
+        started = time.perf_counter()
+        self._document = document
+        self._dev = devices.open_device()
+        self._classifier = Classifier(self._document, self._dev)
+        if self._classifier.pixels:
+            remedy = "colour an image by its classes: caffelite classify -annotate"
+            raise CaffeliteError("the net has scores for each pixel, which pages do not show", remedy=remedy)
+        load_named_weights(self._classifier.net, document)
+        self._classifier.warm_up()
+        self._explained: ExplainedNet | None = None
+        self._crops: Classifier | None = None
+        self._hierarchies: dict[tuple[str, int], Hierarchy] = {}
+        self._opened = time.perf_counter() - started
+
+    def describe(self) -> dict[str, Any]:
+        """name; labels; shape C×H×W of the input; classifies, detects: the kind of the answer; seconds to open."""
+        message = self._document.message
+        return {
+            "name": message.name,
+            "labels": self._classifier.labels,
+            "shape": list(self._classifier.preparation.shape),
+            "classifies": self._classifier.classifies,
+            "detects": False,
+            "seconds": self._opened,
+        }
+
+    def answer(self, content: dict[str, Any], payloads: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
+        """The answer to a request by its "op"; its first part is the image. Errors: no such operation."""
+        operations = {"classify": self._classify, "layers": self._layers, "saliency": self._saliency}
+        if content["op"] not in operations:
+            raise CaffeliteError("no such operation", found=str(content["op"]))
+        return operations[content["op"]](content, payloads[0])
+
+    def _classify(self, content: dict[str, Any], image: bytes) -> tuple[dict[str, Any], list[bytes]]:
+        """answers: the best classes; general: with a hierarchy, from the best class to the root; notes; seconds. Part
+        0: what the net sees, PNG."""
+        classifier = self._with_crops() if content.get("oversample") else self._classifier
+        preparation = classifier.preparation
+        decoded = preparation.decode(image)
+        (prediction,) = classifier.predictions([image])
+        best = self._best(prediction, content.get("top") or ANSWERS)
+        result = {"seconds": prediction.seconds, "notes": prediction.notes, "answers": best}
+        if content.get("hierarchy"):
+            groups = self._hierarchy(str(content["hierarchy"]))
+            result["general"] = [asdict(one) for one in groups.answers(prediction.scores)]
+        fitted, _ = preparation.fitted(decoded)
+        seen = preparation.pixels(fitted, preparation.views(fitted))
+        return result, [encode_png(seen)]
+
+    def _best(self, prediction: Prediction, top: int) -> list[dict[str, Any]]:
+        labels = self._classifier.labels
+        chosen = prediction.top(top) if self._classifier.classifies else range(len(labels))
+        return [{"label": labels[i], "class": i, "score": float(prediction.scores[i])} for i in chosen]
+
+    def _with_crops(self) -> Classifier:
+        if self._crops is None:
+            self._crops = Classifier(self._document, self._dev, oversample=True, share=self._classifier.net)
+        return self._crops
+
+    def _hierarchy(self, path: str) -> Hierarchy:
+        try:
+            key = path, Path(path).stat().st_mtime_ns
+        except OSError as error:
+            raise CaffeliteError(f"cannot read the hierarchy {path}: {error.strerror}") from None
+        if key not in self._hierarchies:
+            self._hierarchies = {key: Hierarchy(Path(path), self._classifier.labels)}
+        return self._hierarchies[key]
+
+    def _explain(self) -> ExplainedNet:
+        if self._explained is None:
+            self._explained = ExplainedNet(self._document, self._dev)
+        return self._explained
+
+    def _layers(self, content: dict[str, Any], image: bytes) -> tuple[dict[str, Any], list[bytes]]:
+        """layers: name, type, shape, least, greatest and mean value of each layer's first output, in order, or of the
+        one that "layer" names; part i: its picture, PNG. Errors: no such layer."""
+        net = self._explain()
+        net.scores(net.picture(image).input)
+        names = {layer.name for layer in self._document.message.layer}
+        wanted = content.get("layer")
+        rows, pictures = [], []
+        for node in net.net.graph.nodes:
+            if not node.tops or is_input(node.layer.spec) or node.name not in names or wanted not in (None, node.name):
+                continue  # not wanted, or added by the compiler
+            values = net.values(node.tops[0])
+            facts = {"least": float(values.min()), "greatest": float(values.max()), "mean": float(values.mean())}
+            rows.append({"name": node.name, "type": node.layer.spec.type, "shape": list(values.shape), **facts})
+            pictures.append(encode_png(thumbnails.activations(values, MOST_CHANNELS)))
+        if wanted is not None and not rows:
+            expected = "a layer between the data and the scores"
+            raise CaffeliteError("the deploy net has no such layer", expected=expected, found=str(wanted)[:100])
+        return {"layers": rows}, pictures
+
+    def _saliency(self, content: dict[str, Any], image: bytes) -> tuple[dict[str, Any], list[bytes]]:
+        """class, label and score of the explained class: "class", else the best. Parts: the image as the net sees it,
+        its saliency map, and Grad-CAM over the image where the net has a convolution; PNG."""
+        net = self._explain()
+        picture = net.picture(image)
+        scores = net.scores(picture.input)
+        wanted = content.get("class")
+        index = int(scores.argmax()) if wanted is None else int(wanted)
+        if not 0 <= index < net.classes:
+            raise CaffeliteError("no such class", expected=f"0 to {net.classes - 1}", found=index)
+        payloads = [encode_png(picture.pixels)]
+        heat = net.saliency(picture.input, index, SALIENCY_SAMPLES)
+        payloads.append(encode_png(thumbnails.heat(heat)))
+        result = {"class": index, "label": net.labels[index], "score": float(probabilities(scores)[index])}
+        try:
+            layer, value = net.last_map()
+        except CaffeliteError:
+            return result, payloads
+        net.scores(picture.input)
+        cam = net.grad_cam(index, value)
+        payloads.append(encode_png(thumbnails.overlay(picture.pixels, cam)))
+        return {**result, "layer": layer}, payloads
+
 
 OpenModel = OpenClassifier | OpenDetector
-Answer = tuple[dict[str, Any], list[bytes]]
 
 
 def open_model(path: str) -> OpenModel:
@@ -34,13 +227,16 @@ def open_model(path: str) -> OpenModel:
     return OpenDetector(document) if detects(document) else OpenClassifier(document)
 
 
-def serve(requests: wire.Reader, write: Callable[[bytes], object]) -> None:
-    """Answers requests until the stream ends. An answer has "error" where the request failed; {"fatal": true} besides
-    where the process ends."""
+def serve(connection: Connection) -> None:
+    """Answers requests until the connection ends. An answer has "error" where the request failed; {"fatal": true}
+    besides where the process ends."""
     model: OpenModel | None = None
-    while (message := wire.unpack(requests)) is not None:
-        content, payloads = message
-        fatal = False
+    answer: client.Answer = {}, []
+    while not answer[0].get("fatal"):
+        try:
+            content, payloads = client.receive(connection)
+        except EOFError:
+            return
         try:
             if content["op"] == "open":
                 _limit_memory(content["memory"])
@@ -48,9 +244,9 @@ def serve(requests: wire.Reader, write: Callable[[bytes], object]) -> None:
                     user_modules.permit()
                     load_permitted()
                 model = open_model(content["model"]) if content["model"] else None
-                answer: Answer = model.describe() if model else {}, []
+                answer = model.describe() if model else {}, []
             elif content["op"] in (images.DECODE, images.LABELS):
-                answer = decoding.answer(content, payloads)
+                answer = client.decoding_answer(content, payloads)
             elif model is None:
                 raise CaffeliteError("no model is open")
             else:
@@ -58,13 +254,11 @@ def serve(requests: wire.Reader, write: Callable[[bytes], object]) -> None:
         except CaffeliteError as error:
             answer = {"error": str(error)}, []
         except MemoryError:
-            answer, fatal = ({"error": "out of memory", "fatal": True}, []), True
+            answer = {"error": "out of memory", "fatal": True}, []
         except Exception as error:
             traceback.print_exc()
             answer = {"error": f"internal error: {type(error).__name__}: {error}"[:500]}, []
-        write(wire.pack(*answer))
-        if fatal:
-            return
+        client.send(connection, *answer)
 
 
 def _limit_memory(most: int) -> None:
@@ -73,18 +267,5 @@ def _limit_memory(most: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
-def main() -> None:
-    """Serves the standard streams."""
-    output = os.dup(1)
-    os.dup2(2, 1)
-
-    def write(data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(output, view) :]
-
-    serve(sys.stdin.buffer, write)
-
-
 if __name__ == "__main__":
-    main()
+    serve(Connection(int(sys.argv[1])))

@@ -14,7 +14,8 @@ from starlette.responses import Response
 from ... import stored
 from ...data import augmentation_preview
 from ...errors import CaffeliteError
-from .. import catalog, nets, page, paths, uploads, work
+from ...runs.queue.job import new_id
+from .. import catalog, nets, page, uploads, work
 from ..projects import check_name
 from ..samples import OpenSet, OpenSets, layer_source, parsed_layer, png_of, sample_label
 from .try_model import data_url
@@ -74,7 +75,7 @@ def image(request: Request) -> Response:
 def preview(request: Request) -> Response:
     """A sample of a net's training data and what its augmentation makes of it. Query: net, number, count."""
     config, query = page.config_of(request), request.query_params
-    path = paths.resolve(config, query.get("net", ""))
+    path = config.resolve(query.get("net", ""))
     nets.read(config, path)
     number = page.number(query.get("number"), "number", 0, 1 << 60, 0)
     count = page.number(query.get("count"), "count", 1, 32, 12)
@@ -92,7 +93,7 @@ def upload(request: Request, fields: page.Fields) -> Response:
     folder = config.named_root(page.text_field(fields, "root", config.root_names()[0])) / name
     label = page.text_field(fields, "label", "")
     written = uploads.store(folder, page.uploads(fields, "images"), label, config.limits)
-    address = paths.address(config, folder)
+    address = config.address(folder)
     where = page.address("/data/set", path=address, left_out=str(written.others))
     return page.done(request, where, {"path": address, **asdict(written)})
 
@@ -101,27 +102,25 @@ def audit(request: Request, fields: page.Fields) -> Response:
     """Queues `caffelite dataset info` of a set, or of two, whose report the page of the first shows."""
     config = page.config_of(request)
     text = page.text_field(fields, "path")
-    path = paths.resolve(config, text)
+    path = config.resolve(text)
     other = page.text_field(fields, "other", "")
     root = config.root_of(path)
-    report = root / AUDITS / f"{work.new_name()}.json"
+    report = root / AUDITS / f"{new_id()}.json"
     report.parent.mkdir(exist_ok=True)
     sets = [text, *([other] if other else [])]
-    files = [str(paths.resolve(config, each)) for each in sets]
+    files = [str(config.resolve(each)) for each in sets]
     for each in sets:
         _open(request, each).hold()
     command = ["dataset", "info", *files, "--near", "--out", str(report)]
     here = Path.cwd() if any(Path.cwd().is_relative_to(each) for each in config.roots) else root
-    job = work.submit(config, path, command, directory=here)
-    address = paths.address(config, report)
-    where = page.address("/data/set", path=text, audit=address)
-    return page.done(request, where, {**work.summary(config, job), "result": address})
+    _, values = work.queued(config, path, command, report, directory=here)
+    return page.done(request, page.address("/data/set", path=text, audit=values["result"]), values)
 
 
 def of_report(request: Request, text: str) -> OpenSet:
     """The samples that a test report was made of. text: the address of its folder. Errors: it names no images."""
     config = page.config_of(request)
-    folder = paths.resolve(config, text)
+    folder = config.resolve(text)
     layer = stored.read(folder / "report.json", {"data_layer": str}).get("data_layer")
     if layer is None:
         raise CaffeliteError("the report names no images", remedy="test again: caffelite test -report DIR")
@@ -136,11 +135,10 @@ def _open(request: Request, text: str) -> OpenSet:
         raise CaffeliteError("no data set is named", expected="path in the query")
     config = page.config_of(request)
     sets: OpenSets = request.app.state.data_sets
-    return sets.get(config, paths.resolve(config, text))
+    return sets.get(config, config.resolve(text))
 
 
 def _classes(opened: OpenSet, labels: np.ndarray | None) -> list[dict[str, Any]]:
-    """The number of samples of each class."""
     if labels is None:
         return []
     classes, counts = np.unique(labels, return_counts=True)
@@ -149,7 +147,6 @@ def _classes(opened: OpenSet, labels: np.ndarray | None) -> list[dict[str, Any]]
 
 
 def _samples(request: Request, opened: OpenSet, labels: np.ndarray | None) -> dict[str, Any]:
-    """The samples that the query asks for."""
     query = request.query_params
     start = page.number(query.get("start"), "start", 0, 1 << 60, 0)
     count = page.number(query.get("count"), "count", 1, MOST_SHOWN, PAGE)
@@ -175,16 +172,16 @@ def _samples(request: Request, opened: OpenSet, labels: np.ndarray | None) -> di
 def _audit(config: Any, text: str, chosen: str) -> dict[str, Any] | None:
     """The audit that the query names, else the newest one of the set; {"pending": ...} where it is not written yet."""
     if not chosen:
-        chosen = next((paths.address(config, one) for one in _audits(config, text)), "")
+        chosen = next((config.address(one) for one in _audits(config, text)), "")
     if not chosen:
         return None
-    path = paths.resolve(config, chosen)
+    path = config.resolve(chosen)
     if not path.exists():
         return {"pending": True, "file": chosen}
     audit = stored.load(path, {"sets": [SET]}, {kind: [Any] for kind in ("in_both", "near_in_both")})
     if not audit["sets"]:
         raise CaffeliteError(f"{path.name} audits no data set")
-    mine = paths.resolve(config, text)
+    mine = config.resolve(text)
     entry = next((one for one in audit["sets"] if Path(one["path"]) == mine), audit["sets"][0])
     kinds = ("unreadable", "odd", "duplicates", "near_duplicates")
     entry = dict.fromkeys(kinds, []) | stored.chosen(entry, {"shapes": list} | {kind: list | dict for kind in kinds})
@@ -203,7 +200,7 @@ def _first(entries: dict[str, str] | list[Any]) -> list[Any]:
 
 def _audits(config: Any, text: str) -> list[Path]:
     """The audits of a set, the newest first."""
-    path = paths.resolve(config, text)
+    path = config.resolve(text)
     root = config.root_of(path)
     audits = []
     for file in sorted((root / AUDITS).glob("*.json"), reverse=True)[:100]:

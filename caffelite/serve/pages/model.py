@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -14,8 +13,8 @@ from ... import stored
 from ...errors import CaffeliteError
 from ...runs import folder as files
 from ...runs import registry
-from .. import catalog, nets, page, paths, work
-from ..config import ServeConfig
+from ...runs.queue.job import new_id
+from .. import catalog, nets, page, work
 from ..inference.deploy_weights import weights_in
 
 REPORT = "report.json"
@@ -58,7 +57,7 @@ def net(request: Request) -> Response:
     """One deploy net. Query: path."""
     config = page.config_of(request)
     text = request.query_params.get("path", "")
-    path = paths.resolve(config, text)
+    path = config.resolve(text)
     document, named = nets.read(config, path)
     message = document.message
     deploy = message.deploy_param
@@ -66,17 +65,17 @@ def net(request: Request) -> Response:
     folder = path.parent
     nearby = (folder / name for name in (files.NET, catalog.TRAIN_NET))
     train = next((path for path in nearby if path.is_file()), None)
-    onnx = path.with_suffix(".onnx")
-    offered = [path, *weights, *([onnx] if onnx.exists() else [])]
+    offered = dict.fromkeys([path, *weights, path.with_suffix(".onnx")])
+    tests = [_report_row(one) for one in catalog.reports(config)]
     values = {
         "net": text,
         "name": message.name,
         "layers": len(message.layer),
         "labels": list(deploy.label),
-        "files": [_file(config, file) for file in dict.fromkeys(offered) if file.is_file()],
-        "train_net": paths.address(config, train) if train else "",
-        "run": paths.address(config, folder) if _is_run(folder) else "",
-        "reports": [row for row in map(_report_row, catalog.reports(config)) if _is_of(row, weights)],
+        "files": [{"path": config.address(f), "bytes": f.stat().st_size} for f in offered if f.is_file()],
+        "train_net": config.address(train) if train else "",
+        "run": config.address(folder) if _is_run(folder) else "",
+        "reports": [row for row in tests if Path(str(row["weights"])).name in {file.name for file in weights}],
     }
     return page.render(request, "model.html", values)
 
@@ -89,42 +88,31 @@ def _is_run(folder: Path) -> bool:
     return True
 
 
-def _is_of(row: dict[str, Any], weights: list[Path]) -> bool:
-    """Whether a report tested these weights."""
-    return any(os.path.basename(str(row["weights"])) == file.name for file in weights)
-
-
-def _file(config: ServeConfig, path: Path) -> dict[str, Any]:
-    return {"path": paths.address(config, path), "bytes": path.stat().st_size}
-
-
 def test(request: Request, fields: page.Fields) -> Response:
     """Queues `caffelite test -report` of a net's weights on the test data of its training net."""
     config = page.config_of(request)
     text = page.text_field(fields, "path")
-    path = paths.resolve(config, text)
+    path = config.resolve(text)
     document, _ = nets.read(config, path)
-    train = paths.resolve(config, page.text_field(fields, "train_net"))
+    train = config.resolve(page.text_field(fields, "train_net"))
     nets.read(config, train)
     weights = nets.weights(config, document)
     root = config.root_of(path)
-    folder = root / REPORTS / f"{path.parent.name}-{work.new_name()}"
+    folder = root / REPORTS / f"{path.parent.name}-{new_id()}"
     command = ["test", "--model", str(train), "--weights", str(weights), "--report", str(folder)]
     labels = list(document.message.deploy_param.label)
     if labels:
         folder.mkdir(parents=True)
         (folder / "labels.txt").write_text("".join(f"{label}\n" for label in labels), encoding="utf-8")
         command += ["--labels", str(folder / "labels.txt")]
-    job = work.submit(config, path, command)
-    address = paths.address(config, folder)
-    where = page.address("/models/report", path=address, job=job.id)
-    return page.done(request, where, {**work.summary(config, job), "result": address})
+    job, values = work.queued(config, path, command, folder)
+    return page.done(request, page.address("/models/report", path=values["result"], job=job.id), values)
 
 
 def deploy(request: Request, fields: page.Fields) -> Response:
     """Queues the conversion of a train net beside weights to a deploy net there, with the newest of them."""
     config = page.config_of(request)
-    path = paths.resolve(config, page.text_field(fields, "path"))
+    path = config.resolve(page.text_field(fields, "path"))
     nets.read(config, path)
     weights, out = weights_in(path.parent), path.with_name("deploy.prototxt")
     if weights is None or out.exists():
@@ -136,7 +124,7 @@ def deploy(request: Request, fields: page.Fields) -> Response:
 def export(request: Request, fields: page.Fields) -> Response:
     """Queues the export of a deploy net to ONNX."""
     config = page.config_of(request)
-    path = paths.resolve(config, page.text_field(fields, "path"))
+    path = config.resolve(page.text_field(fields, "path"))
     document, _ = nets.read(config, path)
     weights = nets.weights(config, document)
     out = path.with_suffix(".onnx")
@@ -146,24 +134,23 @@ def export(request: Request, fields: page.Fields) -> Response:
 
 def _queued(request: Request, net: Path, command: list[str], out: Path) -> Response:
     """Queues a quick command that writes ``out``."""
-    config = page.config_of(request)
-    job = work.submit(config, net, command, quick=True)
-    address = paths.address(config, out)
-    where = page.address(f"/queue/jobs/{job.id}", result=address)
-    return page.done(request, where, {**work.summary(config, job), "result": address})
+    job, values = work.queued(page.config_of(request), net, command, out, quick=True)
+    return page.done(request, page.address(f"/queue/jobs/{job.id}", result=values["result"]), values)
 
 
 def report(request: Request) -> Response:
     """A test report. Query: path, the folder; label and answer, a cell of the confusion matrix; job, that writes it."""
     config, query = page.config_of(request), request.query_params
     text = query.get("path", "")
-    folder = paths.resolve(config, text)
-    job = query.get("job", "")
+    folder = config.resolve(text)
+    job, values = query.get("job", ""), dict[str, Any]()
     if not (folder / "report.json").exists() and job:
-        return page.render(request, "report_pending.html", {"job": work.describe(config, job), "report": text})
+        pending = work.find(config, job)[1]
+        values = {"job": {**work.summary(config, pending), "output": work.tail(pending.log)}, "report": text}
+        return page.render(request, "report_pending.html", values)
     content = _report(folder / REPORT)
     shown = {name: content.get(name) for name in ("name", "model", "weights", "made", "scores", "samples")}
-    values: dict[str, Any] = {"report": text, **shown, "classifies": "confusion" in content}
+    values = {"report": text, **shown, "classifies": "confusion" in content}
     if "confusion" in content:
         names = ("accuracy", "balanced_accuracy", "top", "tested", "right", "nan", "log_loss", "calibration_error")
         fields = ("labels", "classes", "confusion", "calibration", "confused")
@@ -232,7 +219,7 @@ def _matrix(values: dict[str, Any]) -> list[list[dict[str, Any]]]:
 def download(request: Request) -> Response:
     """A file below the roots. Query: path. Errors: 400 for another kind of file."""
     config = page.config_of(request)
-    path = paths.resolve(config, request.query_params.get("path", ""))
+    path = config.resolve(request.query_params.get("path", ""))
     if not path.name.endswith(OFFERED) or path.name.startswith(".") or not path.is_file():
         raise CaffeliteError("this file is not offered", expected=f"a file that ends in {', '.join(OFFERED)}")
     return FileResponse(path, media_type="application/octet-stream", filename=path.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import re
 from pathlib import Path
@@ -13,15 +14,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ... import inputs
-from ...errors import CaffeliteError
+from ...errors import CaffeliteError, reporting
 from ...runs.config import RunConfig
+from ...runs.folder import free, write_atomically
 from ...runs.queue import edit, job
 from ...runs.queue.edit import submit_run
 from ...runs.queue.job import ANY, FREE, Job
 from ...runs.queue.local import Slots
 from ...scaffold.presets import PRESETS
 from ...training.checkpoint import snapshot
-from .. import catalog, drafts, page, paths, projects
+from .. import catalog, drafts, page, projects
 from ..config import ServeConfig
 from ..drafts import Draft
 from .queue import row
@@ -53,7 +55,7 @@ def _solvers(config: ServeConfig) -> list[str]:
     for root in config.roots:
         for path in sorted(root.glob("*/solver.prototxt")):
             if not (path.parent / "run.json").exists():
-                solvers.append(paths.address(config, path))
+                solvers.append(config.address(path))
     return solvers
 
 
@@ -63,7 +65,7 @@ def prepare(request: Request, fields: page.Fields) -> Response:
     root = config.named_root(page.text_field(fields, "root", config.root_names()[0]))
     values = {each.name: page.text_field(fields, each.name, "") for each in dataclasses.fields(projects.Choice)}
     solver, jobs = projects.prepare(config, root, projects.Choice(**values))
-    name = paths.address(config, solver)
+    name = config.address(solver)
     where = f"/new/edit?solver={quote(name)}&job={quote(jobs[-1].id)}"
     return page.done(request, where, {"solver": name, "jobs": [row(config, each) for each in jobs]})
 
@@ -72,7 +74,7 @@ def edit_page(request: Request) -> Response:
     """The editor of a solver and its net; while a job makes them, its progress."""
     config = page.config_of(request)
     solver, root = _solver(config, request.query_params.get("solver", ""))
-    values: dict[str, Any] = {"solver": paths.address(config, solver), "job": None}
+    values: dict[str, Any] = {"solver": config.address(solver), "job": None}
     making = _job(config, root, request.query_params.get("job", ""))
     if making and making.state != job.FINISHED:
         before = [each for each in map(lambda id: _job(config, root, id), making.after) if each]
@@ -84,7 +86,7 @@ def edit_page(request: Request) -> Response:
     values |= {
         "solver_text": text,
         "net_text": _read(net) if net else "",
-        "net": paths.address(config, net) if net else None,
+        "net": config.address(net) if net else None,
         "settings": {name: _value(text, name) for name in SETTINGS},
         "gpus": len(Slots.of(config.gpus, 0).gpus),
     }
@@ -95,7 +97,7 @@ def _solver(config: ServeConfig, text: str) -> tuple[Path, Path]:
     """(the solver that a text names, the root where relative paths start). Errors: outside; not a prototxt."""
     if not text:
         raise CaffeliteError("no solver is named", expected="?solver=PATH")
-    path = paths.resolve(config, text)
+    path = config.resolve(text)
     if path.suffix != ".prototxt":
         raise CaffeliteError("this is not a prototxt", found=text[:200])
     return path, config.root_of(path)
@@ -106,10 +108,8 @@ def _job(config: ServeConfig, root: Path, id: str) -> Job | None:
 
 
 def _read(path: Path) -> str:
-    try:
+    with reporting(f"read {path.name}"):
         return inputs.read_text(path, LARGEST, "replace")
-    except OSError as error:
-        raise CaffeliteError(f"cannot read {path.name}: {inputs.reason(error)}") from None
 
 
 def _value(text: str, name: str) -> str | None:
@@ -134,7 +134,7 @@ def check(request: Request, fields: page.Fields) -> Response:
     config = page.config_of(request)
     draft, _ = _draft(request, fields)
     inspection = drafts.inspect(config, draft)
-    name = paths.address(config, draft.solver)
+    name = config.address(draft.solver)
     values = dataclasses.asdict(inspection) | {
         "command": projects.shell(_command(name, draft.settings, inspection.jobs))
     }
@@ -161,7 +161,7 @@ def start(request: Request, fields: page.Fields) -> Response:
     priority = page.number(page.text_field(fields, "priority", ""), "priority", 0, 1000, 0)
     on_gpu = page.text_field(fields, "device", "cpu") == "gpu"
     added = _submit(config, draft, inspection.jobs, priority, on_gpu)
-    where = f"/run?folder={quote(paths.address(config, added.folder))}" if added.is_run else "/queue"
+    where = f"/run?folder={quote(config.address(added.folder))}" if added.is_run else "/queue"
     return page.done(request, where, {"job": row(config, added), "jobs": inspection.jobs})
 
 
@@ -180,21 +180,17 @@ def _sweep_folder(draft: Draft) -> str:
     """A free folder for a sweep, relative to the root, in which its command starts."""
     from ... import prototxt
 
-    text = str(Path(os.path.relpath(draft.solver, draft.root)))
+    text = os.path.relpath(draft.solver, draft.root)
     base = f"{snapshot.prefix(prototxt.read_solver(draft.solver).message, text)}_sweep"
-    names = [base, *(f"{base}_{number}" for number in range(2, 1000))]
-    return next(name for name in names if not (draft.root / name).exists())
+    folder = draft.root / base
+    return os.path.relpath(free(folder, itertools.count(2)), draft.root) if folder.exists() else base
 
 
 def _write(path: Path, text: str) -> None:
     """Replaces a prototxt that has changed."""
-    try:
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            draft = path.with_name(f".{path.name}.draft")
-            draft.write_text(text, encoding="utf-8")
-            os.replace(draft, path)
-    except (OSError, UnicodeError) as error:
-        raise CaffeliteError(f"cannot write {path.name}: {inputs.reason(error)}") from None
+    with reporting(f"write {path.name}"):
+        if not path.exists() or path.read_bytes() != text.encode():
+            write_atomically(path, text)
 
 
 ROUTES = [

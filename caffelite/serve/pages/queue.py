@@ -11,12 +11,12 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ...errors import CaffeliteError, printable
+from ...errors import CaffeliteError
 from ...runs import control, history, registry
 from ...runs import folder as files
 from ...runs.queue import edit, job
 from ...runs.queue.job import Job
-from .. import page, paths, work
+from .. import page, work
 from ..config import ServeConfig
 
 ENDED = 30  # jobs that have ended, of which the page shows the last ones
@@ -28,7 +28,8 @@ def queue(request: Request) -> Response:
     config = page.config_of(request)
     every = [each for root in config.roots for each in jobs(root)]
     every.sort(key=lambda each: each.rank)
-    ended = sorted((each for each in every if each.state not in job.PENDING), key=_ended, reverse=True)
+    ended = [each for each in every if each.state not in job.PENDING]
+    ended.sort(key=lambda each: each.ended or each.started or each.submitted, reverse=True)
     values = {
         "running": [row(config, each) for each in every if each.state == job.RUNNING],
         "queued": [row(config, each) for each in every if each.state == job.QUEUED],
@@ -36,12 +37,8 @@ def queue(request: Request) -> Response:
         "ended_total": len(ended),
         "schedulers": _schedulers(config),
     }
-    html = {"root_option": _root_option(config)}
+    html = {"root_option": str(config.roots[0]) if len(config.roots) == 1 else "ROOT"}
     return page.render(request, "queue.html", values, only_html=html)
-
-
-def _ended(each: Job) -> str:
-    return each.ended or each.started or each.submitted
 
 
 def jobs(root: Path) -> list[Job]:
@@ -62,13 +59,9 @@ def _schedulers(config: ServeConfig) -> list[dict[str, Any]]:
     return [{"root": name, "process": each.get("process"), "host": each.get("host")} for name, each in described]
 
 
-def _root_option(config: ServeConfig) -> str:
-    return str(config.roots[0]) if len(config.roots) == 1 else "ROOT"
-
-
 def row(config: ServeConfig, each: Job) -> dict[str, Any]:
     """A job for pages: its plain values, with the folder as pages name it, and the fraction that is done."""
-    record = each.to_json() | {"folder": paths.address(config, each.folder)}
+    record = each.to_json() | {"folder": config.address(each.folder)}
     progress = record["progress"]
     fraction = progress["done"] / progress["total"] if progress and progress["total"] else None
     scores = last_scores(each.folder) if each.is_run else {}
@@ -100,18 +93,10 @@ def _last_scores(folder: Path, changed: int) -> dict[str, float]:
     return {name: value for name, value in tests[-1].values.items() if math.isfinite(value)} if tests else {}
 
 
-def root_of(config: ServeConfig, id: str) -> Path:
-    """The root that has a job. Errors: none has it."""
-    for root in config.roots:
-        if any(each.id == id for each in job.jobs(root)):
-            return root
-    raise CaffeliteError("there is no such job", found=printable(id, keep="")[:100])
-
-
 def move(request: Request, fields: page.Fields) -> Response:
     """Moves a queued job: before another one, or to a position."""
     id = page.text_field(fields, "job")
-    root = root_of(page.config_of(request), id)
+    root, _ = work.find(page.config_of(request), id)
     before = page.text_field(fields, "before", "") or None
     position = page.number(page.text_field(fields, "position", ""), "position", 1, 10**6, 0) or None
     return _done(request, edit.move(root, id, before=before, position=position))
@@ -122,7 +107,7 @@ def priority(request: Request, fields: page.Fields) -> Response:
     id, text = page.text_field(fields, "job"), page.text_field(fields, "priority")
     sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text)
     value = sign * page.number(digits, "priority", 0, MOST, 0)
-    return _done(request, edit.set_priority(root_of(page.config_of(request), id), id, value))
+    return _done(request, edit.set_priority(work.find(page.config_of(request), id)[0], id, value))
 
 
 def cancel(request: Request, fields: page.Fields) -> Response:
@@ -130,13 +115,13 @@ def cancel(request: Request, fields: page.Fields) -> Response:
     id, method = page.text_field(fields, "job"), page.text_field(fields, "how", edit.PAUSE)
     if method not in (edit.PAUSE, edit.KILL):
         raise CaffeliteError("how a job ends is unknown", expected=f"{edit.PAUSE} or {edit.KILL}")
-    return _done(request, edit.cancel(root_of(page.config_of(request), id), id, method))
+    return _done(request, edit.cancel(work.find(page.config_of(request), id)[0], id, method))
 
 
 def remove(request: Request, fields: page.Fields) -> Response:
     """Removes a job that has ended from the list."""
     id = page.text_field(fields, "job")
-    edit.remove(root_of(page.config_of(request), id), id)
+    edit.remove(work.find(page.config_of(request), id)[0], id)
     return page.done(request, "/queue", {"removed": id})
 
 
@@ -146,10 +131,10 @@ def _done(request: Request, each: Job) -> Response:
 
 def one(request: Request) -> Response:
     """A job and the end of its output. Query: result, the file or folder that it writes."""
-    config, id = page.config_of(request), request.path_params["id"]
-    job = edit.find(root_of(config, id), id)
+    config = page.config_of(request)
+    _, job = work.find(config, request.path_params["id"])
     result = request.query_params.get("result", "")
-    there = bool(result) and paths.resolve(config, result).exists()
+    there = bool(result) and config.resolve(result).exists()
     values = {**row(config, job), "output": work.tail(job.log), "result": result, "result_exists": there}
     return page.render(request, "job.html", values)
 

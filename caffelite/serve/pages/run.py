@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from ...errors import CaffeliteError
 from ...runs import control, listing, live, registry, snapshots
 from ...runs import folder as files
 from ...runs.queue import edit
-from .. import assets, nets, page, paths, runs_of, stream, work
+from .. import assets, nets, page, runs_of, stream, work
 from ..page import Fields
 
 
@@ -43,23 +44,17 @@ def run(request: Request) -> Response:
         "log": text,
         "printed": printed,
     }
-    script = {
-        "folder": summary["folder"],
-        "name": summary["name"],
-        "log_end": end,
-        "net": (folder / files.SOLVER).is_file(),
-    }
+    script = {name: summary[name] for name in ("folder", "name")}
+    script |= {"log_end": end, "net": (folder / files.SOLVER).is_file()}
     return page.render(request, "run.html", values, only_html={"script": script, "plotly": assets.plotly_url()})
 
 
 def _printed(folder: Path) -> str:
     """What a process that tried to resume the run printed, where that is newer than the run's last record."""
-    try:
-        output, record = folder / files.RESUMED, folder / files.RUN
+    output, record = folder / files.RESUMED, folder / files.RUN
+    with suppress(OSError):
         if output.stat().st_mtime > record.stat().st_mtime:
             return work.tail(output)[-4000:]
-    except OSError:
-        pass
     return ""
 
 
@@ -68,15 +63,8 @@ def _snapshots(folder: Path) -> list[dict[str, Any]]:
         states = snapshots.find(folder)
     except CaffeliteError:
         return []
-    return [
-        {
-            "iteration": each.iteration,
-            "state": each.state.name,
-            "model": each.model and each.model.name,
-            "size": each.size,
-        }
-        for each in states
-    ]
+    names = ((each, each.state.name, each.model and each.model.name) for each in states)
+    return [{"iteration": e.iteration, "state": state, "model": model, "size": e.size} for e, state, model in names]
 
 
 def data(request: Request) -> Response:
@@ -90,7 +78,7 @@ def data(request: Request) -> Response:
         "position": str(position),
         "state": runs_of.of(request).state(folder),
     }
-    return page.JSONResponse(page.finite(values))
+    return page.as_json(values)
 
 
 def losses(request: Request) -> Response:
@@ -112,18 +100,15 @@ def download(request: Request) -> Response:
     config, folder = page.config_of(request), runs_of.run_folder(request)
     name = request.query_params.get("name", "")
     path = folder / name if name in runs_of.RECORDS else _snapshot_file(folder, name)
-    file = paths.resolve(config, str(path)) if path else None
+    file = config.resolve(str(path)) if path else None
     if not file or not file.is_file():
         raise page.missing("the run has no such file")
     return FileResponse(file, filename=os.path.basename(name), media_type="application/octet-stream")
 
 
 def _snapshot_file(folder: Path, name: str) -> Path | None:
-    for each in snapshots.find(folder):
-        for path in (each.state, each.model):
-            if path and path.name == name:
-                return path
-    return None
+    paths = (path for each in snapshots.find(folder) for path in (each.state, each.model) if path)
+    return next((path for path in paths if path.name == name), None)
 
 
 def act(request: Request, fields: Fields) -> Response:
@@ -142,9 +127,9 @@ def act(request: Request, fields: Fields) -> Response:
 def copy(request: Request, fields: Fields) -> Response:
     """Copies solver and nets to a new folder next to the run, and opens them in the editor."""
     config, folder = page.config_of(request), runs_of.run_folder(request, page.text_field(fields, "folder"))
-    to = paths.resolve(config, str(control.free_folder(folder)))
+    to = config.resolve(str(control.free_folder(folder)))
     root = config.root_of(to)
-    solver = paths.address(config, control.clone(folder, to, root))
+    solver = config.address(control.clone(folder, to, root))
     return page.done(request, page.address("/new/edit", solver=solver), {"solver": solver})
 
 

@@ -20,13 +20,11 @@ from ...errors import CaffeliteError, Locator, did_you_mean
 from ...inspection import nets, picture, scene, summary
 from ...net.graph import Graph
 from ...runs import folder as files
-from ...runs import snapshots
-from ...runs.bounds import checks
-from ...runs.bounds.bounds import Bounds
-from ...runs.bounds.named_files import NETS
+from ...runs import limits, snapshots
+from ...runs.limits import NETS, Bounds
 from ...visualize import pictures
 from ...visualize import snapshots as parameters
-from .. import page, paths, projects, runs_of
+from .. import page, projects, runs_of
 from ..config import ServeConfig
 from ..nets import without_outside
 from ..samples import OpenSet, OpenSets, layer_source, png_of, sample_label
@@ -47,7 +45,7 @@ def net(request: Request) -> Response:
 def layers(request: Request) -> Response:
     """The layers of the net: the table of `caffelite summary`, as JSON."""
     graph, guessed = _graph(request)
-    return page.JSONResponse(page.finite(_table(graph, guessed)))
+    return page.as_json(_table(graph, guessed))
 
 
 def layer(request: Request) -> Response:
@@ -69,14 +67,12 @@ def layer(request: Request) -> Response:
         "snapshot": models[-1].name if models else None,
         "pictures": {"filters": bool(len(arrays) and arrays[0].ndim >= 2), "histogram": bool(len(arrays))},
     }
-    return page.JSONResponse(page.finite(values))
+    return page.as_json(values)
 
 
 def filters(request: Request) -> Response:
     """The filters of a layer in the newest snapshot, as PNG."""
-    models = _models(page.config_of(request), runs_of.run_folder(request))
-    if not models:
-        raise page.missing("the run has no snapshot")
+    models = _required_models(request)
     name, values = parameters.filters(str(models[-1]), request.query_params.get("layer"))
     with _drawing:
         return Response(pictures.filters(name, values, "png"), media_type="image/png")
@@ -84,9 +80,7 @@ def filters(request: Request) -> Response:
 
 def histogram(request: Request) -> Response:
     """The distribution of a layer's weights in the run's snapshots, as PNG."""
-    models = _models(page.config_of(request), runs_of.run_folder(request))
-    if not models:
-        raise page.missing("the run has no snapshot")
+    models = _required_models(request)
     chosen = [models[i] for i in sorted({*np.linspace(0, len(models) - 1, MOST_SNAPSHOTS).astype(int).tolist()})]
     name = request.query_params.get("layer", "")
     history = parameters.parameter_history(parameters.load_snapshots(chosen), [name], 0)
@@ -123,9 +117,9 @@ def _deployed(config: ServeConfig, folder: Path) -> tuple[str, str]:
     models, deploy = _models(config, folder), folder / "deploy.prototxt"
     if not models:
         return "", ""
-    command = projects.shell(deploy_command(config, paths.address(config, folder)))
+    command = projects.shell(deploy_command(config, config.address(folder)))
     current = deploy.is_file() and deploy.stat().st_mtime >= models[-1].stat().st_mtime
-    return paths.address(config, deploy) if current else "", command
+    return config.address(deploy) if current else "", command
 
 
 def sample(request: Request) -> Response:
@@ -167,12 +161,12 @@ def _graph_of(config: ServeConfig, folder: Path, phase: str) -> tuple[Graph, lis
     document = prototxt.read_solver(solver)
     if any(getattr(document.message, name) for name in NETS):
         raise CaffeliteError(f"{files.SOLVER} of this run names a net", expected="a solver with its nets in it")
-    checks.refuse(Bounds(None, config.allow_python), document.message, document.locate)
+    limits.refuse(Bounds(None, config.allow_python), document.message, document.locate)
     subject = nets.load_net(None, str(solver), {}, lenient=True)
     if subject.solver is not None and phase == "TEST" and subject.solver.test_net_param:
         subject.message = subject.solver.test_net_param[0]
     subject.message = without_outside(config, subject.message, folder)
-    graph, guessed, _ = subject.part(pb.Phase.Value(phase))
+    graph, guessed, _ = subject.buildable(pb.Phase.Value(phase))
     return graph, guessed
 
 
@@ -188,21 +182,22 @@ def _models(config: ServeConfig, folder: Path) -> list[Path]:
         models = [each.model for each in reversed(snapshots.find(folder)) if each.model]
     except CaffeliteError:
         return []
-    return [paths.resolve(config, str(path)) for path in models]
+    return [config.resolve(str(path)) for path in models]
+
+
+def _required_models(request: Request) -> list[Path]:
+    models = _models(page.config_of(request), runs_of.run_folder(request))
+    if not models:
+        raise page.missing("the run has no snapshot")
+    return models
 
 
 def _statistics(array: np.ndarray) -> dict[str, Any]:
     finite = array[np.isfinite(array)]
-    known = finite.size > 0
-    return {
-        "shape": array.shape,
-        "mean": float(finite.mean()) if known else None,
-        "std": float(finite.std()) if known else None,
-        "min": float(finite.min()) if known else None,
-        "max": float(finite.max()) if known else None,
-        "zeros": int((array == 0).sum()),
-        "not_finite": int(array.size - finite.size),
-    }
+    names = ("mean", "std", "min", "max")
+    values = {name: float(getattr(finite, name)()) if finite.size else None for name in names}
+    counts = {"zeros": int((array == 0).sum()), "not_finite": int(array.size - finite.size)}
+    return {"shape": array.shape, **values, **counts}
 
 
 ROUTES = [

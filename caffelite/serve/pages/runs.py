@@ -52,7 +52,7 @@ def runs(request: Request) -> Response:
     order = listing.ordered(selected, sort, reverse)
     if page.wants_json(request):
         rows = [runs_of.row(request, run) for run in order]
-        return page.JSONResponse(page.finite({"runs": rows, "total": len(every)}))
+        return page.as_json({"runs": rows, "total": len(every)})
     first = page.number(query.get("first"), "first", 0, MOST, 0)
     count = page.number(query.get("count"), "count", 1, MOST, FIRST)
     chosen = [name for name in query.getlist("columns") if name in COLUMNS] or list(DEFAULT)

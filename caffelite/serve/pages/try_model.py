@@ -13,13 +13,14 @@ from typing import Any
 
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from ...errors import CaffeliteError, printable
 from ...runs import folder as files
 from ...runs import registry
+from ...runs.queue.job import new_id
 from ...zoo import trained
-from .. import catalog, nets, page, paths, projects, work
+from .. import catalog, nets, page, projects, work
 from ..config import ServeConfig
 from ..inference.client import Models, Worker
 from ..remote import Fetcher
@@ -38,7 +39,7 @@ def try_model(request: Request) -> Response:
     models = catalog.deploy_nets(config)
     net, run = query.get("net", ""), query.get("run", "")
     if run and not net:
-        net = _deployed(config, paths.resolve(config, run))
+        net = _deployed(config, config.resolve(run))
     if not net and not run and models:
         net = models[0].address
     values: dict[str, Any] = {
@@ -64,30 +65,30 @@ def _deployed(config: ServeConfig, run: Path) -> str:
     """The deploy net of a run: in its folder, else beside its newest weights, where these are the weights that it has;
     empty where there is none."""
     if (run / DEPLOY).is_file():
-        return paths.address(config, run / DEPLOY)
+        return config.address(run / DEPLOY)
     with suppress(CaffeliteError):
         weights = projects.newest_model(config, registry.read(run))
         deploy = weights.with_name(DEPLOY) if weights else None
         if deploy and deploy.is_file() and nets.weights(config, nets.read(config, deploy)[0]) == weights:
-            return paths.address(config, deploy)
+            return config.address(deploy)
     return ""
 
 
 def _hierarchy_beside(config: ServeConfig, net: str) -> str:
     """The file hierarchy.txt next to a net, where there is one."""
-    path = paths.resolve(config, net).with_name("hierarchy.txt") if net else None
-    return paths.address(config, path) if path and path.is_file() else ""
+    path = config.resolve(net).with_name("hierarchy.txt") if net else None
+    return config.address(path) if path and path.is_file() else ""
 
 
 def deploy_command(config: ServeConfig, run: str) -> list[str]:
     """The command that makes the deploy net of a run with its newest snapshot. Errors: it has no snapshot."""
     from ...visualize import snapshots
 
-    folder = paths.resolve(config, run)
+    folder = config.resolve(run)
     models = [path for path in snapshots.find([str(folder)]) if path.suffix == ".caffemodel"]
     if not models:
         raise CaffeliteError("the run has no snapshot yet", remedy="wait for one, or take one on its page")
-    newest = paths.resolve(config, str(models[-1]))
+    newest = config.resolve(str(models[-1]))
     nets.read(config, folder / files.NET)
     words = ["deploy", "--model", str(folder / files.NET), "--weights", str(newest)]
     return [*words, "--out", str(folder / DEPLOY), "--force"]
@@ -97,7 +98,7 @@ def deploy(request: Request, fields: page.Fields) -> Response:
     """Queues the job that makes a run's deploy net."""
     config = page.config_of(request)
     run = page.text_field(fields, "run")
-    job = work.submit(config, paths.resolve(config, run), deploy_command(config, run), quick=True)
+    job = work.submit(config, config.resolve(run), deploy_command(config, run), quick=True)
     return page.done(request, page.address("/try", run=run, job=job.id), work.summary(config, job))
 
 
@@ -108,14 +109,14 @@ def shipped(request: Request, fields: page.Fields) -> Response:
     folder = config.roots[0] / one.name
     if not (folder / DEPLOY).is_file():
         trained.copy(one, folder)
-    net = paths.address(config, folder / DEPLOY)
+    net = config.address(folder / DEPLOY)
     return page.done(request, page.address("/try", net=net), {"net": net})
 
 
 def worker_of(request: Request, net: str) -> Worker:
     """The inference process of a net. Errors: the net is outside the roots, names a file there, has Python layers."""
     config = page.config_of(request)
-    path = paths.resolve(config, net)
+    path = config.resolve(net)
     _, named = nets.read(config, path)
     models: Models = request.app.state.models
     return models.worker(path, named)
@@ -123,8 +124,7 @@ def worker_of(request: Request, net: str) -> Worker:
 
 def describe(request: Request) -> Response:
     """Opens a net in its process: name, labels, shape of the input, kind of the answer."""
-    info = worker_of(request, request.query_params.get("net", "")).open()
-    return _json(info)
+    return page.as_json(worker_of(request, request.query_params.get("net", "")).open())
 
 
 def classify(request: Request, fields: page.Fields) -> Response:
@@ -137,11 +137,11 @@ def classify(request: Request, fields: page.Fields) -> Response:
     if threshold := page.text_field(fields, "threshold", ""):
         content["threshold"] = _share(threshold, "threshold")
     if hierarchy := page.text_field(fields, "hierarchy", ""):
-        content["hierarchy"] = str(paths.resolve(page.config_of(request), hierarchy))
+        content["hierarchy"] = str(page.config_of(request).resolve(hierarchy))
     started = time.perf_counter()
     response, payloads = worker_of(request, page.text_field(fields, "net")).request(content, image_of(fields))
     total = time.perf_counter() - started
-    return _json({**response, "seen": data_url(payloads[0]), "total_seconds": total})
+    return page.as_json({**response, "seen": data_url(payloads[0]), "total_seconds": total})
 
 
 def _share(text: str, name: str) -> float:
@@ -155,10 +155,6 @@ def _share(text: str, name: str) -> float:
     return value
 
 
-def _json(values: dict[str, Any]) -> Response:
-    return JSONResponse(page.finite(values))
-
-
 def layers(request: Request, fields: page.Fields) -> Response:
     """The activations of every layer, or of one, each with a picture."""
     content = {"op": "layers"}
@@ -166,7 +162,7 @@ def layers(request: Request, fields: page.Fields) -> Response:
         content["layer"] = chosen
     response, payloads = worker_of(request, page.text_field(fields, "net")).request(content, image_of(fields))
     rows = [{**row, "picture": data_url(payload)} for row, payload in zip(response["layers"], payloads, strict=True)]
-    return _json({"layers": rows})
+    return page.as_json({"layers": rows})
 
 
 def saliency(request: Request, fields: page.Fields) -> Response:
@@ -177,7 +173,7 @@ def saliency(request: Request, fields: page.Fields) -> Response:
     response, payloads = worker_of(request, page.text_field(fields, "net")).request(content, image_of(fields))
     names = ("input", "saliency", "gradcam")
     pictures = {name: data_url(payload) for name, payload in zip(names, payloads, strict=False)}
-    return _json({**response, "pictures": pictures})
+    return page.as_json({**response, "pictures": pictures})
 
 
 def image_of(fields: page.Fields, name: str = "image") -> bytes:
@@ -222,16 +218,16 @@ def data_url(png: bytes) -> str:
 def many(request: Request, fields: page.Fields) -> Response:
     """Queues the classification of many images: uploaded ones, or those of a folder below the roots."""
     config = page.config_of(request)
-    net = paths.resolve(config, page.text_field(fields, "net"))
+    net = config.resolve(page.text_field(fields, "net"))
     document, _ = nets.read(config, net)
     top = page.number(page.text_field(fields, "top", "5"), "top", 1, MOST_TOP, 5)
     root = config.root_of(net)
-    name = work.new_name()
+    name = new_id()
     uploads = page.uploads(fields, "images")
     if uploads:
         source = _store(root / UPLOADS / name, uploads)
     else:
-        source = paths.resolve(config, page.text_field(fields, "folder"))
+        source = config.resolve(page.text_field(fields, "folder"))
         if not source.exists():
             raise CaffeliteError("no such folder", found=page.text_field(fields, "folder")[:200])
     table = root / ANSWERS / f"{name}.csv"
@@ -239,9 +235,8 @@ def many(request: Request, fields: page.Fields) -> Response:
     weights = str(nets.weights(config, document))
     options = {"--model": str(net), "--weights": weights, "--top": str(top), "--csv": str(table)}
     words = [word for option in options.items() for word in option]
-    queued = work.submit(config, net, ["classify", str(source), *words, "--skip"])
-    values = {**work.summary(config, queued), "result": paths.address(config, table)}
-    return page.done(request, page.address(f"/queue/jobs/{queued.id}", result=values["result"]), values)
+    job, values = work.queued(config, net, ["classify", str(source), *words, "--skip"], table)
+    return page.done(request, page.address(f"/queue/jobs/{job.id}", result=values["result"]), values)
 
 
 def _store(folder: Path, uploads: list[UploadFile]) -> Path:
@@ -272,7 +267,7 @@ def correct(request: Request, fields: page.Fields) -> Response:
     ending = suffix(image)
     if not ending:
         raise CaffeliteError("this image cannot be kept", expected="PNG, JPEG, BMP or WebP")
-    model = paths.resolve(config, net)
+    model = config.resolve(net)
     root = config.root_of(model)
     folder = root / CORRECTED / chosen
     name = f"{number:04d}_{safe_name(labels[number])}/{hashlib.sha256(image).hexdigest()[:20]}{ending}"
@@ -284,7 +279,7 @@ def correct(request: Request, fields: page.Fields) -> Response:
     if new:
         with (folder / "list.txt").open("a", encoding="utf-8") as lines:
             lines.write(f"{path} {number}\n")
-    values = {"file": paths.address(config, path), "list": paths.address(config, folder / "list.txt"), "new": new}
+    values = {"file": config.address(path), "list": config.address(folder / "list.txt"), "new": new}
     return page.done(request, page.address("/try", net=net), {**values, "count": _count(folder / "list.txt")})
 
 

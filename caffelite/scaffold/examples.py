@@ -1,11 +1,13 @@
-"""``caffelite new layer NAME``: the file of a layer type of the user's, with a comment for every choice."""
+"""Files with a comment for every choice: ``caffelite new layer NAME``, a layer type of the user's, and ``caffelite new
+job.sbatch SOLVER``, a script that SLURM runs and requeues."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
-from ..errors import CaffeliteError
+from ..errors import CaffeliteError, reporting
 from ..layers.extension import check_vacant, words
 
 TEXT = '''"""The layer type @NAME@. Use it: caffelite check net.prototxt -python @FILE@. Test it: python @FILE@"""
@@ -64,11 +66,51 @@ def write(name: str, force: bool = False) -> Path:
         )
     check_vacant(name)
     path = Path(f"{words(name)}.py")
+    return _written(path, TEXT, force, NAME=name, FIELD=f"{words(name)}_param")
+
+
+def _written(path: Path, text: str, force: bool, **names: str) -> Path:
+    """Writes a text with other names in place of @NAME@. Errors: the file exists, or cannot be written."""
     if path.exists() and not force:
         raise CaffeliteError(f"{path} exists already", remedy="add -force to replace it")
-    text = TEXT.replace("@NAME@", name).replace("@FILE@", path.name).replace("@FIELD@", f"{words(name)}_param")
-    try:
+    for name, value in {"FILE": path.name, **names}.items():
+        text = text.replace(f"@{name}@", value)
+    with reporting(f"write {path}"):
         path.write_text(text)
-    except OSError as error:
-        raise CaffeliteError(f"cannot write {path}: {error.strerror}") from None
     return path
+
+
+JOB_SCRIPT = """#!/bin/bash
+# Submit it in this folder, which all nodes must have under the same path: sbatch @FILE@
+#SBATCH --job-name=@NAME@
+# The processes of all nodes train one net. With GPUs: --gpus-per-node=4, --ntasks-per-node=4, and -gpu all below.
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=2
+# A training that needs more time is requeued; --partition and --account may be needed too.
+#SBATCH --time=12:00:00
+# The job starts again where a node dies or a more important job took its nodes; the log goes on in the same file.
+#SBATCH --requeue
+#SBATCH --open-mode=append
+# SIGUSR1 comes so many seconds before the end of the time: longer than one iteration, a test and a snapshot take.
+#SBATCH --signal=USR1@120
+
+# One thread for each core of a process.
+export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK NUMBA_NUM_THREADS=$SLURM_CPUS_PER_TASK
+# -resume auto goes on from the newest valid snapshot, or begins where there is none. A node that dies costs the
+# iterations since that snapshot: set snapshot in the solver.
+srun --mpi=pmi2 caffelite train -solver @SOLVER@ -resume auto
+status=$?
+# 138: SIGUSR1 ended all processes after the same iteration, with a snapshot.
+if [ $status = 138 ]; then scontrol requeue "$SLURM_JOB_ID"; fi
+exit $status
+"""
+
+
+def write_job_script(path: Path, solver: Path | None, force: bool = False) -> Path:
+    """Writes the script. Errors: no such solver, a file that exists."""
+    if solver is None or not solver.is_file():
+        found = f'"{solver}"' if solver else "none"
+        raise CaffeliteError("the script needs a solver", expected="the file of a solver", found=found)
+    name = shlex.quote(solver.stem.removesuffix("_solver").replace(" ", "_"))
+    return _written(path, JOB_SCRIPT, force, NAME=name, SOLVER=shlex.quote(str(solver)))
