@@ -140,4 +140,4 @@ def without_blobs(data: memoryview, blobs: list[bytes], message: str = "net") ->
 def write(path: Path, body: bytes) -> None:
     """Writes a file atomically."""
     with reporting(f"write {path}"):
-        write_atomically(path, body)
+        write_atomically(path, body, durable=True)

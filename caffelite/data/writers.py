@@ -201,7 +201,8 @@ def progress_bar(name: str, total: int | None, progress: bool = True, unit: str 
 
 @contextmanager
 def atomic(path: Path, folder: bool = False) -> Iterator[Path]:
-    """A temporary path in the folder of path, renamed to path at the end, and removed after an error."""
+    """A temporary path in the folder of path, renamed to path at the end, and removed after an error. folder: it is a
+    folder, which is there already."""
     workshop = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -210,9 +211,9 @@ def atomic(path: Path, folder: bool = False) -> Iterator[Path]:
         if folder:
             unfinished.mkdir()
         yield unfinished
-        if os.path.lexists(path):
+        if folder and os.path.lexists(path):
             os.rename(path, workshop / "replaced")
-        os.rename(unfinished, path)
+        os.replace(unfinished, path)
     except OSError as mistake:
         raise CaffeliteError(f"cannot write: {mistake.strerror or mistake}", where=Where(str(path))) from None
     finally:

@@ -97,14 +97,18 @@ def tail(path: Path, most: int) -> str:
     return ""
 
 
-def write_atomically(path: Path, content: str | bytes) -> None:
-    """Replaces a file, so that a reader finds the old content or the new one. Errors: OSError."""
+def write_atomically(path: Path, content: str | bytes, durable: bool = False) -> None:
+    """Replaces a file, so that a reader finds the old content or the new one. durable: also after a loss of power.
+    Errors: OSError."""
     draft = path.with_name(f".{path.name}.draft")
     with suppress(FileNotFoundError):  # what a crash left, or a link that leads elsewhere
         draft.unlink()
     try:
         with open_new(draft) as file:
             file.write(content.encode("utf-8") if isinstance(content, str) else content)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         os.replace(draft, path)
     except BaseException:
         draft.unlink(missing_ok=True)

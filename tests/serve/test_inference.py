@@ -65,6 +65,15 @@ def test_messages_keep_their_parts():
             client.receive(theirs)
 
 
+@pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'{"payloads": "2"}', b"not JSON"])
+def test_messages_that_are_none_are_refused(text):
+    ours, theirs = multiprocessing.Pipe()
+    with theirs, ours:
+        ours.send_bytes(text)
+        with pytest.raises(ValueError):
+            client.receive(theirs)
+
+
 def test_messages_that_are_too_large_are_refused(monkeypatch):
     monkeypatch.setattr(client, "MOST_BYTES", 4)
     ours, theirs = multiprocessing.Pipe()

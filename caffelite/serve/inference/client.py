@@ -271,9 +271,13 @@ def send(connection: Connection, content: dict[str, Any], payloads: Sequence[byt
 
 
 def receive(connection: Connection) -> Answer:
-    """The next message: (content, payloads). Errors: EOFError at the end; OSError where it is too large."""
+    """The next message: (content, payloads). Errors: EOFError at the end; OSError where it is too large; ValueError
+    where it is none."""
     content = json.loads(connection.recv_bytes(MOST_JSON))
-    return content, [connection.recv_bytes(MOST_BYTES) for _ in range(content.pop("payloads"))]
+    count = content.pop("payloads", None) if isinstance(content, dict) else None
+    if not isinstance(count, int):
+        raise ValueError("not a message of caffelite")
+    return content, [connection.recv_bytes(MOST_BYTES) for _ in range(count)]
 
 
 MEMORY = 2 << 30  # bytes of the process
