@@ -42,7 +42,7 @@ SIDES = {
     "squeezenet": 35,
     "mobilenet": 32,
 }
-SIDES |= {"cifar10_quick": 32, "cifar10_full": 32, "cifar10_resnet": 32, "cifar10_fast": 32}
+SIDES |= {"cifar10_quick": 32, "cifar10_full": 32, "cifar10_resnet": 32}
 # Shapes of all tops of the data layer where it is no image and a label, and the number of values that they take.
 TOPS = {
     "mnist_elastic": {"data": ((4, 1, 28, 28), 8), "label": ((4,), 10)},
@@ -63,7 +63,6 @@ PARAMETERS = {
     "cifar10_quick": 145_578,
     "cifar10_full": 89_578,
     "cifar10_resnet": 3_699_514,
-    "cifar10_fast": 1_972_768,
     "mnist_elastic": 75_706,
     "siamese": 431_080 + 22,  # LeNet and two features
     "lstm": 128 * 64 + 4 * 256 * (64 + 256 + 1) + 4 * 256 * (256 + 256 + 1) + 128 * 257,
@@ -93,9 +92,7 @@ def fed(folder: str, side: int = 0) -> pb.NetParameter:
             continue
         length = side or layer.transform_param.crop_size or 32
         tops = TOPS.get(folder) or {"data": ((2, 3, length, length), 255), "label": ((2,), 10)}
-        flips = (
-            folder in ("cifar10_resnet", "cifar10_fast") and layer.include[0].phase == pb.TEST
-        )  # "data" has their mirror images too
+        flips = folder == "cifar10_resnet" and layer.include[0].phase == pb.TEST  # "data" has their mirror images too
         assert list(layer.top) == (["image", "label"] if flips else list(tops))
         for shape, below in tops.values():
             layer.dummy_data_param.shape.add(dim=shape)

@@ -112,13 +112,5 @@ class Model:
             if i in self.comments:
                 parts += [""] * (parts[-1] != "") + [f"# {self.comments[i]}"]
             text = re.sub(r"(: -?\d+)\.0\n", r"\1\n", prototxt.write(pb.NetParameter(layer=[layer])))
-            parts.append(folded(re.sub(r"(?:^ *data: .+\n){2,}", _listed, text, flags=re.MULTILINE), WIDTH))
+            parts.append(folded(text, WIDTH))
         return "\n".join(parts) + "\n"
-
-
-def _listed(lines: re.Match) -> str:
-    """Lines of values of a blob as one list."""
-    first, *_ = lines[0].splitlines()
-    indent = first[: first.index("data")]
-    values = ", ".join(line.split()[1] for line in lines[0].splitlines())
-    return textwrap.fill(f"data: [{values}]", WIDTH, initial_indent=indent, subsequent_indent=indent + "  ") + "\n"

@@ -261,37 +261,17 @@ def mnist_elastic(m: Model, perturbed: bool = True) -> None:
     m.classify(m.fc("score", x, 10, RATES, weight_filler=gaussian(0.01)))
 
 
-def cifar10_moved(m: Model, batch: int, **moved: int) -> str:
-    """CIFAR-10 with mirrored and moved images in TRAIN, and in TEST each image followed by its mirror image."""
-    x = m.data(
-        "cifar10",
-        (3, 32, 32),
-        (batch, 100),
-        transform={"mean_value": [114, 123, 125], "scale": 1 / 64},
-        shuffle=True,
-        mirror=True,
-        perturb_param=moved,
-    )
-    if not m.deploy:
+def cifar10_resnet(m: Model, flips: bool = True) -> None:
+    """flips: in TEST the scores are the mean of those of an image and its mirror image."""
+    flips = flips and not m.deploy
+    moved = {"shift_x": 4, "shift_y": 4, "cutout_size": 8}
+    transform = {"mean_value": [114, 123, 125], "scale": 1 / 64}
+    x = m.data("cifar10", (3, 32, 32), (128, 100), transform=transform, shuffle=True, mirror=True, perturb_param=moved)
+    if flips:
         m.section("Test-time flips: an image's scores are the mean of its own and its mirror image's.")
         m.net.layer[-1].top[0] = "image"
         m.add("Reverse", "mirrored", "image", include=TEST, reverse_param={"axis": 3})
         m.add("Concat", "views", "image", "mirrored", top=x, include=TEST, concat_param={"axis": 0})
-    return x
-
-
-def classify_views(m: Model, scores: str, smoothing: float) -> None:
-    """The output; in TEST an image's scores are the mean of its two views'."""
-    tested = scores
-    if not m.deploy:
-        views = ["score_image", "score_mirrored"]
-        m.add("Slice", "split_score", scores, top=views, include=TEST, slice_param={"axis": 0})
-        tested = m.add("Eltwise", "mean_score", *views, include=TEST, eltwise_param={"coeff": [0.5, 0.5]})
-    m.classify(scores, smoothing=smoothing, tested=tested)
-
-
-def cifar10_resnet(m: Model) -> None:
-    x = cifar10_moved(m, 128, shift_x=4, shift_y=4, cutout_size=8)
     conv = partial(unit, m)
 
     def residual(name: str, x: str, width: int) -> str:
@@ -304,65 +284,12 @@ def cifar10_resnet(m: Model) -> None:
     m.section("Stage 3: 384 x 4 x 4, with a residual block.")
     x = residual("res4", m.pool("pool4", conv("conv4", x, 384), "MAX", 2, 2), 384)
     m.section("Classifier.")
-    classify_views(m, m.fc("score", m.pool("pool", x, "MAX"), 10, RATES, weight_filler=gaussian(0.01)), 0.1)
-
-
-HAAR = {"mean": (1, 1, 1, 1), "columns": (1, -1, 1, -1), "rows": (1, 1, -1, -1), "diagonal": (1, -1, -1, 1)}
-GAINS = {  # of a color (blue, green, red) at each pattern of 2 x 2 pixels: about 1 / its deviation in photographs
-    (1, 1, 1): {"mean": 0.092, "columns": 0.48, "rows": 0.46, "diagonal": 1.23},
-    (-1, 0, 1): {"mean": 0.4, "columns": 5.4, "rows": 4.5, "diagonal": 13},
-    (-0.5, 1, -0.5): {"mean": 1, "columns": 9.2, "rows": 8.2, "diagonal": 16},
-}
-
-
-def whitening() -> tuple[list[int], list[float]]:
-    """Shape and values of filters whose outputs have about the same variance and are hardly correlated: Haar wavelets
-    of brightness and of two differences of colors, each with both signs, as a ReLU follows."""
-    filters = [
-        [round(sign * gain * channel * pixel, 3) for channel in color for pixel in HAAR[pattern]]
-        for sign in (1, -1)
-        for color, gains in GAINS.items()
-        for pattern, gain in gains.items()
-    ]
-    return [len(filters), 3, 2, 2], [value + 0.0 for each in filters for value in each]
-
-
-def cifar10_fast(m: Model) -> None:
-    """After Keller Jordan, 94% on CIFAR-10 in 3.29 seconds on a single GPU (2024): fixed whitening filters, scales of 1
-    and large rates of biases, scores times 1/9. With residual blocks in place of identity filters."""
-    x = cifar10_moved(m, 500, shift_x=2, shift_y=2)
-
-    def normalized(name: str, x: str) -> str:
-        m.on("BatchNorm", f"bn_{name}", x, batch_norm_param={"moving_average_fraction": 0.8})
-        rates = [{"lr_mult": 0, "decay_mult": 0}, {"lr_mult": 64, "decay_mult": 1 / 64}]
-        m.on("Scale", f"scale_{name}", x, param=rates, scale_param={"bias_term": True})
-        return m.relu(f"relu_{name}", x)
-
-    def conv(name: str, x: str, width: int) -> str:
-        return m.conv(name, x, width, 3, pad=1, bias_term=False, weight_filler=XAVIER)
-
-    m.section(
-        "Fixed filters of 2 x 2 pixels: brightness and two color differences, each scaled to a variance of about 1."
-    )
-    fixed = [{"lr_mult": 0, "decay_mult": 0}]
-    x = m.conv("whitening", x, 24, 2, param=fixed, bias_term=False)
-    if not m.deploy:
-        shape, values = whitening()
-        m.net.layer[-1].blobs.add(shape={"dim": shape}, data=values)
-    x = m.relu("relu_whitening", x)
-    for i, (width, size) in enumerate(((64, 15), (256, 7), (256, 3)), 1):
-        m.section(f"Block {i}: {width} x {size} x {size}.")
-        pooled = m.add(
-            "Pooling",
-            f"pool{i}",
-            conv(f"conv{i}a", x, width),
-            pooling_param={"pool": "MAX", "kernel_size": 2, "stride": 2, "round_mode": "FLOOR"},
-        )
-        short = normalized(f"conv{i}a", pooled)
-        x = m.add("Eltwise", f"res{i}", short, normalized(f"conv{i}b", conv(f"conv{i}b", short, width)))
-    m.section("Classifier.")
-    x = m.fc("fc", m.pool("pool", x, "MAX"), 10, bias_term=False, weight_filler=XAVIER)
-    classify_views(m, m.add("Power", "score", x, power_param={"scale": 1 / 9}), 0.2)
+    scores = tested = m.fc("score", m.pool("pool", x, "MAX"), 10, RATES, weight_filler=gaussian(0.01))
+    if flips:
+        views = ["score_image", "score_mirrored"]
+        m.add("Slice", "split_score", scores, top=views, include=TEST, slice_param={"axis": 0})
+        tested = m.add("Eltwise", "mean_score", *views, include=TEST, eltwise_param={"coeff": [0.5, 0.5]})
+    m.classify(scores, smoothing=0.1, tested=tested)
 
 
 def squeezenet(m: Model) -> None:

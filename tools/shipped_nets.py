@@ -9,7 +9,6 @@ from functools import partial
 from net_builder import Model
 from net_definitions import (
     alexnet,
-    cifar10_fast,
     cifar10_full,
     cifar10_leaky,
     cifar10_quick,
@@ -97,14 +96,6 @@ NETS = {
         cifar10_resnet,
         "CIFAR-10, a small residual net with mirror and shift. cifar10_train_lmdb and cifar10_test_lmdb "
         "contain images of 3 x 32 x 32 in ten classes. `caffelite dataset cifar10` creates both.",
-        "Input: colour images of 32 x 32 (blue, green, red, 0 to 255) minus 114, 123 and 125, times 1 / 64. Output: "
-        "probabilities of ten classes.",
-    ),
-    "cifar10_fast": Net(
-        "CIFAR-10 fast",
-        cifar10_fast,
-        "CIFAR-10, a small residual net that learns in few epochs. cifar10_train_lmdb and cifar10_test_lmdb contain "
-        "images of 3 x 32 x 32 in ten classes. `caffelite dataset cifar10` creates both.",
         "Input: colour images of 32 x 32 (blue, green, red, 0 to 255) minus 114, 123 and 125, times 1 / 64. Output: "
         "probabilities of ten classes.",
     ),
