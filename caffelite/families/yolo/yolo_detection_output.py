@@ -155,11 +155,12 @@ class Yolov3DetectionOutput(YoloOutput):
         return self.anchor_sizes(p.mask[index * group : index * group + p.num_box]) / p.anchors_scale[index]
 
     def boxes(self, predictions: np.ndarray, anchors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        certain, first = 1.0, 5
+        certain: np.ndarray | float
         if self.p.gaussian_box:
             certain, first = 1 - grids.sigmoid(predictions[:, :, 1:8:2]).mean(2, keepdims=True), 9
             corners = predictions[:, :, 0:8:2]
         else:
+            certain, first = 1.0, 5
             corners = predictions[:, :, :4]
         scores = (
             certain * grids.sigmoid(predictions[:, :, first - 1 : first]) * grids.sigmoid(predictions[:, :, first:])

@@ -126,7 +126,7 @@ class Hints(Hook):
         top = self._net.shown(self._net.data[last.tops[0]], last.tops[0])
         values = self._net.dev.download(top[:SAMPLES])
         dead = (values <= 0).all(axis=tuple(i for i in range(values.ndim) if i != 1))
-        if self._again(f"relu {last.name}", dead.size >= 8 and dead.mean() > DEAD) == TWICE:
+        if self._again(f"relu {last.name}", bool(dead.size >= 8 and dead.mean() > DEAD)) == TWICE:
             what = f'{int(dead.sum())} of {dead.size} units of "{last.name}" (ReLU) give 0 for every sample'
             self._log_once(
                 "dead", f"{what}: they learn no more; lower base_lr, or start biases above 0, or use negative_slope"

@@ -183,6 +183,14 @@ def _check_cycle(p: pb.SolverParameter, locate: Locator) -> None:
         raise CaffeliteError(what, where=locate(name), found=f"{name}: {length}", remedy=remedy)
 
 
+def _check_stages(p: pb.SolverParameter, locate: Locator) -> None:
+    if len(p.stagelr) != len(p.stageiter):
+        expected = f"a stagelr for each of the {len(p.stageiter)} stageiter"
+        raise CaffeliteError("the stages do not fit", where=locate("stagelr"), expected=expected, found=len(p.stagelr))
+    if list(p.stageiter) != sorted(set(p.stageiter)):
+        raise CaffeliteError("stageiter must rise", where=locate("stageiter"), found=list(p.stageiter))
+
+
 def policy(p: pb.SolverParameter, locate: Locator) -> Schedule:
     """The rate as a function of the iteration; an unknown policy or one that lacks its fields is an error."""
     if p.lr_policy not in POLICIES:
@@ -217,13 +225,7 @@ def policy(p: pb.SolverParameter, locate: Locator) -> Schedule:
             "both warmup_iter and rampup_interval are set", where=locate("rampup_interval"), remedy="keep one warm-up"
         )
     if p.lr_policy == "multifixed":
-        if len(p.stagelr) != len(p.stageiter):
-            expected = f"a stagelr for each of the {len(p.stageiter)} stageiter"
-            raise CaffeliteError(
-                "the stages do not fit", where=locate("stagelr"), expected=expected, found=len(p.stagelr)
-            )
-        if list(p.stageiter) != sorted(set(p.stageiter)):
-            raise CaffeliteError("stageiter must rise", where=locate("stageiter"), found=list(p.stageiter))
+        _check_stages(p, locate)
     if p.lr_policy == "plateau" and min(p.plateau_winsize) < 1:
         raise CaffeliteError(
             "plateau_winsize must be at least 1", where=locate("plateau_winsize"), found=min(p.plateau_winsize)
