@@ -6,6 +6,7 @@ processes that a test starts write their lines under its name (see `site_folder`
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -114,7 +115,7 @@ class Reach:
         self.failed = set(known["failed"])
 
     def _rows(self, query: str, *values: str) -> Iterator[tuple]:
-        with sqlite3.connect(f"file:{self.file}?mode=ro", uri=True) as database:
+        with contextlib.closing(sqlite3.connect(f"file:{self.file}?mode=ro", uri=True)) as database:
             yield from database.execute(query, values)
 
     @functools.cached_property

@@ -15,7 +15,7 @@ from devices.host.ranks import HostSums, TwinCommunicator
 from caffelite.devices.cuda import GPU
 from caffelite.errors import CaffeliteError
 from caffelite.parallel import session
-from caffelite.parallel.transports import star
+from caffelite.parallel.transports import choice, star
 from caffelite.runs.launch import Signals
 
 pytestmark = pytest.mark.host
@@ -92,7 +92,7 @@ def job(monkeypatch):
         modules = stand_in(communicator, None)
         return HostSums(backend.stream, dev.sums_stream, 0, 2, control.gather, dev.drop_graphs, **modules)
 
-    monkeypatch.setattr(module.choice, "all_reduce", transport)
+    monkeypatch.setattr(choice, "all_reduce", transport)
     for variable in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):  # a session sets them where they are not
         monkeypatch.setenv(variable, str(numba.config.NUMBA_NUM_THREADS))
     for variable in module.CUDA_DEFAULTS:
