@@ -169,6 +169,12 @@ def test_labels_that_are_no_class_of_objects(fed, label):
         ("PriorBox", "prior_box_param", "min_size: 5 min_size: 6 density: @2", "wrong number of density"),
         ("PriorBox", "prior_box_param", "min_size: 5 density: @0", "a bad density"),
         ("PriorBox", "prior_box_param", "min_size: 5 second_offset_h: @nan", "is no finite number"),
+        (
+            "PriorBox",
+            "prior_box_param",
+            "min_size: 5 second_offset_h: 1 denser_prior_boxes: @true",
+            "exclude each other",
+        ),
         ("PriorBoxClustered", "prior_box_param", "width: 5 width: 4 height: @3", "no box for each width"),
     ],
 )

@@ -39,32 +39,22 @@ class Augmentation:
         self.moves: list[Perturbation] = []
         self.looks: list[Perturbation] = []
         self.resizes = self.grows = False
-        if not PLAIN.issuperset([field.name for field, _ in param.ListFields()]):
-            self._read(param, phase, shape, crop, locate, key)
-
-    def _read(
-        self,
-        param: pb.TransformationParameter,
-        phase: int,
-        shape: tuple[int, int, int],
-        crop: tuple[int, int],
-        locate: Locator,
-        key: Key,
-    ) -> None:
+        if PLAIN.issuperset(field.name for field, _ in param.ListFields()):
+            return
         fields, train = Fields(param, locate, shape), phase == pb.TRAIN
         perturb = fields.inner("perturb_param")
         size = Resize(fields, crop, train) if Resize.requested(param) else None
-        part: RandomRegion | Scales | None = None
+        region: RandomRegion | Scales | None = None
         if param.HasField("random_aspect_ratio_param"):
             if size:
                 what = "random_aspect_ratio_param excludes other random sizes"
                 raise fields.error("random_aspect_ratio_param", what, remedy="leave them out")
-            part = RandomRegion(fields.inner("random_aspect_ratio_param"), crop if all(crop) else shape[1:])
+            region = RandomRegion(fields.inner("random_aspect_ratio_param"), crop if all(crop) else shape[1:])
         if param.multi_scale or param.fix_crop:
-            if size or part:
+            if size or region:
                 name = "multi_scale" if param.multi_scale else "fix_crop"
                 raise fields.error(name, f"{name} excludes other random sizes", remedy="leave them out")
-            part = Scales(fields, crop)
+            region = Scales(fields, crop)
         warp, elastic = Warp(perturb), Elastic(perturb)
         mean = tuple(min(255, max(0, round(value))) for value in param.mean_value)
         filling = mean if len(mean) in (1, shape[0]) else (127,)
@@ -80,11 +70,11 @@ class Augmentation:
         ]
         self.moves = [size] if size else []
         if train:
-            self.moves += [step for step in (part, warp, elastic) if step and step.active]
+            self.moves += [step for step in (region, warp, elastic) if step and step.active]
         self.looks = [step for step in looks if train and step.active]
         self.resizes, self.grows = (
-            bool(size or part and train),
-            bool(size and size.grows or part and part.grows and train),
+            bool(size or region and train),
+            bool(size and size.grows or region and region.grows and train),
         )
         for step in self.moves + self.looks:
             step.seed(key)

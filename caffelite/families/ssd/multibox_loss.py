@@ -80,14 +80,14 @@ class MultiBoxLoss(Loss):
                 raise self.error(f"a bad {name}", name, expected=expected, found=found)
         if p.map_object_to_agnostic and self.classes != 2:
             raise self.error("map_object_to_agnostic needs 2 classes", "num_classes", expected=2, found=self.classes)
-        # RefineDet's labels of one class of objects
-        self.joins_classes = p.HasField("objectness_score") and self.classes == 2
+        # RefineDet's anchors: every object is of class 1
+        self.agnostic_labels = p.HasField("objectness_score") and self.classes == 2
         self.refines = len(self.spec.bottom) > 4
         if self.refines:
             self._check_refinement()
         down = list(self.spec.propagate_down) + [True] * 2
         self.counts_offsets, self.counts_scores = down[:2] if len(down) > 2 else (True, True)
-        self.requires_host = self.refines or self.joins_classes or not self._by_kernels()
+        self.requires_host = self.refines or self.agnostic_labels or not self._by_kernels()
 
     def _check_refinement(self) -> None:
         p = self.p
@@ -174,16 +174,16 @@ class MultiBoxLoss(Loss):
         scores = scores.reshape(self.n, self.priors, self.classes)
         boxes_, variances = priors.reshape(2, self.priors, 4)
         moved = self._moved(boxes_, variances, anchors[1]) if len(anchors) > 1 else [boxes_] * self.n
-        sure = np.ones((self.n, self.priors), bool)
+        may_be_negative = np.ones((self.n, self.priors), bool)
         if anchors:
-            sure = anchors[0].reshape(self.n, self.priors, 2)[..., 1] >= self.p.objectness_score
+            may_be_negative = anchors[0].reshape(self.n, self.priors, 2)[..., 1] >= self.p.objectness_score
         objects = self._objects(rows)
         slopes = np.zeros_like(offsets), np.zeros_like(scores)
         with np.errstate(over="ignore", invalid="ignore"):
             confidence = _Confidence(scores, self.p)
             losses, matched = [0.0, 0.0], 0
             for i in range(self.n):
-                image = _Image(self.p, offsets[i], moved[i], variances, objects.get(i), sure[i])
+                image = _Image(self.p, offsets[i], moved[i], variances, objects.get(i), may_be_negative[i])
                 chosen = image.choose(confidence, i)
                 matched += len(image.matched)
                 losses[0] += image.location_loss(slopes[0][i])
@@ -211,7 +211,7 @@ class MultiBoxLoss(Loss):
     def _objects(self, rows: np.ndarray) -> dict[int, Objects]:
         """The objects by image, of images that have some."""
         rows = rows.reshape(-1, 8)
-        if self.joins_classes:
+        if self.agnostic_labels:
             rows = np.where((np.arange(8) == 1) & (rows[:, 1:2] >= 2), 1, rows)
         rows = read_objects(self, rows, 3, self.classes)
         if not self.p.use_difficult_gt:
@@ -251,7 +251,7 @@ class _Confidence:
 
 class _Image:
     """The priors of an image, matched with its objects. offsets (P, L, 4); priors, variances (P, 4); objects: None
-    where it has none; sure (P): which priors may be hard negatives."""
+    where it has none; may_be_negative (P): which priors may be hard negatives."""
 
     def __init__(
         self,
@@ -260,10 +260,10 @@ class _Image:
         priors: np.ndarray,
         variances: np.ndarray,
         objects: Objects | None,
-        sure: np.ndarray,
+        may_be_negative: np.ndarray,
     ):
         self.p, self.offsets, self.priors, self.objects = p, offsets, priors, objects
-        self.variances, self.sure = variances, sure
+        self.variances, self.may_be_negative = variances, may_be_negative
         self.encoding = None if p.encode_variance_in_target else variances
         self.matches = np.full(len(priors), matching.UNMATCHED)
         self.overlap = np.zeros(len(priors), priors.dtype)
@@ -319,7 +319,9 @@ class _Image:
         """The unmatched priors in the loss."""
         p = self.p
         if p.mining_type == PARAM.MAX_NEGATIVE:
-            eligible = (self.matches == matching.UNMATCHED) & (self.overlap < np.float32(p.neg_overlap)) & self.sure
+            eligible = (
+                (self.matches == matching.UNMATCHED) & (self.overlap < np.float32(p.neg_overlap)) & self.may_be_negative
+            )
             count = int(positive.sum() * np.float32(p.neg_pos_ratio))
         else:
             self.matched = np.flatnonzero(positive)

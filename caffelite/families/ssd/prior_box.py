@@ -14,7 +14,8 @@ SAME_RATIO = 1e-6
 MOST_DENSE = 64
 MORE_PRIORS = (
     "in a net of TextBoxes set second_offset_h: 1 in each prior_box_param, in one of FaceBoxes density: 4 2 1 (one per "
-    "min_size); in any other change num_output of the heads, or the boxes of a PriorBox"
+    "min_size), in one of TextBoxes++ use_polygon in detection_output_param; in any other change num_output of the "
+    "heads, or the boxes of a PriorBox"
 )
 
 
@@ -70,6 +71,9 @@ class Priors(Layer):
         if p.HasField("second_offset_h"):
             if not math.isfinite(p.second_offset_h):
                 raise self.error("second_offset_h is no finite number", "second_offset_h")
+        if p.HasField("second_offset_h") and p.denser_prior_boxes:
+            what = "second_offset_h and denser_prior_boxes exclude each other"
+            raise self.error(what, "denser_prior_boxes", remedy="leave one out")
         if p.HasField("second_offset_h") or p.denser_prior_boxes:
             below = self.shifts + (0, (p.second_offset_h if p.HasField("second_offset_h") else 1) - p.offset)
             self.shifts = np.stack([self.shifts, below], 1).reshape(-1, 2)
