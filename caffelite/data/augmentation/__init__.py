@@ -79,17 +79,14 @@ class Augmentation:
         for step in self.moves + self.looks:
             step.seed(key)
         if self:
-            opencv("a perturbation of images")
-            if shape[0] > MOST_CHANNELS and not all(step.any_channels for step in self.moves + self.looks):
-                remedy = "leave the perturbations out of transform_param"
-                found = f"{shape[0]} channels"
-                raise CaffeliteError(
-                    "perturbations do not take such images",
-                    where=locate(),
-                    expected=f"at most {MOST_CHANNELS}",
-                    found=found,
-                    remedy=remedy,
-                )
+            self._check_images(shape[0], locate)
+
+    def _check_images(self, channels: int, locate: Locator) -> None:
+        opencv("a perturbation of images")
+        if channels > MOST_CHANNELS and not all(step.any_channels for step in self.moves + self.looks):
+            what, remedy = "perturbations do not take such images", "leave the perturbations out of transform_param"
+            expected, found = f"at most {MOST_CHANNELS}", f"{channels} channels"
+            raise CaffeliteError(what, where=locate(), expected=expected, found=found, remedy=remedy)
 
     def draw(self, sample: int, count: int) -> list[Draws]:
         """What decides on ``count`` samples from this one on: for each, the numbers of each perturbation."""
