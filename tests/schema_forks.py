@@ -36,8 +36,8 @@ OWN = fields("""
 FillerParameter: diag_val
 NetParameter: checksum deploy_param run
 DeployParameter: answer
-SolverParameter: best_lowest best_score div_factor early_stop ema_decay final_div_factor max_epoch pct_start
-  snapshot_epoch snapshot_keep step_epoch swa_start test_epoch
+SolverParameter: best_lowest best_score div_factor early_stop ema_decay final_div_factor max_epoch more_device_id
+  pct_start snapshot_epoch snapshot_keep step_epoch swa_start test_epoch
 SolverState: checksum model_digest resume run
 LayerParameter: anchor_target_param augmentation_param bbox_reg_param bias_channel_param binary_convolution_param
   binary_inner_product_param blobs_lr bn_conv_param bn_param box_group_output_param box_output_param capsule_len_param

@@ -149,7 +149,7 @@ def gpu_numbers(text: str) -> list[int]:
 
 
 class GpuOfSolver(list):
-    """The GPU that solver_mode requests, without -gpu."""
+    """The GPUs that solver_mode and device_id request, without -gpu."""
 
     def explained(self, mistake: CaffeliteError) -> CaffeliteError:
         """The error with the name of the field that led to it, and with running on the CPU as a remedy."""
@@ -161,10 +161,11 @@ class GpuOfSolver(list):
 
 
 def gpus(text: str | None, solver: pb.SolverParameter | None = None) -> list[int]:
-    """The GPUs that -gpu names; without it the one of the solver's solver_mode; none for the CPU."""
-    mode = solver.solver_mode if solver is not None and solver.HasField("solver_mode") else None
+    """The GPUs that -gpu names; without it those of the solver's solver_mode; none for the CPU."""
     if text is None:
-        return GpuOfSolver([solver.device_id]) if solver is not None and mode == pb.SolverParameter.GPU else []
+        if solver is None or not solver.HasField("solver_mode") or solver.solver_mode == pb.SolverParameter.CPU:
+            return []
+        return GpuOfSolver([solver.device_id, *solver.more_device_id])
     from ..devices import cuda
 
     if text == "all":
@@ -182,11 +183,13 @@ def open_device(
     options: dict[str, Any] | None = None,
     net: Callable[[], pb.NetParameter] | None = None,
 ) -> Any:
-    """Opens the one device that -gpu names; without it the one of the solver's solver_mode; without that the CPU.
+    """Opens the one device that -gpu names; without it the first of the solver's solver_mode; without that the CPU.
 
     options, net: see ``open_one``. Errors: more than one GPU; the GPU cannot be used.
     """
     gpu_ids = gpus(gpu, solver)
+    if gpu is None:
+        del gpu_ids[1:]
     if len(gpu_ids) > 1:
         raise CaffeliteError(
             "only training runs on several GPUs", found=f"-gpu {gpu}", remedy=f"use one: -gpu {gpu_ids[0]}"

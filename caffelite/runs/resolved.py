@@ -71,6 +71,7 @@ def solver(
     copy.train_state.CopyFrom(train.state)
     copy.test_state.extend(spec.state for spec in tests)
     copy.random_seed = seed
+    copy.ClearField("more_device_id")
     copy.solver_mode = pb.SolverParameter.CPU if gpu is None else pb.SolverParameter.GPU
     if gpu is not None:
         copy.device_id = gpu

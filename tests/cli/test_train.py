@@ -7,9 +7,11 @@ import shlex
 
 import pytest
 
+from caffelite import caffelite_pb2 as pb
+from caffelite import prototxt
 from caffelite.devices import cuda as gpus
 from caffelite.devices.cuda import presence
-from caffelite.runs import registry
+from caffelite.runs import open_net, registry
 
 NUMBER = r"-?(\d+(\.\d*)?(e[+-]\d+)?|nan|inf)"
 LINES = [
@@ -290,3 +292,9 @@ def test_an_overfit_run_writes_nothing_when_it_is_stopped(folder, call):
     answer = call("train -solver solver.prototxt -overfit 1 -set max_iter=100000000 -max_time 0.3s")
     assert answer.status == 0 and "Optimization stopped early." in answer.lines
     assert not list(folder.glob("*run*")) + list(folder.glob(".run*"))
+
+
+@pytest.mark.parametrize("text, option, ids", [("[1, 3]", None, [1, 3]), ("2", None, [2]), ("[1, 3]", "0", [0])])
+def test_gpus_of_the_solver(text, option, ids):
+    solver = prototxt.parse(f"solver_mode: GPU device_id: {text}", pb.SolverParameter).message
+    assert open_net.gpus(option, solver) == ids

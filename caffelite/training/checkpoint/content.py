@@ -323,7 +323,7 @@ IGNORED = (
     *("net", "train_net", "test_net", "net_param", "train_net_param", "test_net_param", "test_state"),
     *("max_iter", "display", "debug_info", "test_iter", "test_interval", "test_initialization"),
     *("snapshot", "snapshot_prefix", "snapshot_after_train", "snapshot_format", "snapshot_diff", "snapshot_keep"),
-    *("solver_mode", "device_id", "best_score", "best_lowest", "early_stop"),
+    *("solver_mode", "device_id", "more_device_id", "best_score", "best_lowest", "early_stop"),
 )
 
 
