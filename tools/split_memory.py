@@ -45,7 +45,7 @@ def main() -> None:
             trainer.solve(iterations=3)
         finally:
             trainer.close()
-        nets = trainer.iteration_parts.pipeline.nets
+        nets = trainer.train_step.pipeline.nets
         planned = sum(net.compiled.arena + net.compiled.constant_bytes for net in nets) + 12 * trainer.net.params.size
         found = comm.gather((peak() - bare, bare, library_pages() - pages, planned / 2**20))
         if not comm.rank:

@@ -24,7 +24,7 @@ FEW_ROWS = 32  # of a product with large weights, at most
 FEW_ROWS_FORWARD = 8  # the same for the forward pass, where more rows are not faster
 FEW_ROWS_WEIGHTS = 1 << 23  # at least: more than second-level caches hold
 FEW_ROWS_COLUMNS = 64  # of which the weights have a multiple
-DEPTHWISE_PARTS = 32  # of the sums over pixels in a depthwise convolution's weight gradient, for threads
+DEPTHWISE_CHUNKS = 32  # of the sums over pixels in a depthwise convolution's weight gradient, for threads
 GRADIENT_TERMS = 512  # pixels that a depthwise convolution's weight gradient adds up at a time
 CHUNK_BYTES = 4 << 20  # of both factors of a weight gradient, which stay in a third-level cache
 Shape = tuple[int, ...]
@@ -81,8 +81,8 @@ def has_few_channels(c: int, m: int, window: Window) -> bool:
 def keeps_order(x: Shape, y: Shape, window: Window, groups: int) -> bool:
     """Whether the forward pass of training is direct, as LeNet's second: another order of its sums is seen in the
     losses of the first 50 iterations on MNIST. Channels that fill all vectors gain more by other algorithms."""
-    parts = x[1] % WIDTH or y[1] % WIDTH
-    return bool(groups == 1 and parts and has_few_channels(x[1], y[1], window))
+    uneven = x[1] % WIDTH or y[1] % WIDTH
+    return bool(groups == 1 and uneven and has_few_channels(x[1], y[1], window))
 
 
 def is_depthwise(x: Shape, y: Shape, groups: int) -> bool:
@@ -165,10 +165,10 @@ def gradient_sizes(c: int, m: int, tiles: int, tile: Tile, threads: int) -> tupl
 
 def depthwise_sizes(x: Shape, y: Shape) -> tuple[tuple[int, int], tuple[int, int, int]]:
     """Shapes of float32 in the workspace of a depthwise convolution: the packed weights, and the partial sums of the
-    weight gradient. The number of parts does not depend on the number of threads, as results depend on it."""
+    weight gradient. The number of chunks does not depend on the number of threads, as results depend on it."""
     width, rows, pixels = rounded(x[1], LANES), y[0] * y[2], y[0] * y[2] * y[3]
-    parts = max(1, min(rows, max(pixels // GRADIENT_TERMS, min(DEPTHWISE_PARTS, pixels // 48))))
-    return (9, width), (parts, 9, width)
+    chunks = max(1, min(rows, max(pixels // GRADIENT_TERMS, min(DEPTHWISE_CHUNKS, pixels // 48))))
+    return (9, width), (chunks, 9, width)
 
 
 def workspace(x: Shape, y: Shape, window: Window, groups: int, half: bool, threads: int, backward: bool) -> int:

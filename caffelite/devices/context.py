@@ -47,7 +47,7 @@ class InputBuffer(Protocol):
 
     @property
     def clock(self) -> tuple[int, int]:
-        """(iteration, part of its batch) of the selected pass. Waits for the device."""
+        """(iteration, micro-batch) of the selected pass. Waits for the device."""
 
     def field(self, shape: tuple[int, ...], dtype: DTypeLike | None = None) -> Field:
         """Adds a field. dtype: None for the device's."""
@@ -68,7 +68,7 @@ class InputBuffer(Protocol):
         """Selects the pass that is queued next."""
 
     def random_key(self, samples: int) -> Sequence[Any]:
-        """The arguments of a random kernel that depend on seed and clock. samples: of one part of the batch."""
+        """The arguments of a random kernel that depend on seed and clock. samples: of one micro-batch."""
 
 
 class Packing(Protocol):
@@ -87,9 +87,9 @@ class ExecutionContext:
     makes it.
 
     input_buffer: the values that the host sends for each pass. stream: the device's stream of computation, None on a
-    CPU, where an operation has finished when it returns. links: to the devices that hold the other parts of the net;
-    None where this device holds the complete net. packing: converts the weights of the net's convolutions and their
-    gradients at once.
+    CPU, where an operation has finished when it returns. links: to the devices that hold the other shards and stages
+    of the net; None where this device holds the complete net. packing: converts the weights of the net's convolutions
+    and their gradients at once.
     """
 
     input_buffer: InputBuffer
@@ -113,7 +113,7 @@ class ExecutionContext:
 
     @property
     def clock(self) -> tuple[int, int]:
-        """(iteration, part of its batch) of the selected pass, also a key of the random numbers. Waits for the
+        """(iteration, micro-batch) of the selected pass, also a key of the random numbers. Waits for the
         device."""
         return self.input_buffer.clock
 

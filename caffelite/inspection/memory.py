@@ -107,7 +107,7 @@ def explanation(of: Callable[[], InspectedNet], limit: int, traits: DeviceTraits
 
 def check(run: Trainer, of: Callable[[], InspectedNet]) -> None:
     """Errors: the run needs more memory than a CPU has. Linux would allocate it and kill the run later."""
-    nets = [*run.iteration_parts.pipeline.nets, *(net for net, _ in run.tests)]
+    nets = [*run.train_step.pipeline.nets, *(net for net, _ in run.tests)]
     arenas = sum(net.compiled.arena + net.compiled.constant_bytes for net in nets)
     params = run.net.params
     flat = params.size * (1 + len(run.updater.history)) + (0 if params.diff is None else params.diff.size)

@@ -235,7 +235,7 @@ class _Plan:
             learns=learns,
             tests=self.tests,
             state=state,
-            iteration_parts=iteration,
+            train_step=iteration,
             captured=CapturedIterations(p, state, iteration, rate, agreement),
             checkpoints=checkpoints,
             losses=losses,

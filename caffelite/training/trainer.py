@@ -66,7 +66,7 @@ class Trainer:
     learns: bool
     tests: list[tuple[Net, int]]
     state: TrainingState
-    iteration_parts: Iteration
+    train_step: Iteration
     captured: CapturedIterations
     checkpoints: Checkpoints
     losses: LossReports
@@ -85,7 +85,7 @@ class Trainer:
 
     @property
     def updater(self) -> Updater:
-        return self.iteration_parts.updater
+        return self.train_step.updater
 
     @property
     def iteration(self) -> int:
@@ -130,7 +130,7 @@ class Trainer:
             restored = self.nan_recovery.weights_fail(self.state)
         self.report_losses()
         self.hooks.finished(self.state)
-        self.iteration_parts.check_faults()
+        self.train_step.check_faults()
         log.info("Optimization Done.")
 
     def step(self, count: int, progress: Callable[[Trainer, float], None] | None = None) -> None:
@@ -162,7 +162,7 @@ class Trainer:
 
     def _run_eagerly(self) -> int:
         """Runs one iteration; 0 where it restored an earlier state."""
-        state, iteration, hooks, p = self.state, self.iteration_parts, self.hooks, self.p
+        state, iteration, hooks, p = self.state, self.train_step, self.hooks, self.p
         state.displays = bool(p.display) and state.iteration % p.display == 0
         snapshot_next = bool(p.snapshot) and (state.iteration + 1) % p.snapshot == 0
         state.inspected = state.displays or snapshot_next or state.losses.pending + 1 == PENDING_LOSSES
@@ -197,7 +197,7 @@ class Trainer:
     def _start(self) -> None:
         self._join()
         self.claim()
-        self.iteration_parts.average.start()
+        self.train_step.average.start()
         self.hooks.started(self.state)
 
     def claim(self) -> None:
@@ -207,11 +207,11 @@ class Trainer:
 
     def _join(self) -> None:
         """Joins the processes that train together. Errors: they start from different numbers."""
-        if self.comm.size > 1 and not self.iteration_parts.reducer:
-            join(self.p, self.state, self.iteration_parts, self.agreement, self.fp16_gradients)
+        if self.comm.size > 1 and not self.train_step.reducer:
+            join(self.p, self.state, self.train_step, self.agreement, self.fp16_gradients)
             scaling = "strong" if self.strong_scaling else "weak"
             rate = self.p.base_lr or self.schedule(self.iteration)
-            log_processes(self.p, self.iteration_parts, scaling, self.batch, rate, self.epoch)
+            log_processes(self.p, self.train_step, scaling, self.batch, rate, self.epoch)
 
     def _log_start(self) -> None:
         """Joins the processes, and logs what will run and how."""
@@ -247,7 +247,7 @@ class Trainer:
     def apply_update(self) -> None:
         """Updates the parameters from their gradients as they are, at the rate of the current iteration."""
         if self.learns:
-            self.iteration_parts.update(self.rate(self.iteration))
+            self.train_step.update(self.rate(self.iteration))
 
     def report_losses(self) -> None:
         """Reports the losses that no hook has received."""
@@ -257,7 +257,7 @@ class Trainer:
         """Gives a data layer of the train net another source."""
         feeding(node.layer).source = source
         self.net.rebuild(node)
-        self.iteration_parts.renew_replicas()
+        self.train_step.renew_replicas()
         entry = next(entry for entry in self.state.sources if (entry.net, entry.layer) == ("train", node.name))
         entry.source = source
 

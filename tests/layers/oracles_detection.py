@@ -78,7 +78,11 @@ def matched(candidates, objects, threshold):
     return found, best
 
 
-def score_loss(scores, label, logistic):
+def score_loss(scores, label, logistic, focal=None):
+    """focal: (alpha, gamma) of a focal loss."""
+    if focal:
+        p = math.exp(scores[label]) / sum(math.exp(s) for s in scores)
+        return -focal[0] * (1 - p) ** focal[1] * math.log(p)
     if logistic:
         total = 0.0
         for c, s in enumerate(scores):
@@ -91,6 +95,7 @@ MULTIBOX = {
     "code": "CORNER", "mining": "MAX_NEGATIVE", "ratio": 3.0, "least": 0.5, "logistic": False, "squares": False,
     "weight": 1.0, "threshold": 0.5, "difficult": True, "separate": False, "predicted": False, "in_target": False,
     "inside": False, "cross": True, "samples": 64, "divisor": None, "joined": False, "sure": 0.01,
+    "focal": None,
 }  # fmt: skip
 
 
@@ -129,23 +134,23 @@ class Image:
                 total += d * d / 2 if o["squares"] or abs(d) < 1 else abs(d) - 0.5
         return total
 
-    def confidence(self, k):
+    def confidence(self, k, focal=None):
         o = self.o
         none = -1 if o["mining"] == "NONE" and o["logistic"] else 0
         label = self.labels[self.found[k]] if self.found[k] >= 0 else none
-        return score_loss(self.scores[k].tolist(), label, o["logistic"])
+        return score_loss(self.scores[k].tolist(), label, o["logistic"], focal)
 
     def loss(self):
         """The sum, and the number of matched priors in it."""
         o, every = self.o, range(self.count)
         chosen, total = [k for k in every if self.found[k] >= 0], 0.0
         if o["mining"] == "NONE":
-            total = sum(self.confidence(k) for k in every)
+            total = sum(self.confidence(k, o["focal"]) for k in every)
         elif self.objects and o["mining"] == "MAX_NEGATIVE":
             others = [k for k in every if self.found[k] < 0 and self.best[k] < o["least"] and not self.out[k]]
             others = [k for k in others if self.sure is None or self.sure[k]]
             others = sorted(others, key=lambda k: -self.confidence(k))[: int(len(chosen) * o["ratio"])]
-            total = sum(self.confidence(k) for k in chosen + others)
+            total = sum(self.confidence(k, o["focal"]) for k in chosen + others)
         elif self.objects:
             both = {k: self.confidence(k) + (self.location(k) if self.found[k] >= 0 else 0) for k in every}
             hard = sorted(both, key=lambda k: -both[k])[: o["samples"]]

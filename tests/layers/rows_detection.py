@@ -55,6 +55,14 @@ def loss(text, name, bottoms=LOSS, more="", **options):
     return Row("MultiBoxLoss", body, bottoms, multibox(CLASSES, **options), constant=(2, 3), name=name)
 
 
+def focal(text, name, parameters, **options):
+    """parameters: alpha and gamma."""
+    power = "focal_loss_param {{ alpha: {} gamma: {} }}".format(*parameters)
+    body = f"multibox_loss_param {{ num_classes: {CLASSES} {text} }} {power}"
+    oracle = multibox(CLASSES, focal=parameters, **options)
+    return Row("MultiBoxFocalLoss", body, LOSS, oracle, constant=(2, 3), name=name)
+
+
 def refining(text, name, more, classes=CLASSES, **options):
     """One of RefineDet's two losses. more: the bottoms from the anchors."""
     bottoms = [LOSS[0], ((2, PRIORS * classes), off_kinks), *LOSS[2:], *more]
@@ -147,6 +155,9 @@ ROWS = [
         constant=(0, 1),
         name="of TextBoxes++",
     ),
+    focal("mining_type: NONE " + CENTERS, "of all priors", (0.25, 2), mining="NONE", **MATCHED),
+    focal(CENTERS, "of hard negatives", (0.5, 1.5), **MATCHED),
+    focal("mining_type: NONE " + CENTERS, "without a power", (2, 0), mining="NONE", **MATCHED),
     refining(CENTERS, "of RefineDet", ANCHORS, **MATCHED),
     refining(CENTERS + " encode_variance_in_target: true", "of RefineDet, in variances", ANCHORS, **IN_VARIANCES),
     refining(CENTERS, "of anchors' scores", ANCHORS[:1], **MATCHED),

@@ -39,13 +39,13 @@ class MeasuredConvolution:
         self._ordered = ordered and not fixed
         self.taken: dict[str, str] = {}
 
-    def _algorithm(self, part: str, runs: Callable[[], dict[str, Run]]) -> str:
-        if part not in self.taken:
+    def _algorithm(self, pass_name: str, runs: Callable[[], dict[str, Run]]) -> str:
+        if pass_name not in self.taken:
             fixed = self._fixed
-            if fixed and part == WEIGHTS and fixed not in self._exact:
+            if fixed and pass_name == WEIGHTS and fixed not in self._exact:
                 fixed = DIRECT
-            self.taken[part] = fixed or self._choices.choose(f"{self._problem}, {part}", runs())
-        return self.taken[part]
+            self.taken[pass_name] = fixed or self._choices.choose(f"{self._problem}, {pass_name}", runs())
+        return self.taken[pass_name]
 
     def forward(self, x, w, b, y, slope: float | None = None) -> None:
         def runs() -> dict[str, Run]:

@@ -77,8 +77,8 @@ class DepthwiseConvolution:
 
     def weight_gradient(self, x, dy, dw, add: bool = False) -> None:
         """add: adds to what is there."""
-        parts, rows, width = self._partial
-        partial = self._device.workspace(parts * rows * width, np.float32).reshape(self._partial)
+        chunks, rows, width = self._partial
+        partial = self._device.workspace(chunks * rows * width, np.float32).reshape(self._partial)
         x, dy, dw = x.reshape(self._x), dy.reshape(self._y), dw.reshape(self._weights)
-        where = self._pad, self._stride, partial, self._tables[:parts], self._zeros
+        where = self._pad, self._stride, partial, self._tables[:chunks], self._zeros
         depthwise.weight_gradient(x, dy, dw, add, *where)

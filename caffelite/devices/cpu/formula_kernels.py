@@ -21,7 +21,7 @@ from .onednn import Library
 
 SUMMED = 4  # arrays that a kernel adds up at once
 JOINED = 1024  # numbers of the rows that are taken as one
-PARTS = 64  # parts of a sum: fixed, so that results do not depend on the number of threads
+CHUNKS = 64  # of a sum: fixed, so that results do not depend on the number of threads
 
 
 class FormulaKernels(Memory):
@@ -77,11 +77,11 @@ class FormulaKernels(Memory):
         """``run(*arrays, *scalars, out, add=False)``: out[0] = [out[0] +] scale · Σ formula, summed in float64."""
         kernel = self._formulas.sum_kernel(formula, self.dtype.name)
         values = tuple(self.dtype.type(constants[name]) for name in formula.constants)
-        whole = np.empty(PARTS)
+        whole = np.empty(CHUNKS)
 
         def run(*operands, add: bool = False):
             arrays = [a.reshape(-1) for a in operands[:-1]]
-            partial = whole[: max(1, min(PARTS, arrays[0].size // 1024))]
+            partial = whole[: max(1, min(CHUNKS, arrays[0].size // 1024))]
             kernel(partial, *arrays, *values)
             out, total = operands[-1].reshape(-1), partial[0] if partial.size == 1 else partial.sum()
             out[0] = scale * total + (out[0] if add else 0)
@@ -143,14 +143,14 @@ class FormulaKernels(Memory):
         kernel = self._formulas.channel_sum_kernel(formula, self.dtype.name, tuple(channels), columns)
         values = tuple(self.dtype.type(constants[name]) for name in formula.constants)
         shapes = self._channel_shapes(formula, channels, rows, width)
-        parts = _parts(n) if columns else _pieces(rows, width)
-        size = (parts, c) if columns else (rows, parts)
+        chunks = _chunks(n) if columns else _pieces(rows, width)
+        size = (chunks, c) if columns else (rows, chunks)
 
         def run(*operands, add: bool = False):
             arrays = [a.reshape(s) for a, s in zip(operands[:-1], shapes, strict=True)]
             partial = self.workspace(size[0] * size[1], np.float64).reshape(size)
             kernel(partial, *((n,) if columns else (p, c)), *arrays, *values)
-            total = partial.sum(0) if columns else partial.reshape(n, c, parts).sum((0, 2))
+            total = partial.sum(0) if columns else partial.reshape(n, c, chunks).sum((0, 2))
             out = operands[-1].reshape(c)
             out[...] = scale * total + (out if add else 0)
 
@@ -181,7 +181,7 @@ class FormulaKernels(Memory):
         joined = _joined_rows(n, c)
         rows, width = n // joined, c * joined
         count, shapes = len(formulas_), self._channel_shapes(whole, channels, rows, width)
-        size, wide, sums = (_parts(rows), count, width), np.empty((count, width)), np.empty((count, c))
+        size, wide, sums = (_chunks(rows), count, width), np.empty((count, width)), np.empty((count, c))
 
         def run(*operands):
             outs, targets = operands[-2 if with_values else -1], operands[-1:] * with_values
@@ -259,7 +259,7 @@ class FormulaKernels(Memory):
         if p > 1:
             return two_passes(self, n, c, p)
         joined = _joined_rows(n, c)
-        first, size = self.zeros(joined * c), (_parts(n // joined), 2, joined * c)
+        first, size = self.zeros(joined * c), (_chunks(n // joined), 2, joined * c)
 
         def run(x, mean, variance):
             partial, rough = self._partial_sums(size)
@@ -323,18 +323,18 @@ class FormulaKernels(Memory):
 def _joined_rows(rows: int, c: int) -> int:
     """How many rows of C numbers a kernel takes as one: short loops cost more than their numbers."""
     count = 1
-    while 2 * count * c <= JOINED and rows % (2 * count) == 0 and rows // (2 * count) >= PARTS:
+    while 2 * count * c <= JOINED and rows % (2 * count) == 0 and rows // (2 * count) >= CHUNKS:
         count *= 2
     return count
 
 
-def _parts(rows: int) -> int:
-    """The number of parts into which rows are divided for a sum over columns. Each part writes and reads a row of
+def _chunks(rows: int) -> int:
+    """The number of chunks into which rows are divided for a sum over columns. Each chunk writes and reads a row of
     partial sums."""
-    return max(1, min(PARTS, rows // 96))
+    return max(1, min(CHUNKS, rows // 96))
 
 
 def _pieces(rows: int, width: int) -> int:
     """How many pieces a row is cut into: enough to share few rows among threads, and the same for any number of
     them."""
-    return max(1, min(PARTS // max(1, rows), width // 1024))
+    return max(1, min(CHUNKS // max(1, rows), width // 1024))

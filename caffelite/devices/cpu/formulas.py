@@ -272,9 +272,9 @@ from caffelite.devices.cpu.kernels.few_rows import outer as outer__, prefetch_ne
 )
 
 
-def _kernel(loop: _Loop, dtype: str, halves: tuple[str, ...], names: list[str], parts: dict[str, str]):
-    """Compiles a template. names: the formula's arguments; parts: what replaces the template's fields."""
-    arguments, body = ", ".join([loop.arguments, *names]), loop.text.format(**parts)
+def _kernel(loop: _Loop, dtype: str, halves: tuple[str, ...], names: list[str], fields: dict[str, str]):
+    """Compiles a template. names: the formula's arguments; fields: what replaces the template's fields."""
+    arguments, body = ", ".join([loop.arguments, *names]), loop.text.format(**fields)
     kernel = _KERNEL.format(distinct=loop.distinct, arguments=arguments, count=loop.iterations, loop=body)
     return _compiled(loop.imports + _HEADER.format(dtype=dtype) + _HALVES * bool(halves) + kernel)
 
@@ -297,9 +297,9 @@ def _fill(loop: _Loop, formula: Formula, dtype: str, constants: tuple[str, ...],
         {a: f"{'out__' if a == over else f'{a}_array__'}[i__]" for a in formula.arrays if formula.uses(a)},
     )
     loads = "; ".join(_load(name, element, halves) for name, element in elements.items())
-    parts = {"scalars": scalars, "loads": loads, "formula": formula.typed("T"), **more}
-    parts["result"] = f"narrow__({parts['formula']})" if "out" in halves else parts["formula"]
-    return _kernel(loop, dtype, halves, names, parts)
+    fields = {"scalars": scalars, "loads": loads, "formula": formula.typed("T"), **more}
+    fields["result"] = f"narrow__({fields['formula']})" if "out" in halves else fields["formula"]
+    return _kernel(loop, dtype, halves, names, fields)
 
 
 def map_kernel(formula: Formula, dtype: str, over: str | None = None):
@@ -308,7 +308,7 @@ def map_kernel(formula: Formula, dtype: str, over: str | None = None):
 
 
 def sum_kernel(formula: Formula, dtype: str):
-    """``kernel(partial, *arrays, *scalars, *constants)``: partial sums in float64 over equal parts, the same for every
+    """``kernel(partial, *arrays, *scalars, *constants)``: partial sums in float64 over equal chunks, the same for every
     thread count."""
     return _fill(_SUM, formula, dtype, formula.constants, first=f"{formula.arrays[0]}_array__")
 
@@ -333,7 +333,7 @@ def channel_map_kernel(formula: Formula, dtype: str, channels: tuple[str, ...], 
 
 def channel_sum_kernel(formula: Formula, dtype: str, channels: tuple[str, ...], columns: bool):
     """``kernel(partial, P, C, *arrays, *scalars, *constants)``: (N·C, pieces); for columns ``kernel(partial, N, …)``:
-    (parts, C)."""
+    (chunks, C)."""
     return _fill_channels(_COLUMN_SUM if columns else _PLANE_SUM, formula, dtype, channels, columns)
 
 
@@ -347,7 +347,7 @@ def column_sums_kernel(
 ):
     """``kernel(partial, rough, N, *arrays, *constants)``: the sums of several formulas over the same rows (N, C).
 
-    partial (parts, F, C) takes them; rough: workspace like it, of the arrays' type. kept: ``kernel(out, partial, …)``;
+    partial (chunks, F, C) takes them; rough: workspace like it, of the arrays' type. kept: ``kernel(out, partial, …)``;
     out receives the values of the first formula; over: the array that it overwrites, which is then no argument.
     """
     names, halves = merged(several), tuple({name for formula in several for name in formula.halves})
@@ -356,7 +356,7 @@ def column_sums_kernel(
     outer += ["out_row__ = out__[i__, lo__:hi__]"] * kept
     each, value = range(len(several)), several[0].typed("T")
     store = [f"out_row__[j__] = {f'narrow__({value})' if 'out' in halves else value}"] * kept
-    parts = {
+    fields = {
         "starts": "; ".join(
             f"sums{k}__, rough{k}__ = partial__[t__, {k}], rough__[t__, {k}]; sums{k}__[:] = 0" for k in each
         ),
@@ -368,7 +368,7 @@ def column_sums_kernel(
     }
     loop = _COLUMN_SUMS._replace(arguments=f"{'out__, ' * kept}{_COLUMN_SUMS.arguments}")
     arguments = [*(f"{a}_array__" for a in names if a != over), *constants]
-    return _kernel(loop, dtype, halves, arguments, parts)
+    return _kernel(loop, dtype, halves, arguments, fields)
 
 
 def update_kernel(formula: Formula, dtype: str):
@@ -390,11 +390,11 @@ def rows_update_kernel(formula: Formula, dtype: str):
     """
     arrays = tuple(a for a in formula.arrays if a != "g")
     names = [f"{a}_array__" for a in arrays] + [c for c in formula.constants if c not in ("rate", "decay")]
-    parts = {
+    fields = {
         "prefetches": "; ".join(f"prefetch_next__({a}_array__.ctypes.data + place__ + tile__, line__)" for a in arrays),
         "rows": "; ".join(f"{a}_row__ = {a}_array__[n__ + j__, k__:k__ + width__]" for a in arrays),
         "loads": "; ".join(f"{a} = {a}_row__[i__]" for a in arrays),
         "formula": formula.typed("T"),
         "stores": "; ".join(f"{a}_row__[i__] = {a}" for a in arrays),
     }
-    return _kernel(_ROWS_UPDATE, dtype, (), names, parts)
+    return _kernel(_ROWS_UPDATE, dtype, (), names, fields)

@@ -32,7 +32,7 @@ class InputBuffer:
     def select(self, which: int) -> None: ...
 
     def random_key(self, samples: int) -> tuple[int, int, int, int]:
-        """(low and high half of the seed, iteration, number of the part's first sample)."""
+        """(low and high half of the seed, iteration, index of the micro-batch's first sample)."""
         iteration, micro_batch = self.clock
         return self.seed & 0xFFFFFFFF, self.seed >> 32, iteration, micro_batch * samples
 

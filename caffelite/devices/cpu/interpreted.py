@@ -74,7 +74,7 @@ def sum_kernel(formula: Formula, dtype: str) -> Callable[..., None]:
     def kernel(partial, *operands):
         values = _arguments(formula, operands)
         elements = np.broadcast_to(_value(formula, values), values[formula.arrays[0]].shape)
-        partial[:] = [part.sum() for part in np.array_split(elements, partial.size)]
+        partial[:] = [chunk.sum() for chunk in np.array_split(elements, partial.size)]
 
     return kernel
 
@@ -116,8 +116,8 @@ def channel_sum_kernel(formula: Formula, dtype: str, channels: tuple[str, ...], 
 
 
 def _sum_columns(elements: np.ndarray, partial: np.ndarray) -> None:
-    for k, part in enumerate(np.array_split(elements, len(partial))):
-        partial[k] = part.sum(0)
+    for k, chunk in enumerate(np.array_split(elements, len(partial))):
+        partial[k] = chunk.sum(0)
 
 
 def column_sums_kernel(

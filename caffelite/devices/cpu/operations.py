@@ -106,12 +106,12 @@ class Convolution:
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
         dy = dy.reshape(self._y)
         if dx is not None or dw is not None:
-            space, parts = self._space(0 if dw is None else self._weights)
+            space, chunks = self._space(0 if dw is None else self._weights)
             target = (x if dx is None else dx).reshape(self._x)
-            args = dy, target, dx is not None, parts, dw is not None, space
+            args = dy, target, dx is not None, chunks, dw is not None, space
             convolution.convolution_backward(self._fn, x.reshape(self._x), w.reshape(-1), *args, *self._geometry)
         if dw is not None:
-            convolution.add_parts(parts, dw.reshape(-1), add_w)
+            convolution.add_chunks(chunks, dw.reshape(-1), add_w)
         if db is not None:
             dense.channel_sums(dy.reshape(dy.shape[0], dy.shape[1], -1), db.reshape(-1), add_b)
 

@@ -103,8 +103,8 @@ class DirectGradient:
         self._order = (np.arange(kh * kw)[:, None] + np.arange(self._each) * kh * kw).reshape(-1)
         self._rows = np.pad(rows, (0, -len(rows) % direct.ROWS), "edge")
         tiles, blocks = len(self._rows) // direct.ROWS, -(-m // groups // direct.GROUP)
-        parts = min(self._chunk, -(-TASKS // (tiles * blocks)))
-        self._totals = parts, blocks, tiles, direct.ROWS * direct.GROUP
+        chunks = min(self._chunk, -(-TASKS // (tiles * blocks)))
+        self._totals = chunks, blocks, tiles, direct.ROWS * direct.GROUP
         large = 4 * math.prod(self._totals) > TOTALS_BYTES
         self._images = max(1, PIXELS // (oh * ow)) if large else 1
         self._edge = np.zeros(blocks * direct.GROUP, np.float32)

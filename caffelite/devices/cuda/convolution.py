@@ -86,8 +86,8 @@ class Convolution:
                 whole = self._gathered("dgrad", dy)
                 self._need(self._by_weights, self._problem("dgrad", whole), whole, w, None, dx)
 
-        parts = ((weights, dw), (biases, db), (bottom, dx))
-        self._device.run_concurrently(self._work, *(part for part, wanted in parts if wanted is not None))
+        passes = ((weights, dw), (biases, db), (bottom, dx))
+        self._device.run_concurrently(self._work, *(one for one, wanted in passes if wanted is not None))
 
     def _problem(self, kind: str, like, biased: bool = False, rectified: bool = False) -> Problem:
         return Problem(kind, *self._shapes, biased, rectified, self._last, like.dtype.name, pitch(like))

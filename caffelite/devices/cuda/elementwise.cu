@@ -1,7 +1,7 @@
 // Kernels that keep shapes: dropout, random numbers, a ring.
 
-// y = x · scale where a random word is at least threshold, else 0. x (N, D); row n draws from sample part · samples + n, four words a counter;
-// clock: the seed's two words, the iteration, the part. x is the part of a wider array that begins at row first_row and column first; its first
+// y = x · scale where a random word is at least threshold, else 0. x (N, D); row n draws from sample micro_batch · samples + n, four words a counter;
+// clock: the seed's two words, the iteration, the micro-batch. x is the part of a wider array that begins at row first_row and column first; its first
 // numbers may share a counter with those before. It is stored as (N, D / channels, channels), and its words are drawn in the order of
 // (N, channels, D / channels).
 KERNEL dropout_forward(const blob* x, byte* mask, blob* y, const unsigned* clock, unsigned samples, unsigned stream, unsigned threshold,
@@ -43,7 +43,7 @@ KERNEL dropout_backward(const byte* mask, const blob* dy, blob* dx, real scale, 
   }
 }
 
-// Random numbers from start to start + width; out (N, D); row n draws from sample part · samples + n.
+// Random numbers from start to start + width; out (N, D); row n draws from sample micro_batch · samples + n.
 KERNEL uniform(real* out, const unsigned* clock, unsigned samples, unsigned stream, double start, double width, idx n, idx d) {
   idx quads = (d + 3) / 4;
   EACH(i, n * quads) {

@@ -15,7 +15,7 @@ from . import channel_sums, formulas
 from .kernels import BLOCK, Kernels, grid, grid_of_rows
 from .memory import pitch
 
-PARTS = 1024  # most blocks of a sum: fixed, so that results do not depend on the GPU; 8 a multiprocessor of an H100
+CHUNKS = 1024  # most blocks of a sum: fixed, so that results do not depend on the GPU; 8 a multiprocessor of an H100
 PARTIAL_BYTES = 256 << 10  # of partial sums of channels, about: one block sums them up
 ACROSS = 8  # threads that read one row of channels: 128 bytes, a cache line
 UPDATE_TILE = 2048  # elements that one block of an update rule takes
@@ -104,13 +104,13 @@ class FormulaKernels(Kernels):
         """``run(*arrays, *scalars, out, add=False)``: out[0] = [out[0] +] scale · Σ formula, added up in float64."""
         choose = self._typed(partial(formulas.sum_source, formula), "formula_sum", (formula,))
         values = self._constants((formula,), constants)
-        parts, come = self.empty(PARTS, np.float64), self.zeros(1, np.uint32)
+        sums, come = self.empty(CHUNKS, np.float64), self.zeros(1, np.uint32)
 
         def run(*operands, add: bool = False):
             (*inputs, out), (launch, each) = operands, choose(operands)
             n = inputs[0].size
-            result = parts, come, out, np.float64(scale), np.int64(add)
-            launch(grid(n, 4 * each * BLOCK, PARTS), (BLOCK, 1, 1), (np.int64(n), *result, *inputs, *values))
+            result = sums, come, out, np.float64(scale), np.int64(add)
+            launch(grid(n, 4 * each * BLOCK, CHUNKS), (BLOCK, 1, 1), (np.int64(n), *result, *inputs, *values))
 
         return run
 
@@ -233,11 +233,12 @@ class FormulaKernels(Kernels):
             across = min(ACROSS, 1 << max(0, math.ceil(c / each) - 1).bit_length()) if columns else 1
             width = across * each if columns else 1
             groups, numbers, sums = math.ceil(c / width), width * n * p, len(formulas_)
-            most = min(PARTS, PARTIAL_BYTES // (8 * sums * groups * width)) if columns else PARTS // groups
+            most = min(CHUNKS, PARTIAL_BYTES // (8 * sums * groups * width)) if columns else CHUNKS // groups
             pieces = max(1, min(math.ceil(numbers / PIECE), most))
             teams = math.ceil(pieces / channel_sums.TEAM) if columns else 0
-            parts = self.empty(sums * groups * width * (pieces + teams) if pieces > 1 else 1, np.float64)
-            first = (*(whole(v) for v in (n, c, p, pieces, across)), parts, self.zeros(groups * (teams + 1), np.uint32))
+            totals = self.empty(sums * groups * width * (pieces + teams) if pieces > 1 else 1, np.float64)
+            sizes = (whole(v) for v in (n, c, p, pieces, across))
+            first = (*sizes, totals, self.zeros(groups * (teams + 1), np.uint32))
             threads = 32 if numbers <= 128 and not columns else BLOCK
             return grid(groups * pieces, 1), (threads, 1, 1), first
 

@@ -59,8 +59,8 @@ class InputBuffer:
 
     @property
     def clock(self) -> tuple[int, int]:
-        iteration, part = (int(word) for word in self._device.download(self._clock.array)[2:])
-        return iteration, part
+        iteration, micro_batch = (int(word) for word in self._device.download(self._clock.array)[2:])
+        return iteration, micro_batch
 
     def begin(self) -> None:
         """Starts to fill the other bank. All passes that were prepared before must have been queued."""
@@ -81,7 +81,8 @@ class InputBuffer:
         )
 
     def random_key(self, samples: int) -> tuple[Array, np.uint32]:
-        """The arguments of random kernels: the clock (two words of the seed, iteration, part) and a part's samples."""
+        """The arguments of random kernels: the clock (two words of the seed, iteration, micro-batch) and the samples of
+        a micro-batch."""
         return self._clock.array, np.uint32(samples)
 
     def send(self, count: int = 1) -> None:

@@ -62,9 +62,9 @@ class Kernels(Memory):
 
     def _compile(self, text: str, name: str, whole: type[np.signedinteger] = np.int64, blob: str | None = None):
         """The kernel ``name`` of a text that follows the prelude."""
-        for part in ("types", "prelude"):
-            if part not in self._texts:
-                self._texts[part] = (Path(__file__).parent / f"{part}.cu").read_text()
+        for file in ("types", "prelude"):
+            if file not in self._texts:
+                self._texts[file] = (Path(__file__).parent / f"{file}.cu").read_text()
         real, idx = (formulas.TYPES[np.dtype(kind).name] for kind in (self.dtype, whole))
         head = HEAD.format(real=real, idx=idx, blob=blob or real)
         return self.backend.kernel(self._texts["types"] + head + self._texts["prelude"] + text, name)

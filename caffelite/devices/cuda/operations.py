@@ -87,8 +87,8 @@ class InnerProduct:
         def bottom() -> None:
             self._matmul(rounded, w, dx, m, k, n, trans_b=self._transpose)
 
-        parts = ((weights, dw), (biases, db), (bottom, dx))
-        self._device.run_concurrently(m * n * k, *(part for part, wanted in parts if wanted is not None))
+        passes = ((weights, dw), (biases, db), (bottom, dx))
+        self._device.run_concurrently(m * n * k, *(one for one, wanted in passes if wanted is not None))
 
 
 def team(p: int) -> int:
@@ -129,7 +129,7 @@ class SoftmaxLoss(Labels):
         self._weights, n, c, p = op.weights, op.n, op.c, op.p
         threads = min(n * p * team(p), self.BLOCKS * 256)
         self.divisor = device.zeros(1)
-        self._parts = device.empty(2 * self.BLOCKS, np.float64), self._come, self._first
+        self._partial = device.empty(2 * self.BLOCKS, np.float64), self._come, self._first
         numbers = np.float64(-1 if op.divisor is None else op.divisor), float(np.finfo(np.float32).tiny)
         tail = *self._ignore, *numbers, team(p), n, c, p
         self._forward = device.kernel("reductions", "softmax_loss", threads, *tail)
@@ -137,7 +137,7 @@ class SoftmaxLoss(Labels):
 
     def forward(self, x, label, prob, loss, total=None, weight: float = 1.0, gradient=None) -> None:
         outputs = prob, gradient, loss, total
-        self._forward(x, label, self._weights, *outputs, float(weight), self.divisor, self.bad, *self._parts)
+        self._forward(x, label, self._weights, *outputs, float(weight), self.divisor, self.bad, *self._partial)
 
     def backward(self, prob, label, dloss, dx) -> None:
         self._backward(prob, label, self._weights, dloss, self.divisor, dx)

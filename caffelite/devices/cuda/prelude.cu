@@ -49,18 +49,18 @@ __device__ double block_sum(double v) {
 template <int K>
 __device__ double block_column_sum(const double* v, int across) {
   __shared__ double others[256 * K];
-  const int width = across * K, parts = blockDim.x / width, rows = blockDim.x / across;
+  const int width = across * K, chunks = blockDim.x / width, rows = blockDim.x / across;
   const double* column = others + threadIdx.x % width / across * 256 + threadIdx.x % across;
   __syncthreads();  // the last sum's readers are done
   EACH_OF(j, K) others[j * 256 + threadIdx.x] = v[j];
   __syncthreads();
   double total = 0;
-  for (int row = threadIdx.x / width; row < rows; row += parts) total += column[row * across];
+  for (int row = threadIdx.x / width; row < rows; row += chunks) total += column[row * across];
   __syncthreads();
   others[threadIdx.x] = total;
   __syncthreads();
   if (threadIdx.x < width)
-    for (int part = 1; part < parts; ++part) total += others[part * width + threadIdx.x];
+    for (int chunk = 1; chunk < chunks; ++chunk) total += others[chunk * width + threadIdx.x];
   return total;
 }
 

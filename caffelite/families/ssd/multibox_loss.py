@@ -180,7 +180,7 @@ class MultiBoxLoss(Loss):
         objects = self._objects(rows)
         slopes = np.zeros_like(offsets), np.zeros_like(scores)
         with np.errstate(over="ignore", invalid="ignore"):
-            confidence = _Confidence(scores, self.p)
+            confidence = self.confidence(scores)
             losses, matched = [0.0, 0.0], 0
             for i in range(self.n):
                 image = _Image(self.p, offsets[i], moved[i], variances, objects.get(i), may_be_negative[i])
@@ -196,6 +196,10 @@ class MultiBoxLoss(Loss):
             losses[1] = math.nan  # though no object is matched: the net has diverged
         total = self.p.loc_weight * losses[0] * self.counts_offsets + losses[1] * self.counts_scores
         self.dev.upload(y[0], np.array(total / divisor, self.dev.dtype))
+
+    def confidence(self, scores: np.ndarray) -> Confidence:
+        """The loss of scores (N, P, C)."""
+        return Confidence(scores, self.p)
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         for name, bottom in zip(("offsets", "scores"), dx[:2], strict=True):
@@ -222,7 +226,7 @@ class MultiBoxLoss(Loss):
         }
 
 
-class _Confidence:
+class Confidence:
     """The loss of the scores (N, P, C), and its gradient."""
 
     def __init__(self, scores: np.ndarray, p: pb.MultiBoxLossParameter):
@@ -297,7 +301,7 @@ class _Image:
         overlaps = boxes.overlaps(candidates, known)
         return matching.match(overlaps, threshold, outside), overlaps.max(1)
 
-    def choose(self, confidence: _Confidence, image: int) -> tuple[np.ndarray, np.ndarray]:
+    def choose(self, confidence: Confidence, image: int) -> tuple[np.ndarray, np.ndarray]:
         """The priors in the loss of scores, and their classes; drops matches that HARD_EXAMPLE leaves out."""
         p = self.p
         labels = np.full(len(self.priors), p.background_label_id)

@@ -30,13 +30,14 @@ _RANGES |= {"size": (1, 1 << 20)}
 class BundleSource:
     """Returns the batches of a bundle, micro-batch by micro-batch, repeatedly."""
 
-    def __init__(self, parts: list[list[np.ndarray]]):
-        self.parts, self.position, self.length = parts, 0, len(parts) * len(parts[0][0])
-        self.shapes = [array.shape for array in parts[0]]
+    def __init__(self, micro_batches: list[list[np.ndarray]]):
+        self.micro_batches, self.position = micro_batches, 0
+        self.length = len(micro_batches) * len(micro_batches[0][0])
+        self.shapes = [array.shape for array in micro_batches[0]]
 
     def next(self) -> list[np.ndarray]:
         self.position += 1
-        return self.parts[(self.position - 1) % len(self.parts)]
+        return self.micro_batches[(self.position - 1) % len(self.micro_batches)]
 
     def close(self) -> None:
         """Does nothing: no file is open."""
@@ -82,14 +83,14 @@ def replay(folder: Path, dev: Device) -> Iterator[TracedArray]:
     it."""
     report, batch = _report(folder), _batch(folder)
     model, state = _only(folder, "fault_iter_*.caffemodel*"), _only(folder, "fault_iter_*.solverstate*")
-    iteration, seed, parts = report["iteration"], report["seed"], report["parts"]
+    iteration, seed, micro_batches = report["iteration"], report["seed"], report["parts"]
     document = prototxt.read_net(folder / diagnosis.NET)
 
     def of_bundle(spec: pb.LayerParameter, phase: int, locate: Locator) -> BundleSource:
-        names = [[f"{part}/{spec.name}/{i}" for i in range(len(spec.top))] for part in range(parts)]
-        if missing := [name for part in names for name in part if name not in batch]:
+        names = [[f"{index}/{spec.name}/{i}" for i in range(len(spec.top))] for index in range(micro_batches)]
+        if missing := [name for tops in names for name in tops if name not in batch]:
             raise _no_bundle(folder, f"{diagnosis.BATCH} has no {missing[0]}")
-        return BundleSource([[batch[name] for name in part] for part in names])
+        return BundleSource([[batch[name] for name in tops] for tops in names])
 
     wiring = graph.build(document.message, document.message.state, document.locate, of_bundle)
     net = Net.of(wiring, dev, seed=seed, random_seed=seed, keep=True)
@@ -103,4 +104,4 @@ def replay(folder: Path, dev: Device) -> Iterator[TracedArray]:
             if len(blob.data) != array.size:
                 raise _no_bundle(folder, f'{state.name} does not fit layer "{node.name}"')
             dev.upload(array, np.array(blob.data, dev.dtype).reshape(array.shape))
-    yield from trace(Passes(Pipeline(net, parts), report["rank"], report["size"]), iteration)
+    yield from trace(Passes(Pipeline(net, micro_batches), report["rank"], report["size"]), iteration)

@@ -268,7 +268,7 @@ def _moments(begin, end, x, first, partial, rough):
 
 @kernel
 def moments(x, first, partial, rough):
-    """Sums of x - a and of (x - a)², a = first (C), for x (R, C) into partial (parts, 2, C), float64: moments in one
+    """Sums of x - a and of (x - a)², a = first (C), for x (R, C) into partial (chunks, 2, C), float64: moments in one
     pass, without loss where a is near to the mean. rough: workspace like partial, of the numbers' type."""
     launch(_moments, partial.shape[0], (x, first, partial, rough))
 

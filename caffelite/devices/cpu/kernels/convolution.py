@@ -241,15 +241,15 @@ def convolution_backward(
 
 
 @body
-def _add_parts(first, last, parts, out, keep):
+def _add_chunks(first, last, chunks, out, keep):
     for i in range(first, last):
-        total = out[i] if keep else parts.dtype.type(0)
-        for t in range(parts.shape[0]):
-            total += parts[t, i]
+        total = out[i] if keep else chunks.dtype.type(0)
+        for t in range(chunks.shape[0]):
+            total += chunks[t, i]
         out[i] = total
 
 
 @kernel
-def add_parts(parts, out, keep):
-    """out (flat) = [out +] the sum over parts (T, ...) in order."""
-    launch(_add_parts, out.size, (parts, out, keep))
+def add_chunks(chunks, out, keep):
+    """out (flat) = [out +] the sum over chunks (T, ...) in order."""
+    launch(_add_chunks, out.size, (chunks, out, keep))

@@ -124,11 +124,11 @@ def spread(dy, packed, dx, pad, stride, tables):
 @body
 def _sum_parts(first, last, x, dy, pad, stride, partial, tables, zeros):
     height, width, channels, size = dy.shape[1], dy.shape[2], dy.shape[3], dy.shape[3] * dy.itemsize
-    rows, parts, wide = dy.shape[0] * height, partial.shape[0], _COLUMNS1 if stride == 1 else _COLUMNS2
+    rows, chunks, wide = dy.shape[0] * height, partial.shape[0], _COLUMNS1 if stride == 1 else _COLUMNS2
     for t in range(first, last):
         sums, source, gradients = partial[t], tables[t, : SIDE * wide], tables[t, TABLE - BLOCK :]
         sums[:] = 0
-        for r in range(t * rows // parts, (t + 1) * rows // parts):
+        for r in range(t * rows // chunks, (t + 1) * rows // chunks):
             image, top = r // height, r % height
             for left in range(0, width, BLOCK):
                 row, column = top * stride - pad[0], left * stride - pad[1]
@@ -156,7 +156,7 @@ def _join_parts(first, last, partial, dw, add):
 def weight_gradient(x, dy, dw, add, pad, stride, partial, tables, zeros):
     """dw (C, 9) = [dw +] the weight gradient from x (N, H, W, C) and dy (N, OH, OW, C).
 
-    Workspace: partial (parts, 9, width), whose number of parts decides the order of the sum; tables (parts, TABLE).
+    Workspace: partial (chunks, 9, width), whose number of chunks decides the order of the sum; tables (chunks, TABLE).
     """
     launch(_sum_parts, partial.shape[0], (x, dy, pad, stride, partial, tables, zeros))
     launch(_join_parts, dw.shape[0], (partial, dw, add))

@@ -155,12 +155,12 @@ def pad(x, padded, top, left):
 @body
 def _gradient(first, last, x, dy, shift, channel, channels, totals, edge, rows, steps, step, add):
     images, outputs, stride = dy.shape
-    parts, groups, tiles = totals.shape[:3]
+    chunks, groups, tiles = totals.shape[:3]
     tasks, size = groups * tiles, x.shape[1] * x.shape[2]
     source, factors, total = x.ctypes.data + shift * 4, dy.ctypes.data + channel * 4, totals.ctypes.data
     row, pixel, final = rows.ctypes.data, steps.ctypes.data, edge.ctypes.data
-    for part in range(first // tasks, (last - 1) // tasks + 1):
-        begin, end, done = part * images // parts, (part + 1) * images // parts, part * tasks
+    for chunk in range(first // tasks, (last - 1) // tasks + 1):
+        begin, end, done = chunk * images // chunks, (chunk + 1) * images // chunks, chunk * tasks
         begin_task, end_task = max(first, done) - done, min(last - done, tasks)
         for image in range(begin, end, step):
             for start in range(0, outputs, BLOCK):
@@ -182,7 +182,7 @@ def _gradient(first, last, x, dy, shift, channel, channels, totals, edge, rows, 
 
 @kernel
 def gradient(x, dy, shift, channel, channels, totals, edge, rows, steps, step, add):
-    """totals (parts, groups, tiles, ROWS·GROUP) = [totals +] the sums over each part's images of dy (N, P, M) times
+    """totals (chunks, groups, tiles, ROWS·GROUP) = [totals +] the sums over each chunk's images of dy (N, P, M) times
     x (N, H, W·C), which includes its pad.
 
     shift: of the first channel in x; channel, channels: the first in dy, and how many. steps (P): the offset of each
@@ -201,12 +201,12 @@ def _join(first, last, totals, order, dw, add):
         group, lane = m // GROUP, m % GROUP
         for i in range(order.size):
             total = totals.dtype.type(0)
-            for part in range(totals.shape[0]):
-                total += totals[part, group, i // ROWS, i % ROWS * GROUP + lane]
+            for chunk in range(totals.shape[0]):
+                total += totals[chunk, group, i // ROWS, i % ROWS * GROUP + lane]
             dw[m, order[i]] = dw[m, order[i]] + total if add else total
 
 
 @kernel
 def join(totals, order, dw, add):
-    """dw (M, K) = [dw +] the sum of the parts of totals. order (K): the column of each position."""
+    """dw (M, K) = [dw +] the sum of the chunks of totals. order (K): the column of each position."""
     launch(_join, dw.shape[0], (totals, order, dw, add))

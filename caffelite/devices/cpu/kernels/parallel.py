@@ -73,12 +73,12 @@ def _compile(context: Any, body: Any, kinds: tuple[Any, ...]) -> Any:
 
 class _Shared:
     """A record on the stack of the launching thread: the body's arguments as primitive values, the number of
-    iterations, the number of parts they are divided into, and the status of a body that raised an error."""
+    iterations, the number of chunks they are divided into, and the status of a body that raised an error."""
 
     def __init__(self, context: Any, kinds: tuple[Any, ...]):
         self._packer = context.get_arg_packer(kinds)
         arguments = self._packer.argument_types
-        self.count, self.parts, self.code, self.error = range(len(arguments), len(arguments) + 4)
+        self.count, self.chunks, self.code, self.error = range(len(arguments), len(arguments) + 4)
         status = context.call_conv.get_function_type(types.none, ())
         self.kind = ir.LiteralStructType([*arguments, _WORD, _WORD, status.return_type, status.args[1].pointee])
 
@@ -98,22 +98,22 @@ class _Shared:
 
 
 def _callback(context: Any, module: Any, compiled: Any, shared: _Shared) -> Any:
-    """The function that runs parts of a loop. Its operand is the address of the record plus the number of the first
-    part; contiguous parts are equal up to one iteration, the longer ones first."""
+    """The function that runs chunks of a loop. Its operand is the address of the record plus the number of the first
+    chunk; contiguous chunks are equal up to one iteration, the longer ones first."""
     function = ir.Function(module, _CALLBACK, module.get_unique_name("launch"))
     function.linkage = "internal"
     builder = ir.IRBuilder(function.append_basic_block())
     operands, counts, _, data = function.args
     record = builder.bitcast(data, shared.kind.as_pointer())
     start = builder.sub(builder.ptrtoint(builder.load(operands), _WORD), builder.ptrtoint(data, _WORD))
-    count, parts = (shared.load(builder, record, field) for field in (shared.count, shared.parts))
-    least, more = builder.udiv(count, parts), builder.urem(count, parts)
+    count, chunks = (shared.load(builder, record, field) for field in (shared.count, shared.chunks))
+    least, more = builder.udiv(count, chunks), builder.urem(count, chunks)
     arguments = shared.load_arguments(builder, record)
     run = context.declare_function(module, compiled)
     with cgutils.for_range(builder, builder.load(counts)) as loop:
-        part = builder.add(start, loop.index)
-        longer = builder.icmp_unsigned("<", part, more)
-        first = builder.add(builder.mul(part, least), builder.select(longer, part, more))
+        chunk = builder.add(start, loop.index)
+        longer = builder.icmp_unsigned("<", chunk, more)
+        first = builder.add(builder.mul(chunk, least), builder.select(longer, chunk, more))
         last = builder.add(builder.add(first, least), builder.zext(longer, _WORD))
         with builder.if_then(builder.icmp_unsigned("<", first, last)):
             values = [first, last, *arguments]
@@ -134,16 +134,16 @@ def _borrowed(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     return array._getvalue()
 
 
-def _run(builder: Any, callback: Any, record: Any, count: Any, store_parts: Callable[[Any], None]) -> None:
+def _run(builder: Any, callback: Any, record: Any, count: Any, store_chunks: Callable[[Any], None]) -> None:
     """Calls the callback on all threads, or on this one where that is enough."""
     module, data = builder.module, builder.bitcast(record, _BYTES)
     threads = builder.call(cgutils.get_or_insert_function(module, ir.FunctionType(_WORD, []), "get_num_threads"), [])
     parallel_for = ir.FunctionType(ir.VoidType(), [_BYTES] * 5 + [_WORD] * 3)
     parallel_for = cgutils.get_or_insert_function(module, parallel_for, "numba_parallel_for")
     several = builder.and_(builder.icmp_signed(">", count, _WORD(1)), builder.icmp_signed(">", threads, _WORD(1)))
-    parts = builder.select(several, threads, _WORD(1))
-    store_parts(parts)
-    operands, counts, steps = (cgutils.alloca_once_value(builder, value) for value in (data, parts, _WORD(1)))
+    chunks = builder.select(several, threads, _WORD(1))
+    store_chunks(chunks)
+    operands, counts, steps = (cgutils.alloca_once_value(builder, value) for value in (data, chunks, _WORD(1)))
     with builder.if_else(several) as (then, otherwise):
         with then:
             addresses = [builder.bitcast(value, _BYTES) for value in (callback, operands, counts, steps)]
@@ -173,7 +173,7 @@ def launch(_context: Any, body: Any, count: Any, arguments: Any) -> Any:
         shared.store(builder, record, shared.count, total)
         shared.store(builder, record, shared.code, ir.Constant(shared.kind.elements[shared.code], 0))
         with builder.if_then(builder.icmp_signed(">", total, _WORD(0))):
-            _run(builder, callback, record, total, lambda parts: shared.store(builder, record, shared.parts, parts))
+            _run(builder, callback, record, total, lambda chunks: shared.store(builder, record, shared.chunks, chunks))
             code, error = (shared.load(builder, record, field) for field in (shared.code, shared.error))
             status = context.call_conv._get_return_status(builder, code, error)
             with cgutils.if_unlikely(builder, status.is_error):
