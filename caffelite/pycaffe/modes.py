@@ -68,9 +68,11 @@ def open_device() -> Device:
     try:
         return devices.open_device(_settings.number if _settings.gpu else None)
     except CaffeliteError as error:
-        if not _settings.gpu or error.remedy:
+        if not _settings.gpu:
             raise
-        raise CaffeliteError(error.what, where=error.where, remedy="or use set_mode_cpu()") from error
+        from ..devices.cuda.installation import requested_by
+
+        raise requested_by(error, "set_mode_gpu", "call set_mode_cpu to run on the CPU") from None
 
 
 def init_log(level: int = 0, stderr: bool = True) -> None:

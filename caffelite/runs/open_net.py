@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import re
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -153,11 +152,9 @@ class GpuOfSolver(list):
 
     def explained(self, mistake: CaffeliteError) -> CaffeliteError:
         """The error with the name of the field that led to it, and with running on the CPU as a remedy."""
-        of_option = "-gpu" in mistake.what
-        what = mistake.what.replace("-gpu", "solver_mode: GPU", 1) if of_option else f"solver_mode: GPU: {mistake.what}"
-        other = re.sub("(, or )?leave -gpu out to run on the CPU", "", mistake.remedy or "")
-        remedy = f"{other}{', or ' if other else ''}run on the CPU: -set solver_mode=CPU"
-        return mistake.replaced(what=what, remedy=remedy)
+        from ..devices.cuda.installation import requested_by
+
+        return requested_by(mistake, "solver_mode: GPU", "run on the CPU: -set solver_mode=CPU")
 
 
 def gpus(text: str | None, solver: pb.SolverParameter | None = None) -> list[int]:

@@ -11,6 +11,7 @@ import pytest
 
 import caffelite.pycaffe as caffe
 from caffelite import caffelite_pb2 as pb
+from caffelite.devices.cuda import installation
 from caffelite.errors import CaffeliteError
 from caffelite.layers import REGISTRY
 from caffelite.pycaffe import __main__ as program
@@ -180,6 +181,18 @@ def test_settings_choose_the_device(monkeypatch):
     assert opened == [None, 2, None]
     with pytest.raises(CaffeliteError, match="0 or more"):
         caffe.set_device(-1)
+
+
+def test_a_gpu_that_is_missing_names_what_requested_it(monkeypatch):
+    def missing(number):
+        raise CaffeliteError("-gpu: this machine has no NVIDIA GPU", remedy=installation.ON_THE_CPU)
+
+    monkeypatch.setattr(modes.devices, "open_device", missing)
+    monkeypatch.setattr(modes._settings, "gpu", True)
+    with pytest.raises(CaffeliteError) as raised:
+        modes.open_device()
+    assert raised.value.what == "set_mode_gpu: this machine has no NVIDIA GPU"
+    assert raised.value.remedy == "call set_mode_cpu to run on the CPU"
 
 
 def test_counts_and_ranks_are_kept():

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import re
 from collections.abc import Iterator
 
 from ...errors import CaffeliteError, missing_extra
 from . import presence
 
 ON_THE_CPU = "leave -gpu out to run on the CPU"
+
+
+def requested_by(mistake: CaffeliteError, request: str, instead: str) -> CaffeliteError:
+    """The error of a GPU that something other than -gpu requested. instead: what to do to run on the CPU."""
+    named = "-gpu" in mistake.what
+    what = mistake.what.replace("-gpu", request, 1) if named else f"{request}: {mistake.what}"
+    other = re.sub(f"(, or )?{ON_THE_CPU}", "", mistake.remedy or "")
+    return mistake.replaced(what=what, remedy=f"{other}{', or ' if other else ''}{instead}")
 
 
 def driver_version() -> int | None:
