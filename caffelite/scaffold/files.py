@@ -242,15 +242,15 @@ def write_deploy(folder: Path, data: Dataset, run: Run) -> None:
     )
     source: DataSource = source_graph.sources[0][1]
     try:
-        made = convert(source_graph, ["numbers"] if data.task == NUMBERS else []).message
-        deploy = made.deploy_param
+        message = convert(source_graph, ["numbers"] if data.task == NUMBERS else []).message
+        deploy = message.deploy_param
         describe(deploy, source, source_graph.values["data"].shape[1:2], "BGR")
         size = getattr(source.samples, "size", (0, 0))
         if all(size) and size != tuple(source.shapes[0][2:]):
             deploy.height, deploy.width = size
     finally:
         source.close()
-    made.name = run.name
+    message.name = run.name
     deploy.label.extend(data.names)
     deploy.weights = f"{folder.name}_iter_{run.schedule.iterations}.caffemodel"
     deploy.answer = getattr(pb.DeployParameter, data.task.upper())
@@ -260,4 +260,4 @@ def write_deploy(folder: Path, data: Dataset, run: Run) -> None:
         "prepared. For Caffe, leave deploy_param out."
     )
     with atomic(folder / DEPLOY) as unfinished:
-        unfinished.write_text("\n".join([*wrapped(head), plain(made)]))
+        unfinished.write_text("\n".join([*wrapped(head), plain(message)]))

@@ -22,13 +22,13 @@ from .reading import CLASSES, LABELS
 TESTS = "include { phase: TEST }"
 SIZE = "the size of the difference"
 UNITS = "the net learns numbers of mean 0 and spread 1; this turns them into the data's units"
-TOP_5 = 10  # classes from which the five best answers are scored too
+TOP_5 = 10  # classes from which the five best predictions are scored too
 SIMILAR = 3.0  # ratio of spreads up to which numbers share one scale
 
 
 @dataclass
 class Head:
-    """What the last layer answers. scale, shift: of each number, that turn answers of mean 0 and spread 1 into the
+    """What the last layer predicts. scale, shift: of each number, that turn predictions of mean 0 and spread 1 into the
     data's units."""
 
     task: str
@@ -96,14 +96,14 @@ def adapt(net: pb.NetParameter, name: str, head: Head, locate: Locator) -> Netwo
         _spare(layer)
     last = layers[position]
     tail = [layer for layer in layers[position + 1 :] if REGISTRY[layer.type] is not ReLU]
-    made = Network(
+    network = Network(
         _own_tops([*layers[:position], last, *tail]),
         f"{last.name}_{name}",
         [layer.name for layer in layers[:position] if weights_of(layer)],
     )
-    scores = _rename_last(made, last, len(head.names), scores)
-    _add_head(made, head, scores, REGISTRY[last.type].needs_images)
-    return made
+    scores = _rename_last(network, last, len(head.names), scores)
+    _add_head(network, head, scores, REGISTRY[last.type].needs_images)
+    return network
 
 
 def _trunk(net: pb.NetParameter, scores: str) -> tuple[list[pb.LayerParameter], str]:
@@ -151,117 +151,117 @@ def _own_tops(layers: list[pb.LayerParameter]) -> list[pb.LayerParameter]:
     return layers
 
 
-def _rename_last(made: Network, last: pb.LayerParameter, outputs: int, scores: str) -> str:
-    old, last.name = last.top[0], made.last
+def _rename_last(network: Network, last: pb.LayerParameter, outputs: int, scores: str) -> str:
+    old, last.name = last.top[0], network.last
     p = weights_of(last)
     p.num_output = outputs
     p.weight_filler.CopyFrom(pb.FillerParameter(type="gaussian", std=0.01))
     p.ClearField("bias_filler")
-    for layer in made.layers[made.layers.index(last) + 1 :]:
-        layer.bottom[:] = [made.last if name == old else name for name in layer.bottom]
-        layer.top[:] = [made.last if name == old else name for name in layer.top]
-    last.top[:] = [made.last]
-    return made.layers[-1].top[0]
+    for layer in network.layers[network.layers.index(last) + 1 :]:
+        layer.bottom[:] = [network.last if name == old else name for name in layer.bottom]
+        layer.top[:] = [network.last if name == old else name for name in layer.top]
+    last.top[:] = [network.last]
+    return network.layers[-1].top[0]
 
 
-def _add_head(made: Network, head: Head, scores: str, spatial: bool) -> None:
+def _add_head(network: Network, head: Head, scores: str, spatial: bool) -> None:
     if head.task == CLASSES:
         softmax = "softmax turns scores into probabilities of the classes, of which exactly one holds"
-        _add(made, 'name: "loss" type: "SoftmaxWithLoss"', [scores, "label"], softmax)
+        _add(network, 'name: "loss" type: "SoftmaxWithLoss"', [scores, "label"], softmax)
         note = "share of test images whose best class is right; only tests need it"
-        _add(made, f'name: "accuracy" type: "Accuracy" {TESTS}', [scores, "label"], note)
+        _add(network, f'name: "accuracy" type: "Accuracy" {TESTS}', [scores, "label"], note)
         if len(head.names) > TOP_5:
             five = f'name: "accuracy_top_5" type: "Accuracy" {TESTS} accuracy_param {{ top_k: 5 }}'
-            _add(made, five, [scores, "label"], "share of test images with the right class among the five best")
+            _add(network, five, [scores, "label"], "share of test images with the right class among the five best")
         return
     if spatial:
         note = "one row of scores for each image, as the labels are"
-        scores = _add(made, 'name: "scores" type: "Flatten"', [scores], note)
+        scores = _add(network, 'name: "scores" type: "Flatten"', [scores], note)
     if head.task == LABELS:
-        _add_label_head(made, scores)
+        _add_label_head(network, scores)
     elif head.alike:
-        _add_number_head(made, head, scores)
+        _add_number_head(network, head, scores)
     else:
-        _add_column_heads(made, head, scores)
+        _add_column_heads(network, head, scores)
 
 
-def _add(made: Network, text: str, bottoms: list[str], note: str = "", tops: list[str] | None = None) -> str:
+def _add(network: Network, text: str, bottoms: list[str], note: str = "", tops: list[str] | None = None) -> str:
     """Adds the layer of this text; returns the name of its first top. tops: by default one called as the layer."""
     layer = prototxt.parse(text, pb.LayerParameter).message
     layer.bottom[:], layer.top[:] = bottoms, [layer.name] if tops is None else tops
-    made.layers.append(layer)
+    network.layers.append(layer)
     if note:
-        made.notes[layer.name] = note
+        network.notes[layer.name] = note
     return layer.top[0] if layer.top else ""
 
 
-def _add_difference(made: Network, prediction: str, note: str) -> str:
+def _add_difference(network: Network, prediction: str, note: str) -> str:
     text = f'name: "difference" type: "Eltwise" {TESTS} eltwise_param {{ coeff: 1 coeff: -1 }}'
-    return _add(made, text, [prediction, "label"], note)
+    return _add(network, text, [prediction, "label"], note)
 
 
-def _add_label_head(made: Network, scores: str) -> None:
+def _add_label_head(network: Network, scores: str) -> None:
     sigmoid = "a sigmoid for each label: any number of labels may hold for one image"
-    _add(made, 'name: "loss" type: "SigmoidCrossEntropyLoss"', [scores, "label"], sigmoid)
+    _add(network, 'name: "loss" type: "SigmoidCrossEntropyLoss"', [scores, "label"], sigmoid)
     above = "1 where the score is above 0, which is a probability above 1/2"
-    decisions = _add(made, f'name: "answers" type: "Threshold" {TESTS}', [scores], above)
-    difference = _add_difference(made, decisions, "0 where the answer is right, else 1 or -1")
-    wrong = _add(made, f'name: "wrong" type: "AbsVal" {TESTS}', [difference], SIZE)
+    decisions = _add(network, f'name: "predictions" type: "Threshold" {TESTS}', [scores], above)
+    difference = _add_difference(network, decisions, "0 where the prediction is correct, else 1 or -1")
+    wrong = _add(network, f'name: "wrong" type: "AbsVal" {TESTS}', [difference], SIZE)
     invert = f'name: "right" type: "Power" {TESTS} power_param {{ scale: -1 shift: 1 }}'
-    right = _add(made, invert, [wrong], "1 where it is right, else 0")
+    right = _add(network, invert, [wrong], "1 where it is right, else 0")
     mean = f'name: "label_accuracy" type: "Reduction" {TESTS} reduction_param {{ operation: MEAN }}'
-    _add(made, mean, [right], "share of labels that are answered right; only tests need it")
+    _add(network, mean, [right], "share of labels that are predicted correctly; only tests need it")
 
 
-def _add_number_head(made: Network, head: Head, scores: str) -> None:
+def _add_number_head(network: Network, head: Head, scores: str) -> None:
     """All numbers as one blob, in one unit."""
     scale, shift = head.scale[0], head.shift[0]
     power = f'name: "numbers" type: "Power" power_param {{ scale: {scale} shift: {shift} }}'
-    powers = _add(made, power, [scores], UNITS)
+    powers = _add(network, power, [scores], UNITS)
     loss = f'name: "loss" type: "EuclideanLoss" loss_weight: {1 / scale**2:.6g}'
     note = f"half the squared error; loss_weight 1 / {scale:g}^2 makes it one of spread 1"
-    _add(made, loss, [powers, "label"], note)
-    difference = _add_difference(made, powers, "answer minus label")
-    error = _add(made, f'name: "error" type: "AbsVal" {TESTS}', [difference], SIZE)
+    _add(network, loss, [powers, "label"], note)
+    difference = _add_difference(network, powers, "prediction minus label")
+    error = _add(network, f'name: "error" type: "AbsVal" {TESTS}', [difference], SIZE)
     mean = f'name: "mae" type: "Reduction" {TESTS} reduction_param {{ operation: MEAN }}'
-    _add(made, mean, [error], "mean absolute error in the data's units; only tests need it")
+    _add(network, mean, [error], "mean absolute error in the data's units; only tests need it")
 
 
-def _add_column_heads(made: Network, head: Head, scores: str) -> None:
+def _add_column_heads(network: Network, head: Head, scores: str) -> None:
     """Each column of numbers in its own unit."""
     cuts = " ".join(f"slice_point: {i}" for i in range(1, len(head.names)))
     columns = [f"number{i + 1}" for i in range(len(head.names))]
     note = "one blob for each column of the table, because their units differ"
     split = f'name: "columns" type: "Slice" slice_param {{ axis: 1 {cuts} }}'
-    _add(made, split, [scores], note, [f"{column}_scaled" for column in columns])
+    _add(network, split, [scores], note, [f"{column}_scaled" for column in columns])
     for column, name, scale, shift in zip(columns, head.names, head.scale, head.shift, strict=True):
         power = f'name: "{column}" type: "Power" power_param {{ scale: {scale} shift: {shift} }}'
-        _add(made, power, [f"{column}_scaled"], f"{name}: {UNITS}")
+        _add(network, power, [f"{column}_scaled"], f"{name}: {UNITS}")
     split = f'name: "label_columns" type: "Slice" slice_param {{ axis: 1 {cuts} }}'
-    _add(made, split, ["label"], "the table's columns, one by one", [f"{column}_label" for column in columns])
+    _add(network, split, ["label"], "the table's columns, one by one", [f"{column}_label" for column in columns])
     for column, name, scale in zip(columns, head.names, head.scale, strict=True):
         loss = f'name: "{column}_loss" type: "EuclideanLoss" loss_weight: {1 / (len(columns) * scale**2):.6g}'
         note = f"{name}: half the squared error, weighted by its spread, so that columns count alike"
-        _add(made, loss, [column, f"{column}_label"], note)
-    whole = "all columns in one blob, which is the answer of the deploy net"
-    _add(made, 'name: "numbers" type: "Concat"', columns, whole)
-    silent = "keeps the answers out of the log; the deploy net gives them"
-    _add(made, 'name: "silence" type: "Silence"', ["numbers"], silent, [])
+        _add(network, loss, [column, f"{column}_label"], note)
+    whole = "all columns in one blob, the output of the deploy net"
+    _add(network, 'name: "numbers" type: "Concat"', columns, whole)
+    silent = "keeps the predictions out of the log; the deploy net gives them"
+    _add(network, 'name: "silence" type: "Silence"', ["numbers"], silent, [])
 
 
-def start_fillers(made: Network) -> None:
+def start_fillers(network: Network) -> None:
     """Initial weights for inputs of spread 1: of every layer but the last, by He et al. 2015."""
-    for layer in made.layers:
-        if (p := weights_of(layer)) and layer.name != made.last:
+    for layer in network.layers:
+        if (p := weights_of(layer)) and layer.name != network.last:
             p.weight_filler.CopyFrom(pb.FillerParameter(type="msra"))
             p.ClearField("bias_filler")
 
 
-def normalize(made: Network, names: Container[str] | None = None) -> None:
+def normalize(network: Network, names: Container[str] | None = None) -> None:
     """Replaces LRN by BatchNorm and Scale: with few images, LRN nets of some seeds never leave the level of guessing.
     names: of the layers to replace; None for all."""
     layers: list[pb.LayerParameter] = []
-    for layer in made.layers:
+    for layer in network.layers:
         layers.append(layer)
         if layer.type == "LRN" and (names is None or layer.name in names):
             layer.type = "BatchNorm"
@@ -270,15 +270,15 @@ def normalize(made: Network, names: Container[str] | None = None) -> None:
             scale.scale_param.bias_term = True
             _spare(scale)
             layers.append(scale)
-    made.layers[:] = layers
+    network.layers[:] = layers
 
 
-def freeze(made: Network, frozen: list[str]) -> None:
+def freeze(network: Network, frozen: list[str]) -> None:
     """Layers that keep their weights, and the normalisations that follow them; new layers learn ten times as fast as
     the others."""
     held = set(frozen)
     blobs: set[str] = set()
-    for layer in made.layers:
+    for layer in network.layers:
         after = Described.of(layer.type).spared and not blobs.isdisjoint(layer.bottom)
         if layer.name in held or after:
             blobs.update(layer.top)
@@ -288,6 +288,6 @@ def freeze(made: Network, frozen: list[str]) -> None:
                 layer.batch_norm_param.use_global_stats = True
         else:
             blobs.difference_update(layer.top)
-            if layer.name == made.last:
+            if layer.name == network.last:
                 for param in layer.param:
                     param.lr_mult *= 10

@@ -76,7 +76,7 @@ def data_layers(
     task: str,
 ) -> list[pb.LayerParameter]:
     """The TRAIN and TEST layers. subsets: their samples; of files their lists are in the folder."""
-    made = []
+    layers = []
     for phase, subset, batch in zip((pb.TRAIN, pb.TEST), subsets, batches, strict=True):
         layer = pb.LayerParameter(name="data", top=["data", "label"], include=[pb.NetStateRule(phase=phase)])
         train, t = phase == pb.TRAIN, layer.transform_param
@@ -93,8 +93,8 @@ def data_layers(
         p.batch_size, p.shuffle = batch, train
         if not train:
             p.ClearField("shuffle")
-        made.append(layer)
-    return made
+        layers.append(layer)
+    return layers
 
 
 def _files(layer: pb.LayerParameter, folder: Path, subset: Subset, geometry: Geometry) -> pb.ImageDataParameter:

@@ -389,13 +389,13 @@ class _Making:
 
 def _with_inputs(net: Network, shapes: dict[str, Shape], test_batch: int = 1) -> pb.NetParameter:
     """The layers with Data layers whose source does not exist: ``shapes`` says what they give."""
-    made = pb.NetParameter()
+    message = pb.NetParameter()
     for phase in (pb.TRAIN, pb.TEST):
-        layer = made.layer.add(name="data", type="Data", top=["data", "label"])
+        layer = message.layer.add(name="data", type="Data", top=["data", "label"])
         layer.include.add(phase=phase)
         layer.data_param.source, layer.data_param.batch_size = "data", 1 if phase == pb.TRAIN else test_batch
-    made.layer.extend(net.layers)
-    return made
+    message.layer.extend(net.layers)
+    return message
 
 
 def new(
