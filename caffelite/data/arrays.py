@@ -55,9 +55,7 @@ class Arrays(Samples[np.ndarray]):
     def _look(self, labels: Path | None) -> None:
         images, shape = self.path, self._images.shape
         if len(shape) not in (2, 3, 4) or not math.prod(shape):
-            raise CaffeliteError(
-                "no images", where=Where(str(images)), expected="N×H×W, N×C×H×W or N×D", found=_times(shape)
-            )
+            raise Where(str(images)).error("no images", expected="N×H×W, N×C×H×W or N×D", found=_times(shape))
         self._shape = {2: (*shape[1:], 1, 1), 3: (1, *shape[1:]), 4: shape[1:]}[len(shape)]
         self.length = shape[0]
         labels_read = None
@@ -100,9 +98,7 @@ def _read_labels(path: Path, length: int, missing: bool) -> np.ndarray | None:
         return None
     try:
         if math.prod(labels.shape) != length or labels.shape[:1] != (length,) and length != 1:
-            raise CaffeliteError(
-                "the labels do not fit the images", where=where, expected=length, found=_times(labels.shape)
-            )
+            raise where.error("the labels do not fit the images", expected=length, found=_times(labels.shape))
         with _damage_reported(path):
             values = np.asarray(labels[:] if labels.shape else labels, np.float64).reshape(-1)
     finally:
@@ -110,8 +106,7 @@ def _read_labels(path: Path, length: int, missing: bool) -> np.ndarray | None:
             labels.close()
     wrong = np.flatnonzero((values != np.floor(values)) | (np.abs(values) > EXACT_LABELS))
     if wrong.size:
-        what = f"label {wrong[0]} is not an integer that float32 represents exactly"
-        raise CaffeliteError(what, where=where, found=values[wrong[0]])
+        raise where.error(f"label {wrong[0]} is not an integer that float32 represents exactly", found=values[wrong[0]])
     return values.astype(np.float32)
 
 
@@ -123,19 +118,16 @@ def _damage_reported(path: Path) -> Iterator[None]:
         yield
     except npy.DAMAGE as mistake:
         said = inputs.reason(mistake) or type(mistake).__name__
-        raise CaffeliteError(f"cannot read the arrays: {said}", where=where, expected="IDX, .npy or .npz") from None
+        raise where.error(f"cannot read the arrays: {said}", expected="IDX, .npy or .npz") from None
     except MemoryError:
-        raise CaffeliteError(
-            "not enough memory for the arrays", where=where, remedy="save them as .npy in C order"
-        ) from None
+        raise where.error("not enough memory for the arrays", remedy="save them as .npy in C order") from None
 
 
 def _load(path: Path, name: str) -> Rows | npy.Packed | np.ndarray:
     """As `_find`. Errors besides: the .npz has no array of the name."""
     array = _find(path, name)
     if array is None:
-        found = ", ".join(npy.names(path)) or "none"
-        raise CaffeliteError(f'no array "{name}"', where=Where(str(path)), found=found)
+        raise Where(str(path)).error(f'no array "{name}"', found=", ".join(npy.names(path)) or "none")
     return array
 
 
@@ -155,7 +147,7 @@ def _find(path: Path, name: str) -> Rows | npy.Packed | np.ndarray | None:
     if array.dtype.kind not in "uifb":
         if isinstance(array, (Rows, npy.Packed)):
             array.close()
-        raise CaffeliteError("no numbers", where=where, found=array.dtype)
+        raise where.error("no numbers", found=array.dtype)
     return array
 
 

@@ -49,15 +49,13 @@ class HDF5Source(Source):
         self._files = [look(path, where, tops) for path, where in listed(listing, locate)]
         self._files = [file for file in self._files if file.rows]
         if not self._files:
-            raise CaffeliteError(
-                "no rows in any file of the list", where=Where(str(listing)), remedy=f"named at {locate('source')}"
-            )
+            raise Where(str(listing)).error("no rows in any file of the list", remedy=f"named at {locate('source')}")
         first = self._files[0]
         for file in self._files:
             for top, shape, expected in zip(tops, file.row_shapes, first.row_shapes, strict=True):
                 if shape != expected:
                     what = f'{file.path}: dataset "{top}" differs in shape from that of {first.path}'
-                    raise CaffeliteError(what, where=file.where, expected=("rows", *expected), found=("rows", *shape))
+                    raise file.where.error(what, expected=("rows", *expected), found=("rows", *shape))
         length = sum(file.rows for file in self._files)
         self._row_bytes = 4 * sum(math.prod(shape) for shape in first.row_shapes)
         self._keep = len(self._files) if length * self._row_bytes <= RESIDENT_BYTES else 1
@@ -229,7 +227,7 @@ def rows_of(file: ListedFile, tops: list[str], rows: slice | np.ndarray, top: in
         inputs.check(file.path)
         return hdf5_reader.read(file.path, names, rows, shapes, file.chunks)
     except (OSError, hdf5_reader.Unreadable) as mistake:
-        raise CaffeliteError(f"cannot read {file.path}: {inputs.reason(mistake)}", where=file.where) from None
+        raise file.where.error(f"cannot read {file.path}: {inputs.reason(mistake)}") from None
 
 
 def listed(listing: Path, locate: Locator) -> list[tuple[Path, Where]]:
@@ -238,11 +236,10 @@ def listed(listing: Path, locate: Locator) -> list[tuple[Path, Where]]:
     try:
         lines = inputs.read_text(listing, inputs.LIST).splitlines()
     except (OSError, UnicodeDecodeError) as mistake:
-        what, remedy = (
-            f"cannot read the list of HDF5 files {listing}: {inputs.reason(mistake)}",
-            "write the path of each HDF5 file on a line of its own",
-        )
-        raise CaffeliteError(what, where=locate("source"), expected="a text file", remedy=remedy) from None
+        what = f"cannot read the list of HDF5 files {listing}: {inputs.reason(mistake)}"
+        raise locate.error(
+            what, "source", expected="a text file", remedy="write the path of each HDF5 file on a line of its own"
+        ) from None
     named = []
     for number, line in enumerate(lines, 1):
         if name := line.strip():
@@ -263,24 +260,20 @@ def look(path: Path, where: Where, tops: list[str]) -> ListedFile:
         descriptions, names = hdf5_reader.look(path, tops)
     except FileNotFoundError:
         remedy = "paths count from the working directory, then from the list's folder"
-        raise CaffeliteError(f"no file {path}", where=where, remedy=remedy) from None
+        raise where.error(f"no file {path}", remedy=remedy) from None
     except (OSError, hdf5_reader.Unreadable) as mistake:
-        raise CaffeliteError(f"cannot open {path} as HDF5: {inputs.reason(mistake)}", where=where) from None
+        raise where.error(f"cannot open {path} as HDF5: {inputs.reason(mistake)}") from None
     shapes, chunks = [], 0
     for top, one in zip(tops, descriptions, strict=True):
         if one is None:
             said = ", ".join(names) or "none"
-            raise CaffeliteError(f'{path} has no dataset "{top}"', where=where, expected="one for each top", found=said)
+            raise where.error(f'{path} has no dataset "{top}"', expected="one for each top", found=said)
         if not one.shape or not one.numbers:
             said = f"{one.shape or 'a single value'} of {one.type}"
-            raise CaffeliteError(
-                f'{path}: dataset "{top}" cannot feed a top', where=where, expected="an array of numbers", found=said
-            )
+            raise where.error(f'{path}: dataset "{top}" cannot feed a top', expected="an array of numbers", found=said)
         shapes.append(one.shape)
         chunks += one.chunk
     if len({shape[0] for shape in shapes}) > 1:
-        said = ", ".join(f"{top} {shape[0]}" for top, shape in zip(tops, shapes, strict=True))
-        raise CaffeliteError(
-            f"{path}: datasets differ in rows", where=where, expected="as many rows in each", found=said
-        )
+        said = ", ".join((f"{top} {shape[0]}" for top, shape in zip(tops, shapes, strict=True)))
+        raise where.error(f"{path}: datasets differ in rows", expected="as many rows in each", found=said)
     return ListedFile(path, where, shapes[0][0], [shape[1:] for shape in shapes], chunks)

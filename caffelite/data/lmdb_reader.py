@@ -40,15 +40,14 @@ class Lmdb:
         weakref.finalize(self, self._lock.release).atexit = False
         try:
             if not inputs.check(file).st_size:
-                raise CaffeliteError("truncated LMDB", where=Where(str(path)), found="0 bytes", remedy=ANEW)
+                raise Where(str(path)).error("truncated LMDB", found="0 bytes", remedy=ANEW)
         except OSError as mistake:
-            found = (
-                "a folder without data.mdb"
+            raise Where(str(path)).error(
+                "cannot open the LMDB",
+                expected="a folder with data.mdb",
+                found="a folder without data.mdb"
                 if path.is_dir() and isinstance(mistake, FileNotFoundError)
-                else inputs.reason(mistake)
-            )
-            raise CaffeliteError(
-                "cannot open the LMDB", where=Where(str(path)), expected="a folder with data.mdb", found=found
+                else inputs.reason(mistake),
             ) from None
         try:
             self._pages = self._open(file)

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from ..errors import CaffeliteError, Locator
+from ..errors import Locator
 from .augmentation.fields import Fields
 from .draws import Key, key, of_sample, uniform
 from .images import MOST_PIXELS, opencv
@@ -29,13 +29,13 @@ class Resize:
     def __init__(self, param: pb.ResizeParameter, channels: int, draws: bool, locate: Locator, transform: Key):
         for name in ("height", "width"):
             if not getattr(param, name):
-                raise CaffeliteError(f"resize_param without {name}", where=locate(name), expected="pixels")
+                raise locate.error(f"resize_param without {name}", name, expected="pixels")
         self.shape = param.height, param.width
         if math.prod(self.shape) > MOST_PIXELS:
-            raise CaffeliteError("images too large", where=locate("height"), expected=f"at most {MOST_PIXELS} pixels")
+            raise locate.error("images too large", "height", expected=f"at most {MOST_PIXELS} pixels")
         if param.resize_mode == _R.FIT_SMALL_SIZE:
-            what, remedy = "FIT_SMALL_SIZE makes images of several sizes", "set WARP or FIT_LARGE_SIZE_AND_PAD"
-            raise CaffeliteError(what, where=locate("resize_mode"), remedy=remedy)
+            remedy = "set WARP or FIT_LARGE_SIZE_AND_PAD"
+            raise locate.error("FIT_SMALL_SIZE makes images of several sizes", "resize_mode", remedy=remedy)
         self._pads = param.resize_mode == _R.FIT_LARGE_SIZE_AND_PAD
         self._value = Fields(param, locate, (channels, *self.shape)).values("pad_value")
         self._border = _BORDERS[param.pad_mode]

@@ -234,7 +234,7 @@ def _blobs(unit: Unit, module: Module) -> dict[str, list[np.ndarray]]:
         return {**blobs, unit.scale.name: _weights(unit.scale, module)}
     if not (_is(module, "weight", 1) and _is(module, "bias", 0)):
         what = f'layer "{unit.name}" has no Scale with the weight and bias of module {module.name} behind it'
-        raise CaffeliteError(what, where=unit.node.layer.locate(), remedy="add a Scale with bias_term: true")
+        raise unit.node.layer.locate.error(what, remedy="add a Scale with bias_term: true")
     return blobs
 
 
@@ -252,9 +252,8 @@ def _weights(node: Node, module: Module) -> list[np.ndarray]:
         del blobs[1]
     others = [kind for kind in module.tensors if kind not in ("weight", "bias", *STATISTICS)]
     if len(blobs) != len(specs) or others:
-        raise CaffeliteError(
+        raise node.layer.locate.error(
             f'layer "{node.name}" ({node.layer.spec.type}) does not fit module {module.name}',
-            where=node.layer.locate(),
             expected=f"{len(specs)} parameters",
             found=", ".join(module.tensors),
         )
@@ -267,9 +266,8 @@ def _weights(node: Node, module: Module) -> list[np.ndarray]:
 def _check_shapes(node: Node, module: Module, blobs: Sequence[np.ndarray]) -> None:
     for spec, blob in zip(node.layer.param_blobs, blobs, strict=True):
         if tuple(spec.shape) != blob.shape:
-            raise CaffeliteError(
+            raise node.layer.locate.error(
                 f'a parameter of layer "{node.name}" has not the shape that module {module.name} has',
-                where=node.layer.locate(),
                 expected=list(spec.shape),
                 found=list(blob.shape),
             )

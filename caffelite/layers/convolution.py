@@ -42,8 +42,7 @@ class Kernels(ImageLayout, OutputDivision):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         first, m, group = bottoms[0], self.p.num_output, self.p.group
         for i, shape in enumerate(bottoms):
-            if shape != first:
-                raise self.bottom_error(i, "differs from the first", expected=list(first), found=list(shape))
+            require.fits(self, bottoms, i, shape == first, list(first), "differs from the first")
         axis = self.channels_axis = spatial_axis(self, first, 0)
         self.couples_samples = axis == 0
         c, spatial = first[axis], first[axis + 1 :]

@@ -156,6 +156,7 @@ class InnerProductOfBlobs(Layer):
     couples_samples = False
     backward_reads_bottoms = (0, 1)
     backward_reads_tops = False
+    divisible_axes = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]), end=True)
@@ -166,15 +167,11 @@ class InnerProductOfBlobs(Layer):
             expected = f"K×N with K {self.k}" if self.p.transpose else f"N×K with K {self.k}"
             what = f'{expected}, the values of a sample of "{self.spec.bottom[0]}" {list(bottoms[0])}'
             raise self.bottom_error(1, "does not fit", expected=what, found=f"shape {list(bottoms[1])}")
-        if len(bottoms) > 2 and math.prod(bottoms[2]) != self.n:
-            raise self.bottom_error(2, "does not fit", expected=f"{self.n} values", found=f"shape {list(bottoms[2])}")
+        require.fits(self, bottoms, 2, len(bottoms) <= 2 or math.prod(bottoms[2]) == self.n, f"{self.n} values")
         self.learned = self.p.bias_term and len(bottoms) == 2
         if self.learned:
             self.add_param((self.n,), self.p.bias_filler, "bias_filler")
         return [(*bottoms[0][:axis], self.n)]
-
-    def divisible(self, axis: int) -> bool:
-        return False
 
     def build(self, dev: Device) -> None:
         self.op = dev.build(ops.InnerProduct(self.m, self.k, self.n, self.p.transpose))

@@ -77,8 +77,7 @@ class SmoothL1Loss(Distance):
 
     def setup(self) -> None:
         super().setup()
-        if not 0 < self.p.sigma < math.inf:
-            raise self.error("a bad sigma", "sigma", expected="a finite number above 0", found=f"{self.p.sigma:g}")
+        require.value(self, "sigma", 0 < self.p.sigma < math.inf, "a finite number above 0")
         self.constants = {"square": self.p.sigma**2}
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:

@@ -13,6 +13,7 @@ from ..devices.formula import Formula
 from ..devices.protocol import Device
 from ..devices.types import Kernel
 from . import class_weights, require
+from .compilation import Which
 from .config import GRADIENT, SavedBlobs
 from .facets import Compares, Described
 from .labels import label_fault
@@ -40,6 +41,7 @@ class Loss(Layer):
     class_weights: np.ndarray | None = None  # None: all 1, or not measured yet
     couples_samples = False
     backward_reads_tops = False
+    divisible_axes: Which | None = False
 
     def setup(self) -> None:
         class_weights.check(self)
@@ -48,9 +50,6 @@ class Loss(Layer):
             raise self.error(what, "loss_param", "label_smoothing", expected="SoftmaxWithLoss", outer=True)
         if self.spec.loss_param.HasField("ignore_mode") and not self.takes_ignore_mode:
             raise self.error("takes no ignore_mode", "loss_param", "ignore_mode", remedy="leave it out", outer=True)
-
-    def divisible(self, axis: int) -> bool:
-        return False
 
     def normalization(self) -> int:
         """FULL, VALID, BATCH_SIZE, NONE or PRE_FIXED; the old switch ``normalize`` means VALID or BATCH_SIZE."""

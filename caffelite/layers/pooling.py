@@ -11,7 +11,7 @@ from .. import caffelite_pb2 as pb
 from ..devices import Window, ops
 from ..devices.formula import Formula
 from ..devices.protocol import Device
-from . import sliding
+from . import require, sliding
 from .config import SavedBlobs
 from .facets import Coordinates, Described
 from .image_layout import ImageLayout
@@ -130,10 +130,7 @@ class Pooling(SavesByConfig, ImageLayout, Pooled):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
-        if len(shape) not in (3, 4):
-            raise self.bottom_error(
-                0, "is no batch of images", expected="4 axes N×C×H×W, or 3, N×C×W", found=f"shape {list(shape)}"
-            )
+        require.fits(self, bottoms, 0, len(shape) in (3, 4), "4 axes N×C×H×W, or 3, N×C×W", "is no batch of images")
         spatial = shape[2:]
         one = (1,) * len(spatial)
         self.window = k = (
@@ -239,8 +236,7 @@ class Pooling3D(Pooled):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
-        if len(shape) != 5:
-            raise self.bottom_error(0, "has no frames", expected="5 axes N×C×L×H×W", found=f"shape {list(shape)}")
+        require.fits(self, bottoms, 0, len(shape) == 5, "5 axes N×C×L×H×W", "has no frames")
         n, c, length, *image = shape
         self.images = sliding.window(self, 2)
         kernel, stride, pad, dilation = self.images

@@ -9,18 +9,42 @@ from .config import Shape
 from .message import LayerMessage
 
 
+def fits(
+    layer: LayerMessage, bottoms: list[Shape], index: int, holds: object, expected: object, what: str = "does not fit"
+) -> None:
+    """A bottom of a shape for which a condition holds. expected: such a shape."""
+    if not holds:
+        raise layer.bottom_error(index, what, expected=expected, found=list(bottoms[index]))
+
+
+def shape(layer: LayerMessage, bottoms: list[Shape], index: int, expected: Shape) -> None:
+    """A bottom of one shape."""
+    fits(layer, bottoms, index, bottoms[index] == expected, list(expected))
+
+
 def images(layer: LayerMessage, bottoms: list[Shape], index: int = 0) -> None:
     """A bottom of images, N×C×H×W."""
-    if len(bottoms[index]) != 4:
-        found = f"shape {list(bottoms[index])}"
-        raise layer.bottom_error(index, "is no batch of images", expected="4 axes N×C×H×W", found=found)
+    fits(layer, bottoms, index, len(bottoms[index]) == 4, "4 axes N×C×H×W", "is no batch of images")
 
 
 def channels(layer: LayerMessage, bottoms: list[Shape], index: int = 0) -> None:
     """A bottom with an axis of channels."""
-    if len(bottoms[index]) < 2:
-        found = f"shape {list(bottoms[index])}"
-        raise layer.bottom_error(index, "has no channels", expected="2 axes or more, N×C×...", found=found)
+    fits(layer, bottoms, index, len(bottoms[index]) >= 2, "2 axes or more, N×C×...", "has no channels")
+
+
+def boxes(layer: LayerMessage, bottoms: list[Shape], index: int) -> None:
+    """A bottom of boxes, R×5."""
+    rows = bottoms[index]
+    is_list = rows and math.prod(rows[1:]) == 5
+    fits(layer, bottoms, index, is_list, "R×5: image, x1, y1, x2, y2", "is no list of boxes")
+
+
+def value(layer: LayerMessage, field: str, holds: object, expected: object) -> None:
+    """A field for whose value a condition holds. expected: such a value."""
+    if not holds:
+        found = getattr(layer.p, field)
+        found = f"{found:g}" if isinstance(found, float) else f'"{found}"' if isinstance(found, str) else found
+        raise layer.error(f"a bad {field}", field, expected=expected, found=found)
 
 
 def positive(layer: LayerMessage, field: str, meaning: str = "", value: Any = None) -> None:

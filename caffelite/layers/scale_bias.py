@@ -36,10 +36,9 @@ class Broadcast(ImageLayout, Layer):
                 what = f"num_axes {self.p.num_axes} from axis {axis} leaves the bottom's {len(bottoms[0])} axes"
                 raise self.error(what, "num_axes", expected=f"-1 to {len(bottoms[0]) - axis}", found=self.p.num_axes)
             shape = bottoms[0][axis:end]
-        if bottoms[0][axis : axis + len(shape)] != shape:
-            raise self.bottom_error(
-                1, "does not fit", expected=list(bottoms[0][axis : axis + len(shape)]), found=list(shape)
-            )
+        part = bottoms[0][axis : axis + len(shape)]
+        if part != shape:
+            raise self.bottom_error(1, "does not fit", expected=list(part), found=list(shape))
         n, c = math.prod(bottoms[0][:axis]), math.prod(shape)
         self.split = n, c, math.prod(bottoms[0]) // max(1, n * c)
         self.follows_layout = len(bottoms) == 1 and len(bottoms[0]) == 4 and axis == 1 and len(shape) == 1

@@ -10,6 +10,7 @@ from ..devices import ops
 from ..devices.protocol import Device
 from ..errors import CaffeliteError
 from ..prototxt import say_once
+from . import require
 from .facets import Coordinates, Described, Learned
 from .layer import Layer, Shape, register
 from .varying import Varying
@@ -149,9 +150,7 @@ class Silence(Layer):
 
     bottoms, tops = (1, None), (0, 0)
     differentiable = couples_samples = False
-
-    def divisible(self, axis: int) -> bool:
-        return True
+    divisible_axes = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         return []
@@ -172,15 +171,13 @@ class Gather(Layer):
     bottoms, tops = (1, None), (1, None)
     couples_samples = False
     backward_reads_bottoms = backward_reads_tops = False
+    divisible_axes = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         if len(self.spec.top) != len(bottoms):
             raise self.error(f"has {len(self.spec.top)} tops for {len(bottoms)} bottoms", expected="as many tops")
         self.constant_tops = frozenset(i for i, shape in enumerate(bottoms) if len(shape) < 2)
         return bottoms
-
-    def divisible(self, axis: int) -> bool:
-        return True
 
     def forward(self, x: list, y: list) -> None:
         for bottom, top in zip(x, y, strict=True):
@@ -201,12 +198,10 @@ class Split(Layer):
     tops = (1, None)
     couples_samples = False
     backward_reads_bottoms = backward_reads_tops = False
+    divisible_axes = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         return bottoms * len(self.spec.top)
-
-    def divisible(self, axis: int) -> bool:
-        return True
 
     def forward(self, x: list, y: list) -> None:
         for top in y:
@@ -274,8 +269,7 @@ class BatchReindex(Layer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         if not bottoms[0]:
             raise self.bottom_error(0, "has no samples", expected="1 axis or more", found="shape []")
-        if len(bottoms[1]) != 1:
-            raise self.bottom_error(1, "is no list of samples", expected="1 axis", found=f"shape {list(bottoms[1])}")
+        require.fits(self, bottoms, 1, len(bottoms[1]) == 1, "1 axis", "is no list of samples")
         self.n, self.m, self.width = bottoms[0][0], bottoms[1][0], math.prod(bottoms[0][1:])
         return [(self.m, *bottoms[0][1:])]
 

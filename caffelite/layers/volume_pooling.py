@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from . import sliding
+from . import require, sliding
 from .layer import Layer, Shape, register_variant
 
 NAMES = ("kernel_size", "stride", "pad")
@@ -34,6 +34,7 @@ class VolumePooling(Layer):
     requires_host = True
     couples_samples = False
     backward_reads_bottoms = backward_reads_tops = False
+    divisible_axes = (0, 1)
 
     def setup(self) -> None:
         p = self.p
@@ -55,8 +56,7 @@ class VolumePooling(Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
-        if len(shape) < 3:
-            raise self.bottom_error(0, "has no spatial axes", expected="N×C×...", found=f"shape {list(shape)}")
+        require.fits(self, bottoms, 0, len(shape) >= 3, "N×C×...", "has no spatial axes")
         rank = len(shape) - 2
         self.kernel, self.stride = self._per_axis("kernel_size", rank, 0), self._per_axis("stride", rank, 1)
         self.pad, self.dilation = self._per_axis("pad", rank, 0), self._per_axis("dilation", rank, 1)
@@ -78,9 +78,6 @@ class VolumePooling(Layer):
             found = f"kernel {self.kernel[axis]}, stride {stride}, pad {pad}, dilation {self.dilation[axis]}"
             raise self.error(f"its windows do not fit {size} along axis {axis + 2}", "kernel_size", found=found)
         return count
-
-    def divisible(self, axis: int) -> bool:
-        return axis < 2
 
     def _offsets(self) -> Iterator[tuple[int, tuple[Any, ...]]]:
         """For each place of the kernel its number, and the values of a padded blob there, one of each window."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...devices.formula import Formula
 from ...devices.protocol import Device
+from ...layers import require
 from ...layers.feeding import Scheduled
 from ...layers.layer import Layer, Shape, register
 
@@ -28,6 +29,7 @@ class GradientScaler(Scheduled, Layer):
     couples_samples = False
     _factor: Any = None  # λ, in the input buffer; stays when the layer is built again
     backward_reads_bottoms = backward_reads_tops = False
+    divisible_axes = True
 
     def setup(self) -> None:
         p = self.p
@@ -37,8 +39,7 @@ class GradientScaler(Scheduled, Layer):
             ("max_iter", 1 <= p.max_iter < math.inf, "a finite number from 1"),
         ]
         for name, fits, expected in checks:
-            if not fits:
-                raise self.error(f"a bad {name}", name, expected=expected, found=f"{getattr(p, name):g}")
+            require.value(self, name, fits, expected)
 
     def scheduled_number(self, iteration: int) -> float:
         p, start = self.p, self.p.threshold_iter
@@ -49,9 +50,6 @@ class GradientScaler(Scheduled, Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         return [bottoms[0]]
-
-    def divisible(self, axis: int) -> bool:
-        return True
 
     def build(self, dev: Device) -> None:
         self._factor = self._factor or self.context.input_buffer.field((1,))

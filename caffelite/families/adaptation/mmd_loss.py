@@ -22,8 +22,7 @@ class Discrepancy(ArrayLayer, Loss):
 
     def check_kernels(self, count: str, factor: str) -> None:
         """Errors: a number of kernels, or a factor between two of them, that makes no sense."""
-        if not 1 <= getattr(self.p, count) <= MOST:
-            raise self.error(f"a bad {count}", count, expected=f"1 to {MOST}", found=getattr(self.p, count))
+        require.value(self, count, 1 <= getattr(self.p, count) <= MOST, f"1 to {MOST}")
         if not 1 / STEEPEST <= getattr(self.p, factor) <= STEEPEST:
             expected = f"more than 0, {1 / STEEPEST:g} to {STEEPEST:g}"
             raise self.error(f"a bad {factor}", factor, expected=expected, found=f"{getattr(self.p, factor):g}")
@@ -135,8 +134,7 @@ class JMMDLoss(Discrepancy):
     def setup(self) -> None:
         super().setup()
         self.check_kernels("label_kernel_num", "label_kernel_mul")
-        if not 0 < self.p.sigma < math.inf and not self.p.auto_sigma:
-            raise self.error("a bad sigma", "sigma", expected="more than 0, or auto_sigma", found=f"{self.p.sigma:g}")
+        require.value(self, "sigma", 0 < self.p.sigma < math.inf or self.p.auto_sigma, "more than 0, or auto_sigma")
 
     def rates(self, xp: ModuleType, index: int, distances: Any) -> Any:
         p = self.p

@@ -17,9 +17,7 @@ def groups(layer: ArrayLayer, bottoms: list[Shape], field: str) -> tuple[int, in
     """The samples, and how many groups of ``field`` values each has. Errors: none, or a remainder."""
     require.positive(layer, field, "the number of values of a capsule or of capsules")
     count, width = getattr(layer.p, field), math.prod(bottoms[0][1:])
-    if not bottoms[0] or width % count:
-        expected = f"a multiple of {count} values of each sample"
-        raise layer.bottom_error(0, "does not fit", expected=expected, found=list(bottoms[0]))
+    require.fits(layer, bottoms, 0, bottoms[0] and width % count == 0, f"a multiple of {count} values of each sample")
     return bottoms[0][0], width // count
 
 
@@ -78,9 +76,7 @@ class CapsuleReshape(ArrayLayer):
         require.channels(self, bottoms)
         require.positive(self, "capsule_dim", "the number of values of a capsule")
         n, c, dim = *bottoms[0][:2], self.p.capsule_dim
-        if c % dim:
-            expected = f"a multiple of {dim} channels"
-            raise self.bottom_error(0, "does not fit", expected=expected, found=list(bottoms[0]))
+        require.fits(self, bottoms, 0, c % dim == 0, f"a multiple of {dim} channels")
         self.split = n, c // dim, dim, math.prod(bottoms[0][2:])
         return [(n, self.split[1] * self.split[3], dim)]
 

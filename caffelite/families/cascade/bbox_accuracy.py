@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ...layers import require
 from ...layers.layer import Layer, Shape, register
 from . import stages
 from .offsets import check_boxes, normalisation
@@ -39,8 +40,7 @@ class BboxAccuracy(Layer):
         if offsets[:1] != rois[:1] or width % 4 or not width or (not self.p.cls_aware and width != 8):
             expected = f"{rois[0]}×{'(4 · classes)' if self.p.cls_aware else 8}"
             raise self.bottom_error(0, "does not fit", expected=expected, found=list(offsets))
-        if matches[:1] != rois[:1] or math.prod(matches[1:]) < 6:
-            raise self.bottom_error(2, "does not fit", expected=f"{rois[0]}×6", found=list(matches))
+        require.fits(self, bottoms, 2, matches[:1] == rois[:1] and math.prod(matches[1:]) >= 6, f"{rois[0]}×6")
         return [(1, 1, 1, 1)] * len(self.spec.top)
 
     def forward(self, x: list, y: list) -> None:

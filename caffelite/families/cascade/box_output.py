@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ...layers import require
 from ...layers.layer import Layer, Shape, register
 from ...layers.varying import Varying
 from . import stages
@@ -31,9 +32,7 @@ class Proposals(Varying, Layer):
         p = self.p
         check_nms_type(self)
         for name in ("field_whr", "field_xyr"):
-            if not 0 < getattr(p, name) < math.inf:
-                found = f"{getattr(p, name):g}"
-                raise self.error(f"a bad {name}", name, expected="a finite number above 0", found=found)
+            require.value(self, name, 0 < getattr(p, name) < math.inf, "a finite number above 0")
         self.mean, self.deviation = normalisation(self)
 
     def planned(self, batch: int, positions: int) -> list[Shape]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ...errors import CaffeliteError
+from ...layers import require
 from ...layers.layer import Layer, Shape, register
 from ...layers.varying import Varying
 from . import stages
@@ -37,13 +38,10 @@ class DecodeBBox(Varying, Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         offsets, boxes = bottoms[:2]
-        if not boxes or math.prod(boxes[1:]) != 5:
-            found = f"shape {list(boxes)}"
-            raise self.bottom_error(1, "is no list of boxes", expected="R×5: image and corners", found=found)
+        require.boxes(self, bottoms, 1)
         if not offsets or offsets[0] != boxes[0] or math.prod(offsets[1:]) != 8:
             raise self.bottom_error(0, "does not fit", expected=[boxes[0], 8], found=list(offsets))
-        if len(bottoms) > 2 and bottoms[2][:1] != boxes[:1]:
-            raise self.bottom_error(2, "does not fit", expected=f"{boxes[0]} rows", found=list(bottoms[2]))
+        require.fits(self, bottoms, 2, len(bottoms) <= 2 or bottoms[2][:1] == boxes[:1], f"{boxes[0]} rows")
         self.trailing = boxes[1:]
         return [boxes]
 

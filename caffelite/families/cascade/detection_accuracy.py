@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...layers import require
 from ...layers.layer import Shape, register
 from . import field_maps, stages
 from .field_layer import FieldLayer, Maps
@@ -13,7 +14,7 @@ class FieldAccuracy(FieldLayer):
     """Scores of a batch of maps; -1 where there is nothing to count."""
 
     tops = (1, 2)
-    differentiable = False
+    differentiable = divisible_axes = False
     least_side = 0.0  # of an intersection, in pixels
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
@@ -70,8 +71,7 @@ class DetectionAccuracy(FieldAccuracy):
 
     def setup(self) -> None:
         super().setup()
-        if not 1 <= self.p.top_k <= self.p.cls_num:
-            raise self.error("a bad top_k", "top_k", expected=f"1 to {self.p.cls_num}", found=self.p.top_k)
+        require.value(self, "top_k", 1 <= self.p.top_k <= self.p.cls_num, f"1 to {self.p.cls_num}")
 
 
 @register

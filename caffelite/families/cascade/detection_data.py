@@ -22,7 +22,8 @@ from ...data.pipeline import Batch, Source, workers
 from ...data.window_lines import listed_windows
 from ...detection.boxes import rounded
 from ...devices.protocol import Device
-from ...errors import CaffeliteError, Locator
+from ...errors import Locator
+from ...layers import require
 from ...layers.data import Feed
 from ...layers.layer import Shape, register
 from ...layers.varying import Varying
@@ -49,7 +50,7 @@ class ListSource(Source):
             what, where = "wrong number of mean_value", locate("transform_param", "mean_value", 0)
             if transform.mean_file:
                 what, where = "images differ in size and take no mean_file", locate("transform_param", "mean_file")
-            raise CaffeliteError(what, where=where, expected="1 or 3 of mean_value", found=len(transform.mean_value))
+            raise where.error(what, expected="1 or 3 of mean_value", found=len(transform.mean_value))
         self._images, self._mean = images, np.array(transform.mean_value or [0], np.float32)
         self._factor = np.float32(transform.scale)
         self._files = ImageFiles(images, cache)
@@ -71,8 +72,8 @@ class ListSource(Source):
         pixels = self._files.decode(number, content)
         if pixels.shape[:2] != image.picture.shape[1:]:
             expected, found = ("×".join(map(str, shape)) for shape in (image.picture.shape[1:], pixels.shape[:2]))
-            what, where = f'wrong size of image "{image.picture.file}"', image.picture.where
-            raise CaffeliteError(what, where=where, expected=expected, found=found)
+            where = image.picture.where
+            raise where.error(f'wrong size of image "{image.picture.file}"', expected=expected, found=found)
         return RegionSample(pixels, image.objects, words, DRAWS)
 
     def start(self, batch: Batch, indices: list[int], size: tuple[int, int], rows: np.ndarray) -> list[np.ndarray]:
@@ -160,7 +161,7 @@ class DetectionSource(ListSource):
         batch, ratios = param.batch_size, list(param.template_ratio) or [1.0]
         templates = {detection_size(param, size, ratio) for size in set(sizes) for ratio in ratios}
         if not all(min(size) > 0 for size in templates):
-            raise CaffeliteError("images without pixels", where=at("resize_ratio"), remedy="correct the sizes")
+            raise at.error("images without pixels", "resize_ratio", remedy="correct the sizes")
         largest = max(templates, key=lambda size: (size[0] * size[1], size))
         shapes: list[tuple[int, ...]]
         shapes = [(batch, 3, *largest), *((batch, LABEL_CHANNELS, *map_size(largest, s)) for s in param.stride)]
@@ -220,8 +221,8 @@ class EvalSource(ListSource):
         self._param, batch = param, param.batch_size
         sizes = [self._size(number) for number in range(len(self._images))]
         if min(map(min, sizes)) < 1:
-            where, least = locate("eval_data_param", "source"), "a size that is rounded to 32×32 or more"
-            raise CaffeliteError("an image is too small", where=where, expected=least)
+            least = "a size that is rounded to 32×32 or more"
+            raise locate.error("an image is too small", "eval_data_param", "source", expected=least)
         largest = max(sizes, key=lambda size: (size[0] * size[1], size))
         shapes = [(batch, 3, *largest), (batch * self._most, ROW_LENGTH), (batch, 2)][: len(layer.top)]
         self.open(layer, shapes, [batch * 3 * largest[0] * largest[1], batch * self._most * ROW_LENGTH, batch * 2])
@@ -288,8 +289,7 @@ class ListFeed(Varying, Feed):
         """Errors: a field that is set, but not above 0 and finite."""
         for name in names:
             value = getattr(self.p, name)
-            if self.p.HasField(name) and not 0 < value < math.inf:
-                raise self.error(f"a bad {name}", name, expected="above 0", found=f"{value:g}")
+            require.value(self, name, not self.p.HasField(name) or 0 < value < math.inf, "above 0")
 
     def check_pairs(self, *pairs: tuple[str, str]) -> None:
         """Errors: a field without the other of its pair."""
@@ -340,8 +340,7 @@ class DetectionData(ListFeed):
             raise self.error(what, "top", min(count - 1, expected), expected=f"{expected}: {kinds}", outer=True)
         if not p.batch_size:
             raise self.error("batch_size is missing", "batch_size", expected="1 or more", found=0)
-        if p.coord_num != 4:
-            raise self.error("a bad coord_num", "coord_num", expected=4, found=p.coord_num)
+        require.value(self, "coord_num", p.coord_num == 4, 4)
         if p.HasField("shuffle") and p.shuffle not in SHUFFLES:
             expected_names, found_name = " or ".join(f'"{name}"' for name in SHUFFLES), f'"{p.shuffle}"'
             raise self.error("an unknown shuffle", "shuffle", expected=expected_names, found=found_name)
@@ -369,8 +368,7 @@ class DetectionData(ListFeed):
         for i, ratio in enumerate(p.template_ratio):
             if not 0 < ratio < math.inf or (p.short_size and in_multiples(p.short_size * ratio) < 1):
                 raise self.error("a bad template_ratio", "template_ratio", i, expected="above 0", found=f"{ratio:g}")
-        if not p.fg_threshold > 0:
-            raise self.error("a bad fg_threshold", "fg_threshold", expected="above 0", found=f"{p.fg_threshold:g}")
+        require.value(self, "fg_threshold", p.fg_threshold > 0, "above 0")
 
     def tops_of(self, size: tuple[int, int], objects: int) -> list[Shape]:
         return _detection_shapes(self.p, size, objects)

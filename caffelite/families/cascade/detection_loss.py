@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ...detection.boxes import rounded
-from ...layers import fillers
+from ...layers import fillers, require
 from ...layers.layer import Shape, register
 from ...layers.loss import Loss
 from . import field_maps
@@ -25,8 +25,7 @@ class FieldLoss(FieldLayer, Loss):
     def setup(self) -> None:
         FieldLayer.setup(self)
         Loss.setup(self)
-        if not math.isfinite(getattr(self.p, "lambda")):
-            raise self.error("a bad lambda", "lambda", expected="a finite number")
+        require.value(self, "lambda", math.isfinite(getattr(self.p, "lambda")), "a finite number")
         self.factor = getattr(self.p, "lambda")
         self.bounds = self._bounds()
 
@@ -203,8 +202,7 @@ class DetectionGroupLoss(FieldLoss):
             if getattr(p, name) not in known:
                 expected, found = " or ".join(f'"{value}"' for value in known), f'"{getattr(p, name)}"'
                 raise self.error(f"an unknown {name}", name, expected=expected, found=found)
-        if p.batch_size < 1 and p.batch_size != -1:
-            raise self.error("a bad batch_size", "batch_size", expected="1 or more, or -1", found=p.batch_size)
+        require.value(self, "batch_size", p.batch_size >= 1 or p.batch_size == -1, "1 or more, or -1")
 
     def _bounds(self) -> tuple[np.ndarray, np.ndarray]:
         if self.p.HasField("field_xyr") and self.p.HasField("field_whr"):

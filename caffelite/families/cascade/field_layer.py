@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ...layers import require
 from ...layers.layer import Layer, Shape
 from .field_maps import LABEL_CHANNELS, Field
 from .offsets import normalisation
@@ -54,14 +55,10 @@ class FieldLayer(Layer):
         if p.cls_num < 2 or (p.objectness and p.cls_num != 2):
             expected = "2 with objectness" if p.objectness else "2 or more, the background included"
             raise self.error("a bad cls_num", "cls_num", expected=expected, found=p.cls_num)
-        if not self.grouped and p.coord_num != 4:
-            raise self.error("a bad coord_num", "coord_num", expected=4, found=p.coord_num)
+        require.value(self, "coord_num", self.grouped or p.coord_num == 4, 4)
         for name in ("field_whr", "field_xyr"):
-            if not 0 < getattr(p, name) < math.inf:
-                found = f"{getattr(p, name):g}"
-                raise self.error(f"a bad {name}", name, expected="a finite number above 0", found=found)
-        if not math.isfinite(p.bg_threshold):
-            raise self.error("a bad bg_threshold", "bg_threshold", expected="a finite number")
+            require.value(self, name, 0 < getattr(p, name) < math.inf, "a finite number above 0")
+        require.value(self, "bg_threshold", math.isfinite(p.bg_threshold), "a finite number")
         self.fields = self._fields()
         self.mean, self.deviation = (v.reshape(4, 1, 1) for v in normalisation(self))
         param = self.spec.loss_param
@@ -91,12 +88,8 @@ class FieldLayer(Layer):
         others = [(len(bottoms) - 1, LABEL_CHANNELS)] + [(1, 4)] * self.grouped
         for i, wanted in others:
             expected = [shape[0], wanted, *shape[2:]]
-            if list(bottoms[i]) != expected:
-                raise self.bottom_error(i, "does not fit", expected=expected, found=list(bottoms[i]))
+            require.fits(self, bottoms, i, list(bottoms[i]) == expected, expected)
         self._fault: str | None = None
-
-    def divisible(self, axis: int) -> bool:
-        return False
 
     def read(self, x: list) -> Maps:
         arrays = [self.dev.download(blob).astype(float) for blob in x]

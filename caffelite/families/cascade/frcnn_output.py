@@ -8,6 +8,7 @@ import numpy as np
 
 from ...detection import boxes
 from ...detection.saving import Saving
+from ...layers import require
 from ...layers.layer import Layer, Shape, register
 from ...layers.state import Writing
 from ...layers.varying import Varying
@@ -40,8 +41,7 @@ class FrcnnOutput(Writing, Varying, Layer):
     def setup(self) -> None:
         check_nms_type(self)
         for name in ("conf_thr", "iou_thr"):
-            if not math.isfinite(getattr(self.p, name)):
-                raise self.error(f"a bad {name}", name, expected="a finite number", found=f"{getattr(self.p, name):g}")
+            require.value(self, name, math.isfinite(getattr(self.p, name)), "a finite number")
         self.mean, self.deviation = normalisation(self)
         self.writes = bool(self.p.save_output_param.output_directory)
         self._saving: Saving | None = None
@@ -49,18 +49,15 @@ class FrcnnOutput(Writing, Varying, Layer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         scores, offsets, rois, sizes = bottoms
         self.classes = math.prod(scores[1:])
-        if not scores or self.classes < 2:
-            raise self.bottom_error(0, "does not fit", expected="R×classes, 2 or more", found=list(scores))
+        require.fits(self, bottoms, 0, scores and self.classes >= 2, "R×classes, 2 or more")
         self.rois = scores[0]
         width = 4 * self.classes if self.spec.bbox_reg_param.cls_aware else 8
         if offsets[:1] != scores[:1] or math.prod(offsets[1:]) != width:
             raise self.bottom_error(1, "does not fit", expected=f"{self.rois}×{width}", found=list(offsets))
         if math.prod(rois[1:]) != 6:
             check_boxes(self, rois, 2)
-        if rois[:1] != scores[:1]:
-            raise self.bottom_error(2, "does not fit", expected=f"{self.rois} boxes", found=list(rois))
-        if math.prod(sizes) != 2:
-            raise self.bottom_error(3, "does not fit", expected="1×2: height, width", found=list(sizes))
+        require.fits(self, bottoms, 2, rois[:1] == scores[:1], f"{self.rois} boxes")
+        require.fits(self, bottoms, 3, math.prod(sizes) == 2, "1×2: height, width")
         self.columns, most = width // 4, self.rois * (self.classes - 1)
         self.count = 1 + (min(most, self.p.max_det_num) if self.p.max_det_num else most)
         return [(self.count, COLUMNS)]

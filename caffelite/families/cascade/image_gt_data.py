@@ -18,6 +18,7 @@ from ...data.pipeline import Batch, Source, workers
 from ...data.window_lines import listed_windows
 from ...detection.boxes import rounded
 from ...errors import CaffeliteError, Locator
+from ...layers import require
 from ...layers.data import Feed
 from ...layers.layer import Shape, register
 from ...layers.varying import Varying
@@ -61,15 +62,15 @@ class ImageGtSource(Source):
         whole = (param.resize_height, param.resize_width) if param.resize_width else listed
         for name, side, limit in zip(("crop_height", "crop_width"), self._size, whole, strict=True):
             if side > limit:
-                where, expected = locate("image_gt_data_param", name), f"at most {limit}"
-                raise CaffeliteError("a crop is larger than the images", where=where, expected=expected, found=side)
+                where = locate("image_gt_data_param", name)
+                raise where.error("a crop is larger than the images", expected=f"at most {limit}", found=side)
         if param.resize_height * param.resize_width > MOST_PIXELS:
             where, found = locate("image_gt_data_param", "resize_width"), f"{param.resize_height}×{param.resize_width}"
             what, expected = "resize_height and resize_width make images too large", f"at most {MOST_PIXELS} pixels"
             raise CaffeliteError(what, where=where, expected=expected, found=found)
         if not len(self._indices):
             where = locate("image_gt_data_param", "fg_img_multiple")
-            raise CaffeliteError("fg_img_multiple leaves no image", where=where, expected="1 or more", found=0)
+            raise where.error("fg_img_multiple leaves no image", expected="1 or more", found=0)
         self._order = Order(len(self._indices), key(seed, layer.name, "shuffle") if param.shuffle else None)
         self._draws = key(seed, layer.name, "transform")
         self.listed = self._images
@@ -202,16 +203,14 @@ class ImageGtData(Varying, Feed):
 
     def _check_sizes(self) -> None:
         p = self.p
-        if p.coord_num != 4:
-            raise self.error("a bad coord_num", "coord_num", expected=4, found=p.coord_num)
+        require.value(self, "coord_num", p.coord_num == 4, 4)
         for one, other in (("resize_width", "resize_height"), ("crop_width", "crop_height"), ("min_scale", "max_scale"),
                            ("min_whaspect", "max_whaspect")):  # fmt: skip
             for name, missing in ((one, other), (other, one)):
                 if p.HasField(name) and not p.HasField(missing):
                     raise self.error(f"{name} without {missing}", name, remedy=f"set {missing} too, or neither")
         for name in ("resize_width", "resize_height"):
-            if p.HasField(name) and not getattr(p, name):
-                raise self.error(f"a bad {name}", name, expected="1 or more", found=0)
+            require.value(self, name, not p.HasField(name) or getattr(p, name), "1 or more")
         if p.HasField("min_scale") and not 0 < p.min_scale <= p.max_scale:
             found = f"{p.min_scale} and {p.max_scale}"
             raise self.error("bad scales", "min_scale", expected="0 < min_scale <= max_scale", found=found)

@@ -18,7 +18,7 @@ from ...data.database import EXACT_LABELS
 from ...data.images import decode
 from ...data.opening import root_folder_of, source_path
 from ...data.window_lines import Picture, WindowLines
-from ...errors import CaffeliteError, Locator
+from ...errors import Locator
 from .field_maps import Objects
 
 CORNERS = "x1 y1 x2 y2"
@@ -56,13 +56,13 @@ def read_objects(path: Path, root: str, form: Format) -> list[ListedImage]:
     for picture in lines.pictures(root):
         if picture.shape[0] != 3 or min(picture.shape) < 1:
             expected = "3 channels, height and width of 1 or more"
-            raise CaffeliteError("bad sides of an image", where=picture.where, expected=expected, found=picture.shape)
+            raise picture.where.error("bad sides of an image", expected=expected, found=picture.shape)
         rows = _numbers(lines, "objects", (form.label, *form.flags))
         regions = _numbers(lines, form.regions, ())
         difficult = rows[:, 2] != 0 if "difficult" in form.flags else np.zeros(len(rows), bool)
         objects.append(ListedImage(picture, Objects(rows[:, -4:], rows[:, 0], rows[:, 1] != 0, difficult, regions)))
     if not objects:
-        raise CaffeliteError("no images in the list", where=lines.end)
+        raise lines.end.error("no images in the list")
     return objects
 
 
@@ -71,15 +71,14 @@ def _numbers(lines: WindowLines, what: str, names: tuple[str, ...]) -> np.ndarra
     a label."""
     (length,), where = lines.row(1, f"the number of {what}")
     if length < 0:
-        raise CaffeliteError(f"a bad number of {what}", where=where, expected="0 or more", found=length)
+        raise where.error(f"a bad number of {what}", expected="0 or more", found=length)
     rows, count = [], len(names) + 4
     for _ in range(length):
         values, where = lines.row(count, ", ".join((*names, CORNERS)), float)
         if not all(abs(value) <= EXACT_LABELS for value in values):  # which NaN and infinity are not
-            raise CaffeliteError("a line is not understood", where=where, expected=f"numbers up to {EXACT_LABELS}")
+            raise where.error("a line is not understood", expected=f"numbers up to {EXACT_LABELS}")
         if names and (values[0] < 1 or values[0] != int(values[0])):
-            expected, found = "an integer of 1 or more", f"{values[0]:g}"
-            raise CaffeliteError(f"a bad {names[0]}", where=where, expected=expected, found=found)
+            raise where.error(f"a bad {names[0]}", expected="an integer of 1 or more", found=f"{values[0]:g}")
         rows.append(values)
     return np.array(rows, float).reshape(length, count)
 
@@ -99,8 +98,7 @@ class ImageFiles:
         try:
             content = inputs.read(picture.file, inputs.IMAGE)
         except OSError as mistake:
-            what = f'cannot read image "{picture.file}": {mistake.strerror}'
-            raise CaffeliteError(what, where=picture.where) from None
+            raise picture.where.error(f'cannot read image "{picture.file}": {mistake.strerror}') from None
         if self._kept is not None:
             self._kept[number] = content
         return content
@@ -111,7 +109,7 @@ class ImageFiles:
         try:
             return decode(content, True).transpose(1, 2, 0)
         except ValueError as mistake:
-            raise CaffeliteError(f'image "{picture.file}": {mistake}', where=picture.where) from None
+            raise picture.where.error(f'image "{picture.file}": {mistake}') from None
 
     def release(self) -> None:
         """Drops the files that are in memory; further ones do not stay there."""

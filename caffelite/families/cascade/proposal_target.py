@@ -8,7 +8,7 @@ import numpy as np
 
 from ...detection import boxes
 from ...detection.matching import sampled
-from ...layers import fillers
+from ...layers import fillers, require
 from ...layers.layer import Layer, Shape, register_variant
 from ...layers.varying import Varying
 from .offsets import check_boxes, normalisation
@@ -50,12 +50,9 @@ class CascadeProposalTarget(Varying, Layer):
         p = self.p
         if p.HasField("num_classes"):
             raise self.error("has both num_classes and cls_num", "num_classes", remedy="leave out num_classes")
-        if p.cls_num < 2:
-            raise self.error("a bad cls_num", "cls_num", expected="2 or more, the background included", found=p.cls_num)
-        if p.batch_size < 1 and p.batch_size != -1:
-            raise self.error("a bad batch_size", "batch_size", expected="1 or more, or -1", found=p.batch_size)
-        if not 0 <= p.fg_fraction <= 1:
-            raise self.error("a bad fg_fraction", "fg_fraction", expected="0 to 1", found=f"{p.fg_fraction:g}")
+        require.value(self, "cls_num", p.cls_num >= 2, "2 or more, the background included")
+        require.value(self, "batch_size", p.batch_size >= 1 or p.batch_size == -1, "1 or more, or -1")
+        require.value(self, "fg_fraction", 0 <= p.fg_fraction <= 1, "0 to 1")
         if not p.bg_thr_lw <= p.bg_thr_hg <= p.fg_thr:
             expected = "bg_thr_lw <= bg_thr_hg <= fg_thr"
             found = f"{p.bg_thr_lw:g}, {p.bg_thr_hg:g}, {p.fg_thr:g}"

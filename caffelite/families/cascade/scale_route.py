@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ...layers import require
 from ...layers.layer import Layer, Shape, register
 from ...layers.varying import Varying
 from . import stages
@@ -41,12 +42,9 @@ class ScaleRoute(Varying, Layer):
         self.middle = math.sqrt(bounds[0] * bounds[-1]) if bounds else 256.0
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        if not bottoms[0] or math.prod(bottoms[0][1:]) != 5:
-            found = f"shape {list(bottoms[0])}"
-            raise self.bottom_error(0, "is no list of boxes", expected="R×5: image and corners", found=found)
+        require.boxes(self, bottoms, 0)
         for i, shape in enumerate(bottoms):
-            if shape[:1] != bottoms[0][:1]:
-                raise self.bottom_error(i, "does not fit", expected=f"{bottoms[0][0]} rows", found=list(shape))
+            require.fits(self, bottoms, i, shape[:1] == bottoms[0][:1], f"{bottoms[0][0]} rows")
         planned = -(-bottoms[0][0] // PLANNED_RANGES)
         return [(planned, *shape[1:]) for shape in bottoms]
 

@@ -47,8 +47,7 @@ class DenseCRF(Layer):
         n, _, *size = bottoms[0]
         if bottoms[1][:1] != (n,) or math.prod(bottoms[1][1:]) < 2:
             raise self.bottom_error(1, "does not fit", expected=f"{n}×2: heights and widths", found=list(bottoms[1]))
-        if len(bottoms) > 2 and bottoms[2] != (n, 3, *size):
-            raise self.bottom_error(2, "does not fit", expected=[n, 3, *size], found=list(bottoms[2]))
+        require.fits(self, bottoms, 2, len(bottoms) <= 2 or bottoms[2] == (n, 3, *size), [n, 3, *size])
         return [bottoms[0]]
 
     def _kernels(self, positions: np.ndarray, colors: np.ndarray | None) -> list[tuple[Lattice, np.ndarray]]:

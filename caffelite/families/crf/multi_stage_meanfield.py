@@ -64,15 +64,13 @@ class MultiStageMeanfield(ArrayLayer):
         if p.num_iterations < 2:
             raise self.error("too few iterations", "num_iterations", expected="2 or more", found=p.num_iterations)
         for name in ("theta_alpha", "theta_beta", "theta_gamma"):
-            if not getattr(p, name) > 0:
-                raise self.error(f"a bad {name}", name, expected="more than 0", found=f"{getattr(p, name):g}")
+            require.value(self, name, getattr(p, name) > 0, "more than 0")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.images(self, bottoms)
         n, labels, *size = bottoms[0]
         for i, wanted in ((1, bottoms[0]), (2, (n, 3, *size))):
-            if bottoms[i] != wanted:
-                raise self.bottom_error(i, "does not fit", expected=list(wanted), found=list(bottoms[i]))
+            require.shape(self, bottoms, i, wanted)
         for value in (self.p.spatial_filter_weight, self.p.bilateral_filter_weight, -1.0):
             self.add_param((labels, labels), filler("diagonal", diag_val=[value] * labels))
         self.size = size

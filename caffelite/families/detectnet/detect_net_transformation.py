@@ -68,8 +68,7 @@ class DetectNetTransformation(Scheduled, Layer):
         n, channels = bottoms[0][:2]
         if channels != 3:
             raise self.bottom_error(0, "has other channels", expected="3", found=channels)
-        if bottoms[1][:1] != (n,):
-            raise self.bottom_error(1, "does not fit", expected=f"{n} samples", found=list(bottoms[1]))
+        require.fits(self, bottoms, 1, bottoms[1][:1] == (n,), f"{n} samples")
         return [(n, 3, self.p.image_size_y, self.p.image_size_x), (n, self.grid.channels, *self.grid.size)]
 
     def build(self, dev: Device) -> None:

@@ -28,6 +28,7 @@ class InnerDistance(Layer):
     bottoms = (1, 3)
     couples_samples = False
     backward_reads_tops = False
+    divisible_axes = False
 
     def setup(self) -> None:
         p = self.p
@@ -60,9 +61,6 @@ class InnerDistance(Layer):
         if self.labelled:
             require.labels(self, bottoms, self.m, len(bottoms) - 1)
         return [(*bottoms[0][:axis], self.n)]
-
-    def divisible(self, axis: int) -> bool:
-        return False
 
     def build(self, dev: Device) -> None:
         self.op = dev.build(ops.Distances(self.m, self.n, self.k, self.p.distance_type == "L2"))

@@ -29,6 +29,7 @@ class ByLabel(Scheduled, Layer):
     couples_samples = False
     _number: Any = None  # of the input buffer; stays when the layer is built again
     backward_reads_tops = False
+    divisible_axes = False
 
     def scheduled_number(self, iteration: int) -> float:
         """The number of the forward pass of an iteration."""
@@ -44,9 +45,6 @@ class ByLabel(Scheduled, Layer):
         require.labels(self, bottoms, n)
         self.saved_shapes["number"] = ((1,), None)
         return [bottoms[0], (1,)][: len(self.spec.top)]
-
-    def divisible(self, axis: int) -> bool:
-        return False
 
     @property
     def backward_reads_bottoms(self) -> bool:

@@ -60,6 +60,7 @@ class MarginInnerProduct(Scheduled, Layer):
     couples_samples = False
     _number: Any = None  # λ, in the input buffer; stays when the layer is built again
     backward_reads_tops = False
+    divisible_axes = False
 
     def setup(self) -> None:
         require.positive(self, "num_output", "the number of classes")
@@ -71,9 +72,6 @@ class MarginInnerProduct(Scheduled, Layer):
         self.add_param((self.n, self.k), self.p.weight_filler, "weight_filler")
         self.saved_shapes |= {name: ((self.m,), None) for name in ("cosine", "length")} | {"lambda": ((1,), None)}
         return [(*bottoms[0][:axis], self.n), (1,)][: len(self.spec.top)]
-
-    def divisible(self, axis: int) -> bool:
-        return False
 
     def multiply_adds(self, bottoms: list[Shape], tops: list[Shape]) -> int:
         return math.prod(tops[0]) * self.k

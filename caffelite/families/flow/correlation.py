@@ -128,9 +128,7 @@ class Correlation1D(Correlation):
     def setup(self) -> None:
         super().setup()
         self.reach, self.pad = (0, self.p.max_displacement), (0, self.p.pad)
-        if self.p.single_direction not in (-1, 0, 1):
-            found = self.p.single_direction
-            raise self.error("a bad single_direction", "single_direction", expected="-1, 0 or 1", found=found)
+        require.value(self, "single_direction", self.p.single_direction in (-1, 0, 1), "-1, 0 or 1")
         if self.p.single_direction == -1:
             self.before = 0, self.p.stride_2
             if self.p.pad < self.p.stride_2:

@@ -24,6 +24,7 @@ class Augmentation(Layer):
     requires_host = True
     differentiable = False
     crop: tuple[int, int] | None = None  # height and width of the crop
+    divisible_axes = False
 
     def setup(self) -> None:
         check(self)
@@ -37,9 +38,6 @@ class Augmentation(Layer):
             where = "coeff_schedule_param", "half_life"
             raise self.error("a bad half_life", *where, expected="more than 0", found=found, outer=True)
         self.draws = self.phase == pb.TRAIN or self.p.augment_during_test
-
-    def divisible(self, axis: int) -> bool:
-        return False
 
     def need_crop(self) -> tuple[int, int]:
         if self.crop is None:

@@ -10,5 +10,4 @@ def check_like(layer: Layer, bottoms: list[Shape], channels: int) -> None:
     """Errors: first two bottoms that are no images of one size, or a second with another number of channels."""
     require.images(layer, bottoms)
     expected = bottoms[0][0], channels, *bottoms[0][2:]
-    if bottoms[1] != expected:
-        raise layer.bottom_error(1, "does not fit", expected=list(expected), found=list(bottoms[1]))
+    require.shape(layer, bottoms, 1, expected)

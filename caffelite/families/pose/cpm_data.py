@@ -14,7 +14,6 @@ from ...data.images import MOST_PIXELS, opencv
 from ...data.leveldb import LevelDB
 from ...data.opening import source_path
 from ...data.sampled import DataLayer
-from ...errors import CaffeliteError
 from ...layers.layer import Shape, register
 from .people import BODIES, SEEN, UNLABELED, Body, People, read_people
 
@@ -61,21 +60,18 @@ class CPMData(DataLayer):
         self.t = t
         if t.num_parts not in BODIES:
             known = " or ".join(map(str, sorted(BODIES)))
-            raise CaffeliteError("a bad num_parts", where=at("num_parts"), expected=known, found=t.num_parts)
+            raise at.error("a bad num_parts", "num_parts", expected=known, found=t.num_parts)
         self.body: Body = BODIES[t.num_parts]
         if t.np_in_lmdb < self.body.stored:
             expected = f"at least {self.body.stored}, with num_parts: {t.num_parts}"
-            raise CaffeliteError("a bad np_in_lmdb", where=at("np_in_lmdb"), expected=expected, found=t.np_in_lmdb)
+            raise at.error("a bad np_in_lmdb", "np_in_lmdb", expected=expected, found=t.np_in_lmdb)
         if t.aug_way != "rand":
-            raise CaffeliteError(
-                "aug_way is not supported", where=at("aug_way"), expected='"rand"', found=f'"{t.aug_way}"'
-            )
+            raise at.error("aug_way is not supported", "aug_way", expected='"rand"', found=f'"{t.aug_way}"')
         if not t.transform_body_joint:
-            raise CaffeliteError("transform_body_joint: false is not supported", where=at("transform_body_joint"))
+            raise at.error("transform_body_joint: false is not supported", "transform_body_joint")
         for name in ("stride", "crop_size_x", "crop_size_y", "target_dist", "scale_min", "scale_max", "sigma"):
             if not 0 < getattr(t, name) < math.inf:
-                value = f"{getattr(t, name):g}"
-                raise CaffeliteError(f"{name} must be positive", where=at(name), expected="above 0", found=value)
+                raise at.error(f"{name} must be positive", name, expected="above 0", found=f"{getattr(t, name):g}")
 
     def open(self) -> None:
         path = source_path(self.p, self.locate.at(self.field))

@@ -40,17 +40,13 @@ class AnchorTarget(Anchored):
         for name in ("fg_fraction", "positive_overlap", "negative_overlap"):
             self.share(name)
         require.positive(self, "batch_size")
-        if p.positive_weight != -1 and not 0 < p.positive_weight < 1:
-            found = f"{p.positive_weight:g}"
-            raise self.error("a bad positive_weight", "positive_weight", expected="0 to 1, or -1", found=found)
+        require.value(self, "positive_weight", p.positive_weight == -1 or 0 < p.positive_weight < 1, "0 to 1, or -1")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         scores, count = bottoms[0], len(self.base)
-        if len(scores) != 4 or scores[0] != 1:
-            raise self.bottom_error(0, "is not of one image", expected=f"1×{2 * count}×H×W", found=list(scores))
+        require.fits(self, bottoms, 0, len(scores) == 4 and scores[0] == 1, f"1×{2 * count}×H×W", "is not of one image")
         check_objects(self, bottoms[1], 1)
-        if math.prod(bottoms[2]) < 3:
-            raise self.bottom_error(2, "does not fit", expected="height, width, scale", found=list(bottoms[2]))
+        require.fits(self, bottoms, 2, math.prod(bottoms[2]) >= 3, "height, width, scale")
         self.map = scores[2:]
         height, width = self.map
         return [(1, 1, count * height, width), *[(1, 4 * count, height, width)] * 3]

@@ -63,6 +63,5 @@ class Anchored(Layer):
     def share(self, name: str) -> float:
         """A field from 0 to 1."""
         value = getattr(self.p, name)
-        if not 0 <= value <= 1:
-            raise self.error(f"a bad {name}", name, expected="0 to 1", found=f"{value:g}")
+        require.value(self, name, 0 <= value <= 1, "0 to 1")
         return value

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...detection import boxes
 from ...detection.matching import sampled
-from ...layers import fillers
+from ...layers import fillers, require
 from ...layers.layer import Layer, Shape, register
 from ...layers.varying import Varying
 from .anchor_target import check_objects, real_objects
@@ -52,11 +52,9 @@ class ProposalTarget(Varying, Layer):
             raise self.error(
                 "a bad num_classes", "num_classes", expected="2 or more", found=p.num_classes, remedy=remedy
             )
-        if p.batch_size < 1 and p.batch_size != -1:
-            raise self.error("a bad batch_size", "batch_size", expected="1 or more, or -1", found=p.batch_size)
+        require.value(self, "batch_size", p.batch_size >= 1 or p.batch_size == -1, "1 or more, or -1")
         for name in ("fg_fraction", "fg_thresh", "bg_thresh_hi", "bg_thresh_lo"):
-            if not 0 <= getattr(p, name) <= 1:
-                raise self.error(f"a bad {name}", name, expected="0 to 1", found=f"{getattr(p, name):g}")
+            require.value(self, name, 0 <= getattr(p, name) <= 1, "0 to 1")
         self.mean, self.std = (
             np.array(four(self, name, known)) for name, known in (("bbox_mean", MEAN), ("bbox_std", STD))
         )
@@ -65,9 +63,7 @@ class ProposalTarget(Varying, Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         rois, objects = bottoms
-        if not rois or math.prod(rois[1:]) != 5:
-            expected = "R×5: image, x1, y1, x2, y2"
-            raise self.bottom_error(0, "is no list of boxes", expected=expected, found=f"shape {list(rois)}")
+        require.boxes(self, bottoms, 0)
         check_objects(self, objects, 1)
         every = rois[0] + objects[0]
         self.most = every if self.p.batch_size == -1 else min(every, self.p.batch_size)

@@ -35,8 +35,7 @@ class RoIDetectionOutput(Varying, DetectingLayer):
     def setup(self) -> None:
         p = self.p
         for name in ("nms_threshold", "confidence_threshold"):
-            if not 0 <= getattr(p, name) <= 1:
-                raise self.error(f"a bad {name}", name, expected="0 to 1", found=f"{getattr(p, name):g}")
+            require.value(self, name, 0 <= getattr(p, name) <= 1, "0 to 1")
         require.positive(self, "keep_top_k")
         self.mean, self.std = (
             np.array(four(self, name, known)) for name, known in (("bbox_mean", MEAN), ("bbox_std", STD))
@@ -44,17 +43,13 @@ class RoIDetectionOutput(Varying, DetectingLayer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         rois, scores, offsets, info = bottoms
-        if not rois or math.prod(rois[1:]) != 5:
-            expected = "R×5: image, x1, y1, x2, y2"
-            raise self.bottom_error(0, "is no list of boxes", expected=expected, found=f"shape {list(rois)}")
+        require.boxes(self, bottoms, 0)
         self.rois, self.classes = rois[0], math.prod(scores[1:])
-        if scores[:1] != rois[:1] or self.classes < 2:
-            raise self.bottom_error(1, "does not fit", expected=f"{rois[0]}×classes", found=list(scores))
+        require.fits(self, bottoms, 1, scores[:1] == rois[:1] and self.classes >= 2, f"{rois[0]}×classes")
         if offsets[:1] != rois[:1] or math.prod(offsets[1:]) not in (8, 4 * self.classes):
             expected = f"{rois[0]}×{4 * self.classes}, or {rois[0]}×8"
             raise self.bottom_error(2, "does not fit", expected=expected, found=list(offsets))
-        if not info or math.prod(info[1:]) < 3:
-            raise self.bottom_error(3, "does not fit", expected="N×3: height, width, scale", found=list(info))
+        require.fits(self, bottoms, 3, info and math.prod(info[1:]) >= 3, "N×3: height, width, scale")
         self.columns, self.images = math.prod(offsets[1:]) // 4, info[0]
         self.count = max(1, min(self.images * self.p.keep_top_k, self.rois * (self.classes - 1)))
         return [(1, 1, self.count, 7)]

@@ -20,15 +20,11 @@ class BoxLayer(ArrayLayer):
     needs_images = True
 
     def setup(self) -> None:
-        if not 0 < self.p.spatial_scale < math.inf:
-            found = f"{self.p.spatial_scale:g}"
-            raise self.error("a bad spatial_scale", "spatial_scale", expected="a finite number above 0", found=found)
+        require.value(self, "spatial_scale", 0 < self.p.spatial_scale < math.inf, "a finite number above 0")
 
     def check_boxes(self, bottoms: list[Shape]) -> None:
         require.images(self, bottoms)
-        if not bottoms[1] or math.prod(bottoms[1][1:]) != 5:
-            expected = "R×5: image, x1, y1, x2, y2"
-            raise self.bottom_error(1, "is no list of boxes", expected=expected, found=f"shape {list(bottoms[1])}")
+        require.boxes(self, bottoms, 1)
 
     def group_channels(self, bottoms: list[Shape]) -> None:
         """Checks that x has output_dim · group_size² channels."""

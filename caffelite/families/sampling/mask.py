@@ -68,8 +68,7 @@ class MaskPooling(ArrayLayer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.images(self, bottoms)
         wanted = (bottoms[0][0], 1, *bottoms[0][2:])
-        if bottoms[1] != wanted:
-            raise self.bottom_error(1, "does not fit", expected=list(wanted), found=list(bottoms[1]))
+        require.shape(self, bottoms, 1, wanted)
         return [bottoms[0]]
 
     def compute(self, xp: ModuleType, *x: Any) -> Any:

@@ -25,9 +25,7 @@ class Tiling(Layer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.images(self, bottoms)
         (n, c, h, w), s = bottoms[0], self.p.tile_dim
-        if c % (s * s):
-            expected = f"channels that {s * s} divides"
-            raise self.bottom_error(0, "does not divide into tiles", expected=expected, found=list(bottoms[0]))
+        require.fits(self, bottoms, 0, c % (s * s) == 0, f"channels that {s * s} divides", "does not divide into tiles")
         self.channels, self.tiles = (n, c // (s * s), s, s, h, w), (n, c // (s * s), h, s, w, s)
         return [(n, c // (s * s), h * s, w * s)]
 

@@ -61,8 +61,7 @@ class BN(ImageLayout, Layer):
             what = "the second and third top are the moments of the batch"
             raise self.error(what, "top", 1, expected="caffe-segnet's BN with bn_mode: LEARN", outer=True)
         for name in ("momentum", "decay"):
-            if not 0 <= getattr(p, name) <= 1:
-                raise self.error(f"a bad {name}", name, expected="0 to 1", found=f"{getattr(p, name):g}")
+            require.value(self, name, 0 <= getattr(p, name) <= 1, "0 to 1")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
@@ -172,8 +171,7 @@ class BNConv(BN):
         self.stored = p.fix or self.phase == pb.TEST
         self.couples_samples = not self.stored
         self.eps, self.keep = BNCONV_EPS, 1 - p.decay
-        if not 0 <= p.decay <= 1:
-            raise self.error("a bad decay", "decay", expected="0 to 1", found=f"{p.decay:g}")
+        require.value(self, "decay", 0 <= p.decay <= 1, "0 to 1")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.channels(self, bottoms)

@@ -100,14 +100,14 @@ class SegmentationSource(Source):
         channels, height, width = shape
         if transform.mean_file and transform.mean_value:
             where = self._locate("mean_value", 0)
-            raise CaffeliteError("mean_file and mean_value exclude each other", where=where, remedy="leave one out")
+            raise where.error("mean_file and mean_value exclude each other", remedy="leave one out")
         if transform.mean_file:
             return read_mean(transform.mean_file, (channels, height, width), self._locate)
         if not transform.mean_value:
             return None
         if len(transform.mean_value) not in (1, channels):
             where, found = self._locate("mean_value", 0), len(transform.mean_value)
-            raise CaffeliteError("wrong number of mean_value", where=where, expected=f"1 or {channels}", found=found)
+            raise where.error("wrong number of mean_value", expected=f"1 or {channels}", found=found)
         return np.broadcast_to(np.array(transform.mean_value, np.float32)[:, None, None], (channels, 1, 1))
 
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
@@ -128,7 +128,7 @@ class SegmentationSource(Source):
             try:
                 window = self._place(sides, words)
             except CaffeliteError as mistake:
-                raise CaffeliteError(f'image "{pair.image}": {mistake.what}', where=pair.where) from None
+                raise pair.where.error(f'image "{pair.image}": {mistake.what}') from None
             top, left, flip = window
             cut = (slice(top, top + self._size[0]), slice(left, left + self._size[1]))
             pixels = image[:, *cut].astype(np.float32)
@@ -193,7 +193,7 @@ class SegmentationSource(Source):
             labels = resize(labels[None], *size, "INTER_NEAREST")[0]
         if labels.shape != image.shape[1:]:
             what, expected = f'labels "{pair.labels}" do not fit their image', "×".join(map(str, image.shape[1:]))
-            raise CaffeliteError(what, where=pair.where, expected=expected, found="×".join(map(str, labels.shape)))
+            raise pair.where.error(what, expected=expected, found="×".join(map(str, labels.shape)))
         return image, edges_of(labels) if self._settings.edges else labels
 
     def _windowed(self, pair: Pair, window: tuple[int, int, int, int]) -> tuple[np.ndarray, np.ndarray]:
@@ -205,7 +205,7 @@ class SegmentationSource(Source):
             labels = self._decoded(pair.labels, pair.where, decode_labels)
         if labels.shape != image.shape[1:]:
             what, expected = f'labels "{pair.labels}" do not fit their image', "×".join(map(str, image.shape[1:]))
-            raise CaffeliteError(what, where=pair.where, expected=expected, found="×".join(map(str, labels.shape)))
+            raise pair.where.error(what, expected=expected, found="×".join(map(str, labels.shape)))
         image, labels = cut_out(image, window, 0), cut_out(labels[None], window, self._settings.ignore)
         if any(self._settings.size):
             image = resize(image, *self._settings.size)
@@ -224,9 +224,9 @@ class SegmentationSource(Source):
         try:
             return decoder(inputs.read(file, inputs.IMAGE))
         except OSError as mistake:
-            raise CaffeliteError(f'cannot read image "{file}": {inputs.reason(mistake)}', where=where) from None
+            raise where.error(f'cannot read image "{file}": {inputs.reason(mistake)}') from None
         except ValueError as mistake:
-            raise CaffeliteError(f'image "{file}": {mistake}', where=where) from None
+            raise where.error(f'image "{file}": {mistake}') from None
 
 
 def edges_of(labels: np.ndarray) -> np.ndarray:
@@ -262,7 +262,7 @@ def read_pairs(path: Path, root: str, kind: str, ignore: int, windows: bool = Fa
     try:
         lines = inputs.read(path, inputs.LIST).decode("utf-8", "surrogateescape").split("\n")
     except OSError as mistake:
-        raise CaffeliteError(f"cannot read the list: {inputs.reason(mistake)}", where=Where(str(path))) from None
+        raise Where(str(path)).error(f"cannot read the list: {inputs.reason(mistake)}") from None
     pairs: list[Pair] = []
     for number, line in enumerate(lines, 1):
         where, words = Where(str(path), number), line.split()
@@ -271,7 +271,7 @@ def read_pairs(path: Path, root: str, kind: str, ignore: int, windows: bool = Fa
         window = _window(words) if windows else None
         if windows and window is None:
             expected = 'a line that ends with "x1 y1 x2 y2", where x1 <= x2 and y1 <= y2'
-            raise CaffeliteError("no window", where=where, expected=expected, found=f'"{shortened(line.strip())}"')
+            raise where.error("no window", expected=expected, found=f'"{shortened(line.strip())}"')
         words = words[:-4] if windows else words
         if words and kind == "NONE":
             pairs.append(Pair(root + words[0], ignore, where, window))
@@ -279,12 +279,11 @@ def read_pairs(path: Path, root: str, kind: str, ignore: int, windows: bool = Fa
         label = whole_number(words[-1]) if kind == "IMAGE" and words else None
         if len(words) < 2 or "\0" in line or (kind == "IMAGE" and label is None):
             expected = '"IMAGE LABELS", two files' if kind == "PIXEL" else '"IMAGE LABEL"'
-            found = f'"{shortened(line.strip())}"'
-            raise CaffeliteError("a line is not understood", where=where, expected=expected, found=found)
+            raise where.error("a line is not understood", expected=expected, found=f'"{shortened(line.strip())}"')
         name = " ".join(words[:-1])
         pairs.append(Pair(root + name, root + words[-1] if label is None else label, where, window))
     if not pairs:
-        raise CaffeliteError("the list is empty", where=Where(str(path)), expected="lines of an image and its labels")
+        raise Where(str(path)).error("the list is empty", expected="lines of an image and its labels")
     return pairs
 
 
@@ -293,7 +292,7 @@ def check_transform(transform: pb.TransformationParameter, locate: Locator, more
     for each, _ in transform.ListFields():
         if each.name not in (*TRANSFORMS, *more):
             what = f"{each.name} does not act on images with a label for each pixel"
-            raise CaffeliteError(what, where=locate(each.name), remedy="leave it out")
+            raise locate.error(what, each.name, remedy="leave it out")
 
 
 def crop_of(transform: pb.TransformationParameter, locate: Locator) -> tuple[int, int]:
@@ -302,7 +301,7 @@ def crop_of(transform: pb.TransformationParameter, locate: Locator) -> tuple[int
     width = transform.crop_w or transform.crop_width or transform.crop_size
     if bool(height) != bool(width):
         name = "crop_h" if height else "crop_w"
-        raise CaffeliteError("a crop of one side only", where=locate(name), remedy="give its height and its width")
+        raise locate.error("a crop of one side only", name, remedy="give its height and its width")
     return height, width
 
 
@@ -354,14 +353,12 @@ class DenseImageData(Feed):
         crop, other = (param.crop_height, param.crop_width), crop_of(transform, there)
         if any(crop) and not all(crop):
             name = "crop_height" if crop[0] else "crop_width"
-            raise CaffeliteError("a crop of one side only", where=at(name), remedy="give crop_height and crop_width")
+            raise at.error("a crop of one side only", name, remedy="give crop_height and crop_width")
         if any(crop) and any(other):
-            raise CaffeliteError("gives two crops", where=at("crop_height"), remedy="keep one of them")
+            raise at.error("gives two crops", "crop_height", remedy="keep one of them")
         if param.label_divide_factor != 1 and (param.label_divide_factor < 1 or any(crop) or any(other)):
             what, expected = "a bad label_divide_factor", "1 or more, and 1 with a crop"
-            raise CaffeliteError(
-                what, where=at("label_divide_factor"), expected=expected, found=param.label_divide_factor
-            )
+            raise at.error(what, "label_divide_factor", expected=expected, found=param.label_divide_factor)
         settings = Settings(
             color=param.is_color,
             size=(param.new_height, param.new_width),
@@ -398,11 +395,11 @@ class ImageSegData(Feed):
         check_transform(transform, there, ("scale_factors",))
         for i, factor in enumerate(transform.scale_factors):
             if not 0 < factor < math.inf:
-                where, found = there("scale_factors", i), f"{factor:g}"
-                raise CaffeliteError("a bad factor", where=where, expected="a finite number above 0", found=found)
+                found = f"{factor:g}"
+                raise there.error("a bad factor", "scale_factors", i, expected="a finite number above 0", found=found)
         if transform.mean_file:
             what = f"{layer.type} takes no mean_file, as its images differ in size"
-            raise CaffeliteError(what, where=there("mean_file"), remedy="give mean_value")
+            raise there.error(what, "mean_file", remedy="give mean_value")
         settings = Settings(
             color=param.is_color,
             size=(param.new_height, param.new_width),

@@ -32,9 +32,6 @@ class PixelShuffle(Layer):
         self.channels, self.squares = (n, c, r, r, h, w), (n, c, h, r, w, r)
         return [(n, c, h * r, w * r)]
 
-    def divisible(self, axis: int) -> bool:
-        return axis == 0
-
     def forward(self, x: list, y: list) -> None:
         self.dev.assign(x[0].reshape(self.channels).transpose(0, 1, 4, 2, 5, 3), y[0].reshape(self.squares))
 

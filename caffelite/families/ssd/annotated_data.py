@@ -70,8 +70,7 @@ class AnnotatedData(Varying, Feed):
         batch_size_of(param, at)
         path = source_path(param, at)
         if is_balanced(param, phase):
-            what, remedy = "sampler BALANCED needs one label for each sample", "leave it out"
-            raise CaffeliteError(what, where=at("sampler"), remedy=remedy)
+            raise at.error("sampler BALANCED needs one label for each sample", "sampler", remedy="leave it out")
         transform = layer.transform_param
         color = False if transform.force_gray else True if transform.force_color or param.force_encoded_color else None
         is_leveldb = param.backend == pb.DataParameter.LEVELDB and not (path / "data.mdb").is_file()
@@ -331,10 +330,9 @@ def _check_geometry(param: pb.TransformationParameter, locate: Locator) -> None:
     """Errors: augmentations that do not move boxes."""
     for name in GEOMETRY:
         if param.HasField(name):
-            what, remedy = f"{name} does not move boxes", "use expand_param and batch_sampler"
-            raise CaffeliteError(what, where=locate(name), remedy=remedy)
+            raise locate.error(f"{name} does not move boxes", name, remedy="use expand_param and batch_sampler")
     perturb = param.perturb_param
     for name in ("shift_x", "shift_y", "max_rotate_degree", "scale_min", "scale_max"):
         if perturb.HasField(name):
-            what, remedy = f"{name} does not move boxes", "use expand_param and batch_sampler"
-            raise CaffeliteError(what, where=locate("perturb_param", name), remedy=remedy)
+            remedy = "use expand_param and batch_sampler"
+            raise locate.error(f"{name} does not move boxes", "perturb_param", name, remedy=remedy)

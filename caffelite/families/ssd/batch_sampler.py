@@ -12,7 +12,7 @@ from ... import caffelite_pb2 as pb
 from ...data.augmentation.fields import Fields
 from ...data.draws import Key, key, of_sample, uniform
 from ...detection import boxes as box_arithmetic
-from ...errors import CaffeliteError, Locator
+from ...errors import Locator
 
 WORDS = 4  # random numbers of a region
 WHOLE = np.array([0.0, 0.0, 1.0, 1.0])
@@ -58,7 +58,7 @@ class BatchSamplers:
             fields.range("min_aspect_ratio", "max_aspect_ratio")
             fields.positive("min_scale", "min_aspect_ratio")
             if sampler.max_trials > 10_000:
-                raise CaffeliteError("too many trials", where=at("max_trials"), expected="at most 10000")
+                raise at.error("too many trials", "max_trials", expected="at most 10000")
 
     def __call__(self, boxes: np.ndarray, position: int) -> np.ndarray | None:
         """A region (4) of an image with these boxes, or None where none is accepted."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...devices.protocol import Device
+from ...layers import require
 from ...layers.layer import Shape, register
 from ...layers.loss import Loss
 from .lattice import Lattice
@@ -98,8 +99,7 @@ class CtcLoss(SequenceLoss):
         if p.time_step > self.steps:
             expected = f'at most {self.steps}, as "{self.spec.bottom[0]}" has'
             raise self.error("a bad time_step", "time_step", expected=expected, found=p.time_step)
-        if not bottoms[1] or bottoms[1][0] != self.count:
-            raise self.bottom_error(1, "does not fit", expected=f"{self.count}×L", found=list(bottoms[1]))
+        require.fits(self, bottoms, 1, bottoms[1] and bottoms[1][0] == self.count, f"{self.count}×L")
 
     def read(self, blobs: list[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
         return list(blobs[0].reshape(self.count, -1)), np.full(self.count, self.p.time_step or self.steps)
@@ -180,8 +180,7 @@ class WarpCTCLoss(IndexedLoss):
 
     def check_bottoms(self, bottoms: list[Shape]) -> None:
         if len(bottoms) == 2:
-            if not bottoms[1] or bottoms[1][0] != self.count:
-                raise self.bottom_error(1, "does not fit", expected=f"{self.count}×L", found=list(bottoms[1]))
+            require.fits(self, bottoms, 1, bottoms[1] and bottoms[1][0] == self.count, f"{self.count}×L")
         elif len(bottoms) == 3:
             self.check_indicators(bottoms)
         else:

@@ -17,7 +17,7 @@ from ...data.draws import below, of_sample
 from ...data.images import channels_first, opencv
 from ...data.listing import list_lines, shortened, whole_number
 from ...data.pipeline import Source
-from ...errors import CaffeliteError, Locator, Where
+from ...errors import Locator, Where
 from ...layers.data import Feed
 from ...layers.layer import Shape, register
 from .video_frames import Video, VideoFramesSource, frame_sides, open_list
@@ -31,7 +31,7 @@ def read_clips(path: Path, root: str, counted: bool) -> list[Video]:
     try:
         lines = inputs.read(path, inputs.LIST).decode("utf-8", "surrogateescape").split("\n")
     except OSError as mistake:
-        raise CaffeliteError(f"cannot read the list: {inputs.reason(mistake)}", where=Where(str(path))) from None
+        raise Where(str(path)).error(f"cannot read the list: {inputs.reason(mistake)}") from None
     columns, clips = 2 if counted else 1, []
     for number, line in enumerate(lines, 1):
         where, words = Where(str(path), number), line.split()
@@ -39,13 +39,13 @@ def read_clips(path: Path, root: str, counted: bool) -> list[Video]:
             continue
         values = [whole_number(word) for word in words[-columns:]] if len(words) > columns else []
         if not values or None in values or counted and values[0] is not None and values[0] < 0 or "\0" in line:
-            found, expected = f'"{shortened(line.strip())}"', f'"VIDEO {"START " if counted else ""}LABEL"'
-            raise CaffeliteError("a line is not understood", where=where, expected=expected, found=found)
+            expected = f'''"VIDEO {("START " if counted else "")}LABEL"'''
+            raise where.error("a line is not understood", expected=expected, found=f'"{shortened(line.strip())}"')
         label = values[-1]
         assert label is not None
         clips.append(Video(root + " ".join(words[:-columns]), (values[0] or 0) if counted else 0, label, where))
     if not clips:
-        raise CaffeliteError("the list is empty", where=Where(str(path)), expected="lines of a video and a label")
+        raise Where(str(path)).error("the list is empty", expected="lines of a video and a label")
     return clips
 
 
@@ -75,7 +75,7 @@ class VideoClipsSource(VideoFramesSource):
         choices = frames - self._reach + 1
         if choices < 1:
             what = f'"{video.folder}" has too few frames'
-            raise CaffeliteError(what, where=video.where, expected=f"{self._reach} or more", found=frames)
+            raise video.where.error(what, expected=f"{self._reach} or more", found=frames)
         return int(below(of_sample(self._key, position, 4)[:1], choices)[0])
 
     def _read_sample(self, video: Video, position: int) -> np.ndarray:
@@ -100,9 +100,8 @@ class VideoClipsSource(VideoFramesSource):
                 else:
                     readable, image = capture.read()
                 if not readable:
-                    what = f'"{video.folder}" has too few frames'
                     expected = f"{start + self._reach} or more"
-                    raise CaffeliteError(what, where=video.where, expected=expected, found=number)
+                    raise video.where.error(f'"{video.folder}" has too few frames', expected=expected, found=number)
                 if image is not None:
                     frames.append(self._resized(channels_first(image)))
         finally:
@@ -113,11 +112,10 @@ class VideoClipsSource(VideoFramesSource):
         try:
             inputs.check(video.folder)
         except OSError as mistake:
-            what = f'cannot read video "{video.folder}": {inputs.reason(mistake)}'
-            raise CaffeliteError(what, where=video.where) from None
+            raise video.where.error(f'cannot read video "{video.folder}": {inputs.reason(mistake)}') from None
         capture = opencv("VideoClips").VideoCapture(video.folder)
         if not capture.isOpened():
-            raise CaffeliteError(f'"{video.folder}" is no video', where=video.where)
+            raise video.where.error(f'"{video.folder}" is no video')
         return capture
 
     def _count(self, video: Video) -> int:

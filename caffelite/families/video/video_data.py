@@ -41,13 +41,12 @@ class VideoSource(Source):
         self._device, self._file = param.device_id, ""
         if not self._camera:
             if not param.video_file:
-                raise CaffeliteError("video_file is missing", where=at("video_file"), expected="the path of a video")
+                raise at.error("video_file is missing", "video_file", expected="the path of a video")
             file = resolve(param.video_file, at)
             try:
                 inputs.check(file)
             except OSError as mistake:
-                what = f'cannot read video "{param.video_file}": {mistake.strerror}'
-                raise CaffeliteError(what, where=at("video_file")) from None
+                raise at.error(f'cannot read video "{param.video_file}": {mistake.strerror}', "video_file") from None
             self._file = str(file)
         self._capture: Any = None
         self._next = 0  # the frame that the capture returns next

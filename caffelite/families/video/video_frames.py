@@ -22,7 +22,7 @@ from ...data.opening import batch_size_of, check_size, check_tops, root_folder_o
 from ...data.order import Order
 from ...data.pipeline import Batch, Source, workers
 from ...data.transforms import Choice, Transform
-from ...errors import CaffeliteError, Locator, Where
+from ...errors import Locator, Where
 from ...layers.data import Feed
 from ...layers.layer import Shape, register
 
@@ -47,7 +47,7 @@ def read_videos(path: Path, root: str) -> list[Video]:
     try:
         lines = inputs.read(path, inputs.LIST).decode("utf-8", "surrogateescape").split("\n")
     except OSError as mistake:
-        raise CaffeliteError(f"cannot read the list: {inputs.reason(mistake)}", where=Where(str(path))) from None
+        raise Where(str(path)).error(f"cannot read the list: {inputs.reason(mistake)}") from None
     videos = []
     for number, line in enumerate(lines, 1):
         where, words = Where(str(path), number), line.split()
@@ -56,10 +56,10 @@ def read_videos(path: Path, root: str) -> list[Video]:
         count, label = (whole_number(word) for word in words[-2:]) if len(words) > 2 else (None, None)
         if count is None or label is None or count < 1 or "\0" in line:
             found = f'"{shortened(line.strip())}"'
-            raise CaffeliteError("a line is not understood", where=where, expected='"FOLDER FRAMES LABEL"', found=found)
+            raise where.error("a line is not understood", expected='"FOLDER FRAMES LABEL"', found=found)
         videos.append(Video(root + " ".join(words[:-2]), count, label, where))
     if not videos:
-        raise CaffeliteError("the list is empty", where=Where(str(path)), expected="lines of a folder, frames, a label")
+        raise Where(str(path)).error("the list is empty", expected="lines of a folder, frames, a label")
     return videos
 
 
@@ -87,8 +87,7 @@ class VideoFramesSource(Source):
         self._pattern = param.name_pattern or PATTERNS[param.modality]
         if not _is_usable(self._pattern, self._flow):
             expected = 'as "flow_%c_%05d.jpg"' if self._flow else 'as "img_%05d.jpg"'
-            found = f'"{self._pattern}"'
-            raise CaffeliteError("a bad name_pattern", where=at("name_pattern"), expected=expected, found=found)
+            raise at.error("a bad name_pattern", "name_pattern", expected=expected, found=f'"{self._pattern}"')
         transform = pb.TransformationParameter()
         transform.CopyFrom(layer.transform_param)
         if self._flow:
@@ -138,16 +137,16 @@ class VideoFramesSource(Source):
         for name, image in zip(names, images, strict=True):
             if image.shape != images[0].shape:
                 what = f'frame "{name}" differs in size from the first of its video'
-                raise CaffeliteError(what, where=video.where, expected=images[0].shape[1:], found=image.shape[1:])
+                raise video.where.error(what, expected=images[0].shape[1:], found=image.shape[1:])
         return images
 
     def _image(self, file: str, color: bool, where: Where) -> np.ndarray:
         try:
             return decode(inputs.read(file, inputs.IMAGE), color)
         except OSError as mistake:
-            raise CaffeliteError(f'cannot read frame "{file}": {inputs.reason(mistake)}', where=where) from None
+            raise where.error(f'cannot read frame "{file}": {inputs.reason(mistake)}') from None
         except ValueError as mistake:
-            raise CaffeliteError(f'frame "{file}": {mistake}', where=where) from None
+            raise where.error(f'frame "{file}": {mistake}') from None
 
     def _resized(self, image: np.ndarray) -> np.ndarray:
         size = self._param.new_height, self._param.new_width
@@ -189,7 +188,7 @@ def require_positive(layer: pb.LayerParameter, names: tuple[str, ...], locate: L
     """Errors: a field of video_data_param that is 0."""
     for name in names:
         if not getattr(layer.video_data_param, name):
-            raise CaffeliteError(f"{name} must be at least 1", where=locate.at("video_data_param")(name), found=0)
+            raise locate.at("video_data_param").error(f"{name} must be at least 1", name, found=0)
 
 
 def open_list(layer: pb.LayerParameter, positive: tuple[str, ...], locate: Locator) -> tuple[Path, str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from ...layers import require
 from ...layers.array_loss import ArrayLoss
 from ...layers.layer import Shape, register
 
@@ -59,8 +60,7 @@ class SoftmaxWithLossExpectation(ArrayLoss):
         maps = 3 + (not self.spec.loss_param.ignore_rank)
         if n != 1:
             raise self.bottom_error(0, "has several images", expected="one", found=n)
-        if math.prod(bottoms[1]) != maps * self.size:
-            raise self.bottom_error(1, "does not fit", expected=f"1×{maps}×{self.size} labels", found=list(bottoms[1]))
+        require.fits(self, bottoms, 1, math.prod(bottoms[1]) == maps * self.size, f"1×{maps}×{self.size} labels")
         return [(), bottoms[0]][: len(self.spec.top)]
 
     def _shown(self, xp: ModuleType, listed: Any) -> Any:

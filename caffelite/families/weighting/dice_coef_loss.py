@@ -29,8 +29,7 @@ class DiceCoefLoss(ArrayLoss):
         require.channels(self, bottoms)
         require.same_count(self, bottoms, 0, 1)
         self.split = n, c, p = *bottoms[0][:2], math.prod(bottoms[0][2:])
-        if bottoms[1][:1] != bottoms[0][:1]:
-            raise self.bottom_error(1, "does not fit", expected=f"{n} samples", found=list(bottoms[1]))
+        require.fits(self, bottoms, 1, bottoms[1][:1] == bottoms[0][:1], f"{n} samples")
         self.weighted = self.p.generalization == pb.DiceCoefLossParameter.MULTICLASS_WEIGHTED
         self.smooth = 1 / p**2 if self.weighted else 1.0
         if self.p.generalization != pb.DiceCoefLossParameter.NONE and not -1 <= self.p.ignore_label < c:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import CaffeliteError
 from ...layers import class_weights, require
 from ...layers.array_loss import ArrayLoss, softplus
 from ...layers.layer import Shape, register
@@ -44,7 +43,7 @@ class OrdinalRegressionLoss(ArrayLoss):
         values, where = class_weights.of_file(self, self.p.weight_file, self.field, "weight_file")
         if len(values) < self.k:
             what = f'layer "{self.name}" ({self.type}): weights are missing'
-            raise CaffeliteError(what, where=where, expected=f"{self.k} numbers", found=len(values))
+            raise where.error(what, expected=f"{self.k} numbers", found=len(values))
         return np.array(values[: self.k])
 
     def _read(self, xp: ModuleType, x: tuple) -> tuple:

@@ -41,8 +41,7 @@ class EvalDetection(DetectionJudge):
         p = self.p
         for name in ("side", "num_class", "num_object"):
             require.positive(self, name)
-        if not p.threshold > 0:
-            raise self.error("a bad threshold", "threshold", expected="above 0", found=f"{p.threshold:g}")
+        require.value(self, "threshold", p.threshold > 0, "above 0")
         sizes = np.array(p.biases, float)
         if len(sizes) != 2 * p.num_object or not (sizes > 0).all():
             expected = f"{2 * p.num_object} numbers above 0: width and height of each anchor"

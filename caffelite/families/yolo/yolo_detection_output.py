@@ -107,8 +107,7 @@ class YoloDetectionOutput(YoloOutput):
 
     def setup(self) -> None:
         super().setup()
-        if self.p.coords != 4:
-            raise self.error("a bad coords", "coords", expected=4, found=self.p.coords)
+        require.value(self, "coords", self.p.coords == 4, 4)
 
     def anchors(self, index: int) -> np.ndarray:
         return self.anchor_sizes(range(self.p.num_box))

@@ -38,6 +38,7 @@ class YoloLoss(Layer):
     constant_bottoms = frozenset({1})
     couples_samples = False
     backward_reads_bottoms = backward_reads_tops = False
+    divisible_axes = False
 
     def setup(self) -> None:
         for name in ("num_class", "num"):
@@ -65,9 +66,6 @@ class YoloLoss(Layer):
         self.grid = n, self.p.num, 5 + self.p.num_class, h, w
         self.saved_shapes["errors"] = (shape, None)
         return [()]
-
-    def divisible(self, axis: int) -> bool:
-        return False
 
     def build(self, dev: Device) -> None:
         self._bad: str | None = None
@@ -122,8 +120,7 @@ class RegionLoss(YoloLoss):
 
     def setup(self) -> None:
         super().setup()
-        if self.p.coords != 4:
-            raise self.error("a bad coords", "coords", expected=4, found=self.p.coords)
+        require.value(self, "coords", self.p.coords == 4, 4)
         self.sizes = self.anchor_sizes(self.p.num)[: self.p.num]
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
