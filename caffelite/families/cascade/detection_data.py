@@ -28,8 +28,7 @@ from ...layers.data import Feed
 from ...layers.layer import Shape, register
 from ...layers.varying import Varying
 from .field_maps import LABEL_CHANNELS, Objects, detection_labels, detection_size, in_multiples, map_size
-from .object_lists import DETECTION, ImageFiles, ListedImage, located, read_objects
-from .region_sample import Draws, RegionSample
+from .listed_images import DETECTION, Draws, ImageFiles, ListedImage, RegionSample, located, read_objects
 
 OBJECTS = 8  # rows of a batch without data
 SHUFFLES = ("random", "random_aspect", "random_mix_aspect")

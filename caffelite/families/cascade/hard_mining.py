@@ -9,7 +9,7 @@ import numpy as np
 from ...layers import require
 from ...layers.layer import Layer, Shape, register
 from . import stages
-from .offsets import check_boxes
+from .stages import check_boxes
 
 
 @register

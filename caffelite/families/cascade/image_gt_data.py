@@ -23,8 +23,7 @@ from ...layers.data import Feed
 from ...layers.layer import Shape, register
 from ...layers.varying import Varying
 from .field_maps import NO_BOX, covered_cells, fields_of, image_gt_labels, image_gt_shapes, image_gt_size
-from .object_lists import IMAGE_GT, ImageFiles, located, read_objects
-from .region_sample import Draws, RegionSample
+from .listed_images import IMAGE_GT, Draws, ImageFiles, RegionSample, located, read_objects
 
 TRANSFORMS = ("mirror", "mean_value")
 WITHOUT_BOX = (0, 1, 1, 2, 2, 1, 1)  # the row of a batch without boxes: an ignored one

@@ -11,7 +11,7 @@ from ...detection.matching import sampled
 from ...layers import fillers, require
 from ...layers.layer import Layer, Shape, register_variant
 from ...layers.varying import Varying
-from .offsets import check_boxes, normalisation
+from .stages import check_boxes, normalisation
 
 LEAST_SIDE = 32  # of a random box
 TRIES = 1000  # random boxes that may all be objects

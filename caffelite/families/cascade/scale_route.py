@@ -8,7 +8,7 @@ from ...layers import require
 from ...layers.layer import Layer, Shape, register
 from ...layers.varying import Varying
 from . import stages
-from .box_output import PLANNED_RANGES
+from .output import PLANNED_RANGES
 
 
 @register

@@ -11,7 +11,6 @@ import numpy as np
 from ... import caffelite_pb2 as pb
 from ...layers import require
 from ...layers.layer import Layer, Shape, register
-from .images import check_like
 
 Slices = tuple[Any, ...]  # an index of images
 
@@ -46,7 +45,8 @@ class Correlation(Layer):
             require.positive(self, name)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        check_like(self, bottoms, bottoms[0][1] if len(bottoms[0]) > 1 else 0)
+        require.images(self, bottoms)
+        require.shape(self, bottoms, 1, (bottoms[0][0], bottoms[0][1], *bottoms[0][2:]))
         borders = [2 * (reach - pad) + self.p.kernel_size - 1 for reach, pad in zip(self.reach, self.pad, strict=True)]
         size = tuple(
             -(-(side - border) // self.p.stride_1) for side, border in zip(bottoms[0][2:], borders, strict=True)

@@ -11,7 +11,7 @@ from ...layers import require
 from ...layers.detection_base import DetectingLayer
 from ...layers.layer import Shape, register
 from ...layers.varying import Varying
-from .proposal_target import MEAN, STD, four
+from .proposal import MEAN, STD, four
 
 
 @register
