@@ -13,7 +13,7 @@ from ..prototxt import say_once
 from . import require
 from .facets import Coordinates, Described, Learned
 from .layer import Layer, Shape, register
-from .varying import Varying
+from .state import Varying
 
 
 @register

@@ -10,7 +10,7 @@ from ... import caffelite_pb2 as pb
 from ...errors import CaffeliteError
 from ...layers import require
 from ...layers.layer import Layer, Shape, register
-from ...layers.varying import Varying
+from ...layers.state import Varying
 from . import stages
 from .stages import check_boxes, normalisation
 

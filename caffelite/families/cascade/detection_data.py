@@ -26,7 +26,7 @@ from ...errors import Locator
 from ...layers import require
 from ...layers.data import Feed
 from ...layers.layer import Shape, register
-from ...layers.varying import Varying
+from ...layers.state import Varying
 from .field_maps import LABEL_CHANNELS, Objects, detection_labels, detection_size, in_multiples, map_size
 from .listed_images import DETECTION, Draws, ImageFiles, ListedImage, RegionSample, located, read_objects
 

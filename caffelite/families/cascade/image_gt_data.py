@@ -21,7 +21,7 @@ from ...errors import CaffeliteError, Locator
 from ...layers import require
 from ...layers.data import Feed
 from ...layers.layer import Shape, register
-from ...layers.varying import Varying
+from ...layers.state import Varying
 from .field_maps import NO_BOX, covered_cells, fields_of, image_gt_labels, image_gt_shapes, image_gt_size
 from .listed_images import IMAGE_GT, Draws, ImageFiles, RegionSample, located, read_objects
 

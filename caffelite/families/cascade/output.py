@@ -10,8 +10,7 @@ from ...detection import boxes
 from ...detection.saving import Saving
 from ...layers import require
 from ...layers.layer import Layer, Shape, register
-from ...layers.state import Writing
-from ...layers.varying import Varying
+from ...layers.state import Varying, Writing
 from ...prototxt import resolve
 from . import stages
 from .stages import check_boxes, check_nms_type, normalisation

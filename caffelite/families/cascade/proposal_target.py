@@ -10,7 +10,7 @@ from ...detection import boxes
 from ...detection.matching import sampled
 from ...layers import fillers, require
 from ...layers.layer import Layer, Shape, register_variant
-from ...layers.varying import Varying
+from ...layers.state import Varying
 from .stages import check_boxes, normalisation
 
 LEAST_SIDE = 32  # of a random box

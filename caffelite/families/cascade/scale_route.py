@@ -6,7 +6,7 @@ import math
 
 from ...layers import require
 from ...layers.layer import Layer, Shape, register
-from ...layers.varying import Varying
+from ...layers.state import Varying
 from . import stages
 from .output import PLANNED_RANGES
 

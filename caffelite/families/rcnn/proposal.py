@@ -14,7 +14,7 @@ from ...devices.detection_ops import BuiltProposals, Proposals
 from ...devices.protocol import Device
 from ...layers import fillers, require
 from ...layers.layer import Layer, Shape, register
-from ...layers.varying import Varying
+from ...layers.state import Varying
 from .anchor_target import Anchored, check_objects, real_objects, shifted_anchors
 
 

@@ -10,7 +10,7 @@ from ...detection import boxes
 from ...layers import require
 from ...layers.detection_base import DetectingLayer
 from ...layers.layer import Shape, register
-from ...layers.varying import Varying
+from ...layers.state import Varying
 from .proposal import MEAN, STD, four
 
 

@@ -33,7 +33,7 @@ from ...devices.protocol import Device
 from ...errors import CaffeliteError, Locator
 from ...layers.data import Feed, no_files
 from ...layers.layer import Shape, register
-from ...layers.varying import Varying
+from ...layers.state import Varying
 from ...prototxt import say_once
 
 WORDS = 4  # random numbers of a region

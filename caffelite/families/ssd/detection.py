@@ -13,8 +13,7 @@ from ...devices.detection_ops import BuiltDetections, Detections
 from ...devices.protocol import Device
 from ...layers.detection_base import DetectingLayer, DetectionEvaluation, check_classes
 from ...layers.layer import Shape, register
-from ...layers.state import Writing
-from ...layers.varying import Varying
+from ...layers.state import Varying, Writing
 from ...prototxt import resolve
 from .prior_box import check_priors
 

@@ -9,7 +9,7 @@ from ...detection import boxes, precision
 from ...layers import require
 from ...layers.detection_base import DetectingLayer, DetectionJudge
 from ...layers.layer import Shape, register
-from ...layers.varying import Varying
+from ...layers.state import Varying
 from . import grids
 
 
