@@ -1,6 +1,7 @@
-"""Images and labels in .npy, .npz and IDX files, read in parts.
+"""Samples from arrays in files: IDX, as MNIST has it, and NumPy's .npy and .npz, with numbers only: no pickle, and no
+array that is larger than its file.
 
-process.
+Rows are read on request, without a memory map: a mapped file that shrinks would kill the process.
 """
 
 from __future__ import annotations

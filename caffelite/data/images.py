@@ -1,6 +1,7 @@
-"""Images: what their headers state, decoding and resizing.
+"""Decodes and resizes images by OpenCV: JPEG and PNG bytes to Caffe's layout, C×H×W, BGR.
 
-allocates without a look at the file.
+Before a library decodes an image, the lengths and sizes that the file states are checked, which a decoder allocates
+without a look at the file.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Literal
 
 import numpy as np
 
-from ..errors import missing_extra
+from .. import inputs
+from ..errors import Where, missing_extra
 
 PNG, JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8"
 CODESTREAM, TIFFS = b"\xff\x4f\xff\x51", (b"II*\0", b"MM\0*")
@@ -146,6 +148,16 @@ def opencv(use: str) -> ModuleType:
 def _limit_pixels() -> None:
     os.environ.setdefault(LIMIT, str(MOST_PIXELS))
     os.environ.setdefault("OPENCV_LOG_LEVEL", "ERROR")  # our own error names the file
+
+
+def read_image(file: str, where: Where, decoder: Callable[[bytes], np.ndarray], what: str = "image") -> np.ndarray:
+    """What ``decoder`` makes of a file's content. where: what names it. Errors: it cannot be read, or decoded."""
+    try:
+        return decoder(inputs.read(file, inputs.IMAGE))
+    except OSError as mistake:
+        raise where.error(f'cannot read {what} "{file}": {inputs.reason(mistake)}') from None
+    except ValueError as mistake:
+        raise where.error(f'{what} "{file}": {mistake}') from None
 
 
 def decode(content: bytes, color: bool | None = None) -> np.ndarray:

@@ -8,9 +8,10 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -205,6 +206,29 @@ def list_lines(path: Path) -> list[str]:
         return []
     text = inputs.read(path, inputs.LIST).decode("utf-8", "surrogateescape")
     return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+Entry = TypeVar("Entry")
+
+
+def read_entries(path: Path, parse: Callable[[list[str], Where], Entry | None], line: str, lines: str) -> list[Entry]:
+    """What ``parse`` makes of the words and the place of each line that is not empty. line, lines: what is expected.
+    Errors: the list cannot be read; a line of which ``parse`` makes None; an empty list."""
+    try:
+        texts = inputs.read(path, inputs.LIST).decode("utf-8", "surrogateescape").split("\n")
+    except OSError as mistake:
+        raise Where(str(path)).error(f"cannot read the list: {inputs.reason(mistake)}") from None
+    entries = []
+    for number, text in enumerate(texts, 1):
+        if words := text.split():
+            where = Where(str(path), number)
+            entry = None if "\0" in text else parse(words, where)
+            if entry is None:
+                raise where.error("a line is not understood", expected=line, found=f'"{shortened(text.strip())}"')
+            entries.append(entry)
+    if not entries:
+        raise Where(str(path)).error("the list is empty", expected=lines)
+    return entries
 
 
 @dataclass(frozen=True)

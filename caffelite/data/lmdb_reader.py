@@ -1,4 +1,5 @@
-"""Records of an LMDB, read in order or by number, from its pages; a damaged one is an error.
+"""Reads the records of an LMDB in the order of their keys, under a reader's lock where that is possible. Its pages are
+read from the file and every number is checked, instead of using a memory map.
 
 With a memory map, a damaged or missing page kills the process; a file read only returns fewer bytes. The format: data
 version 1 of LMDB, little endian. A page has a header of 16 bytes: its number (8), padding (2), flags (2), and either

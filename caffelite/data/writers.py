@@ -253,7 +253,7 @@ def _put(db, path: Path, records: list[tuple[bytes, bytes]]) -> None:
         except lmdb.MapFullError:
             db.set_mapsize(2 * db.info()["map_size"])
         except lmdb.BadValsizeError:
-            found = f'''"{key.decode(errors="backslashreplace")}"'''
+            found = f'"{key.decode(errors="backslashreplace")}"'
             raise Where(str(path)).error(
                 "LMDB does not take this key", expected="1 to 511 bytes", found=found
             ) from None

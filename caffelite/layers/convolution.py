@@ -40,7 +40,7 @@ class Kernels(ImageLayout, OutputDivision):
     needs_images = True
 
     def setup(self) -> None:
-        require.positive(self, "num_output", "the number of kernels")
+        require.positive(self, "num_output", meaning="the number of kernels")
         if len(self.spec.bottom) != len(self.spec.top):
             raise self.error(
                 f"has {len(self.spec.top)} tops for {len(self.spec.bottom)} bottoms", expected="as many tops as bottoms"

@@ -46,7 +46,7 @@ class InnerProduct(SavesByConfig, FusingProduct, OutputDivision, RoundedProducts
     deferred: DeferredRows | None = None
 
     def setup(self) -> None:
-        require.positive(self, "num_output", "the number of units")
+        require.positive(self, "num_output", meaning="the number of units")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]), end=True)

@@ -100,4 +100,4 @@ class SmoothL1Loss(Distance):
         square = self.constants["square"]
         each = np.where(far < 1 / square, 0.5 * square * far * far, far - 0.5 / square)
         each = (each * weights[1] if len(weights) > 1 else each).sum(1)
-        self.dev.upload(y[1], np.ascontiguousarray(each, self.dev.dtype).reshape(y[1].shape))
+        self.dev.upload(y[1], each.reshape(y[1].shape))

@@ -283,7 +283,7 @@ class SoftmaxWithLoss(SavesByConfig, Loss):
             valid &= labels != self.ignored()
         own = np.take_along_axis(probs, np.where(valid, labels, 0).astype(np.intp), 1)
         each = np.where(valid, -np.log(np.maximum(own, np.finfo(np.float32).tiny)), 0)
-        self.dev.upload(losses, np.ascontiguousarray(each, self.dev.dtype).reshape(losses.shape))
+        self.dev.upload(losses, each.reshape(losses.shape))
 
     def _forward_by_labels(self, x: list, loss, labels: Divisor) -> None:
         """The sum of weighted losses over the number of labels that are not ignored."""

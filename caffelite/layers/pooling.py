@@ -397,4 +397,4 @@ class VolumePooling(Layer):
         for number, offset in self._offsets():
             padded[offset] += np.where(index == number, above, 0)
         inner = tuple(slice(before, before + size) for size, (before, _) in zip(dx[0].shape, borders, strict=True))
-        self.dev.upload(dx[0], np.ascontiguousarray(padded[inner], self.dev.dtype))
+        self.dev.upload(dx[0], padded[inner])

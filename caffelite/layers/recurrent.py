@@ -37,7 +37,7 @@ class Recurrent(Carrying, RoundedProducts):
     backward_reads_tops: Which = False
 
     def setup(self) -> None:
-        require.positive(self, "num_output", "the number of units")
+        require.positive(self, "num_output", meaning="the number of units")
         self.exposed = self.states if self.p.expose_hidden else ()
         least, bottoms, tops = 2 + len(self.exposed), len(self.spec.bottom), 1 + len(self.exposed)
         ends = [f"{s}_0" for s in self.exposed], [f"{s}_T" for s in self.exposed]
@@ -303,7 +303,7 @@ class Lstm(Carrying, Layer):
     backward_reads_tops = False
 
     def setup(self) -> None:
-        require.positive(self, "num_output", "the number of units")
+        require.positive(self, "num_output", meaning="the number of units")
         require.positive(self, "batch_size")
         require.value(self, "clipping_threshold", self.p.clipping_threshold >= 0, "0 or more")
 

@@ -47,12 +47,19 @@ def value(layer: LayerMessage, field: str, holds: object, expected: object) -> N
         raise layer.error(f"a bad {field}", field, expected=expected, found=found)
 
 
-def positive(layer: LayerMessage, field: str, meaning: str = "", value: Any = None) -> None:
-    """A field of 1 or more, or ``value`` in its stead. meaning: of a field that has no default."""
-    value = getattr(layer.p, field) if value is None else value
-    if value < 1:
-        parts = {"remedy": f"set {field}, {meaning}"} if meaning else {"expected": "1 or more", "found": value}
-        raise layer.error(f"{field} must be positive", field, **parts)
+def positive(layer: LayerMessage, *fields: str, meaning: str = "", value: Any = None) -> None:
+    """Fields of 1 or more, or ``value`` in their stead. meaning: of fields that have no default."""
+    for field in fields:
+        number = getattr(layer.p, field) if value is None else value
+        if number < 1:
+            parts = {"remedy": f"set {field}, {meaning}"} if meaning else {"expected": "1 or more", "found": number}
+            raise layer.error(f"{field} must be positive", field, **parts)
+
+
+def shares(layer: LayerMessage, *fields: str) -> None:
+    """Fields from 0 to 1."""
+    for field in fields:
+        value(layer, field, 0 <= getattr(layer.p, field) <= 1, "0 to 1")
 
 
 def labels(layer: LayerMessage, bottoms: list[Shape], count: int, index: int = 1, axis: int | None = None) -> None:

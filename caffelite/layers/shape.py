@@ -214,8 +214,28 @@ class Split(Layer):
             self.dev.add(top, dx[0])
 
 
+class Rearranged(Layer):
+    """Seen with the ``axes`` that ``shapes`` sets, the numbers of the bottom; the top has these axes in ``order``."""
+
+    couples_samples = False
+    backward_reads_bottoms = backward_reads_tops = False
+    axes: Shape
+    order: tuple[int, ...]
+
+    def _in_order(self, top):
+        return top.reshape([self.axes[axis] for axis in self.order])
+
+    def forward(self, x: list, y: list) -> None:
+        if not self.view:
+            self.dev.assign(x[0].reshape(self.axes).transpose(self.order), self._in_order(y[0]))
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        if not self.view:
+            self.dev.assign(self._in_order(dy[0]), dx[0].reshape(self.axes).transpose(self.order))
+
+
 @register
-class Permute(Layer):
+class Permute(Rearranged):
     """The axes of x in another order: axis i of y is axis order[i] of x; those not named follow in their own order.
 
     order 0 2 3 1: (N, C, H, W) → (N, H, W, C). Errors: an axis twice, an axis that x lacks. As in NVCaffe and Intel's
@@ -224,7 +244,6 @@ class Permute(Layer):
 
     field = "permute_param"
     order_field = "order"
-    backward_reads_bottoms = backward_reads_tops = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         rank, order = len(bottoms[0]), list(getattr(self.p, self.order_field))
@@ -239,18 +258,10 @@ class Permute(Layer):
                 )
             if axis in order[:i]:
                 raise self.error(f"names axis {axis} twice", self.order_field, i)
-        self.order = (*order, *(axis for axis in range(rank) if axis not in order))
+        self.axes, self.order = bottoms[0], (*order, *(axis for axis in range(rank) if axis not in order))
         self.view = self.order == tuple(range(rank))
         self.couples_samples = self.order[:1] != (0,)
         return [tuple(bottoms[0][axis] for axis in self.order)]
-
-    def forward(self, x: list, y: list) -> None:
-        if not self.view:
-            self.dev.assign(x[0].transpose(self.order), y[0])
-
-    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        if not self.view:
-            self.dev.assign(dy[0], dx[0].transpose(self.order))
 
 
 @register

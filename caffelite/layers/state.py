@@ -22,6 +22,15 @@ class Varying:
     varies = True
     varied_tops: frozenset[int] | None = None
     resize: Callable[[list[Shape]], list]  # set by binding: reshapes the tops and all that follows; returns the tops
+    dev: Device
+
+    def write_tops(self, y: list, arrays: Sequence[np.ndarray]) -> None:
+        """Writes arrays of the host into the tops ``y``, which get their shapes."""
+        shapes = [array.shape for array in arrays]
+        if [tuple(top.shape) for top in y] != shapes:
+            y = self.resize(shapes)
+        for top, array in zip(y, arrays, strict=True):
+            self.dev.upload(top, array)
 
 
 def varies(layer: Layer) -> bool:

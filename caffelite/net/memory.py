@@ -1,4 +1,4 @@
-"""The memory of a compiled net: when each array is in use, and which share bytes."""
+"""Assigns storages to blobs, gradients and what layers save: which share one, and until when each is in use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Arrangements of a net over devices, and their forecasts."""
+"""Predicts the iteration of a net under an arrangement of devices, from the costs of its possible stages, and chooses
+where its stages begin."""
 
 from __future__ import annotations
 

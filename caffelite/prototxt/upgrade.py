@@ -75,7 +75,7 @@ def upgrade_solver(solver: pb.SolverParameter, locate: Locator) -> Modern:
     new.CopyFrom(solver)
     if new.HasField("solver_type"):
         if new.HasField("type"):
-            old_type, remedy = f""""type" at {locate("type")}""", "drop solver_type, the old one"
+            old_type, remedy = f'"type" at {locate("type")}', "drop solver_type, the old one"
             raise locate.error(
                 "both solver_type and type", "solver_type", expected="one of them", found=old_type, remedy=remedy
             )

@@ -1,5 +1,4 @@
-"""Caffemodels: their wire format, checksums, and parameters by layer.
-
+"""Parameter blobs in Caffe's files: the wire format of NetParameter and BlobProto, with arrays instead of lists of
 numbers.
 
 Protobuf's Python objects hold a Python float for each weight; AlexNet has 61 million. So blobs are read and written

@@ -15,7 +15,7 @@ LEAST = 1e-7  # added to squared lengths
 
 def groups(layer: ArrayLayer, bottoms: list[Shape], field: str) -> tuple[int, int]:
     """The samples, and how many groups of ``field`` values each has. Errors: none, or a remainder."""
-    require.positive(layer, field, "the number of values of a capsule or of capsules")
+    require.positive(layer, field, meaning="the number of values of a capsule or of capsules")
     count, width = getattr(layer.p, field), math.prod(bottoms[0][1:])
     require.fits(layer, bottoms, 0, bottoms[0] and width % count == 0, f"a multiple of {count} values of each sample")
     return bottoms[0][0], width // count
@@ -74,7 +74,7 @@ class CapsuleReshape(ArrayLayer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.channels(self, bottoms)
-        require.positive(self, "capsule_dim", "the number of values of a capsule")
+        require.positive(self, "capsule_dim", meaning="the number of values of a capsule")
         n, c, dim = *bottoms[0][:2], self.p.capsule_dim
         require.fits(self, bottoms, 0, c % dim == 0, f"a multiple of {dim} channels")
         self.split = n, c // dim, dim, math.prod(bottoms[0][2:])
@@ -105,8 +105,7 @@ class CapsuleTransform(ArrayLayer):
     couples_samples = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        for name in NAMES:
-            require.positive(self, name, "of the capsules above")
+        require.positive(self, *NAMES, meaning="of the capsules above")
         n, count = groups(self, bottoms, "input_capsule_dim")
         p, self.split = self.p, (n, count, self.p.input_capsule_dim)
         width = p.output_capsule_num * p.output_capsule_dim
@@ -138,8 +137,7 @@ class CapsuleRouting(ArrayLayer):
     couples_samples = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        for name in ("input_capsule_num", *NAMES):
-            require.positive(self, name, "of capsules")
+        require.positive(self, "input_capsule_num", *NAMES, meaning="of capsules")
         p, n = self.p, bottoms[0][0] if bottoms[0] else 1
         self.split = n, p.input_capsule_num, p.output_capsule_num, p.output_capsule_dim
         if math.prod(bottoms[0]) != math.prod(self.split):

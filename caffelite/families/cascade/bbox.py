@@ -12,7 +12,7 @@ from ...layers import require
 from ...layers.layer import Layer, Shape, register
 from ...layers.state import Varying
 from . import stages
-from .stages import check_boxes, normalisation
+from .stages import normalisation
 
 
 @register
@@ -38,7 +38,7 @@ class BboxAccuracy(Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         offsets, rois, matches = bottoms
-        check_boxes(self, rois, 1)
+        require.boxes(self, bottoms, 1)
         width = math.prod(offsets[1:])
         if offsets[:1] != rois[:1] or width % 4 or not width or (not self.p.cls_aware and width != 8):
             expected = f"{rois[0]}×{'(4 · classes)' if self.p.cls_aware else 8}"
@@ -61,7 +61,7 @@ class BboxAccuracy(Layer):
         moved = stages.decode_boxes(moves * self.deviation + self.mean, rois)
         for top, predictions in zip(y, (moved, rois), strict=False):
             mean = stages.paired_overlaps(predictions, matches[:, 1:5]).mean() if len(predictions) else -1.0
-            self.dev.upload(top, np.full(top.shape, mean, self.dev.dtype))
+            self.dev.upload(top, np.asarray(mean))
 
 
 @register
@@ -105,6 +105,4 @@ class DecodeBBox(Varying, Layer):
         if not valid.any():
             raise CaffeliteError(f'layer "{self.name}" (DecodeBBox): no box of the batch is left')
         rows = np.column_stack([boxes[:, 0], decoded])[valid]
-        if len(rows) != y[0].shape[0]:
-            y = self.resize([(len(rows), *self.trailing)])
-        self.dev.upload(y[0], rows.reshape(y[0].shape))
+        self.write_tops(y, [rows.reshape(len(rows), *self.trailing)])

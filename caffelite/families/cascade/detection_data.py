@@ -278,11 +278,7 @@ class ListFeed(Varying, Feed):
         ]
 
     def forward(self, x: list, y: list) -> None:
-        batch: list[np.ndarray] = self._batch
-        if any(top.shape != array.shape for top, array in zip(y, batch, strict=True)):
-            y = self.resize([array.shape for array in batch])
-        for top, array in zip(y, batch, strict=True):
-            self.dev.upload(top, array)
+        self.write_tops(y, self._batch)
 
     def check_positive(self, *names: str) -> None:
         """Errors: a field that is set, but not above 0 and finite."""

@@ -9,7 +9,6 @@ import numpy as np
 from ...layers import require
 from ...layers.layer import Layer, Shape, register
 from . import stages
-from .stages import check_boxes
 
 
 @register
@@ -35,7 +34,7 @@ class HardMining(Layer):
             raise self.error("has other tops than bottoms", "top", 0, expected=expected, found=found, outer=True)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        check_boxes(self, bottoms[1], 1)
+        require.boxes(self, bottoms, 1)
         count = bottoms[1][0]
         require.fits(self, bottoms, 0, math.prod(bottoms[0]) == count, f"{count} losses")
         for i, shape in enumerate(bottoms):

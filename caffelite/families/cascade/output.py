@@ -13,7 +13,7 @@ from ...layers.layer import Layer, Shape, register
 from ...layers.state import Varying, Writing
 from ...prototxt import resolve
 from . import stages
-from .stages import check_boxes, check_nms_type, normalisation
+from .stages import check_nms_type, normalisation
 
 PLANNED_RANGES = 4  # of scales, over which boxes are spread, for the memory of a pass before the first one
 
@@ -71,12 +71,8 @@ class Proposals(Varying, Layer):
         rois = np.concatenate(rows)
         if not len(rois):
             rois = np.array([[0, 1, 1, 10, 10, 0.0]])
-        if y[0].shape[0] != len(rois):
-            y = self.resize([(len(rois), width) for width in (5, 6)[: len(y)]])
-        self.dev.upload(y[0], rois[:, :5].reshape(y[0].shape))
-        if len(y) > 1:
-            alone = not any(len(r) for r in rows)
-            self.dev.upload(y[1], np.zeros(y[1].shape) if alone else rois)
+        alone = not any(len(r) for r in rows)
+        self.write_tops(y, [rois[:, :5], np.zeros(rois.shape) if alone else rois][: len(y)])
 
 
 @register
@@ -217,12 +213,11 @@ class FrcnnOutput(Writing, Varying, Layer):
         if offsets[:1] != scores[:1] or math.prod(offsets[1:]) != width:
             raise self.bottom_error(1, "does not fit", expected=f"{self.rois}×{width}", found=list(offsets))
         if math.prod(rois[1:]) != 6:
-            check_boxes(self, rois, 2)
+            require.boxes(self, bottoms, 2)
         require.fits(self, bottoms, 2, rois[:1] == scores[:1], f"{self.rois} boxes")
         require.fits(self, bottoms, 3, math.prod(sizes) == 2, "1×2: height, width")
         self.columns, most = width // 4, self.rois * (self.classes - 1)
-        self.count = 1 + (min(most, self.p.max_det_num) if self.p.max_det_num else most)
-        return [(self.count, COLUMNS)]
+        return [(1 + (min(most, self.p.max_det_num) if self.p.max_det_num else most), COLUMNS)]
 
     def forward(self, x: list, y: list) -> None:
         scores, offsets, rois, sizes = (self.dev.download(array).astype(float) for array in x)
@@ -237,10 +232,7 @@ class FrcnnOutput(Writing, Varying, Layer):
         if self.writes:
             self._save(detections, height, width)
         rows = np.concatenate([[[0.0, *[-1.0] * (COLUMNS - 1)]], detections])
-        if len(rows) != self.count:
-            self.count = len(rows)
-            y = self.resize([(self.count, COLUMNS)])
-        self.dev.upload(y[0], rows.reshape(y[0].shape))
+        self.write_tops(y, [rows])
 
     def _detections(self, scores: np.ndarray, moved: np.ndarray) -> np.ndarray:
         """The rows (D, 7) by class and falling probability. moved: (R, 2 or K, 4)."""

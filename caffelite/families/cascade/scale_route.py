@@ -52,7 +52,4 @@ class ScaleRoute(Varying, Layer):
         arrays = [self.dev.download(array) for array in x]
         boxes = arrays[0].reshape(len(arrays[0]), -1)[:, 1:].astype(float)
         routed = stages.routed(boxes, self.low, self.high, self.middle)
-        if len(routed) != y[0].shape[0]:
-            y = self.resize([(len(routed), *array.shape[1:]) for array in arrays])
-        for array, top in zip(arrays, y, strict=True):
-            self.dev.upload(top, array[routed])
+        self.write_tops(y, [array[routed] for array in arrays])

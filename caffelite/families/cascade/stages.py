@@ -7,12 +7,10 @@ src/caffe/util/bbox_util.cpp.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from ...detection.boxes import areas, by_score, intersections
-from ...layers.layer import Layer, Shape
+from ...layers.layer import Layer
 
 KINDS = ("IOU", "IOMU", "IOFU")
 MATCHES = 0.975  # a box that overlaps its object by more is the object's own
@@ -132,10 +130,3 @@ def check_nms_type(layer: Layer) -> None:
     if layer.p.nms_type not in KINDS:
         expected, found = " or ".join(f'"{kind}"' for kind in KINDS), f'"{layer.p.nms_type}"'
         raise layer.error("an unknown nms_type", "nms_type", expected=expected, found=found)
-
-
-def check_boxes(layer: Layer, shape: Shape, bottom: int) -> None:
-    """Errors: bottom ``bottom`` is no list of boxes R×5."""
-    if not shape or math.prod(shape[1:]) != 5:
-        expected, found = "R×5: image, x1, y1, x2, y2", f"shape {list(shape)}"
-        raise layer.bottom_error(bottom, "is no list of boxes", expected=expected, found=found)

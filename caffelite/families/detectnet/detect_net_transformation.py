@@ -187,8 +187,7 @@ class DetectNetTransformation(Scheduled, Layer):
     _iteration: Any = None  # in the input buffer
 
     def setup(self) -> None:
-        for name in ("stride", "image_size_x", "image_size_y"):
-            require.positive(self, name)
+        require.positive(self, "stride", "image_size_x", "image_size_y")
         transform, augmentation = self.spec.transform_param, self.spec.detectnet_augmentation_param
         if transform.mean_file or len(transform.mean_value) not in (0, 1, 3):
             found = "mean_file" if transform.mean_file else f"{len(transform.mean_value)} values"

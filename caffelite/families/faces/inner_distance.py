@@ -44,7 +44,7 @@ class InnerDistance(Layer):
         if p.transpose:
             raise self.error("transpose is not supported", "transpose", expected="false")
         if self.learned:
-            require.positive(self, "num_output", "the number of rows")
+            require.positive(self, "num_output", meaning="the number of rows")
         self.constant_bottoms = frozenset({len(self.spec.bottom) - 1} if self.labelled else ())
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:

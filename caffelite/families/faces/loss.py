@@ -32,7 +32,7 @@ class CenterLoss(LossScaled, Loss):
 
     def setup(self) -> None:
         super().setup()
-        require.positive(self, "num_output", "the number of classes")
+        require.positive(self, "num_output", meaning="the number of classes")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]))

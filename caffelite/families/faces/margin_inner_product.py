@@ -63,7 +63,7 @@ class MarginInnerProduct(Scheduled, Layer):
     divisible_axes = False
 
     def setup(self) -> None:
-        require.positive(self, "num_output", "the number of classes")
+        require.positive(self, "num_output", meaning="the number of classes")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]))

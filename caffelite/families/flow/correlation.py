@@ -41,8 +41,7 @@ class Correlation(Layer):
             raise self.error("kernel_size must be odd", "kernel_size", expected="1, 3, 5, …", found=p.kernel_size)
         if not p.HasField("max_displacement"):
             raise self.error("has no max_displacement", "max_displacement", expected="a number of pixels")
-        for name in ("stride_1", "stride_2"):
-            require.positive(self, name)
+        require.positive(self, "stride_1", "stride_2")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.images(self, bottoms)

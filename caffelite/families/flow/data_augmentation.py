@@ -110,8 +110,7 @@ class Augmentation(Layer):
     def setup(self) -> None:
         check(self)
         if self.p.HasField("crop_width") and self.p.HasField("crop_height"):
-            for name in ("crop_height", "crop_width"):
-                require.positive(self, name)
+            require.positive(self, "crop_height", "crop_width")
             self.crop = self.p.crop_height, self.p.crop_width
         schedule_param = self.spec.coeff_schedule_param
         if not 0 < schedule_param.half_life < math.inf:

@@ -12,7 +12,7 @@ import numpy as np
 from ... import caffelite_pb2 as pb
 from ... import inputs
 from ...data.images import decode, opencv, resize
-from ...data.listing import list_lines, shortened, whole_number
+from ...data.listing import list_lines, read_entries, whole_number
 from ...data.opening import root_folder_of, source_path
 from ...data.sampled import DataLayer
 from ...errors import Where
@@ -56,8 +56,7 @@ class DataHeatmap(DataLayer):
         for name in ("segmentation", "meanfile"):
             if getattr(self.p, name):
                 raise self.error(f"{name} is not supported", name)
-        for name in ("batchsize", "cropsize", "outsize", "label_width", "label_height"):
-            require.positive(self, name)
+        require.positive(self, "batchsize", "cropsize", "outsize", "label_width", "label_height")
         require.value(self, "angle_max", 0 <= self.p.angle_max <= 180, "0 to 180")
         words = [word for word in self.p.labelinds.split(",") if word.strip()]
         if not all((whole_number(word.strip()) or 0) > 0 for word in words) or len(words) % 2:
@@ -71,25 +70,20 @@ class DataHeatmap(DataLayer):
     def open(self) -> None:
         at = self.locate.at(self.field)
         self.root = root_folder_of(self.p.root_img_dir, at)
-        path = source_path(self.p, at)
-        lines = [self._line(line, Where(str(path), i)) for i, line in enumerate(list_lines(path), 1) if line.strip()]
-        if not lines:
-            raise Where(str(path)).error("the list is empty", expected=f"lines {EXPECTED}")
+        lines = read_entries(source_path(self.p, at), self._line, EXPECTED, f"lines {EXPECTED}")
         groups = sorted({line.group for line in lines}) if self.p.sample_per_cluster else [0]
         members = [[line for line in lines if len(groups) < 2 or line.group == group] for group in groups]
         most = max(map(len, members))
         self.lines = [each[i % len(each)] for i in range(most) for each in members]
 
-    def _line(self, text: str, where: Where) -> Line:
-        words = text.split()
+    def _line(self, words: list[str], where: Where) -> Line | None:
         try:
             name, coordinates, _, group = words
             values = np.array([float(word) for word in coordinates.split(",") if word])
             values = values[self.chosen] if self.chosen else values
             return Line(name, values.reshape(-1, 2), int(group), where)
         except (ValueError, IndexError):
-            found = f'"{shortened(text.strip())}"'
-            raise where.error("a line is not understood", expected=EXPECTED, found=found) from None
+            return None
 
     def length(self) -> int:
         return len(self.lines)

@@ -30,8 +30,7 @@ class Nms(ArrayLayer):
     needs_images = True
 
     def setup(self) -> None:
-        for name in ("num_parts", "max_peaks"):
-            require.positive(self, name)
+        require.positive(self, "num_parts", "max_peaks")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.images(self, bottoms)

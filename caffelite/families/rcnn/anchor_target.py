@@ -51,8 +51,7 @@ class Anchored(Layer):
 
     def setup(self) -> None:
         p = self.p
-        for name in ("feat_stride", "base_size"):
-            require.positive(self, name)
+        require.positive(self, "feat_stride", "base_size")
         for name in ("ratio", "scale"):
             for i, value in enumerate(getattr(p, name)):
                 if not 0 < value < math.inf:
@@ -61,12 +60,6 @@ class Anchored(Layer):
         self.of_python = self.spec.HasField("python_param")  # see python_names.py
         ratios, scales = list(p.ratio) or RATIOS, list(p.scale) or SCALES
         self.base = base_anchors(p.base_size, ratios, scales, halves_to_even=self.of_python)
-
-    def share(self, name: str) -> float:
-        """A field from 0 to 1."""
-        value = getattr(self.p, name)
-        require.value(self, name, 0 <= value <= 1, "0 to 1")
-        return value
 
 
 @register
@@ -92,8 +85,7 @@ class AnchorTarget(Anchored):
     def setup(self) -> None:
         super().setup()
         p = self.p
-        for name in ("fg_fraction", "positive_overlap", "negative_overlap"):
-            self.share(name)
+        require.shares(self, "fg_fraction", "positive_overlap", "negative_overlap")
         require.positive(self, "batch_size")
         require.value(self, "positive_weight", p.positive_weight == -1 or 0 < p.positive_weight < 1, "0 to 1, or -1")
 
@@ -161,7 +153,7 @@ class AnchorTarget(Anchored):
     def _upload(self, top, rows: np.ndarray, values: int) -> None:
         """Rows in the order row, column, anchor, to a blob with the order anchor, value, row, column."""
         spread = rows.reshape(*self.map, len(self.base) * values).transpose(2, 0, 1)
-        self.dev.upload(top, np.ascontiguousarray(spread, self.dev.dtype).reshape(top.shape))
+        self.dev.upload(top, spread.reshape(top.shape))
 
 
 def check_objects(layer: Layer, shape: Shape, index: int) -> None:

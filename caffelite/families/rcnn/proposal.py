@@ -48,7 +48,7 @@ class Proposal(Varying, Anchored):
         self.after = p.post_nms_topn if p.HasField("post_nms_topn") or not train else 2000
         for name, value in (("pre_nms_topn", self.before), ("post_nms_topn", self.after)):
             require.positive(self, name, value=value)
-        self.threshold = self.share("nms_thresh")
+        require.shares(self, "nms_thresh")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         scores, offsets, info = bottoms
@@ -63,12 +63,9 @@ class Proposal(Varying, Anchored):
             expected = f"[{images}, 3]: height, width, scale"
             raise self.bottom_error(2, "does not fit", expected=expected, found=list(info))
         self.images, self.map, self.info = images, scores[2:], math.prod(info[1:])
-        self.count = images * min(self.after, self.before, count * math.prod(self.map))
-        return self._tops(self.count)
-
-    def _tops(self, count: int) -> list[Shape]:
-        scores: Shape = (count, 1) if self.of_python else (count,)
-        return [(count, 5), scores][: len(self.spec.top)]
+        most = images * min(self.after, self.before, count * math.prod(self.map))
+        tops: list[Shape] = [(most, 5), (most, 1) if self.of_python else (most,)]
+        return tops[: len(self.spec.top)]
 
     def build(self, dev: Device) -> None:
         op = Proposals(
@@ -79,7 +76,7 @@ class Proposal(Varying, Anchored):
             info=self.info,
             min_size=self.p.min_size,
             strict=self.of_python,
-            nms_threshold=self.threshold,
+            nms_threshold=self.p.nms_thresh,
             pre_nms=self.before,
             post_nms=self.after,
         )
@@ -97,12 +94,8 @@ class Proposal(Varying, Anchored):
                 values = np.zeros(1, values.dtype)
             rows.append(np.insert(rois, 0, n, 1))
             best.append(values)
-        every = np.concatenate(rows)
-        if len(every) != self.count:
-            self.count = len(every)
-            y = self.resize(self._tops(self.count))
-        for top, values in zip(y, (every, np.concatenate(best)), strict=False):
-            self.dev.upload(top, np.ascontiguousarray(values, self.dev.dtype).reshape(top.shape))
+        ranked = np.concatenate(best)
+        self.write_tops(y, [np.concatenate(rows), ranked[:, None] if self.of_python else ranked][: len(y)])
 
     def _by_kernels(self, op: BuiltProposals, x: list) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         op.forward(x[0], x[1], x[2])
@@ -132,7 +125,7 @@ class Proposal(Varying, Anchored):
             scores = np.where(small, 0, scores)
         chosen = np.flatnonzero(usable)
         order = chosen[np.argsort(-scores[chosen], kind="stable")][: self.before]
-        order = order[boxes.rcnn_suppress(rois[order], self.threshold, self.after)]
+        order = order[boxes.rcnn_suppress(rois[order], self.p.nms_thresh, self.after)]
         return rois[order], scores[order]
 
 
@@ -176,8 +169,7 @@ class ProposalTarget(Varying, Layer):
                 "a bad num_classes", "num_classes", expected="2 or more", found=p.num_classes, remedy=remedy
             )
         require.value(self, "batch_size", p.batch_size >= 1 or p.batch_size == -1, "1 or more, or -1")
-        for name in ("fg_fraction", "fg_thresh", "bg_thresh_hi", "bg_thresh_lo"):
-            require.value(self, name, 0 <= getattr(p, name) <= 1, "0 to 1")
+        require.shares(self, "fg_fraction", "fg_thresh", "bg_thresh_hi", "bg_thresh_lo")
         self.mean, self.std = (
             np.array(four(self, name, known)) for name, known in (("bbox_mean", MEAN), ("bbox_std", STD))
         )
@@ -189,12 +181,7 @@ class ProposalTarget(Varying, Layer):
         require.boxes(self, bottoms, 0)
         check_objects(self, objects, 1)
         every = rois[0] + objects[0]
-        self.most = every if self.p.batch_size == -1 else min(every, self.p.batch_size)
-        self.count = self.most
-        self._fault: str | None = None
-        return self._tops(self.count)
-
-    def _tops(self, count: int) -> list[Shape]:
+        count = every if self.p.batch_size == -1 else min(every, self.p.batch_size)
         return [(count, 5), (count,), *[(count, 4 * self.p.num_classes)] * 3]
 
     def forward(self, x: list, y: list) -> None:
@@ -213,12 +200,8 @@ class ProposalTarget(Varying, Layer):
             columns = np.minimum(labels[positive], 1 if classes == 2 else classes - 1).astype(int)
             moves = boxes.rcnn_encode(every[sampled[positive]], objects[nearest[sampled[positive]], :4])
             targets[positive, columns], inside[positive, columns] = (moves - self.mean) / self.std, 1
-        if len(sampled) != self.count:
-            self.count = len(sampled)
-            y = self.resize(self._tops(self.count))
-        chosen = np.insert(every[sampled], 0, 0, 1)
-        for top, values in zip(y, (chosen, labels, targets, inside, inside), strict=True):
-            self.dev.upload(top, np.ascontiguousarray(values, self.dev.dtype).reshape(top.shape))
+        offsets, weights = (table.reshape(len(sampled), -1) for table in (targets, inside))
+        self.write_tops(y, [np.insert(every[sampled], 0, 0, 1), labels, offsets, weights, weights])
 
     def _sample(self, every: np.ndarray, objects: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The numbers of the sample's boxes, objects first, their labels, and the object nearest to each of all

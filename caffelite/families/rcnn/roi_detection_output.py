@@ -33,9 +33,7 @@ class RoIDetectionOutput(Varying, DetectingLayer):
     requires_host = True
 
     def setup(self) -> None:
-        p = self.p
-        for name in ("nms_threshold", "confidence_threshold"):
-            require.value(self, name, 0 <= getattr(p, name) <= 1, "0 to 1")
+        require.shares(self, "nms_threshold", "confidence_threshold")
         require.positive(self, "keep_top_k")
         self.mean, self.std = (
             np.array(four(self, name, known)) for name, known in (("bbox_mean", MEAN), ("bbox_std", STD))
@@ -51,8 +49,7 @@ class RoIDetectionOutput(Varying, DetectingLayer):
             raise self.bottom_error(2, "does not fit", expected=expected, found=list(offsets))
         require.fits(self, bottoms, 3, info and math.prod(info[1:]) >= 3, "N×3: height, width, scale")
         self.columns, self.images = math.prod(offsets[1:]) // 4, info[0]
-        self.count = max(1, min(self.images * self.p.keep_top_k, self.rois * (self.classes - 1)))
-        return [(1, 1, self.count, 7)]
+        return [(1, 1, max(1, min(self.images * self.p.keep_top_k, self.rois * (self.classes - 1))), 7)]
 
     @property
     def detected_classes(self) -> int:
@@ -70,10 +67,7 @@ class RoIDetectionOutput(Varying, DetectingLayer):
         rows = np.concatenate(detections)
         if not len(rows):
             rows = np.array([[0, -1, 0, 0, 0, 0, 0]])
-        if len(rows) != self.count:
-            self.count = len(rows)
-            y = self.resize([(1, 1, self.count, 7)])
-        self.dev.upload(y[0], np.ascontiguousarray(rows, self.dev.dtype).reshape(y[0].shape))
+        self.write_tops(y, [rows[None, None]])
 
     def _image(
         self, image: int, rois: np.ndarray, scores: np.ndarray, moves: np.ndarray, height: float, width: float

@@ -68,8 +68,7 @@ class ROIPooling(RegionPooled):
 
     def setup(self) -> None:
         super().setup()
-        require.positive(self, "pooled_h")
-        require.positive(self, "pooled_w")
+        require.positive(self, "pooled_h", "pooled_w")
 
     def grid(self, channels: int) -> Shape:
         return channels, self.p.pooled_h, self.p.pooled_w
@@ -96,8 +95,7 @@ class PSROIPooling(RegionPooled):
 
     def setup(self) -> None:
         super().setup()
-        require.positive(self, "output_dim")
-        require.positive(self, "group_size")
+        require.positive(self, "output_dim", "group_size")
 
     def grid(self, channels: int) -> Shape:
         outputs, group = self.p.output_dim, self.p.group_size
@@ -122,8 +120,7 @@ class ROIAlign(RegionPooled):
 
     def setup(self) -> None:
         super().setup()
-        require.positive(self, "pooled_h")
-        require.positive(self, "pooled_w")
+        require.positive(self, "pooled_h", "pooled_w")
         self.pad = self.p.pad_ratio
         if not 0 <= self.pad < math.inf:
             raise self.error("a bad pad_ratio", "pad_ratio", expected="0 or more", found=f"{self.pad:g}")

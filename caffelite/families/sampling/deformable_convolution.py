@@ -31,7 +31,7 @@ class DeformableConvolution(ArrayLayer):
     needs_images = True
 
     def setup(self) -> None:
-        require.positive(self, "num_output", "the number of kernels")
+        require.positive(self, "num_output", meaning="the number of kernels")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.images(self, bottoms)

@@ -25,8 +25,7 @@ class MaskResize(ArrayLayer):
     needs_images = True
 
     def setup(self) -> None:
-        require.positive(self, "output_height")
-        require.positive(self, "output_width")
+        require.positive(self, "output_height", "output_width")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.images(self, bottoms)

@@ -28,8 +28,7 @@ class BoxLayer(ArrayLayer):
 
     def group_channels(self, bottoms: list[Shape]) -> None:
         """Checks that x has output_dim · group_size² channels."""
-        require.positive(self, "output_dim")
-        require.positive(self, "group_size")
+        require.positive(self, "output_dim", "group_size")
         wanted = self.p.output_dim * self.p.group_size**2
         if bottoms[0][1] != wanted:
             expected = f"{wanted} channels, output_dim × group_size²"
@@ -217,8 +216,7 @@ class ROIWarping(BoxLayer):
 
     def setup(self) -> None:
         super().setup()
-        require.positive(self, "pooled_h")
-        require.positive(self, "pooled_w")
+        require.positive(self, "pooled_h", "pooled_w")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         self.check_boxes(bottoms)
@@ -255,8 +253,7 @@ class MultiROIPooling(ArrayLayer):
     needs_images = True
 
     def setup(self) -> None:
-        require.positive(self, "pooled_h")
-        require.positive(self, "pooled_w")
+        require.positive(self, "pooled_h", "pooled_w")
         if len(self.spec.top) != self.p.top_num:
             expected = f"{self.p.top_num}, top_num"
             raise self.error(f"has {len(self.spec.top)} tops", "top_num", expected=expected)

@@ -60,8 +60,7 @@ class BN(ImageLayout, Layer):
         if len(self.spec.top) > 1 and not (self.segnet and self.couples_samples):
             what = "the second and third top are the moments of the batch"
             raise self.error(what, "top", 1, expected="caffe-segnet's BN with bn_mode: LEARN", outer=True)
-        for name in ("momentum", "decay"):
-            require.value(self, name, 0 <= getattr(p, name) <= 1, "0 to 1")
+        require.shares(self, "momentum", "decay")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
@@ -171,7 +170,7 @@ class BNConv(BN):
         self.stored = p.fix or self.phase == pb.TEST
         self.couples_samples = not self.stored
         self.eps, self.keep = BNCONV_EPS, 1 - p.decay
-        require.value(self, "decay", 0 <= p.decay <= 1, "0 to 1")
+        require.shares(self, "decay")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         require.channels(self, bottoms)

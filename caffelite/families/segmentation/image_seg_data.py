@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from ... import caffelite_pb2 as pb
-from ... import inputs
 from ...data.draws import Key, below, key, per_sample
-from ...data.images import decode, decode_labels, resize
-from ...data.listing import list_lines, shortened, whole_number
+from ...data.images import decode, decode_labels, read_image, resize
+from ...data.listing import list_lines, read_entries, shortened, whole_number
 from ...data.opening import batch_size_of, check_size, check_tops, root_folder_of, source_path
 from ...data.order import Order
 from ...data.pipeline import Batch, Source, workers
@@ -184,7 +183,7 @@ class SegmentationSource(Source):
         image = self._image(pair)
         if isinstance(pair.labels, int):
             return image, np.full(image.shape[1:], pair.labels, np.float32)
-        labels = self._decoded(pair.labels, pair.where, decode_labels)
+        labels = read_image(pair.labels, pair.where, decode_labels)
         size = self._settings.size
         if self._divisor > 1:
             height, width = (side // self._divisor for side in image.shape[1:])
@@ -198,11 +197,11 @@ class SegmentationSource(Source):
 
     def _windowed(self, pair: Pair, window: tuple[int, int, int, int]) -> tuple[np.ndarray, np.ndarray]:
         """The window of the image C×H×W and of the labels of its pixels H×W."""
-        image = self._decoded(pair.image, pair.where, lambda content: decode(content, self._settings.color))
+        image = read_image(pair.image, pair.where, lambda content: decode(content, self._settings.color))
         if isinstance(pair.labels, int):
             labels = np.full(image.shape[1:], pair.labels, np.uint8)
         else:
-            labels = self._decoded(pair.labels, pair.where, decode_labels)
+            labels = read_image(pair.labels, pair.where, decode_labels)
         if labels.shape != image.shape[1:]:
             what, expected = f'labels "{pair.labels}" do not fit their image', "×".join(map(str, image.shape[1:]))
             raise pair.where.error(what, expected=expected, found="×".join(map(str, labels.shape)))
@@ -215,18 +214,9 @@ class SegmentationSource(Source):
     def _image(self, pair: Pair) -> np.ndarray:
         if pair.window:
             return self._windowed(pair, pair.window)[0]
-        image = self._decoded(pair.image, pair.where, lambda content: decode(content, self._settings.color))
+        image = read_image(pair.image, pair.where, lambda content: decode(content, self._settings.color))
         size = self._settings.size
         return resize(image, *size) if any(size) and image.shape[1:] != size else image
-
-    @staticmethod
-    def _decoded(file: str, where: Where, decoder: Callable[[bytes], np.ndarray]) -> np.ndarray:
-        try:
-            return decoder(inputs.read(file, inputs.IMAGE))
-        except OSError as mistake:
-            raise where.error(f'cannot read image "{file}": {inputs.reason(mistake)}') from None
-        except ValueError as mistake:
-            raise where.error(f'image "{file}": {mistake}') from None
 
 
 def edges_of(labels: np.ndarray) -> np.ndarray:
@@ -259,32 +249,22 @@ def read_pairs(path: Path, root: str, kind: str, ignore: int, windows: bool = Fa
     """The lines of a list. kind: PIXEL ("IMAGE LABELS", two files), IMAGE ("IMAGE LABEL", an integer) or NONE (the
     label of all pixels is ``ignore``). windows: then four numbers, x1 y1 x2 y2. Errors: a line without its label or
     window, an empty list."""
-    try:
-        lines = inputs.read(path, inputs.LIST).decode("utf-8", "surrogateescape").split("\n")
-    except OSError as mistake:
-        raise Where(str(path)).error(f"cannot read the list: {inputs.reason(mistake)}") from None
-    pairs: list[Pair] = []
-    for number, line in enumerate(lines, 1):
-        where, words = Where(str(path), number), line.split()
-        if not words:
-            continue
+
+    def pair(words: list[str], where: Where) -> Pair | None:
         window = _window(words) if windows else None
         if windows and window is None:
             expected = 'a line that ends with "x1 y1 x2 y2", where x1 <= x2 and y1 <= y2'
-            raise where.error("no window", expected=expected, found=f'"{shortened(line.strip())}"')
+            raise where.error("no window", expected=expected, found=f'"{shortened(" ".join(words))}"')
         words = words[:-4] if windows else words
         if words and kind == "NONE":
-            pairs.append(Pair(root + words[0], ignore, where, window))
-            continue
+            return Pair(root + words[0], ignore, where, window)
         label = whole_number(words[-1]) if kind == "IMAGE" and words else None
-        if len(words) < 2 or "\0" in line or (kind == "IMAGE" and label is None):
-            expected = '"IMAGE LABELS", two files' if kind == "PIXEL" else '"IMAGE LABEL"'
-            raise where.error("a line is not understood", expected=expected, found=f'"{shortened(line.strip())}"')
-        name = " ".join(words[:-1])
-        pairs.append(Pair(root + name, root + words[-1] if label is None else label, where, window))
-    if not pairs:
-        raise Where(str(path)).error("the list is empty", expected="lines of an image and its labels")
-    return pairs
+        if len(words) < 2 or (kind == "IMAGE" and label is None):
+            return None
+        return Pair(root + " ".join(words[:-1]), root + words[-1] if label is None else label, where, window)
+
+    line = '"IMAGE LABELS", two files' if kind == "PIXEL" else '"IMAGE LABEL"'
+    return read_entries(path, pair, line, "lines of an image and its labels")
 
 
 def check_transform(transform: pb.TransformationParameter, locate: Locator, more: tuple[str, ...] = ()) -> None:

@@ -93,10 +93,9 @@ class DenseBlock(Layer):
         for name, value in FIXED.items():
             if getattr(p, name) != value:
                 raise self.error(f"{name} is not supported", name, expected=value, found=getattr(p, name))
-        for name in ("numTransition", "initChannel", "growthRate"):
-            require.positive(self, name)
+        require.positive(self, "numTransition", "initChannel", "growthRate")
         require.value(self, "dropout_amount", 0 <= p.dropout_amount < 1, "0 to 1, less than 1")
-        require.value(self, "moving_average_fraction", 0 <= p.moving_average_fraction <= 1, "0 to 1")
+        require.shares(self, "moving_average_fraction")
         self.training = self.phase == pb.TRAIN
         self.couples_samples = self.training
         self.drops = self.training and p.use_dropout and p.dropout_amount > 0

@@ -93,8 +93,7 @@ class DetectionOutput(Writing, Varying, DetectingLayer):
         image = each * len(self.labels)
         if self.p.keep_top_k > -1:
             image = min(image, self.p.keep_top_k)
-        self.count = self.n * max(1, image)
-        return [(1, 1, self.count, 7 + self.outline)]
+        return [(1, 1, self.n * max(1, image), 7 + self.outline)]
 
     def build(self, dev: Device) -> None:
         op = Detections(
@@ -122,10 +121,7 @@ class DetectionOutput(Writing, Varying, DetectingLayer):
         if not len(rows):
             rows = np.full((self.n, 7 + self.outline), -1.0)
             rows[:, 0] = np.arange(self.n)
-        if len(rows) != self.count:
-            self.count = len(rows)
-            y = self.resize([(1, 1, self.count, 7 + self.outline)])
-        self.dev.upload(y[0], rows.reshape(1, 1, self.count, -1))
+        self.write_tops(y, [rows[None, None]])
 
     def _by_kernels(self, op: BuiltDetections, x: list) -> list[np.ndarray]:
         """The rows (D, 7) of each image. Their number is needed here: the only copies from a GPU."""

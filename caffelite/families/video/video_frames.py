@@ -18,8 +18,8 @@ import numpy as np
 from ... import caffelite_pb2 as pb
 from ... import inputs
 from ...data.draws import below, key, of_sample
-from ...data.images import channels_first, decode, opencv, resize
-from ...data.listing import list_lines, shortened, whole_number
+from ...data.images import channels_first, decode, opencv, read_image, resize
+from ...data.listing import list_lines, read_entries, whole_number
 from ...data.opening import batch_size_of, check_size, check_tops, root_folder_of, source_path
 from ...data.order import Order
 from ...data.pipeline import Batch, Source, workers
@@ -46,23 +46,14 @@ class Video:
 
 def read_videos(path: Path, root: str) -> list[Video]:
     """The lines "FOLDER FRAMES LABEL" of a list. Errors: another line, a video without frames, an empty list."""
-    try:
-        lines = inputs.read(path, inputs.LIST).decode("utf-8", "surrogateescape").split("\n")
-    except OSError as mistake:
-        raise Where(str(path)).error(f"cannot read the list: {inputs.reason(mistake)}") from None
-    videos = []
-    for number, line in enumerate(lines, 1):
-        where, words = Where(str(path), number), line.split()
-        if not words:
-            continue
+
+    def video(words: list[str], where: Where) -> Video | None:
         count, label = (whole_number(word) for word in words[-2:]) if len(words) > 2 else (None, None)
-        if count is None or label is None or count < 1 or "\0" in line:
-            found = f'"{shortened(line.strip())}"'
-            raise where.error("a line is not understood", expected='"FOLDER FRAMES LABEL"', found=found)
-        videos.append(Video(root + " ".join(words[:-2]), count, label, where))
-    if not videos:
-        raise Where(str(path)).error("the list is empty", expected="lines of a folder, frames, a label")
-    return videos
+        if count is None or label is None or count < 1:
+            return None
+        return Video(root + " ".join(words[:-2]), count, label, where)
+
+    return read_entries(path, video, '"FOLDER FRAMES LABEL"', "lines of a folder, frames, a label")
 
 
 def _is_usable(pattern: str, flow: bool) -> bool:
@@ -135,20 +126,13 @@ class VideoFramesSource(Source):
 
     def _images(self, video: Video, names: list[str], color: bool) -> list[np.ndarray]:
         """The images of these names in the folder of a video, resized. Errors: two sizes."""
-        images = [self._resized(self._image(f"{video.folder}/{name}", color, video.where)) for name in names]
+        decoder, folder = partial(decode, color=color), video.folder
+        images = [self._resized(read_image(f"{folder}/{name}", video.where, decoder, "frame")) for name in names]
         for name, image in zip(names, images, strict=True):
             if image.shape != images[0].shape:
                 what = f'frame "{name}" differs in size from the first of its video'
                 raise video.where.error(what, expected=images[0].shape[1:], found=image.shape[1:])
         return images
-
-    def _image(self, file: str, color: bool, where: Where) -> np.ndarray:
-        try:
-            return decode(inputs.read(file, inputs.IMAGE), color)
-        except OSError as mistake:
-            raise where.error(f'cannot read frame "{file}": {inputs.reason(mistake)}') from None
-        except ValueError as mistake:
-            raise where.error(f'frame "{file}": {mistake}') from None
 
     def _resized(self, image: np.ndarray) -> np.ndarray:
         size = self._param.new_height, self._param.new_width
@@ -255,25 +239,16 @@ FRAME = "{:06d}.jpg"
 def read_clips(path: Path, root: str, counted: bool) -> list[Video]:
     """The lines "VIDEO START LABEL" of a list, whose START becomes the ``frames`` of a Video; not counted: "VIDEO
     LABEL". Errors: another line, an empty list."""
-    try:
-        lines = inputs.read(path, inputs.LIST).decode("utf-8", "surrogateescape").split("\n")
-    except OSError as mistake:
-        raise Where(str(path)).error(f"cannot read the list: {inputs.reason(mistake)}") from None
-    columns, clips = 2 if counted else 1, []
-    for number, line in enumerate(lines, 1):
-        where, words = Where(str(path), number), line.split()
-        if not words:
-            continue
-        values = [whole_number(word) for word in words[-columns:]] if len(words) > columns else []
-        if not values or None in values or counted and values[0] is not None and values[0] < 0 or "\0" in line:
-            expected = f'''"VIDEO {("START " if counted else "")}LABEL"'''
-            raise where.error("a line is not understood", expected=expected, found=f'"{shortened(line.strip())}"')
-        label = values[-1]
-        assert label is not None
-        clips.append(Video(root + " ".join(words[:-columns]), (values[0] or 0) if counted else 0, label, where))
-    if not clips:
-        raise Where(str(path)).error("the list is empty", expected="lines of a video and a label")
-    return clips
+    columns = 2 if counted else 1
+
+    def clip(words: list[str], where: Where) -> Video | None:
+        values = [0, *(whole_number(word) for word in words[-columns:])] if len(words) > columns else [None, None]
+        start, label = values[-2:]
+        if start is None or label is None or start < 0:
+            return None
+        return Video(root + " ".join(words[:-columns]), start, label, where)
+
+    return read_entries(path, clip, f'"VIDEO {"START " * counted}LABEL"', "lines of a video and a label")
 
 
 class VideoClipsSource(VideoFramesSource):

@@ -52,7 +52,7 @@ class YoloOutput(Varying, DetectingLayer):
 
     def setup(self) -> None:
         require.positive(self, "num_classes")
-        require.positive(self, "num_box", "the anchors of a cell")
+        require.positive(self, "num_box", meaning="the anchors of a cell")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         count, self.grids = 0, []
@@ -83,9 +83,7 @@ class YoloOutput(Varying, DetectingLayer):
         rows = np.concatenate([np.column_stack([np.full(len(k), i), k]) for i, k in enumerate(detections)])
         if not len(rows):
             rows = np.column_stack([np.arange(self.batch), np.full((self.batch, 6), -1.0)])
-        if y[0].shape != (1, 1, len(rows), 7):
-            y = self.resize([(1, 1, len(rows), 7)])
-        self.dev.upload(y[0], rows.reshape(y[0].shape))
+        self.write_tops(y, [rows.reshape(1, 1, -1, 7)])
 
     inclusive = False  # whether a confidence of the threshold itself counts
 
@@ -197,8 +195,7 @@ class EvalDetection(DetectionJudge):
 
     def setup(self) -> None:
         p = self.p
-        for name in ("side", "num_class", "num_object"):
-            require.positive(self, name)
+        require.positive(self, "side", "num_class", "num_object")
         require.value(self, "threshold", p.threshold > 0, "above 0")
         sizes = np.array(p.biases, float)
         if len(sizes) != 2 * p.num_object or not (sizes > 0).all():

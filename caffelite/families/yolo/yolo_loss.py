@@ -41,8 +41,7 @@ class YoloLoss(Layer):
     divisible_axes = False
 
     def setup(self) -> None:
-        for name in ("num_class", "num"):
-            require.positive(self, name)
+        require.positive(self, "num_class", "num")
 
     def anchor_sizes(self, least: int) -> np.ndarray:
         """Widths and heights (A, 2) from ``biases``. Errors: fewer than ``least``, sizes of 0 or less."""

@@ -1,4 +1,4 @@
-"""The reader of text format, from tokens to messages."""
+"""Splits a text into tokens and reads them into a message by recursive descent; it continues after an error."""
 
 from __future__ import annotations
 
