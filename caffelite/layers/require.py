@@ -47,6 +47,14 @@ def value(layer: LayerMessage, field: str, holds: object, expected: object) -> N
         raise layer.error(f"a bad {field}", field, expected=expected, found=found)
 
 
+def tops(layer: LayerMessage, count: int) -> None:
+    """So many tops."""
+    found = len(layer.spec.top)
+    if found != count:
+        what = f"has {found} tops for {len(layer.spec.bottom)} bottoms"
+        raise layer.error(what, "top", max(0, min(found, count) - 1), expected=count, outer=True)
+
+
 def positive(layer: LayerMessage, *fields: str, meaning: str = "", value: Any = None) -> None:
     """Fields of 1 or more, or ``value`` in their stead. meaning: of fields that have no default."""
     for field in fields:

@@ -174,8 +174,7 @@ class Gather(Layer):
     divisible_axes = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        if len(self.spec.top) != len(bottoms):
-            raise self.error(f"has {len(self.spec.top)} tops for {len(bottoms)} bottoms", expected="as many tops")
+        require.tops(self, len(bottoms))
         self.constant_tops = frozenset(i for i, shape in enumerate(bottoms) if len(shape) < 2)
         return bottoms
 

@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,16 +18,13 @@ from ...data.augmentation.fields import Fields
 from ...data.draws import below, key, of_sample
 from ...data.order import AspectOrder, Order
 from ...data.pipeline import Batch, Source, workers
-from ...data.window_lines import listed_windows
 from ...detection.boxes import rounded
 from ...devices.protocol import Device
 from ...errors import Locator
 from ...layers import require
-from ...layers.data import Feed
 from ...layers.layer import Shape, register
-from ...layers.state import Varying
 from .field_maps import LABEL_CHANNELS, Objects, detection_labels, detection_size, in_multiples, map_size
-from .listed_images import DETECTION, Draws, ImageFiles, ListedImage, RegionSample, located, read_objects
+from .listed_images import DETECTION, Draws, ImageFiles, ListedImage, ObjectsFeed, RegionSample, read_objects
 
 OBJECTS = 8  # rows of a batch without data
 SHUFFLES = ("random", "random_aspect", "random_mix_aspect")
@@ -256,11 +252,10 @@ class EvalSource(ListSource):
         write_objects(sample.objects._replace(boxes=sample.boxes), i, rows)
 
 
-class ListFeed(Varying, Feed):
+class ListFeed(ObjectsFeed):
     """The base class of layers whose batches differ in size and in the number of objects."""
 
-    files = ("source", "root_folder")
-    requires_host = transforms_images = True
+    requires_host = True
 
     def build(self, dev: Device) -> None:
         """Nothing: a pass uploads its batch."""
@@ -286,13 +281,6 @@ class ListFeed(Varying, Feed):
             value = getattr(self.p, name)
             require.value(self, name, not self.p.HasField(name) or 0 < value < math.inf, "above 0")
 
-    def check_pairs(self, *pairs: tuple[str, str]) -> None:
-        """Errors: a field without the other of its pair."""
-        for pair in pairs:
-            for name, other in (pair, pair[::-1]):
-                if self.p.HasField(name) and not self.p.HasField(other):
-                    raise self.error(f"{name} without {other}", name, remedy=f"set {other} too, or neither")
-
 
 @register
 class DetectionData(ListFeed):
@@ -309,33 +297,13 @@ class DetectionData(ListFeed):
     """
 
     field = "detection_data_param"
-
-    @staticmethod
-    def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
-        spec, path = located(layer, "detection_data_param", locate)
-        return DetectionSource(spec, phase, path, locate, seed)
-
-    @staticmethod
-    def listed_files(param: Any, path: Path) -> Iterator[str]:
-        return listed_windows(param, path)
+    reader = DetectionSource
 
     def setup(self) -> None:
-        p, maps = self.p, len(self.p.stride)
-        for name in ("field_w", "field_h"):
-            if len(getattr(p, name)) != maps:
-                found = len(getattr(p, name))
-                raise self.error(f"{name} has no value for each stride", name, expected=maps, found=found)
-        for name in ("stride", "field_w", "field_h"):
-            if not all(getattr(p, name)):
-                raise self.error(f"a bad {name}", name, list(getattr(p, name)).index(0), expected="1 or more", found=0)
-        count, expected = len(self.spec.top), 1 + maps + p.output_gt_boxes
-        if count != expected:
-            what = f"has {count} tops for {maps} maps"
-            kinds = "data, a label map each" + (", objects" if p.output_gt_boxes else "")
-            raise self.error(what, "top", min(count - 1, expected), expected=f"{expected}: {kinds}", outer=True)
+        p = self.p
+        self.check_maps("stride", "objects")
         if not p.batch_size:
             raise self.error("batch_size is missing", "batch_size", expected="1 or more", found=0)
-        require.value(self, "coord_num", p.coord_num == 4, 4)
         if p.HasField("shuffle") and p.shuffle not in SHUFFLES:
             expected_names, found_name = " or ".join(f'"{name}"' for name in SHUFFLES), f'"{p.shuffle}"'
             raise self.error("an unknown shuffle", "shuffle", expected=expected_names, found=found_name)
@@ -394,16 +362,8 @@ class EvalData(ListFeed):
     """
 
     field = "eval_data_param"
+    reader = EvalSource
     tops = (2, 3)
-
-    @staticmethod
-    def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
-        spec, path = located(layer, "eval_data_param", locate)
-        return EvalSource(spec, phase, path, locate, seed)
-
-    @staticmethod
-    def listed_files(param: Any, path: Path) -> Iterator[str]:
-        return listed_windows(param, path)
 
     def setup(self) -> None:
         self.check_pairs(("resize_width", "resize_height"), ("short_size", "long_size"))

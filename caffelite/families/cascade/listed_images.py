@@ -8,6 +8,7 @@ src/caffe/layers/image_gt_data_layer.cpp.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -20,9 +21,13 @@ from ...data.database import EXACT_LABELS
 from ...data.draws import below, uniform
 from ...data.images import decode, opencv
 from ...data.opening import root_folder_of, source_path
-from ...data.window_lines import Picture, WindowLines
+from ...data.pipeline import Source
+from ...data.window_lines import Picture, WindowLines, listed_windows
 from ...detection.boxes import rounded
 from ...errors import Locator
+from ...layers import require
+from ...layers.data import Feed
+from ...layers.state import Varying
 from .field_maps import Objects
 
 CORNERS = "x1 y1 x2 y2"
@@ -128,6 +133,45 @@ def located(layer: pb.LayerParameter, field: str, locate: Locator) -> tuple[pb.L
     path = source_path(param, at)
     param.root_folder = root_folder_of(param.root_folder, at)
     return spec, path
+
+
+class ObjectsFeed(Varying, Feed):
+    """The base class of layers that read a list of images with objects, by a source of class ``reader``."""
+
+    files = ("source", "root_folder")
+    transforms_images = True
+    reader: Callable[..., Source]
+    listed_files = staticmethod(listed_windows)
+
+    @classmethod
+    def open_source(cls, layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+        spec, path = located(layer, cls.field, locate)
+        return cls.reader(spec, phase, path, locate, seed)
+
+    def check_maps(self, strides: str, objects: str) -> None:
+        """Errors: other numbers of fields than of strides, a field or stride of 0, other tops. objects: the name of
+        the last top."""
+        p, maps = self.p, len(getattr(self.p, strides))
+        for name in ("field_w", "field_h"):
+            if len(getattr(p, name)) != maps:
+                what, found = f"{name} has no value for each {strides}", len(getattr(p, name))
+                raise self.error(what, name, expected=maps, found=found)
+        for name in (strides, "field_w", "field_h"):
+            if not all(getattr(p, name)):
+                raise self.error(f"a bad {name}", name, list(getattr(p, name)).index(0), expected="1 or more", found=0)
+        count, expected = len(self.spec.top), 1 + maps + p.output_gt_boxes
+        if count != expected:
+            kinds = "data, a label map each" + (f", {objects}" if p.output_gt_boxes else "")
+            what, expected_tops = f"has {count} tops for {maps} maps", f"{expected}: {kinds}"
+            raise self.error(what, "top", min(count - 1, expected), expected=expected_tops, outer=True)
+        require.value(self, "coord_num", p.coord_num == 4, 4)
+
+    def check_pairs(self, *pairs: tuple[str, str]) -> None:
+        """Errors: a field without the other of its pair."""
+        for pair in pairs:
+            for name, other in (pair, pair[::-1]):
+                if self.p.HasField(name) and not self.p.HasField(other):
+                    raise self.error(f"{name} without {other}", name, remedy=f"set {other} too, or neither")
 
 
 NOISE = 20  # pixels: the range of random offsets of a part

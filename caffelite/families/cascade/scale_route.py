@@ -29,10 +29,7 @@ class ScaleRoute(Varying, Layer):
 
     def setup(self) -> None:
         p = self.p
-        if len(self.spec.top) != len(self.spec.bottom):
-            last = min(len(self.spec.top), len(self.spec.bottom))
-            what = f"has {len(self.spec.top)} tops for {len(self.spec.bottom)} bottoms"
-            raise self.error(what, "top", last - 1, expected=len(self.spec.bottom), outer=True)
+        require.tops(self, len(self.spec.bottom))
         self.low = p.low_scale if p.HasField("low_scale") else 0.0
         self.high = p.high_scale if p.HasField("high_scale") else math.inf
         if not 0 <= self.low < self.high:

@@ -26,6 +26,7 @@ from ...data.opening import batch_size_of, check_tops, is_balanced, sample_order
 from ...data.order import Order
 from ...data.pipeline import Batch, Source, workers
 from ...data.resizing import Resize
+from ...data.samples import TransformedSource
 from ...data.transforms import Choice, Transform
 from ...detection import boxes as box_arithmetic
 from ...devices.context import ExecutionContext
@@ -224,7 +225,7 @@ class AnnotatedData(Varying, Feed):
         self.dev.upload(y[1], self._rows[:, :, :count])
 
 
-class AnnotatedSource(Source):
+class AnnotatedSource(TransformedSource):
     """Images and objects of a database: data N×C×h×w, and label 1×1×M×8, or N where records have labels instead.
 
     A row of label is (item of the batch, class, instance, xmin, ymin, xmax, ymax, difficult); M is the most that a
@@ -281,24 +282,16 @@ class AnnotatedSource(Source):
         self.gives_objects = typed
         shapes: list[tuple[int, ...]] = [(batch, *self.transform.shape), label]
         super().__init__(shapes[: len(spec.top)], database.length, spec.data_param.prefetch, workers())
-        self.floats = database.first.dtype.kind == "f"
+        self.pixel_type = database.first.dtype
+        self.floats = self.pixel_type.kind == "f"
 
     def facts(self) -> Facts:
         records = self.database.at(sampled(self.length))
         return {**super().facts(), "content": digest(bytes(value) for _, value in records)}
 
-    def buffer(self) -> Batch:
-        n, c, h, w = self.shapes[0]
-        pixels = self.allocate((n, h, w, c), self.database.first.dtype).transpose(0, 3, 1, 2)
-        picks = np.zeros((n, 4), np.int32)
-        picks[:, 0] = np.arange(n)
-        return Batch([self.allocate(shape, np.float32) for shape in self.shapes[1:]], pixels, picks)
-
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
-        pixels, picks = batch.images()
-        indices = self.order(position, len(picks))
-        choice = self.transform.choose(position, len(indices))
-        picks[:, 1:3], picks[:, 3] = 0, choice.flips
+        pixels, choice = self.choose(position, batch)
+        indices = self.order(position, len(pixels))
         all_objects: list[Objects | None] = [None] * len(indices)
         labels = batch.arrays[0] if batch.arrays else None
         counter = _Countdown(len(indices), partial(_write_labels, all_objects, labels)) if self.gives_objects else None
@@ -376,13 +369,6 @@ class AnnotatedSource(Source):
             left_side = 1 - objects.boxes[:, 2]
             objects.boxes[:, 2], objects.boxes[:, 0] = 1 - objects.boxes[:, 0], left_side
         return objects
-
-    def to_float(self, batch: Batch) -> list[np.ndarray]:
-        """The tops of a batch, computed on the host."""
-        out = np.empty(self.shapes[0], np.float32)
-        pixels, picks = batch.images()
-        self.transform.finish(pixels, Choice(picks[:, 1:3], picks[:, 3]), out)
-        return [out, *batch.arrays]
 
     def release(self) -> None:
         self.database.close()

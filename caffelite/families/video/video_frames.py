@@ -23,7 +23,8 @@ from ...data.listing import list_lines, read_entries, whole_number
 from ...data.opening import batch_size_of, check_size, check_tops, root_folder_of, source_path
 from ...data.order import Order
 from ...data.pipeline import Batch, Source, workers
-from ...data.transforms import Choice, Transform
+from ...data.samples import TransformedSource
+from ...data.transforms import Transform
 from ...errors import Locator, Where
 from ...layers.data import Feed
 from ...layers.layer import Shape, register
@@ -62,7 +63,7 @@ def _is_usable(pattern: str, flow: bool) -> bool:
     return re.fullmatch("".join(parts), pattern) is not None
 
 
-class VideoFramesSource(Source):
+class VideoFramesSource(TransformedSource):
     """Frames of N videos: data N×C×h×w and labels N. Each video is divided into num_segments parts of equal length;
     new_length consecutive frames of each part are the channels.
 
@@ -138,18 +139,9 @@ class VideoFramesSource(Source):
         size = self._param.new_height, self._param.new_width
         return resize(image, *size) if any(size) and image.shape[1:] != size else image
 
-    def buffer(self) -> Batch:
-        n, c, h, w = self.shapes[0]
-        pixels = self.allocate((n, h, w, c), np.uint8).transpose(0, 3, 1, 2)
-        picks = np.zeros((n, 4), np.int32)
-        picks[:, 0] = np.arange(n)
-        return Batch([self.allocate(shape, np.float32) for shape in self.shapes[1:]], pixels, picks)
-
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
-        pixels, picks = batch.images()
-        choice = self.transform.choose(position, len(picks))
-        picks[:, 1:3], picks[:, 3] = 0, choice.flips
-        for i, number in enumerate(self._order(position, len(picks)).tolist()):
+        pixels, choice = self.choose(position, batch)
+        for i, number in enumerate(self._order(position, len(pixels)).tolist()):
             video = self._videos[number]
             for labels in batch.arrays:
                 labels[i] = video.label
@@ -161,13 +153,6 @@ class VideoFramesSource(Source):
             frames = frames.copy()
             frames[::2] = 255 - frames[::2]
         pixels[row] = frames
-
-    def to_float(self, batch: Batch) -> list[np.ndarray]:
-        """The tops of a batch, computed on the host."""
-        out = np.empty(self.shapes[0], np.float32)
-        pixels, picks = batch.images()
-        self.transform.finish(pixels, Choice(picks[:, 1:3], picks[:, 3]), out)
-        return [out, *batch.arrays]
 
 
 def require_positive(layer: pb.LayerParameter, names: tuple[str, ...], locate: Locator) -> None:

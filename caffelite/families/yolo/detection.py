@@ -41,15 +41,6 @@ class YoloOutput(Varying, DetectingLayer):
         """The numbers of a prediction."""
         return 5 + self.p.num_classes
 
-    def anchor_sizes(self, indices: list[int] | range) -> np.ndarray:
-        """Widths and heights (A, 2) from ``biases``. Errors: an index without a size, sizes of 0 or less."""
-        sizes, least = np.array(self.p.biases, float), 2 * (max(indices) + 1)
-        if len(sizes) < least or not (sizes > 0).all():
-            found = f"{len(sizes)} values from {sizes.min():g}" if len(sizes) else "none"
-            field = ("biases", 0) if len(sizes) else ("biases",)
-            raise self.error("bad biases", *field, expected=f"{least} sizes above 0", found=found)
-        return sizes[: len(sizes) // 2 * 2].reshape(-1, 2)[list(indices)]
-
     def setup(self) -> None:
         require.positive(self, "num_classes")
         require.positive(self, "num_box", meaning="the anchors of a cell")
@@ -110,7 +101,7 @@ class YoloDetectionOutput(YoloOutput):
         require.value(self, "coords", self.p.coords == 4, 4)
 
     def anchors(self, index: int) -> np.ndarray:
-        return self.anchor_sizes(range(self.p.num_box))
+        return grids.anchor_sizes(self, self.p.num_box)[: self.p.num_box]
 
     def boxes(self, predictions: np.ndarray, anchors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         corners = grids.corners(grids.boxes(predictions, anchors))
@@ -151,7 +142,8 @@ class Yolov3DetectionOutput(YoloOutput):
 
     def anchors(self, index: int) -> np.ndarray:
         p, group = self.p, len(self.p.mask) // self.p.mask_group_num
-        return self.anchor_sizes(p.mask[index * group : index * group + p.num_box]) / p.anchors_scale[index]
+        own = p.mask[index * group : index * group + p.num_box]
+        return grids.anchor_sizes(self, max(own) + 1)[list(own)] / p.anchors_scale[index]
 
     def boxes(self, predictions: np.ndarray, anchors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         certain: np.ndarray | float

@@ -43,15 +43,6 @@ class YoloLoss(Layer):
     def setup(self) -> None:
         require.positive(self, "num_class", "num")
 
-    def anchor_sizes(self, least: int) -> np.ndarray:
-        """Widths and heights (A, 2) from ``biases``. Errors: fewer than ``least``, sizes of 0 or less."""
-        sizes = np.array(self.p.biases, float)
-        if len(sizes) < 2 * least or not (sizes > 0).all():
-            found = f"{len(sizes)} values from {sizes.min():g}" if len(sizes) else "none"
-            field = ("biases", 0) if len(sizes) else ("biases",)
-            raise self.error("bad biases", *field, expected=f"{2 * least} sizes above 0", found=found)
-        return sizes[: len(sizes) // 2 * 2].reshape(-1, 2)
-
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape, channels = bottoms[0], self.p.num * (5 + self.p.num_class)
         if len(shape) != 4 or shape[1] != channels:
@@ -120,7 +111,7 @@ class RegionLoss(YoloLoss):
     def setup(self) -> None:
         super().setup()
         require.value(self, "coords", self.p.coords == 4, 4)
-        self.sizes = self.anchor_sizes(self.p.num)[: self.p.num]
+        self.sizes = grids.anchor_sizes(self, self.p.num)[: self.p.num]
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         label = bottoms[1]
@@ -223,7 +214,7 @@ class Yolov3(YoloLoss):
             found = len(self.p.mask)
             raise self.error("too few of mask", "mask", expected=f"{self.p.num} indices of anchors", found=found)
         self.mask = list(self.p.mask[: self.p.num])
-        self.sizes = self.anchor_sizes(max(self.mask) + 1)
+        self.sizes = grids.anchor_sizes(self, max(self.mask) + 1)
         self.kind = pb.Yolov3Parameter.IOU_LOSS.Name(self.p.iou_loss)
         if not self.p.anchors_scale:
             raise self.error("anchors_scale must be positive", "anchors_scale")
