@@ -15,9 +15,8 @@ from . import require
 from .compilation import Which
 from .config import SavedBlobs
 from .facets import Coordinates
-from .inner_product import HALF_ROWS
+from .inner_product import HALF_ROWS, RoundedProducts
 from .layer import Layer, Shape, gradient_of, register
-from .rounding import RoundedProducts
 from .state import Carrying, SavesByConfig
 
 

@@ -8,9 +8,8 @@ from ..draws import Key
 from ..images import opencv
 from .colour import Distort, Inverse, Tint
 from .corruption import Blur, Corruption, Cutout, Erasing, Noise
-from .fields import Fields
 from .geometry import Elastic, RandomRegion, Resize, Scales, Warp
-from .perturbation import Perturbation
+from .perturbation import Fields, Perturbation
 
 Draws = list[list[float]]  # of a sample: the numbers of each perturbation
 # Fields of a transform_param that are no perturbation

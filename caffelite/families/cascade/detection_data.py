@@ -14,7 +14,7 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ...data.augmentation.colour import Distort
-from ...data.augmentation.fields import Fields
+from ...data.augmentation.perturbation import Fields
 from ...data.draws import below, key, of_sample
 from ...data.order import AspectOrder, Order
 from ...data.pipeline import Batch, Source, workers

@@ -8,9 +8,9 @@ from ... import caffelite_pb2 as pb
 from ...devices import ops
 from ...devices.protocol import Device
 from ...layers import require
+from ...layers.inner_product import UnitRows
 from ...layers.labels import label_fault
 from ...layers.layer import Layer, Shape, gradient_of, register
-from ...layers.unit_rows import UnitRows
 from .label_index import LabelIndex
 
 

@@ -14,9 +14,9 @@ from ...devices.formula import Formula
 from ...devices.protocol import Device
 from ...layers import require
 from ...layers.feeding import Scheduled
+from ...layers.inner_product import UnitRows
 from ...layers.labels import label_fault
 from ...layers.layer import Layer, Shape, gradient_of, register
-from ...layers.unit_rows import UnitRows
 from .label_index import LabelIndex, grown
 
 MARGIN = pb.MarginInnerProductParameter

@@ -14,9 +14,9 @@ from typing import Any, Self
 import numpy as np
 
 from ... import caffelite_pb2 as pb
-from ...data.annotated import AnnotatedDatabase, AnnotatedLevelDB, Objects, objects_of, parsed
+from ...data.annotated import AnnotatedDatabase, AnnotatedLevelDB, Objects, Resize, objects_of, parsed
 from ...data.augmentation.colour import Distort
-from ...data.augmentation.fields import Fields
+from ...data.augmentation.perturbation import Fields
 from ...data.database import Datums
 from ...data.draws import Key, key, of_sample, uniform
 from ...data.fingerprint import Facts, digest, sampled
@@ -25,7 +25,6 @@ from ...data.lmdb_reader import Record
 from ...data.opening import batch_size_of, check_tops, is_balanced, sample_order, source_path
 from ...data.order import Order
 from ...data.pipeline import Batch, Source, workers
-from ...data.resizing import Resize
 from ...data.samples import TransformedSource
 from ...data.transforms import Choice, Transform
 from ...detection import boxes as box_arithmetic

@@ -13,11 +13,11 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ... import inputs
+from ...data.annotated import Resize
 from ...data.draws import Key, key
 from ...data.images import channels_first, channels_last, opencv
 from ...data.opening import batch_size_of, check_tops
 from ...data.pipeline import Batch, Source, workers
-from ...data.resizing import Resize
 from ...data.samples import TransformedSource
 from ...data.transforms import Transform
 from ...errors import CaffeliteError, Locator
