@@ -22,7 +22,7 @@ from .. import inputs
 from .annotated import Objects
 from .convert import CUT, in_order, is_cut
 from .files import folder
-from .hdf5_reader import HDF5Rows, Row, is_hdf5
+from .hdf5 import HDF5Rows, Row, is_hdf5
 from .images import decode
 from .listing import Listed, read_list, read_table
 from .records import Records, backend_of, objects, read, shown

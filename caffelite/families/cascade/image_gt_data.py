@@ -158,7 +158,7 @@ class ImageGtData(ObjectsFeed):
     def setup(self) -> None:
         if not self.p.downsample_rate:
             raise self.error("has no maps", remedy="set downsample_rate, field_w and field_h")
-        self.check_maps("downsample_rate", "boxes")
+        self.check_maps("downsample_rate", "boxes", behind=True)
         self._check_sizes()
         for descriptor, _ in self.spec.transform_param.ListFields():
             if descriptor.name not in TRANSFORMS:

@@ -148,9 +148,9 @@ class ObjectsFeed(Varying, Feed):
         spec, path = located(layer, cls.field, locate)
         return cls.reader(spec, phase, path, locate, seed)
 
-    def check_maps(self, strides: str, objects: str) -> None:
+    def check_maps(self, strides: str, objects: str, behind: bool = False) -> None:
         """Errors: other numbers of fields than of strides, a field or stride of 0, other tops. objects: the name of
-        the last top."""
+        the last top; behind: the place of a missing top is not that of the last one that is there."""
         p, maps = self.p, len(getattr(self.p, strides))
         for name in ("field_w", "field_h"):
             if len(getattr(p, name)) != maps:
@@ -163,7 +163,7 @@ class ObjectsFeed(Varying, Feed):
         if count != expected:
             kinds = "data, a label map each" + (f", {objects}" if p.output_gt_boxes else "")
             what, expected_tops = f"has {count} tops for {maps} maps", f"{expected}: {kinds}"
-            raise self.error(what, "top", min(count - 1, expected), expected=expected_tops, outer=True)
+            raise self.error(what, "top", min(count - (not behind), expected), expected=expected_tops, outer=True)
         require.value(self, "coord_num", p.coord_num == 4, 4)
 
     def check_pairs(self, *pairs: tuple[str, str]) -> None:
