@@ -16,7 +16,7 @@ from . import class_weights, require
 from .compilation import Which
 from .config import GRADIENT, SavedBlobs
 from .facets import Compares, Described
-from .labels import label_fault
+from .labels import LabelIndex, label_fault
 from .layer import Layer, Shape, register, split_axis
 from .state import SavesByConfig
 
@@ -415,30 +415,21 @@ class PerClass(Loss):
     def build(self, dev: Device) -> None:
         n, c, _ = self.split
         each, slope = self.formulas()
-        self._places, self._table, self._label, self._rows = (
-            dev.empty((n, c)),
-            dev.empty((c, 1)),
-            dev.empty(n),
-            dev.empty(n),
-        )
-        dev.upload(self._places, np.arange(c))
-        dev.upload(self._table, np.arange(c)[:, None])
-        self.op = dev.build(ops.Take(c, 1, n))  # labels as integers; detects labels out of range
-        self._each = dev.channel_sum(Formula(each, ("x", "k", "t")), ("t",), 1, n, c)
+        self._index, self._rows = LabelIndex(dev, n, c), dev.empty(n)
+        self._each = self._index.sum(each, ("x",))
         self._sum = dev.sum(Formula("row", ("row",)), 1 / n)
-        text = Formula(f"({slope}) * dloss / n", ("x", "k", "t"), ("dloss",), ("n",))
-        self._dx = dev.channel_map(text, ("t",), 1, n, c, n=n)
+        self._dx = self._index.map(f"({slope}) * dloss / n", ("x",), scalars=("dloss",), n=n)
 
     def forward(self, x: list, y: list) -> None:
-        self.op.forward(self._table, x[1], self._label)
-        self._each(x[0], self._places, self._label, self._rows)
+        self._index.check(x[1])
+        self._each(x[0], self._index.classes, self._index.labels, self._rows)
         self._sum(self._rows, y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        self._dx(x[0], self._places, self._label, dy[0], dx[0])
+        self._dx(x[0], self._index.classes, self._index.labels, dy[0], dx[0])
 
     def faults(self) -> str | None:
-        return label_fault(self, self.op, self.split)
+        return label_fault(self, self._index.op, self.split)
 
 
 @register

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
-
-import numpy as np
 
 from ...devices.formula import Formula
 from ...devices.protocol import Device
 from ...layers import require
-from ...layers.feeding import Scheduled
-from ...layers.layer import Layer, Shape, register
+from ...layers.feeding import ScheduledNumber
+from ...layers.layer import Shape, register
 
 
 @register
-class GradientScaler(Scheduled, Layer):
+class GradientScaler(ScheduledNumber):
     """y = x and dx = -λ dy, so that layers below learn what a loss above must not: any shape.
 
     λ rises from lower_bound (default 0) to upper_bound (1) with the iteration i: λ = 2 h / (1 + e^(-alpha p)) - h +
@@ -27,7 +24,6 @@ class GradientScaler(Scheduled, Layer):
     field = "gradient_scaler_param"
     in_place = True
     couples_samples = False
-    _factor: Any = None  # λ, in the input buffer; stays when the layer is built again
     backward_reads_bottoms = backward_reads_tops = False
     divisible_axes = True
 
@@ -52,16 +48,13 @@ class GradientScaler(Scheduled, Layer):
         return [bottoms[0]]
 
     def build(self, dev: Device) -> None:
-        self._factor = self._factor or self.context.input_buffer.field((1,))
+        self.need_number()
         self._value = dev.empty(1)
         self._y = dev.map(Formula("x", ("x",)))
         self._dx = dev.map(Formula("-factor * dy", ("dy",), ("factor",)))
 
-    def feed(self, which: int, iteration: int, micro_batch: int) -> None:
-        self._factor.set(which, np.full(1, self.scheduled_number(iteration), self.dev.dtype))
-
     def forward(self, x: list, y: list) -> None:
-        self._factor.copy_to(self._value)
+        self.number.copy_to(self._value)
         self._y(x[0], y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:

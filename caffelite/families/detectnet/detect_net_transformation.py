@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ...devices.protocol import Device
 from ...layers import fillers, require
-from ...layers.feeding import Scheduled
-from ...layers.layer import Layer, Shape, register
+from ...layers.feeding import ScheduledNumber
+from ...layers.layer import Shape, register
 
 FIELDS = 8  # of a cell before the coverages of classes
 EMPTY = 1e-7  # an area
@@ -163,7 +162,7 @@ PROBABILITIES = ("crop_prob", "scale_prob", "flip_prob", "rotation_prob", "hue_r
 
 
 @register
-class DetectNetTransformation(Scheduled, Layer):
+class DetectNetTransformation(ScheduledNumber):
     """Images of image_size, less the mean, and grids of labels: images (N, 3, H, W) of 0 to 255, labels (N, ...), rows
     of as many numbers as the second of the first row says: the number of objects, then x, y, width, height, angle,
     class of each → images (N, 3, image_size_y, image_size_x), grids (N, 8 + classes, image_size_y / stride,
@@ -184,7 +183,6 @@ class DetectNetTransformation(Scheduled, Layer):
     constant_bottoms = frozenset({0, 1})
     differentiable = couples_samples = False
     requires_host = needs_images = True
-    _iteration: Any = None  # in the input buffer
 
     def setup(self) -> None:
         require.positive(self, "stride", "image_size_x", "image_size_y")
@@ -215,11 +213,11 @@ class DetectNetTransformation(Scheduled, Layer):
         return [(n, 3, self.p.image_size_y, self.p.image_size_x), (n, self.grid.channels, *self.grid.size)]
 
     def build(self, dev: Device) -> None:
-        self._iteration = self._iteration or self.context.input_buffer.field((1,))
+        self.need_number()
         self._value = dev.empty(1)
 
-    def feed(self, which: int, iteration: int, micro_batch: int) -> None:
-        self._iteration.set(which, np.full(1, iteration, self.dev.dtype))
+    def scheduled_number(self, iteration: int) -> float:
+        return iteration
 
     def _objects(self, values: np.ndarray) -> list[Object]:
         values = values.reshape(-1)
@@ -231,7 +229,7 @@ class DetectNetTransformation(Scheduled, Layer):
         return [Object(x, y, width, height, int(label)) for x, y, width, height, _, label in rows[:, :BOX].tolist()]
 
     def forward(self, x: list, y: list) -> None:
-        self._iteration.copy_to(self._value)
+        self.number.copy_to(self._value)
         iteration = int(self.dev.download(self._value)[0])
         images, labels = (self.dev.download(blob).astype(float) for blob in x)
         transformed = []

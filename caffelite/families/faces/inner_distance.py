@@ -9,9 +9,8 @@ from ...devices import ops
 from ...devices.protocol import Device
 from ...layers import require
 from ...layers.inner_product import UnitRows
-from ...layers.labels import label_fault
+from ...layers.labels import LabelIndex, label_fault
 from ...layers.layer import Layer, Shape, gradient_of, register
-from .label_index import LabelIndex
 
 
 @register

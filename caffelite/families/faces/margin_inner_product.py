@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
-
-import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ...devices import ops
 from ...devices.formula import Formula
 from ...devices.protocol import Device
 from ...layers import require
-from ...layers.feeding import Scheduled
+from ...layers.feeding import ScheduledNumber
 from ...layers.inner_product import UnitRows
-from ...layers.labels import label_fault
-from ...layers.layer import Layer, Shape, gradient_of, register
-from .label_index import LabelIndex, grown
+from ...layers.labels import LabelIndex, label_fault
+from ...layers.layer import Shape, gradient_of, register
+from .label_specific import grown
 
 MARGIN = pb.MarginInnerProductParameter
 
@@ -40,7 +37,7 @@ _SIGN = {MARGIN.TRIPLE: "sign(abs(c) - 0.5)", MARGIN.QUADRUPLE: "sign(c) * sign(
 
 
 @register
-class MarginInnerProduct(Scheduled, Layer):
+class MarginInnerProduct(ScheduledNumber):
     """y = x w of weights with |w| = 1; for the label's class y = (|x| ψ(cos θ) + λ x w) / (1 + λ), θ the angle of x
     and w.
 
@@ -58,7 +55,6 @@ class MarginInnerProduct(Scheduled, Layer):
     constant_bottoms = frozenset({1})
     constant_tops = frozenset({1})
     couples_samples = False
-    _number: Any = None  # λ, in the input buffer; stays when the layer is built again
     backward_reads_tops = False
     divisible_axes = False
 
@@ -77,56 +73,71 @@ class MarginInnerProduct(Scheduled, Layer):
         return math.prod(tops[0]) * self.k
 
     def build(self, dev: Device) -> None:
-        m, n, k = self.m, self.n, self.k
-        self.op = dev.build(ops.InnerProduct(m, k, n))
-        self._normalise = UnitRows(dev, n, k, 0.0)
-        self._number = self._number or self.context.input_buffer.field((1,))
-        self._weights = None if self.phase == pb.TRAIN else dev.empty((n, k))
+        m, n = self.m, self.n
+        self.op = dev.build(ops.InnerProduct(m, self.k, n))
+        self.need_number()
         self._index = index = LabelIndex(dev, m, n)
+        self._build_rows(dev)
         if self.p.type == MARGIN.SINGLE:
             return
         sign = _SIGN.get(self.p.type, "1")
         psi, of_w, of_x = (re.sub(r"\bs\b", sign, text) for text in _PSI[self.p.type])
-        self._own, self._target = dev.empty(m), dev.empty(m)
-        self._length = dev.channel_sum(Formula("x * x", ("x",)), (), 1, m, k)
+        self._own, self._target, self._slopes = dev.empty(m), dev.empty(m), dev.empty((m, n))
         self._root = dev.map(Formula("sqrt(q)", ("q",)))
         self._pick = index.sum("where(t == k, y, 0)", ("y",))
         self._cosine = dev.map(Formula("where(r > 0, z / r, z)", ("z", "r")))
         self._mix = dev.map(Formula(f"(r * ({psi}) + l * z) / (1 + l)", ("c", "r", "z"), ("l",)))
         self._put = index.map("where(t == k, f, y)", ("y",), ("f",))
+        self._weigh = index.map("where(t == k, dy * f, dy)", ("dy",), ("f",))
+        self._build_margin(dev, of_w, of_x)
+
+    def _build_rows(self, dev: Device) -> None:
+        """What the weights need before the inner product."""
+        self._normalise = UnitRows(dev, self.n, self.k, 0.0)
+        self._weights = None if self.phase == pb.TRAIN else dev.empty((self.n, self.k))
+
+    def _build_margin(self, dev: Device, of_w: str, of_x: str) -> None:
+        """The lengths, and the gradient of the label's score by the factors of w and of x."""
+        self._length = dev.channel_sum(Formula("x * x", ("x",)), (), 1, self.m, self.k)
         length = f"sqrt(({of_w}) * ({of_w}) + ({of_x}) * ({of_x}) / (r * r))"
         of_w, of_x = f"where(r > 0, ({of_w}) / {length}, 0)", f"where(r > 0, -({of_x}) / (r * {length}), 0)"
         self._of_w = dev.map(Formula(f"({of_w} + l) / (1 + l)", ("c", "r"), ("l",)))
         self._of_x = dev.map(Formula(f"g * ({of_x}) / (1 + l)", ("c", "r", "g"), ("l",)))
-        self._slopes = dev.empty((m, n))
-        self._weigh = index.map("where(t == k, dy * f, dy)", ("dy",), ("f",))
-        self._add = dev.channel_map(Formula("dx + a * x", ("dx", "x", "a")), ("a",), 1, m, k)
+        self._add = dev.channel_map(Formula("dx + a * x", ("dx", "x", "a")), ("a",), 1, self.m, self.k)
 
-    def feed(self, which: int, iteration: int, micro_batch: int) -> None:
+    def scheduled_number(self, iteration: int) -> float:
         p = self.p
-        value = max(p.lambda_min, p.base * grown(self, "gamma", p.iteration + iteration + 1, -p.power))
-        self._number.set(which, np.full(1, value, self.dev.dtype))
+        return max(p.lambda_min, p.base * grown(self, "gamma", p.iteration + iteration + 1, -p.power))
 
     def _unit_weights(self):
         weights = self.params[0].data
         return weights if self._weights is None else self._weights
 
     def forward(self, x: list, y: list) -> None:
-        saved, weights, classes = self.saved, self._unit_weights(), self._index.classes
-        self._number.copy_to(saved["lambda"])
+        saved, classes = self.saved, self._index.classes
+        self.number.copy_to(saved["lambda"])
         if len(y) > 1:
             self.dev.copy(saved["lambda"], y[1])
-        self._normalise(self.params[0].data, weights)
         self._index.check(x[1])
-        self.op.forward(x[0], weights, None, y[0])
+        self.op.forward(x[0], self._measured_weights(), None, y[0])
         if self.p.type == MARGIN.SINGLE:
             return
-        self._length(x[0], saved["length"])
-        self._root(saved["length"], saved["length"])
+        self._measure(x, saved["length"])
         self._pick(y[0], classes, x[1], self._own)
         self._cosine(self._own, saved["length"], saved["cosine"])
         self._mix(saved["cosine"], saved["length"], self._own, saved["lambda"], self._target)
         self._put(y[0], classes, x[1], self._target, y[0])
+
+    def _measured_weights(self):
+        """The weights of a forward pass."""
+        weights = self._unit_weights()
+        self._normalise(self.params[0].data, weights)
+        return weights
+
+    def _measure(self, x: list, lengths) -> None:
+        """Of each sample the product of its length and of that of its label's row."""
+        self._length(x[0], lengths)
+        self._root(lengths, lengths)
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         (dw, add), saved, weights = gradient_of(self, 0), self.saved, self._unit_weights()
@@ -159,51 +170,28 @@ class LargeMarginInnerProduct(MarginInnerProduct):
 
     field = "largemargin_inner_product_param"
 
-    def build(self, dev: Device) -> None:
+    def _build_rows(self, dev: Device) -> None:
+        pass
+
+    def _build_margin(self, dev: Device, of_w: str, of_x: str) -> None:
         m, n, k = self.m, self.n, self.k
-        self.op = dev.build(ops.InnerProduct(m, k, n))
-        self._number = self._number or self.context.input_buffer.field((1,))
-        self._index = index = LabelIndex(dev, m, n)
-        if self.p.type == MARGIN.SINGLE:
-            return
-        sign = _SIGN.get(self.p.type, "1")
-        psi, of_w, of_x = (re.sub(r"\bs\b", sign, text) for text in _PSI[self.p.type])
-        self._own, self._target, self._products = dev.empty(m), dev.empty(m), dev.empty(m)
         self._x_norms, self._w_norms, self._norms = dev.empty(m), dev.empty(n), dev.empty(m)
-        self._factors, self._sums, self._slopes = dev.empty(m), dev.empty(n), dev.empty((m, n))
+        self._factors, self._sums = dev.empty(m), dev.empty(n)
         squares = Formula("x * x", ("x",))
         self._x_square, self._w_square = (dev.channel_sum(squares, (), 1, rows, k) for rows in (m, n))
-        self._root = dev.map(Formula("sqrt(q)", ("q",)))
         self._take = dev.build(ops.Take(n, 1, m))
-        self._pick = index.sum("where(t == k, y, 0)", ("y",))
         self._product = dev.map(Formula("a * b", ("a", "b")))
-        self._cosine = dev.map(Formula("where(r > 0, z / r, z)", ("z", "r")))
-        self._mix = dev.map(Formula(f"(r * ({psi}) + l * z) / (1 + l)", ("c", "r", "z"), ("l",)))
-        self._put = index.map("where(t == k, f, y)", ("y",), ("f",))
         self._of_product = dev.map(Formula(f"(where(r > 0, {of_w}, 0) + l) / (1 + l)", ("c", "r"), ("l",)))
         self._of_norm = dev.map(Formula(f"where(a > 0, -({of_x}) * g * b / (a * (1 + l)), 0)", tuple("cgab"), ("l",)))
-        self._weigh = index.map("where(t == k, dy * f, dy)", ("dy",), ("f",))
         add = Formula("d + a * x", ("d", "x", "a"))
         self._add_x, self._add_w = (dev.channel_map(add, ("a",), 1, rows, k) for rows in (m, n))
 
-    def _unit_weights(self):
+    def _measured_weights(self):
         return self.params[0].data
 
-    def forward(self, x: list, y: list) -> None:
-        saved, weights, classes = self.saved, self.params[0].data, self._index.classes
-        self._number.copy_to(saved["lambda"])
-        if len(y) > 1:
-            self.dev.copy(saved["lambda"], y[1])
-        self._index.check(x[1])
-        self.op.forward(x[0], weights, None, y[0])
-        if self.p.type == MARGIN.SINGLE:
-            return
+    def _measure(self, x: list, lengths) -> None:
         self._lengths(x)
-        self._product(self._x_norms, self._norms, saved["length"])
-        self._pick(y[0], classes, x[1], self._own)
-        self._cosine(self._own, saved["length"], saved["cosine"])
-        self._mix(saved["cosine"], saved["length"], self._own, saved["lambda"], self._target)
-        self._put(y[0], classes, x[1], self._target, y[0])
+        self._product(self._x_norms, self._norms, lengths)
 
     def _lengths(self, x: list) -> None:
         """The lengths of the samples, of the rows of the weights, and of the rows of the labels."""
