@@ -177,9 +177,7 @@ class Transform:
 
     def _mean(self, param: pb.TransformationParameter, shape: tuple[int, int, int]) -> np.ndarray | None:
         """C×H×W, C×1×1, or None where nothing is to be subtracted."""
-        if param.mean_file and param.mean_value:
-            where = self.locate("mean_value", 0)
-            raise where.error("mean_file and mean_value exclude each other", remedy="leave one out")
+        check_one_mean(param, self.locate)
         if param.mean_file:
             if not self._augmentation.resizes:
                 return read_mean(param.mean_file, shape, self.locate)
@@ -190,12 +188,26 @@ class Transform:
             return mean[:, top : top + self.shape[1], left : left + self.shape[2]]
         if not param.mean_value:
             return None
-        if len(param.mean_value) not in (1, shape[0]):
-            expected = f"1 or {shape[0]}, one for each channel" if shape[0] > 1 else "1"
-            raise self.locate.error(
-                "wrong number of mean_value", "mean_value", 0, expected=expected, found=len(param.mean_value)
-            )
-        return np.broadcast_to(np.array(param.mean_value, np.float32)[:, None, None], (shape[0], 1, 1))
+        expected = f"1 or {shape[0]}, one for each channel" if shape[0] > 1 else "1"
+        means = channel_means(param, self.locate, shape[0], expected)
+        return np.broadcast_to(means[:, None, None], (shape[0], 1, 1))
+
+
+def check_one_mean(param: pb.TransformationParameter, locate: Locator) -> None:
+    """Errors: both mean_file and mean_value."""
+    if param.mean_file and param.mean_value:
+        raise locate.error("mean_file and mean_value exclude each other", "mean_value", 0, remedy="leave one out")
+
+
+def channel_means(
+    param: pb.TransformationParameter, locate: Locator, channels: int = 3, expected: str = ""
+) -> np.ndarray:
+    """mean_value: one number, for each channel one, or 0 where there is none. Errors: another number of them."""
+    count = len(param.mean_value)
+    if count not in (0, 1, channels):
+        expected = expected or f"1 or {channels}"
+        raise locate.error("wrong number of mean_value", "mean_value", 0, expected=expected, found=count)
+    return np.array(param.mean_value or [0], np.float32)
 
 
 def read_mean(path: str, shape: tuple[int, int, int] | None, locate: Locator, larger: bool = False) -> np.ndarray:

@@ -22,7 +22,7 @@ from ..images import decode, resize
 from ..opening import batch_size_of, check_tops, source_path
 from ..order import Order
 from ..pipeline import Batch, Source, workers
-from ..transforms import read_mean
+from ..transforms import channel_means, check_one_mean, read_mean
 from ..window_lines import Picture, WindowLines, listed_windows
 
 WINDOWS_PER_TASK = 4
@@ -94,18 +94,12 @@ class WindowSource(Source):
         super().__init__(shapes, length, layer.data_param.prefetch, workers())
 
     def _read_mean(self, transform: pb.TransformationParameter, at: Locator) -> np.ndarray:
-        if transform.mean_file and transform.mean_value:
-            raise at.error("mean_file and mean_value exclude each other", "mean_value", 0, remedy="leave one out")
+        check_one_mean(transform, at)
         if transform.mean_file:
             mean = read_mean(transform.mean_file, (3, self._size, self._size), at, larger=True)
             start = (mean.shape[2] - self._size) // 2  # as in Caffe, one for both sides
             return mean[:, start : start + self._size, start : start + self._size]
-        if len(transform.mean_value) not in (0, 1, 3):
-            raise at.error(
-                "wrong number of mean_value", "mean_value", 0, expected="1 or 3", found=len(transform.mean_value)
-            )
-        values = np.array(transform.mean_value or [0], np.float32)[:, None, None]
-        return np.broadcast_to(values, (3, self._size, self._size))
+        return np.broadcast_to(channel_means(transform, at)[:, None, None], (3, self._size, self._size))
 
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
         size = len(batch.arrays[0])

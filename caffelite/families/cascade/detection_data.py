@@ -18,6 +18,7 @@ from ...data.augmentation.perturbation import Fields
 from ...data.draws import below, key, of_sample
 from ...data.order import AspectOrder, Order
 from ...data.pipeline import Batch, Source, workers
+from ...data.transforms import channel_means
 from ...detection.boxes import rounded
 from ...devices.protocol import Device
 from ...errors import Locator
@@ -40,13 +41,11 @@ class ListSource(Source):
     values are used. The last array has height, width and the number of rows of objects of the batch, at least 1."""
 
     def __init__(self, layer: pb.LayerParameter, images: list[ListedImage], locate: Locator, cache: bool):
-        transform = layer.transform_param
-        if len(transform.mean_value) not in (0, 1, 3) or transform.mean_file:
-            what, where = "wrong number of mean_value", locate("transform_param", "mean_value", 0)
-            if transform.mean_file:
-                what, where = "images differ in size and take no mean_file", locate("transform_param", "mean_file")
-            raise where.error(what, expected="1 or 3 of mean_value", found=len(transform.mean_value))
-        self._images, self._mean = images, np.array(transform.mean_value or [0], np.float32)
+        transform, at, expected = layer.transform_param, locate.at("transform_param"), "1 or 3 of mean_value"
+        if transform.mean_file:
+            what, found = "images differ in size and take no mean_file", len(transform.mean_value)
+            raise at.error(what, "mean_file", expected=expected, found=found)
+        self._images, self._mean = images, channel_means(transform, at, expected=expected)
         self._factor = np.float32(transform.scale)
         self._files = ImageFiles(images, cache)
         self._lengths: list[int] = []

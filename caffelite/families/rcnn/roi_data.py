@@ -19,6 +19,7 @@ from ...data.objects import AnnotatedImage, of_database, read
 from ...data.opening import named_path, root_folder_of, source_path
 from ...data.order import Order
 from ...data.pipeline import Batch, Source, workers
+from ...data.transforms import channel_means
 from ...devices.context import ExecutionContext
 from ...devices.protocol import Device
 from ...errors import Locator, Where
@@ -83,10 +84,7 @@ class RoISource(Source):
     def _read_mean(transform: pb.TransformationParameter, at: Locator) -> np.ndarray:
         if transform.mean_file:
             raise at.error("RoIData takes no mean_file", "mean_file", remedy="use mean_value")
-        if len(transform.mean_value) not in (0, 1, 3):
-            found = len(transform.mean_value)
-            raise at.error("wrong number of mean_value", "mean_value", 0, expected="1 or 3", found=found)
-        return np.array(transform.mean_value or [0], np.float32)
+        return channel_means(transform, at)
 
     def _resized(self, image: AnnotatedImage) -> tuple[int, int, float]:
         """Height, width and scale of an image as the net sees it."""

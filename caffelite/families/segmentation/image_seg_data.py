@@ -18,7 +18,7 @@ from ...data.listing import list_lines, read_entries, shortened, whole_number
 from ...data.opening import batch_size_of, check_size, check_tops, root_folder_of, source_path
 from ...data.order import Order
 from ...data.pipeline import Batch, Source, workers
-from ...data.transforms import read_mean
+from ...data.transforms import channel_means, check_one_mean, read_mean
 from ...errors import CaffeliteError, Locator, Where
 from ...layers.data import Feed
 from ...layers.layer import register
@@ -97,17 +97,13 @@ class SegmentationSource(Source):
     def _read_mean(self, transform: pb.TransformationParameter, shape: tuple[int, ...]) -> np.ndarray | None:
         """C×H×W, C×1×1, or None."""
         channels, height, width = shape
-        if transform.mean_file and transform.mean_value:
-            where = self._locate("mean_value", 0)
-            raise where.error("mean_file and mean_value exclude each other", remedy="leave one out")
+        check_one_mean(transform, self._locate)
         if transform.mean_file:
             return read_mean(transform.mean_file, (channels, height, width), self._locate)
         if not transform.mean_value:
             return None
-        if len(transform.mean_value) not in (1, channels):
-            where, found = self._locate("mean_value", 0), len(transform.mean_value)
-            raise where.error("wrong number of mean_value", expected=f"1 or {channels}", found=found)
-        return np.broadcast_to(np.array(transform.mean_value, np.float32)[:, None, None], (channels, 1, 1))
+        means = channel_means(transform, self._locate, channels)
+        return np.broadcast_to(means[:, None, None], (channels, 1, 1))
 
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
         size = len(batch.arrays[0])
