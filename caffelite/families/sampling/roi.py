@@ -9,15 +9,14 @@ from typing import Any
 from ...layers import require
 from ...layers.arrays import ArrayLayer
 from ...layers.layer import Shape, register
-from .points import Points, in_reach, rounded
+from .points import Points, Sampling, in_reach, rounded
 
 
-class BoxLayer(ArrayLayer):
+class BoxLayer(Sampling):
     """The base class: x (N, C, H, W) and boxes (R, 5), image, x1, y1, x2, y2 in pixels of the net's input."""
 
     bottoms = (2, 2)
     constant_bottoms = frozenset({1})
-    needs_images = True
 
     def setup(self) -> None:
         require.value(self, "spatial_scale", 0 < self.p.spatial_scale < math.inf, "a finite number above 0")
@@ -42,18 +41,6 @@ class BoxLayer(ArrayLayer):
             what = f'bottom "{self.spec.bottom[1]}" has a box of no image'
             raise self.error(what, expected=f'images 0 to {x[0].shape[0] - 1}, as in "{self.spec.bottom[0]}"')
         return sample, rows[:, 1:]
-
-    def points(self, xp: ModuleType, x: tuple) -> Points:
-        raise NotImplementedError
-
-    def gradient(self, xp: ModuleType, x: tuple, y: tuple, dy: tuple) -> Any:
-        slopes = xp.zeros_like(x[0])
-        self.points(xp, x).add(slopes, self.spread(xp, x, dy[0]))
-        return (slopes, *(None for _ in x[1:]))
-
-    def spread(self, xp: ModuleType, x: tuple, above: Any) -> Any:
-        """The slopes of the points' values from those of the top."""
-        return above
 
 
 @register
@@ -231,9 +218,6 @@ class ROIWarping(BoxLayer):
         channel = xp.arange(x[0].shape[1])[:, None, None]
         inside = in_reach(x[0].shape, row, column)
         return Points(xp, x[0].shape, sample[:, None, None, None], channel, row, column, inside)
-
-    def compute(self, xp: ModuleType, *x: Any) -> Any:
-        return self.points(xp, x).values(x[0])
 
 
 @register
